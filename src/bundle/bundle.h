@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bundle: staging folder -> manifest -> .tar.gz, and back. The only user of libarchive and
+ * libcrypto.
+ *
+ * A bundle is a gzip tar with one top folder of its own name. manifest.json lists everything that
+ * was tried (a row per item: status, reason, milliseconds) and every file (bytes, SHA-256); only
+ * manifest.json itself is not listed. It is written under a temporary name, fsynced and renamed,
+ * mode 0600, at most 25 MB (GitHub's limit): the least valuable text is cut first, and said.
+ */
+#ifndef BUNDLE_BUNDLE_H
+#define BUNDLE_BUNDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "collect/collector.h" /* enum collect_status */
+
+struct buf;
+struct cJSON;
+struct rc_err;
+
+#define BUNDLE_MAX_BYTES (25u * 1000u * 1000u)
+#define MANIFEST_FORMAT 1
+
+/* --- manifest: rows in the order they were tried --- */
+
+struct manifest;
+
+struct manifest *manifest_new(void);
+void manifest_free(struct manifest *);
+/* One thing that was tried. `reason` NULL or "" for COLLECT_OK. 0 or -ENOMEM. */
+int manifest_add_item(struct manifest *, const char *name, enum collect_status status,
+                      const char *reason, uint64_t milliseconds);
+/* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
+int manifest_set(struct manifest *, const char *key, struct cJSON *value);
+/* Hash every file below stage_dir (but manifest.json) and produce the document. */
+int manifest_render(struct manifest *, const char *stage_dir, struct buf *out, struct rc_err *err);
+const char *collect_status_name(enum collect_status status); /* "ok", "partial", "timed_out" ... */
+
+/* --- writing --- */
+
+/* rocmcrash-<UTC yyyymmddThhmmssZ>-<program>-<class>[-r<rank>]; [A-Za-z0-9._-] only. */
+void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
+                 const char *verdict_class, const char *rank);
+/*
+ * Archive stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
+ * entry lies below "<name>/". When output_dir cannot be written, tries in turn the fallback
+ * folders ($XDG_STATE_HOME/rocmcrash/bundles, /tmp/rocmcrash-<uid>). ret_path gets the final path.
+ * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for.
+ */
+int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
+                 size_t ret_size, bool *ret_elsewhere, struct rc_err *err);
+
+/* --- reading: every bundle may be hostile --- */
+
+/* Check structure (one top folder, nothing outside, no links or devices), that each file of the
+ * manifest is there with its size and SHA-256, and that no other is. 0 = good; -EBADMSG = bad, the
+ * complaint is in *err; other -errno = could not be read. */
+int bundle_verify(const char *path, struct rc_err *err);
+/* One file of the bundle (name below the top folder) into malloc()ed, NUL-terminated memory of at
+ * most max bytes. -ENOENT when there is none. */
+ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
+                         struct rc_err *err);
+/* Unpack regular files below dir (fresh, ours, 0700), bounded in count and size. */
+int bundle_unpack(const char *path, const char *dir, struct rc_err *err);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract between a collector (one source of evidence) and the runner.
+ *
+ * The runner forks one child per collector: own process group, PR_SET_PDEATHSIG, limits on CPU and
+ * file size, no core, all descriptors closed but the staging directory and the status pipe, a hard
+ * deadline. A child that hangs in D state is abandoned (STUCK) and costs its own row only.
+ *
+ * A collector writes only through `out` (relative names below its own folder), reads only through
+ * base/fs.h (sysroot!) and `ctx`, never reads stdin, never prints, never changes state, never reads
+ * a file that acts when read (kernel ABI notes: debugfs amdgpu_gpu_recover, ras/_err_count, pcie_bw,
+ * xgmi_error ...). Same input, same bytes: sorted, no pointers or clocks of its own.
+ */
+#ifndef COLLECT_COLLECTOR_H
+#define COLLECT_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "diagnose/fact.h"
+
+enum collect_status {
+    COLLECT_OK,
+    COLLECT_PARTIAL, /* something is there; the reason says what is not */
+    COLLECT_SKIPPED, /* does not apply here; reason */
+    COLLECT_FAILED,  /* reason */
+    /* given by the runner only: */
+    COLLECT_TIMED_OUT, /* killed at its deadline; what it wrote is kept */
+    COLLECT_CRASHED,
+    COLLECT_STUCK, /* did not die when killed; abandoned */
+};
+
+enum collect_phase {
+    COLLECT_PERISHABLE, /* kernel log, devcoredump, counters: before everything */
+    COLLECT_QUICK,      /* the verdict needs it; together well below a second */
+    COLLECT_SLOW,       /* versions, pools, hashes; after the verdict is on the terminal */
+};
+
+/* What is known about the run. Strings are never NULL ("" = unknown), pids 0 = none. */
+struct collect_ctx {
+    const char *run_dir;      /* the run directory (record/rundir.h), for recorded evidence */
+    int64_t target_pid;       /* the direct child; probably gone */
+    int64_t failed_pid;       /* the process that failed first, 0 = unknown */
+    const char *const *argv;  /* of the target, NULL-terminated */
+    const char *cwd;
+    const char *maps;         /* /proc/PID/maps of the failed process at impact, "" = none */
+    const char *fds;          /* lines "FD TARGET" at impact, "" = none */
+    const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process, or our own */
+    uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
+    uint64_t start_wall_ns;
+    uint64_t kmsg_start_seq;  /* UINT64_MAX = unknown */
+    uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
+    uint64_t hash_budget_ms;  /* for the models collector */
+};
+
+struct collect_out; /* opaque */
+
+/* Open `name` (relative, no "..", created 0600) below the collector's folder in the bundle; caller
+ * closes. -errno on failure. */
+int collect_open(struct collect_out *, const char *name);
+/* Whole small file at once. 0 or -errno. */
+int collect_write(struct collect_out *, const char *name, const void *data, size_t len);
+/* Facts travel to the finisher through the status pipe. Same meaning as facts_set_*(). */
+void collect_integer(struct collect_out *, const char *name, enum fact_when, int64_t value,
+                     const char *source);
+void collect_text(struct collect_out *, const char *name, enum fact_when, const char *value,
+                  const char *source);
+void collect_boolean(struct collect_out *, const char *name, enum fact_when, bool value,
+                     const char *source);
+void collect_missing(struct collect_out *, const char *name, enum fact_when, enum fact_status,
+                     const char *reason, const char *source);
+/* Set the reason of the row (last one wins) and return `status`, so that a collector can end with
+ * `return collect_reason(out, COLLECT_SKIPPED, "no /dev/kmsg: %s", strerror(errno));` */
+enum collect_status collect_reason(struct collect_out *, enum collect_status status,
+                                   const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+struct collector {
+    const char *name;     /* [a-z0-9_]+: folder in the bundle, key in the manifest */
+    const char *describe; /* one line for --list-collectors and the manual */
+    enum collect_phase phase;
+    uint32_t deadline_ms; /* 0 = runner's default (2000) */
+    uint64_t max_bytes;   /* of everything it writes; 0 = runner's default (2 MiB) */
+    enum collect_status (*run)(const struct collect_ctx *ctx, struct collect_out *out);
+};
+
+/* All collectors in run order: perishable and cheap first; ends with NULL (collectors/table.c). */
+extern const struct collector *const collectors[];
+
+#endif

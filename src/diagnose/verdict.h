@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verdict: facts in, class with confidence and reasons out. Pure.
+ *
+ * The tree is data (templates/tree.json). Tests are over facts and features; a test whose input is
+ * missing is not false but *undecided*, and is listed. Confidence: high = two independent sources
+ * agree; nothing is counted twice.
+ */
+#ifndef DIAGNOSE_VERDICT_H
+#define DIAGNOSE_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct facts;
+struct cJSON;
+struct rc_err;
+
+#define VERDICT_LIST_MAX 32
+
+struct verdict_list {
+    size_t count;
+    char *text[VERDICT_LIST_MAX];
+};
+
+struct verdict_step {
+    char *node;     /* id in the tree */
+    char *question; /* in words */
+    char *answer;   /* "yes", "no", "undecided" */
+    char *numbers;  /* the values that decided it, with their sources; may be "" */
+};
+
+struct verdict {
+    char *class_name; /* capacity, fragmentation, leak, sdma, gtt-limit, held-by-other, host-oom,
+                         page-fault, gpu-hang, hw-ras, arch-mismatch, version-mismatch, no-device,
+                         resource-limit, collective, app-bug, unknown */
+    char *subclass;   /* "" or a finer name ("self-imposed limit", "phantom free") */
+    char *vendor;     /* "amd", "nvidia", "unknown" */
+    char *confidence; /* "high", "medium", "low" */
+    char *sentence;   /* the deciding numbers in one sentence */
+    struct verdict_list also;    /* classes that were also seen: "class: what for, what against" */
+    struct verdict_list why;     /* what decides it, each with its source */
+    struct verdict_list against; /* what speaks against it */
+    struct verdict_list missing; /* inputs that were not there */
+    struct verdict_list advice;  /* what to try first; each with how to see that it helped */
+    char *verify;                /* verify step of the first advice, "" = none */
+    char *file_at;               /* where to file the issue */
+    size_t steps;
+    struct verdict_step path[64]; /* the way through the tree */
+};
+
+void verdict_release(struct verdict *);
+
+struct tree;
+/* Parse templates/tree.json. A wrong tree gets file, line (where known) and reason in *err. */
+struct tree *tree_parse(const char *json, size_t len, const char *file, struct rc_err *err);
+void tree_free(struct tree *);
+
+/* Derive features (features.c) into `facts`, walk the tree, fill *ret. 0 or -errno. */
+int diagnose(struct facts *facts, const struct tree *tree, struct verdict *ret, struct rc_err *err);
+
+struct cJSON *verdict_to_json(const struct verdict *);
+
+/* --- text to facts; each is bounded, takes any bytes, never fails on garbage --- */
+
+/* Program output (stderr and stdout): PyTorch, HIP, HSA, BLAS, llama.cpp, JAX, ... */
+void messages_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* Kernel log: /dev/kmsg records ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
+void kernel_log_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* What tools print when pasted: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
+void pasted_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* NAME=VALUE lines. */
+void environment_to_facts(struct facts *, const char *text, size_t len, const char *source);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/ring.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct ring) == 64, "data must follow the ring header directly");
+
+static unsigned char *ring_data(const struct ring *r)
+{
+    return (unsigned char *)(uintptr_t)(r + 1);
+}
+
+void ring_init(struct ring *r, uint64_t size)
+{
+    atomic_store(&r->head, 0);
+    r->size = size;
+}
+
+void ring_write(struct ring *r, const void *data, size_t len)
+{
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    uint64_t at = head & (r->size - 1);
+    size_t first = len < r->size - at ? len : (size_t)(r->size - at);
+    memcpy(ring_data(r) + at, data, first);
+    memcpy(ring_data(r), (const unsigned char *)data + first, len - first);
+    atomic_store_explicit(&r->head, head + len, memory_order_release);
+}
+
+/* The producer may be in the middle of writing up to half a ring beyond the head. */
+static uint64_t ring_oldest(uint64_t head, uint64_t size)
+{
+    uint64_t safe = size / 2;
+    return head > safe ? head - safe : 0;
+}
+
+size_t ring_read(const struct ring *r, uint64_t *cursor, void *out, size_t max, uint64_t *lost)
+{
+    for (;;) {
+        uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
+        uint64_t oldest = ring_oldest(head, r->size);
+        uint64_t from = *cursor;
+        if (from < oldest) {
+            if (lost != NULL)
+                *lost += oldest - from;
+            from = oldest;
+        }
+        if (from > head)
+            from = head;
+        size_t len = head - from < max ? (size_t)(head - from) : max;
+        uint64_t at = from & (r->size - 1);
+        size_t first = len < r->size - at ? len : (size_t)(r->size - at);
+        memcpy(out, ring_data(r) + at, first);
+        memcpy((unsigned char *)out + first, ring_data(r), len - first);
+        atomic_thread_fence(memory_order_acquire);
+        uint64_t now = atomic_load_explicit(&r->head, memory_order_relaxed);
+        if (from >= (now > r->size ? now - r->size : 0) || len == 0) {
+            *cursor = from + len;
+            return len;
+        }
+        *cursor = from;
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/shared.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+_Static_assert(offsetof(struct shared, sample_data) ==
+                   offsetof(struct shared, samples) + sizeof(struct ring),
+               "ring data must follow its header");
+_Static_assert(offsetof(struct shared, output_data) ==
+                   offsetof(struct shared, output) + sizeof(struct ring),
+               "ring data must follow its header");
+_Static_assert(offsetof(struct shared, event_data) ==
+                   offsetof(struct shared, events) + sizeof(struct ring),
+               "ring data must follow its header");
+
+struct shared *shared_create(int *ret_fd, struct rc_err *err)
+{
+    int fd = memfd_create("rocmcrash", MFD_CLOEXEC);
+    if (fd < 0) {
+        (void)rc_err_errno(err, -errno, "cannot create the shared memory of the run");
+        return NULL;
+    }
+    struct shared *s = MAP_FAILED;
+    if (ftruncate(fd, sizeof *s) == 0)
+        s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (s == MAP_FAILED) {
+        (void)rc_err_errno(err, -errno, "cannot map the shared memory of the run");
+        (void)close(fd);
+        return NULL;
+    }
+    s->magic = SHARED_MAGIC;
+    s->version = SHARED_VERSION;
+    s->size = sizeof *s;
+    ring_init(&s->samples, SHARED_SAMPLE_RING_BYTES);
+    ring_init(&s->output, SHARED_OUTPUT_RING_BYTES);
+    ring_init(&s->events, SHARED_EVENT_RING_BYTES);
+    *ret_fd = fd;
+    return s;
+}
+
+struct shared *shared_map(int fd, struct rc_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || st.st_size != (off_t)sizeof(struct shared)) {
+        (void)rc_err_set(err, -EINVAL, "descriptor %d is not the shared memory of a run", fd);
+        return NULL;
+    }
+    struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (s == MAP_FAILED) {
+        (void)rc_err_errno(err, -errno, "cannot map the shared memory of the run");
+        return NULL;
+    }
+    if (s->magic != SHARED_MAGIC || s->version != SHARED_VERSION || s->size != sizeof *s) {
+        (void)munmap(s, sizeof *s);
+        (void)rc_err_set(err, -EINVAL, "shared memory of another version of rocmcrash");
+        return NULL;
+    }
+    return s;
+}
+
+void shared_event(struct shared *s, const char *who, const char *fmt, ...)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line, "%llu %s ", (unsigned long long)clock_mono_ns(), who);
+    va_list ap;
+    va_start(ap, fmt);
+    int m = vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
+    va_end(ap);
+    size_t len = m < 0 ? (size_t)n : (size_t)n + (size_t)m;
+    if (len > sizeof line - 1)
+        len = sizeof line - 1;
+    if (len == sizeof line - 1)
+        len--;
+    line[len++] = '\n';
+    ring_write(&s->events, line, len);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that the processes beside the target share during a run.
+ *
+ * One memfd, created by the supervisor before anything is forked and inherited by every process of
+ * a run, the finisher included. Each field has one writer, named here. It holds nothing but data
+ * (no pointers), so the finisher, another program, can map it as well. What is here survives the
+ * death of any of us, but not of the machine: the recorder copies it to the run directory.
+ *
+ * Writers: S supervisor, T tracer, M sampler, O relay, R recorder.
+ */
+#ifndef RECORD_SHARED_H
+#define RECORD_SHARED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/ring.h"
+
+#define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
+#define SHARED_VERSION 1u
+
+#define SHARED_SAMPLE_RING_BYTES (1u << 20)
+#define SHARED_OUTPUT_RING_BYTES (512u << 10)
+#define SHARED_EVENT_RING_BYTES (64u << 10)
+#define SHARED_IMPACT_ARENA_BYTES (24u << 20)
+#define SHARED_IMPACTS_MAX 16
+#define SHARED_SIGNALS_SEEN 64
+
+/* A process of ours. `pid` 0 = not started. A restarted one counts up `generation`. */
+struct shared_helper {
+    _Atomic int32_t pid;               /* S */
+    _Atomic uint32_t generation;       /* S */
+    _Atomic uint64_t heartbeat_ns;     /* the helper: when its loop last turned */
+    _Atomic uint64_t work_pending_ns;  /* the helper: start of the work it is in, 0 = waiting */
+};
+
+enum helper_id { HELPER_TRACER, HELPER_SAMPLER, HELPER_RELAY, HELPER_RECORDER, HELPER_MAX };
+
+/* A signal that the tracer saw delivered to the direct child (for not forwarding it twice). */
+struct signal_seen {
+    _Atomic uint64_t time_ns;
+    int32_t signo;
+    int32_t sender_pid;
+};
+
+enum impact_state {
+    IMPACT_EMPTY,
+    IMPACT_WRITING,  /* T is copying; incomplete if T died in this state */
+    IMPACT_COMPLETE, /* all bytes are in the arena */
+};
+
+enum impact_kind {
+    IMPACT_SIGNAL_STOP, /* signal-delivery stop of a fatal signal: registers and stacks are there */
+    IMPACT_EXIT_EVENT,  /* last thread's exit event: memory, maps, files; registers of one thread */
+    IMPACT_WAIT_STATUS, /* not traced: only the wait status is known */
+};
+
+/* One failed process; its bytes lie in the arena as a sequence of struct impact_chunk. */
+struct shared_impact {
+    _Atomic uint32_t state; /* enum impact_state, T */
+    uint32_t kind;          /* enum impact_kind */
+    int32_t pid;            /* thread group id */
+    int32_t tid;            /* thread that took the signal, or the last one */
+    int32_t signo;          /* 0 = none (exit code) */
+    int32_t si_code;
+    int32_t si_pid;         /* sender, for SI_USER and the like */
+    uint32_t exit_status;   /* wait(2) status when known, else UINT32_MAX */
+    uint64_t fault_address; /* si_addr of SIGSEGV, SIGBUS, SIGILL, SIGFPE */
+    uint64_t time_ns;       /* CLOCK_MONOTONIC at the stop */
+    uint64_t held_ns;       /* how long the target was held */
+    uint32_t threads_seen;
+    uint32_t threads_copied;
+    uint64_t arena_offset;
+    uint64_t arena_length;
+    char comm[16];
+};
+
+/* What impact chunks hold. Text is as /proc gave it; every payload is padded to 8 bytes. */
+enum impact_chunk_type {
+    CHUNK_STATUS = 1, /* /proc/PID/status */
+    CHUNK_STAT,       /* /proc/PID/stat */
+    CHUNK_MAPS,       /* /proc/PID/maps */
+    CHUNK_LIMITS,     /* /proc/PID/limits */
+    CHUNK_CMDLINE,    /* /proc/PID/cmdline, NUL-separated */
+    CHUNK_CGROUP,     /* /proc/PID/cgroup */
+    CHUNK_AUXV,       /* /proc/PID/auxv, raw */
+    CHUNK_FDS,        /* lines "FD TARGET\n" (readlink of /proc/PID/fd/FD) */
+    CHUNK_SIGINFO,    /* siginfo_t of thread `arg` */
+    CHUNK_REGS,       /* struct user_regs_struct (NT_PRSTATUS) of thread `arg` */
+    CHUNK_STACK,      /* arg = address of the first byte (the stack pointer), arg2 = tid */
+    CHUNK_COMM,       /* name of thread `arg` */
+    CHUNK_IO,         /* /proc/PID/io */
+    CHUNK_EXE,        /* readlink of /proc/PID/exe */
+    CHUNK_ENVIRON,    /* /proc/PID/environ, NUL-separated; the finisher keeps only the allow-list */
+};
+
+#define CHUNK_TRUNCATED 1u /* flags: the payload was cut at its cap */
+
+struct impact_chunk {
+    uint32_t type;
+    uint32_t flags;
+    uint64_t length; /* of the payload, without padding */
+    uint64_t arg;
+    uint64_t arg2;
+};
+
+/* How the run was started. Written by S before the first fork; then constant. */
+struct shared_run {
+    uint64_t start_mono_ns;
+    uint64_t start_wall_ns;
+    int32_t supervisor_pid;
+    int32_t argc;
+    uint32_t argv_bytes;   /* used bytes of argv[] */
+    uint32_t argv_cut;     /* 1 = argv did not fit */
+    char argv[16384];      /* NUL-separated */
+    char cwd[4096];
+    char run_dir[1024];    /* where the recorder keeps the run; "" until it made it */
+    char output_dir[4096]; /* where the user wants the bundle */
+    char sysroot[1024];    /* "" = the real machine */
+    uint32_t trace_mode;   /* enum trace_mode of launch/options.h */
+    uint32_t stderr_kind;  /* enum stream_kind of watch/stream.h */
+    uint32_t stdout_kind;
+    uint64_t kmsg_start_seq; /* first kernel-log record of the run's window, UINT64_MAX = unreadable */
+};
+
+enum target_state { TARGET_NOT_STARTED, TARGET_RUNNING, TARGET_ENDED };
+
+struct shared {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t size;
+    struct shared_run run;
+
+    struct shared_helper helpers[HELPER_MAX];
+
+    /* The direct child. S and T. */
+    _Atomic uint32_t target_state;
+    _Atomic int32_t target_pid;
+    _Atomic int32_t target_status;    /* wait(2) status, valid when TARGET_ENDED */
+    _Atomic int32_t exec_errno;       /* != 0: exec failed before anything ran */
+    _Atomic uint64_t target_end_ns;
+    _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
+    _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
+
+    /* T: what tracing could not see, for the manifest. */
+    _Atomic uint32_t trace_state;      /* enum trace_state of launch/tracer.h */
+    _Atomic int32_t trace_errno;       /* why SEIZE was refused */
+    _Atomic uint32_t processes_seen, processes_traced, processes_released_busy;
+    _Atomic uint64_t held_since_ns;    /* a tracee is being held since, 0 = none: for the watchdog */
+    _Atomic uint32_t held_budget_ms;   /* how long it may be held */
+    _Atomic uint32_t watchdog_kills;   /* S: tracers killed because they held too long */
+    struct signal_seen signals_seen[SHARED_SIGNALS_SEEN];
+    _Atomic uint32_t signals_seen_head;
+
+    /* T asks M to read the GPU counters and the DRM fdinfo of impact_pid now. Futex words. */
+    _Atomic uint32_t impact_request; /* T counts up */
+    _Atomic uint32_t impact_answer;  /* M: the last request that is in the sample ring */
+    _Atomic int32_t impact_pid;
+
+    /* O and R: matches of output and kernel patterns while running. */
+    _Atomic uint32_t oom_matches, fault_matches, hang_matches, error_matches;
+    _Atomic uint64_t first_match_ns;
+    _Atomic uint64_t output_bytes; /* carried by the relay */
+
+    struct shared_impact impacts[SHARED_IMPACTS_MAX];
+    _Atomic uint32_t impacts_used;    /* T */
+    _Atomic uint32_t impacts_dropped; /* T: failures that found no slot or no arena space */
+    _Atomic uint64_t arena_used;      /* T */
+
+    struct ring samples; /* M; data follows in sample_data */
+    unsigned char sample_data[SHARED_SAMPLE_RING_BYTES];
+    struct ring output; /* O (or R for a followed file): the last bytes of stderr */
+    unsigned char output_data[SHARED_OUTPUT_RING_BYTES];
+    struct ring events; /* any of us: lines "<mono_ns> <who> <text>\n", for the timeline */
+    unsigned char event_data[SHARED_EVENT_RING_BYTES];
+    unsigned char arena[SHARED_IMPACT_ARENA_BYTES];
+};
+
+struct rc_err;
+
+/* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.
+ * NULL and *err on failure; then the run goes on without us. */
+struct shared *shared_create(int *ret_fd, struct rc_err *err);
+/* Map one that another process made; checks magic, version and size. */
+struct shared *shared_map(int fd, struct rc_err *err);
+/* Append "<mono_ns> <who> <text>\n" to the event ring. Callable from every process of the run:
+ * concurrent writers may tear a line, never the memory. */
+void shared_event(struct shared *s, const char *who, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

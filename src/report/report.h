@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts, verdict, manifest and series -> text for people. Pure: never reads a machine. */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct facts;
+struct verdict;
+struct cJSON;
+
+/* One GPU's memory over the run, for the sparkline; values with UINT64_MAX are gaps. */
+struct report_series {
+    const char *label;      /* "GPU 0000:03:00.0 VRAM used" */
+    uint64_t total_bytes;   /* 0 = unknown */
+    size_t count;
+    const uint64_t *values; /* bytes, equally spaced over the run */
+    uint64_t duration_ms;
+};
+
+struct report_input {
+    const struct facts *facts;
+    const struct verdict *verdict;
+    const struct cJSON *items; /* manifest rows so far: [{"name","status","reason"}, ...] or NULL */
+    const struct report_series *series;
+    size_t series_count;
+    const char *command;       /* one line, redacted */
+    const char *bundle_name;
+    const char *tool_version;
+    const char *template_text; /* templates/summary.md */
+};
+
+/* SUMMARY.md: one screen before the details. */
+void report_summary(const struct report_input *in, struct buf *out);
+/* The last lines on the terminal: class and confidence, deciding number, what to try, and (when
+ * bundle_path is not NULL) where the bundle is. Each line starts with "rocmcrash: ". */
+void report_terminal(const struct report_input *in, const char *bundle_path, struct buf *out);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+
+static void test_err_wraps_and_truncates(void **state)
+{
+    (void)state;
+    struct rc_err err;
+    assert_int_equal(rc_err_errno(&err, -ENOENT, "cannot open '%s'", "x"), -ENOENT);
+    assert_string_equal(err.msg, "cannot open 'x': No such file or directory");
+    assert_int_equal(rc_err_wrap(&err, -EIO, "run %d", 7), -EIO);
+    assert_string_equal(err.msg, "run 7: cannot open 'x': No such file or directory");
+    char big[1000];
+    memset(big, 'a', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    (void)rc_err_set(&err, -1, "%s", big);
+    assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+    assert_int_equal(rc_err_set(NULL, -5, "nobody listens"), -5);
+}
+
+static void test_buf_cap_is_sticky(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 8);
+    buf_puts(&b, "12345678");
+    assert_false(buf_failed(&b));
+    buf_putc(&b, '9');
+    assert_true(buf_failed(&b));
+    assert_string_equal(buf_str(&b), "12345678");
+    buf_release(&b);
+    assert_string_equal(buf_str(&b), "");
+    buf_printf(&b, "%d", 12);
+    assert_string_equal(buf_str(&b), "12");
+    buf_release(&b);
+}
+
+static void write_file(const char *path, const void *data, size_t len)
+{
+    RC_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fs_write_all(fd, data, len), 0);
+}
+
+static void test_read_text_strips_padding(void **state)
+{
+    const char *dir = *state;
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/padded", dir);
+    char padded[4096] = "17163091968\n";
+    write_file(path, padded, sizeof padded);
+    char out[64];
+    assert_int_equal(fs_read_text(path, out, sizeof out), 11);
+    assert_string_equal(out, "17163091968");
+    write_file(path, "", 0);
+    assert_int_equal(fs_read_text(path, out, sizeof out), 0);
+    write_file(path, "0123456789", 10);
+    char small[5];
+    assert_int_equal(fs_read_text(path, small, sizeof small), -EFBIG);
+    assert_string_equal(small, "0123");
+    assert_int_equal(fs_read_text("/nonexistent/x", out, sizeof out), -ENOENT);
+}
+
+static void test_read_all_is_bounded(void **state)
+{
+    const char *dir = *state;
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/all", dir);
+    char data[10000];
+    memset(data, 'x', sizeof data);
+    write_file(path, data, sizeof data);
+    char *got = NULL;
+    assert_int_equal(fs_read_all(path, 20000, &got), 10000);
+    free(got);
+    assert_int_equal(fs_read_all(path, 10000, &got), 10000);
+    free(got);
+    assert_int_equal(fs_read_all(path, 9999, &got), -EFBIG);
+    assert_int_equal(strlen(got), 9999);
+    free(got);
+}
+
+static void test_write_file_replaces_and_mkdir(void **state)
+{
+    const char *dir = *state;
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/a/b/c", dir);
+    assert_int_equal(fs_mkdir_p(path), 0);
+    assert_int_equal(fs_mkdir_p(path), 0);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(fs_write_file_at(fd, "f", "one", 3, true), 0);
+    assert_int_equal(fs_write_file_at(fd, "f", "two", 3, false), 0);
+    struct stat st;
+    assert_int_equal(fstatat(fd, "f", &st, 0), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(fs_write_file_at(fd, "no/such", "x", 1, false), -ENOENT);
+    assert_int_equal(symlinkat("/etc/passwd", fd, "link"), 0);
+    assert_int_equal(fs_remove_tree(AT_FDCWD, path), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access("/etc/passwd", F_OK), 0);
+}
+
+static void test_parse_u64(void **state)
+{
+    (void)state;
+    uint64_t v = 7;
+    assert_int_equal(fs_parse_u64(" 42\n", &v), 0);
+    assert_int_equal(v, 42);
+    assert_int_equal(fs_parse_u64("18446744073709551615", &v), 0);
+    assert_int_equal(fs_parse_u64("18446744073709551616", &v), -ERANGE);
+    assert_int_equal(fs_parse_u64("-1", &v), -EINVAL);
+    assert_int_equal(fs_parse_u64("", &v), -EINVAL);
+    assert_int_equal(fs_parse_u64("12x", &v), -EINVAL);
+}
+
+static int setup(void **state)
+{
+    static char dir[] = "/tmp/rc-base-XXXXXX";
+    *state = mkdtemp(dir);
+    return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+    return fs_remove_tree(AT_FDCWD, *state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_err_wraps_and_truncates),
+        cmocka_unit_test(test_buf_cap_is_sticky),
+        cmocka_unit_test(test_read_text_strips_padding),
+        cmocka_unit_test(test_read_all_is_bounded),
+        cmocka_unit_test(test_write_file_replaces_and_mkdir),
+        cmocka_unit_test(test_parse_u64),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
