@@ -36,6 +36,8 @@ int manifest_add_item(struct manifest *, const char *name, enum collect_status s
                       const char *reason, uint64_t milliseconds);
 /* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
 int manifest_set(struct manifest *, const char *key, struct cJSON *value);
+/* The manifest.json of a stage (of an unpacked bundle) as one that can be added to. NULL: *err. */
+struct manifest *manifest_load(const char *stage_dir, struct rc_err *err);
 /* Hash every file below stage_dir (but manifest.json) and produce the document. */
 int manifest_render(struct manifest *, const char *stage_dir, struct buf *out, struct rc_err *err);
 const char *collect_status_name(enum collect_status status); /* "ok", "partial", "timed_out" ... */
@@ -49,7 +51,12 @@ void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
  * Archive stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
  * entry lies below "<name>/". When output_dir cannot be written, tries in turn the fallback
  * folders ($XDG_STATE_HOME/rocmcrash/bundles, /tmp/rocmcrash-<uid>). ret_path gets the final path.
- * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for.
+ * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for, and *err then
+ * says why. A name that is taken gets "-2", "-3" ... (also as top folder): nothing is overwritten.
+ *
+ * manifest.json of the stage is the base of the one in the archive, whose "files" and "cut" are made
+ * while archiving, so that they are true of the archived bytes even when a file of the stage changes
+ * meanwhile. The stage itself is not altered.
  */
 int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
                  size_t ret_size, bool *ret_elsewhere, struct rc_err *err);
@@ -64,7 +71,26 @@ int bundle_verify(const char *path, struct rc_err *err);
  * most max bytes. -ENOENT when there is none. */
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
                          struct rc_err *err);
-/* Unpack regular files below dir (fresh, ours, 0700), bounded in count and size. */
+/* Unpack regular files below dir (fresh, ours, 0700), bounded in count and size. The bundle's top
+ * folder is left out: dir becomes what stage_dir was. dir is made, or must be empty and ours. */
 int bundle_unpack(const char *path, const char *dir, struct rc_err *err);
+
+/* Called for each regular file; other than 0 ends the listing and is returned. */
+typedef int (*bundle_list_fn)(void *arg, const char *name, uint64_t bytes);
+int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *err);
+
+/*
+ * Change a bundle that exists: verify, unpack into a private folder, let `change` alter stage_dir
+ * and add rows to the manifest, write beside the old one, rename over it. Owner and mode stay those
+ * of the old file (`sudo rocmcrash complete` on a user's bundle). The old one stays when anything
+ * fails. 0 or -errno.
+ */
+typedef int (*bundle_change_fn)(void *arg, const char *stage_dir, struct manifest *manifest,
+                                struct rc_err *err);
+int bundle_rewrite(const char *path, bundle_change_fn change, void *arg, struct rc_err *err);
+
+/* Append text of a foreign bundle so that a terminal only shows it: control characters, escape
+ * sequences, bytes that are no UTF-8 and direction overrides become \\xNN; tab and newline stay. */
+void bundle_sanitize_text(struct buf *out, const char *text, size_t len);
 
 #endif
