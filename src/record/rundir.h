@@ -6,13 +6,13 @@
  *     run.json          how the run was started (of struct shared_run), rewritten when it changes
  *     impact.N          struct shared_impact followed by its arena bytes, one file a failed process
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
- *     output            the last bytes of stderr (512 KiB), output.head the first 64 KiB
+ *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
  *     events            lines "<mono_ns> <who> <text>"
  *     state             "running" | "ended STATUS" | "bundled PATH"; locked (flock) by the recorder
  *                       while the run is alive: an unlocked "running" is an unfinished run
  *
- * Written with libc alone by the recorder, and once more by record_flush() in the finisher, which
+ * Written with libc alone by the recorder, and once more by recorder_flush() in the finisher, which
  * adds what a dead or hung recorder did not get to disk: same names, idempotent.
  */
 #ifndef RECORD_RUNDIR_H
@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct shared;
 struct rc_err;
 
 /* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs,
@@ -29,17 +28,5 @@ struct rc_err;
 int rundir_base(char *out, size_t size, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp). Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
-
-/* What has been written so far, so that the next flush adds only what is new. Zero-initialise. */
-struct record_progress {
-    uint64_t sample_cursor, samples_lost;
-    uint64_t output_cursor, output_lost;
-    uint64_t event_cursor, events_lost;
-    uint32_t impacts_written; /* bit mask */
-};
-
-/* Copy everything new from the shared memory to the run directory. 0 or first -errno. */
-int record_flush(struct shared *shared, const char *run_dir, struct record_progress *progress,
-                 struct rc_err *err);
 
 #endif

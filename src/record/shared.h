@@ -122,7 +122,17 @@ struct shared_run {
     uint32_t trace_mode;   /* enum trace_mode of launch/options.h */
     uint32_t stderr_kind;  /* enum stream_kind of watch/stream.h */
     uint32_t stdout_kind;
-    uint64_t kmsg_start_seq; /* first kernel-log record of the run's window, UINT64_MAX = unreadable */
+    uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
+    char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
+    char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */
+};
+
+/* How far the rings and impacts have been copied to the run directory. R, then the finisher. */
+struct record_progress {
+    uint64_t sample_cursor, samples_lost;
+    uint64_t output_cursor, output_lost;
+    uint64_t event_cursor, events_lost;
+    uint32_t impacts_written; /* bit mask */
 };
 
 enum target_state { TARGET_NOT_STARTED, TARGET_RUNNING, TARGET_ENDED };
@@ -143,6 +153,7 @@ struct shared {
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
+    _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
     /* T: what tracing could not see, for the manifest. */
     _Atomic uint32_t trace_state;      /* enum trace_state of launch/tracer.h */
@@ -163,6 +174,8 @@ struct shared {
     _Atomic uint32_t oom_matches, fault_matches, hang_matches, error_matches;
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
+
+    struct record_progress progress;
 
     struct shared_impact impacts[SHARED_IMPACTS_MAX];
     _Atomic uint32_t impacts_used;    /* T */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/flush.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "record/shared.h"
+#include "recorder/run_json.h"
+#include "telemetry/segment.h"
+
+/* run.json holds argv (16 KiB), every byte of which may need six characters. */
+#define RUN_JSON_MAX (160u << 10)
+#define OUTPUT_HEAD_BYTES (64u << 10)
+#define OUTPUT_TAIL_BYTES (512u << 10)
+
+static int append_at(int dirfd, const char *name, const void *data, size_t len)
+{
+    int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    int r = fs_write_all(fd, data, len);
+    if (close(fd) != 0 && r == 0)
+        r = -errno;
+    return r;
+}
+
+static int flush_impact(const struct shared *s, int dirfd, uint32_t index)
+{
+    const struct shared_impact *impact = &s->impacts[index];
+    if (impact->arena_offset > sizeof s->arena ||
+        impact->arena_length > sizeof s->arena - impact->arena_offset)
+        return -EINVAL;
+    char name[32];
+    (void)snprintf(name, sizeof name, "impact.%u", index);
+    int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    int r = fs_write_all(fd, impact, sizeof *impact);
+    if (r == 0)
+        r = fs_write_all(fd, s->arena + impact->arena_offset, impact->arena_length);
+    if (r == 0 && fsync(fd) != 0)
+        r = -errno;
+    if (close(fd) != 0 && r == 0)
+        r = -errno;
+    return r;
+}
+
+static int flush_impacts(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    int first = 0;
+    uint32_t used = s->impacts_used < SHARED_IMPACTS_MAX ? s->impacts_used : SHARED_IMPACTS_MAX;
+    for (uint32_t i = 0; i < used; i++) {
+        if ((progress->impacts_written & (1u << i)) != 0 || s->impacts[i].state == IMPACT_EMPTY)
+            continue;
+        bool complete = s->impacts[i].state == IMPACT_COMPLETE;
+        int r = flush_impact(s, dirfd, i);
+        if (r < 0 && first == 0)
+            first = r;
+        if (r == 0 && complete)
+            progress->impacts_written |= 1u << i;
+    }
+    return first;
+}
+
+/* The head is kept for good, the tail in two halves that take turns: output.0 and output.1. */
+static int append_output(int dirfd, const char *data, size_t len, uint64_t before)
+{
+    int r = 0;
+    if (before < OUTPUT_HEAD_BYTES) {
+        size_t head = OUTPUT_HEAD_BYTES - (size_t)before;
+        r = append_at(dirfd, "output.head", data, len < head ? len : head);
+    }
+    struct stat st;
+    if (fstatat(dirfd, "output.1", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        st.st_size >= (off_t)(OUTPUT_TAIL_BYTES / 2) &&
+        renameat(dirfd, "output.1", dirfd, "output.0") != 0)
+        r = -errno;
+    int appended = append_at(dirfd, "output.1", data, len);
+    return r < 0 ? r : appended;
+}
+
+static int flush_output(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    static char chunk[32768];
+    int first = 0;
+    for (;;) {
+        uint64_t lost = progress->output_lost;
+        size_t len = ring_read(&s->output, &progress->output_cursor, chunk, sizeof chunk,
+                               &progress->output_lost);
+        if (len == 0)
+            return first;
+        if (progress->output_lost != lost) {
+            char note[80];
+            int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]\n",
+                             (unsigned long long)(progress->output_lost - lost));
+            (void)append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
+        }
+        int r = append_output(dirfd, chunk, len, progress->output_cursor - len);
+        if (r < 0 && first == 0)
+            first = r;
+    }
+}
+
+static int flush_events(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    static char chunk[8192];
+    size_t len;
+    int first = 0;
+    while ((len = ring_read(&s->events, &progress->event_cursor, chunk, sizeof chunk,
+                            &progress->events_lost)) > 0) {
+        int r = append_at(dirfd, "events", chunk, len);
+        if (r < 0 && first == 0)
+            first = r;
+    }
+    return first;
+}
+
+static int flush_samples(struct shared *s, const char *run_dir, struct record_progress *progress)
+{
+    static unsigned char chunk[65536];
+    size_t len;
+    int first = 0;
+    while ((len = ring_read(&s->samples, &progress->sample_cursor, chunk, sizeof chunk,
+                            &progress->samples_lost)) > 0) {
+        int r = segment_append(run_dir, chunk, len);
+        if (r < 0 && first == 0)
+            first = r;
+    }
+    return first;
+}
+
+static int flush_run_json(const struct shared *s, int dirfd)
+{
+    static char text[RUN_JSON_MAX];
+    static char written[RUN_JSON_MAX];
+    size_t len = run_json_render(s, text, sizeof text);
+    if (len == 0)
+        return -EFBIG;
+    if (strcmp(text, written) == 0)
+        return 0;
+    int r = fs_write_file_at(dirfd, "run.json", text, len, false);
+    if (r == 0)
+        memcpy(written, text, len + 1);
+    return r;
+}
+
+int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *err)
+{
+    struct record_progress *progress = &shared->progress;
+    RC_AUTO_CLOSE int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (dirfd < 0)
+        return rc_err_errno(err, -errno, "cannot open run directory '%s'", run_dir);
+    int results[] = {
+        flush_impacts(shared, dirfd, progress),  flush_output(shared, dirfd, progress),
+        flush_events(shared, dirfd, progress),   flush_samples(shared, run_dir, progress),
+        flush_run_json(shared, dirfd),
+    };
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+        if (results[i] < 0)
+            return rc_err_errno(err, results[i], "cannot write to run directory '%s'", run_dir);
+    return 0;
+}

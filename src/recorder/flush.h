@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared memory -> run directory (record/rundir.h has the layout).
+ *
+ * Called once a second by the recorder and once by the finisher, which may be the only one left.
+ * What has been written is remembered in the shared memory itself (struct record_progress), so the
+ * two never write the same bytes twice.
+ */
+#ifndef RECORDER_FLUSH_H
+#define RECORDER_FLUSH_H
+
+struct shared;
+struct rc_err;
+
+/* Copy everything new. 0 or the first -errno; one failing part does not stop the others. */
+int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *err);
+
+#endif
