@@ -172,6 +172,7 @@ struct shared {
 
     /* O and R: matches of output and kernel patterns while running. */
     _Atomic uint32_t oom_matches, fault_matches, hang_matches, error_matches;
+    _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
 
@@ -181,6 +182,12 @@ struct shared {
     _Atomic uint32_t impacts_used;    /* T */
     _Atomic uint32_t impacts_dropped; /* T: failures that found no slot or no arena space */
     _Atomic uint64_t arena_used;      /* T */
+
+    /* M: the number of the file it is reading (telemetry/sampler.h, 0 = none) and a bit for each
+     * that once hung, so that a replacement leaves it out (VALUE_STALLED) and goes on. */
+    _Atomic uint32_t sampler_current_file;
+    _Atomic uint32_t sampler_baseline_done;
+    _Atomic uint64_t sampler_bad_files[64];
 
     struct ring samples; /* M; data follows in sample_data */
     unsigned char sample_data[SHARED_SAMPLE_RING_BYTES];

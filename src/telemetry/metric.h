@@ -41,6 +41,8 @@ enum value_status {
     X(12, GPU_SCLK, "clock.shader", "Hz", SCOPE_GPU, "device/hwmon/hwmonN/freq1_input")            \
     X(13, GPU_MCLK, "clock.memory", "Hz", SCOPE_GPU, "device/hwmon/hwmonN/freq2_input")            \
     X(14, GPU_PREEMPT_USED, "preempt.used", "bytes", SCOPE_GPU, "device/mem_info_preempt_used")    \
+    X(15, GPU_OTHERS_KFD_VRAM, "others_kfd_vram", "bytes", SCOPE_GPU,                              \
+      "kfd/proc/*/vram_*, processes outside the target's tree")                                    \
     X(20, PROC_RSS, "rss", "bytes", SCOPE_PROCESS, "/proc/PID/status VmRSS")                       \
     X(21, PROC_RSS_SHMEM, "rss_shmem", "bytes", SCOPE_PROCESS, "/proc/PID/status RssShmem")        \
     X(22, PROC_SWAP, "swap", "bytes", SCOPE_PROCESS, "/proc/PID/status VmSwap")                    \
@@ -57,6 +59,10 @@ enum value_status {
       "/proc/PID/fdinfo amd-evicted-vram")                                                         \
     X(33, PROC_DRM_REQUESTED, "drm_requested_vram", "bytes", SCOPE_PROCESS,                        \
       "/proc/PID/fdinfo amd-requested-vram")                                                       \
+    X(34, PROC_COMM_LOW, "comm.0", "text", SCOPE_PROCESS, "/proc/PID/status Name, bytes 0-7")      \
+    X(35, PROC_COMM_HIGH, "comm.1", "text", SCOPE_PROCESS, "/proc/PID/status Name, bytes 8-15")    \
+    X(36, PROC_OUTSIDE, "outside", "flag", SCOPE_PROCESS, "1 = not of the target's tree")          \
+    X(37, PROC_RSS_PEAK, "rss_peak", "bytes", SCOPE_PROCESS, "/proc/PID/status VmHWM")             \
     X(40, HOST_MEM_TOTAL, "mem.total", "bytes", SCOPE_HOST, "/proc/meminfo MemTotal")              \
     X(41, HOST_MEM_AVAILABLE, "mem.available", "bytes", SCOPE_HOST, "/proc/meminfo MemAvailable")  \
     X(42, HOST_SWAP_TOTAL, "swap.total", "bytes", SCOPE_HOST, "/proc/meminfo SwapTotal")           \
@@ -71,7 +77,9 @@ enum value_status {
       "memory.events oom_kill (v2) or memory.oom_control oom_kill (v1)")                           \
     X(49, HOST_TTM_PAGES_LIMIT, "ttm.pages_limit", "pages", SCOPE_HOST,                            \
       "/sys/module/{amdttm,ttm}/parameters/pages_limit")                                           \
-    X(50, HOST_SHMEM, "mem.shmem", "bytes", SCOPE_HOST, "/proc/meminfo Shmem")
+    X(50, HOST_SHMEM, "mem.shmem", "bytes", SCOPE_HOST, "/proc/meminfo Shmem")                     \
+    X(51, HOST_PID_NAMESPACE, "pid_namespace_initial", "flag", SCOPE_HOST,                         \
+      "/proc/self/ns/pid; 0 = KFD's pids are not ours")
 
 enum metric {
 #define X(id, symbol, name, unit, scope, where) METRIC_##symbol = id,
@@ -83,7 +91,7 @@ enum metric {
 struct metric_def {
     uint16_t id;
     const char *name; /* without the scope: "vram.used" */
-    const char *unit; /* "bytes", "percent", "mC", "uW", "Hz", "us", "count", "pages" */
+    const char *unit; /* "bytes", "percent", "mC", "uW", "Hz", "us", "count", "pages", "flag", "text" */
     enum metric_scope scope;
     const char *where;
 };
