@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scanning helpers over text of unknown origin: spans, lines, numbers, sizes with units.
+ *
+ * Pure and without allocation. A span is not NUL-terminated and may hold any bytes. Scanners move
+ * the front of the span they are given past what they took, and leave it alone when they fail.
+ */
+#ifndef DIAGNOSE_TEXT_H
+#define DIAGNOSE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* More than this is not read: the tail of a log holds its failure, so callers cut the front. */
+#define TEXT_INPUT_MAX ((size_t)8 << 20)
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+/* The last TEXT_INPUT_MAX bytes. */
+struct text text_tail(const char *data, size_t len);
+
+/* Next line without its "\n" or "\r\n"; false at the end. */
+bool text_next_line(struct text *rest, struct text *ret_line);
+
+/* Offset of `needle` (a C string), or -1. text_ifind() ignores ASCII case. */
+ptrdiff_t text_find(struct text in, const char *needle);
+ptrdiff_t text_ifind(struct text in, const char *needle);
+bool text_has(struct text in, const char *needle);
+bool text_starts(struct text in, const char *prefix);
+bool text_equals(struct text in, const char *s);
+
+/* `in` without its first n bytes (all of them when it is shorter). */
+struct text text_skip(struct text in, size_t n);
+struct text text_first(struct text in, size_t n);
+struct text text_trim(struct text in);
+/* What follows / precedes the first `needle`; false (and *ret untouched) when it is not there. */
+bool text_after(struct text in, const char *needle, struct text *ret);
+bool text_before(struct text in, const char *needle, struct text *ret);
+
+/* Next run of bytes that are not white space; false when there is none. */
+bool text_next_word(struct text *in, struct text *ret_word);
+/* Up to and without the first byte of `stops`, or all of it. */
+struct text text_until(struct text in, const char *stops);
+
+/* Bounded NUL-terminated copy (never splits the terminator off); returns out. */
+const char *text_copy(struct text in, char *out, size_t size);
+
+/* Unsigned decimal / "0x" hexadecimal at the front; saturates at UINT64_MAX. */
+bool text_take_u64(struct text *in, uint64_t *ret);
+bool text_take_hex(struct text *in, uint64_t *ret);
+
+/* A decimal number with point or comma and sign: "1.5", "1,50", "-0.3", "16,384" (thousands). */
+bool text_take_real(struct text *in, double *ret);
+
+enum text_size_rule {
+    TEXT_SIZE_SI = 0,         /* "GB" is 10^9, "GiB" and a bare "G" are 2^30 */
+    TEXT_SIZE_BINARY = 1,     /* "GB" is 2^30: what most programs mean */
+    TEXT_SIZE_NEEDS_UNIT = 2, /* a bare number is no size */
+};
+
+/* "1.50 GiB", "20971520 bytes", "512MB", "7,4 Gi", "1234": bytes, rounded; saturating. */
+bool text_take_size(struct text *in, unsigned rule, int64_t *ret);
+
+/* The whole of `s` is a size with a unit. */
+bool text_parse_size(const char *s, size_t len, int64_t *ret);
+
+#endif
