@@ -4,7 +4,7 @@
  *
  * Written by the finisher (facts.json of a bundle), read by `triage` from bundles of other people
  * and from files that people write by hand (--facts): nothing read here is trusted. cJSON keeps
- * numbers as double, so an integer beyond 2^53 is written as a string with "type": "integer".
+ * numbers as double and prints 15 digits, so an integer of more digits is written as a string with "type": "integer".
  */
 #include "diagnose/fact.h"
 
@@ -19,7 +19,8 @@
 #include "base/err.h"
 #include "diagnose/text.h"
 
-#define EXACT_IN_DOUBLE (INT64_C(1) << 53)
+/* cJSON 1.7 prints with 15 digits when that is *almost* the number: stay below 16 digits. */
+#define EXACT_IN_DOUBLE INT64_C(999999999999999)
 
 static const char *const when_names[] = {
     [FACT_STATIC] = "static", [FACT_BASELINE] = "baseline", [FACT_PEAK] = "peak",
