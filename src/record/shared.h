@@ -175,6 +175,7 @@ struct shared {
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
+    _Atomic uint32_t relay_downstream_closed; /* O: the caller's end is gone; S closes its copy too */
 
     struct record_progress progress;
 
