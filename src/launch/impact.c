@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/impact.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "launch/tracee.h"
+
+#define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
+#define FDS_MAX 4096
+
+/* An arena that is filled chunk by chunk. */
+struct copier {
+    struct shared *shared;
+    struct shared_impact *impact;
+    uint64_t limit; /* end of the arena */
+    uint64_t at;
+    uint64_t stack_bytes;
+};
+
+static unsigned char *chunk_space(struct copier *c, uint64_t *ret_room)
+{
+    uint64_t data = c->at + sizeof(struct impact_chunk);
+    if (data + 8 > c->limit)
+        return NULL;
+    *ret_room = c->limit - data - 8;
+    return c->shared->arena + data;
+}
+
+static void chunk_commit(struct copier *c, uint32_t type, uint64_t length, uint32_t flags,
+                         const uint64_t args[2])
+{
+    struct impact_chunk *chunk = (struct impact_chunk *)(void *)(c->shared->arena + c->at);
+    *chunk = (struct impact_chunk){.type = type, .flags = flags, .length = length};
+    if (args != NULL) {
+        chunk->arg = args[0];
+        chunk->arg2 = args[1];
+    }
+    c->at += sizeof *chunk + ((length + 7) & ~(uint64_t)7);
+    c->impact->arena_length = c->at - c->impact->arena_offset;
+}
+
+static void copy_bytes(struct copier *c, uint32_t type, const void *data, uint64_t length,
+                       uint64_t arg)
+{
+    uint64_t room;
+    unsigned char *space = chunk_space(c, &room);
+    if (space == NULL || length > room)
+        return;
+    memcpy(space, data, length);
+    chunk_commit(c, type, length, 0, (uint64_t[2]){arg, 0});
+}
+
+static void copy_proc_file(struct copier *c, uint32_t type, const char *name, uint64_t max)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", c->impact->pid, name);
+    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    uint64_t room;
+    unsigned char *space = chunk_space(c, &room);
+    if (fd < 0 || space == NULL)
+        return;
+    if (max > room)
+        max = room;
+    uint64_t length = 0;
+    ssize_t n = 0;
+    while (length < max && (n = read(fd, space + length, max - length)) > 0)
+        length += (uint64_t)n;
+    if (length > 0)
+        chunk_commit(c, type, length, length == max && n > 0 ? CHUNK_TRUNCATED : 0, NULL);
+}
+
+static void copy_link(struct copier *c, uint32_t type, const char *name)
+{
+    char path[64];
+    char target[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", c->impact->pid, name);
+    ssize_t n = readlink(path, target, sizeof target);
+    if (n > 0)
+        copy_bytes(c, type, target, (uint64_t)n, 0);
+}
+
+struct linux_dirent64 {
+    uint64_t d_ino;
+    int64_t d_off;
+    unsigned short d_reclen;
+    unsigned char d_type;
+    char d_name[];
+};
+
+/* Call fn for every numeric entry of /proc/PID/<what>; readdir(3) would allocate. */
+static void for_each_number(pid_t pid, const char *what, bool (*fn)(void *, long), void *context)
+{
+    char path[64];
+    char entries[8192];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long n;
+    while (fd >= 0 && (n = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+        for (long at = 0; at < n;) {
+            struct linux_dirent64 *entry = (struct linux_dirent64 *)(void *)(entries + at);
+            char *end;
+            long number = strtol(entry->d_name, &end, 10);
+            if (*end == '\0' && end != entry->d_name && !fn(context, number))
+                return;
+            at += entry->d_reclen;
+        }
+    }
+}
+
+struct fd_list {
+    struct copier *copier;
+    unsigned char *space;
+    uint64_t room, length;
+    uint32_t count;
+    bool cut;
+};
+
+static bool list_fd(void *context, long number)
+{
+    struct fd_list *list = context;
+    char path[64];
+    char target[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", list->copier->impact->pid, number);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n < 0)
+        return true;
+    target[n] = '\0';
+    int len = snprintf((char *)list->space + list->length, list->room - list->length, "%ld %s\n",
+                       number, target);
+    if (len < 0 || (uint64_t)len >= list->room - list->length || list->count >= FDS_MAX) {
+        list->cut = true;
+        return false;
+    }
+    list->length += (uint64_t)len;
+    list->count++;
+    return true;
+}
+
+static void copy_fds(struct copier *c)
+{
+    struct fd_list list = {.copier = c};
+    list.space = chunk_space(c, &list.room);
+    if (list.space == NULL)
+        return;
+    for_each_number(c->impact->pid, "fd", list_fd, &list);
+    if (list.length > 0)
+        chunk_commit(c, CHUNK_FDS, list.length, list.cut ? CHUNK_TRUNCATED : 0, NULL);
+}
+
+#if defined(__x86_64__)
+#define STACK_POINTER(regs) ((regs).rsp)
+#define RED_ZONE 128u
+#elif defined(__aarch64__)
+#define STACK_POINTER(regs) ((regs).sp)
+#define RED_ZONE 0u
+#else
+#error "only x86_64 and aarch64 run ROCm"
+#endif
+
+static void copy_stack(struct copier *c, int mem_fd, uint64_t stack_pointer, pid_t tid)
+{
+    uint64_t room;
+    unsigned char *space = chunk_space(c, &room);
+    uint64_t want = IMPACT_STACK_BYTES;
+    if (want > IMPACT_STACKS_BYTES - c->stack_bytes)
+        want = IMPACT_STACKS_BYTES - c->stack_bytes;
+    if (space == NULL || mem_fd < 0 || want == 0)
+        return;
+    if (want > room)
+        want = room;
+    uint64_t from = (stack_pointer - RED_ZONE) & ~(uint64_t)7;
+    ssize_t n = pread(mem_fd, space, want, (off_t)from);
+    if (n <= 0)
+        return;
+    c->stack_bytes += (uint64_t)n;
+    chunk_commit(c, CHUNK_STACK, (uint64_t)n, (uint64_t)n == want ? CHUNK_TRUNCATED : 0,
+                 (uint64_t[2]){from, (uint64_t)tid});
+}
+
+static void copy_thread(struct copier *c, int mem_fd, pid_t tid)
+{
+    struct user_regs_struct regs;
+    struct iovec iov = {&regs, sizeof regs};
+    if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) != 0)
+        return;
+    char path[64];
+    char comm[32];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", c->impact->pid, (int)tid);
+    if (fs_read_text(path, comm, sizeof comm) > 0)
+        copy_bytes(c, CHUNK_COMM, comm, strlen(comm), (uint64_t)tid);
+    copy_bytes(c, CHUNK_REGS, &regs, iov.iov_len, (uint64_t)tid);
+    copy_stack(c, mem_fd, STACK_POINTER(regs), tid);
+    c->impact->threads_copied++;
+}
+
+static bool is_stopped(pid_t tid)
+{
+    siginfo_t si = {.si_pid = 0};
+    return waitid(P_PID, (id_t)tid, &si, WSTOPPED | WNOWAIT | WNOHANG | __WALL) == 0 &&
+           si.si_pid == tid;
+}
+
+/* Stop all others and copy each as soon as it has stopped. The stops stay unconsumed: the main
+ * loop finds them by waitid() and lets the threads go. */
+static void copy_other_threads(struct copier *c, struct tracees *tracees,
+                               const struct traced_process *process, int mem_fd)
+{
+    static pid_t waiting[TRACEE_THREADS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
+        const struct traced_thread *thread = &tracees->threads[i];
+        if (thread->tid == 0 || &tracees->processes[thread->process] != process || thread->exiting)
+            continue;
+        c->impact->threads_seen++;
+        if (thread->tid == c->impact->tid)
+            continue;
+        if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
+            waiting[count++] = thread->tid;
+    }
+    uint64_t give_up_ns = clock_mono_ns() + STOP_WAIT_MS * 1000000u;
+    while (count > 0 && clock_mono_ns() < give_up_ns) {
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (is_stopped(waiting[i]))
+                copy_thread(c, mem_fd, waiting[i]);
+            else
+                waiting[left++] = waiting[i];
+        }
+        if (left == count)
+            (void)sched_yield();
+        count = left;
+    }
+}
+
+static void copy_threads(struct copier *c, struct tracees *tracees,
+                         const struct traced_process *process)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", c->impact->pid);
+    RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+    copy_thread(c, mem_fd, c->impact->tid);
+    if (c->impact->kind == IMPACT_SIGNAL_STOP)
+        copy_other_threads(c, tracees, process, mem_fd);
+}
+
+static void copy_process(struct copier *c)
+{
+    copy_proc_file(c, CHUNK_STATUS, "status", 8192);
+    copy_proc_file(c, CHUNK_STAT, "stat", 2048);
+    copy_proc_file(c, CHUNK_LIMITS, "limits", 4096);
+    copy_proc_file(c, CHUNK_CGROUP, "cgroup", 8192);
+    copy_proc_file(c, CHUNK_CMDLINE, "cmdline", 64u << 10);
+    copy_proc_file(c, CHUNK_AUXV, "auxv", 4096);
+    copy_proc_file(c, CHUNK_IO, "io", 1024);
+    copy_link(c, CHUNK_EXE, "exe");
+    copy_proc_file(c, CHUNK_ENVIRON, "environ", 128u << 10);
+    copy_fds(c);
+    copy_proc_file(c, CHUNK_MAPS, "maps", 4u << 20);
+}
+
+static uint32_t ask_sampler(struct shared *s, pid_t pid)
+{
+    s->impact_pid = pid;
+    uint32_t request = atomic_fetch_add(&s->impact_request, 1) + 1;
+    (void)syscall(SYS_futex, &s->impact_request, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return request;
+}
+
+/* The counters are worth a short wait while the memory is still held, not a long one. */
+static void wait_for_sampler(struct shared *s, uint32_t request)
+{
+    uint64_t give_up_ns = clock_mono_ns() + IMPACT_SAMPLER_WAIT_MS * 1000000u;
+    while (s->helpers[HELPER_SAMPLER].pid > 0 && s->helpers[HELPER_SAMPLER].heartbeat_ns > 0) {
+        uint32_t answer = s->impact_answer;
+        uint64_t now = clock_mono_ns();
+        if ((int32_t)(answer - request) >= 0 || now >= give_up_ns)
+            return;
+        struct timespec left = {.tv_nsec = (long)(give_up_ns - now)};
+        (void)syscall(SYS_futex, &s->impact_answer, FUTEX_WAIT, answer, &left, NULL, 0);
+    }
+}
+
+/* The last two slots are kept for signals, so that many failing exits cannot hide a crash. */
+static struct shared_impact *take_slot(struct shared *s, const struct impact_cause *cause)
+{
+    uint32_t usable = cause->kind == IMPACT_SIGNAL_STOP || cause->pid == s->target_pid
+                          ? SHARED_IMPACTS_MAX
+                          : SHARED_IMPACTS_MAX - 2;
+    if (s->impacts_used >= usable || s->arena_used + (64u << 10) > sizeof s->arena) {
+        atomic_fetch_add(&s->impacts_dropped, 1);
+        return NULL;
+    }
+    return &s->impacts[s->impacts_used];
+}
+
+void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,
+                 const struct impact_cause *cause)
+{
+    struct shared_impact *impact = take_slot(shared, cause);
+    if (impact == NULL)
+        return;
+    uint64_t start_ns = clock_mono_ns();
+    shared->held_budget_ms =
+        cause->kind == IMPACT_SIGNAL_STOP ? IMPACT_COPY_MS : IMPACT_LAST_EXIT_MS;
+    shared->held_since_ns = start_ns;
+    *impact = (struct shared_impact){
+        .state = IMPACT_WRITING,
+        .kind = cause->kind,
+        .pid = cause->pid,
+        .tid = cause->tid,
+        .signo = cause->signo,
+        .si_code = cause->si_code,
+        .si_pid = cause->si_pid,
+        .exit_status = cause->exit_status,
+        .fault_address = cause->fault_address,
+        .time_ns = start_ns,
+        .arena_offset = shared->arena_used,
+    };
+    shared->impacts_used++;
+    uint32_t request = ask_sampler(shared, cause->pid);
+    struct copier copier = {
+        .shared = shared,
+        .impact = impact,
+        .limit = sizeof shared->arena,
+        .at = shared->arena_used,
+    };
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)cause->pid);
+    (void)fs_read_text(path, impact->comm, sizeof impact->comm);
+    if (cause->siginfo != NULL)
+        copy_bytes(&copier, CHUNK_SIGINFO, cause->siginfo, sizeof(siginfo_t), (uint64_t)cause->tid);
+    copy_threads(&copier, tracees, process);
+    copy_process(&copier);
+    wait_for_sampler(shared, request);
+    impact->held_ns = clock_mono_ns() - start_ns;
+    shared->arena_used = copier.at;
+    impact->state = IMPACT_COMPLETE;
+    shared->held_since_ns = 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a user may choose about a run. Filled by cli/, read by everything in launch/. */
+#ifndef LAUNCH_OPTIONS_H
+#define LAUNCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum trace_mode {
+    TRACE_AUTO, /* eager with CAP_SYS_PTRACE, else late */
+    TRACE_EAGER,
+    TRACE_LATE,
+    TRACE_NONE,
+};
+
+enum bundle_on {
+    BUNDLE_ON_FAILURE, /* a fatal signal; or a non-zero exit with an error pattern */
+    BUNDLE_ON_OOM,     /* also when the program swallowed an out-of-memory error and succeeded */
+    BUNDLE_ALWAYS,
+};
+
+struct launch_options {
+    enum trace_mode trace;
+    enum bundle_on bundle_on;
+    bool follow;             /* false: nothing is put between the target and its stderr */
+    bool keep_orphan;        /* SIGKILL of rocmcrash leaves the target running */
+    bool quiet;              /* no lines on stderr after the target's end */
+    uint32_t finish_within_ms;
+    uint32_t hash_budget_ms;
+    const char *output_dir;
+    const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
+};
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "watch/relay.h"
+
+#define SHEBANG_DEPTH 5 /* fs/exec.c stops there too */
+
+static _Noreturn void target_exec(const struct target_spec *spec)
+{
+    char go;
+    while (read(spec->go_fd, &go, 1) < 0 && errno == EINTR)
+        ;
+    if (spec->relay != NULL)
+        relay_child_setup(spec->relay);
+    if (spec->child_signal_ignored)
+        (void)signal(SIGCHLD, SIG_IGN);
+    (void)sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
+    (void)execvp(spec->argv[0], spec->argv);
+    int error = errno;
+    while (write(spec->exec_error_fd, &error, sizeof error) < 0 && errno == EINTR)
+        ;
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+pid_t target_fork(const struct target_spec *spec)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        target_exec(spec);
+    return pid;
+}
+
+static bool file_is_privileged(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return false;
+    if ((st.st_mode & S_ISUID) != 0 || (st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP))
+        return true;
+    return getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+/* The interpreter of a script ("#!/usr/bin/env python3\n" -> "/usr/bin/env"); false = no script. */
+static bool script_interpreter(const char *path, char *out, size_t size)
+{
+    char line[256];
+    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    if (fd < 0)
+        return false;
+    ssize_t len = read(fd, line, sizeof line - 1);
+    if (len < 3 || line[0] != '#' || line[1] != '!')
+        return false;
+    line[len] = '\0';
+    const char *start = line + 2 + strspn(line + 2, " \t");
+    size_t n = strcspn(start, " \t\r\n");
+    if (n == 0 || n >= size)
+        return false;
+    memcpy(out, start, n);
+    out[n] = '\0';
+    return true;
+}
+
+static bool find_in_path(const char *name, char *out, size_t size)
+{
+    if (strchr(name, '/') != NULL)
+        return (size_t)snprintf(out, size, "%s", name) < size;
+    const char *path = getenv("PATH");
+    if (path == NULL)
+        path = "/bin:/usr/bin";
+    while (true) {
+        size_t n = strcspn(path, ":");
+        int len = n == 0 ? snprintf(out, size, "./%s", name)
+                         : snprintf(out, size, "%.*s/%s", (int)n, path, name);
+        if (len > 0 && (size_t)len < size && access(out, X_OK) == 0)
+            return true;
+        if (path[n] == '\0')
+            return false;
+        path += n + 1;
+    }
+}
+
+bool target_exec_is_privileged(const char *name)
+{
+    char path[FS_PATH_MAX];
+    char interpreter[FS_PATH_MAX];
+    if (!find_in_path(name, path, sizeof path))
+        return false;
+    for (int depth = 0; depth < SHEBANG_DEPTH; depth++) {
+        if (!script_interpreter(path, interpreter, sizeof interpreter))
+            return file_is_privileged(path);
+        memcpy(path, interpreter, sizeof path);
+    }
+    return false;
+}

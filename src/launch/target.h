@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The child that becomes the target: what happens between fork and exec, and whether its exec will
+ * gain privilege.
+ */
+#ifndef LAUNCH_TARGET_H
+#define LAUNCH_TARGET_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct relay;
+
+struct target_spec {
+    char *const *argv;
+    const sigset_t *signal_mask;   /* as the caller gave it to us */
+    const struct relay *relay;     /* NULL = descriptors stay as they are */
+    bool child_signal_ignored;     /* the caller had SIGCHLD ignored: so has the target */
+    int go_fd;                     /* the child waits for one byte (or EOF) before exec */
+    int exec_error_fd;             /* close-on-exec; receives errno as an int when exec fails */
+};
+
+/* Fork and wait for go; exec; on failure report and _exit 127 (not found) or 126, as env(1) does. */
+pid_t target_fork(const struct target_spec *spec);
+
+/*
+ * Will execvp(name) gain set-uid, set-gid or file capabilities? A traced process would silently
+ * lose them, and no ptrace stop lies between the decision and the exec. Follows "#!" lines.
+ */
+bool target_exec_is_privileged(const char *name);
+
+#endif

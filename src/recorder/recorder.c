@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "record/rundir.h"
+#include "record/shared.h"
+#include "recorder/flush.h"
+#include "watch/kernel_log.h"
+
+#define FLUSH_PERIOD_MS 1000
+/* A burst of kernel messages must not fill the disk: the first and most telling part is kept. */
+#define KMSG_FILE_MAX (4u << 20)
+#define ORPHAN_WAIT_MS 5000
+
+struct recorder {
+    struct shared *shared;
+    const struct recorder_options *options;
+    struct kernel_log kernel_log;
+    bool kernel_log_open;
+    int dirfd, kmsg_fd, state_fd;
+    size_t kmsg_bytes;
+    int dir_attempts;
+    char pending[65536]; /* kernel log before the directory exists */
+    size_t pending_len;
+};
+
+static void open_kernel_log(struct recorder *r)
+{
+    struct rc_err err = {""};
+    struct shared_run *run = &r->shared->run;
+    int result = kernel_log_open(&r->kernel_log, &err);
+    r->kernel_log_open = result >= 0;
+    if (r->kernel_log_open)
+        run->kmsg_start_seq = r->kernel_log.next_seq;
+    else
+        (void)snprintf(run->kmsg_error, sizeof run->kmsg_error, "%s", err.msg);
+}
+
+static void count_kernel_match(struct shared *s, const char *record)
+{
+    _Atomic uint32_t *counter = NULL;
+    switch (kernel_log_classify(record)) {
+    case KERNEL_LINE_OOM:
+        counter = &s->kernel_oom_matches;
+        break;
+    case KERNEL_LINE_FAULT:
+        counter = &s->fault_matches;
+        break;
+    case KERNEL_LINE_HANG:
+        counter = &s->hang_matches;
+        break;
+    default:
+        return;
+    }
+    atomic_fetch_add(counter, 1);
+    uint64_t none = 0;
+    (void)atomic_compare_exchange_strong(&s->first_match_ns, &none, clock_mono_ns());
+}
+
+static void keep_kernel_record(struct recorder *r, const char *record, size_t len)
+{
+    if (r->kmsg_bytes + len > KMSG_FILE_MAX)
+        return;
+    if (r->kmsg_fd < 0) {
+        if (r->pending_len + len <= sizeof r->pending) {
+            memcpy(r->pending + r->pending_len, record, len);
+            r->pending_len += len;
+        }
+        return;
+    }
+    if (fs_write_all(r->kmsg_fd, record, len) == 0)
+        r->kmsg_bytes += len;
+}
+
+static void drain_kernel_log(struct recorder *r)
+{
+    static char record[8192 + 1];
+    for (int i = 0; i < 1000 && r->kernel_log_open; i++) {
+        ssize_t len = kernel_log_read(&r->kernel_log, record, sizeof record - 1);
+        if (len == -EPIPE)
+            continue;
+        if (len <= 0)
+            return;
+        record[len] = '\0';
+        count_kernel_match(r->shared, record);
+        keep_kernel_record(r, record, (size_t)len);
+    }
+}
+
+static void write_state(struct recorder *r, const char *state)
+{
+    if (r->state_fd >= 0 && pwrite(r->state_fd, state, strlen(state), 0) > 0)
+        (void)ftruncate(r->state_fd, (off_t)strlen(state));
+}
+
+static void make_run_dir(struct recorder *r)
+{
+    struct shared_run *run = &r->shared->run;
+    struct rc_err err = {""};
+    char path[sizeof run->run_dir];
+    r->dir_attempts++;
+    if (rundir_create(path, sizeof path, run->start_wall_ns, run->supervisor_pid, &err) < 0) {
+        shared_event(r->shared, "recorder", "no run directory: %s", err.msg);
+        return;
+    }
+    r->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (r->dirfd < 0)
+        return;
+    r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (r->state_fd >= 0)
+        (void)flock(r->state_fd, LOCK_EX | LOCK_NB);
+    write_state(r, "running\n");
+    r->kmsg_fd = openat(r->dirfd, "kmsg",
+                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    keep_kernel_record(r, r->pending, r->pending_len);
+    memcpy(run->run_dir, path, sizeof run->run_dir);
+}
+
+static void remove_run_dir(struct recorder *r)
+{
+    char path[FS_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s", r->shared->run.run_dir);
+    char *name = strrchr(path, '/');
+    if (name == NULL)
+        return;
+    *name++ = '\0';
+    int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0)
+        return;
+    (void)fs_remove_tree(parent, name);
+    (void)close(parent);
+}
+
+static void flush(struct recorder *r)
+{
+    drain_kernel_log(r);
+    if (r->dirfd < 0)
+        return;
+    struct rc_err err = {""};
+    if (recorder_flush(r->shared, r->shared->run.run_dir, &err) < 0)
+        shared_event(r->shared, "recorder", "%s", err.msg);
+}
+
+/* The caller killed what it had started: that was meant for the target. */
+static _Noreturn void stand_in_for_supervisor(struct recorder *r)
+{
+    struct shared *s = r->shared;
+    s->supervisor_killed = 1;
+    shared_event(s, "recorder", "the process that the caller started was killed");
+    pid_t target = s->target_pid;
+    if (target > 0 && s->target_state == TARGET_RUNNING && !r->options->keep_orphan)
+        (void)kill(target, SIGKILL);
+    uint64_t give_up_ns = clock_mono_ns() + (uint64_t)ORPHAN_WAIT_MS * 1000000u;
+    while (target > 0 && s->target_state == TARGET_RUNNING && kill(target, 0) == 0 &&
+           (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
+        flush(r);
+        (void)poll(NULL, 0, r->options->keep_orphan ? FLUSH_PERIOD_MS : 10);
+    }
+    if (r->dirfd < 0)
+        make_run_dir(r);
+    flush(r);
+    write_state(r, "ended\n");
+    if (r->options->bundle != NULL)
+        r->options->bundle(r->options->context);
+    _exit(0);
+}
+
+static void supervisor_said_done(struct recorder *r)
+{
+    if (r->shared->supervisor_done == 1) {
+        if (r->dirfd >= 0)
+            remove_run_dir(r);
+        _exit(0);
+    }
+    if (r->dirfd < 0)
+        make_run_dir(r);
+    flush(r);
+    write_state(r, "ended\n");
+    _exit(0);
+}
+
+_Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options)
+{
+    static struct recorder r;
+    r = (struct recorder){.shared = shared, .options = options,
+                          .dirfd = -1, .kmsg_fd = -1, .state_fd = -1};
+    struct shared_helper *me = &shared->helpers[HELPER_RECORDER];
+    open_kernel_log(&r);
+    struct pollfd fds[] = {
+        {.fd = options->wake_fd, .events = POLLIN},
+        {.fd = options->supervisor_pidfd, .events = POLLIN},
+        {.fd = r.kernel_log_open ? r.kernel_log.fd : -1, .events = POLLIN},
+    };
+    for (;;) {
+        me->heartbeat_ns = clock_mono_ns();
+        me->work_pending_ns = 0;
+        (void)poll(fds, sizeof fds / sizeof fds[0], r.dirfd < 0 ? RECORDER_QUIET_MS : FLUSH_PERIOD_MS);
+        me->work_pending_ns = clock_mono_ns();
+        if (shared->supervisor_done != 0)
+            supervisor_said_done(&r);
+        if ((fds[1].revents & POLLIN) != 0)
+            stand_in_for_supervisor(&r);
+        if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+            fds[2].fd = -1;
+        uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;
+        if (r.dirfd < 0 && r.dir_attempts < 3 &&
+            (age_ns >= RECORDER_QUIET_MS * 1000000u || shared->impacts_used > 0))
+            make_run_dir(&r);
+        flush(&r);
+    }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The recorder process: puts the run on disk while it happens, and stands in for the supervisor
+ * when that is killed.
+ *
+ * It is the only process of a run that opens files of the run directory, so a disk that hangs
+ * costs nothing but the copy on disk. A run that ends well within RECORDER_QUIET_MS leaves no
+ * trace; the directory is made after that, or as soon as something was noticed.
+ */
+#ifndef RECORDER_RECORDER_H
+#define RECORDER_RECORDER_H
+
+#include <stdbool.h>
+
+struct shared;
+
+#define RECORDER_QUIET_MS 100
+
+struct recorder_options {
+    int supervisor_pidfd; /* readable when the supervisor is gone; -1 = unknown */
+    int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
+    bool keep_orphan;     /* do not take the target along when the supervisor is killed */
+    void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */
+    void *context;
+};
+
+/* Main of the recorder; ends the process. */
+_Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options);
+
+#endif
