@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A collector's way to ask another program (journalctl, python): argv array, no shell, stdin and
+ * stderr /dev/null, its own time limit, output bounded. Stays in the collector's process group, so
+ * that the runner's kill reaches it as well.
+ */
+#ifndef COLLECT_EXEC_H
+#define COLLECT_EXEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct rc_err;
+
+/*
+ * Run argv[0] (searched in PATH when it has no slash) until it ends, closes its output, fills
+ * `out` (its max) or deadline_mono_ns passes; then it is killed. Returns its exit status 0 to 255,
+ * or -ETIMEDOUT, -EFBIG (out holds the beginning), -ENOENT and the like with *err; 128 + signal
+ * when it was killed by one.
+ */
+int collect_exec(const char *const *argv, uint64_t deadline_mono_ns, struct buf *out,
+                 struct rc_err *err);
+
+#endif
