@@ -54,6 +54,9 @@ void verdict_release(struct verdict *);
 struct tree;
 /* Parse templates/tree.json. A wrong tree gets file, line (where known) and reason in *err. */
 struct tree *tree_parse(const char *json, size_t len, const char *file, struct rc_err *err);
+/* Add templates/defects.json: the known defects by version range. 0 or -errno, *err as above. */
+int tree_add_defects(struct tree *, const char *json, size_t len, const char *file,
+                     struct rc_err *err);
 void tree_free(struct tree *);
 
 /* Derive features (features.c) into `facts`, walk the tree, fill *ret. 0 or -errno. */
