@@ -23,8 +23,8 @@ struct traced_process;
 struct impact_cause {
     enum impact_kind kind;
     pid_t pid, tid;
-    int signo, si_code;
-    pid_t si_pid;
+    int signo, code;
+    pid_t sender_pid;
     uint64_t fault_address;
     uint32_t exit_status; /* wait status, UINT32_MAX = not known yet */
     const void *siginfo;  /* siginfo_t, NULL = none */

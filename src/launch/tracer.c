@@ -16,9 +16,11 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "launch/impact.h"
+#include "launch/inherited.h"
 #include "launch/tracee.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
+#include "watch/relay.h"
 
 /* Above this rate the stops cost the target more than 2 % of a core: let the process go. */
 #define BUSY_EVENTS_PER_S 2000u
@@ -216,18 +218,26 @@ static void fatal_signal(struct traced_thread *thread, const siginfo_t *si)
         .pid = process->pid,
         .tid = thread->tid,
         .signo = si->si_signo,
-        .si_code = si->si_code,
-        .si_pid = kernel_sent ? 0 : si->si_pid,
+        .code = si->si_code,
+        .sender_pid = kernel_sent ? 0 : si->si_pid,
         .exit_status = UINT32_MAX,
         .fault_address = kernel_sent ? (uint64_t)(uintptr_t)si->si_addr : 0,
         .siginfo = si,
     };
     if (!kernel_sent && thread->has_first && thread->first_signo == si->si_signo) {
-        cause.si_code = thread->first_code;
+        cause.code = thread->first_code;
         cause.fault_address = thread->first_address;
     }
     impact_copy(tracer.shared, &tracer.tracees, process, &cause);
     wake_supervisor();
+}
+
+/* Jobs end their workers by SIGTERM, SIGPIPE and the like every day: no failure of theirs. */
+static bool child_exit_matters(const struct traced_process *process, int signo)
+{
+    if (signo == 0)
+        return clock_mono_ns() - process->first_seen_ns >= EXIT_IMPACT_MIN_AGE_NS;
+    return signo == SIGKILL || is_fatal_signal(signo);
 }
 
 /* Only the last thread's exit event is the end of a process; a lone leader may go long before. */
@@ -243,11 +253,7 @@ static void exit_event(struct traced_thread *thread)
     if (process->threads > 0 || process->impact_taken || status == 0)
         return;
     int signo = (int)(status & 0x7f);
-    uint64_t age_ns = clock_mono_ns() - process->first_seen_ns;
-    bool is_target = process->pid == tracer.target;
-    if (signo == 0 && !is_target && age_ns < EXIT_IMPACT_MIN_AGE_NS)
-        return;
-    if (signo == SIGPIPE && !is_target)
+    if (process->pid != tracer.target && !child_exit_matters(process, signo))
         return;
     process->impact_taken = true;
     struct impact_cause cause = {
@@ -539,6 +545,9 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     tracer.options = options;
     start_target(options);
     install_handlers(options->keep_orphan);
+    struct relay relay = *options->target.relay;
+    relay_drop(&relay);
+    inherited_close(options->inherited);
     /* After the fork: the target stays in the caller's session and process group. */
     leave_terminal_and_streams();
     start_tracing();

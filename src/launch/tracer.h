@@ -16,6 +16,7 @@
 #include "launch/options.h"
 #include "launch/target.h"
 
+struct inherited;
 struct shared;
 
 /* shared->trace_state */
@@ -32,6 +33,7 @@ struct tracer_options {
     struct target_spec target;
     int go_write_fd;
     int wake_fd; /* eventfd of the supervisor: something changed in the shared memory */
+    const struct inherited *inherited; /* descriptors of the target only */
     enum trace_mode mode;
     bool keep_orphan;
 };

@@ -64,8 +64,8 @@ struct shared_impact {
     int32_t pid;            /* thread group id */
     int32_t tid;            /* thread that took the signal, or the last one */
     int32_t signo;          /* 0 = none (exit code) */
-    int32_t si_code;
-    int32_t si_pid;         /* sender, for SI_USER and the like */
+    int32_t code;          /* siginfo_t.si_code */
+    int32_t sender_pid;     /* sender, for SI_USER and the like */
     uint32_t exit_status;   /* wait(2) status when known, else UINT32_MAX */
     uint64_t fault_address; /* si_addr of SIGSEGV, SIGBUS, SIGILL, SIGFPE */
     uint64_t time_ns;       /* CLOCK_MONOTONIC at the stop */
