@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Features that are not about one GPU's memory: what was read, vendor, machine, versions, limits,
+ * growth. See features_memory.c for the arithmetic of an allocation failure.
+ */
+#include "diagnose/features.h"
+
+#include "diagnose/fact.h"
+#include "diagnose/features_internal.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool feature_input(const struct facts *facts, const char *name, double *ret)
+{
+    const struct fact *f = facts_best(facts, name);
+    if (f == NULL || f->status != FACT_PRESENT || f->type == FACT_TEXT)
+        return false;
+    *ret = f->type == FACT_REAL ? f->real : (double)f->integer;
+    return true;
+}
+
+bool feature_text(const struct facts *facts, const char *name, const char **ret)
+{
+    return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
+}
+
+static const char *input_source(const struct facts *facts, const char *name)
+{
+    const struct fact *f = facts_best(facts, name);
+    return f != NULL && f->source != NULL && f->source[0] != '\0' ? f->source : "no source";
+}
+
+void feature_source(const struct facts *facts, const char *const *names, size_t count, char *out,
+                    size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "computed from ");
+    for (size_t i = 0; i < count && at < size; i++) {
+        int n = snprintf(out + at, size - at, "%s%s (%.80s)", i > 0 ? ", " : "", names[i],
+                         input_source(facts, names[i]));
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+void feature_set(struct facts *facts, const char *name, double value, const char *const *inputs,
+                 size_t count)
+{
+    char source[512];
+    feature_source(facts, inputs, count, source, sizeof(source));
+    if (value == (double)(int64_t)value)
+        (void)facts_set_integer(facts, name, FACT_IMPACT, (int64_t)value, source);
+    else
+        (void)facts_set_real(facts, name, FACT_IMPACT, value, source);
+}
+
+void feature_flag(struct facts *facts, const char *name, bool value, const char *const *inputs,
+                  size_t count)
+{
+    char source[512];
+    feature_source(facts, inputs, count, source, sizeof(source));
+    (void)facts_set_boolean(facts, name, FACT_IMPACT, value, source);
+}
+
+void feature_missing(struct facts *facts, const char *name, const char *const *inputs, size_t count)
+{
+    char reason[400];
+    size_t at = (size_t)snprintf(reason, sizeof(reason), "not computed:");
+    const char *separator = " ";
+    for (size_t i = 0; i < count && at < sizeof(reason); i++) {
+        const struct fact *f = facts_best(facts, inputs[i]);
+        if (f != NULL && f->status == FACT_PRESENT)
+            continue;
+        int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, inputs[i],
+                         f != NULL && f->reason != NULL ? f->reason : "not known");
+        at += n > 0 ? (size_t)n : 0;
+        separator = ", ";
+    }
+    (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_ABSENT, reason, "features");
+}
+
+/* --- was there a program output? (facts said by a message, or a finisher that read one) --- */
+
+static void derive_output_read(struct facts *facts)
+{
+    static const char *const says_so[] = {"log.output_read"};
+    const struct fact *told = facts_find(facts, "log.output_read", FACT_STATIC);
+    if (told != NULL && told->status == FACT_PRESENT) {
+        feature_flag(facts, "f.output_read", told->integer != 0, says_so, 1);
+        return;
+    }
+    for (size_t i = 0; i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        if (f->when != FACT_LOG || f->status != FACT_PRESENT)
+            continue;
+        if (strncmp(f->name, "msg.", 4) == 0 || strncmp(f->name, "oom.", 4) == 0) {
+            (void)facts_set_boolean(facts, "f.output_read", FACT_IMPACT, true, f->source);
+            return;
+        }
+    }
+    (void)facts_set_missing(facts, "f.output_read", FACT_IMPACT, FACT_ABSENT,
+                            "no output of the program was given", "features");
+}
+
+/* --- vendor --- */
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strcasestr(at, word)) != NULL; at++) {
+        bool begins = at == text || !isalnum((unsigned char)at[-1]);
+        if (begins && (!isalpha((unsigned char)at[n]) || !isalpha((unsigned char)word[n - 1])))
+            return true;
+    }
+    return false;
+}
+
+static const char *vendor_of_text(const char *text)
+{
+    static const char *const amd[] = {"AMD",   "Radeon", "Instinct", "gfx",     "RX",    "Vega",
+                                      "MI",    "ROCm",   "Ryzen",    "Strix",   "HIP",   "Navi",
+                                      "RDNA",  "CDNA",   "amdgpu",   "Polaris", "Raven", "HSA"};
+    static const char *const nvidia[] = {"NVIDIA", "GeForce", "RTX", "GTX", "Tesla", "CUDA_ERROR",
+                                         "NVRM",   "H100",    "A100", "V100", "Quadro"};
+    for (size_t i = 0; i < sizeof(nvidia) / sizeof(nvidia[0]); i++) {
+        if (has_word(text, nvidia[i]))
+            return "nvidia";
+    }
+    for (size_t i = 0; i < sizeof(amd) / sizeof(amd[0]); i++) {
+        if (has_word(text, amd[i]))
+            return "amd";
+    }
+    return NULL;
+}
+
+/* The driver decides; then what people wrote about the machine; then names in the messages. The
+ * word CUDA decides nothing: HIP builds of ggml print it too. */
+static void derive_vendor(struct facts *facts)
+{
+    static const char *const inputs[] = {"gpu.0.driver",         "report.gpu",
+                                         "msg.vendor",           "oom.vendor",
+                                         "report.rocm",          "software.torch_hip_version",
+                                         "software.rocm_version", "report.framework"};
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+        const char *text = NULL;
+        const char *vendor = NULL;
+        if (!feature_text(facts, inputs[i], &text))
+            continue;
+        vendor = vendor_of_text(text);
+        if (vendor == NULL && (strstr(inputs[i], "rocm") != NULL || strstr(inputs[i], "hip") != NULL))
+            vendor = isdigit((unsigned char)text[0]) ? "amd" : NULL;
+        if (vendor != NULL) {
+            char source[512];
+            feature_source(facts, &inputs[i], 1, source, sizeof(source));
+            (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, vendor, source);
+            return;
+        }
+    }
+    for (size_t i = 0; i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        if (f->status == FACT_PRESENT && strncmp(f->name, "env.HSA_", 8) == 0) {
+            (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, "amd", f->source);
+            return;
+        }
+    }
+    (void)facts_set_missing(facts, "f.vendor", FACT_IMPACT, FACT_ABSENT,
+                            "neither a driver nor a device name is known", "features");
+}
+
+/* --- what the reporter or the topology says about the GPU --- */
+
+static void derive_gfx(struct facts *facts)
+{
+    static const char *const inputs[] = {"gpu.0.gfx", "report.gpu"};
+    char name[32];
+    double gpu = 0;
+    if (feature_input(facts, "f.gpu", &gpu)) {
+        const char *text = NULL;
+        (void)snprintf(name, sizeof(name), "gpu.%d.gfx", (int)gpu);
+        if (feature_text(facts, name, &text)) {
+            const char *input = name;
+            char source[512];
+            feature_source(facts, &input, 1, source, sizeof(source));
+            (void)facts_set_text(facts, "f.gfx", FACT_IMPACT, text, source);
+            return;
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = NULL;
+        const char *gfx = feature_text(facts, inputs[i], &text) ? strcasestr(text, "gfx") : NULL;
+        if (gfx == NULL || !isdigit((unsigned char)gfx[3]))
+            continue;
+        size_t n = strspn(gfx + 3, "0123456789abcdef");
+        (void)snprintf(name, sizeof(name), "gfx%.*s", (int)(n < 8 ? n : 8), gfx + 3);
+        char source[512];
+        feature_source(facts, &inputs[i], 1, source, sizeof(source));
+        (void)facts_set_text(facts, "f.gfx", FACT_IMPACT, name, source);
+        return;
+    }
+    feature_missing(facts, "f.gfx", inputs, 2);
+}
+
+/* "11.0.0" -> "gfx1100": the ISA that HSA_OVERRIDE_GFX_VERSION makes the runtime load. */
+static void derive_override(struct facts *facts)
+{
+    static const char *const inputs[] = {"env.HSA_OVERRIDE_GFX_VERSION", "f.gfx"};
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned step = 0;
+    const char *value = NULL;
+    const char *real = NULL;
+    char isa[32];
+    if (!feature_text(facts, inputs[0], &value) ||
+        sscanf(value, "%3u.%3u.%3u", &major, &minor, &step) != 3) {
+        feature_missing(facts, "f.override_gfx", inputs, 1);
+        feature_missing(facts, "f.override_differs", inputs, 2);
+        return;
+    }
+    (void)snprintf(isa, sizeof(isa), "gfx%u%x%x", major, minor & 15u, step & 15u);
+    char source[512];
+    feature_source(facts, inputs, 1, source, sizeof(source));
+    (void)facts_set_text(facts, "f.override_gfx", FACT_IMPACT, isa, source);
+    if (feature_text(facts, "f.gfx", &real)) {
+        size_t digits = strlen(real) > 5 ? strlen(real) - 2 : strlen(real);
+        feature_flag(facts, "f.override_differs", strcmp(real, isa) != 0, inputs, 2);
+        feature_flag(facts, "f.override_generation_differs",
+                     strncmp(real, isa, digits) != 0, inputs, 2);
+    } else {
+        feature_missing(facts, "f.override_differs", inputs, 2);
+    }
+}
+
+/* An APU shares the host's RAM. The topology says so; else names that only APUs have. */
+static void derive_is_apu(struct facts *facts)
+{
+    static const char *const names[] = {
+        "APU",     "iGPU",    "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1035",
+        "gfx1036", "gfx90c",  "gfx902",  "680M",    "660M",    "740M",    "760M",    "780M",
+        "840M",    "860M",    "880M",    "890M",    "8050S",   "8060S",   "Strix",   "Ryzen",
+        "Raven",   "Renoir",  "Cezanne", "Phoenix", "Rembrandt", "Picasso"};
+    static const char *const inputs[] = {"f.gfx", "report.gpu"};
+    char name[32];
+    double gpu = 0;
+    double flag = 0;
+    (void)snprintf(name, sizeof(name), "gpu.%d.is_apu",
+                   feature_input(facts, "f.gpu", &gpu) ? (int)gpu : 0);
+    const char *input = name;
+    if (feature_input(facts, name, &flag)) {
+        feature_flag(facts, "f.is_apu", flag != 0, &input, 1);
+        return;
+    }
+    bool known = false;
+    for (size_t k = 0; k < 2; k++) {
+        const char *text = NULL;
+        if (!feature_text(facts, inputs[k], &text) || strcasecmp(text, "unknown") == 0)
+            continue;
+        known = true;
+        /* "R9700 eGPU + Strix Halo", "RX 560 + Raven APU": two GPUs, which one is not said */
+        if (strstr(text, " + ") != NULL)
+            known = false;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && known; i++) {
+            if (has_word(text, names[i])) {
+                feature_flag(facts, "f.is_apu", true, &inputs[k], 1);
+                return;
+            }
+        }
+    }
+    if (known)
+        feature_flag(facts, "f.is_apu", false, inputs, 2);
+    else
+        feature_missing(facts, "f.is_apu", &input, 1);
+}
+
+static void derive_windows(struct facts *facts)
+{
+    static const char *const inputs[] = {"report.framework", "report.gpu"};
+    static const char *const message = "msg.is_windows";
+    double flag = 0;
+    if (feature_input(facts, message, &flag) && flag != 0) {
+        feature_flag(facts, "f.is_windows", true, &message, 1);
+        return;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = NULL;
+        if (feature_text(facts, inputs[i], &text) &&
+            (has_word(text, "Windows") || has_word(text, "DirectML"))) {
+            feature_flag(facts, "f.is_windows", true, &inputs[i], 1);
+            return;
+        }
+    }
+    const char *kernel = NULL;
+    static const char *const host = "host.kernel";
+    if (feature_text(facts, host, &kernel))
+        feature_flag(facts, "f.is_windows", false, &host, 1);
+    else
+        feature_missing(facts, "f.is_windows", &message, 1);
+}
+
+/* --- limits --- */
+
+static void derive_share(struct facts *facts, const char *feature, const char *used,
+                         const char *limit)
+{
+    const char *const inputs[] = {used, limit};
+    double a = 0;
+    double b = 0;
+    if (feature_input(facts, used, &a) && feature_input(facts, limit, &b) && b > 0)
+        feature_set(facts, feature, 100.0 * a / b, inputs, 2);
+    else
+        feature_missing(facts, feature, inputs, 2);
+}
+
+static void derive_difference(struct facts *facts, const char *feature, const char *name,
+                              enum fact_when from, enum fact_when to)
+{
+    const struct fact *a = facts_find(facts, name, from);
+    const struct fact *b = facts_find(facts, name, to);
+    if (a == NULL || b == NULL || a->status != FACT_PRESENT || b->status != FACT_PRESENT)
+        feature_missing(facts, feature, &name, 1);
+    else
+        feature_set(facts, feature, (double)(b->integer - a->integer), &name, 1);
+}
+
+static void derive_limits(struct facts *facts)
+{
+    derive_share(facts, "f.fds_percent", "proc.0.fds_count", "proc.0.fds_limit");
+    derive_share(facts, "f.maps_percent", "proc.0.maps_count", "host.max_map_count");
+    derive_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
+    derive_share(facts, "f.churn_percent", "torch.freed_total_bytes",
+                 "torch.allocated_total_bytes");
+    derive_difference(facts, "f.cgroup_oom_kills", "host.cgroup_oom_kills", FACT_BASELINE,
+                      FACT_AFTER);
+}
+
+static void derive_torch_cache(struct facts *facts)
+{
+    static const char *const inputs[] = {"torch.reserved_bytes", "torch.allocated_bytes"};
+    double reserved = 0;
+    double allocated = 0;
+    if (feature_input(facts, inputs[0], &reserved) && feature_input(facts, inputs[1], &allocated))
+        feature_set(facts, "f.torch_cache_bytes", reserved - allocated, inputs, 2);
+    else
+        feature_missing(facts, "f.torch_cache_bytes", inputs, 2);
+}
+
+void features_derive(struct facts *facts)
+{
+    derive_output_read(facts);
+    derive_vendor(facts);
+    features_gpu(facts);
+    derive_gfx(facts);
+    derive_override(facts);
+    derive_is_apu(facts);
+    derive_windows(facts);
+    derive_limits(facts);
+    derive_torch_cache(facts);
+    features_memory(facts);
+    features_apu(facts);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of features: reading inputs, writing results with their sources. */
+#ifndef DIAGNOSE_FEATURES_INTERNAL_H
+#define DIAGNOSE_FEATURES_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct facts;
+
+/* A number (or boolean) that is present. */
+bool feature_input(const struct facts *facts, const char *name, double *ret);
+/* A text that is present and not empty. */
+bool feature_text(const struct facts *facts, const char *name, const char **ret);
+
+/* "computed from a (where a came from), b (...)" */
+void feature_source(const struct facts *facts, const char *const *names, size_t count, char *out,
+                    size_t size);
+void feature_set(struct facts *facts, const char *name, double value, const char *const *inputs,
+                 size_t count);
+void feature_flag(struct facts *facts, const char *name, bool value, const char *const *inputs,
+                  size_t count);
+/* The reason names the inputs that are not there. */
+void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
+                     size_t count);
+
+void features_gpu(struct facts *facts);    /* which GPU it is about; its counters as f.* */
+void features_memory(struct facts *facts); /* the arithmetic of the failure */
+void features_apu(struct facts *facts);    /* TTM and GTT limits, RAM */
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the tree: expressions, nodes, evaluation. Used by tree_*.c, verdict.c and their tests;
+ * everybody else includes verdict.h.
+ *
+ * The expression language (also described for its readers at the top of templates/tree.json):
+ *
+ *   or, and, not, ( )             three-valued: a missing input gives "undecided", which only a
+ *                                 deciding other side overrules (false and ?, true or ?)
+ *   < <= > >= == !=               numbers, or texts (== and != only, case matters not)
+ *   + - * /                       numbers
+ *   12, 0.97, 256 MiB, 2 GiB      numbers, with KiB MiB GiB TiB
+ *   'text', true, false
+ *   oom.total_bytes               a fact or feature by its name (the value that says most about
+ *                                 the failure); alone in a condition: not zero, not ""
+ *   t.name                        a condition named under "terms"
+ *   present(x)                    the fact is there; never undecided
+ *   said(x)                       a message: no when the log it would be in was read and lacks it
+ *   contains(x, 'text')           text holds text, case matters not
+ *   version(x)                    "2.9.1+rocm6.4" -> a number that compares as versions do
+ *   near(x, y)                    differ by at most 1 % of the larger
+ *   min(x, y, ...) max(x, y, ...) abs(x)
+ *   first(x, y, ...)              the first that is there
+ *   baseline(x) peak(x) impact(x) after(x)   the fact's value of that moment
+ */
+#ifndef DIAGNOSE_TREE_H
+#define DIAGNOSE_TREE_H
+
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rc_err;
+struct buf;
+
+#define TREE_NODES_MAX 60
+#define TREE_RULES_MAX 24
+#define TREE_TERMS_MAX 64
+#define TREE_DEFECTS_MAX 64
+#define EXPR_ARGS_MAX 8
+#define EXPR_DEPTH_MAX 64
+#define EVAL_NAMES_MAX 48
+
+enum expr_op {
+    EXPR_NUMBER,
+    EXPR_TEXT,
+    EXPR_BOOLEAN,
+    EXPR_FACT,
+    EXPR_TERM,
+    EXPR_CALL,
+    EXPR_OR,
+    EXPR_AND,
+    EXPR_NOT,
+    EXPR_COMPARE,
+    EXPR_ARITHMETIC,
+    EXPR_NEGATE,
+};
+
+enum expr_function {
+    CALL_PRESENT,
+    CALL_SAID,
+    CALL_CONTAINS,
+    CALL_VERSION,
+    CALL_NEAR,
+    CALL_MIN,
+    CALL_MAX,
+    CALL_ABS,
+    CALL_FIRST,
+    CALL_BASELINE,
+    CALL_PEAK,
+    CALL_IMPACT,
+    CALL_AFTER,
+};
+
+struct expr {
+    enum expr_op op;
+    enum expr_function function; /* EXPR_CALL */
+    char sign[3];                /* EXPR_COMPARE, EXPR_ARITHMETIC: "<", "<=", "+" ... */
+    double number;               /* EXPR_NUMBER, EXPR_BOOLEAN (0 or 1) */
+    char *text;                  /* EXPR_TEXT, EXPR_FACT (the name) */
+    const struct expr *term;     /* EXPR_TERM; owned by the tree */
+    size_t count;                /* operands or arguments */
+    struct expr *arg[EXPR_ARGS_MAX];
+};
+
+/* Terms that an expression may name. */
+struct expr_term {
+    char *name; /* with the "t." */
+    struct expr *expr;
+};
+
+struct expr_terms {
+    size_t count;
+    struct expr_term term[TREE_TERMS_MAX];
+};
+
+/* Parse one expression; NULL with "column N: reason" in *err. `terms` may be NULL. */
+struct expr *expr_parse(const char *text, const struct expr_terms *terms, struct rc_err *err);
+void expr_free(struct expr *e);
+
+/* What a version text compares as; -1 when it holds no number. */
+double version_number(const char *text);
+
+enum value_kind { VALUE_UNDECIDED, VALUE_NUMBER, VALUE_TEXT, VALUE_BOOLEAN };
+
+struct value {
+    enum value_kind kind;
+    double number;    /* VALUE_NUMBER, VALUE_BOOLEAN */
+    const char *text; /* VALUE_TEXT; lives as long as the facts and the tree */
+};
+
+enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNDECIDED };
+
+/* One evaluation: which facts were read, and which were not there. */
+struct eval {
+    const struct facts *facts;
+    size_t used_count;
+    const struct fact *used[EVAL_NAMES_MAX];
+    size_t missing_count;
+    const char *missing[EVAL_NAMES_MAX]; /* names, owned by the expression */
+};
+
+struct value eval_value(struct eval *ev, const struct expr *e);
+/* Undecided leaves ev->missing filled; a decided answer leaves it as it was. */
+enum answer eval_answer(struct eval *ev, const struct expr *e);
+
+/* {"if": expression, "say": template, ...}; `when` NULL = always. */
+struct tree_rule {
+    struct expr *when;
+    char *say;
+    char *source; /* advice: where it comes from */
+    char *verify; /* advice: how to see that it helped */
+    bool lowers;  /* against: takes one step of confidence */
+};
+
+struct tree_rules {
+    size_t count;
+    struct tree_rule rule[TREE_RULES_MAX];
+};
+
+struct tree_node {
+    char *id;
+    char *question;
+    char *class_name;
+    char *subclass;
+    char *sentence;
+    char *attach;
+    struct expr *test;
+    struct expr *high;
+    struct expr *medium;
+    struct tree_rules why;
+    struct tree_rules against;
+    struct tree_rules advice;
+    struct tree_rules file_at; /* the first that holds */
+};
+
+/* One line of the known-defect table. */
+struct tree_defect {
+    char *id;
+    struct expr *when;
+    char *classes; /* space separated, "*" = any */
+    char *say;
+    char *source;
+    char *verify;
+};
+
+struct tree_label {
+    char *name;  /* fact */
+    char *label; /* in words */
+};
+
+struct tree {
+    struct expr_terms terms;
+    size_t node_count;
+    struct tree_node node[TREE_NODES_MAX];
+    size_t defect_count;
+    struct tree_defect defect[TREE_DEFECTS_MAX];
+    size_t label_count;
+    struct tree_label *label;
+    size_t input_count; /* facts that a good verdict wants: listed when the class is unknown */
+    char **input;
+};
+
+/* A fact in words: the tree's label, else its name. */
+const char *tree_label(const struct tree *tree, const char *name);
+
+/* "6.22 GiB", "yes", "97 %", "gfx1100": by type and by the unit at the end of the name. */
+void fact_format(const struct fact *f, char *out, size_t size);
+/* Replace {fact.name} by values, "(unknown)" where there is none; when `cite`, append the sources
+ * of what was used in square brackets. Caller frees; NULL when out of memory. */
+char *template_fill(const char *text, const struct facts *facts, bool cite);
+/* First {name} in `text` that is not well formed or not a fact name, or NULL. */
+const char *template_check(const char *text, char *bad, size_t size);
+/* Could this be a fact's name (known first word)? */
+bool fact_name_plausible(const char *name, size_t len);
+
+#endif

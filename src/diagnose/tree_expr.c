@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Expressions of the decision tree: text -> syntax tree, with the column of what is wrong.
+ *
+ * Recursive descent with a depth limit; every name is checked here, so that a misspelt fact in a
+ * tree is an error at load and not an "undecided" at the wrong moment.
+ */
+#include "diagnose/tree.h"
+
+#include "base/err.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct parser {
+    const char *start;
+    const char *at;
+    const struct expr_terms *terms;
+    struct rc_err *err;
+    int depth;
+    bool failed;
+};
+
+static const struct {
+    const char *name;
+    enum expr_function function;
+    size_t min_args;
+    size_t max_args;
+    bool fact_only; /* its arguments are fact names */
+} functions[] = {
+    {"present", CALL_PRESENT, 1, 1, true},
+    {"said", CALL_SAID, 1, 1, true},
+    {"contains", CALL_CONTAINS, 2, 2, false},
+    {"version", CALL_VERSION, 1, 1, false},
+    {"near", CALL_NEAR, 2, 2, false},
+    {"min", CALL_MIN, 1, EXPR_ARGS_MAX, false},
+    {"max", CALL_MAX, 1, EXPR_ARGS_MAX, false},
+    {"abs", CALL_ABS, 1, 1, false},
+    {"first", CALL_FIRST, 1, EXPR_ARGS_MAX, false},
+    {"baseline", CALL_BASELINE, 1, 1, true},
+    {"peak", CALL_PEAK, 1, 1, true},
+    {"impact", CALL_IMPACT, 1, 1, true},
+    {"after", CALL_AFTER, 1, 1, true},
+};
+
+static struct expr *parse_or(struct parser *p);
+
+static struct expr *fail(struct parser *p, const char *at, const char *reason, const char *what,
+                         size_t what_len)
+{
+    if (!p->failed) {
+        int column = (int)(at - p->start) + 1;
+        int shown = what_len > 60 ? 60 : (int)what_len;
+        if (what != NULL)
+            (void)rc_err_set(p->err, -EINVAL, "column %d: %s '%.*s'", column, reason, shown, what);
+        else
+            (void)rc_err_set(p->err, -EINVAL, "column %d: %s", column, reason);
+    }
+    p->failed = true;
+    return NULL;
+}
+
+static struct expr *expr_new(struct parser *p, enum expr_op op)
+{
+    struct expr *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return fail(p, p->at, "out of memory", NULL, 0);
+    e->op = op;
+    return e;
+}
+
+void expr_free(struct expr *e)
+{
+    if (e == NULL)
+        return;
+    for (size_t i = 0; i < e->count; i++)
+        expr_free(e->arg[i]);
+    free(e->text);
+    free(e);
+}
+
+static void skip_space(struct parser *p)
+{
+    while (isspace((unsigned char)*p->at))
+        p->at++;
+}
+
+static size_t word_length(const char *s)
+{
+    size_t n = 0;
+    if (!isalpha((unsigned char)s[0]) && s[0] != '_')
+        return 0;
+    while (isalnum((unsigned char)s[n]) || s[n] == '_' || s[n] == '.')
+        n++;
+    return n;
+}
+
+static bool take_word(struct parser *p, const char *word)
+{
+    skip_space(p);
+    size_t n = strlen(word);
+    if (word_length(p->at) != n || strncmp(p->at, word, n) != 0)
+        return false;
+    p->at += n;
+    return true;
+}
+
+static bool take_sign(struct parser *p, const char *sign)
+{
+    skip_space(p);
+    size_t n = strlen(sign);
+    if (strncmp(p->at, sign, n) != 0)
+        return false;
+    p->at += n;
+    return true;
+}
+
+static struct expr *pair(struct parser *p, enum expr_op op, const char *sign, struct expr *a,
+                         struct expr *b)
+{
+    struct expr *e = a != NULL && b != NULL ? expr_new(p, op) : NULL;
+    if (e == NULL) {
+        expr_free(a);
+        expr_free(b);
+        return NULL;
+    }
+    (void)strncpy(e->sign, sign, sizeof(e->sign) - 1);
+    e->arg[0] = a;
+    e->arg[1] = b;
+    e->count = 2;
+    return e;
+}
+
+static struct expr *parse_number(struct parser *p)
+{
+    static const struct {
+        const char *name;
+        double scale;
+    } units[] = {
+        {"KiB", 1024.0},
+        {"MiB", 1048576.0},
+        {"GiB", 1073741824.0},
+        {"TiB", 1099511627776.0},
+    };
+    char *end = NULL;
+    struct expr *e = expr_new(p, EXPR_NUMBER);
+    if (e == NULL)
+        return NULL;
+    e->number = strtod(p->at, &end);
+    p->at = end;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (take_word(p, units[i].name)) {
+            e->number *= units[i].scale;
+            break;
+        }
+    }
+    return e;
+}
+
+static struct expr *parse_quoted(struct parser *p)
+{
+    const char *open = p->at++;
+    const char *close = strchr(p->at, '\'');
+    if (close == NULL)
+        return fail(p, open, "text without closing quote", NULL, 0);
+    struct expr *e = expr_new(p, EXPR_TEXT);
+    if (e == NULL)
+        return NULL;
+    e->text = strndup(p->at, (size_t)(close - p->at));
+    p->at = close + 1;
+    if (e->text == NULL) {
+        expr_free(e);
+        return fail(p, open, "out of memory", NULL, 0);
+    }
+    return e;
+}
+
+static struct expr *parse_arguments(struct parser *p, struct expr *call, const char *name,
+                                    size_t name_len, size_t index)
+{
+    do {
+        struct expr *arg = parse_or(p);
+        if (arg == NULL) {
+            expr_free(call);
+            return NULL;
+        }
+        if (call->count == EXPR_ARGS_MAX) {
+            expr_free(arg);
+            expr_free(call);
+            return fail(p, name, "too many arguments for", name, name_len);
+        }
+        call->arg[call->count++] = arg;
+        if (functions[index].fact_only && arg->op != EXPR_FACT) {
+            expr_free(call);
+            return fail(p, name, "needs the name of a fact:", name, name_len);
+        }
+    } while (take_sign(p, ","));
+    if (!take_sign(p, ")")) {
+        expr_free(call);
+        return fail(p, p->at, "')' expected after the arguments of", name, name_len);
+    }
+    if (call->count < functions[index].min_args || call->count > functions[index].max_args) {
+        expr_free(call);
+        return fail(p, name, "wrong number of arguments for", name, name_len);
+    }
+    return call;
+}
+
+static struct expr *parse_call(struct parser *p, const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        if (strlen(functions[i].name) != len || strncmp(functions[i].name, name, len) != 0)
+            continue;
+        struct expr *call = expr_new(p, EXPR_CALL);
+        if (call == NULL)
+            return NULL;
+        call->function = functions[i].function;
+        return parse_arguments(p, call, name, len, i);
+    }
+    return fail(p, name, "unknown function", name, len);
+}
+
+static struct expr *parse_name(struct parser *p)
+{
+    const char *name = p->at;
+    size_t len = word_length(name);
+    p->at += len;
+    if (take_sign(p, "("))
+        return parse_call(p, name, len);
+    if ((len == 4 && strncmp(name, "true", 4) == 0) ||
+        (len == 5 && strncmp(name, "false", 5) == 0)) {
+        struct expr *e = expr_new(p, EXPR_BOOLEAN);
+        if (e != NULL)
+            e->number = len == 4;
+        return e;
+    }
+    if (len > 2 && strncmp(name, "t.", 2) == 0) {
+        for (size_t i = 0; p->terms != NULL && i < p->terms->count; i++) {
+            const struct expr_term *term = &p->terms->term[i];
+            if (strlen(term->name) == len && strncmp(term->name, name, len) == 0) {
+                struct expr *e = expr_new(p, EXPR_TERM);
+                if (e != NULL)
+                    e->term = term->expr;
+                return e;
+            }
+        }
+        return fail(p, name, "no such term (terms may use only earlier ones):", name, len);
+    }
+    if (!fact_name_plausible(name, len))
+        return fail(p, name, "not a fact, feature, term or function:", name, len);
+    struct expr *e = expr_new(p, EXPR_FACT);
+    if (e == NULL)
+        return NULL;
+    e->text = strndup(name, len);
+    if (e->text == NULL) {
+        expr_free(e);
+        return fail(p, name, "out of memory", NULL, 0);
+    }
+    return e;
+}
+
+static struct expr *parse_primary(struct parser *p)
+{
+    skip_space(p);
+    if (take_sign(p, "(")) {
+        struct expr *e = parse_or(p);
+        if (e != NULL && !take_sign(p, ")")) {
+            expr_free(e);
+            return fail(p, p->at, "')' expected", NULL, 0);
+        }
+        return e;
+    }
+    if (isdigit((unsigned char)*p->at))
+        return parse_number(p);
+    if (*p->at == '\'')
+        return parse_quoted(p);
+    if (word_length(p->at) > 0)
+        return parse_name(p);
+    if (*p->at == '\0')
+        return fail(p, p->at, "the expression ends too early", NULL, 0);
+    return fail(p, p->at, "cannot read", p->at, strlen(p->at));
+}
+
+static struct expr *parse_unary(struct parser *p)
+{
+    if (!take_sign(p, "-"))
+        return parse_primary(p);
+    struct expr *inner = parse_primary(p);
+    struct expr *e = inner != NULL ? expr_new(p, EXPR_NEGATE) : NULL;
+    if (e == NULL) {
+        expr_free(inner);
+        return NULL;
+    }
+    e->arg[0] = inner;
+    e->count = 1;
+    return e;
+}
+
+static struct expr *parse_product(struct parser *p)
+{
+    struct expr *e = parse_unary(p);
+    while (e != NULL) {
+        const char *sign = take_sign(p, "*") ? "*" : take_sign(p, "/") ? "/" : NULL;
+        if (sign == NULL)
+            break;
+        e = pair(p, EXPR_ARITHMETIC, sign, e, parse_unary(p));
+    }
+    return e;
+}
+
+static struct expr *parse_sum(struct parser *p)
+{
+    struct expr *e = parse_product(p);
+    while (e != NULL) {
+        const char *sign = take_sign(p, "+") ? "+" : take_sign(p, "-") ? "-" : NULL;
+        if (sign == NULL)
+            break;
+        e = pair(p, EXPR_ARITHMETIC, sign, e, parse_product(p));
+    }
+    return e;
+}
+
+static struct expr *parse_compare(struct parser *p)
+{
+    static const char *const signs[] = {"<=", ">=", "==", "!=", "<", ">"};
+    struct expr *e = parse_sum(p);
+    if (e == NULL)
+        return NULL;
+    for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+        if (take_sign(p, signs[i]))
+            return pair(p, EXPR_COMPARE, signs[i], e, parse_sum(p));
+    }
+    return e;
+}
+
+static struct expr *parse_not(struct parser *p)
+{
+    if (++p->depth > EXPR_DEPTH_MAX)
+        return fail(p, p->at, "nested too deeply", NULL, 0);
+    struct expr *e = NULL;
+    if (take_word(p, "not")) {
+        struct expr *inner = parse_not(p);
+        e = inner != NULL ? expr_new(p, EXPR_NOT) : NULL;
+        if (e == NULL) {
+            expr_free(inner);
+            return NULL;
+        }
+        e->arg[0] = inner;
+        e->count = 1;
+    } else {
+        e = parse_compare(p);
+    }
+    p->depth--;
+    return e;
+}
+
+static struct expr *parse_and(struct parser *p)
+{
+    struct expr *e = parse_not(p);
+    while (e != NULL && take_word(p, "and"))
+        e = pair(p, EXPR_AND, "", e, parse_not(p));
+    return e;
+}
+
+static struct expr *parse_or(struct parser *p)
+{
+    struct expr *e = parse_and(p);
+    while (e != NULL && take_word(p, "or"))
+        e = pair(p, EXPR_OR, "", e, parse_and(p));
+    return e;
+}
+
+struct expr *expr_parse(const char *text, const struct expr_terms *terms, struct rc_err *err)
+{
+    struct parser p = {.start = text, .at = text, .terms = terms, .err = err};
+    struct expr *e = parse_or(&p);
+    if (e == NULL)
+        return NULL;
+    skip_space(&p);
+    if (*p.at != '\0') {
+        (void)fail(&p, p.at, "unexpected", p.at, strlen(p.at));
+        expr_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+bool fact_name_plausible(const char *name, size_t len)
+{
+    static const char *const first_words[] = {
+        "run.",  "target.", "oom.", "msg.",    "kmsg.",     "gpu.", "proc.",   "others.",
+        "host.", "env.",    "f.",   "report.", "software.", "log.", "ledger.", "torch.",
+    };
+    for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {
+        size_t n = strlen(first_words[i]);
+        if (len > n && strncmp(name, first_words[i], n) == 0)
+            return name[len - 1] != '.';
+    }
+    return false;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts in words, and sentences with {fact.name} placeholders.
+ */
+#include "diagnose/tree.h"
+
+#include "base/buf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CITED_MAX 8
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s);
+    size_t m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static void format_bytes(double bytes, char *out, size_t size)
+{
+    double magnitude = bytes < 0 ? -bytes : bytes;
+    if (magnitude >= 1073741824.0)
+        (void)snprintf(out, size, "%.2f GiB", bytes / 1073741824.0);
+    else if (magnitude >= 1048576.0)
+        (void)snprintf(out, size, "%.1f MiB", bytes / 1048576.0);
+    else if (magnitude >= 1024.0)
+        (void)snprintf(out, size, "%.1f KiB", bytes / 1024.0);
+    else
+        (void)snprintf(out, size, "%.0f bytes", bytes);
+}
+
+static void format_number(const struct fact *f, char *out, size_t size)
+{
+    bool integer = f->type == FACT_INTEGER;
+    double n = integer ? (double)f->integer : f->real;
+    if (ends_with(f->name, "_bytes"))
+        format_bytes(n, out, size);
+    else if (ends_with(f->name, "_bytes_per_s")) {
+        format_bytes(n, out, size);
+        (void)strncat(out, "/s", size - strlen(out) - 1);
+    } else if (ends_with(f->name, "_percent"))
+        (void)snprintf(out, size, "%.1f %%", n);
+    else if (ends_with(f->name, "_ms") && n >= 1000)
+        (void)snprintf(out, size, "%.1f s", n / 1000);
+    else if (integer)
+        (void)snprintf(out, size, "%" PRId64, f->integer);
+    else
+        (void)snprintf(out, size, "%.3g", n);
+}
+
+void fact_format(const struct fact *f, char *out, size_t size)
+{
+    if (f == NULL || f->status != FACT_PRESENT) {
+        (void)snprintf(out, size, "(unknown)");
+        return;
+    }
+    switch (f->type) {
+    case FACT_INTEGER:
+    case FACT_REAL:
+        format_number(f, out, size);
+        return;
+    case FACT_BOOLEAN:
+        (void)snprintf(out, size, "%s", f->integer != 0 ? "yes" : "no");
+        return;
+    case FACT_TEXT:
+        (void)snprintf(out, size, "%s", f->text != NULL ? f->text : "");
+        return;
+    }
+}
+
+/* Reads "{name}" at `at`; its length with the braces, 0 when it is none. */
+static size_t placeholder(const char *at, char *name, size_t size)
+{
+    const char *close = strchr(at, '}');
+    size_t len = close != NULL ? (size_t)(close - at) - 1 : 0;
+    if (len == 0 || len >= size)
+        return 0;
+    memcpy(name, at + 1, len);
+    name[len] = '\0';
+    return len + 2;
+}
+
+const char *template_check(const char *text, char *bad, size_t size)
+{
+    char name[128];
+    for (const char *at = text; (at = strchr(at, '{')) != NULL; at++) {
+        size_t len = placeholder(at, name, sizeof(name));
+        if (len > 0 && fact_name_plausible(name, len - 2) && strpbrk(name, " \t{") == NULL)
+            continue;
+        (void)snprintf(bad, size, "%.40s", at);
+        return at;
+    }
+    return NULL;
+}
+
+struct citations {
+    size_t count;
+    const char *source[CITED_MAX];
+};
+
+static void cite_source(struct citations *c, const struct fact *f)
+{
+    if (f == NULL || f->status != FACT_PRESENT || f->source == NULL || f->source[0] == '\0')
+        return;
+    for (size_t i = 0; i < c->count; i++) {
+        if (strcmp(c->source[i], f->source) == 0)
+            return;
+    }
+    if (c->count < CITED_MAX)
+        c->source[c->count++] = f->source;
+}
+
+char *template_fill(const char *text, const struct facts *facts, bool cite)
+{
+    struct buf out = BUF_INIT;
+    struct citations cited = {0};
+    char name[128];
+    char value[256];
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "{");
+        buf_append(&out, text, plain);
+        text += plain;
+        size_t len = *text == '{' ? placeholder(text, name, sizeof(name)) : 0;
+        if (len == 0) {
+            if (*text != '\0')
+                buf_putc(&out, *text++);
+            continue;
+        }
+        const struct fact *f = facts_best(facts, name);
+        fact_format(f, value, sizeof(value));
+        buf_puts(&out, value);
+        cite_source(&cited, f);
+        text += len;
+    }
+    for (size_t i = 0; cite && i < cited.count; i++)
+        buf_printf(&out, "%s%s%s", i == 0 ? " [" : "; ", cited.source[i],
+                   i + 1 == cited.count ? "]" : "");
+    char *result = buf_failed(&out) ? NULL : strdup(buf_str(&out));
+    buf_release(&out);
+    return result;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the tree: every node is asked, the first that says yes is the verdict, later ones are "also
+ * seen". What could not be asked for want of input is listed, never guessed.
+ */
+#include "diagnose/verdict.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "diagnose/features.h"
+#include "diagnose/tree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBERS_SHOWN 6
+#define STEPS_MAX 64
+
+static const char *const confidence_names[] = {"low", "medium", "high"};
+
+struct judge {
+    const struct facts *facts;
+    const struct tree *tree;
+    struct verdict *verdict;
+    bool out_of_memory;
+};
+
+static char *copy_text(struct judge *j, const char *text)
+{
+    char *copy = strdup(text != NULL ? text : "");
+    j->out_of_memory |= copy == NULL;
+    return copy;
+}
+
+/* Takes ownership of `text`; drops duplicates and what is beyond the limit. */
+static void list_take(struct judge *j, struct verdict_list *list, char *text)
+{
+    if (text == NULL) {
+        j->out_of_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->text[i], text) == 0) {
+            free(text);
+            return;
+        }
+    }
+    if (list->count == VERDICT_LIST_MAX)
+        free(text);
+    else
+        list->text[list->count++] = text;
+}
+
+static enum answer ask(const struct judge *j, const struct expr *e)
+{
+    struct eval ev = {.facts = j->facts};
+    return eval_answer(&ev, e);
+}
+
+static bool holds(const struct judge *j, const struct expr *when)
+{
+    return when == NULL || ask(j, when) == ANSWER_YES;
+}
+
+/* "program output: not given", "host.ttm_pages_limit: no such file" */
+static void list_missing(struct judge *j, struct verdict_list *list, const char *name)
+{
+    const struct fact *f = facts_best(j->facts, name);
+    char line[400];
+    const char *reason = "not known";
+    if (f != NULL && f->status == FACT_PRESENT && f->type == FACT_BOOLEAN)
+        reason = f->source != NULL ? f->source : "was not read"; /* "read: no" */
+    else if (f != NULL && f->reason != NULL && f->reason[0] != '\0')
+        reason = f->reason;
+    (void)snprintf(line, sizeof(line), "%.120s: %.250s", tree_label(j->tree, name), reason);
+    list_take(j, list, copy_text(j, line));
+}
+
+static char *numbers_text(const struct judge *j, const struct eval *ev)
+{
+    struct buf out = BUF_INIT;
+    char value[120];
+    size_t shown = 0;
+    for (size_t i = 0; i < ev->used_count && shown < NUMBERS_SHOWN; i++) {
+        const struct fact *f = ev->used[i];
+        fact_format(f, value, sizeof(value));
+        buf_printf(&out, "%s%s %s", shown > 0 ? ", " : "", tree_label(j->tree, f->name), value);
+        if (f->source != NULL && f->source[0] != '\0')
+            buf_printf(&out, " [%s]", f->source);
+        shown++;
+    }
+    char *text = buf_failed(&out) ? NULL : strdup(buf_str(&out));
+    buf_release(&out);
+    return text;
+}
+
+static void add_step(struct judge *j, const struct tree_node *node, enum answer answer,
+                     const struct eval *ev)
+{
+    static const char *const words[] = {"no", "yes", "undecided"};
+    struct verdict *v = j->verdict;
+    if (v->steps == STEPS_MAX)
+        return;
+    struct verdict_step *step = &v->path[v->steps++];
+    step->node = copy_text(j, node->id);
+    step->question = copy_text(j, node->question);
+    step->answer = copy_text(j, words[answer]);
+    step->numbers = numbers_text(j, ev);
+    j->out_of_memory |= step->numbers == NULL;
+}
+
+static void add_rules(struct judge *j, const struct tree_rules *rules, struct verdict_list *list)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        if (holds(j, rules->rule[i].when))
+            list_take(j, list, template_fill(rules->rule[i].say, j->facts, true));
+    }
+}
+
+static int node_confidence(const struct judge *j, const struct tree_node *node)
+{
+    int level = 0;
+    if (node->high != NULL && ask(j, node->high) == ANSWER_YES)
+        level = 2;
+    else if (node->medium != NULL && ask(j, node->medium) == ANSWER_YES)
+        level = 1;
+    for (size_t i = 0; i < node->against.count && level > 0; i++) {
+        const struct tree_rule *rule = &node->against.rule[i];
+        if (rule->lowers && holds(j, rule->when)) {
+            level--;
+            break; /* one step for all of them: they are rarely independent */
+        }
+    }
+    return level;
+}
+
+/* What would raise the confidence but is not there. */
+static void add_confidence_missing(struct judge *j, const struct tree_node *node)
+{
+    const struct expr *wanted[] = {node->high, node->medium};
+    for (size_t k = 0; k < 2; k++) {
+        struct eval ev = {.facts = j->facts};
+        if (wanted[k] == NULL || eval_answer(&ev, wanted[k]) != ANSWER_UNDECIDED)
+            continue;
+        for (size_t i = 0; i < ev.missing_count; i++)
+            list_missing(j, &j->verdict->missing, ev.missing[i]);
+    }
+}
+
+static void join_list(struct buf *out, const struct verdict_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        buf_printf(out, "%s%s", i > 0 ? "; " : "", list->text[i]);
+}
+
+static void list_release(struct verdict_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+    list->count = 0;
+}
+
+/* "gtt-limit (subclass), medium: what for; against: what against" */
+static void add_also(struct judge *j, const struct tree_node *node)
+{
+    struct verdict_list why = {0};
+    struct verdict_list against = {0};
+    struct buf line = BUF_INIT;
+    const char *sub = node->subclass != NULL ? node->subclass : "";
+    const char *own_sub = j->verdict->subclass != NULL ? j->verdict->subclass : "";
+    if (strcmp(node->class_name, "unknown") == 0 ||
+        (strcmp(node->class_name, j->verdict->class_name) == 0 && strcmp(sub, own_sub) == 0))
+        return;
+    add_rules(j, &node->why, &why);
+    add_rules(j, &node->against, &against);
+    buf_printf(&line, "%s", node->class_name);
+    if (sub[0] != '\0')
+        buf_printf(&line, " (%s)", sub);
+    buf_printf(&line, ", %s: ", confidence_names[node_confidence(j, node)]);
+    if (why.count > 0)
+        join_list(&line, &why);
+    else
+        buf_puts(&line, node->question);
+    if (against.count > 0) {
+        buf_puts(&line, "; against: ");
+        join_list(&line, &against);
+    }
+    list_take(j, &j->verdict->also, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
+    buf_release(&line);
+    list_release(&why);
+    list_release(&against);
+}
+
+static void take_advice(struct judge *j, const char *say, const char *source, const char *verify)
+{
+    struct verdict *v = j->verdict;
+    struct buf line = BUF_INIT;
+    char *text = template_fill(say, j->facts, false);
+    char *check = verify != NULL ? template_fill(verify, j->facts, false) : NULL;
+    buf_puts(&line, text != NULL ? text : "");
+    if (check != NULL)
+        buf_printf(&line, " To see that it helped: %s", check);
+    if (source != NULL)
+        buf_printf(&line, " [%s]", source);
+    if (v->verify == NULL && v->advice.count == 0)
+        v->verify = copy_text(j, check);
+    list_take(j, &v->advice, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
+    buf_release(&line);
+    free(text);
+    free(check);
+}
+
+static bool class_listed(const char *classes, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = classes; (at = strstr(at, name)) != NULL; at++) {
+        bool begins = at == classes || at[-1] == ' ';
+        if (begins && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    }
+    return strcmp(classes, "*") == 0;
+}
+
+static void add_defects(struct judge *j)
+{
+    for (size_t i = 0; i < j->tree->defect_count; i++) {
+        const struct tree_defect *d = &j->tree->defect[i];
+        if (class_listed(d->classes, j->verdict->class_name) && holds(j, d->when))
+            take_advice(j, d->say, d->source, d->verify);
+    }
+}
+
+static void add_file_at(struct judge *j, const struct tree_node *node)
+{
+    struct buf line = BUF_INIT;
+    for (size_t i = 0; i < node->file_at.count; i++) {
+        if (!holds(j, node->file_at.rule[i].when))
+            continue;
+        char *text = template_fill(node->file_at.rule[i].say, j->facts, false);
+        buf_puts(&line, text != NULL ? text : "");
+        free(text);
+        break;
+    }
+    if (node->attach != NULL) {
+        char *text = template_fill(node->attach, j->facts, false);
+        buf_printf(&line, "%sattach: %s", line.len > 0 ? "; " : "", text != NULL ? text : "");
+        free(text);
+    }
+    j->verdict->file_at = copy_text(j, buf_str(&line));
+    buf_release(&line);
+}
+
+/* The inputs that a good verdict wants and that were not there. */
+static void add_unknown_missing(struct judge *j)
+{
+    for (size_t i = 0; i < j->tree->input_count; i++) {
+        const struct fact *f = facts_best(j->facts, j->tree->input[i]);
+        bool is_flag = f != NULL && f->status == FACT_PRESENT && f->type == FACT_BOOLEAN;
+        if (f == NULL || f->status != FACT_PRESENT || (is_flag && f->integer == 0))
+            list_missing(j, &j->verdict->missing, j->tree->input[i]);
+    }
+    if (j->verdict->missing.count == 0)
+        list_take(j, &j->verdict->missing,
+                  copy_text(j, "nothing that the tree asks for was missing: no rule knows this "
+                               "failure"));
+}
+
+static void set_primary(struct judge *j, const struct tree_node *node)
+{
+    struct verdict *v = j->verdict;
+    const char *vendor = NULL;
+    bool unknown = strcmp(node->class_name, "unknown") == 0;
+    v->class_name = copy_text(j, node->class_name);
+    v->subclass = copy_text(j, node->subclass);
+    v->vendor = copy_text(j, facts_get_text(j->facts, "f.vendor", &vendor) ? vendor : "unknown");
+    v->confidence = copy_text(j, confidence_names[node_confidence(j, node)]);
+    v->sentence = template_fill(node->sentence, j->facts, false);
+    j->out_of_memory |= v->sentence == NULL;
+    add_rules(j, &node->why, &v->why);
+    add_rules(j, &node->against, &v->against);
+    for (size_t i = 0; i < node->advice.count; i++) {
+        const struct tree_rule *rule = &node->advice.rule[i];
+        if (holds(j, rule->when))
+            take_advice(j, rule->say, rule->source, rule->verify);
+    }
+    add_defects(j);
+    add_file_at(j, node);
+    add_confidence_missing(j, node);
+    if (unknown)
+        add_unknown_missing(j);
+}
+
+static void walk(struct judge *j)
+{
+    const struct tree_node *primary = NULL;
+    for (size_t i = 0; i < j->tree->node_count; i++) {
+        const struct tree_node *node = &j->tree->node[i];
+        struct eval ev = {.facts = j->facts};
+        enum answer answer = eval_answer(&ev, node->test);
+        if (primary != NULL) {
+            if (answer == ANSWER_YES)
+                add_also(j, node);
+            continue;
+        }
+        add_step(j, node, answer, &ev);
+        if (answer == ANSWER_YES) {
+            primary = node;
+            set_primary(j, node);
+        } else if (answer == ANSWER_UNDECIDED) {
+            for (size_t k = 0; k < ev.missing_count; k++)
+                list_missing(j, &j->verdict->missing, ev.missing[k]);
+        }
+    }
+}
+
+int diagnose(struct facts *facts, const struct tree *tree, struct verdict *ret, struct rc_err *err)
+{
+    struct verdict v = {0};
+    struct judge j = {.facts = facts, .tree = tree, .verdict = &v};
+    features_derive(facts);
+    walk(&j);
+    if (v.verify == NULL)
+        v.verify = copy_text(&j, NULL);
+    if (v.class_name == NULL || j.out_of_memory) {
+        verdict_release(&v);
+        return rc_err_set(err, -ENOMEM, "out of memory while judging");
+    }
+    *ret = v;
+    return 0;
+}
+
+void verdict_release(struct verdict *v)
+{
+    if (v == NULL)
+        return;
+    free(v->class_name);
+    free(v->subclass);
+    free(v->vendor);
+    free(v->confidence);
+    free(v->sentence);
+    list_release(&v->also);
+    list_release(&v->why);
+    list_release(&v->against);
+    list_release(&v->missing);
+    list_release(&v->advice);
+    free(v->verify);
+    free(v->file_at);
+    for (size_t i = 0; i < v->steps; i++) {
+        free(v->path[i].node);
+        free(v->path[i].question);
+        free(v->path[i].answer);
+        free(v->path[i].numbers);
+    }
+    *v = (struct verdict){0};
+}
