@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+
+static const struct option_def *find_long(const struct option_def *table, const char *name, size_t len)
+{
+    for (; table->name != NULL; table++)
+        if (strlen(table->name) == len && strncmp(table->name, name, len) == 0)
+            return table;
+    return NULL;
+}
+
+static const struct option_def *find_letter(const struct option_def *table, char letter)
+{
+    for (; table->name != NULL; table++)
+        if (table->letter != 0 && table->letter == letter)
+            return table;
+    return NULL;
+}
+
+/* One option word; *ret_used counts the words it took. */
+static int parse_one(const struct option_def *table, void *target, char *const argv[],
+                     int *ret_used, struct rc_err *err)
+{
+    const char *word = argv[0];
+    bool is_long = word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    size_t len = is_long ? strcspn(name, "=") : 1;
+    const struct option_def *option =
+        is_long ? find_long(table, name, len) : find_letter(table, name[0]);
+    const char *attached = is_long ? (name[len] == '=' ? name + len + 1 : NULL)
+                                   : (name[1] != '\0' ? name + 1 : NULL);
+    *ret_used = 1;
+    if (option == NULL)
+        return rc_err_set(err, -EINVAL, "unknown option '%s'", word);
+    if (option->argument == NULL) {
+        if (attached != NULL)
+            return rc_err_set(err, -EINVAL, "option '%s' takes no value", word);
+        return option->parse(target, NULL, err);
+    }
+    if (attached == NULL) {
+        attached = argv[1];
+        *ret_used = 2;
+    }
+    if (attached == NULL)
+        return rc_err_set(err, -EINVAL, "option '%s' needs a value", word);
+    return option->parse(target, attached, err);
+}
+
+int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
+                  struct rc_err *err)
+{
+    int at = 0;
+    while (at < argc && argv[at][0] == '-' && argv[at][1] != '\0') {
+        if (strcmp(argv[at], "--") == 0)
+            return at + 1;
+        int used = 1;
+        int r = parse_one(table, target, argv + at, &used, err);
+        if (r < 0)
+            return r;
+        at += used;
+    }
+    return at;
+}
+
+void options_help(const struct option_def *table)
+{
+    for (; table->name != NULL; table++) {
+        char left[64];
+        char letter[8] = "    ";
+        if (table->letter != 0)
+            (void)snprintf(letter, sizeof letter, "-%c, ", table->letter);
+        (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, table->name,
+                       table->argument != NULL ? "=" : "",
+                       table->argument != NULL ? table->argument : "");
+        (void)printf("  %-28s %s\n", left, table->help);
+    }
+}
+
+int option_milliseconds(const char *value, unsigned *ret)
+{
+    char *end = NULL;
+    errno = 0;
+    if (!isdigit((unsigned char)value[0]))
+        return -EINVAL;
+    double number = strtod(value, &end);
+    double scale = 1000;
+    if (strcmp(end, "ms") == 0)
+        scale = 1;
+    else if (strcmp(end, "m") == 0)
+        scale = 60000;
+    else if (*end != '\0' && strcmp(end, "s") != 0)
+        return -EINVAL;
+    if (errno != 0 || number * scale > INT_MAX)
+        return -EINVAL;
+    *ret = (unsigned)(number * scale);
+    return 0;
+}

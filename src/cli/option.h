@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The option table: parser, --help and the tests that compare them come from one place.
+ * Used by both programs; a verb has a table of its own.
+ */
+#ifndef CLI_OPTION_H
+#define CLI_OPTION_H
+
+#include <stdbool.h>
+
+struct rc_err;
+
+struct option_def {
+    const char *name; /* without "--" */
+    char letter;      /* 0 = none */
+    const char *argument; /* name of the value in --help, NULL = a switch */
+    const char *help;
+    /* value is NULL for a switch; 0 or -EINVAL with *err. */
+    int (*parse)(void *target, const char *value, struct rc_err *err);
+};
+
+/*
+ * Parse options up to "--", the first word that is no option, or the end. Returns the index of
+ * what follows, or -EINVAL with *err. Accepts --name=value, --name value, -l value, -lvalue.
+ */
+int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
+                  struct rc_err *err);
+void options_help(const struct option_def *table);
+
+/* Milliseconds from "5", "5s", "500ms"; -EINVAL otherwise. */
+int option_milliseconds(const char *value, unsigned *ret);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program that people start. Runs the target itself; every other verb is done by
+ * rocmcrash-finish, which has the libraries for it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "cli/option.h"
+#include "launch/supervisor.h"
+
+struct command_line {
+    struct launch_options launch;
+    bool help, version;
+};
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->help = true;
+    return 0;
+}
+
+static int set_version(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->version = true;
+    return 0;
+}
+
+static int set_output_dir(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct command_line *)target)->launch.output_dir = value;
+    return 0;
+}
+
+static int set_trace(void *target, const char *value, struct rc_err *err)
+{
+    static const struct {
+        const char *name;
+        enum trace_mode mode;
+    } modes[] = {{"auto", TRACE_AUTO}, {"eager", TRACE_EAGER}, {"late", TRACE_LATE}, {"none", TRACE_NONE}};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(value, modes[i].name) == 0) {
+            ((struct command_line *)target)->launch.trace = modes[i].mode;
+            return 0;
+        }
+    }
+    return rc_err_set(err, -EINVAL, "--trace is auto, eager, late or none, not '%s'", value);
+}
+
+static int set_bundle_on(void *target, const char *value, struct rc_err *err)
+{
+    struct launch_options *launch = &((struct command_line *)target)->launch;
+    if (strcmp(value, "failure") == 0)
+        launch->bundle_on = BUNDLE_ON_FAILURE;
+    else if (strcmp(value, "oom") == 0)
+        launch->bundle_on = BUNDLE_ON_OOM;
+    else if (strcmp(value, "always") == 0)
+        launch->bundle_on = BUNDLE_ALWAYS;
+    else
+        return rc_err_set(err, -EINVAL, "--bundle-on is failure, oom or always, not '%s'", value);
+    return 0;
+}
+
+static int set_always(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    return set_bundle_on(target, "always", err);
+}
+
+static int set_no_follow(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->launch.follow = false;
+    return 0;
+}
+
+static int set_orphan(void *target, const char *value, struct rc_err *err)
+{
+    struct launch_options *launch = &((struct command_line *)target)->launch;
+    if (strcmp(value, "keep") != 0 && strcmp(value, "kill") != 0)
+        return rc_err_set(err, -EINVAL, "--orphan is kill or keep, not '%s'", value);
+    launch->keep_orphan = strcmp(value, "keep") == 0;
+    return 0;
+}
+
+static int set_quiet(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->launch.quiet = true;
+    return 0;
+}
+
+static int set_finish_within(void *target, const char *value, struct rc_err *err)
+{
+    if (option_milliseconds(value, &((struct command_line *)target)->launch.finish_within_ms) < 0)
+        return rc_err_set(err, -EINVAL, "--finish-within is a time like 5s, not '%s'", value);
+    return 0;
+}
+
+static int set_hash_budget(void *target, const char *value, struct rc_err *err)
+{
+    if (option_milliseconds(value, &((struct command_line *)target)->launch.hash_budget_ms) < 0)
+        return rc_err_set(err, -EINVAL, "--hash-budget is a time like 60s, not '%s'", value);
+    return 0;
+}
+
+static int set_sysroot(void *target, const char *value, struct rc_err *err)
+{
+    (void)target;
+    (void)err;
+    fs_set_sysroot(value);
+    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
+}
+
+static const struct option_def option_table[] = {
+    {"output-dir", 'o', "DIR", "where the bundle goes (default: the current directory)", set_output_dir},
+    {"bundle-on", 0, "WHEN", "failure (default), oom (also one the program survived), always", set_bundle_on},
+    {"always", 0, NULL, "the same as --bundle-on=always", set_always},
+    {"finish-within", 0, "TIME", "have the bundle ready after this time (default 5s)", set_finish_within},
+    {"hash-budget", 0, "TIME", "further time for hashing model files (default 60s)", set_hash_budget},
+    {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed", set_trace},
+    {"no-follow", 0, NULL, "put nothing between the program and its stderr", set_no_follow},
+    {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL", set_orphan},
+    {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
+    {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR", set_sysroot},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {"version", 'V', NULL, "print the version and exit", set_version},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static const struct {
+    const char *name, *usage, *help;
+} verbs[] = {
+    {"show", "show BUNDLE", "print the summary of a bundle"},
+    {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside"},
+    {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted"},
+    {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},
+    {"recover", "recover", "bundle runs that did not finish"},
+    {"collectors", "collectors", "list what is collected"},
+};
+
+static void print_help(void)
+{
+    (void)printf("Usage: rocmcrash [OPTIONS] -- COMMAND [ARGUMENT...]\n"
+                 "       rocmcrash VERB ...\n\n"
+                 "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves one\n"
+                 ".tar.gz that says what kind of failure it was and which number says so.\n\nOptions:\n");
+    options_help(option_table);
+    (void)printf("\nVerbs:\n");
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        (void)printf("  %-28s %s\n", verbs[i].usage, verbs[i].help);
+    (void)printf("  %-28s %s\n", "release PID", "let go of a traced process, so that gdb -p can attach");
+    (void)printf("\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
+                 "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n");
+}
+
+/* The directory of our own executable, without the trailing slash. */
+static bool own_directory(char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n <= 0)
+        return false;
+    out[n] = '\0';
+    char *slash = strrchr(out, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+static const char *find_finisher(void)
+{
+    static char path[FS_PATH_MAX + 64];
+    static const char *const places[] = {"rocmcrash-finish", "../libexec/rocmcrash/rocmcrash-finish"};
+    char directory[FS_PATH_MAX];
+    if (!own_directory(directory, sizeof directory))
+        return NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
+        if (access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
+static bool is_verb(const char *word)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(word, verbs[i].name) == 0)
+            return true;
+    return false;
+}
+
+static int run_verb(char *argv[])
+{
+    const char *finisher = find_finisher();
+    if (finisher == NULL) {
+        (void)fprintf(stderr, "rocmcrash: rocmcrash-finish is not installed beside rocmcrash\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    argv[0] = (char *)(uintptr_t)finisher;
+    (void)execv(finisher, argv);
+    (void)fprintf(stderr, "rocmcrash: cannot run '%s': %s\n", finisher, strerror(errno));
+    return LAUNCH_EXIT_OWN_FAILURE;
+}
+
+/* The tracer of the process, which must be a rocmcrash, is asked by SIGUSR2 to let it go. */
+static int release(const char *word)
+{
+    uint64_t pid;
+    char path[64];
+    char status[4096];
+    char exe[FS_PATH_MAX];
+    if (word == NULL || fs_parse_u64(word, &pid) < 0 || pid == 0 || pid > INT32_MAX) {
+        (void)fprintf(stderr, "rocmcrash: release needs the number of a process\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    (void)snprintf(path, sizeof path, "/proc/%llu/status", (unsigned long long)pid);
+    (void)fs_read_text(path, status, sizeof status);
+    const char *line = strstr(status, "\nTracerPid:\t");
+    long tracer = line != NULL ? strtol(line + 12, NULL, 10) : 0;
+    (void)snprintf(path, sizeof path, "/proc/%ld/exe", tracer);
+    ssize_t n = tracer > 0 ? readlink(path, exe, sizeof exe - 1) : -1;
+    exe[n > 0 ? n : 0] = '\0';
+    const char *name = strrchr(exe, '/');
+    if (name == NULL || strcmp(name, "/rocmcrash") != 0) {
+        (void)fprintf(stderr, "rocmcrash: process %llu is not traced by a rocmcrash\n",
+                      (unsigned long long)pid);
+        return 1;
+    }
+    if (sigqueue((pid_t)tracer, SIGUSR2, (union sigval){.sival_int = (int)pid}) != 0) {
+        (void)fprintf(stderr, "rocmcrash: cannot reach tracer %ld: %s\n", tracer, strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char *argv[])
+{
+    struct command_line line = {
+        .launch = {.follow = true, .finish_within_ms = 5000, .hash_budget_ms = 60000}};
+    struct rc_err err = {""};
+    if (argc > 1 && is_verb(argv[1]))
+        return run_verb(argv);
+    if (argc > 1 && strcmp(argv[1], "release") == 0)
+        return release(argv[2]);
+    int at = options_parse(option_table, &line, argc - 1, argv + 1, &err);
+    if (at < 0) {
+        (void)fprintf(stderr, "rocmcrash: %s (see rocmcrash --help)\n", err.msg);
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    if (line.help) {
+        print_help();
+        return 0;
+    }
+    if (line.version) {
+        (void)printf("rocmcrash %s\n", ROCMCRASH_VERSION);
+        return 0;
+    }
+    if (argv[1 + at] == NULL) {
+        (void)fprintf(stderr, "rocmcrash: no command given (see rocmcrash --help)\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    line.launch.finisher = find_finisher();
+    return launch_run(&line.launch, argv + 1 + at);
+}

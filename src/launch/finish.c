@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/finish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "record/shared.h"
+
+static bool a_process_crashed(const struct shared *s)
+{
+    for (uint32_t i = 0; i < s->impacts_used && i < SHARED_IMPACTS_MAX; i++)
+        if (s->impacts[i].signo != 0)
+            return true;
+    return false;
+}
+
+static bool gpu_trouble_seen(const struct shared *s)
+{
+    return s->oom_matches > 0 || s->fault_matches > 0 || s->hang_matches > 0;
+}
+
+/* Signals by which people and schedulers end a program that works. */
+static bool is_polite_signal(int signo)
+{
+    return signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGPIPE;
+}
+
+enum finish_what finish_decide(const struct shared *s, const struct launch_options *options)
+{
+    int status = s->target_status;
+    if (s->target_state != TARGET_ENDED && s->supervisor_killed)
+        return FINISH_BUNDLE;
+    if (options->bundle_on == BUNDLE_ALWAYS)
+        return FINISH_BUNDLE;
+    if (WIFSIGNALED(status)) {
+        bool polite = is_polite_signal(WTERMSIG(status)) && !gpu_trouble_seen(s);
+        return polite && !a_process_crashed(s) ? FINISH_NOTHING : FINISH_BUNDLE;
+    }
+    if (WEXITSTATUS(status) != 0) {
+        bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
+        return pattern || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
+    }
+    if (s->oom_matches == 0)
+        return FINISH_NOTHING;
+    return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;
+}
+
+static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
+                                    enum finish_what what, bool silent)
+{
+    char fd[16];
+    char within[16];
+    char hash[16];
+    (void)snprintf(fd, sizeof fd, "%d", shared_fd);
+    (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
+    (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
+    const char *argv[16] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
+    int argc = 2;
+    argv[argc++] = "--shared-fd";
+    argv[argc++] = fd;
+    argv[argc++] = "--finish-within-ms";
+    argv[argc++] = within;
+    argv[argc++] = "--hash-budget-ms";
+    argv[argc++] = hash;
+    if (silent || options->quiet)
+        argv[argc++] = "--quiet";
+    argv[argc] = NULL;
+
+    (void)setsid();
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGCHLD, SIG_DFL);
+    int null_fd = open("/dev/null", O_RDWR);
+    (void)dup2(null_fd, STDIN_FILENO);
+    /* Its words are ours and belong on stderr; stdout is the target's alone. */
+    (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
+    if (silent)
+        (void)dup2(null_fd, STDERR_FILENO);
+    (void)fcntl(shared_fd, F_SETFD, 0);
+    (void)execv(options->finisher, (char *const *)argv);
+    _exit(127);
+}
+
+pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
+                   bool silent)
+{
+    if (options->finisher == NULL) {
+        errno = ENOENT;
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        exec_finisher(shared_fd, options, what, silent);
+    return pid;
+}

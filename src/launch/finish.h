@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After the target: was it a failure, and if so, have the finisher (a program of its own, in a
+ * session of its own) make the bundle. Runs in the supervisor, or in the recorder when the
+ * supervisor was killed.
+ */
+#ifndef LAUNCH_FINISH_H
+#define LAUNCH_FINISH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/options.h"
+
+struct shared;
+
+enum finish_what {
+    FINISH_NOTHING,
+    FINISH_RECORD, /* one line about a swallowed out-of-memory error */
+    FINISH_BUNDLE,
+};
+
+/* By the target's status, what the tracer saw and which patterns the output had. */
+enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
+
+/* Fork and exec the finisher on the run; -1 when it cannot be started. `silent`: prints nothing,
+ * because the one who would read it is gone. */
+pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
+                   bool silent);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals that reach the supervisor: which of them the target must get from us.
+ *
+ * The target is in our process group, so what the terminal or killpg() sends it has already got.
+ * A signal of the terminal says so (SI_KERNEL); for another one we wait FORWARD_WAIT_MS whether the
+ * tracer sees the target take the same number from the same sender, and forward it otherwise. A
+ * standard signal that is still pending in the target collapses with ours. Untraced, a signal sent
+ * to the whole group arrives twice (README).
+ */
+#ifndef LAUNCH_FORWARD_H
+#define LAUNCH_FORWARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/signalfd.h>
+
+struct shared;
+
+#define FORWARD_WAIT_MS 20
+#define FORWARD_PENDING_MAX 32
+
+struct forwarder {
+    struct shared *shared;
+    struct {
+        int signo; /* 0 = free */
+        int32_t sender;
+        int32_t value;
+        bool queued; /* sigqueue(): keep the value */
+        uint64_t arrived_ns, due_ns;
+    } pending[FORWARD_PENDING_MAX];
+};
+
+/* One signal was read from the signalfd. */
+void forward_take(struct forwarder *f, const struct signalfd_siginfo *info);
+/* Send what is due. Returns milliseconds until the next is due, -1 = nothing pending. */
+int forward_due(struct forwarder *f);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/helpers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "record/shared.h"
+#include "telemetry/sampler.h"
+
+#define SAMPLER_READ_MAX_MS 1000
+#define REAP_WAIT_MS 200
+
+static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
+
+/* Out of the caller's session, and off its descriptors: who reads to end of file must not wait for
+ * us. The relay needs the descriptors and does this itself, the tracer after forking the target. */
+static void leave_caller(void)
+{
+    (void)setsid();
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
+        (void)dup2(null_fd, fd);
+}
+
+static _Noreturn void helper_main(struct helpers *h, int id)
+{
+    struct shared *s = h->shared;
+    switch (id) {
+    case HELPER_TRACER:
+        tracer_run(s, &h->tracer);
+    case HELPER_RELAY:
+        relay_run(&h->relay, s);
+    case HELPER_SAMPLER:
+        relay_drop(&h->relay);
+        leave_caller();
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sampler_run(s);
+    default:
+        relay_drop(&h->relay);
+        leave_caller();
+        recorder_run(s, &h->recorder);
+    }
+}
+
+bool helper_start(struct helpers *h, int id)
+{
+    struct shared_helper *slot = &h->shared->helpers[id];
+    if (slot->generation > HELPER_RESTARTS_MAX)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0)
+        helper_main(h, id);
+    if (pid < 0) {
+        shared_event(h->shared, "supervisor", "cannot fork the %s", helper_names[id]);
+        return false;
+    }
+    slot->generation++;
+    slot->pid = pid;
+    return true;
+}
+
+static int helper_of(const struct helpers *h, pid_t pid)
+{
+    for (int id = 0; id < HELPER_MAX; id++)
+        if (h->shared->helpers[id].pid == pid)
+            return id;
+    return -1;
+}
+
+static void replace(struct helpers *h, int id, int status)
+{
+    struct shared *s = h->shared;
+    shared_event(s, "supervisor", "the %s ended (wait status %#x)", helper_names[id], status);
+    if (s->target_state == TARGET_ENDED && id != HELPER_RELAY)
+        return;
+    if (id == HELPER_RELAY) {
+        (void)relay_supervise(&h->relay, s);
+        h->relay_ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (h->relay_ended)
+            return;
+    }
+    (void)helper_start(h, id);
+}
+
+bool helper_ended(struct helpers *h, pid_t pid, int status)
+{
+    int id = helper_of(h, pid);
+    if (id < 0)
+        return false;
+    h->shared->helpers[id].pid = 0;
+    if (id != HELPER_TRACER) {
+        replace(h, id, status);
+        return true;
+    }
+    /* A new tracer would not be an ancestor of the target; go on by the wait status alone. */
+    h->shared->held_since_ns = 0;
+    if (h->shared->target_state != TARGET_ENDED) {
+        h->shared->trace_state = TRACE_STATE_LOST;
+        shared_event(h->shared, "supervisor", "the tracer ended (wait status %#x)", status);
+    }
+    return true;
+}
+
+bool helper_stopped(struct helpers *h, pid_t pid)
+{
+    int id = helper_of(h, pid);
+    if (id < 0)
+        return false;
+    shared_event(h->shared, "supervisor", "the %s was stopped: killing it", helper_names[id]);
+    (void)kill(pid, SIGKILL);
+    return true;
+}
+
+void helper_kill(struct helpers *h, int id)
+{
+    pid_t pid = h->shared->helpers[id].pid;
+    if (pid <= 0)
+        return;
+    (void)kill(pid, SIGKILL);
+    for (int waited_ms = 0; waited_ms < REAP_WAIT_MS; waited_ms++) {
+        pid_t reaped = waitpid(pid, NULL, WNOHANG);
+        if (reaped == pid || (reaped < 0 && errno == ECHILD))
+            break;
+        (void)poll(NULL, 0, 1);
+    }
+    h->shared->helpers[id].pid = 0;
+}
+
+static void watch_tracer(struct helpers *h, uint64_t now_ns)
+{
+    struct shared *s = h->shared;
+    pid_t pid = s->helpers[HELPER_TRACER].pid;
+    uint64_t held_ns = s->held_since_ns;
+    uint64_t busy_ns = s->helpers[HELPER_TRACER].work_pending_ns;
+    uint64_t budget_ns = (uint64_t)s->held_budget_ms * 1000000u;
+    bool holds = held_ns != 0 && now_ns > held_ns && now_ns - held_ns > budget_ns;
+    bool hangs = busy_ns != 0 && now_ns > busy_ns &&
+                 now_ns - busy_ns > (uint64_t)SAMPLER_READ_MAX_MS * 1000000u;
+    if (pid <= 0 || (!holds && !hangs))
+        return;
+    s->watchdog_kills++;
+    shared_event(s, "supervisor", "the tracer held the target too long: killing it");
+    (void)kill(pid, SIGKILL);
+}
+
+static void watch_sampler(struct helpers *h, uint64_t now_ns)
+{
+    const struct shared_helper *sampler = &h->shared->helpers[HELPER_SAMPLER];
+    uint64_t since_ns = sampler->work_pending_ns;
+    if (sampler->pid <= 0 || since_ns == 0 || now_ns < since_ns ||
+        now_ns - since_ns < (uint64_t)SAMPLER_READ_MAX_MS * 1000000u)
+        return;
+    shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
+    pid_t pid = sampler->pid;
+    (void)kill(pid, SIGKILL);
+    /* In D state it will not die: forget it, its replacement leaves that file out. */
+    h->shared->helpers[HELPER_SAMPLER].pid = 0;
+    h->shared->helpers[HELPER_SAMPLER].work_pending_ns = 0;
+    (void)helper_start(h, HELPER_SAMPLER);
+}
+
+void helpers_watch(struct helpers *h)
+{
+    uint64_t now_ns = clock_mono_ns();
+    watch_tracer(h, now_ns);
+    if (h->shared->target_state != TARGET_ENDED)
+        watch_sampler(h, now_ns);
+    if (h->shared->helpers[HELPER_RELAY].pid > 0 && relay_stuck(&h->relay, h->shared)) {
+        shared_event(h->shared, "supervisor", "the relay does not carry: replacing it");
+        (void)kill(h->shared->helpers[HELPER_RELAY].pid, SIGKILL); /* SIGCHLD replaces it */
+    }
+}

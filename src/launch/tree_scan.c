@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/tree_scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "launch/tracee.h"
+#include "record/shared.h"
+
+#define TREE_MAX 512        /* processes looked at in one walk */
+#define SEIZE_PASSES 8      /* until a scan finds no untraced thread; 3 were enough when measured */
+
+bool tree_scan_has_ptrace_capability(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}};
+    if (syscall(SYS_capget, &header, data) != 0)
+        return false;
+    return (data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective & CAP_TO_MASK(CAP_SYS_PTRACE)) != 0;
+}
+
+/* Field 22 of /proc/PID/stat, in clock ticks since boot; the name in field 2 may hold anything. */
+static bool older_than_min_age(pid_t pid)
+{
+    char path[64];
+    char stat[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return false;
+    const char *p = strrchr(stat, ')');
+    for (int field = 2; p != NULL && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    if (p == NULL)
+        return false;
+    uint64_t start_ms = strtoull(p + 1, NULL, 10) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    return clock_ns(CLOCK_BOOTTIME) / 1000000u >= start_ms + TREE_SCAN_MIN_AGE_MS;
+}
+
+/* Not traced by another (its own gdb or strace), and not running with changed user ids. */
+static bool may_seize(pid_t pid)
+{
+    char path[64];
+    char status[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    if (fs_read_text(path, status, sizeof status) <= 0)
+        return false;
+    const char *tracer = strstr(status, "\nTracerPid:\t");
+    const char *uid = strstr(status, "\nUid:\t");
+    if (tracer == NULL || uid == NULL || strtol(tracer + 12, NULL, 10) != 0)
+        return false;
+    unsigned real, effective, saved;
+    return sscanf(uid, "\nUid:\t%u\t%u\t%u", &real, &effective, &saved) == 3 &&
+           real == effective && real == saved && real == getuid();
+}
+
+static uint32_t seize_threads(const struct tree_scan *scan, pid_t pid)
+{
+    char path[64];
+    uint32_t seized = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (tid <= 0 || tracee_find(scan->tracees, tid) != NULL)
+            continue;
+        if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(intptr_t)scan->ptrace_options) != 0) {
+            if (scan->shared->trace_errno == 0)
+                scan->shared->trace_errno = errno;
+            continue;
+        }
+        if (tracee_add(scan->tracees, tid, pid, clock_mono_ns()) != NULL)
+            seized++;
+    }
+    return seized;
+}
+
+static void seize_process(const struct tree_scan *scan, pid_t pid)
+{
+    if (tracee_find_process(scan->tracees, pid) != NULL || !older_than_min_age(pid) ||
+        !may_seize(pid))
+        return;
+    uint32_t seized = seize_threads(scan, pid);
+    if (seized == 0)
+        return;
+    scan->shared->processes_traced++;
+    for (int pass = 1; pass < SEIZE_PASSES && seize_threads(scan, pid) > 0; pass++)
+        ;
+}
+
+/* /proc/PID/task/TID/children: "1234 1240 " (CONFIG_PROC_CHILDREN; the leader's task lists only
+ * its own children, so every thread is asked). */
+static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
+{
+    char path[96];
+    char text[4096];
+    uint32_t count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        long tid = strtol(entry->d_name, NULL, 10);
+        if (tid <= 0)
+            continue;
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%ld/children", (int)pid, tid);
+        (void)fs_read_text(path, text, sizeof text);
+        for (char *p = text; count < room;) {
+            char *end;
+            long child = strtol(p, &end, 10);
+            if (end == p)
+                break;
+            out[count++] = (pid_t)child;
+            p = end;
+        }
+    }
+    return count;
+}
+
+void tree_scan_seize(const struct tree_scan *scan)
+{
+    static pid_t queue[TREE_MAX];
+    queue[0] = scan->root;
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        seize_process(scan, queue[i]);
+        count += list_children(queue[i], queue + count, TREE_MAX - count);
+    }
+    if (count > scan->shared->processes_seen)
+        scan->shared->processes_seen = count;
+}

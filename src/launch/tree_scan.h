@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Late tracing: find the processes of the target's tree by /proc and seize those that have settled.
+ *
+ * A process younger than TREE_SCAN_MIN_AGE_MS is left alone, so that set-uid programs keep their
+ * rights, debuggers can trace their children, and short-lived children cost nothing. Runs in the
+ * tracer.
+ */
+#ifndef LAUNCH_TREE_SCAN_H
+#define LAUNCH_TREE_SCAN_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct shared;
+struct tracees;
+
+#define TREE_SCAN_MIN_AGE_MS 1000
+
+struct tree_scan {
+    struct shared *shared;
+    struct tracees *tracees;
+    pid_t root;
+    int ptrace_options;
+};
+
+/* Walk the tree below root and seize what is old enough, not traced, and of our own user. */
+void tree_scan_seize(const struct tree_scan *scan);
+
+/* CAP_SYS_PTRACE in the effective set: then exec keeps set-uid bits under trace. */
+bool tree_scan_has_ptrace_capability(void);
+
+#endif

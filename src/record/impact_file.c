@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/impact_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+
+#define IMPACT_FILE_MAX (sizeof(struct shared_impact) + SHARED_IMPACT_ARENA_BYTES)
+
+int impact_file_read(struct impact_file *file, const char *path, struct rc_err *err)
+{
+    *file = (struct impact_file){.data = NULL};
+    ssize_t size = fs_read_all(path, IMPACT_FILE_MAX, &file->data);
+    if (size < 0) {
+        impact_file_release(file);
+        return rc_err_errno(err, (int)size, "cannot read '%s'", path);
+    }
+    if ((size_t)size < sizeof file->header) {
+        impact_file_release(file);
+        return rc_err_set(err, -EBADMSG, "'%s' is too short for an impact", path);
+    }
+    file->size = (size_t)size;
+    memcpy(&file->header, file->data, sizeof file->header);
+    file->header.comm[sizeof file->header.comm - 1] = '\0';
+    return 0;
+}
+
+void impact_file_release(struct impact_file *file)
+{
+    free(file->data);
+    *file = (struct impact_file){.data = NULL};
+}
+
+bool impact_file_next(const struct impact_file *file, size_t *at, struct impact_view *ret)
+{
+    size_t start = sizeof file->header + *at;
+    if (start > file->size || file->size - start < sizeof(struct impact_chunk))
+        return false;
+    const struct impact_chunk *chunk = (const struct impact_chunk *)(const void *)(file->data + start);
+    size_t left = file->size - start - sizeof *chunk;
+    if (chunk->type == 0 || chunk->length > left)
+        return false;
+    size_t padded = ((size_t)chunk->length + 7) & ~(size_t)7;
+    *ret = (struct impact_view){.chunk = chunk, .data = file->data + start + sizeof *chunk};
+    *at += sizeof *chunk + (padded < left ? padded : left);
+    return true;
+}
+
+char *impact_file_text(const struct impact_file *file, enum impact_chunk_type type)
+{
+    struct impact_view view;
+    for (size_t at = 0; impact_file_next(file, &at, &view);) {
+        if (view.chunk->type != (uint32_t)type)
+            continue;
+        char *text = malloc((size_t)view.chunk->length + 1);
+        if (text == NULL)
+            return NULL;
+        memcpy(text, view.data, (size_t)view.chunk->length);
+        text[view.chunk->length] = '\0';
+        return text;
+    }
+    return NULL;
+}
