@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Page cache: a machine that has just lost a job restarts it, and the restart wants the model in
+ * memory. So pages that were resident stay; windows that were not are given back after hashing
+ * (POSIX_FADV_DONTNEED), or 100 GB of shards would throw everything else out. What was resident is
+ * asked once before the first read, by mincore() of sampled pages, because read-ahead makes the next
+ * window resident. mincore tells the truth to the owner of a file and to those who may write it
+ * (Linux >= 5.2); to others everything looks resident, and we leave everything alone.
+ */
+#include "collectors/lib/hash.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define CHUNK ((size_t)2 << 20)
+#define WINDOW ((uint64_t)16 << 20) /* unit of giving back; a multiple of CHUNK */
+#define SAMPLES_PER_WINDOW 4
+#define WINDOWS_MAX ((uint64_t)1 << 20) /* 16 TiB */
+#define PROJECT_AFTER ((uint64_t)256 << 20)
+#define WORTH_PROJECTING ((uint64_t)64 << 20)
+
+struct residency {
+    unsigned char *cold; /* one byte per window: 1 = no sampled page was resident */
+    uint64_t windows;
+};
+
+struct digest {
+    EVP_MD_CTX *sha256;
+    EVP_MD_CTX *git; /* NULL = not wanted */
+};
+
+static void digest_release(struct digest *d)
+{
+    EVP_MD_CTX_free(d->sha256);
+    EVP_MD_CTX_free(d->git);
+    *d = (struct digest){0};
+}
+
+static int digest_start(struct digest *d, const uint64_t *git_size)
+{
+    /* No openssl.cnf: it may name engines and providers of the machine, and costs a file read. */
+    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    d->sha256 = EVP_MD_CTX_new();
+    if (d->sha256 == NULL || EVP_DigestInit_ex(d->sha256, EVP_sha256(), NULL) != 1)
+        return -ENOMEM;
+    if (git_size == NULL)
+        return 0;
+    char head[32];
+    int n = snprintf(head, sizeof head, "blob %llu", (unsigned long long)*git_size);
+    d->git = EVP_MD_CTX_new();
+    if (d->git == NULL || EVP_DigestInit_ex(d->git, EVP_sha1(), NULL) != 1 ||
+        EVP_DigestUpdate(d->git, head, (size_t)n + 1) != 1)
+        return -ENOMEM;
+    return 0;
+}
+
+static int digest_update(struct digest *d, const void *data, size_t len)
+{
+    if (EVP_DigestUpdate(d->sha256, data, len) != 1)
+        return -EIO;
+    return d->git == NULL || EVP_DigestUpdate(d->git, data, len) == 1 ? 0 : -EIO;
+}
+
+static int digest_hex(EVP_MD_CTX *context, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char raw[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    if (EVP_DigestFinal_ex(context, raw, &len) != 1)
+        return -EIO;
+    for (unsigned i = 0; i < len; i++) {
+        out[2 * i] = digits[raw[i] >> 4];
+        out[2 * i + 1] = digits[raw[i] & 15];
+    }
+    out[2 * len] = '\0';
+    return 0;
+}
+
+static void residency_ask(struct residency *res, int fd, uint64_t size)
+{
+    uint64_t windows = (size + WINDOW - 1) / WINDOW;
+    *res = (struct residency){0};
+    if (windows == 0 || windows > WINDOWS_MAX)
+        return;
+    unsigned char *map = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (map == MAP_FAILED)
+        return;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    res->cold = calloc(1, (size_t)windows);
+    res->windows = res->cold != NULL ? windows : 0;
+    for (uint64_t w = 0; w < res->windows; w++) {
+        bool resident = false;
+        for (uint64_t s = 0; s < SAMPLES_PER_WINDOW && !resident; s++) {
+            uint64_t at = w * WINDOW + s * (WINDOW / SAMPLES_PER_WINDOW);
+            unsigned char in = 0;
+            if (at < size)
+                resident = mincore(map + at, page, &in) != 0 || (in & 1) != 0;
+        }
+        res->cold[w] = !resident;
+    }
+    (void)munmap(map, (size_t)size);
+}
+
+static void residency_give_back(const struct residency *res, int fd, uint64_t window)
+{
+    if (window < res->windows && res->cold[window])
+        (void)posix_fadvise(fd, (off_t)(window * WINDOW), (off_t)WINDOW, POSIX_FADV_DONTNEED);
+}
+
+/* Up to CHUNK bytes at `at`, fewer only at the end of the file. */
+static ssize_t read_chunk(int fd, unsigned char *buffer, size_t want, uint64_t at)
+{
+    size_t have = 0;
+    while (have < want) {
+        ssize_t n = pread(fd, buffer + have, want - have, (off_t)(at + have));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    return (ssize_t)have;
+}
+
+/* Would the rest of it take more than half as much again as there is time? */
+static bool hopeless(double bytes_per_ns, uint64_t left, uint64_t now, uint64_t deadline)
+{
+    if (now >= deadline)
+        return true;
+    return bytes_per_ns > 0 && (double)left / bytes_per_ns > 1.5 * (double)(deadline - now);
+}
+
+static int hash_range(struct digest *d, int fd, uint64_t from, uint64_t to, unsigned char *buffer,
+                      uint64_t deadline)
+{
+    while (from < to) {
+        size_t want = to - from < CHUNK ? (size_t)(to - from) : CHUNK;
+        if (clock_mono_ns() >= deadline)
+            return -ETIME;
+        ssize_t n = read_chunk(fd, buffer, want, from);
+        if (n < 0)
+            return (int)n;
+        if ((size_t)n != want)
+            return -EBUSY;
+        int r = digest_update(d, buffer, want);
+        if (r < 0)
+            return r;
+        from += want;
+    }
+    return 0;
+}
+
+static int hash_windows(struct digest *d, int fd, uint64_t size, struct hash_budget *budget,
+                        unsigned char *buffer, const struct residency *res)
+{
+    uint64_t start = clock_mono_ns();
+    int r = 0;
+    for (uint64_t at = 0; at < size && r == 0; at += WINDOW) {
+        uint64_t end = size - at < WINDOW ? size : at + WINDOW;
+        r = hash_range(d, fd, at, end, buffer, budget->deadline_mono_ns);
+        residency_give_back(res, fd, at / WINDOW);
+        uint64_t now = clock_mono_ns();
+        if (end >= WORTH_PROJECTING && now > start)
+            budget->bytes_per_ns = (double)end / (double)(now - start);
+        if (r == 0 && end >= PROJECT_AFTER &&
+            hopeless(budget->bytes_per_ns, size - end, now, budget->deadline_mono_ns) && end < size)
+            r = -ETIME;
+    }
+    return r;
+}
+
+int hash_file(int fd, uint64_t size, struct hash_budget *budget, char ret_sha256[HASH_SHA256_HEX],
+              char *ret_git)
+{
+    if (size > 2 * HASH_END_BYTES &&
+        hopeless(budget->bytes_per_ns, size, clock_mono_ns(), budget->deadline_mono_ns))
+        return -ETIME;
+    RC_AUTO_FREE unsigned char *buffer = malloc(CHUNK);
+    struct digest d = {0};
+    struct residency res;
+    int r = buffer == NULL ? -ENOMEM : digest_start(&d, ret_git != NULL ? &size : NULL);
+    residency_ask(&res, fd, size);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    if (r == 0)
+        r = hash_windows(&d, fd, size, budget, buffer, &res);
+    struct stat st;
+    if (r == 0 && (fstat(fd, &st) != 0 || (uint64_t)st.st_size != size))
+        r = -EBUSY;
+    if (r == 0)
+        r = digest_hex(d.sha256, ret_sha256);
+    if (r == 0 && ret_git != NULL)
+        r = digest_hex(d.git, ret_git);
+    free(res.cold);
+    digest_release(&d);
+    return r;
+}
+
+int hash_ends(int fd, uint64_t size, const struct hash_budget *budget,
+              char ret_sha256[HASH_SHA256_HEX])
+{
+    if (size <= 2 * HASH_END_BYTES)
+        return -EINVAL;
+    RC_AUTO_FREE unsigned char *buffer = malloc(CHUNK);
+    struct digest d = {0};
+    int r = buffer == NULL ? -ENOMEM : digest_start(&d, NULL);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead behind the head */
+    if (r == 0)
+        r = hash_range(&d, fd, 0, HASH_END_BYTES, buffer, budget->deadline_mono_ns);
+    if (r == 0)
+        r = hash_range(&d, fd, size - HASH_END_BYTES, size, buffer, budget->deadline_mono_ns);
+    if (r == 0)
+        r = digest_hex(d.sha256, ret_sha256);
+    digest_release(&d);
+    return r;
+}
+
+int hash_memory(const void *data, size_t len, char ret_sha256[HASH_SHA256_HEX])
+{
+    struct digest d = {0};
+    int r = digest_start(&d, NULL);
+    if (r == 0)
+        r = digest_update(&d, data, len);
+    if (r == 0)
+        r = digest_hex(d.sha256, ret_sha256);
+    digest_release(&d);
+    return r;
+}

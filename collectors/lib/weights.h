@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the header of a model file says, whatever its format. No pointers: the structure is filled by
+ * a worker process and read by another through shared memory.
+ */
+#ifndef COLLECTORS_LIB_WEIGHTS_H
+#define COLLECTORS_LIB_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct byte_reader;
+
+enum weights_format {
+    WEIGHTS_UNKNOWN,
+    WEIGHTS_GGUF,
+    WEIGHTS_SAFETENSORS,
+    WEIGHTS_GGML,   /* before GGUF: ggml, ggmf, ggjt, ggla */
+    WEIGHTS_ZIP,    /* PyTorch >= 1.6 */
+    WEIGHTS_PICKLE, /* PyTorch before, joblib */
+    WEIGHTS_TAR,    /* PyTorch before 0.1.10 */
+    WEIGHTS_ONNX,
+};
+
+#define WEIGHTS_TYPES_MAX 32
+
+struct weights_type {
+    char name[16];
+    uint64_t tensors;
+    uint64_t bytes; /* 0 where the size of the type is not known */
+};
+
+struct weights {
+    enum weights_format format;
+    uint32_t version; /* of the format, GGUF */
+    bool big_endian;
+    char architecture[64];
+    char name[128];
+    char file_type[24];       /* GGUF general.file_type by name */
+    char metadata_format[32]; /* safetensors __metadata__.format */
+    /* Present only where the bit below is set. */
+    uint64_t context_length, block_count, embedding_length, head_count, head_count_kv;
+    uint64_t expert_count, vocabulary, split_no, split_count;
+    uint32_t has; /* 1u << enum weights_field */
+    uint64_t tensor_count;
+    uint64_t tensor_bytes;
+    uint64_t elements; /* parameters, all tensors */
+    uint64_t needed_bytes; /* the file must be at least this long; 0 = not known */
+    bool truncated;        /* the file is shorter than its header says it must be */
+    struct weights_type types[WEIGHTS_TYPES_MAX];
+    uint32_t type_count;
+    char problem[160]; /* why the header could not be read to its end, "" = it could */
+};
+
+enum weights_field {
+    WEIGHTS_CONTEXT_LENGTH,
+    WEIGHTS_BLOCK_COUNT,
+    WEIGHTS_EMBEDDING_LENGTH,
+    WEIGHTS_HEAD_COUNT,
+    WEIGHTS_HEAD_COUNT_KV,
+    WEIGHTS_EXPERT_COUNT,
+    WEIGHTS_VOCABULARY,
+    WEIGHTS_SPLIT_NO,
+    WEIGHTS_SPLIT_COUNT,
+    WEIGHTS_FIELD_MAX
+};
+
+const char *weights_format_name(enum weights_format format);
+const char *weights_field_name(enum weights_field field);
+/* NULL when the header did not say. */
+const uint64_t *weights_field(const struct weights *w, enum weights_field field);
+void weights_set_field(struct weights *w, enum weights_field field, uint64_t value);
+
+/* Count one tensor; saturates. */
+void weights_add_tensor(struct weights *w, const char *type, uint64_t elements, uint64_t bytes);
+/* The type with most bytes first; the mix in one line "Q4_K 193, Q6_K 33, F32 65". */
+void weights_sort_types(struct weights *w);
+void weights_mix(const struct weights *w, char *out, size_t size);
+/* Compare needed_bytes with the size of the file. */
+void weights_judge_size(struct weights *w, uint64_t file_bytes);
+
+uint64_t weights_sat_add(uint64_t a, uint64_t b);
+uint64_t weights_sat_mul(uint64_t a, uint64_t b);
+
+/* By the first bytes alone; `name` decides only for formats without a magic (safetensors, onnx). */
+enum weights_format weights_sniff(const void *head, size_t len, const char *name);
+
+/* Fill w from the file: sniff, then the parser of the format. Reads at most a few hundred MiB of
+ * header in 64 KiB steps, never past `size`. Never fails: what is wrong is in w->problem. */
+void weights_read(int fd, uint64_t size, const char *name, struct weights *w);
+
+#endif
