@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the messages of failing GPU programs in a stream of bytes: all patterns at once, one table
+ * look-up a byte, across chunk ends, in constant memory and without allocating. Used by the relay
+ * process; what the messages mean is decided later, from the kept text.
+ */
+#ifndef WATCH_MATCH_H
+#define WATCH_MATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum match_kind {
+    MATCH_OOM,   /* an allocation was refused */
+    MATCH_FAULT, /* the GPU hit an address or instruction it must not */
+    MATCH_HANG,  /* the GPU stopped answering */
+    MATCH_ERROR, /* the program ends by an error of its own */
+    MATCH_KINDS,
+};
+
+struct match_pattern {
+    enum match_kind kind;
+    const char *text;
+};
+
+extern const struct match_pattern match_patterns[];
+extern const size_t match_pattern_count;
+
+/* "oom", "fault", "hang", "error". */
+const char *match_kind_name(enum match_kind kind);
+
+struct matcher {
+    uint16_t state;
+    uint64_t count[MATCH_KINDS];       /* occurrences so far */
+    uint16_t first_index[MATCH_KINDS]; /* pattern of the first occurrence, valid when count > 0 */
+};
+
+/* Builds the shared automaton on first use (0.3 ms, static memory); not for several threads. */
+void matcher_init(struct matcher *m);
+/* Bytes were skipped: what follows does not continue what came before. */
+void matcher_gap(struct matcher *m);
+void matcher_feed(struct matcher *m, const void *data, size_t len);
+
+#endif

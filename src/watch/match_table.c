@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages that the relay looks for. A text is the longest part that does not vary between
+ * versions; texts are chosen so that one message counts once (one pattern of a kind per line where
+ * that is possible) and so that the known harmless neighbours do not match: llama.cpp's warnings
+ * about pinned memory and mlock, XLA's and Triton's LDS limits, NCCL's hints.
+ */
+#include "watch/match.h"
+
+const struct match_pattern match_patterns[] = {
+    /* PyTorch >= 1.0: "HIP out of memory. Tried to allocate X. GPU N has a total capacity ..." */
+    {MATCH_OOM, "HIP out of memory"},
+    {MATCH_OOM, "CUDA out of memory"},
+    {MATCH_OOM, "cuda runtime error (2) : out of memory"},
+    {MATCH_OOM, "HIP error: out of memory"},
+    {MATCH_OOM, "CUDA error: out of memory"},
+    {MATCH_OOM, "ROCm error: out of memory"},
+    {MATCH_OOM, "not enough GPU video memory available"},
+    {MATCH_OOM, "DefaultCPUAllocator: not enough memory"},
+    {MATCH_OOM, "DefaultCPUAllocator: can't allocate memory"},
+    /* HIP, HSA and the libraries above them */
+    {MATCH_OOM, "hipErrorOutOfMemory"},
+    {MATCH_OOM, "hipErrorMemoryAllocation"},
+    {MATCH_OOM, "HSA_STATUS_ERROR_OUT_OF_RESOURCES"},
+    {MATCH_OOM, "HIPBLAS_STATUS_ALLOC_FAILED"},
+    {MATCH_OOM, "Memory not available to allocate buffer"},
+    {MATCH_OOM, "Failed to CUDA calloc"},
+    {MATCH_OOM, "hipMalloc failed"},
+    /* llama.cpp, ollama: "... cudaMalloc failed: out of memory", then what could not be made. The
+     * pinned-memory warning reads "failed to allocate X MiB of pinned memory": not these. */
+    {MATCH_OOM, "cudaMalloc failed: out of memory"},
+    {MATCH_OOM, "failed to allocate ROCm"},
+    {MATCH_OOM, "failed to allocate CUDA"},
+    {MATCH_OOM, "failed to allocate compute"},
+    {MATCH_OOM, "unable to allocate ROCm"},
+    {MATCH_OOM, "unable to allocate CUDA"},
+    {MATCH_OOM, "unable to allocate backend buffer"},
+    {MATCH_OOM, "model requires more system memory"},
+    /* JAX, XLA, TensorFlow: "failed to allocate X (N bytes) from device: HIP_ERROR_OutOfMemory" */
+    {MATCH_OOM, "RESOURCE_EXHAUSTED: Out of memory"},
+    {MATCH_OOM, "OOM when allocating tensor"},
+    {MATCH_OOM, "HIP_ERROR_OutOfMemory"},
+    {MATCH_OOM, "hipError_t(1002)"},
+    /* vLLM, SGLang */
+    {MATCH_OOM, "is less than desired GPU memory utilization"},
+    {MATCH_OOM, "larger than the available KV cache memory"},
+    {MATCH_OOM, "Not enough memory. Please try to increase --mem-fraction-static"},
+    {MATCH_OOM, "System is out of GPU and shared host memory"},
+    {MATCH_OOM, "std::bad_alloc"},
+    {MATCH_OOM, "oom-kill event"}, /* slurmstepd */
+
+    /* "Memory access fault by GPU node-1 (Agent handle: 0x..) on address 0x... Reason: ..." */
+    {MATCH_FAULT, "Memory access fault by GPU"},
+    {MATCH_FAULT, "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION"},
+    {MATCH_FAULT, "HSA_STATUS_ERROR_MEMORY_FAULT"},
+    {MATCH_FAULT, "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION"},
+    {MATCH_FAULT, "HSA_STATUS_ERROR_INVALID_ISA"},
+    {MATCH_FAULT, "HSA_STATUS_ERROR_EXCEPTION"},
+    {MATCH_FAULT, "inactivated due to async error"},
+    {MATCH_FAULT, "hipErrorIllegalAddress"},
+    {MATCH_FAULT, "an illegal memory access was encountered"},
+    {MATCH_FAULT, "unspecified launch failure"},
+    {MATCH_FAULT, "uncorrectable ECC error encountered"},
+
+    /* "HW Exception by GPU node-1 (Agent handle: 0x..) reason :GPU Hang" */
+    {MATCH_HANG, "HW Exception by GPU"},
+    {MATCH_HANG, "hipErrorLaunchTimeOut"},
+    {MATCH_HANG, "the launch timed out and was terminated"},
+    {MATCH_HANG, "Watchdog caught collective operation timeout"},
+    {MATCH_HANG, "failure detected by watchdog at work sequence id"},
+
+    {MATCH_ERROR, "Traceback (most recent call last)"},
+    {MATCH_ERROR, "terminate called"},
+    {MATCH_ERROR, "Segmentation fault"},
+    {MATCH_ERROR, "AssertionError"},
+    {MATCH_ERROR, "Assertion `"}, /* glibc's assert() */
+    {MATCH_ERROR, "Fatal Python error"},
+    {MATCH_ERROR, "*** stack smashing detected ***"},
+    {MATCH_ERROR, "double free detected"},
+    {MATCH_ERROR, "No HIP GPUs are available"},
+    {MATCH_ERROR, "Unable to open /dev/kfd"},
+    {MATCH_ERROR, "invalid device function"},
+    {MATCH_ERROR, "no kernel image is available for execution"},
+    {MATCH_ERROR, "device kernel image is invalid"},
+    {MATCH_ERROR, "hipErrorNoBinaryForGpu"},
+    {MATCH_ERROR, "TensileLibrary"},
+    {MATCH_ERROR, "cannot open shared object file"},
+    {MATCH_ERROR, "undefined symbol"},
+    {MATCH_ERROR, "Memory critical error by agent"},
+    {MATCH_ERROR, "NCCL error in"},
+    {MATCH_ERROR, "is killed by signal"},
+    {MATCH_ERROR, "submitCopyMemory failed"},
+};
+
+const size_t match_pattern_count = sizeof match_patterns / sizeof match_patterns[0];

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay as the supervisor sees it: plan, hand over to the target's child, watch the relay
+ * process. Nothing here blocks; only relay_child_setup() runs in the target's child.
+ */
+#include "watch/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "record/shared.h"
+#include "watch/relay_internal.h"
+
+#define STUCK_NS 200000000u
+
+int relay_fd_high(int *fd)
+{
+    if (*fd >= RELAY_FD_MIN)
+        return 0;
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+    if (high < 0)
+        return -errno;
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
+void relay_close(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+static int pipe_high(int ends[2], int flags)
+{
+    if (pipe2(ends, O_CLOEXEC | flags) != 0) {
+        ends[0] = ends[1] = -1;
+        return -errno;
+    }
+    int rc = relay_fd_high(&ends[0]);
+    return rc != 0 ? rc : relay_fd_high(&ends[1]);
+}
+
+/* One byte through tee and splice: an emulated kernel (gVisor) or a seccomp filter may refuse them,
+ * and then it is better to interpose nothing than to carry by read and write. */
+static int probe_splice(void)
+{
+    int a[2] = {-1, -1}, b[2] = {-1, -1}, c[2] = {-1, -1};
+    char byte = 'x';
+    int rc = pipe_high(a, 0);
+    rc = rc != 0 ? rc : pipe_high(b, 0);
+    rc = rc != 0 ? rc : pipe_high(c, 0);
+    if (rc == 0 && (write(a[1], &byte, 1) != 1 || tee(a[0], b[1], 1, SPLICE_F_NONBLOCK) != 1 ||
+                    splice(a[0], NULL, c[1], NULL, 1, SPLICE_F_NONBLOCK) != 1))
+        rc = errno != 0 ? -errno : -EIO;
+    int *all[] = {&a[0], &a[1], &b[0], &b[1], &c[0], &c[1]};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        relay_close(all[i]);
+    return rc;
+}
+
+/* fd 1 gets a description of its own only where O_NONBLOCK differs; the write end of a pipe can be
+ * reopened through its link in /proc. */
+static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
+{
+    relay->replacement_1 = relay->replacement_2;
+    if (((flags_2 ^ flags_1) & O_NONBLOCK) == 0)
+        return 0;
+    char link[64] = "/proc/self/fd/";
+    size_t at = strlen(link);
+    char digits[12];
+    size_t n = 0;
+    for (int v = relay->replacement_2; v > 0; v /= 10)
+        digits[n++] = (char)('0' + v % 10);
+    while (n > 0)
+        link[at++] = digits[--n];
+    link[at] = '\0';
+    int fd = open(link, O_WRONLY | O_CLOEXEC | (flags_1 & O_NONBLOCK));
+    if (fd < 0)
+        return -errno;
+    relay->replacement_1 = fd;
+    return relay_fd_high(&relay->replacement_1);
+}
+
+static int pipe_plan(struct relay *relay, struct rc_err *err)
+{
+    int flags_2 = fcntl(STDERR_FILENO, F_GETFL);
+    int flags_1 = relay->both ? fcntl(STDOUT_FILENO, F_GETFL) : flags_2;
+    if ((flags_2 & O_DIRECT) != 0)
+        return rc_err_set(err, -EOPNOTSUPP, "stderr is a packet pipe");
+    int ends[2];
+    int rc = pipe_high(ends, 0);
+    relay->from = ends[0];
+    relay->replacement_2 = ends[1];
+    if (rc == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = pipe_second_end(relay, flags_2, flags_1);
+    if (rc == 0) {
+        relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+        rc = relay->down < 0 ? -errno : 0;
+    }
+    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot put a pipe in front of stderr");
+}
+
+static bool writable_mode(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0;
+}
+
+static int plan_way(struct relay *relay, struct rc_err *err)
+{
+    int rc = 0;
+    switch (relay->stderr_kind) {
+    case STREAM_PIPE:
+    case STREAM_TERMINAL:
+        rc = probe_splice();
+        if (rc != 0)
+            return rc_err_errno(err, rc, "this kernel does not splice pipes");
+        relay->way = relay->stderr_kind == STREAM_PIPE ? RELAY_PIPE : RELAY_TERMINAL;
+        return relay->way == RELAY_PIPE ? pipe_plan(relay, err) : terminal_plan(relay, err);
+    case STREAM_FILE:
+        relay->way = RELAY_FILE;
+        return file_plan(relay, err);
+    case STREAM_CLOSED:
+    case STREAM_SOCKET:
+    case STREAM_OTHER:
+        break;
+    }
+    return 0;
+}
+
+int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err)
+{
+    *relay = (struct relay)RELAY_INIT;
+    relay->stderr_kind = stream_kind_of(STDERR_FILENO);
+    relay->stdout_kind = stream_kind_of(STDOUT_FILENO);
+    if (mode == FOLLOW_NONE || !writable_mode(STDERR_FILENO))
+        return 0;
+    relay->both = stream_same(STDOUT_FILENO, STDERR_FILENO) && writable_mode(STDOUT_FILENO);
+    int rc = plan_way(relay, err);
+    if (rc != 0) {
+        relay_drop(relay);
+        relay->way = RELAY_NONE;
+    }
+    return rc;
+}
+
+void relay_child_setup(const struct relay *relay)
+{
+    if (relay->replacement_2 < 0)
+        return;
+    (void)dup2(relay->replacement_2, STDERR_FILENO);
+    if (relay->both)
+        (void)dup2(relay->replacement_1, STDOUT_FILENO);
+}
+
+void relay_parent_after_fork(struct relay *relay)
+{
+    if (relay->replacement_1 == relay->replacement_2)
+        relay->replacement_1 = -1;
+    relay_close(&relay->replacement_1);
+    relay_close(&relay->replacement_2);
+}
+
+void relay_drop(struct relay *relay)
+{
+    relay_parent_after_fork(relay);
+    relay_close(&relay->down);
+    relay_close(&relay->from);
+    relay_close(&relay->feed);
+    relay_close(&relay->master);
+    relay_close(&relay->file);
+}
+
+bool relay_resize(struct relay *relay)
+{
+    struct winsize real, pty;
+    if (relay->way != RELAY_TERMINAL || relay->master < 0 ||
+        ioctl(relay->down, TIOCGWINSZ, &real) != 0 || ioctl(relay->master, TIOCGWINSZ, &pty) != 0)
+        return false;
+    if (memcmp(&real, &pty, sizeof real) == 0)
+        return false;
+    return ioctl(relay->master, TIOCSWINSZ, &real) == 0;
+}
+
+bool relay_supervise(struct relay *relay, const struct shared *shared)
+{
+    if (relay->from < 0 || atomic_load(&shared->relay_downstream_closed) == 0)
+        return false;
+    relay_drop(relay);
+    return true;
+}
+
+/* A pty must be asked by poll(): FIONREAD does not count what lies in the flip buffer, poll pushes
+ * that through first. The master is asked before the pipe behind it, as bytes only go forward. */
+static bool relay_pending(const struct relay *relay, const struct shared *shared)
+{
+    if (relay->way == RELAY_FILE)
+        return file_pending(relay, atomic_load(&shared->output_bytes));
+    if (relay->master >= 0) {
+        struct pollfd p = {.fd = relay->master, .events = POLLIN};
+        if (poll(&p, 1, 0) > 0 && (p.revents & POLLIN) != 0)
+            return true;
+    }
+    int bytes = 0;
+    return relay->from >= 0 && ioctl(relay->from, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+bool relay_drained(const struct relay *relay, const struct shared *shared)
+{
+    if (relay->way == RELAY_NONE)
+        return true;
+    return !relay_pending(relay, shared) &&
+           atomic_load(&shared->helpers[HELPER_RELAY].work_pending_ns) == 0;
+}
+
+static bool down_takes_bytes(const struct relay *relay)
+{
+    if (relay->way == RELAY_FILE)
+        return true;
+    struct pollfd p = {.fd = relay->down, .events = POLLOUT};
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT) != 0;
+}
+
+bool relay_stuck(struct relay *relay, const struct shared *shared)
+{
+    uint64_t heartbeat = atomic_load(&shared->helpers[HELPER_RELAY].heartbeat_ns);
+    bool waiting = relay->way != RELAY_NONE && relay_pending(relay, shared) &&
+                   down_takes_bytes(relay) && heartbeat == relay->stuck_heartbeat_ns;
+    if (!waiting) {
+        relay->stuck_heartbeat_ns = heartbeat;
+        relay->stuck_since_ns = 0;
+        return false;
+    }
+    uint64_t now = clock_mono_ns();
+    if (relay->stuck_since_ns == 0)
+        relay->stuck_since_ns = now;
+    if (now - relay->stuck_since_ns < STUCK_NS)
+        return false;
+    relay->stuck_since_ns = 0; /* the replacement gets its own 200 ms */
+    return true;
+}

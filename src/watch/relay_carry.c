@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay process: its set-up and the loop that carries bytes from relay->from to relay->down.
+ * Every byte is at any moment in exactly one of the kernel's buffers, all of which S holds too.
+ */
+#include "watch/relay_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "record/shared.h"
+
+#define IDLE_WAIT_MS 1000
+#define SAMPLING_WAIT_MS 20
+#define BLOCKED_WAIT_MS 100
+
+void carry_turn(struct carrier *c)
+{
+    struct shared_helper *me = &c->shared->helpers[HELPER_RELAY];
+    uint64_t now = clock_mono_ns();
+    atomic_store(&me->heartbeat_ns, now);
+    if (atomic_load(&me->work_pending_ns) == 0)
+        atomic_store(&me->work_pending_ns, now);
+}
+
+void carry_idle(struct carrier *c)
+{
+    atomic_store(&c->shared->helpers[HELPER_RELAY].work_pending_ns, 0);
+}
+
+_Noreturn void carry_done(struct carrier *c)
+{
+    look_catch_up(c);
+    carry_idle(c);
+    _exit(0);
+}
+
+/* The reader went away: without us the target's next write would fail, so let its pipe break. */
+static _Noreturn void downstream_closed(struct carrier *c, int error)
+{
+    atomic_store(&c->shared->relay_downstream_closed, 1);
+    shared_event(c->shared, "relay", "the reader of stderr is gone (%s)", strerror(error));
+    relay_drop(c->relay);
+    carry_done(c);
+}
+
+static void wait_for_bytes(struct carrier *c)
+{
+    struct relay *relay = c->relay;
+    bool set_aside = c->peek[0].unread + c->peek[1].unread > 0;
+    int wait_ms = relay->way == RELAY_TERMINAL ? terminal_wait_ms(c) : IDLE_WAIT_MS;
+    if (set_aside && wait_ms > SAMPLING_WAIT_MS)
+        wait_ms = SAMPLING_WAIT_MS;
+    struct pollfd p[2] = {
+        {.fd = relay->master >= 0 ? relay->master : relay->from, .events = POLLIN},
+        {.fd = relay->down, .events = 0},
+    };
+    if (!set_aside)
+        carry_idle(c);
+    int n = poll(p, 2, wait_ms);
+    carry_turn(c);
+    if (n == 0)
+        look_catch_up(c);
+    if (n > 0 && (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+        downstream_closed(c, (p[1].revents & POLLHUP) != 0 ? EIO : EPIPE);
+}
+
+/* `refused`: how often in a row poll() said yes and the write EAGAIN. A terminal with room for one
+ * byte does that when the byte is a newline to be written as two. */
+static void wait_for_room(struct carrier *c, unsigned *refused)
+{
+    if (*refused > 0)
+        (void)poll(NULL, 0, *refused < 50 ? (int)*refused : 50);
+    (*refused)++;
+    for (;;) {
+        struct pollfd p = {.fd = c->relay->down, .events = POLLOUT};
+        int n = poll(&p, 1, BLOCKED_WAIT_MS);
+        carry_turn(c);
+        if (n != 0)
+            return; /* an error of the stream shows at the next write */
+        look_behind(c);
+        *refused = 0;
+    }
+}
+
+/* The head of relay->from to the caller's end: bytes moved or -errno. */
+static ssize_t move_some(struct carrier *c)
+{
+    struct relay *relay = c->relay;
+    if (!c->no_down_splice) {
+        ssize_t n = splice(relay->from, NULL, relay->down, NULL, c->ahead,
+                           SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        if (n >= 0)
+            return n;
+        if (errno != EINVAL || relay->way != RELAY_TERMINAL)
+            return -errno;
+        c->no_down_splice = true;
+    }
+    return terminal_copy(c, c->ahead);
+}
+
+static void move_ahead(struct carrier *c)
+{
+    unsigned refused = 0;
+    while (c->ahead > 0) {
+        ssize_t n = move_some(c);
+        if (n > 0) {
+            c->ahead -= (size_t)n;
+            refused = 0;
+            (void)atomic_fetch_add(&c->shared->output_bytes, (uint64_t)n);
+            look_rate(c, (size_t)n);
+        } else if (n == -EAGAIN || n == -EINTR) {
+            wait_for_room(c, &refused);
+        } else {
+            downstream_closed(c, n == 0 ? EPIPE : (int)-n);
+        }
+    }
+}
+
+_Noreturn void carry_run(struct carrier *c)
+{
+    bool terminal = c->relay->way == RELAY_TERMINAL;
+    for (;;) {
+        carry_turn(c);
+        ssize_t n = look_ahead(c);
+        if (n > 0) {
+            move_ahead(c);
+            continue;
+        }
+        if (terminal) {
+            n = terminal_feed(c);
+            terminal_modes_sync(c); /* before the bytes: they were written under these modes */
+        }
+        if (n == 0)
+            carry_done(c);
+        if (n == -EAGAIN)
+            wait_for_bytes(c);
+        else if (n < 0 && n != -EINTR)
+            downstream_closed(c, (int)-n);
+    }
+}
+
+static void close_range_compat(unsigned first, unsigned last)
+{
+#ifdef SYS_close_range
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return; /* Linux 5.9 */
+#endif
+    struct rlimit limit = {.rlim_cur = 1024};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    for (unsigned fd = first; fd <= last && fd < limit.rlim_cur && fd < 65536; fd++)
+        (void)close((int)fd);
+}
+
+static int compare_int(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* A lock file, a socket or the read end of somebody's pipe must not stay open because O does. */
+static void close_all_but(int *keep, size_t count)
+{
+    qsort(keep, count, sizeof *keep, compare_int);
+    unsigned from = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] < 0)
+            continue;
+        if ((unsigned)keep[i] > from)
+            close_range_compat(from, (unsigned)keep[i] - 1);
+        from = (unsigned)keep[i] + 1;
+    }
+    close_range_compat(from, ~0u);
+}
+
+static void leave_the_caller(struct relay *relay)
+{
+    (void)setsid(); /* no terminal signals; tcsetattr on the terminal without SIGTTOU */
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL); /* O ends by end of file; EPIPE instead of SIGPIPE */
+    (void)prctl(PR_SET_NAME, "rocmcrash-relay", 0, 0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    (void)chdir("/") /* no file system stays busy */;
+    relay_parent_after_fork(relay);
+    int keep[] = {relay->down, relay->from, relay->feed, relay->master, relay->file};
+    close_all_but(keep, sizeof keep / sizeof keep[0]);
+    for (int fd = 0; fd < 3; fd++)
+        (void)open("/dev/null", O_RDWR);
+}
+
+static struct carrier the_carrier;
+
+_Noreturn void relay_run(struct relay *relay, struct shared *shared)
+{
+    struct carrier *c = &the_carrier;
+    *c = (struct carrier){.relay = relay, .shared = shared, .null_fd = -1};
+    if (relay->way == RELAY_FILE && relay->file_appends == false) {
+        /* fd 2 shares its position with the target's: that is where the target writes. */
+        relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+    }
+    leave_the_caller(relay);
+    c->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    atomic_store(&shared->helpers[HELPER_RELAY].work_pending_ns, 0);
+    carry_turn(c);
+    if (look_init(c) != 0 || relay->way == RELAY_NONE)
+        _exit(relay->way == RELAY_NONE ? 0 : 1);
+    if (relay->way == RELAY_FILE)
+        file_run(c);
+    if (relay->way == RELAY_TERMINAL)
+        terminal_modes_init(c);
+    carry_run(c);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the relay process share; private to watch/. One struct carrier lives in O, in
+ * static memory.
+ */
+#ifndef WATCH_RELAY_INTERNAL_H
+#define WATCH_RELAY_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <termios.h>
+
+#include "watch/match.h"
+#include "watch/relay.h"
+
+#define CARRY_CHUNK_BYTES ((size_t)64 << 10)
+
+/* Descriptors of ours lie above what shells and programs use by number. */
+#define RELAY_FD_MIN 10
+
+/*
+ * Bytes that were carried but not looked at yet, in sampling. Two pipes in turn: while one fills,
+ * the other keeps what came before, so that the last 32 KiB before a pause or the end are there.
+ */
+struct peek_pipe {
+    int read_end;
+    int write_end;
+    size_t unread;
+};
+
+struct carrier {
+    struct relay *relay;
+    struct shared *shared;
+    struct matcher matcher;
+    uint64_t published[MATCH_KINDS]; /* counts already added to the shared ones */
+
+    struct peek_pipe peek[2];
+    unsigned peek_active;
+    size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
+
+    bool sampling; /* too fast to look at every byte */
+    bool skipped;  /* bytes were dropped unseen since the last look */
+    uint64_t window_start_ns;
+    uint64_t window_bytes;
+
+    int null_fd; /* /dev/null, or -1 */
+
+    /* terminal */
+    bool no_master_splice; /* the pty cannot be spliced from (Linux 5.10 without read_iter) */
+    bool no_down_splice;   /* nor the terminal to (opened for appending) */
+    struct termios real_seen, pty_seen;
+    uint64_t active_ns; /* when bytes last came */
+};
+
+/* relay_look.c: what becomes of the bytes besides being carried. */
+int look_init(struct carrier *c);
+void look_at(struct carrier *c, const void *data, size_t len);
+/* Copy what waits in relay->from and is new, without taking it. Returns the bytes that may be
+ * carried now, 0 at end of file, -EAGAIN when there is nothing. */
+ssize_t look_ahead(struct carrier *c);
+/* While the caller's end is blocked: look at what came in behind `ahead`. */
+void look_behind(struct carrier *c);
+/* Look at what was set aside while sampling. */
+void look_catch_up(struct carrier *c);
+void look_rate(struct carrier *c, size_t carried);
+/* Take `len` bytes out of a pipe unseen. */
+void look_discard(struct carrier *c, int fd, size_t len);
+extern char look_buffer[CARRY_CHUNK_BYTES];
+
+/* relay_carry.c */
+void carry_turn(struct carrier *c);
+void carry_idle(struct carrier *c);
+_Noreturn void carry_done(struct carrier *c);
+_Noreturn void carry_run(struct carrier *c);
+
+/* relay_terminal.c */
+int terminal_plan(struct relay *relay, struct rc_err *err);
+/* From the pty into relay->feed, which is empty. > 0 bytes, 0 = every slave is closed, -EAGAIN. */
+ssize_t terminal_feed(struct carrier *c);
+void terminal_modes_init(struct carrier *c);
+void terminal_modes_sync(struct carrier *c);
+int terminal_wait_ms(const struct carrier *c);
+/* Write the head of relay->from where splice cannot; as splice(2). */
+ssize_t terminal_copy(struct carrier *c, size_t len);
+
+/* follow_file.c */
+int file_plan(struct relay *relay, struct rc_err *err);
+bool file_pending(const struct relay *relay, uint64_t output_bytes);
+_Noreturn void file_run(struct carrier *c);
+
+/* relay_plan.c: move *fd out of the way of 0..9, close-on-exec. 0 or -errno. */
+int relay_fd_high(int *fd);
+void relay_close(int *fd);
+
+#endif

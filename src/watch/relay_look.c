@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking at the bytes on their way, in the relay process: tee(2) gives a second reference to the
+ * pages, which are then read, matched and put into the shared ring. Above 50 MB/s only a part is
+ * looked at, always including the last 32 KiB before a pause or the end.
+ */
+#include "watch/relay_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "record/shared.h"
+
+#define RATE_WINDOW_NS 20000000u
+#define RATE_WINDOW_BYTES (1u << 20) /* in 20 ms: 52 MB/s */
+#define PEEK_KEEP_BYTES ((size_t)32 << 10)
+
+char look_buffer[CARRY_CHUNK_BYTES];
+
+int look_init(struct carrier *c)
+{
+    matcher_init(&c->matcher);
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+            return -errno;
+        c->peek[i] = (struct peek_pipe){.read_end = ends[0], .write_end = ends[1]};
+    }
+    return 0;
+}
+
+static void publish_matches(struct carrier *c)
+{
+    struct shared *s = c->shared;
+    _Atomic uint64_t *first = &s->first_match_ns;
+    _Atomic uint32_t *const counts[MATCH_KINDS] = {&s->oom_matches, &s->fault_matches,
+                                                   &s->hang_matches, &s->error_matches};
+    for (int kind = 0; kind < MATCH_KINDS; kind++) {
+        uint64_t fresh = c->matcher.count[kind] - c->published[kind];
+        if (fresh == 0)
+            continue;
+        c->published[kind] = c->matcher.count[kind];
+        uint64_t none = 0;
+        (void)atomic_compare_exchange_strong(first, &none, clock_mono_ns());
+        if (atomic_fetch_add(counts[kind], (uint32_t)fresh) == 0)
+            shared_event(s, "relay", "first %s message: %s", match_kind_name(kind),
+                         match_patterns[c->matcher.first_index[kind]].text);
+    }
+}
+
+void look_at(struct carrier *c, const void *data, size_t len)
+{
+    if (len == 0)
+        return;
+    ring_write(&c->shared->output, data, len);
+    matcher_feed(&c->matcher, data, len);
+    publish_matches(c);
+}
+
+void look_discard(struct carrier *c, int fd, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = c->null_fd >= 0 ? splice(fd, NULL, c->null_fd, NULL, len, 0) : -1;
+        if (n <= 0)
+            n = read(fd, look_buffer, len < sizeof look_buffer ? len : sizeof look_buffer);
+        if (n <= 0)
+            return;
+        len -= (size_t)n;
+    }
+}
+
+/* Everything that lies unread in one peek pipe. */
+static void peek_read(struct carrier *c, struct peek_pipe *p)
+{
+    while (p->unread > 0) {
+        size_t want = p->unread < sizeof look_buffer ? p->unread : sizeof look_buffer;
+        ssize_t n = read(p->read_end, look_buffer, want);
+        if (n <= 0)
+            break;
+        look_at(c, look_buffer, (size_t)n);
+        p->unread -= (size_t)n;
+    }
+    p->unread = 0;
+}
+
+void look_catch_up(struct carrier *c)
+{
+    if (c->peek[0].unread == 0 && c->peek[1].unread == 0)
+        return;
+    if (c->skipped)
+        matcher_gap(&c->matcher);
+    c->skipped = false;
+    peek_read(c, &c->peek[c->peek_active ^ 1u]);
+    peek_read(c, &c->peek[c->peek_active]);
+}
+
+static void peek_switch(struct carrier *c)
+{
+    c->peek_active ^= 1u;
+    struct peek_pipe *p = &c->peek[c->peek_active];
+    if (p->unread == 0)
+        return;
+    look_discard(c, p->read_end, p->unread);
+    p->unread = 0;
+    c->skipped = true;
+}
+
+/* As tee(2) from relay->from. -EAGAIN can mean "nothing came" and "the peek pipe is full of small
+ * pieces"; a second try on the other pipe tells. */
+static ssize_t tee_ahead(struct carrier *c)
+{
+    struct peek_pipe *p = &c->peek[c->peek_active];
+    if (p->unread >= PEEK_KEEP_BYTES) {
+        peek_switch(c);
+        p = &c->peek[c->peek_active];
+    }
+    ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
+    if (n < 0 && errno == EAGAIN && p->unread > 0) {
+        peek_switch(c);
+        p = &c->peek[c->peek_active];
+        n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
+    }
+    if (n < 0)
+        return -errno;
+    p->unread += (size_t)n;
+    return n;
+}
+
+ssize_t look_ahead(struct carrier *c)
+{
+    ssize_t n = tee_ahead(c);
+    if (n <= 0)
+        return n;
+    if (!c->sampling)
+        look_catch_up(c);
+    c->ahead = (size_t)n;
+    return n;
+}
+
+void look_behind(struct carrier *c)
+{
+    look_catch_up(c);
+    struct peek_pipe *p = &c->peek[c->peek_active];
+    ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        return;
+    ssize_t got = read(p->read_end, look_buffer, (size_t)n);
+    if (got <= 0 || (size_t)got <= c->ahead)
+        return;
+    look_at(c, look_buffer + c->ahead, (size_t)got - c->ahead);
+    c->ahead = (size_t)got;
+}
+
+void look_rate(struct carrier *c, size_t carried)
+{
+    c->window_bytes += carried;
+    uint64_t now = clock_mono_ns();
+    if (now - c->window_start_ns < RATE_WINDOW_NS)
+        return;
+    c->sampling = c->window_bytes > RATE_WINDOW_BYTES * ((now - c->window_start_ns) / RATE_WINDOW_NS);
+    c->window_start_ns = now;
+    c->window_bytes = 0;
+    look_catch_up(c);
+}

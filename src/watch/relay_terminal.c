@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A terminal as stderr: the target gets a pty, its bytes go on to the real terminal unchanged.
+ *
+ * The pty does no output processing (OPOST off): the real terminal does its own, once. Modes that
+ * the program sets on the pty are set on the real terminal too, bit by bit as they change, and the
+ * other way round, as programs also set modes through fd 0. What remains different: ttyname(2),
+ * tcgetpgrp(2) = ENOTTY, OPOST reads as off, tcdrain() returns before the real terminal has it all,
+ * `stty tostop` does not stop a background target, modes follow within a chunk or 50 ms.
+ */
+#include "watch/relay_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "record/shared.h"
+
+#define FEED_PIPE_BYTES (32 << 10)
+#define BUSY_WAIT_MS 50
+#define QUIET_WAIT_MS 250
+#define QUIET_AFTER_NS 1000000000u
+/* Where the terminal cannot be reopened a write may block; this much fits after POLLOUT. */
+#define BLOCKING_WRITE_BYTES 200u
+
+/* The real terminal with a description of our own: O_NONBLOCK on it concerns nobody else, and
+ * O_APPEND (2>>/dev/tty), with which splice is refused, is gone. Else the inherited one. */
+static int open_down(void)
+{
+    int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    RC_AUTO_CLOSE int fd = open("/proc/self/fd/2", flags);
+    if (fd >= 0 && stream_same(fd, STDERR_FILENO))
+        return rc_take_fd(&fd);
+    return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+}
+
+static int open_slave(int master)
+{
+    int fd = -1;
+#ifdef TIOCGPTPEER
+    fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC); /* Linux 4.13 */
+#endif
+    char name[64];
+    if (fd < 0 && ptsname_r(master, name, sizeof name) == 0)
+        fd = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_pty(struct relay *relay)
+{
+    relay->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (relay->master < 0)
+        return -errno;
+    int rc = relay_fd_high(&relay->master);
+    if (rc == 0 && (unlockpt(relay->master) != 0 || fcntl(relay->master, F_SETFL, O_NONBLOCK) != 0))
+        rc = -errno;
+    if (rc != 0)
+        return rc;
+    relay->replacement_2 = open_slave(relay->master);
+    return relay->replacement_2 < 0 ? relay->replacement_2 : relay_fd_high(&relay->replacement_2);
+}
+
+/* Modes, size, owner and mode bits of the real terminal, O_NONBLOCK of its descriptor. */
+static int dress_slave(struct relay *relay)
+{
+    int slave = relay->replacement_2;
+    if (tcgetattr(relay->down, &relay->planned) != 0)
+        return -errno;
+    struct termios modes = relay->planned;
+    modes.c_oflag &= ~(tcflag_t)OPOST;
+    struct winsize size;
+    if (tcsetattr(slave, TCSANOW, &modes) != 0 || tcgetattr(slave, &relay->planned_pty) != 0)
+        return -errno;
+    if (ioctl(relay->down, TIOCGWINSZ, &size) == 0)
+        (void)ioctl(slave, TIOCSWINSZ, &size);
+    struct stat st;
+    if (fstat(relay->down, &st) == 0) { /* /dev/stderr is reopened by programs that changed user */
+        (void)fchmod(slave, st.st_mode & 0777);
+        (void)fchown(slave, st.st_uid, st.st_gid);
+    }
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    return fcntl(slave, F_SETFL, flags & (O_NONBLOCK | O_APPEND)) == 0 ? 0 : -errno;
+}
+
+int terminal_plan(struct relay *relay, struct rc_err *err)
+{
+    relay->down = open_down();
+    int rc = relay->down < 0 ? -errno : relay_fd_high(&relay->down);
+    if (rc == 0)
+        rc = open_pty(relay);
+    if (rc == 0)
+        rc = dress_slave(relay);
+    if (rc != 0)
+        return rc_err_errno(err, rc, "cannot put a pty in front of the terminal");
+    relay->replacement_1 = relay->replacement_2;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return rc_err_errno(err, -errno, "cannot make a pipe");
+    relay->from = ends[0];
+    relay->feed = ends[1];
+    (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* little lies between us and the eye */
+    rc = relay_fd_high(&relay->from);
+    rc = rc != 0 ? rc : relay_fd_high(&relay->feed);
+    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot place a pipe");
+}
+
+/* Only for kernels that cannot splice from a pty: a SIGKILL between the two calls loses a chunk. */
+static ssize_t feed_by_copy(struct carrier *c)
+{
+    ssize_t n = read(c->relay->master, look_buffer, 4096);
+    if (n <= 0)
+        return n < 0 ? -errno : 0;
+    ssize_t put = write(c->relay->feed, look_buffer, (size_t)n); /* empty, holds >= 4096 */
+    return put < 0 ? -errno : put;
+}
+
+ssize_t terminal_feed(struct carrier *c)
+{
+    ssize_t n = -EINVAL;
+    if (!c->no_master_splice) {
+        n = splice(c->relay->master, NULL, c->relay->feed, NULL, FEED_PIPE_BYTES,
+                   SPLICE_F_NONBLOCK);
+        n = n < 0 ? -errno : n;
+        c->no_master_splice = n == -EINVAL;
+    }
+    if (c->no_master_splice)
+        n = feed_by_copy(c);
+    if (n > 0)
+        c->active_ns = clock_mono_ns();
+    return n == -EIO ? 0 : n; /* EIO: the last slave was closed and everything was read */
+}
+
+/* Killed between write and discard, the piece is written twice; never lost. */
+ssize_t terminal_copy(struct carrier *c, size_t len)
+{
+    struct peek_pipe *p = &c->peek[c->peek_active ^ 1u];
+    bool may_block = (fcntl(c->relay->down, F_GETFL) & O_NONBLOCK) == 0;
+    size_t max = may_block ? BLOCKING_WRITE_BYTES : 4096;
+    look_catch_up(c);
+    ssize_t n = tee(c->relay->from, p->write_end, len < max ? len : max, SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        return n < 0 ? -errno : 0;
+    n = read(p->read_end, look_buffer, (size_t)n);
+    ssize_t put = n > 0 ? write(c->relay->down, look_buffer, (size_t)n) : n;
+    if (put < 0)
+        return -errno;
+    look_discard(c, c->relay->from, (size_t)put);
+    return put;
+}
+
+/* "123 (name) S 1 PGRP SESSION TTY TPGID ...": true unless the target is a background job, whose
+ * tcsetattr would have stopped it. */
+static bool target_in_foreground(const struct shared *shared)
+{
+    char path[64], text[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)atomic_load(&shared->target_pid));
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (n <= 0)
+        return true;
+    text[n] = '\0';
+    const char *after_name = strrchr(text, ')');
+    int pgrp = 0, tpgid = 0;
+    if (after_name == NULL || sscanf(after_name + 1, " %*c %*d %d %*d %*d %d", &pgrp, &tpgid) != 2)
+        return true;
+    return tpgid <= 0 || tpgid == pgrp;
+}
+
+/* Exactly what cfmakeraw() leaves: such a program also cleared OPOST, which we cannot see. */
+static bool is_made_raw(const struct termios *t)
+{
+    tcflag_t input = IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON;
+    tcflag_t local = ECHO | ECHONL | ICANON | ISIG | IEXTEN;
+    return (t->c_iflag & input) == 0 && (t->c_lflag & local) == 0;
+}
+
+/* Apply to `to` what changed between `before` and `now`. OPOST and the line speed stay. */
+static void apply_changes(struct termios *to, const struct termios *before,
+                          const struct termios *now)
+{
+    tcflag_t in = before->c_iflag ^ now->c_iflag;
+    tcflag_t out = (before->c_oflag ^ now->c_oflag) & ~(tcflag_t)OPOST;
+    tcflag_t control = (before->c_cflag ^ now->c_cflag) & ~(tcflag_t)CBAUD;
+    tcflag_t local = before->c_lflag ^ now->c_lflag;
+    to->c_iflag = (to->c_iflag & ~in) | (now->c_iflag & in);
+    to->c_oflag = (to->c_oflag & ~out) | (now->c_oflag & out);
+    to->c_cflag = (to->c_cflag & ~control) | (now->c_cflag & control);
+    to->c_lflag = (to->c_lflag & ~local) | (now->c_lflag & local);
+    for (size_t i = 0; i < NCCS; i++) {
+        if (before->c_cc[i] != now->c_cc[i])
+            to->c_cc[i] = now->c_cc[i];
+    }
+}
+
+static bool same_modes(const struct termios *a, const struct termios *b)
+{
+    return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+           a->c_lflag == b->c_lflag && memcmp(a->c_cc, b->c_cc, sizeof a->c_cc) == 0;
+}
+
+/* A replacement O starts from the plan too: changes already mirrored are set again, to the same. */
+void terminal_modes_init(struct carrier *c)
+{
+    c->real_seen = c->relay->planned;
+    c->pty_seen = c->relay->planned_pty;
+    c->active_ns = clock_mono_ns();
+}
+
+static void push_to_real(struct carrier *c, struct termios *real, const struct termios *pty)
+{
+    bool was_raw = is_made_raw(&c->pty_seen);
+    bool is_raw = is_made_raw(pty);
+    apply_changes(real, &c->pty_seen, pty);
+    if (is_raw && !was_raw)
+        real->c_oflag &= ~(tcflag_t)OPOST;
+    if (!is_raw && was_raw)
+        real->c_oflag |= c->relay->planned.c_oflag & OPOST;
+    if (tcsetattr(c->relay->down, TCSANOW, real) == 0)
+        c->pty_seen = *pty;
+    if (tcgetattr(c->relay->down, real) == 0)
+        c->real_seen = *real;
+}
+
+void terminal_modes_sync(struct carrier *c)
+{
+    struct termios pty, real;
+    /* On a master, tcgetattr gives the slave's modes. */
+    if (tcgetattr(c->relay->master, &pty) != 0 || tcgetattr(c->relay->down, &real) != 0)
+        return;
+    if (!same_modes(&real, &c->real_seen)) {
+        apply_changes(&pty, &c->real_seen, &real);
+        (void)tcsetattr(c->relay->master, TCSANOW, &pty);
+        (void)tcgetattr(c->relay->master, &pty);
+        /* What the program changed on the pty meanwhile still shows as a change of its own. */
+        apply_changes(&c->pty_seen, &c->real_seen, &real);
+        c->real_seen = real;
+    }
+    if (!same_modes(&pty, &c->pty_seen) && target_in_foreground(c->shared))
+        push_to_real(c, &real, &pty);
+}
+
+int terminal_wait_ms(const struct carrier *c)
+{
+    bool busy = clock_mono_ns() - c->active_ns < QUIET_AFTER_NS;
+    return busy ? BUSY_WAIT_MS : QUIET_WAIT_MS;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/stream.h"
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum stream_kind stream_kind_of(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return STREAM_CLOSED;
+    if (S_ISREG(st.st_mode))
+        return STREAM_FILE;
+    if (S_ISFIFO(st.st_mode))
+        return STREAM_PIPE;
+    if (S_ISSOCK(st.st_mode))
+        return STREAM_SOCKET;
+    if (S_ISCHR(st.st_mode) && isatty(fd) == 1)
+        return STREAM_TERMINAL;
+    return STREAM_OTHER;
+}
+
+const char *stream_kind_name(enum stream_kind kind)
+{
+    switch (kind) {
+    case STREAM_CLOSED:
+        return "closed";
+    case STREAM_FILE:
+        return "file";
+    case STREAM_PIPE:
+        return "pipe";
+    case STREAM_TERMINAL:
+        return "terminal";
+    case STREAM_SOCKET:
+        return "socket";
+    case STREAM_OTHER:
+        break;
+    }
+    return "other";
+}
+
+bool stream_same(int a, int b)
+{
+    struct stat sa, sb;
+    if (fstat(a, &sa) != 0 || fstat(b, &sb) != 0)
+        return false;
+    if (sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino && sa.st_rdev == sb.st_rdev)
+        return true;
+    /* /dev/tty and /dev/pts/N are two inodes of one terminal; TIOCGDEV (Linux 2.6.35) gives the
+     * device behind either. */
+    unsigned dev_a = 0, dev_b = 0;
+    return S_ISCHR(sa.st_mode) && S_ISCHR(sb.st_mode) && ioctl(a, TIOCGDEV, &dev_a) == 0 &&
+           ioctl(b, TIOCGDEV, &dev_b) == 0 && dev_a == dev_b;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a descriptor is, as far as carrying its output is concerned. Pure look-ups, no state; used by
+ * the supervisor before the first fork.
+ */
+#ifndef WATCH_STREAM_H
+#define WATCH_STREAM_H
+
+#include <stdbool.h>
+
+enum stream_kind {
+    STREAM_CLOSED, /* not an open descriptor */
+    STREAM_FILE,   /* regular file */
+    STREAM_PIPE,   /* pipe or FIFO */
+    STREAM_TERMINAL,
+    STREAM_SOCKET,
+    STREAM_OTHER, /* /dev/null and the like */
+};
+
+enum stream_kind stream_kind_of(int fd);
+/* "closed", "file", ... for messages and manifests. */
+const char *stream_kind_name(enum stream_kind kind);
+/* Both are open and lead to the same object: same inode, or the same terminal by another name. */
+bool stream_same(int a, int b);
+
+#endif

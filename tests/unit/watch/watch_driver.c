@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plays the supervisor around the relay: plans, forks the target and the relay process, kills or
+ * stops the relay process as asked, replaces it, and ends with the target's status.
+ *
+ *   watch_driver [--kills N] [--seed S] [--stop] [--report FILE] [--wait-relay] -- COMMAND...
+ *
+ * --kills  SIGKILL the relay process N times at random moments, then SIGUSR1 to the target
+ * --stop   SIGSTOP the relay process once; only relay_stuck() brings the run on; then SIGUSR1
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "record/shared.h"
+#include "watch/relay.h"
+
+struct driver {
+    struct relay relay;
+    struct shared *shared;
+    pid_t target, helper;
+    int target_status;
+    bool target_ended, helper_done;
+    unsigned kills_left, kills, restarts, stuck, resizes;
+    bool stop, stopped;
+    bool wait_relay;
+    unsigned seed;
+    const char *report;
+    char plan_error[256];
+};
+
+static void fork_helper(struct driver *d)
+{
+    d->helper = fork();
+    if (d->helper == 0)
+        relay_run(&d->relay, d->shared);
+    atomic_store(&d->shared->helpers[HELPER_RELAY].pid, d->helper);
+}
+
+static void fork_target(struct driver *d, char **argv)
+{
+    d->target = fork();
+    if (d->target == 0) {
+        sigset_t none;
+        (void)sigemptyset(&none);
+        relay_child_setup(&d->relay);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        (void)execvp(argv[0], argv);
+        _exit(127);
+    }
+    atomic_store(&d->shared->target_pid, d->target);
+}
+
+static void reap(struct driver *d)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == d->target) {
+            d->target_status = status;
+            d->target_ended = true;
+        }
+        if (pid == d->helper) {
+            (void)relay_supervise(&d->relay, d->shared);
+            d->helper_done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+            d->helper = 0;
+            if (!d->helper_done) {
+                d->restarts++;
+                fork_helper(d);
+            }
+        }
+    }
+}
+
+static void disturb(struct driver *d)
+{
+    if (d->helper == 0)
+        return;
+    if (d->kills_left > 0) {
+        struct timespec ts = {.tv_nsec = rand_r(&d->seed) % 3000000};
+        (void)nanosleep(&ts, NULL);
+        pid_t killed = d->helper;
+        (void)kill(killed, SIGKILL);
+        siginfo_t info;
+        (void)waitid(P_PID, (id_t)killed, &info, WEXITED | WNOWAIT);
+        reap(d);
+        d->kills++;
+        if (--d->kills_left == 0)
+            (void)kill(d->target, SIGUSR1);
+    }
+    if (d->stop && !d->stopped) {
+        (void)kill(d->helper, SIGSTOP);
+        d->stopped = true;
+    }
+    if (relay_stuck(&d->relay, d->shared)) {
+        d->stuck++;
+        (void)kill(d->helper, SIGKILL);
+        if (d->stopped)
+            (void)kill(d->target, SIGUSR1);
+    }
+}
+
+static void write_report(const struct driver *d, bool drained)
+{
+    if (d->report == NULL)
+        return;
+    FILE *f = fopen(d->report, "we");
+    if (f == NULL)
+        return;
+    struct shared *s = d->shared;
+    (void)fprintf(f,
+                  "way=%d both=%d kills=%u restarts=%u stuck=%u resizes=%u drained=%d done=%d "
+                  "bytes=%llu ring=%llu oom=%u fault=%u hang=%u error=%u first=%d closed=%u "
+                  "helper=%d plan='%s'\n",
+                  (int)d->relay.way, d->relay.both, d->kills, d->restarts, d->stuck, d->resizes,
+                  drained, d->helper_done, (unsigned long long)atomic_load(&s->output_bytes),
+                  (unsigned long long)atomic_load(&s->output.head), atomic_load(&s->oom_matches),
+                  atomic_load(&s->fault_matches), atomic_load(&s->hang_matches),
+                  atomic_load(&s->error_matches), atomic_load(&s->first_match_ns) != 0,
+                  atomic_load(&s->relay_downstream_closed), (int)d->helper, d->plan_error);
+    (void)fclose(f);
+}
+
+static bool wait_drained(struct driver *d)
+{
+    uint64_t start = clock_mono_ns();
+    while (!relay_drained(&d->relay, d->shared)) {
+        reap(d);
+        if (relay_stuck(&d->relay, d->shared) && d->helper > 0)
+            (void)kill(d->helper, SIGKILL);
+        if (clock_mono_ns() - start > 10000000000u)
+            return false;
+        struct timespec ts = {.tv_nsec = 200000};
+        (void)nanosleep(&ts, NULL);
+    }
+    return true;
+}
+
+static int parse(struct driver *d, int argc, char **argv)
+{
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--stop") == 0)
+            d->stop = true;
+        else if (strcmp(argv[i], "--wait-relay") == 0)
+            d->wait_relay = true;
+        else if (strcmp(argv[i], "--kills") == 0)
+            d->kills_left = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--seed") == 0)
+            d->seed = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--report") == 0)
+            d->report = argv[++i];
+    }
+    return i + 1;
+}
+
+static void supervise(struct driver *d, const sigset_t *set)
+{
+    struct timespec tick = {.tv_nsec = 20000000};
+    while (!d->target_ended) {
+        bool disturbing = d->kills_left > 0 || (d->stop && !d->stopped);
+        struct timespec now = {0};
+        siginfo_t info;
+        if (sigtimedwait(set, &info, disturbing ? &now : &tick) == SIGWINCH) {
+            if (relay_resize(&d->relay)) {
+                d->resizes++;
+                (void)kill(d->target, SIGWINCH);
+            }
+        }
+        reap(d);
+        if (!d->target_ended)
+            disturb(d);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct driver d;
+    d.seed = 1;
+    int first = parse(&d, argc, argv);
+    int fd = -1;
+    struct rc_err err = {""};
+    if (first >= argc || (d.shared = shared_create(&fd, &err)) == NULL)
+        return 125;
+    if (relay_plan(&d.relay, FOLLOW_STDERR, &err) != 0)
+        (void)snprintf(d.plan_error, sizeof d.plan_error, "%s", err.msg);
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    (void)sigaddset(&set, SIGWINCH);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    fork_target(&d, argv + first);
+    relay_parent_after_fork(&d.relay);
+    if (d.relay.way != RELAY_NONE)
+        fork_helper(&d);
+    supervise(&d, &set);
+    bool drained = wait_drained(&d);
+    atomic_store(&d.shared->supervisor_done, 1);
+    if (d.wait_relay && d.helper > 0 && waitpid(d.helper, &fd, 0) == d.helper)
+        d.helper_done = WIFEXITED(fd) && WEXITSTATUS(fd) == 0;
+    write_report(&d, drained);
+    return WIFSIGNALED(d.target_status) ? 128 + WTERMSIG(d.target_status)
+                                        : WEXITSTATUS(d.target_status);
+}
