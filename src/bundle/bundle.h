@@ -90,7 +90,7 @@ typedef int (*bundle_change_fn)(void *arg, const char *stage_dir, struct manifes
 int bundle_rewrite(const char *path, bundle_change_fn change, void *arg, struct rc_err *err);
 
 /* Append text of a foreign bundle so that a terminal only shows it: control characters, escape
- * sequences, bytes that are no UTF-8 and direction overrides become \\xNN; tab and newline stay. */
+ * sequences, bytes that are no UTF-8 and direction overrides become \xNN; tab and newline stay. */
 void bundle_sanitize_text(struct buf *out, const char *text, size_t len);
 
 #endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stage -> gzip tar on a descriptor, in passes: when the first does not fit, the compressed size of
+ * each file is known, cuts are planned by it, and the archive is made again.
+ *
+ * Same stage, same bytes: sorted, owner 0 without names, no time in the gzip header. The manifest
+ * comes last because its hashes are of the bytes that went into the archive.
+ */
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/internal.h"
+
+#define PASSES_MAX 12
+#define CUT_MARGIN (128u * 1024u)
+
+struct pass {
+    struct archive *a;
+    struct stage *stage;
+    const char *top;
+    int fd;
+    int output_error; /* -errno of the descriptor */
+    uint64_t bytes;   /* compressed so far, also those not written because over the limit */
+    time_t newest;    /* mtime of what we make ourselves: deterministic */
+    time_t now;
+    EVP_MD_CTX *sha;
+    struct rc_err *err;
+};
+
+static la_ssize_t on_write(struct archive *a, void *data, const void *block, size_t len)
+{
+    struct pass *pass = data;
+    pass->bytes += len;
+    if (pass->bytes > BUNDLE_MAX_BYTES) /* only measured: the next pass is the one to keep */
+        return (la_ssize_t)len;
+    pass->output_error = fs_write_all(pass->fd, block, len);
+    if (pass->output_error == 0)
+        return (la_ssize_t)len;
+    archive_set_error(a, -pass->output_error, "%s", strerror(-pass->output_error));
+    return -1;
+}
+
+/* libarchive's complaint as ours. */
+static int pass_failed(struct pass *pass)
+{
+    if (pass->output_error < 0)
+        return rc_err_errno(pass->err, pass->output_error, "cannot write the archive");
+    int code = archive_errno(pass->a);
+    const char *text = archive_error_string(pass->a);
+    return rc_err_set(pass->err, code > 0 ? -code : -EIO, "cannot write the archive: %s",
+                      text != NULL ? text : "unknown error");
+}
+
+/* tar warns about times in the future and before 1970. */
+static time_t sane_time(const struct pass *pass, int64_t mtime)
+{
+    return mtime < 1 ? 1 : mtime > pass->now ? pass->now : (time_t)mtime;
+}
+
+static int put_header(struct pass *pass, const char *path, mode_t type, uint64_t bytes,
+                      int64_t mtime)
+{
+    char full[BUNDLE_TOP_MAX + BUNDLE_NAME_MAX + 3];
+    (void)snprintf(full, sizeof full, "%s/%s", pass->top, path);
+    struct archive_entry *entry = archive_entry_new2(pass->a);
+    if (entry == NULL)
+        return rc_err_errno(pass->err, -ENOMEM, "cannot write the archive");
+    archive_entry_set_pathname(entry, full);
+    archive_entry_set_filetype(entry, type);
+    archive_entry_set_perm(entry, type == S_IFDIR ? 0755 : 0644);
+    archive_entry_set_size(entry, (int64_t)bytes);
+    archive_entry_set_mtime(entry, sane_time(pass, mtime), 0);
+    int r = archive_write_header(pass->a, entry);
+    archive_entry_free(entry);
+    return r == ARCHIVE_OK ? 0 : pass_failed(pass);
+}
+
+static int put_data(struct pass *pass, const void *data, size_t len)
+{
+    if (EVP_DigestUpdate(pass->sha, data, len) != 1)
+        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
+    while (len > 0) {
+        la_ssize_t n = archive_write_data(pass->a, data, len);
+        if (n <= 0)
+            return pass_failed(pass);
+        data = (const char *)data + n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int hash_start(struct pass *pass)
+{
+    if (EVP_DigestInit_ex(pass->sha, EVP_sha256(), NULL) != 1)
+        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
+    return 0;
+}
+
+static int hash_end(struct pass *pass, char hex[SHA256_HEX])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    if (EVP_DigestFinal_ex(pass->sha, digest, NULL) != 1)
+        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
+    sha256_to_hex(digest, hex);
+    return 0;
+}
+
+/* Exactly file->bytes bytes, as the header said; a file that shrank meanwhile is filled up with
+ * newlines (and that is said in the manifest), one that grew is taken at its listed size. */
+static int put_file_bytes(struct pass *pass, struct stage_file *file, int fd)
+{
+    char data[64 * 1024];
+    uint64_t left = file->bytes;
+    file->lost = 0;
+    while (left > 0) {
+        size_t want = left < sizeof data ? (size_t)left : sizeof data;
+        ssize_t n = fd >= 0 ? read(fd, data, want) : 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            memset(data, '\n', want);
+            file->lost += want;
+            file->why = n < 0 ? "a read error: filled up with newlines"
+                              : "it became shorter: filled up with newlines";
+            n = (ssize_t)want;
+        }
+        int r = put_data(pass, data, (size_t)n);
+        if (r < 0)
+            return r;
+        left -= (uint64_t)n;
+    }
+    return 0;
+}
+
+static int put_file(struct pass *pass, struct stage_file *file)
+{
+    struct buf cut;
+    buf_init(&cut, BUNDLE_STAGE_TOTAL);
+    bool whole = file->plan == PLAN_KEEP;
+    int r = whole ? 0 : cut_content(pass->stage, file, &cut, &file->lost);
+    if (r < 0) {
+        buf_release(&cut);
+        return rc_err_errno(pass->err, r, "cannot shorten '%s'", file->path);
+    }
+    file->archived = whole ? file->bytes : cut.len;
+    r = hash_start(pass);
+    if (r == 0)
+        r = put_header(pass, file->path, S_IFREG, file->archived, file->mtime);
+    if (r == 0 && whole) {
+        RC_AUTO_CLOSE int fd = stage_open_file(pass->stage, file->path);
+        r = put_file_bytes(pass, file, fd);
+    } else if (r == 0) {
+        r = put_data(pass, buf_str(&cut), cut.len);
+    }
+    buf_release(&cut);
+    return r == 0 ? hash_end(pass, file->sha256) : r;
+}
+
+/* Folders on the way to `path` that `previous` had not. */
+static int put_folders(struct pass *pass, const char *path, const char *previous)
+{
+    char folder[BUNDLE_NAME_MAX + 1];
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        size_t len = (size_t)(slash - path) + 1;
+        if (strncmp(path, previous, len) == 0)
+            continue;
+        memcpy(folder, path, len);
+        folder[len] = '\0';
+        int r = put_header(pass, folder, S_IFDIR, 0, pass->newest);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int put_manifest(struct pass *pass, const char *base)
+{
+    struct buf text = BUF_INIT;
+    int r = manifest_for_archive(base, pass->stage, pass->top, &text, pass->err);
+    if (r == 0)
+        r = put_header(pass, MANIFEST_NAME, S_IFREG, text.len, pass->newest);
+    if (r == 0)
+        r = hash_start(pass);
+    if (r == 0)
+        r = put_data(pass, buf_str(&text), text.len);
+    buf_release(&text);
+    return r;
+}
+
+static int put_all(struct pass *pass, const char *base)
+{
+    const char *previous = "";
+    int r = put_header(pass, "", S_IFDIR, 0, pass->newest);
+    for (size_t i = 0; r == 0 && i < pass->stage->count; i++) {
+        struct stage_file *file = &pass->stage->files[i];
+        if (file->plan == PLAN_DROP)
+            continue;
+        int64_t before = archive_filter_bytes(pass->a, -1);
+        r = put_folders(pass, file->path, previous);
+        if (r == 0)
+            r = put_file(pass, file);
+        file->packed = (uint64_t)(archive_filter_bytes(pass->a, -1) - before);
+        previous = file->path;
+    }
+    return r == 0 ? put_manifest(pass, base) : r;
+}
+
+static bool set_up(struct pass *pass)
+{
+    return archive_write_set_format_pax_restricted(pass->a) == ARCHIVE_OK &&
+           archive_write_add_filter_gzip(pass->a) == ARCHIVE_OK &&
+           archive_write_set_filter_option(pass->a, "gzip", "timestamp", NULL) == ARCHIVE_OK &&
+           archive_write_set_bytes_in_last_block(pass->a, 1) == ARCHIVE_OK &&
+           archive_write_open(pass->a, pass, NULL, on_write, NULL) == ARCHIVE_OK;
+}
+
+/* One whole archive. *ret_bytes = its size, which may be over the limit (then it is not all there). */
+static int one_pass(struct pass *pass, const char *base)
+{
+    pass->bytes = 0;
+    if (ftruncate(pass->fd, 0) != 0 || lseek(pass->fd, 0, SEEK_SET) < 0) {
+        pass->output_error = -errno;
+        return rc_err_errno(pass->err, pass->output_error, "cannot write the archive");
+    }
+    pass->a = archive_write_new();
+    pass->sha = EVP_MD_CTX_new();
+    int r = pass->a == NULL || pass->sha == NULL
+                ? rc_err_errno(pass->err, -ENOMEM, "cannot write the archive")
+                : 0;
+    if (r == 0 && !set_up(pass))
+        r = pass_failed(pass);
+    if (r == 0)
+        r = put_all(pass, base);
+    if (r == 0 && archive_write_close(pass->a) != ARCHIVE_OK)
+        r = pass_failed(pass);
+    if (r < 0 && pass->a != NULL)
+        (void)archive_write_fail(pass->a); /* else free would finish the archive */
+    if (pass->a != NULL)
+        (void)archive_write_free(pass->a);
+    EVP_MD_CTX_free(pass->sha);
+    return r;
+}
+
+/* So many bytes uncompressed that our own reader would call it a bomb. */
+static int cut_to_stage_total(struct stage *stage)
+{
+    if (stage->total_bytes <= BUNDLE_STAGE_TOTAL)
+        return 0;
+    for (size_t i = 0; i < stage->count; i++)
+        stage->files[i].packed = stage->files[i].bytes;
+    return cut_plan(stage, stage->total_bytes - BUNDLE_STAGE_TOTAL);
+}
+
+int archive_stage(struct stage *stage, const char *base_manifest, const char *name, int fd,
+                  bool *ret_output_failed, struct rc_err *err)
+{
+    struct pass pass = {.stage = stage, .top = name, .fd = fd, .now = time(NULL), .err = err};
+    for (size_t i = 0; i < stage->count; i++) {
+        if (stage->files[i].plan != PLAN_DROP && stage->files[i].mtime > pass.newest)
+            pass.newest = (time_t)stage->files[i].mtime;
+    }
+    *ret_output_failed = false;
+    int r = cut_to_stage_total(stage);
+    for (unsigned n = 0; r == 0 && n < PASSES_MAX; n++) {
+        r = one_pass(&pass, base_manifest);
+        *ret_output_failed = r < 0 && pass.output_error < 0;
+        if (r < 0 || pass.bytes <= BUNDLE_MAX_BYTES)
+            return r;
+        /* Estimates that fail again and again are met with larger steps. */
+        uint64_t excess = pass.bytes - BUNDLE_MAX_BYTES + ((uint64_t)CUT_MARGIN << n);
+        r = cut_plan(stage, excess);
+    }
+    return rc_err_errno(err, r < 0 ? r : -EFBIG, "cannot cut the bundle to %u bytes",
+                        BUNDLE_MAX_BYTES);
+}

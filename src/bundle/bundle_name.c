@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names: of bundles, of entries we write and accept, and of text that a terminal may see. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "bundle/internal.h"
+
+/* Copy at most `most` characters, others than [A-Za-z0-9._-] as '-'; no leading '.' or '-'. */
+static size_t append_safe(char *out, size_t size, size_t at, const char *text, size_t most)
+{
+    size_t start = at;
+    for (const char *p = text; *p != '\0' && at - start < most && at + 1 < size; p++) {
+        char c = *p;
+        bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '.' || c == '_' || c == '-';
+        if (!fine)
+            c = '-';
+        if (at == start && (c == '.' || c == '-'))
+            continue;
+        out[at++] = c;
+    }
+    out[at] = '\0';
+    return at;
+}
+
+void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
+                 const char *verdict_class, const char *rank)
+{
+    if (size == 0)
+        return;
+    char stamp[40];
+    time_t seconds = (time_t)(wall_ns / 1000000000u);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) == NULL || utc.tm_year > 9999 - 1900 ||
+        strftime(stamp, sizeof stamp, "rocmcrash-%Y%m%dT%H%M%SZ-", &utc) == 0)
+        (void)snprintf(stamp, sizeof stamp, "rocmcrash-00000000T000000Z-");
+    const char *slash = program != NULL ? strrchr(program, '/') : NULL;
+    const char *base = slash != NULL ? slash + 1 : program;
+    size_t at = append_safe(out, size, 0, stamp, sizeof stamp);
+    size_t before = at;
+    at = append_safe(out, size, at, base != NULL ? base : "", 60);
+    if (at == before)
+        at = append_safe(out, size, at, "program", 60);
+    at += (size_t)(at + 1 < size ? (out[at] = '-', 1) : 0);
+    before = at;
+    at = append_safe(out, size, at, verdict_class != NULL ? verdict_class : "", 40);
+    if (at == before)
+        at = append_safe(out, size, at, "unknown", 40);
+    if (rank != NULL && rank[0] != '\0' && at + 3 < size) {
+        out[at++] = '-';
+        out[at++] = 'r';
+        at = append_safe(out, size, at, rank, 20);
+    }
+    out[at < size ? at : size - 1] = '\0';
+}
+
+bool top_name_ok(const char *name)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > BUNDLE_TOP_MAX || name[0] == '.' || name[0] == '-')
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+bool entry_name_ok(const char *name)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > BUNDLE_NAME_MAX)
+        return false;
+    const char *part = name;
+    for (size_t i = 0; i <= len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c != '\0' && c != '/') {
+            /* '\' is a folder separator where some users unpack. */
+            if (c < 0x20 || c > 0x7e || c == '\\')
+                return false;
+            continue;
+        }
+        size_t part_len = (size_t)(name + i - part);
+        if (part_len == 0 || (part_len == 1 && part[0] == '.') ||
+            (part_len == 2 && part[0] == '.' && part[1] == '.'))
+            return false;
+        part = name + i + 1;
+    }
+    return true;
+}
+
+size_t utf8_length(const unsigned char *p, size_t left)
+{
+    size_t need;
+    uint32_t point;
+    uint32_t least;
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        need = 2, point = p[0] & 0x1f, least = 0x80;
+    else if (p[0] >= 0xe0 && p[0] <= 0xef)
+        need = 3, point = p[0] & 0x0f, least = 0x800;
+    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+        need = 4, point = p[0] & 0x07, least = 0x10000;
+    else
+        return 0;
+    if (left < need)
+        return 0;
+    for (size_t i = 1; i < need; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        point = point << 6 | (p[i] & 0x3f);
+    }
+    bool surrogate = point >= 0xd800 && point <= 0xdfff;
+    return point < least || point > 0x10ffff || surrogate ? 0 : need;
+}
+
+/* C1 controls (U+0080..9F) act like ESC on some terminals; marks, overrides and isolates (U+200E/F,
+ * U+202A..E, U+2066..9) and U+061C reorder what is read; U+FEFF and U+2028/9 confuse. */
+static bool hidden_point(const unsigned char *p, size_t len)
+{
+    if (len == 2)
+        return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c);
+    if (len != 3)
+        return false;
+    if (p[0] == 0xe2 && p[1] == 0x80)
+        return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae);
+    if (p[0] == 0xe2 && p[1] == 0x81)
+        return p[2] >= 0xa6 && p[2] <= 0xa9;
+    return p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf;
+}
+
+void bundle_sanitize_text(struct buf *out, const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_length(p + i, len - i);
+        bool plain = n == 1 ? (p[i] >= 0x20 && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t'
+                            : n > 1 && !hidden_point(p + i, n);
+        if (plain) {
+            buf_append(out, text + i, n);
+            i += n;
+            continue;
+        }
+        for (size_t end = i + (n > 0 ? n : 1); i < end; i++)
+            buf_printf(out, "\\x%02x", p[i]);
+    }
+}
+
+const char *printable_name(char *out, size_t size, const char *name)
+{
+    size_t at = 0;
+    for (const unsigned char *p = (const unsigned char *)name; *p != '\0' && at + 5 < size; p++) {
+        if (*p >= 0x20 && *p < 0x7f && *p != '\\')
+            out[at++] = (char)*p;
+        else
+            at += (size_t)snprintf(out + at, size - at, "\\x%02x", *p);
+    }
+    out[at] = '\0';
+    return out;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a bundle goes: the folder that was asked for, else the user's state folder, else a private
+ * folder in /tmp. A temporary name in the same folder, fsync, rename without overwriting, fsync of
+ * the folder; when anything fails no partial file stays.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/internal.h"
+
+#define SAME_NAME_MAX 1000
+
+/* Give the finished file its name; -EEXIST when it is taken. */
+static int rename_fresh(int dir_fd, const char *from, const char *to)
+{
+    if (renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    /* NFS and some FUSE file systems lack the flag; link(2) does not overwrite either. */
+    if (linkat(dir_fd, from, dir_fd, to, 0) == 0)
+        return unlinkat(dir_fd, from, 0) == 0 ? 0 : -errno;
+    if (errno == EEXIST)
+        return -EEXIST;
+    /* No hard links (vfat over FUSE): look, then rename. */
+    if (faccessat(dir_fd, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST;
+    return renameat(dir_fd, from, dir_fd, to) == 0 ? 0 : -errno;
+}
+
+static int write_temporary(int dir_fd, const char *temporary, struct stage *stage,
+                           const char *base_manifest, const char *top, bool *ret_output_failed,
+                           struct rc_err *err)
+{
+    *ret_output_failed = true;
+    RC_AUTO_CLOSE int fd =
+        openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot create the archive");
+    int r = fchmod(fd, 0600) == 0 || errno == EPERM ? 0 : -errno; /* umask 0777; vfat */
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot set the archive's mode");
+    r = archive_stage(stage, base_manifest, top, fd, ret_output_failed, err);
+    if (r < 0)
+        return r;
+    *ret_output_failed = true;
+    if (fsync(fd) != 0)
+        return rc_err_errno(err, -errno, "cannot write the archive to the disk");
+    if (close(rc_take_fd(&fd)) != 0) /* NFS tells a full disk here */
+        return rc_err_errno(err, -errno, "cannot close the archive");
+    return 0;
+}
+
+/* The first name that is free now: "name", "name-2", ... */
+static int free_name(int dir_fd, const char *name, unsigned *number, char *top, size_t size)
+{
+    for (; *number < SAME_NAME_MAX; ++*number) {
+        char file[BUNDLE_TOP_MAX + 32];
+        int n = *number < 2 ? snprintf(top, size, "%s", name)
+                            : snprintf(top, size, "%s-%u", name, *number);
+        if (n < 0 || (size_t)n >= size || !top_name_ok(top))
+            return -ENAMETOOLONG;
+        (void)snprintf(file, sizeof file, "%s.tar.gz", top);
+        if (faccessat(dir_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+            return 0;
+    }
+    return -EEXIST;
+}
+
+int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const char *name,
+             struct place_result *result, struct rc_err *err)
+{
+    char temporary[BUNDLE_TOP_MAX + 64];
+    char top[BUNDLE_TOP_MAX + 8];
+    static unsigned serial;
+    (void)snprintf(temporary, sizeof temporary, ".%s.%ld-%u.partial", name, (long)getpid(),
+                   serial++);
+    for (unsigned number = 1;; number++) {
+        result->output_failed = true;
+        int r = free_name(dir_fd, name, &number, top, sizeof top);
+        if (r < 0)
+            return rc_err_errno(err, r, "no free name for '%s'", name);
+        (void)snprintf(result->name, sizeof result->name, "%s.tar.gz", top);
+        r = write_temporary(dir_fd, temporary, stage, base_manifest, top,
+                            &result->output_failed, err);
+        if (r == 0) {
+            r = rename_fresh(dir_fd, temporary, result->name);
+            if (r < 0 && r != -EEXIST)
+                (void)rc_err_errno(err, r, "cannot rename the archive");
+        }
+        if (r == 0) {
+            (void)fsync(dir_fd); /* the name; EINVAL on some file systems, the data is safe */
+            return 0;
+        }
+        (void)unlinkat(dir_fd, temporary, 0);
+        if (r != -EEXIST || number >= SAME_NAME_MAX) /* EEXIST: another rank took the name */
+            return r;
+    }
+}
+
+int place_private_dir(const char *parent, const char *name, int *ret_fd, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent_fd < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", parent);
+    if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
+        return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
+    RC_AUTO_CLOSE int fd =
+        openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
+    if (st.st_uid != geteuid())
+        return rc_err_set(err, -EPERM, "'%s/%s' belongs to another user", parent, name);
+    if ((st.st_mode & 077) != 0)
+        return rc_err_set(err, -EPERM, "'%s/%s' is open to other users", parent, name);
+    *ret_fd = rc_take_fd(&fd);
+    return 0;
+}
+
+/* The user's own folder: links on the way to it are the user's business. */
+static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
+{
+    int r = fs_mkdir_p(path);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot make '%s'", path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+/* /tmp/rocmcrash-<uid>, or a fresh one when somebody else sits there. Path in `out`. */
+static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, struct rc_err *err)
+{
+    char name[40];
+    (void)snprintf(name, sizeof name, "rocmcrash-%lu", (unsigned long)geteuid());
+    int n = snprintf(out, size, "%s/%s", tmp, name);
+    if (n < 0 || (size_t)n >= size)
+        return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", tmp);
+    int r = place_private_dir(tmp, name, ret_fd, err);
+    if (r != -EPERM && r != -ELOOP && r != -ENOTDIR && r != -EACCES)
+        return r;
+    n = snprintf(out, size, "%s/%s-XXXXXX", tmp, name);
+    if (n < 0 || (size_t)n >= size || mkdtemp(out) == NULL)
+        return r; /* the first complaint tells more */
+    return place_private_dir(tmp, out + strlen(tmp) + 1, ret_fd, err);
+}
+
+static int open_candidate(unsigned which, const char *const dirs[3], char *out, size_t size,
+                          int *ret_fd, struct rc_err *err)
+{
+    const char *dir = dirs[which];
+    if (dir == NULL || dir[0] == '\0')
+        return rc_err_set(err, -ENOENT, "no folder is given");
+    int n = snprintf(out, size, "%s", dir);
+    if (n < 0 || (size_t)n >= size)
+        return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir);
+    if (which == 1)
+        return open_state_dir(dir, ret_fd, err);
+    if (which == 2)
+        return open_tmp_dir(dir, out, size, ret_fd, err);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot open the folder '%s'", dir);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int try_folders(struct stage *stage, const char *base, const char *name,
+                       const char *const dirs[3], char *ret_path, size_t ret_size,
+                       bool *ret_elsewhere, struct rc_err *err)
+{
+    struct rc_err first = {{0}};
+    int first_code = 0;
+    for (unsigned which = 0; which < 3; which++) {
+        char dir[FS_PATH_MAX];
+        struct rc_err why = {{0}};
+        struct place_result result = {.output_failed = true};
+        RC_AUTO_CLOSE int fd = -1;
+        int r = open_candidate(which, dirs, dir, sizeof dir, &fd, &why);
+        if (r == 0) {
+            r = place_in(fd, stage, base, name, &result, &why);
+            if (r < 0)
+                r = rc_err_wrap(&why, r, "in '%s'", dir);
+        }
+        if (r == 0) {
+            int n = snprintf(ret_path, ret_size, "%s%s%s", dir,
+                             dir[strlen(dir) - 1] == '/' ? "" : "/", result.name);
+            *ret_elsewhere = which > 0;
+            if (which > 0 && err != NULL)
+                *err = first;
+            return n < 0 || (size_t)n >= ret_size
+                       ? rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir)
+                       : 0;
+        }
+        if (which == 0) {
+            first = why;
+            first_code = r;
+        }
+        if (!result.output_failed) /* the stage is the trouble: same everywhere */
+            return rc_err_set(err, r, "%s", why.msg);
+    }
+    return rc_err_set(err, first_code, "%s; nor could it be written elsewhere", first.msg);
+}
+
+/* The stage's manifest.json; *ret stays NULL when there is none that could be read. */
+static int read_base_manifest(const struct stage *stage, char **ret, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = stage_open_file(stage, MANIFEST_NAME);
+    if (fd < 0)
+        return 0;
+    RC_AUTO_FREE char *text = malloc(BUNDLE_MAX_MANIFEST);
+    if (text == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot read the staged manifest");
+    ssize_t len = fs_pread_text(fd, text, BUNDLE_MAX_MANIFEST);
+    if (len >= 0)
+        *ret = rc_take(&text);
+    return 0;
+}
+
+int place_with_fallbacks(const char *stage_dir, const char *name, const char *output_dir,
+                         const char *state_dir, const char *tmp_dir, char *ret_path,
+                         size_t ret_size, bool *ret_elsewhere, struct rc_err *err)
+{
+    if (!top_name_ok(name))
+        return rc_err_set(err, -EINVAL, "not a name for a bundle: '%s'", name);
+    struct stage stage;
+    int r = stage_open(&stage, stage_dir, err);
+    if (r < 0)
+        return r;
+    RC_AUTO_FREE char *base = NULL;
+    r = read_base_manifest(&stage, &base, err);
+    if (r < 0) {
+        stage_release(&stage);
+        return r;
+    }
+    const char *const dirs[3] = {output_dir, state_dir, tmp_dir};
+    r = try_folders(&stage, base, name, dirs, ret_path, ret_size, ret_elsewhere, err);
+    stage_release(&stage);
+    return r;
+}
+
+int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
+                 size_t ret_size, bool *ret_elsewhere, struct rc_err *err)
+{
+    char state[FS_PATH_MAX] = "";
+    const char *xdg = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int n = 0;
+    if (xdg != NULL && xdg[0] == '/')
+        n = snprintf(state, sizeof state, "%s/rocmcrash/bundles", xdg);
+    else if (home != NULL && home[0] == '/')
+        n = snprintf(state, sizeof state, "%s/.local/state/rocmcrash/bundles", home);
+    if (n < 0 || (size_t)n >= sizeof state)
+        state[0] = '\0';
+    return place_with_fallbacks(stage_dir, name, output_dir, state, "/tmp", ret_path, ret_size,
+                                ret_elsewhere, err);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Change a bundle that exists (`complete`, `redact`, `triage --update`).
+ *
+ * `sudo rocmcrash complete` runs this as root on a user's file in a user's folder: the bundle is
+ * opened once and judged before it is unpacked, the folder is pinned by its descriptor, nothing is
+ * opened through a link, and the new file belongs to whom the old one did.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/internal.h"
+
+struct rewrite {
+    int dir_fd;                /* of the bundle */
+    char file[256];            /* its name there */
+    char top[BUNDLE_TOP_MAX + 1];
+    int fd;                    /* the old bundle */
+    struct stat st;            /* of it */
+    char stage[64];            /* private folder */
+};
+
+static int open_old(struct rewrite *w, const char *path, struct rc_err *err)
+{
+    char copy[FS_PATH_MAX];
+    int n = snprintf(copy, sizeof copy, "%s", path);
+    if (n < 0 || (size_t)n >= sizeof copy)
+        return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", path);
+    char *slash = strrchr(copy, '/');
+    const char *file = slash != NULL ? slash + 1 : copy;
+    n = snprintf(w->file, sizeof w->file, "%s", file);
+    if (n <= 0 || (size_t)n >= sizeof w->file)
+        return rc_err_set(err, -EINVAL, "'%s' is not a file name", path);
+    if (slash != NULL)
+        slash[slash == copy ? 1 : 0] = '\0';
+    w->dir_fd = open(slash != NULL ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->dir_fd < 0)
+        return rc_err_errno(err, -errno, "cannot open the folder of '%s'", path);
+    w->fd = openat(w->dir_fd, w->file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (w->fd < 0 || fstat(w->fd, &w->st) != 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", path);
+    if (!S_ISREG(w->st.st_mode))
+        return rc_err_set(err, -EINVAL, "'%s' is not a regular file", path);
+    return 0;
+}
+
+/* The top folder stays what it was. */
+static int read_top(struct rewrite *w, struct rc_err *err)
+{
+    struct reader *reader = NULL;
+    struct reader_entry entry;
+    int r = lseek(w->fd, 0, SEEK_SET) < 0 ? -errno : reader_open(&reader, w->fd, err);
+    if (r == 0)
+        r = reader_next(reader, &entry, err);
+    if (r > 0) {
+        (void)snprintf(w->top, sizeof w->top, "%s", reader_top(reader));
+        r = 0;
+    }
+    reader_close(reader);
+    return r;
+}
+
+static int unpack_old(struct rewrite *w, struct rc_err *err)
+{
+    const char *tmp = "/tmp"; /* TMPDIR of a user who ran sudo is not to be trusted */
+    (void)snprintf(w->stage, sizeof w->stage, "%s/rocmcrash-stage-XXXXXX", tmp);
+    if (mkdtemp(w->stage) == NULL) {
+        int r = -errno;
+        w->stage[0] = '\0';
+        return rc_err_errno(err, r, "cannot make a folder in '%s'", tmp);
+    }
+    RC_AUTO_CLOSE int stage_fd =
+        open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (stage_fd < 0 || lseek(w->fd, 0, SEEK_SET) < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", w->stage);
+    return bundle_unpack_fd(w->fd, stage_fd, err);
+}
+
+/* The stage with the caller's changes; the manifest with the caller's rows. */
+static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct rc_err *err)
+{
+    struct manifest *manifest = manifest_load(w->stage, err);
+    if (manifest == NULL)
+        return -EBADMSG;
+    struct buf text = BUF_INIT;
+    int r = change(arg, w->stage, manifest, err);
+    if (r == 0)
+        r = manifest_render(manifest, w->stage, &text, err);
+    if (r == 0) {
+        RC_AUTO_CLOSE int fd = open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = fd < 0 ? -errno
+                   : fs_write_file_at(fd, MANIFEST_NAME, buf_str(&text), text.len, false);
+        if (r < 0)
+            (void)rc_err_errno(err, r, "cannot write the manifest");
+    }
+    buf_release(&text);
+    manifest_free(manifest);
+    return r;
+}
+
+static int write_new(struct rewrite *w, const char *temporary, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = openat(w->dir_fd, temporary,
+                                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot write beside '%s'", w->file);
+    RC_AUTO_FREE char *base = NULL;
+    char path[sizeof w->stage + 16];
+    (void)snprintf(path, sizeof path, "%s/" MANIFEST_NAME, w->stage);
+    ssize_t n = fs_read_all(path, BUNDLE_MAX_MANIFEST, &base);
+    if (n < 0)
+        return rc_err_errno(err, (int)n, "cannot read the manifest");
+    struct stage stage;
+    int r = stage_open(&stage, w->stage, err);
+    if (r < 0)
+        return r;
+    bool output_failed = false;
+    r = archive_stage(&stage, base, w->top, fd, &output_failed, err);
+    stage_release(&stage);
+    if (r < 0)
+        return r;
+    /* Owner first: fchown clears nothing we need, fchmod after it holds. */
+    if ((w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
+        fchown(fd, w->st.st_uid, w->st.st_gid) != 0 && geteuid() == 0)
+        return rc_err_errno(err, -errno, "cannot give '%s' back to its owner", w->file);
+    if (fchmod(fd, w->st.st_mode & 0666) != 0 || fsync(fd) != 0)
+        return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
+    if (close(rc_take_fd(&fd)) != 0)
+        return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
+    if (renameat(w->dir_fd, temporary, w->dir_fd, w->file) != 0)
+        return rc_err_errno(err, -errno, "cannot rename over '%s'", w->file);
+    (void)fsync(w->dir_fd);
+    return 0;
+}
+
+int bundle_rewrite(const char *path, bundle_change_fn change, void *arg, struct rc_err *err)
+{
+    struct rewrite w = {.dir_fd = -1, .fd = -1};
+    char temporary[300];
+    int r = open_old(&w, path, err);
+    if (r == 0)
+        r = bundle_verify_fd(w.fd, err);
+    if (r == 0)
+        r = read_top(&w, err);
+    if (r == 0)
+        r = unpack_old(&w, err);
+    if (r == 0)
+        r = apply(&w, change, arg, err);
+    if (r == 0) {
+        (void)snprintf(temporary, sizeof temporary, ".rocmcrash-%ld.partial", (long)getpid());
+        r = write_new(&w, temporary, err);
+        if (r < 0 && r != -EEXIST)
+            (void)unlinkat(w.dir_fd, temporary, 0);
+    }
+    if (w.stage[0] != '\0')
+        (void)fs_remove_tree(AT_FDCWD, w.stage);
+    if (w.fd >= 0)
+        (void)close(w.fd);
+    if (w.dir_fd >= 0)
+        (void)close(w.dir_fd);
+    return r;
+}

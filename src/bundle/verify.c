@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does a bundle hold what its manifest says, and nothing else? Also: list it, and read one file.
+ *
+ * One pass: each file is hashed as it comes, compared with the manifest at the end, wherever in the
+ * archive that was.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "bundle/internal.h"
+
+struct found {
+    char *name;
+    uint64_t bytes;
+    char sha256[SHA256_HEX];
+    bool listed;
+};
+
+struct check {
+    struct found *files;
+    size_t count, capacity;
+    char *manifest; /* its text */
+    EVP_MD_CTX *sha;
+};
+
+static int refuse(const char *name, const char *what, struct rc_err *err)
+{
+    char shown[150];
+    return rc_err_set(err, -EBADMSG, "entry '%s' %s", printable_name(shown, sizeof shown, name),
+                      what);
+}
+
+/* The data of the entry into memory of at most max bytes. -EFBIG: longer, the beginning is there. */
+static ssize_t read_entry(struct reader *reader, const struct reader_entry *entry, size_t max,
+                          char **ret_data, struct rc_err *err)
+{
+    size_t want = entry->bytes < max ? (size_t)entry->bytes : max;
+    RC_AUTO_FREE char *data = malloc(want + 1);
+    if (data == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot read '%s'", entry->name);
+    size_t len = 0;
+    while (len < want) {
+        ssize_t n = reader_data(reader, data + len, want - len, err);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    data[len] = '\0';
+    *ret_data = rc_take(&data);
+    if (entry->bytes > max)
+        return rc_err_errno(err, -EFBIG, "'%s' is larger than %zu bytes", entry->name, max);
+    return (ssize_t)len;
+}
+
+static int hash_entry(struct reader *reader, EVP_MD_CTX *sha, struct found *file,
+                      struct rc_err *err)
+{
+    char data[64 * 1024];
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    ssize_t n;
+    if (EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1)
+        return rc_err_errno(err, -ENOMEM, "cannot hash");
+    while ((n = reader_data(reader, data, sizeof data, err)) > 0) {
+        if (EVP_DigestUpdate(sha, data, (size_t)n) != 1)
+            return rc_err_errno(err, -ENOMEM, "cannot hash");
+        file->bytes += (uint64_t)n;
+    }
+    if (n < 0)
+        return (int)n;
+    if (EVP_DigestFinal_ex(sha, digest, NULL) != 1)
+        return rc_err_errno(err, -ENOMEM, "cannot hash");
+    sha256_to_hex(digest, file->sha256);
+    return 0;
+}
+
+static int take_file(struct check *check, struct reader *reader, const struct reader_entry *entry,
+                     struct rc_err *err)
+{
+    if (check->count == check->capacity) {
+        size_t capacity = check->capacity ? check->capacity * 2 : 64;
+        struct found *grown = realloc(check->files, capacity * sizeof *grown);
+        if (grown == NULL)
+            return rc_err_errno(err, -ENOMEM, "cannot verify");
+        check->files = grown;
+        check->capacity = capacity;
+    }
+    struct found *file = &check->files[check->count];
+    size_t len = strlen(entry->name);
+    *file = (struct found){.name = malloc(len + 1)};
+    if (file->name == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot verify");
+    memcpy(file->name, entry->name, len + 1);
+    check->count++;
+    return hash_entry(reader, check->sha, file, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
+}
+
+static int check_row(struct check *check, const cJSON *row, struct rc_err *err)
+{
+    const char *path =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "path"));
+    const char *sha256 =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "sha256"));
+    const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(row, "bytes");
+    if (path == NULL || sha256 == NULL || !cJSON_IsNumber(bytes))
+        return rc_err_set(err, -EBADMSG, "manifest.json has a row of 'files' that is not complete");
+    struct found key = {.name = (char *)(uintptr_t)path};
+    struct found *file = NULL;
+    if (check->count > 0)
+        file = bsearch(&key, check->files, check->count, sizeof key, by_name);
+    if (file == NULL)
+        return refuse(path, "is in the manifest but not in the archive", err);
+    if (file->listed)
+        return refuse(path, "is in the manifest twice", err);
+    file->listed = true;
+    if (bytes->valuedouble != (double)file->bytes)
+        return refuse(path, "has another size than in the manifest", err);
+    if (strcmp(file->sha256, sha256) != 0)
+        return refuse(path, "has another SHA-256 than in the manifest", err);
+    return 0;
+}
+
+static int check_manifest(struct check *check, const char *top, struct rc_err *err)
+{
+    if (check->manifest == NULL)
+        return rc_err_set(err, -EBADMSG, "there is no manifest.json");
+    cJSON *doc = cJSON_ParseWithOpts(check->manifest, NULL, 1);
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(doc, "format");
+    const cJSON *files = cJSON_GetObjectItemCaseSensitive(doc, "files");
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(doc, "name");
+    int r = 0;
+    if (!cJSON_IsObject(doc))
+        r = rc_err_set(err, -EBADMSG, "manifest.json is not valid JSON");
+    else if (!cJSON_IsNumber(format) || format->valuedouble != MANIFEST_FORMAT)
+        r = rc_err_set(err, -EBADMSG, "manifest.json is not of format %d", MANIFEST_FORMAT);
+    else if (!cJSON_IsArray(files))
+        r = rc_err_set(err, -EBADMSG, "manifest.json has no list of files");
+    else if (cJSON_IsString(name) && strcmp(name->valuestring, top) != 0)
+        r = rc_err_set(err, -EBADMSG, "the top folder '%s' is not the one of the manifest", top);
+    if (check->count > 0)
+        qsort(check->files, check->count, sizeof *check->files, by_name);
+    const cJSON *row = r == 0 ? files->child : NULL;
+    for (; r == 0 && row != NULL; row = row->next)
+        r = check_row(check, row, err);
+    for (size_t i = 0; r == 0 && i < check->count; i++) {
+        if (!check->files[i].listed)
+            r = refuse(check->files[i].name, "is not in the manifest", err);
+    }
+    cJSON_Delete(doc);
+    return r;
+}
+
+static int take_manifest(struct check *check, struct reader *reader,
+                         const struct reader_entry *entry, struct rc_err *err)
+{
+    if (check->manifest != NULL)
+        return refuse(MANIFEST_NAME, "is there twice", err);
+    ssize_t n = read_entry(reader, entry, BUNDLE_MAX_MANIFEST, &check->manifest, err);
+    if (n == -EFBIG)
+        return refuse(MANIFEST_NAME, "is too large", err);
+    if (n >= 0 && strlen(check->manifest) != (size_t)n)
+        return refuse(MANIFEST_NAME, "is not text", err);
+    return n < 0 ? (int)n : 0;
+}
+
+int bundle_verify_fd(int fd, struct rc_err *err)
+{
+    struct check check = {.sha = EVP_MD_CTX_new()};
+    struct reader *reader = NULL;
+    struct reader_entry entry;
+    int r = check.sha == NULL ? rc_err_errno(err, -ENOMEM, "cannot verify")
+                              : reader_open(&reader, fd, err);
+    while (r == 0 && (r = reader_next(reader, &entry, err)) > 0) {
+        if (strcmp(entry.name, MANIFEST_NAME) == 0)
+            r = take_manifest(&check, reader, &entry, err);
+        else
+            r = take_file(&check, reader, &entry, err);
+    }
+    if (r == 0)
+        r = check_manifest(&check, reader_top(reader), err);
+    reader_close(reader);
+    for (size_t i = 0; i < check.count; i++)
+        free(check.files[i].name);
+    free(check.files);
+    free(check.manifest);
+    EVP_MD_CTX_free(check.sha);
+    return r;
+}
+
+int bundle_verify(const char *path, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = bundle_open(path, err);
+    return fd < 0 ? fd : bundle_verify_fd(fd, err);
+}
+
+int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = bundle_open(path, err);
+    if (fd < 0)
+        return fd;
+    struct reader *reader = NULL;
+    struct reader_entry entry;
+    int r = reader_open(&reader, fd, err);
+    while (r == 0 && (r = reader_next(reader, &entry, err)) > 0)
+        r = fn(arg, entry.name, entry.bytes);
+    reader_close(reader);
+    return r;
+}
+
+ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
+                         struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = bundle_open(path, err);
+    if (fd < 0)
+        return fd;
+    struct reader *reader = NULL;
+    struct reader_entry entry;
+    ssize_t r = reader_open(&reader, fd, err);
+    while (r == 0 && (r = reader_next(reader, &entry, err)) > 0) {
+        /* What comes first is taken and the rest not looked at: a summary can still be read from
+         * a download that was cut off. bundle_verify() is there to judge. */
+        if (strcmp(entry.name, name) == 0) {
+            r = read_entry(reader, &entry, max, ret_data, err);
+            reader_close(reader);
+            return r;
+        }
+        r = 0;
+    }
+    if (r == 0)
+        r = rc_err_errno(err, -ENOENT, "'%s' is not in the bundle", name);
+    reader_close(reader);
+    return r;
+}

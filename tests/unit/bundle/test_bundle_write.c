@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing: names, manifest, what other programs read, the size limit, where it goes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "bundle/internal.h"
+#include "help.h"
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t seconds;
+        const char *program, *class, *rank, *want;
+    } rows[] = {
+        {1767225599, "python", "capacity", NULL, "rocmcrash-20251231T235959Z-python-capacity"},
+        {1767225599, "/usr/bin/llama server", "gpu-hang", "3",
+         "rocmcrash-20251231T235959Z-llama-server-gpu-hang-r3"},
+        {0, "../..", "", "", "rocmcrash-19700101T000000Z-program-unknown"},
+        {0, "a\nb\x1b[31m/", "x", NULL, "rocmcrash-19700101T000000Z-program-x"},
+        {0, NULL, NULL, "../7", "rocmcrash-19700101T000000Z-program-unknown-r7"},
+        {0, "\xc3\xa4x", "u", NULL, "rocmcrash-19700101T000000Z-x-u"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[256];
+        bundle_name(name, sizeof name, rows[i].seconds * 1000000000u + 5, rows[i].program,
+                    rows[i].class, rows[i].rank);
+        assert_string_equal(name, rows[i].want);
+        assert_true(top_name_ok(name));
+    }
+    char long_program[5000];
+    memset(long_program, 'p', sizeof long_program - 1);
+    long_program[sizeof long_program - 1] = '\0';
+    for (size_t size = 1; size < 300; size++) {
+        char name[300];
+        memset(name, '#', sizeof name);
+        bundle_name(name, size, UINT64_MAX, long_program, long_program, long_program);
+        assert_true(strnlen(name, size) < size);
+        assert_true(size == sizeof name || name[size] == '#');
+    }
+}
+
+static void test_entry_names(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"a", "a/b", "a.b/..c", "...", "0000:03:00.0/x y", "-x"};
+    static const char *const bad[] = {"",     "/a",   "a/",    "a//b",     ".",   "..",
+                                      "./a",  "a/..", "a/./b", "../a",     "a\n", "a\x1b[m",
+                                      "\xc3\xa4", "a\\b", "a\x7f"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_true(entry_name_ok(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(entry_name_ok(bad[i]));
+}
+
+static void test_sanitize(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *want;
+    } rows[] = {
+        {"plain\ttext\n", "plain\ttext\n"},
+        {"\x1b[2J\x1b]0;evil\x07", "\\x1b[2J\\x1b]0;evil\\x07"},
+        {"gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80"},
+        {"a\rb\x7f", "a\\x0db\\x7f"},
+        {"\xc2\x9b" "31m", "\\xc2\\x9b31m"}, /* C1 CSI */
+        {"\x9b" "31m", "\\x9b31m"},
+        {"\xe2\x80\xae" "cod", "\\xe2\\x80\\xae" "cod"}, /* right-to-left override */
+        {"\xc0\xaf\xed\xa0\x80\xf5", "\\xc0\\xaf\\xed\\xa0\\x80\\xf5"},
+        {"\xe2\x82", "\\xe2\\x82"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf out = BUF_INIT;
+        bundle_sanitize_text(&out, rows[i].in, strlen(rows[i].in));
+        assert_string_equal(buf_str(&out), rows[i].want);
+        buf_release(&out);
+    }
+}
+
+static cJSON *read_manifest(const char *bundle)
+{
+    char *text = NULL;
+    struct rc_err err = {{0}};
+    ssize_t n = bundle_read_file(bundle, "manifest.json", 4 << 20, &text, &err);
+    if (n < 0)
+        fail_msg("%s", err.msg);
+    cJSON *doc = cJSON_Parse(text);
+    free(text);
+    assert_non_null(doc);
+    return doc;
+}
+
+static void test_manifest(void **state)
+{
+    (void)state;
+    const char *bundle = make_bundle("manifest-test");
+    cJSON *doc = read_manifest(bundle);
+    assert_int_equal(cJSON_GetObjectItem(doc, "format")->valueint, 1);
+    assert_string_equal(cJSON_GetObjectItem(doc, "tool")->valuestring, "rocmcrash");
+    assert_string_equal(cJSON_GetObjectItem(doc, "version")->valuestring, ROCMCRASH_VERSION);
+    assert_int_equal(strlen(cJSON_GetObjectItem(doc, "created")->valuestring), 20);
+    assert_string_equal(cJSON_GetObjectItem(doc, "trace_lost")->valuestring, "nothing");
+    cJSON *items = cJSON_GetObjectItem(doc, "items");
+    assert_int_equal(cJSON_GetArraySize(items), 2);
+    cJSON *second = cJSON_GetArrayItem(items, 1);
+    assert_string_equal(cJSON_GetObjectItem(second, "name")->valuestring, "kernel_log");
+    assert_string_equal(cJSON_GetObjectItem(second, "status")->valuestring, "partial");
+    assert_string_equal(cJSON_GetObjectItem(second, "reason")->valuestring, "no \xef\xbf\xbd rights");
+    assert_int_equal(cJSON_GetObjectItem(second, "ms")->valueint, 3);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "files")), 8);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "cut")), 0);
+    cJSON_Delete(doc);
+
+    struct manifest *m = manifest_new();
+    assert_int_equal(manifest_set(m, "files", cJSON_CreateArray()), -EINVAL);
+    assert_int_equal(manifest_set(m, "x", NULL), -ENOMEM);
+    assert_int_equal(manifest_set(m, "x", cJSON_CreateNumber(1)), 0);
+    assert_int_equal(manifest_set(m, "x", cJSON_CreateNumber(2)), 0);
+    struct buf out = BUF_INIT;
+    assert_int_equal(manifest_render(m, scratch("stage-manifest-test"), &out, NULL), 0);
+    assert_non_null(strstr(buf_str(&out), "\"x\":\t2"));
+    assert_null(strstr(buf_str(&out), "manifest.json"));
+    buf_release(&out);
+    assert_int_equal(manifest_render(m, scratch("no-such"), &out, NULL), -ENOENT);
+    manifest_free(m);
+    assert_string_equal(collect_status_name(COLLECT_TIMED_OUT), "timed_out");
+    assert_string_equal(collect_status_name((enum collect_status)99), "unknown");
+}
+
+/* The bundle as `program` sees it: unpacked, every hash checked by sha256sum, no word on stderr. */
+static void check_with(const char *const argv[], const char *where, const char *top)
+{
+    RC_AUTO_FREE char *output = NULL;
+    int status = run_program(argv, &output);
+    if (status == 127)
+        skip();
+    if (status != 0 || output[0] != '\0')
+        fail_msg("%s: status %d: %s", argv[0], status, output);
+    char path[700];
+    (void)snprintf(path, sizeof path, "%s/%s/manifest.json", where, top);
+    RC_AUTO_FREE char *text = get_file(path, NULL);
+    cJSON *doc = cJSON_Parse(text);
+    cJSON *row = NULL;
+    struct buf sums = BUF_INIT;
+    int rows = 0;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(doc, "files"))
+    {
+        const char *name = cJSON_GetObjectItem(row, "path")->valuestring;
+        struct stat st;
+        buf_printf(&sums, "%s  %s/%s/%s\n", cJSON_GetObjectItem(row, "sha256")->valuestring,
+                   where, top, name);
+        (void)snprintf(path, sizeof path, "%s/%s/%s", where, top, name);
+        assert_int_equal(stat(path, &st), 0);
+        assert_true((double)st.st_size == cJSON_GetObjectItem(row, "bytes")->valuedouble);
+        rows++;
+    }
+    assert_true(rows > 0);
+    cJSON_Delete(doc);
+    const char *list = scratch("sums");
+    put_text(list, buf_str(&sums));
+    buf_release(&sums);
+    RC_AUTO_FREE char *said = NULL;
+    const char *const check[] = {"sha256sum", "--quiet", "--strict", "-c", list, NULL};
+    if (run_program(check, &said) != 0)
+        fail_msg("sha256sum: %s", said);
+}
+
+static void test_other_programs(void **state)
+{
+    (void)state;
+    char bundle[700];
+    (void)snprintf(bundle, sizeof bundle, "%s", make_bundle("rocmcrash-programs"));
+    char out[3][600];
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(out[i], sizeof out[i], "%s", scratch("out%d", i));
+        assert_int_equal(fs_mkdir_p(out[i]), 0);
+    }
+    const char *const gnu[] = {"tar", "-xzf", bundle, "-C", out[0], NULL};
+    check_with(gnu, out[0], "rocmcrash-programs");
+    const char *const bsd[] = {"bsdtar", "-xf", bundle, "-C", out[1], NULL};
+    check_with(bsd, out[1], "rocmcrash-programs");
+    static const char code[] = "import sys,tarfile,warnings\n"
+                               "t=tarfile.open(sys.argv[1],'r:gz')\n"
+                               "for m in t:\n"
+                               "  assert m.uid==0 and m.gid==0 and m.uname=='' and m.gname==''\n"
+                               "  assert m.mode==(0o755 if m.isdir() else 0o644), m.mode\n"
+                               "warnings.simplefilter('ignore')\n"
+                               "t.extractall(sys.argv[2])\n";
+    const char *const python[] = {"python3", "-c", code, bundle, out[2], NULL};
+    check_with(python, out[2], "rocmcrash-programs");
+    const char *const gzip[] = {"gzip", "-t", bundle, NULL};
+    RC_AUTO_FREE char *said = NULL;
+    assert_int_equal(run_program(gzip, &said), 0);
+    struct stat st;
+    assert_int_equal(stat(bundle, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    struct rc_err err = {{0}};
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+}
+
+static void test_deterministic(void **state)
+{
+    (void)state;
+    char stage[600];
+    char paths[2][700];
+    (void)snprintf(stage, sizeof stage, "%s", scratch("stage-same"));
+    make_stage(stage);
+    for (int i = 0; i < 2; i++) {
+        bool elsewhere = false;
+        assert_int_equal(fs_mkdir_p(scratch("same%d", i)), 0);
+        assert_int_equal(bundle_write(stage, "same", scratch("same%d", i), paths[i],
+                                      sizeof paths[i], &elsewhere, NULL), 0);
+    }
+    size_t a_len = 0, b_len = 0;
+    RC_AUTO_FREE char *a = get_file(paths[0], &a_len);
+    RC_AUTO_FREE char *b = get_file(paths[1], &b_len);
+    assert_int_equal(a_len, b_len);
+    assert_memory_equal(a, b, a_len);
+}
+
+/* Links, pipes, odd names, clashing names and a corrupt manifest in the stage: said, not archived. */
+static void test_odd_stage(void **state)
+{
+    (void)state;
+    char stage[600];
+    char bundle[700];
+    (void)snprintf(stage, sizeof stage, "%s", scratch("stage-odd"));
+    make_stage(stage);
+    char path[700];
+    (void)snprintf(path, sizeof path, "%s/output/link", stage);
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    (void)snprintf(path, sizeof path, "%s/linked_dir", stage);
+    assert_int_equal(symlink("/etc", path), 0);
+    (void)snprintf(path, sizeof path, "%s/pipe", stage);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    (void)snprintf(path, sizeof path, "%s/es\x1b[31mc", stage);
+    put_text(path, "x");
+    (void)snprintf(path, sizeof path, "%s/output/STDERR.txt", stage);
+    put_text(path, "upper\n");
+    (void)snprintf(path, sizeof path, "%s/manifest.json", stage);
+    put_text(path, "{\"format\": 1, ");
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    assert_int_equal(bundle_write(stage, "odd", scratch("%s", ""), bundle, sizeof bundle,
+                                  &elsewhere, &err), 0);
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+    cJSON *doc = read_manifest(bundle);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "files")), 8);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "cut")), 5);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "items")), 1);
+    cJSON_Delete(doc);
+}
+
+static uint64_t file_size(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+static void test_limit(void **state)
+{
+    (void)state;
+    char stage[600];
+    char bundle[700];
+    (void)snprintf(stage, sizeof stage, "%s", scratch("stage-big"));
+    make_stage(stage);
+    put_noise_lines(scratch("stage-big/raw/copy.txt"), 9u << 20, 1);
+    put_noise(scratch("stage-big/devcoredump/0.bin"), 6u << 20, 2);
+    put_noise_lines(scratch("stage-big/kernel_log/all.txt"), 12u << 20, 3);
+    put_noise_lines(scratch("stage-big/telemetry/gpu.csv"), 9u << 20, 4);
+    put_noise_lines(scratch("stage-big/output/tail.txt"), 9u << 20, 5);
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    assert_int_equal(bundle_write(stage, "big", scratch("%s", ""), bundle, sizeof bundle,
+                                  &elsewhere, &err), 0);
+    uint64_t size = file_size(bundle);
+    print_message("45 MiB of noise became %llu bytes\n", (unsigned long long)size);
+    assert_true(size <= BUNDLE_MAX_BYTES);
+    assert_true(size > BUNDLE_MAX_BYTES - 1500000u); /* and not more than needed */
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+    cJSON *doc = read_manifest(bundle);
+    cJSON *cut = cJSON_GetObjectItem(doc, "cut");
+    bool tail_cut = false, raw_cut = false, core_cut = false;
+    cJSON *row = NULL;
+    cJSON_ArrayForEach(row, cut)
+    {
+        const char *path = cJSON_GetObjectItem(row, "path")->valuestring;
+        tail_cut = tail_cut || strcmp(path, "output/tail.txt") == 0;
+        raw_cut = raw_cut || strcmp(path, "raw/copy.txt") == 0;
+        core_cut = core_cut || strcmp(path, "SUMMARY.md") == 0 || strcmp(path, "facts.json") == 0;
+    }
+    assert_true(raw_cut);
+    assert_false(tail_cut);
+    assert_false(core_cut);
+    cJSON_Delete(doc);
+    char *text = NULL;
+    assert_true(bundle_read_file(bundle, "raw/copy.txt", 64 << 20, &text, &err) >= 0);
+    const char *mark = strstr(text, "\n[... ");
+    assert_non_null(mark);
+    unsigned long long bytes = 0;
+    assert_int_equal(sscanf(mark, "\n[... %llu bytes cut by rocmcrash: bundle limit ...]", &bytes), 1);
+    size_t marker_len = strcspn(mark + 1, "\n") + 1;
+    assert_int_equal(strlen(text) - marker_len + bytes, 9u << 20);
+    free(text);
+}
+
+/* Also when only what is never cut first is too large, and when nothing can be shortened. */
+static void test_limit_of_core(void **state)
+{
+    (void)state;
+    char bundle[700];
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    put_noise_lines(scratch("stage-core/SUMMARY.md"), 40u << 20, 1);
+    put_noise(scratch("stage-core/facts.json"), 30u << 20, 2);
+    assert_int_equal(bundle_write(scratch("stage-core"), "core", scratch("%s", ""), bundle,
+                                  sizeof bundle, &elsewhere, &err), 0);
+    assert_true(file_size(bundle) <= BUNDLE_MAX_BYTES);
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+    char *text = NULL;
+    assert_true(bundle_read_file(bundle, "SUMMARY.md", 64 << 20, &text, &err) > 1000);
+    free(text);
+    for (int i = 0; i < 800; i++) /* 48 KiB each: below the first floor */
+        put_noise_lines(scratch("stage-many/t/%03d.txt", i), 48u << 10, (uint64_t)i);
+    assert_int_equal(bundle_write(scratch("stage-many"), "many", scratch("%s", ""), bundle,
+                                  sizeof bundle, &elsewhere, &err), 0);
+    assert_true(file_size(bundle) <= BUNDLE_MAX_BYTES);
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+}
+
+static void test_table_is_thinned(void **state)
+{
+    (void)state;
+    struct buf csv = BUF_INIT;
+    buf_puts(&csv, "time,used\n");
+    for (int i = 0; i < 10000; i++)
+        buf_printf(&csv, "%d,%d\n", i, i * 3);
+    put_file(scratch("stage-thin/telemetry/a.csv"), buf_str(&csv), csv.len);
+    struct stage stage;
+    assert_int_equal(stage_open(&stage, scratch("stage-thin"), NULL), 0);
+    stage.files[0].plan = PLAN_THIN;
+    stage.files[0].keep = csv.len / 10;
+    struct buf out = BUF_INIT;
+    uint64_t lost = 0;
+    assert_int_equal(cut_content(&stage, &stage.files[0], &out, &lost), 0);
+    assert_true(strncmp(buf_str(&out), "time,used\n", 10) == 0);
+    assert_int_equal(lost + out.len, csv.len);
+    assert_in_range(out.len, csv.len / 20, csv.len / 5);
+    for (const char *p = buf_str(&out) + 10; *p != '\0'; p = strchr(p, '\n') + 1) {
+        int a = 0, b = 0;
+        assert_int_equal(sscanf(p, "%d,%d\n", &a, &b), 2);
+        assert_int_equal(b, 3 * a);
+    }
+    buf_release(&out);
+    buf_release(&csv);
+    stage_release(&stage);
+}
+
+/* --- where it goes --- */
+
+struct place_case {
+    const char *output, *state, *tmp;
+    bool elsewhere;
+    int want;
+    const char *path_part, *message_part;
+};
+
+static void check_place(const struct place_case *c)
+{
+    char path[700] = "";
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    int r = place_with_fallbacks(scratch("stage-place"), "p", c->output, c->state, c->tmp, path,
+                                 sizeof path, &elsewhere, &err);
+    if (r != c->want)
+        fail_msg("%d: %s", r, err.msg);
+    if (c->message_part != NULL && strstr(err.msg, c->message_part) == NULL)
+        fail_msg("'%s' lacks '%s'", err.msg, c->message_part);
+    if (r < 0)
+        return;
+    assert_int_equal(elsewhere, c->elsewhere);
+    if (strstr(path, c->path_part) == NULL)
+        fail_msg("'%s' lacks '%s'", path, c->path_part);
+    assert_int_equal(bundle_verify(path, &err), 0);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    make_stage(scratch("stage-place"));
+    char good[600], home[600], tmp[600], none[600], file[600];
+    (void)snprintf(good, sizeof good, "%s", scratch("good"));
+    (void)snprintf(home, sizeof home, "%s", scratch("home/deep/bundles"));
+    (void)snprintf(tmp, sizeof tmp, "%s", scratch("tmp"));
+    (void)snprintf(none, sizeof none, "%s", scratch("none/such"));
+    (void)snprintf(file, sizeof file, "%s", scratch("a-file"));
+    put_text(file, "");
+    assert_int_equal(mkdir(good, 0755), 0);
+    assert_int_equal(mkdir(tmp, 01777), 0);
+    const struct place_case cases[] = {
+        {good, home, tmp, false, 0, "/good/p.tar.gz", NULL},
+        {good, home, tmp, false, 0, "/good/p-2.tar.gz", NULL}, /* nothing is overwritten */
+        {good, home, tmp, false, 0, "/good/p-3.tar.gz", NULL},
+        {none, home, tmp, true, 0, "/home/deep/bundles/p.tar.gz", "none/such"},
+        {file, home, tmp, true, 0, "/home/deep/bundles/p-2.tar.gz", "Not a directory"},
+        {"/proc", file, tmp, true, 0, "/tmp/rocmcrash-", "in '/proc'"},
+        {NULL, "", tmp, true, 0, "/tmp/rocmcrash-", "no folder"},
+        {none, file, none, true, -ENOENT, NULL, "elsewhere"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_place(&cases[i]);
+    assert_int_equal(count_files(good), 3); /* no temporary files */
+    char own[600];
+    (void)snprintf(own, sizeof own, "%s", scratch("tmp/rocmcrash-%u", (unsigned)geteuid()));
+    struct stat st;
+    assert_int_equal(stat(own, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    char path[700];
+    bool elsewhere = false;
+    assert_int_equal(bundle_write(scratch("stage-place"), "../x", good, path, sizeof path,
+                                  &elsewhere, NULL), -EINVAL);
+    assert_int_equal(bundle_write(none, "x", good, path, sizeof path, &elsewhere, NULL), -ENOENT);
+}
+
+/* Somebody sits on /tmp/rocmcrash-<uid>: a link, a folder open to all, somebody else's folder. */
+static void test_hostile_tmp(void **state)
+{
+    (void)state;
+    make_stage(scratch("stage-place"));
+    char own[600], trap[600];
+    for (int kind = 0; kind < 3; kind++) {
+        const char *tmp = scratch("hostile%d", kind);
+        assert_int_equal(mkdir(tmp, 01777), 0);
+        (void)snprintf(own, sizeof own, "%s/rocmcrash-%u", tmp, (unsigned)geteuid());
+        (void)snprintf(trap, sizeof trap, "%s", scratch("trap%d", kind));
+        assert_int_equal(mkdir(trap, 0777), 0);
+        if (kind == 0)
+            assert_int_equal(symlink(trap, own), 0);
+        if (kind >= 1)
+            assert_int_equal(mkdir(own, 0700), 0);
+        if (kind == 1)
+            assert_int_equal(chmod(own, 0777), 0);
+        if (kind == 2 && chown(own, 65534, 65534) != 0)
+            continue;
+        char path[700] = "";
+        bool elsewhere = false;
+        struct rc_err err = {{0}};
+        assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", "", "", tmp, path,
+                                              sizeof path, &elsewhere, &err), 0);
+        assert_int_equal(count_files(trap), 0);
+        assert_null(strstr(path, "/p.tar.gz") == path + strlen(own) ? path : NULL);
+        if (kind > 0)
+            assert_int_equal(count_files(own), 0);
+        *strrchr(path, '/') = '\0';
+        struct stat st;
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0700);
+    }
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    char full[600];
+    (void)snprintf(full, sizeof full, "%s", scratch("full"));
+    assert_int_equal(mkdir(full, 0755), 0);
+    if (mount("none", full, "tmpfs", 0, "size=64k") != 0) {
+        print_message("skipped: cannot mount a tmpfs (%s)\n", strerror(errno));
+        skip();
+    }
+    put_noise(scratch("stage-full/noise.bin"), 300000, 9);
+    char path[700];
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    assert_int_equal(mkdir(scratch("tmp-full"), 01777), 0);
+    int r = place_with_fallbacks(scratch("stage-full"), "f", full, "", scratch("tmp-full"), path,
+                                 sizeof path, &elsewhere, &err);
+    size_t left = count_files(full);
+    struct rc_err err2 = {{0}};
+    int r2 = place_with_fallbacks(scratch("stage-full"), "f", full, full, full, path + 600, 100,
+                                  &elsewhere, &err2);
+    size_t left2 = count_files(full);
+    (void)umount(full);
+    assert_int_equal(r, 0);
+    assert_non_null(strstr(err.msg, "No space left"));
+    assert_non_null(strstr(path, "tmp-full"));
+    assert_int_equal(left, 0);
+    assert_int_equal(r2, -ENOSPC);
+    assert_in_range(left2, 0, 1); /* at most the empty private folder */
+}
+
+static void test_read_only(void **state)
+{
+    (void)state;
+    char ro[600];
+    (void)snprintf(ro, sizeof ro, "%s", scratch("ro"));
+    assert_int_equal(mkdir(ro, 0755), 0);
+    if (mount("none", ro, "tmpfs", MS_RDONLY, "size=64k") != 0) {
+        print_message("skipped: cannot mount a tmpfs (%s)\n", strerror(errno));
+        skip();
+    }
+    make_stage(scratch("stage-place"));
+    char path[700];
+    bool elsewhere = false;
+    struct rc_err err = {{0}};
+    int r = place_with_fallbacks(scratch("stage-place"), "r", ro, scratch("ro-home"), "/none",
+                                 path, sizeof path, &elsewhere, &err);
+    (void)umount(ro);
+    assert_int_equal(r, 0);
+    assert_true(elsewhere);
+    assert_non_null(strstr(err.msg, "Read-only file system"));
+}
+
+/* As an ordinary user, who cannot write where asked. */
+static void test_not_root(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("skipped: needs root to become nobody\n");
+        skip();
+    }
+    char stage[600], closed[600], tmp[600];
+    (void)snprintf(stage, sizeof stage, "%s", scratch("stage-place"));
+    make_stage(stage);
+    RC_AUTO_FREE char *said = NULL;
+    const char *const open_up[] = {"chmod", "-R", "a+rX", scratch("%s", ""), NULL};
+    assert_int_equal(run_program(open_up, &said), 0);
+    (void)snprintf(closed, sizeof closed, "%s", scratch("closed"));
+    (void)snprintf(tmp, sizeof tmp, "%s", scratch("tmp-nobody"));
+    assert_int_equal(mkdir(closed, 0755), 0);
+    assert_int_equal(mkdir(tmp, 0777), 0);
+    assert_int_equal(chmod(tmp, 01777), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char path[700] = "";
+        bool elsewhere = false;
+        struct rc_err err = {{0}};
+        if (setgid(65534) != 0 || setuid(65534) != 0)
+            _exit(10);
+        int r = place_with_fallbacks(stage, "n", closed, "/root/bundles", tmp, path, sizeof path,
+                                     &elsewhere, &err);
+        bool good = r == 0 && elsewhere && strstr(path, "tmp-nobody/rocmcrash-65534/n.tar.gz") &&
+                    strstr(err.msg, "Permission denied") && bundle_verify(path, &err) == 0;
+        _exit(good ? 0 : 11);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_files(closed), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_entry_names),
+        cmocka_unit_test(test_sanitize),      cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_other_programs), cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_odd_stage),     cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_limit_of_core), cmocka_unit_test(test_table_is_thinned),
+        cmocka_unit_test(test_places),        cmocka_unit_test(test_hostile_tmp),
+        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_not_root),
+    };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
