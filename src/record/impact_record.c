@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "record/impact_file.h"
+#include "record/impact_record.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 #include "base/err.h"
 #include "base/fs.h"
 
-#define IMPACT_FILE_MAX (sizeof(struct shared_impact) + SHARED_IMPACT_ARENA_BYTES)
+#define IMPACT_RECORD_MAX (sizeof(struct shared_impact) + SHARED_IMPACT_ARENA_BYTES)
 
-int impact_file_read(struct impact_file *file, const char *path, struct rc_err *err)
+int impact_record_read(struct impact_record *file, const char *path, struct rc_err *err)
 {
-    *file = (struct impact_file){.data = NULL};
-    ssize_t size = fs_read_all(path, IMPACT_FILE_MAX, &file->data);
+    *file = (struct impact_record){.data = NULL};
+    ssize_t size = fs_read_all(path, IMPACT_RECORD_MAX, &file->data);
     if (size < 0) {
-        impact_file_release(file);
+        impact_record_release(file);
         return rc_err_errno(err, (int)size, "cannot read '%s'", path);
     }
     if ((size_t)size < sizeof file->header) {
-        impact_file_release(file);
+        impact_record_release(file);
         return rc_err_set(err, -EBADMSG, "'%s' is too short for an impact", path);
     }
     file->size = (size_t)size;
@@ -28,13 +28,13 @@ int impact_file_read(struct impact_file *file, const char *path, struct rc_err *
     return 0;
 }
 
-void impact_file_release(struct impact_file *file)
+void impact_record_release(struct impact_record *file)
 {
     free(file->data);
-    *file = (struct impact_file){.data = NULL};
+    *file = (struct impact_record){.data = NULL};
 }
 
-bool impact_file_next(const struct impact_file *file, size_t *at, struct impact_view *ret)
+bool impact_record_next(const struct impact_record *file, size_t *at, struct impact_view *ret)
 {
     size_t start = sizeof file->header + *at;
     if (start > file->size || file->size - start < sizeof(struct impact_chunk))
@@ -49,10 +49,10 @@ bool impact_file_next(const struct impact_file *file, size_t *at, struct impact_
     return true;
 }
 
-char *impact_file_text(const struct impact_file *file, enum impact_chunk_type type)
+char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type)
 {
     struct impact_view view;
-    for (size_t at = 0; impact_file_next(file, &at, &view);) {
+    for (size_t at = 0; impact_record_next(file, &at, &view);) {
         if (view.chunk->type != (uint32_t)type)
             continue;
         char *text = malloc((size_t)view.chunk->length + 1);

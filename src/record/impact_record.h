@@ -4,8 +4,8 @@
  * incomplete (the tracer or the machine died while it was written) or garbage; every length is
  * checked. For programs that start when the run is over.
  */
-#ifndef RECORD_IMPACT_FILE_H
-#define RECORD_IMPACT_FILE_H
+#ifndef RECORD_IMPACT_RECORD_H
+#define RECORD_IMPACT_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 struct rc_err;
 
-struct impact_file {
+struct impact_record {
     struct shared_impact header;
     char *data;  /* the whole file, owned */
     size_t size;
@@ -25,12 +25,12 @@ struct impact_view {
     const char *data; /* chunk->length bytes, not NUL-terminated */
 };
 
-/* 0 or -errno; release with impact_file_release() (NULL-safe, zero-safe). */
-int impact_file_read(struct impact_file *file, const char *path, struct rc_err *err);
-void impact_file_release(struct impact_file *file);
+/* 0 or -errno; release with impact_record_release() (NULL-safe, zero-safe). */
+int impact_record_read(struct impact_record *file, const char *path, struct rc_err *err);
+void impact_record_release(struct impact_record *file);
 /* Next chunk at *at (start with 0); false at the end or at the first chunk that does not fit. */
-bool impact_file_next(const struct impact_file *file, size_t *at, struct impact_view *ret);
+bool impact_record_next(const struct impact_record *file, size_t *at, struct impact_view *ret);
 /* First chunk of a type as malloc()ed NUL-terminated text; NULL when there is none. */
-char *impact_file_text(const struct impact_file *file, enum impact_chunk_type type);
+char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type);
 
 #endif

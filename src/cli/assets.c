@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/assets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "diagnose/verdict.h"
+
+#define ASSET_MAX (4u << 20)
+
+static int find_folder(char *out, size_t size)
+{
+    /* installed: libexec/rocmcrash/ beside share/rocmcrash/; build tree: build/PRESET/bin/. */
+    static const char *const places[] = {"templates", "../../share/rocmcrash/templates",
+                                         "../share/rocmcrash/templates", "../../../templates",
+                                         "../../templates", "../templates"};
+    const char *named = getenv("ROCMCRASH_TEMPLATES");
+    if (named != NULL)
+        return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
+    char exe[FS_PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0)
+        return -errno;
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (slash == NULL)
+        return -ENOENT;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char probe[FS_PATH_MAX + 64];
+        (void)snprintf(probe, sizeof probe, "%s/%s/tree.json", exe, places[i]);
+        if (access(probe, R_OK) == 0)
+            return (size_t)snprintf(out, size, "%s/%s", exe, places[i]) < size ? 0 : -ENAMETOOLONG;
+    }
+    return -ENOENT;
+}
+
+ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err)
+{
+    char folder[FS_PATH_MAX];
+    char path[FS_PATH_MAX + 64];
+    int r = find_folder(folder, sizeof folder);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot find the templates folder");
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    ssize_t len = fs_read_all(path, ASSET_MAX, ret_text);
+    return len < 0 ? rc_err_errno(err, (int)len, "cannot read '%s'", path) : len;
+}
+
+struct tree *asset_tree(const char *own_tree, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    RC_AUTO_FREE char *defects = NULL;
+    ssize_t len = own_tree != NULL ? fs_read_all(own_tree, ASSET_MAX, &text)
+                                   : asset_read("tree.json", &text, err);
+    if (len < 0) {
+        if (own_tree != NULL)
+            (void)rc_err_errno(err, (int)len, "cannot read '%s'", own_tree);
+        return NULL;
+    }
+    struct tree *tree =
+        tree_parse(text, (size_t)len, own_tree != NULL ? own_tree : "tree.json", err);
+    if (tree == NULL)
+        return NULL;
+    len = asset_read("defects.json", &defects, err);
+    if (len < 0 || tree_add_defects(tree, defects, (size_t)len, "defects.json", err) < 0) {
+        tree_free(tree);
+        return NULL;
+    }
+    return tree;
+}

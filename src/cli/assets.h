@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the data files (templates/) of this installation or build tree. */
+#ifndef CLI_ASSETS_H
+#define CLI_ASSETS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct rc_err;
+struct tree;
+
+/* templates/<name> into malloc()ed NUL-terminated memory; length or -errno. ROCMCRASH_TEMPLATES
+ * names another folder. */
+ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err);
+/* The decision tree with its defect table; `own_tree` (a path) replaces tree.json when not NULL. */
+struct tree *asset_tree(const char *own_tree, struct rc_err *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rocmcrash-finish: makes bundles and works on them. Started by rocmcrash when there is something
+ * to bundle, and for every verb; has the libraries that the small program beside the target does
+ * without.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char *argv[]);
+} verbs[] = {
+    {"run", verb_run},           {"record", verb_record},     {"recover", verb_recover},
+    {"show", verb_show},         {"verify", verb_verify},     {"triage", verb_triage},
+    {"complete", verb_complete}, {"collectors", verb_collectors},
+};
+
+int main(int argc, char *argv[])
+{
+    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 2, argv + 2);
+    (void)fprintf(stderr, "rocmcrash-finish: this program is started by rocmcrash\n");
+    return VERB_EXIT_USAGE;
+}

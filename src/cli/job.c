@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/job.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/assets.h"
+#include "cli/job_output.h"
+#include "collect/runner.h"
+#include "recorder/flush.h"
+#include "telemetry/series.h"
+
+#define PERISHABLE_MS 400
+#define QUICK_MS 450
+/* Counters settle when the driver's release work has run; the sampler writes its last record then. */
+#define AFTER_END_MS 1300
+
+static uint64_t ms_to_ns(uint64_t ms)
+{
+    return ms * 1000000u;
+}
+
+static bool cancelled(const struct job *job)
+{
+    struct pollfd fd = {.fd = job->options->cancel_fd, .events = POLLIN};
+    return fd.fd >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+/* --- manifest rows --- */
+
+static void add_row(struct job *job, const char *name, enum collect_status status,
+                    const char *reason, uint64_t ms)
+{
+    (void)manifest_add_item(job->manifest, name, status, reason, ms);
+    cJSON *row = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(row, "name", name);
+    (void)cJSON_AddStringToObject(row, "status", collect_status_name(status));
+    (void)cJSON_AddStringToObject(row, "reason", reason != NULL ? reason : "");
+    if (!cJSON_AddItemToArray(job->items, row))
+        cJSON_Delete(row);
+}
+
+static void on_collector_row(const struct runner_row *row, void *context)
+{
+    add_row(context, row->name, row->status, row->reason, row->ms);
+}
+
+static void add_run_rows(struct job *job)
+{
+    const struct run_info *info = &job->info;
+    const struct fact *lost = facts_best(job->facts, "run.trace_lost");
+    bool held = info->failed >= 0;
+    bool whole = held && info->impacts[info->failed].header.state == IMPACT_COMPLETE;
+    add_row(job, "tracing", lost == NULL ? COLLECT_OK : COLLECT_PARTIAL,
+            lost != NULL ? lost->text : "", 0);
+    add_row(job, "impact", whole ? COLLECT_OK : held ? COLLECT_PARTIAL : COLLECT_SKIPPED,
+            whole ? "" : held ? "the tracer ended while it was copying" : "no failing process was held",
+            held ? info->impacts[info->failed].header.held_ns / 1000000u : 0);
+    const char *no_output = info->follow_error[0] != '\0'   ? info->follow_error
+                            : info->output_len == 0         ? "the program wrote nothing to stderr"
+                            : info->output_lost_bytes > 0   ? "the middle was not kept"
+                                                            : "";
+    add_row(job, "output",
+            no_output[0] == '\0'        ? COLLECT_OK
+            : info->output_len > 0      ? COLLECT_PARTIAL
+            : info->follow_error[0] != '\0' ? COLLECT_FAILED
+                                        : COLLECT_SKIPPED,
+            no_output, 0);
+}
+
+/* --- the stages --- */
+
+static void fill_context(struct job *job)
+{
+    const struct run_info *info = &job->info;
+    static const char *const no_strings[] = {NULL};
+    const struct impact_record *failed = info->failed >= 0 ? &info->impacts[info->failed] : NULL;
+    job->maps = failed != NULL ? impact_record_text(failed, CHUNK_MAPS) : NULL;
+    job->fds = failed != NULL ? impact_record_text(failed, CHUNK_FDS) : NULL;
+    job->environ_list = failed != NULL ? job_environment(failed, &job->environ_text) : NULL;
+    job->ctx = (struct collect_ctx){
+        .run_dir = info->dir,
+        .target_pid = info->target_pid,
+        .failed_pid = failed != NULL ? failed->header.pid : 0,
+        .argv = info->argv != NULL ? (const char *const *)info->argv : no_strings,
+        .cwd = info->cwd,
+        .maps = job->maps != NULL ? job->maps : "",
+        .fds = job->fds != NULL ? job->fds : "",
+        .environ_at_impact = job->environ_list != NULL ? job->environ_list
+                                                       : (const char *const *)environ,
+        .start_mono_ns = info->start_mono_ns,
+        .end_mono_ns = info->end_mono_ns,
+        .start_wall_ns = info->start_wall_ns,
+        .kmsg_start_seq = info->kmsg_start_seq,
+        .hash_budget_ms = job->options->hash_budget_ms,
+    };
+}
+
+static void collect(struct job *job, enum collect_phase phase, uint64_t within_ms)
+{
+    struct rc_err err = {""};
+    struct runner_options options = {
+        .stage_dir = job->stage,
+        .cancel_fd = phase == COLLECT_SLOW ? job->options->cancel_fd : -1,
+        .total_deadline_mono_ns = clock_mono_ns() + ms_to_ns(within_ms),
+        .callback_arg = job,
+    };
+    if (runner_run(collectors, phase, &job->ctx, &options, job->facts, on_collector_row, &err) < 0)
+        add_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
+}
+
+/* A copy, because diagnosing adds features, and those of an early look must not outlive it. */
+static int judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
+                 struct rc_err *err)
+{
+    struct facts *judged = facts_new();
+    cJSON *json = facts_to_json(facts);
+    int r = judged == NULL || json == NULL ? -ENOMEM : facts_from_json(judged, json, err);
+    cJSON_Delete(json);
+    verdict_release(&job->verdict);
+    if (r == 0)
+        r = diagnose(judged, job->tree, &job->verdict, err);
+    if (r == 0)
+        *ret_judged = judged;
+    else
+        facts_free(judged);
+    return r;
+}
+
+static void read_texts(struct job *job)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *log = NULL;
+    if (job->info.output != NULL)
+        messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
+    (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
+    ssize_t len = fs_read_all(path, 8u << 20, &log);
+    if (log != NULL)
+        kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
+}
+
+static void read_series(struct job *job)
+{
+    struct rc_err err = {""};
+    series_free(job->series);
+    job->series = series_load(job->info.dir, &err);
+    if (job->series != NULL)
+        job_series_facts(job);
+}
+
+static bool first_verdict(struct job *job, struct rc_err *err)
+{
+    struct facts *judged = NULL;
+    if (judge(job, job->facts, &judged, err) < 0)
+        return false;
+    if (!job->options->quiet)
+        job_print_verdict(job, judged, NULL);
+    facts_free(judged);
+    return true;
+}
+
+/* The last sample is written a second after the end of the target. */
+static void wait_for_after(struct job *job)
+{
+    uint64_t end_ns = job->info.end_mono_ns;
+    if (job->shared == NULL || end_ns == 0)
+        return;
+    while (clock_mono_ns() < end_ns + ms_to_ns(AFTER_END_MS) && !cancelled(job))
+        (void)poll(NULL, 0, 20);
+    (void)recorder_flush(job->shared, job->info.dir, NULL);
+}
+
+static int make_stage(struct job *job, struct rc_err *err)
+{
+    int n = snprintf(job->stage, sizeof job->stage, "%s/stage", job->info.dir);
+    if (n < 0 || (size_t)n >= sizeof job->stage)
+        return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
+    (void)fs_remove_tree(AT_FDCWD, job->stage);
+    int r = fs_mkdir_p(job->stage);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot make '%s'", job->stage);
+    job->manifest = manifest_new();
+    job->items = cJSON_CreateArray();
+    job->facts = facts_new();
+    return job->manifest == NULL || job->items == NULL || job->facts == NULL ? -ENOMEM : 0;
+}
+
+static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
+{
+    int r = run_info_load(&job->info, run_dir, err);
+    if (r == 0)
+        r = make_stage(job, err);
+    if (r == 0 && (job->tree = asset_tree(NULL, err)) == NULL)
+        r = -ENOENT;
+    return r;
+}
+
+static void job_close(struct job *job)
+{
+    verdict_release(&job->verdict);
+    tree_free(job->tree);
+    facts_free(job->facts);
+    manifest_free(job->manifest);
+    cJSON_Delete(job->items);
+    series_free(job->series);
+    free(job->maps);
+    free(job->fds);
+    free(job->environ_text);
+    free((void *)job->environ_list);
+    run_info_release(&job->info);
+}
+
+static void remove_run_dir(const char *run_dir)
+{
+    (void)fs_remove_tree(AT_FDCWD, run_dir);
+}
+
+static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struct rc_err *err)
+{
+    struct facts *judged = NULL;
+    char *first_class = job->verdict.class_name != NULL ? strdup(job->verdict.class_name) : NULL;
+    int r = judge(job, job->facts, &judged, err);
+    if (r == 0)
+        r = job_write(job, judged, ret_path, ret_size, err);
+    if (r == 0 && !job->options->quiet) {
+        bool revised = first_class == NULL || strcmp(first_class, job->verdict.class_name) != 0;
+        job_print_bundle(job, judged, revised, ret_path);
+    }
+    free(first_class);
+    facts_free(judged);
+    return r;
+}
+
+int job_run(const char *run_dir, struct shared *shared, const struct job_options *options,
+            char *ret_path, size_t ret_size, struct rc_err *err)
+{
+    static struct job job;
+    job = (struct job){.options = options, .shared = shared};
+    uint64_t start_ns = clock_mono_ns();
+    int r = job_open(&job, run_dir, err);
+    if (r == 0) {
+        run_info_to_facts(&job.info, job.facts);
+        fill_context(&job);
+        add_run_rows(&job);
+        collect(&job, COLLECT_PERISHABLE, PERISHABLE_MS);
+        read_texts(&job);
+        read_series(&job);
+        collect(&job, COLLECT_QUICK, QUICK_MS);
+        (void)first_verdict(&job, err);
+        uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
+        uint64_t left_ms = options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
+        collect(&job, COLLECT_SLOW, left_ms + options->hash_budget_ms);
+        wait_for_after(&job);
+        read_series(&job);
+        r = finish_bundle(&job, ret_path, ret_size, err);
+    }
+    job_close(&job);
+    if (r == 0)
+        remove_run_dir(run_dir);
+    return r;
+}

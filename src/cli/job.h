@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One bundle in the making: run directory -> collectors -> facts -> verdict -> report -> archive.
+ *
+ * Ordered by perishability: what vanishes first is read first, the verdict is on the terminal
+ * before the slow things are in, and every stage leaves a folder that could be archived as it is.
+ */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/run_info.h"
+#include "collect/collector.h"
+#include "diagnose/verdict.h"
+
+struct manifest;
+struct series;
+struct shared;
+
+struct job_options {
+    unsigned finish_within_ms;
+    unsigned hash_budget_ms;
+    bool quiet;
+    int cancel_fd; /* readable = come to an end; -1 = none */
+};
+
+struct job {
+    const struct job_options *options;
+    struct shared *shared; /* NULL when recovering */
+    struct run_info info;
+    char stage[FS_PATH_MAX];
+    struct facts *facts;
+    struct verdict verdict;
+    struct tree *tree;
+    struct manifest *manifest;
+    struct cJSON *items; /* the manifest's rows, for the summary */
+    struct series *series;
+    struct collect_ctx ctx;
+    char *maps, *fds, *environ_text;
+    const char **environ_list;
+};
+
+/* Make the bundle of run_dir. Prints on stdout unless quiet. 0 or -errno with *err; ret_path gets
+ * where it is. On success the run directory is removed. */
+int job_run(const char *run_dir, struct shared *shared, const struct job_options *options,
+            char *ret_path, size_t ret_size, struct rc_err *err);
+
+#endif

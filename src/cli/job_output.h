@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a job: what is written into the bundle, and what is printed. Private to cli/job. */
+#ifndef CLI_JOB_OUTPUT_H
+#define CLI_JOB_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct facts;
+struct impact_record;
+struct job;
+struct rc_err;
+
+/* CHUNK_ENVIRON as a NULL-terminated list of "NAME=VALUE"; the text and the list are the caller's
+ * to free. NULL when it was not copied. */
+const char **job_environment(const struct impact_record *impact, char **ret_text);
+
+/* Facts of the time series: baseline, peak, impact, after, growth. */
+void job_series_facts(struct job *job);
+
+/* Everything that is not a collector's into the stage, then redact, manifest, archive. */
+int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
+              struct rc_err *err);
+
+void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path);
+/* The bundle's place; the whole verdict again when it was revised by what came in late. */
+void job_print_bundle(const struct job *job, const struct facts *judged, bool revised,
+                      const char *bundle_path);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tracer and the supervisor saw, as facts. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "cli/run_info.h"
+#include "diagnose/fact.h"
+#include "launch/tracer.h"
+
+static void trace_facts(const struct run_info *info, struct facts *facts)
+{
+    static const char source[] = "the tracer";
+    char text[160];
+    bool traced = info->trace_state == TRACE_STATE_TRACING && info->watchdog_kills == 0;
+    (void)facts_set_boolean(facts, "run.traced", FACT_STATIC, traced, source);
+    switch (info->trace_state) {
+    case TRACE_STATE_OFF:
+        (void)snprintf(text, sizeof text, "switched off, or traced by another already");
+        break;
+    case TRACE_STATE_REFUSED:
+        (void)snprintf(text, sizeof text, "the kernel refused ptrace: %s", strerror(info->trace_errno));
+        break;
+    case TRACE_STATE_SETUID:
+        (void)snprintf(text, sizeof text, "the program gains privilege when it starts");
+        break;
+    case TRACE_STATE_LOST:
+        (void)snprintf(text, sizeof text, "the tracer ended during the run");
+        break;
+    default:
+        if (info->processes_released_busy == 0 && info->impacts_dropped == 0)
+            return;
+        (void)snprintf(text, sizeof text, "%u busy processes were let go, %u failures found no room",
+                       info->processes_released_busy, info->impacts_dropped);
+    }
+    (void)facts_set_text(facts, "run.trace_lost", FACT_STATIC, text, source);
+}
+
+static void status_facts(const struct run_info *info, struct facts *facts)
+{
+    static const char source[] = "wait status of the program";
+    if (info->target_state != 2) {
+        (void)facts_set_missing(facts, "target.exit_code", FACT_IMPACT, FACT_UNREADABLE,
+                                "the end of the program was not seen", source);
+        return;
+    }
+    int status = info->target_status;
+    if (WIFSIGNALED(status)) {
+        (void)facts_set_integer(facts, "target.signal", FACT_IMPACT, WTERMSIG(status), source);
+        (void)facts_set_text(facts, "target.signal_name", FACT_IMPACT,
+                             sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "RT",
+                             source);
+        (void)facts_set_boolean(facts, "target.core_dumped", FACT_IMPACT, WCOREDUMP(status), source);
+    } else {
+        (void)facts_set_integer(facts, "target.exit_code", FACT_IMPACT, WEXITSTATUS(status), source);
+    }
+}
+
+static void failed_process_facts(const struct run_info *info, const struct shared_impact *impact,
+                                 struct facts *facts)
+{
+    static const char source[] = "the tracer, at the failure";
+    char address[32];
+    (void)facts_set_integer(facts, "target.failed_pid", FACT_IMPACT, impact->pid, source);
+    (void)facts_set_integer(facts, "target.failed_tid", FACT_IMPACT, impact->tid, source);
+    (void)facts_set_text(facts, "target.failed_comm", FACT_IMPACT, impact->comm, source);
+    (void)facts_set_boolean(facts, "target.failed_is_child", FACT_IMPACT,
+                            impact->pid != info->target_pid, source);
+    (void)facts_set_integer(facts, "target.held_us", FACT_IMPACT, (int64_t)(impact->held_ns / 1000),
+                            source);
+    if (impact->signo == 0) {
+        if (impact->exit_status != UINT32_MAX)
+            (void)facts_set_integer(facts, "target.failed_exit_code", FACT_IMPACT,
+                                    WEXITSTATUS((int)impact->exit_status), source);
+        return;
+    }
+    const char *name = sigabbrev_np(impact->signo);
+    (void)facts_set_integer(facts, "target.failed_signal", FACT_IMPACT, impact->signo, source);
+    (void)facts_set_text(facts, "target.failed_signal_name", FACT_IMPACT, name ? name : "RT", source);
+    (void)facts_set_integer(facts, "target.si_code", FACT_IMPACT, impact->code, source);
+    if (impact->sender_pid > 0)
+        (void)facts_set_integer(facts, "target.signal_sender_pid", FACT_IMPACT, impact->sender_pid,
+                                source);
+    bool has_address = impact->kind == IMPACT_SIGNAL_STOP && impact->code > 0 &&
+                       (impact->signo == SIGSEGV || impact->signo == SIGBUS ||
+                        impact->signo == SIGILL || impact->signo == SIGFPE);
+    if (has_address) {
+        (void)snprintf(address, sizeof address, "0x%" PRIx64, impact->fault_address);
+        (void)facts_set_text(facts, "target.fault_address", FACT_IMPACT, address, source);
+    }
+}
+
+/* "VmRSS:\t  123456 kB" of the copied status. */
+static void status_line_fact(struct facts *facts, const char *status, const char *key,
+                             const char *name, int64_t unit)
+{
+    char needle[32];
+    char source[64];
+    (void)snprintf(needle, sizeof needle, "\n%s:", key);
+    (void)snprintf(source, sizeof source, "/proc/PID/status %s at the failure", key);
+    const char *line = strstr(status, needle);
+    if (line == NULL) {
+        (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_ABSENT, "no such line", source);
+        return;
+    }
+    (void)facts_set_integer(facts, name, FACT_IMPACT, strtoll(line + strlen(needle), NULL, 10) * unit,
+                            source);
+}
+
+static int64_t count_lines(const char *text)
+{
+    int64_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+static void limit_fact(struct facts *facts, const char *limits)
+{
+    /* "Max open files            1024                 1048576              files" */
+    static const char key[] = "Max open files";
+    const char *line = strstr(limits, key);
+    if (line == NULL)
+        return;
+    line += strlen(key);
+    line += strspn(line, " ");
+    if (strncmp(line, "unlimited", 9) != 0)
+        (void)facts_set_integer(facts, "proc.P.fds_limit", FACT_IMPACT, strtoll(line, NULL, 10),
+                                "/proc/PID/limits at the failure");
+}
+
+static void process_facts(const struct impact_record *impact, struct facts *facts)
+{
+    static const struct {
+        const char *key, *name;
+        int64_t unit;
+    } lines[] = {
+        {"VmRSS", "proc.P.rss_bytes", 1024},          {"VmHWM", "proc.P.rss_peak_bytes", 1024},
+        {"RssShmem", "proc.P.rss_shmem_bytes", 1024}, {"VmSwap", "proc.P.swap_bytes", 1024},
+        {"VmPin", "proc.P.pinned_bytes", 1024},       {"VmLck", "proc.P.locked_bytes", 1024},
+        {"Threads", "proc.P.threads_count", 1},
+    };
+    RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);
+    for (size_t i = 0; status != NULL && i < sizeof lines / sizeof lines[0]; i++)
+        status_line_fact(facts, status, lines[i].key, lines[i].name, lines[i].unit);
+    RC_AUTO_FREE char *fds = impact_record_text(impact, CHUNK_FDS);
+    if (fds != NULL) {
+        (void)facts_set_integer(facts, "proc.P.fds_count", FACT_IMPACT, count_lines(fds),
+                                "/proc/PID/fd at the failure");
+        (void)facts_set_boolean(facts, "proc.P.uses_gpu", FACT_IMPACT,
+                                strstr(fds, " /dev/kfd") || strstr(fds, " /dev/dri/"),
+                                "/proc/PID/fd at the failure");
+    }
+    RC_AUTO_FREE char *maps = impact_record_text(impact, CHUNK_MAPS);
+    if (maps != NULL)
+        (void)facts_set_integer(facts, "proc.P.maps_count", FACT_IMPACT, count_lines(maps),
+                                "/proc/PID/maps at the failure");
+    RC_AUTO_FREE char *limits = impact_record_text(impact, CHUNK_LIMITS);
+    if (limits != NULL)
+        limit_fact(facts, limits);
+}
+
+void run_info_to_facts(const struct run_info *info, struct facts *facts)
+{
+    (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
+    if (info->end_mono_ns > info->start_mono_ns)
+        (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
+                                (int64_t)((info->end_mono_ns - info->start_mono_ns) / 1000000u),
+                                "CLOCK_MONOTONIC");
+    if (info->supervisor_killed)
+        (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
+    if (info->follow_error[0] != '\0')
+        (void)facts_set_missing(facts, "run.output", FACT_LOG, FACT_UNREADABLE, info->follow_error,
+                                "stderr of the program");
+    trace_facts(info, facts);
+    status_facts(info, facts);
+    if (info->failed >= 0) {
+        failed_process_facts(info, &info->impacts[info->failed].header, facts);
+        process_facts(&info->impacts[info->failed], facts);
+    } else {
+        (void)facts_set_missing(facts, "target.failed_pid", FACT_IMPACT, FACT_ABSENT,
+                                "no failing process was held", "the tracer");
+    }
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_info.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+
+#define RUN_JSON_MAX (1u << 20)
+#define OUTPUT_MAX (2u << 20)
+
+static uint64_t json_u64(const cJSON *json, const char *key, uint64_t otherwise)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    uint64_t value;
+    return text != NULL && fs_parse_u64(text, &value) == 0 ? value : otherwise;
+}
+
+static int json_int(const cJSON *json, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    return cJSON_IsNumber(item) ? item->valueint : 0;
+}
+
+static unsigned json_unsigned(const cJSON *json, const char *key)
+{
+    int value = json_int(json, key);
+    return value < 0 ? 0 : (unsigned)value;
+}
+
+static char *json_string(const cJSON *json, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    return strdup(text != NULL ? text : "");
+}
+
+static char **json_argv(const cJSON *json)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "argv");
+    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    char **argv = calloc((size_t)count + 1, sizeof *argv);
+    const cJSON *item;
+    int n = 0;
+    if (argv == NULL)
+        return NULL;
+    cJSON_ArrayForEach(item, list) {
+        const char *text = cJSON_GetStringValue(item);
+        if (n < count && (argv[n] = strdup(text != NULL ? text : "")) != NULL)
+            n++;
+    }
+    return argv;
+}
+
+static void parse_run(struct run_info *info, const cJSON *json)
+{
+    info->start_mono_ns = json_u64(json, "start_mono_ns", 0);
+    info->start_wall_ns = json_u64(json, "start_wall_ns", 0);
+    info->end_mono_ns = json_u64(json, "target_end_ns", 0);
+    info->kmsg_start_seq = json_u64(json, "kmsg_start_seq", UINT64_MAX);
+    info->output_lost_bytes = json_u64(json, "output_lost_bytes", 0);
+    info->samples_lost_bytes = json_u64(json, "samples_lost_bytes", 0);
+    info->argv = json_argv(json);
+    info->argv_cut = json_int(json, "argv_cut") != 0;
+    info->cwd = json_string(json, "cwd");
+    info->output_dir = json_string(json, "output_dir");
+    info->kmsg_error = json_string(json, "kmsg_error");
+    info->follow_error = json_string(json, "follow_error");
+    info->target_state = json_int(json, "target_state");
+    info->target_status = json_int(json, "target_status");
+    info->target_pid = json_int(json, "target_pid");
+    info->trace_mode = json_int(json, "trace_mode");
+    info->trace_state = json_int(json, "trace_state");
+    info->trace_errno = json_int(json, "trace_errno");
+    info->processes_seen = json_unsigned(json, "processes_seen");
+    info->processes_traced = json_unsigned(json, "processes_traced");
+    info->processes_released_busy = json_unsigned(json, "processes_released_busy");
+    info->impacts_dropped = json_unsigned(json, "impacts_dropped");
+    info->watchdog_kills = json_unsigned(json, "watchdog_kills");
+    info->supervisor_killed = json_int(json, "supervisor_killed") != 0;
+    info->oom_matches = json_unsigned(json, "oom_matches");
+    static const char *const helpers[] = {"sampler_generation", "relay_generation",
+                                          "recorder_generation"};
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        unsigned generation = json_unsigned(json, helpers[i]);
+        info->helper_restarts += generation > 1 ? generation - 1 : 0;
+    }
+}
+
+static int load_run_json(struct run_info *info, struct rc_err *err)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/run.json", info->dir);
+    ssize_t len = fs_read_all(path, RUN_JSON_MAX, &text);
+    if (len < 0)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
+    cJSON *json = cJSON_ParseWithLength(text, (size_t)len);
+    if (json == NULL)
+        return rc_err_set(err, -EBADMSG, "'%s' is not JSON", path);
+    parse_run(info, json);
+    cJSON_Delete(json);
+    return info->argv == NULL || info->cwd == NULL ? -ENOMEM : 0;
+}
+
+/* The earliest signal, else the earliest exit: a worker that crashed took the others with it. */
+static int first_failure(const struct run_info *info)
+{
+    int best = -1;
+    for (size_t i = 0; i < info->impact_count; i++) {
+        const struct shared_impact *impact = &info->impacts[i].header;
+        const struct shared_impact *other = best >= 0 ? &info->impacts[best].header : NULL;
+        bool crash = impact->signo != 0;
+        bool better = other == NULL || (crash && other->signo == 0) ||
+                      (crash == (other->signo != 0) && impact->time_ns < other->time_ns);
+        if (better)
+            best = (int)i;
+    }
+    return best;
+}
+
+static void load_impacts(struct run_info *info)
+{
+    for (unsigned i = 0; i < SHARED_IMPACTS_MAX; i++) {
+        char path[FS_PATH_MAX];
+        (void)snprintf(path, sizeof path, "%s/impact.%u", info->dir, i);
+        if (impact_record_read(&info->impacts[info->impact_count], path, NULL) == 0)
+            info->impact_count++;
+    }
+    info->failed = first_failure(info);
+}
+
+static void append_output(struct run_info *info, struct buf *text, const char *name)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *data = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", info->dir, name);
+    ssize_t len = fs_read_all(path, OUTPUT_MAX, &data);
+    if (data != NULL)
+        buf_append(text, data, len >= 0 ? (size_t)len : strlen(data));
+}
+
+/* output.0 and output.1 are the tail; the head is only of use when they do not reach back to it. */
+static void load_output(struct run_info *info)
+{
+    struct buf tail = BUF_INIT;
+    struct buf all = BUF_INIT;
+    append_output(info, &tail, "output.0");
+    append_output(info, &tail, "output.1");
+    append_output(info, &all, "output.head");
+    size_t overlap = all.len < tail.len ? all.len : tail.len;
+    bool tail_has_head = overlap == all.len && (all.len == 0 || memcmp(all.data, tail.data, overlap) == 0);
+    if (tail_has_head) {
+        buf_release(&all);
+        all = tail;
+    } else {
+        buf_puts(&all, "\n[rocmcrash: the middle is not kept]\n");
+        buf_append(&all, buf_str(&tail), tail.len);
+        buf_release(&tail);
+    }
+    info->output_len = all.len;
+    info->output = all.data;
+}
+
+int run_info_load(struct run_info *info, const char *dir, struct rc_err *err)
+{
+    *info = (struct run_info){.failed = -1, .kmsg_start_seq = UINT64_MAX};
+    info->dir = strdup(dir);
+    int r = info->dir == NULL ? -ENOMEM : load_run_json(info, err);
+    if (r < 0)
+        return r;
+    load_impacts(info);
+    load_output(info);
+    return 0;
+}
+
+void run_info_release(struct run_info *info)
+{
+    for (size_t i = 0; info->argv != NULL && info->argv[i] != NULL; i++)
+        free(info->argv[i]);
+    free(info->argv);
+    free(info->dir);
+    free(info->cwd);
+    free(info->output_dir);
+    free(info->kmsg_error);
+    free(info->follow_error);
+    free(info->output);
+    for (size_t i = 0; i < info->impact_count; i++)
+        impact_record_release(&info->impacts[i]);
+    *info = (struct run_info){.failed = -1};
+}
+
+static const char *last_component(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+const char *run_info_program(const struct run_info *info)
+{
+    if (info->argv == NULL || info->argv[0] == NULL)
+        return "unknown";
+    const char *program = last_component(info->argv[0]);
+    if (strncmp(program, "python", 6) != 0)
+        return program;
+    for (char **word = info->argv + 1; *word != NULL; word++) {
+        if (strcmp(*word, "-m") == 0)
+            return word[1] != NULL ? word[1] : program;
+        if (strcmp(*word, "-c") == 0)
+            return program;
+        if ((*word)[0] != '-')
+            return last_component(*word);
+    }
+    return program;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a run directory tells about its run: run.json as a struct, the impacts, the recorded output.
+ * The finisher starts from here, whether the run ended a moment ago or before the machine died.
+ */
+#ifndef CLI_RUN_INFO_H
+#define CLI_RUN_INFO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/impact_record.h"
+
+struct facts;
+struct rc_err;
+
+struct run_info {
+    char *dir;
+    uint64_t start_mono_ns, start_wall_ns, end_mono_ns; /* end 0 = unknown */
+    char **argv;                                        /* NULL-terminated, owned */
+    char *cwd, *output_dir, *kmsg_error, *follow_error;
+    uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */
+    int target_state, target_status, target_pid;
+    int trace_mode, trace_state, trace_errno;
+    unsigned processes_seen, processes_traced, processes_released_busy, impacts_dropped;
+    unsigned watchdog_kills, helper_restarts;
+    bool supervisor_killed, argv_cut;
+    uint64_t output_lost_bytes, samples_lost_bytes;
+    unsigned oom_matches;
+    struct impact_record impacts[SHARED_IMPACTS_MAX];
+    size_t impact_count;
+    int failed; /* index into impacts of the process that failed first, -1 = none was seen */
+    char *output; /* what is kept of stderr, NUL-terminated */
+    size_t output_len;
+};
+
+/* 0 or -errno; a run that was cut off at any point gives what is there. */
+int run_info_load(struct run_info *info, const char *dir, struct rc_err *err);
+void run_info_release(struct run_info *info);
+/* Last path component of the program; a Python script rather than "python". Never empty. */
+const char *run_info_program(const struct run_info *info);
+
+/* run.*, target.* and proc.P.* facts (templates/FACTS.md). */
+void run_info_to_facts(const struct run_info *info, struct facts *facts);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "cli/verbs.h"
+#include "collect/collector.h"
+
+int verb_collectors(int argc, char *argv[])
+{
+    static const char *const phases[] = {"perishable", "quick", "slow"};
+    (void)argc;
+    (void)argv;
+    for (const struct collector *const *c = collectors; *c != NULL; c++)
+        (void)printf("%-14s %-10s %s\n", (*c)->name, phases[(*c)->phase], (*c)->describe);
+    return VERB_EXIT_OK;
+}

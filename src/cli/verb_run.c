@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `run` and `record`: started by the supervisor (or the recorder) on the shared memory of a run. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "cli/job.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+#include "record/rundir.h"
+#include "record/shared.h"
+#include "recorder/flush.h"
+
+struct run_line {
+    struct job_options job;
+    unsigned shared_fd;
+};
+
+static int cancel_write_fd = -1;
+
+/* The user has enough: the slow collectors end, the bundle is still made. */
+static void on_cancel(int signo)
+{
+    (void)signo;
+    int saved = errno;
+    uint64_t one = 1;
+    (void)!write(cancel_write_fd, &one, sizeof one);
+    errno = saved;
+}
+
+static int parse_number(const char *value, unsigned *ret, struct rc_err *err)
+{
+    uint64_t number;
+    if (fs_parse_u64(value, &number) < 0 || number > INT32_MAX)
+        return rc_err_set(err, -EINVAL, "not a number: '%s'", value);
+    *ret = (unsigned)number;
+    return 0;
+}
+
+static int set_shared_fd(void *target, const char *value, struct rc_err *err)
+{
+    return parse_number(value, &((struct run_line *)target)->shared_fd, err);
+}
+
+static int set_finish_within(void *target, const char *value, struct rc_err *err)
+{
+    return parse_number(value, &((struct run_line *)target)->job.finish_within_ms, err);
+}
+
+static int set_hash_budget(void *target, const char *value, struct rc_err *err)
+{
+    return parse_number(value, &((struct run_line *)target)->job.hash_budget_ms, err);
+}
+
+static int set_quiet(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct run_line *)target)->job.quiet = true;
+    return 0;
+}
+
+static const struct option_def option_table[] = {
+    {"shared-fd", 0, "N", "descriptor of the run's shared memory", set_shared_fd},
+    {"finish-within-ms", 0, "N", "time for the bundle", set_finish_within},
+    {"hash-budget-ms", 0, "N", "further time for hashing", set_hash_budget},
+    {"quiet", 'q', NULL, "print nothing", set_quiet},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static struct shared *open_run(int argc, char *argv[], struct run_line *line, struct rc_err *err)
+{
+    if (options_parse(option_table, line, argc, argv, err) < 0)
+        return NULL;
+    (void)fcntl((int)line->shared_fd, F_SETFD, FD_CLOEXEC);
+    return shared_map((int)line->shared_fd, err);
+}
+
+/* The recorder may not have got as far as making the directory. */
+static int settle_run_dir(struct shared *shared, struct rc_err *err)
+{
+    struct shared_run *run = &shared->run;
+    int r = 0;
+    if (run->run_dir[0] == '\0')
+        r = rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns,
+                          run->supervisor_pid, err);
+    return r < 0 ? r : recorder_flush(shared, run->run_dir, err);
+}
+
+int verb_run(int argc, char *argv[])
+{
+    struct run_line line = {.job = {.finish_within_ms = 5000, .hash_budget_ms = 60000}};
+    struct rc_err err = {""};
+    char path[FS_PATH_MAX];
+    struct shared *shared = open_run(argc, argv, &line, &err);
+    if (shared == NULL) {
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        return VERB_EXIT_USAGE;
+    }
+    cancel_write_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    line.job.cancel_fd = cancel_write_fd;
+    struct sigaction cancel = {.sa_handler = on_cancel, .sa_flags = SA_RESTART};
+    (void)sigaction(SIGTERM, &cancel, NULL);
+    (void)sigaction(SIGINT, &cancel, NULL);
+    (void)signal(SIGPIPE, SIG_IGN); /* the reader of our last lines may be gone */
+    fs_set_sysroot(shared->run.sysroot);
+    int r = settle_run_dir(shared, &err);
+    if (r == 0)
+        r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
+    if (r < 0 && !line.job.quiet)
+        (void)printf("rocmcrash: no bundle: %s\nrocmcrash: what was recorded is kept in %s\n",
+                     err.msg, shared->run.run_dir);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}
+
+/* One line a run: {"time_ns", "program", "oom_messages"}; beside the runs, bounded. */
+int verb_record(int argc, char *argv[])
+{
+    struct run_line line = {.shared_fd = 0};
+    struct rc_err err = {""};
+    char folder[FS_PATH_MAX];
+    char path[FS_PATH_MAX + 32];
+    char text[512];
+    struct shared *shared = open_run(argc, argv, &line, &err);
+    if (shared == NULL || rundir_base(folder, sizeof folder, &err) < 0)
+        return VERB_EXIT_FAILED;
+    (void)snprintf(path, sizeof path, "%s/../swallowed-oom.log", folder);
+    RC_AUTO_CLOSE int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || lseek(fd, 0, SEEK_END) > (off_t)1 << 20)
+        return VERB_EXIT_FAILED;
+    const char *program = strrchr(shared->run.argv, '/');
+    int n = snprintf(text, sizeof text, "%llu %.200s: %u out-of-memory messages, exit 0\n",
+                     (unsigned long long)(shared->run.start_wall_ns / 1000000000u),
+                     program != NULL ? program + 1 : shared->run.argv, shared->oom_matches);
+    int r = fs_write_all(fd, text, (size_t)n);
+    if (shared->run.run_dir[0] != '\0')
+        (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}

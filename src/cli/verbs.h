@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs of rocmcrash-finish; each parses what follows its name and returns the exit status. */
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
+
+enum verb_exit {
+    VERB_EXIT_OK = 0,
+    VERB_EXIT_BAD = 1,     /* verify: the bundle is not good; doctor: something is wrong */
+    VERB_EXIT_FAILED = 2,  /* could not be done: unreadable, not found, no room */
+    VERB_EXIT_USAGE = 125, /* wrong option or argument */
+};
+
+int verb_run(int argc, char *argv[]);     /* internal: bundle the run of --shared-fd */
+int verb_record(int argc, char *argv[]);  /* internal: note a swallowed out-of-memory error */
+int verb_recover(int argc, char *argv[]);
+int verb_show(int argc, char *argv[]);
+int verb_verify(int argc, char *argv[]);
+int verb_triage(int argc, char *argv[]);
+int verb_complete(int argc, char *argv[]);
+int verb_collectors(int argc, char *argv[]);
+
+#endif
