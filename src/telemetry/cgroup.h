@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory limit that holds for a process: which folder of the cgroup tree sets it.
+ *
+ * v2 limits of parents hold too, so the smallest on the way up is taken. In a container the path of
+ * /proc/PID/cgroup may be the host's while the mount shows the container's own root: then the root.
+ */
+#ifndef TELEMETRY_CGROUP_H
+#define TELEMETRY_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "telemetry/procfs.h"
+
+struct cgroup_memory {
+    bool found;
+    bool v1;
+    char leaf[1200];  /* machine path of the process's own cgroup */
+    char limit[1200]; /* machine path of the one with the smallest limit; leaf when none has any */
+};
+
+/* Looks below the sysroot's /sys/fs/cgroup. */
+void cgroup_resolve(const struct cgroup_paths *paths, struct cgroup_memory *ret);
+/* memory.max and memory.limit_in_bytes: false for "max" and for v1's "no limit" number. */
+bool cgroup_parse_limit(const char *text, uint64_t *ret);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "telemetry/sampler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "telemetry/sampler_internal.h"
+
+#define FAST_NS (100 * MS)       /* device counters while they change */
+#define CALM_NS (1 * SECOND)     /* no change for 3 s */
+#define IDLE_NS (2 * SECOND)     /* no change for 60 s */
+#define WAIT_MAX_NS (500 * MS)   /* notices the target's end */
+#define AFTER_NS (1 * SECOND)    /* what is still held then was stranded */
+#define FULL_NS (60 * SECOND)
+#define PACER_WINDOW_NS (2 * SECOND)
+
+/* --- reads that may not return --- */
+
+bool sampler_is_bad(const struct sampler *s, uint32_t file)
+{
+    return file != 0 && file < 4096 &&
+           (atomic_load_explicit(&s->shared->sampler_bad_files[file / 64], memory_order_relaxed) >>
+                (file % 64) & 1) != 0;
+}
+
+void sampler_enter(struct sampler *s, uint32_t file)
+{
+    struct shared_helper *me = &s->shared->helpers[HELPER_SAMPLER];
+    atomic_store_explicit(&s->shared->sampler_current_file, file, memory_order_relaxed);
+    atomic_store_explicit(&me->work_pending_ns, clock_mono_ns(), memory_order_release);
+}
+
+void sampler_leave(struct sampler *s)
+{
+    struct shared_helper *me = &s->shared->helpers[HELPER_SAMPLER];
+    atomic_store_explicit(&me->work_pending_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->shared->sampler_current_file, 0, memory_order_release);
+}
+
+ssize_t sampler_read(struct sampler *s, uint32_t file, int fd, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (sampler_is_bad(s, file))
+        return SAMPLER_GAVE_UP;
+    sampler_enter(s, file);
+    ssize_t len;
+    do
+        len = pread(fd, out, size - 1, 0);
+    while (len < 0 && errno == EINTR);
+    int saved = errno;
+    sampler_leave(s);
+    out[len < 0 ? 0 : len] = '\0';
+    return len < 0 ? -saved : (ssize_t)strnlen(out, (size_t)len);
+}
+
+int sampler_open(struct sampler *s, uint32_t file, const char *path, int flags)
+{
+    if (sampler_is_bad(s, file))
+        return SAMPLER_GAVE_UP;
+    sampler_enter(s, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+    int saved = errno;
+    sampler_leave(s);
+    return fd < 0 ? -saved : fd;
+}
+
+enum value_status sampler_status_of(int error)
+{
+    switch (error) {
+    case -ENOENT:
+    case -ENOTDIR:
+        return VALUE_ABSENT;
+    case SAMPLER_GAVE_UP:
+        return VALUE_STALLED;
+    default:
+        /* -EPERM is what amdgpu answers in a reset (amdgpu_in_reset), not a matter of rights. */
+        return VALUE_UNREADABLE;
+    }
+}
+
+void sampler_condemn(struct sampler *s)
+{
+    struct shared *shared = s->shared;
+    uint32_t file = shared->sampler_current_file;
+    uint64_t since = shared->helpers[HELPER_SAMPLER].work_pending_ns;
+    uint64_t now = clock_mono_ns();
+    if (file != 0 && file < 4096 && since != 0 && now > since &&
+        now - since >= SAMPLER_HUNG_MS * MS) {
+        atomic_fetch_or(&shared->sampler_bad_files[file / 64], UINT64_C(1) << (file % 64));
+        shared_event(shared, "sampler", "gave up file %u after %llu ms without an answer", file,
+                     (unsigned long long)((now - since) / MS));
+    }
+    sampler_leave(s);
+}
+
+/* --- pacing --- */
+
+static uint64_t cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t pacer_period(const struct pacer *p, uint64_t base_ns)
+{
+    return p->stretch > 1 ? (uint64_t)((double)base_ns * p->stretch) : base_ns;
+}
+
+/* After each piece of work. The stretch follows what was used against the share, window by window. */
+static void pacer_spent(struct sampler *s, struct pacer *p, uint64_t ns)
+{
+    p->spent_ns += ns;
+    if (p->window_ns == 0)
+        p->window_ns = s->now_ns;
+    uint64_t window = s->now_ns - p->window_ns;
+    if (window < (uint64_t)((double)PACER_WINDOW_NS * (p->stretch > 1 ? p->stretch : 1)))
+        return;
+    double used_ppm = (double)p->spent_ns * 1e6 / (double)window;
+    double stretch = (p->stretch < 1 ? 1 : p->stretch) * used_ppm / p->share_ppm;
+    p->stretch = stretch < 1 ? 1 : stretch > 600 ? 600 : stretch;
+    p->window_ns = s->now_ns;
+    p->spent_ns = 0;
+    double announced = p->announced < 1 ? 1 : p->announced;
+    if (p->stretch < announced * 2 && p->stretch > announced / 2)
+        return;
+    shared_event(s->shared, "sampler", "period of %s x %.1f to stay within %u ppm of a core",
+                 p->name, p->stretch, p->share_ppm);
+    p->announced = p->stretch;
+}
+
+/* --- records --- */
+
+static void emit(struct sampler *s, uint16_t flags)
+{
+    size_t len = values_record(&s->values, flags, clock_mono_ns());
+    if (len > 0)
+        ring_write(&s->shared->samples, &s->values.record, len);
+}
+
+static void read_devices(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->machine.count; i++)
+        sampler_gpu_fast(s, i);
+}
+
+void sampler_init(struct sampler *s, struct shared *shared)
+{
+    s->shared = shared;
+    s->proc_root = "/proc";
+    s->self_pid = getpid();
+    s->now_ns = clock_mono_ns();
+    s->answered = shared->impact_answer;
+    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 900};
+    s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 250};
+    s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 400};
+    s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 150};
+    /* PROC_PID_INIT_INO: only there do KFD's file names mean the pids that we know. A recorded
+     * machine has the pids it has. */
+    char name[64] = "";
+    ssize_t len = readlink("/proc/self/ns/pid", name, sizeof name - 1);
+    s->kfd_pids_ours = fs_sysroot()[0] != '\0' ||
+                       (len > 0 && strncmp(name, "pid:[4026531836]", sizeof name) == 0);
+    struct rlimit limit;
+    s->kfd_open_max = 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        /* 16 a GPU, 64 processes with 18 files each, the rest for KFD's. */
+        s->kfd_open_max = limit.rlim_cur > 8192 ? (uint32_t)limit.rlim_cur - 4096 : 0;
+    }
+}
+
+void sampler_begin(struct sampler *s)
+{
+    bool again = s->shared->sampler_baseline_done != 0;
+    machine_scan(&s->machine);
+    sampler_gpu_open(s);
+    read_devices(s);
+    for (uint32_t i = 0; i < s->machine.count; i++)
+        sampler_gpu_total(s, i);
+    sampler_host_open(s);
+    sampler_host_read(s);
+    sampler_kfd_turn(s);
+    if (again) {
+        emit(s, SAMPLE_FULL);
+    } else {
+        /* What wakes hardware comes after what decides; a short run may be over by then. */
+        emit(s, SAMPLE_FULL | SAMPLE_BASELINE);
+        s->shared->sampler_baseline_done = 1;
+    }
+    uint64_t now = clock_mono_ns();
+    s->now_ns = now;
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        s->gpus[i].due_ns = now + FAST_NS;
+        s->gpus[i].changed_ns = now;
+        s->gpus[i].slow_due_ns = now + SECOND * i / s->machine.count; /* spread over the second */
+    }
+    s->procs_due_ns = now;
+    s->host.due_ns = now + SECOND;
+    s->full_due_ns = now + FULL_NS;
+}
+
+bool sampler_impact_pending(const struct sampler *s)
+{
+    return atomic_load_explicit(&s->shared->impact_request, memory_order_acquire) != s->answered;
+}
+
+void sampler_impact(struct sampler *s)
+{
+    uint32_t request = atomic_load_explicit(&s->shared->impact_request, memory_order_acquire);
+    s->answered = request; /* first: the reads below look for a pending one */
+    s->now_ns = clock_mono_ns();
+    read_devices(s);
+    sampler_procs_impact(s, s->shared->impact_pid);
+    emit(s, SAMPLE_FULL | SAMPLE_IMPACT);
+    atomic_store_explicit(&s->shared->impact_answer, request, memory_order_release);
+    (void)syscall(SYS_futex, &s->shared->impact_answer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void sampler_after(struct sampler *s)
+{
+    s->now_ns = clock_mono_ns();
+    read_devices(s);
+    sampler_host_read(s);
+    sampler_kfd_turn(s);
+    sampler_procs_turn(s);
+    emit(s, SAMPLE_FULL | SAMPLE_AFTER);
+}
+
+/* --- the schedule --- */
+
+static uint64_t device_period(const struct sampler *s, const struct gpu_sampler *g)
+{
+    uint64_t calm = s->now_ns - g->changed_ns;
+    uint64_t base = calm < 3 * SECOND ? FAST_NS : calm < 60 * SECOND ? CALM_NS : IDLE_NS;
+    return pacer_period(&s->pace_fast, base);
+}
+
+static void turn_devices(struct sampler *s)
+{
+    uint64_t start = cpu_ns();
+    uint64_t soon = s->now_ns + 10 * MS; /* one wake-up for all that are nearly due */
+    bool any = false;
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        struct gpu_sampler *g = &s->gpus[i];
+        if (g->due_ns > soon)
+            continue;
+        any = true;
+        sampler_gpu_fast(s, i);
+        g->due_ns = s->now_ns + device_period(s, g);
+    }
+    if (any)
+        pacer_spent(s, &s->pace_fast, cpu_ns() - start);
+}
+
+static void turn_slow(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        struct gpu_sampler *g = &s->gpus[i];
+        if (g->slow_due_ns > s->now_ns)
+            continue;
+        uint64_t start = cpu_ns();
+        sampler_gpu_slow(s, i);
+        g->slow_due_ns = s->now_ns + pacer_period(&s->pace_slow, SECOND);
+        pacer_spent(s, &s->pace_slow, cpu_ns() - start);
+    }
+}
+
+static void turn_others(struct sampler *s)
+{
+    if (s->procs_due_ns <= s->now_ns) {
+        uint64_t start = cpu_ns();
+        sampler_kfd_turn(s);
+        sampler_procs_turn(s);
+        s->procs_due_ns = s->now_ns + pacer_period(&s->pace_procs, SECOND);
+        pacer_spent(s, &s->pace_procs, cpu_ns() - start);
+    }
+    if (s->host.due_ns <= s->now_ns) {
+        uint64_t start = cpu_ns();
+        sampler_host_read(s);
+        s->host.due_ns = s->now_ns + pacer_period(&s->pace_host, SECOND);
+        pacer_spent(s, &s->pace_host, cpu_ns() - start);
+    }
+}
+
+static uint64_t next_due(const struct sampler *s)
+{
+    uint64_t next = s->full_due_ns;
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        if (s->gpus[i].due_ns < next)
+            next = s->gpus[i].due_ns;
+        if (s->gpus[i].slow_due_ns < next)
+            next = s->gpus[i].slow_due_ns;
+    }
+    if (s->procs_due_ns < next)
+        next = s->procs_due_ns;
+    return s->host.due_ns < next ? s->host.due_ns : next;
+}
+
+uint64_t sampler_turn(struct sampler *s)
+{
+    if (sampler_impact_pending(s))
+        sampler_impact(s);
+    turn_devices(s);
+    turn_slow(s);
+    turn_others(s);
+    if (s->full_due_ns <= s->now_ns) {
+        for (uint32_t i = 0; i < s->machine.count; i++)
+            sampler_gpu_total(s, i);
+        sampler_host_cgroup(s);
+        s->full_due_ns = s->now_ns + FULL_NS;
+        emit(s, SAMPLE_FULL);
+    } else {
+        emit(s, 0);
+    }
+    return next_due(s);
+}
+
+static void wait_until(struct sampler *s, uint64_t due_ns)
+{
+    uint64_t now = clock_mono_ns();
+    if (due_ns <= now)
+        return;
+    uint64_t wait = due_ns - now < WAIT_MAX_NS ? due_ns - now : WAIT_MAX_NS;
+    struct timespec ts = {(time_t)(wait / SECOND), (long)(wait % SECOND)};
+    (void)syscall(SYS_futex, &s->shared->impact_request, FUTEX_WAIT, s->answered, &ts, NULL, 0);
+}
+
+/* 0 = the target still runs, else when the AFTER record is due. */
+static uint64_t after_due(const struct sampler *s)
+{
+    if (s->shared->target_state != TARGET_ENDED)
+        return 0;
+    uint64_t end = s->shared->target_end_ns;
+    return (end != 0 ? end : s->now_ns) + AFTER_NS;
+}
+
+_Noreturn void sampler_run(struct shared *shared)
+{
+    static struct sampler sampler; /* one per process; no page of it is touched before its use */
+    struct sampler *s = &sampler;
+    (void)prctl(PR_SET_NAME, "rocmcrash-M");
+    sampler_init(s, shared);
+    sampler_condemn(s);
+    sampler_begin(s);
+    uint64_t after_ns = 0;
+    while (shared->supervisor_done == 0) {
+        s->now_ns = clock_mono_ns();
+        atomic_store_explicit(&shared->helpers[HELPER_SAMPLER].heartbeat_ns, s->now_ns,
+                              memory_order_relaxed);
+        uint64_t next = sampler_turn(s);
+        if (after_ns == 0)
+            after_ns = after_due(s);
+        if (after_ns != 0 && after_ns <= clock_mono_ns()) {
+            sampler_after(s);
+            break;
+        }
+        wait_until(s, after_ns != 0 && after_ns < next ? after_ns : next);
+    }
+    _exit(0);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counters of the GPUs. mem_info_* touch no hardware; temperature, power, clocks and load are
+ * served by the SMU, which a read wakes and which can block: only while runtime_status is active.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "telemetry/sampler_internal.h"
+
+enum place { IN_DEVICE, IN_HWMON };
+
+struct gpu_file {
+    enum metric metric;
+    enum place place;
+    const char *name;
+    const char *otherwise; /* newer kernels renamed some */
+};
+
+static const struct gpu_file fast_files[] = {
+    {METRIC_GPU_VRAM_USED, IN_DEVICE, "mem_info_vram_used", NULL},
+    {METRIC_GPU_VIS_USED, IN_DEVICE, "mem_info_vis_vram_used", NULL},
+    {METRIC_GPU_GTT_USED, IN_DEVICE, "mem_info_gtt_used", NULL},
+    {METRIC_GPU_PREEMPT_USED, IN_DEVICE, "mem_info_preempt_used", NULL},
+};
+static const struct gpu_file total_files[] = {
+    {METRIC_GPU_VRAM_TOTAL, IN_DEVICE, "mem_info_vram_total", NULL},
+    {METRIC_GPU_VIS_TOTAL, IN_DEVICE, "mem_info_vis_vram_total", NULL},
+    {METRIC_GPU_GTT_TOTAL, IN_DEVICE, "mem_info_gtt_total", NULL},
+};
+static const struct gpu_file slow_files[] = {
+    {METRIC_GPU_BUSY, IN_DEVICE, "gpu_busy_percent", NULL},
+    {METRIC_GPU_TEMP_EDGE, IN_HWMON, "temp1_input", NULL},
+    {METRIC_GPU_TEMP_JUNCTION, IN_HWMON, "temp2_input", NULL},
+    {METRIC_GPU_TEMP_MEM, IN_HWMON, "temp3_input", NULL},
+    {METRIC_GPU_POWER, IN_HWMON, "power1_average", "power1_input"},
+    {METRIC_GPU_SCLK, IN_HWMON, "freq1_input", NULL},
+    {METRIC_GPU_MCLK, IN_HWMON, "freq2_input", NULL},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static int open_in(struct sampler *s, uint32_t gpu, const struct gpu_file *f, const char *name)
+{
+    const struct gpu_info *info = &s->machine.gpus[gpu];
+    const char *folder = f->place == IN_HWMON ? info->hwmon_path : info->device_path;
+    uint32_t need = f->place == IN_HWMON ? GPU_HAVE_HWMON : GPU_HAVE_CARD;
+    if ((info->have & need) == 0)
+        return -ENOENT;
+    char path[192];
+    char full[FS_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    int r = fs_machine_path(full, sizeof full, path);
+    return r < 0 ? r : sampler_open(s, FILE_GPU(gpu, f->metric), full, 0);
+}
+
+static void open_files(struct sampler *s, uint32_t gpu, const struct gpu_file *files, size_t count)
+{
+    struct gpu_sampler *g = &s->gpus[gpu];
+    for (size_t i = 0; i < count; i++) {
+        int fd = open_in(s, gpu, &files[i], files[i].name);
+        if (fd == -ENOENT && files[i].otherwise != NULL)
+            fd = open_in(s, gpu, &files[i], files[i].otherwise);
+        g->fds[files[i].metric] = fd < 0 ? -1 : fd;
+        g->status[files[i].metric] = (uint8_t)(fd < 0 ? sampler_status_of(fd) : VALUE_OK);
+    }
+}
+
+void sampler_gpu_open(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        struct gpu_sampler *g = &s->gpus[i];
+        memset(g->fds, -1, sizeof g->fds);
+        memset(g->status, VALUE_ABSENT, sizeof g->status);
+        open_files(s, i, fast_files, COUNT(fast_files));
+        open_files(s, i, total_files, COUNT(total_files));
+        open_files(s, i, slow_files, COUNT(slow_files));
+        char path[192];
+        char full[FS_PATH_MAX];
+        (void)snprintf(path, sizeof path, "%s/power/runtime_status",
+                       s->machine.gpus[i].device_path);
+        g->power_fd = -1;
+        if ((s->machine.gpus[i].have & GPU_HAVE_CARD) != 0 &&
+            fs_machine_path(full, sizeof full, path) == 0)
+            g->power_fd = sampler_open(s, FILE_GPU_POWER(i), full, 0);
+    }
+}
+
+/* One counter. sysfs gives the whole "17163091968\n" at once; recorded files are NUL-padded. */
+static bool read_counter(struct sampler *s, uint32_t gpu, enum metric m)
+{
+    struct gpu_sampler *g = &s->gpus[gpu];
+    uint32_t file = FILE_GPU(gpu, m);
+    if (sampler_is_bad(s, file))
+        return values_set_gpu(&s->values, gpu, m, VALUE_STALLED, 0);
+    if (g->fds[m] < 0)
+        return values_set_gpu(&s->values, gpu, m, g->status[m], 0);
+    char text[64];
+    ssize_t len = sampler_read(s, file, g->fds[m], text, sizeof text);
+    if (len < 0)
+        return values_set_gpu(&s->values, gpu, m, sampler_status_of((int)len), 0);
+    uint64_t value = 0;
+    if (fs_parse_u64(text, &value) < 0)
+        return values_set_gpu(&s->values, gpu, m, VALUE_UNREADABLE, 0);
+    return values_set_gpu(&s->values, gpu, m, VALUE_OK, value);
+}
+
+void sampler_gpu_fast(struct sampler *s, uint32_t gpu)
+{
+    bool changed = false;
+    for (size_t i = 0; i < COUNT(fast_files); i++)
+        changed |= read_counter(s, gpu, fast_files[i].metric);
+    if (changed)
+        s->gpus[gpu].changed_ns = s->now_ns;
+}
+
+void sampler_gpu_total(struct sampler *s, uint32_t gpu)
+{
+    for (size_t i = 0; i < COUNT(total_files); i++)
+        (void)read_counter(s, gpu, total_files[i].metric);
+}
+
+/* "active", "suspended", "suspending", "resuming", "error", or "unsupported" where the kernel does
+ * not power the device down at all. A recorded tree without the file counts as active. */
+static bool is_awake(struct sampler *s, uint32_t gpu)
+{
+    struct gpu_sampler *g = &s->gpus[gpu];
+    char text[32];
+    if (g->power_fd < 0)
+        return true;
+    ssize_t len = sampler_read(s, FILE_GPU_POWER(gpu), g->power_fd, text, sizeof text);
+    return len > 0 && (strncmp(text, "active", 6) == 0 || strncmp(text, "unsupported", 11) == 0);
+}
+
+void sampler_gpu_slow(struct sampler *s, uint32_t gpu)
+{
+    bool awake = is_awake(s, gpu);
+    for (size_t i = 0; i < COUNT(slow_files); i++) {
+        enum metric m = slow_files[i].metric;
+        if (!awake && s->gpus[gpu].fds[m] >= 0)
+            (void)values_set_gpu(&s->values, gpu, m, VALUE_UNREADABLE, 0);
+        else
+            (void)read_counter(s, gpu, m);
+        /* These may take milliseconds each; a held target does not wait for them. */
+        if (sampler_impact_pending(s))
+            sampler_impact(s);
+    }
+}
