@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads one impact.N of a run directory: struct shared_impact, then its chunks (record/shared.h).
+ * Every byte of it may be wrong: the tracer may have died while it wrote, the disk may be full.
+ */
+#ifndef PROBE_IMPACT_FILE_H
+#define PROBE_IMPACT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/shared.h"
+
+#define IMPACT_THREADS_MAX 4096
+
+struct rc_err;
+
+/* Copied memory or text; points into the file's bytes. */
+struct impact_bytes {
+    const unsigned char *data;
+    size_t length;
+    bool truncated;
+};
+
+struct impact_thread {
+    pid_t tid;
+    char comm[17];
+    struct impact_bytes regs;
+    struct impact_bytes stack;
+    uint64_t stack_address;
+};
+
+struct impact_file {
+    void *bytes; /* owns everything the rest points to */
+    size_t length;
+    struct shared_impact head;
+    struct impact_bytes maps; /* NUL-terminated copy */
+    char *maps_text;
+    struct impact_thread *threads; /* the failed one first, then by number */
+    size_t thread_count;
+    bool cut; /* the chunks end before the length that the head tells */
+};
+
+/* 0 or -errno; release in both cases. */
+int impact_file_read(struct impact_file *file, const char *path, struct rc_err *err);
+void impact_file_release(struct impact_file *file);
+
+#endif
