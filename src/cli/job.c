@@ -154,10 +154,13 @@ static void read_texts(struct job *job)
 static void read_series(struct job *job)
 {
     struct rc_err err = {""};
-    series_free(job->series);
-    job->series = series_load(job->info.dir, &err);
-    if (job->series != NULL)
+    series_release(&job->series);
+    job->has_series = series_load(&job->series, job->info.dir, &err) == 0;
+    if (job->has_series)
         job_series_facts(job);
+    else
+        (void)facts_set_missing(job->facts, "run.telemetry", FACT_STATIC, FACT_UNREADABLE, err.msg,
+                                "the sampler");
 }
 
 static bool first_verdict(struct job *job, struct rc_err *err)
@@ -214,7 +217,7 @@ static void job_close(struct job *job)
     facts_free(job->facts);
     manifest_free(job->manifest);
     cJSON_Delete(job->items);
-    series_free(job->series);
+    series_release(&job->series);
     free(job->maps);
     free(job->fds);
     free(job->environ_text);

@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/fs.h"
 #include "cli/run_info.h"
 #include "collect/collector.h"
 #include "diagnose/verdict.h"
+#include "telemetry/series.h"
 
 struct manifest;
-struct series;
 struct shared;
 
 struct job_options {
@@ -36,7 +37,8 @@ struct job {
     struct tree *tree;
     struct manifest *manifest;
     struct cJSON *items; /* the manifest's rows, for the summary */
-    struct series *series;
+    struct series_set series;
+    bool has_series;
     struct collect_ctx ctx;
     char *maps, *fds, *environ_text;
     const char **environ_list;

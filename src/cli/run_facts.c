@@ -129,7 +129,7 @@ static void limit_fact(struct facts *facts, const char *limits)
     line += strlen(key);
     line += strspn(line, " ");
     if (strncmp(line, "unlimited", 9) != 0)
-        (void)facts_set_integer(facts, "proc.P.fds_limit", FACT_IMPACT, strtoll(line, NULL, 10),
+        (void)facts_set_integer(facts, "proc.0.fds_limit", FACT_IMPACT, strtoll(line, NULL, 10),
                                 "/proc/PID/limits at the failure");
 }
 
@@ -139,25 +139,25 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
         const char *key, *name;
         int64_t unit;
     } lines[] = {
-        {"VmRSS", "proc.P.rss_bytes", 1024},          {"VmHWM", "proc.P.rss_peak_bytes", 1024},
-        {"RssShmem", "proc.P.rss_shmem_bytes", 1024}, {"VmSwap", "proc.P.swap_bytes", 1024},
-        {"VmPin", "proc.P.pinned_bytes", 1024},       {"VmLck", "proc.P.locked_bytes", 1024},
-        {"Threads", "proc.P.threads_count", 1},
+        {"VmRSS", "proc.0.rss_bytes", 1024},          {"VmHWM", "proc.0.rss_peak_bytes", 1024},
+        {"RssShmem", "proc.0.rss_shmem_bytes", 1024}, {"VmSwap", "proc.0.swap_bytes", 1024},
+        {"VmPin", "proc.0.pinned_bytes", 1024},       {"VmLck", "proc.0.locked_bytes", 1024},
+        {"Threads", "proc.0.threads_count", 1},
     };
     RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);
     for (size_t i = 0; status != NULL && i < sizeof lines / sizeof lines[0]; i++)
         status_line_fact(facts, status, lines[i].key, lines[i].name, lines[i].unit);
     RC_AUTO_FREE char *fds = impact_record_text(impact, CHUNK_FDS);
     if (fds != NULL) {
-        (void)facts_set_integer(facts, "proc.P.fds_count", FACT_IMPACT, count_lines(fds),
+        (void)facts_set_integer(facts, "proc.0.fds_count", FACT_IMPACT, count_lines(fds),
                                 "/proc/PID/fd at the failure");
-        (void)facts_set_boolean(facts, "proc.P.uses_gpu", FACT_IMPACT,
+        (void)facts_set_boolean(facts, "proc.0.uses_gpu", FACT_IMPACT,
                                 strstr(fds, " /dev/kfd") || strstr(fds, " /dev/dri/"),
                                 "/proc/PID/fd at the failure");
     }
     RC_AUTO_FREE char *maps = impact_record_text(impact, CHUNK_MAPS);
     if (maps != NULL)
-        (void)facts_set_integer(facts, "proc.P.maps_count", FACT_IMPACT, count_lines(maps),
+        (void)facts_set_integer(facts, "proc.0.maps_count", FACT_IMPACT, count_lines(maps),
                                 "/proc/PID/maps at the failure");
     RC_AUTO_FREE char *limits = impact_record_text(impact, CHUNK_LIMITS);
     if (limits != NULL)

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/job_output.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/assets.h"
+#include "cli/job.h"
+#include "cli/job_redact.h"
+#include "report/report.h"
+
+#define CSV_ROWS_MAX 20000
+#define SPARK_POINTS 48
+#define SPARK_SERIES 8
+
+const char **job_environment(const struct impact_record *impact, char **ret_text)
+{
+    struct impact_view view;
+    char *text = NULL;
+    size_t len = 0;
+    for (size_t at = 0; text == NULL && impact_record_next(impact, &at, &view);) {
+        if (view.chunk->type != CHUNK_ENVIRON)
+            continue;
+        len = (size_t)view.chunk->length;
+        text = calloc(len + 1, 1);
+        if (text == NULL)
+            return NULL;
+        memcpy(text, view.data, len);
+    }
+    if (text == NULL)
+        return NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++)
+        count += text[i] == '\0';
+    const char **list = calloc(count + 2, sizeof *list);
+    size_t n = 0;
+    for (size_t at = 0; list != NULL && at < len && n <= count; at += strlen(text + at) + 1)
+        list[n++] = text + at;
+    if (list == NULL) {
+        free(text);
+        return NULL;
+    }
+    *ret_text = text;
+    return list;
+}
+
+void job_series_facts(struct job *job)
+{
+    const struct run_info *info = &job->info;
+    const struct shared_impact *failed =
+        info->failed >= 0 ? &info->impacts[info->failed].header : NULL;
+    struct series_facts_options options = {
+        .failed_pid = failed != NULL ? (uint32_t)failed->pid : (uint32_t)info->target_pid,
+        .impact_ns = failed != NULL ? failed->time_ns : info->end_mono_ns,
+        .end_ns = info->end_mono_ns,
+    };
+    (void)series_to_facts(job->facts, &job->series, &options);
+}
+
+/* --- writing --- */
+
+static int write_text(int dirfd, const char *name, const char *text, size_t len)
+{
+    return fs_write_file_at(dirfd, name, text, len, false);
+}
+
+static int write_json(int dirfd, const char *name, cJSON *json)
+{
+    char *text = json != NULL ? cJSON_Print(json) : NULL;
+    cJSON_Delete(json);
+    int r = text != NULL ? write_text(dirfd, name, text, strlen(text)) : -ENOMEM;
+    free(text);
+    return r;
+}
+
+static int open_folder(const struct job *job, const char *name)
+{
+    char path[FS_PATH_MAX + 64];
+    (void)snprintf(path, sizeof path, "%s/%s", job->stage, name);
+    int r = fs_mkdir_p(path);
+    if (r < 0)
+        return r;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
+static void write_impact(const struct job *job, size_t index)
+{
+    static const struct {
+        enum impact_chunk_type type;
+        const char *name;
+    } files[] = {
+        {CHUNK_STATUS, "status.txt"}, {CHUNK_STAT, "stat.txt"}, {CHUNK_LIMITS, "limits.txt"},
+        {CHUNK_MAPS, "maps.txt"},     {CHUNK_FDS, "fds.txt"},   {CHUNK_CGROUP, "cgroup.txt"},
+        {CHUNK_IO, "io.txt"},         {CHUNK_EXE, "exe.txt"},
+    };
+    char name[32];
+    (void)snprintf(name, sizeof name, "impact/%zu", index);
+    RC_AUTO_CLOSE int dirfd = open_folder(job, name);
+    for (size_t i = 0; dirfd >= 0 && i < sizeof files / sizeof files[0]; i++) {
+        RC_AUTO_FREE char *text = impact_record_text(&job->info.impacts[index], files[i].type);
+        if (text != NULL)
+            (void)write_text(dirfd, files[i].name, text, strlen(text));
+    }
+    const struct shared_impact *impact = &job->info.impacts[index].header;
+    char line[512];
+    int n = snprintf(line, sizeof line,
+                     "pid %d (%s), thread %d\nsignal %d, code %d, address 0x%llx\nexit status %d\n"
+                     "held for %llu us; %u of %u threads copied%s\n",
+                     impact->pid, impact->comm, impact->tid, impact->signo, impact->code,
+                     (unsigned long long)impact->fault_address, (int)impact->exit_status,
+                     (unsigned long long)(impact->held_ns / 1000), impact->threads_copied,
+                     impact->threads_seen > 0 ? impact->threads_seen : impact->threads_copied,
+                     impact->state == IMPACT_COMPLETE ? "" : "; incomplete: the tracer ended");
+    if (dirfd >= 0)
+        (void)write_text(dirfd, "impact.txt", line, (size_t)n);
+}
+
+static void copy_run_file(const struct job *job, int dirfd, const char *from, const char *to)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", job->info.dir, from);
+    ssize_t len = fs_read_all(path, 1u << 20, &text);
+    if (text != NULL)
+        (void)write_text(dirfd, to, text, len >= 0 ? (size_t)len : strlen(text));
+}
+
+static void write_run(const struct job *job)
+{
+    RC_AUTO_CLOSE int run_fd = open_folder(job, "run");
+    if (run_fd >= 0) {
+        copy_run_file(job, run_fd, "run.json", "run.json");
+        copy_run_file(job, run_fd, "events", "events.txt");
+    }
+    RC_AUTO_CLOSE int output_fd = job->info.output_len > 0 ? open_folder(job, "output") : -1;
+    if (output_fd >= 0)
+        (void)write_text(output_fd, "stderr.txt", job->info.output, job->info.output_len);
+    for (size_t i = 0; i < job->info.impact_count; i++)
+        write_impact(job, i);
+}
+
+static int write_telemetry(const struct job *job)
+{
+    struct buf csv = BUF_INIT;
+    if (!job->has_series || job->series.record_count == 0)
+        return 0;
+    int r = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX, &csv);
+    RC_AUTO_CLOSE int dirfd = r == 0 ? open_folder(job, "telemetry") : -1;
+    if (dirfd >= 0 && !buf_failed(&csv))
+        r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
+    buf_release(&csv);
+    return r;
+}
+
+/* --- the report --- */
+
+struct sparks {
+    struct report_series list[SPARK_SERIES];
+    uint64_t values[SPARK_SERIES][SPARK_POINTS];
+    char labels[SPARK_SERIES][96];
+    size_t count;
+};
+
+static void add_spark(struct sparks *sparks, const struct job *job, enum metric used,
+                      enum metric total, uint32_t gpu)
+{
+    double points[SPARK_POINTS];
+    const struct series_set *set = &job->series;
+    if (sparks->count >= SPARK_SERIES || series_find(set, used, gpu) == NULL ||
+        series_downsample(set, used, gpu, set->first_ns, set->last_ns, points, SPARK_POINTS) == 0)
+        return;
+    size_t n = sparks->count++;
+    for (size_t i = 0; i < SPARK_POINTS; i++)
+        sparks->values[n][i] = isnan(points[i]) ? UINT64_MAX : (uint64_t)points[i];
+    const struct series *all = series_find(set, total, gpu);
+    const struct series_point *size = all != NULL ? series_peak(all) : NULL;
+    (void)snprintf(sparks->labels[n], sizeof sparks->labels[n], "GPU %u %s used", gpu,
+                   used == METRIC_GPU_VRAM_USED ? "VRAM" : "GTT");
+    sparks->list[n] = (struct report_series){
+        .label = sparks->labels[n],
+        .total_bytes = size != NULL ? size->value : 0,
+        .count = SPARK_POINTS,
+        .values = sparks->values[n],
+        .duration_ms = (set->last_ns - set->first_ns) / 1000000u,
+    };
+}
+
+static void fill_sparks(struct sparks *sparks, const struct job *job)
+{
+    for (uint32_t gpu = 0; job->has_series && gpu < SPARK_SERIES / 2; gpu++) {
+        add_spark(sparks, job, METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, gpu);
+        add_spark(sparks, job, METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, gpu);
+    }
+}
+
+static void command_line(const struct job *job, struct buf *out)
+{
+    for (char **word = job->info.argv; *word != NULL; word++) {
+        if (word != job->info.argv)
+            buf_putc(out, ' ');
+        buf_puts(out, *word);
+    }
+}
+
+static struct report_input report_base(const struct job *job, const struct facts *judged)
+{
+    return (struct report_input){
+        .facts = judged,
+        .verdict = &job->verdict,
+        .items = job->items,
+        .tool_version = ROCMCRASH_VERSION,
+    };
+}
+
+static int write_summary(const struct job *job, const struct facts *judged, const char *name,
+                         int stage_fd, struct rc_err *err)
+{
+    static struct sparks sparks;
+    RC_AUTO_FREE char *template_text = NULL;
+    struct buf command = BUF_INIT;
+    struct buf summary = BUF_INIT;
+    ssize_t len = asset_read("summary.md", &template_text, err);
+    if (len < 0)
+        return (int)len;
+    sparks.count = 0;
+    fill_sparks(&sparks, job);
+    command_line(job, &command);
+    struct report_input input = report_base(job, judged);
+    input.series = sparks.list;
+    input.series_count = sparks.count;
+    input.command = buf_str(&command);
+    input.bundle_name = name;
+    input.template_text = template_text;
+    report_summary(&input, &summary);
+    int r = buf_failed(&summary) ? -ENOMEM
+                                 : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
+    buf_release(&command);
+    buf_release(&summary);
+    return r;
+}
+
+static int write_manifest(struct job *job, int stage_fd, struct rc_err *err)
+{
+    struct buf text = BUF_INIT;
+    int r = manifest_render(job->manifest, job->stage, &text, err);
+    if (r == 0)
+        r = write_text(stage_fd, "manifest.json", buf_str(&text), text.len);
+    buf_release(&text);
+    return r;
+}
+
+static const char *rank_of(const struct facts *facts)
+{
+    const char *rank = NULL;
+    return facts_get_text(facts, "job.rank", &rank) ? rank : NULL;
+}
+
+int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
+              struct rc_err *err)
+{
+    char name[256];
+    bool elsewhere = false;
+    RC_AUTO_CLOSE int stage_fd = open(job->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (stage_fd < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", job->stage);
+    bundle_name(name, sizeof name, job->info.start_wall_ns, run_info_program(&job->info),
+                job->verdict.class_name, rank_of(judged));
+    write_run(job);
+    (void)write_telemetry(job);
+    int r = write_json(stage_fd, "facts.json", facts_to_json(judged));
+    if (r == 0)
+        r = write_json(stage_fd, "verdict.json", verdict_to_json(&job->verdict));
+    if (r == 0)
+        r = write_summary(job, judged, name, stage_fd, err);
+    if (r == 0)
+        r = job_redact(job, stage_fd, err);
+    if (r == 0)
+        r = write_manifest(job, stage_fd, err);
+    if (r == 0)
+        r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere, err);
+    if (r == 0 && elsewhere && !job->options->quiet)
+        (void)printf("rocmcrash: %s\n", err->msg);
+    return r;
+}
+
+/* --- printing --- */
+
+void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path)
+{
+    struct buf text = BUF_INIT;
+    struct report_input input = report_base(job, judged);
+    report_terminal(&input, bundle_path, &text);
+    (void)fputs(buf_str(&text), stdout);
+    (void)fflush(stdout);
+    buf_release(&text);
+}
+
+void job_print_bundle(const struct job *job, const struct facts *judged, bool revised,
+                      const char *bundle_path)
+{
+    if (revised) {
+        (void)printf("rocmcrash: with everything read, the verdict is revised:\n");
+        job_print_verdict(job, judged, bundle_path);
+        return;
+    }
+    (void)printf("rocmcrash: bundle: %s\n", bundle_path);
+    (void)fflush(stdout);
+}
