@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+if(NOT TARGET rc_collector_lib)
+  add_subdirectory(lib)
+endif()
+list(APPEND COLLECTOR_LINK rc_collector_lib)
