@@ -19,6 +19,7 @@
 #include "cli/assets.h"
 #include "cli/job_output.h"
 #include "collect/runner.h"
+#include "record/rundir.h"
 #include "recorder/flush.h"
 #include "telemetry/series.h"
 
@@ -252,6 +253,9 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     static struct job job;
     job = (struct job){.options = options, .shared = shared};
     uint64_t start_ns = clock_mono_ns();
+    RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
+    if (lock == -EWOULDBLOCK && shared == NULL)
+        return rc_err_set(err, -EBUSY, "the run in '%s' is not over", run_dir);
     int r = job_open(&job, run_dir, err);
     if (r == 0) {
         run_info_to_facts(&job.info, job.facts);

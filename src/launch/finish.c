@@ -11,10 +11,16 @@
 
 #include "record/shared.h"
 
+/* Signals by which people and schedulers end a program that works. */
+static bool is_polite_signal(int signo)
+{
+    return signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGPIPE;
+}
+
 static bool a_process_crashed(const struct shared *s)
 {
     for (uint32_t i = 0; i < s->impacts_used && i < SHARED_IMPACTS_MAX; i++)
-        if (s->impacts[i].signo != 0)
+        if (s->impacts[i].signo != 0 && !is_polite_signal(s->impacts[i].signo))
             return true;
     return false;
 }
@@ -22,12 +28,6 @@ static bool a_process_crashed(const struct shared *s)
 static bool gpu_trouble_seen(const struct shared *s)
 {
     return s->oom_matches > 0 || s->fault_matches > 0 || s->hang_matches > 0;
-}
-
-/* Signals by which people and schedulers end a program that works. */
-static bool is_polite_signal(int signo)
-{
-    return signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGPIPE;
 }
 
 enum finish_what finish_decide(const struct shared *s, const struct launch_options *options)

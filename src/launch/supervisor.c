@@ -45,7 +45,7 @@ struct supervisor {
     uint32_t mirrored_stop; /* the stop signal we have shown to our parent */
     uint32_t matches_seen, counter_reads;
     pid_t finisher;
-    bool finisher_ended, hurry;
+    bool finisher_ended, hurry, told_unfinished;
 };
 
 /* --- start --- */
@@ -289,6 +289,17 @@ static void turn(struct supervisor *s, int timeout_ms)
     helpers_watch(&s->helpers);
 }
 
+static void tell_of_unfinished_runs(struct supervisor *s)
+{
+    unsigned count = s->shared->unfinished_runs;
+    if (count == 0 || s->told_unfinished || s->options->quiet)
+        return;
+    s->told_unfinished = true;
+    (void)dprintf(STDERR_FILENO,
+                  "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it\n", count,
+                  count == 1 ? "" : "s");
+}
+
 static bool target_is_over(const struct supervisor *s)
 {
     if (s->shared->target_state == TARGET_ENDED)
@@ -435,6 +446,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
         read_counters_on_match(&s);
     }
     drain_relay(&s);
+    tell_of_unfinished_runs(&s);
     int status = own_status(&s, argv);
     if (s.shared->exec_errno != 0 || s.shared->target_state != TARGET_ENDED)
         end_recorder(&s, 1);

@@ -29,4 +29,13 @@ int rundir_base(char *out, size_t size, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp). Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 
+/* Lock the state file of a run; the lock lasts until the descriptor is closed or its process ends.
+ * -EWOULDBLOCK: the run is alive, or being bundled. -errno otherwise. */
+int rundir_lock(const char *run_dir);
+
+/* Called with the path of each run that has ended without a bundle and that nobody works on. */
+typedef void (*rundir_unfinished_fn)(void *context, const char *run_dir);
+/* Returns how many there are, or -errno; `fn` may be NULL. */
+int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err);
+
 #endif

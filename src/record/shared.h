@@ -153,6 +153,7 @@ struct shared {
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
+    _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
     /* T: what tracing could not see, for the manifest. */

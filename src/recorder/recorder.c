@@ -104,6 +104,12 @@ static void write_state(struct recorder *r, const char *state)
         (void)ftruncate(r->state_fd, (off_t)strlen(state));
 }
 
+static void look_for_unfinished_runs(struct recorder *r)
+{
+    int count = rundir_unfinished(NULL, NULL, NULL);
+    r->shared->unfinished_runs = count > 0 ? (uint32_t)count : 0;
+}
+
 static void make_run_dir(struct recorder *r)
 {
     struct shared_run *run = &r->shared->run;
@@ -117,6 +123,7 @@ static void make_run_dir(struct recorder *r)
     r->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (r->dirfd < 0)
         return;
+    look_for_unfinished_runs(r);
     r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->state_fd >= 0)
         (void)flock(r->state_fd, LOCK_EX | LOCK_NB);
