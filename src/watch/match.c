@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define STATES_MAX 1536
+#define STATES_MAX 2048
 #define CLASSES_MAX 80
 #define NO_PATTERN UINT16_MAX
 

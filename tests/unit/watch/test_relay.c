@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The relay with a real target, a real relay process and a supervisor that kills it: every byte, in
+ * order, once; and the properties of a pipe or terminal that the target and the reader rely on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "relay_run.h"
+#include "stream_byte.h"
+#include "watch/relay.h"
+
+struct check {
+    uint64_t at;
+    uint64_t wrong_at; /* UINT64_MAX = none */
+};
+
+static void check_stream(void *arg, const unsigned char *data, size_t len)
+{
+    struct check *check = arg;
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] != stream_byte(check->at + i) && check->wrong_at == UINT64_MAX)
+            check->wrong_at = check->at + i;
+    }
+    check->at += len;
+}
+
+/* The whole stream arrived: nothing lost, doubled or swapped, and as much as the target wrote. */
+static void expect_stream(struct run *run)
+{
+    struct check check = {.wrong_at = UINT64_MAX};
+    assert_int_equal(run_drain(run, check_stream, &check), 0);
+    if (check.wrong_at != UINT64_MAX)
+        fail_msg("byte %llu is wrong", (unsigned long long)check.wrong_at);
+    char count[64];
+    run_read_file(run->result, count, sizeof count);
+    assert_int_equal(check.at, strtoull(count, NULL, 10));
+    assert_int_equal(run_reported(run, "drained"), 1);
+}
+
+static void test_pipe_carries_every_byte(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PIPE,
+                                          .target = {"stream", "7", "50000000", "@"}});
+    expect_stream(&run);
+    assert_int_equal(run_reported(&run, "way"), RELAY_PIPE);
+    assert_int_equal(run_reported(&run, "bytes"), 50000000);
+    assert_int_equal(run_reported(&run, "restarts"), 0);
+    assert_int_equal(run_reported(&run, "stuck"), 0);
+    run_end(&run);
+}
+
+static void test_pipe_survives_100_kills(void **state)
+{
+    (void)state;
+    for (int seed = 1; seed <= 3; seed++) {
+        char text[8];
+        (void)snprintf(text, sizeof text, "%d", seed);
+        struct run run;
+        run_start(&run, &(struct run_options){.on = ON_PIPE,
+                                              .driver = {"--kills", "100", "--seed", text},
+                                              .target = {"stream", text, "0", "@"}});
+        expect_stream(&run);
+        assert_int_equal(run_reported(&run, "restarts"), 100);
+        run_end(&run);
+    }
+}
+
+static void test_terminal_survives_100_kills(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_TERMINAL,
+                                          .raw = true,
+                                          .driver = {"--kills", "100"},
+                                          .target = {"stream", "3", "0", "@"}});
+    expect_stream(&run);
+    assert_int_equal(run_reported(&run, "way"), RELAY_TERMINAL);
+    assert_int_equal(run_reported(&run, "restarts"), 100);
+    run_end(&run);
+}
+
+static void test_stopped_relay_is_noticed(void **state)
+{
+    (void)state;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on,
+                                              .raw = true,
+                                              .driver = {"--stop"},
+                                              .target = {"stream", "5", "0", "@"}});
+        expect_stream(&run);
+        assert_int_equal(run_reported(&run, "stuck"), 1);
+        assert_int_equal(run_reported(&run, "restarts"), 1);
+        run_end(&run);
+    }
+}
+
+/* A reader that takes nothing for longer than relay_stuck() allows must not look like a hang. */
+static void test_slow_reader_is_not_a_hang(void **state)
+{
+    (void)state;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on,
+                                              .raw = true,
+                                              .target = {"stream", "5", "1000000", "@"}});
+        (void)usleep(500000);
+        expect_stream(&run);
+        assert_int_equal(run_reported(&run, "stuck"), 0);
+        assert_int_equal(run_reported(&run, "restarts"), 0);
+        run_end(&run);
+    }
+}
+
+struct text {
+    char data[1 << 18];
+    size_t len;
+};
+
+static void collect(void *arg, const unsigned char *data, size_t len)
+{
+    struct text *text = arg;
+    if (len > sizeof text->data - 1 - text->len)
+        len = sizeof text->data - 1 - text->len;
+    memcpy(text->data + text->len, data, len);
+    text->len += len;
+    text->data[text->len] = '\0';
+}
+
+static void test_order_of_stdout_and_stderr(void **state)
+{
+    (void)state;
+    static struct text got, want;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        got.len = want.len = 0;
+        for (int i = 0; i < 5000; i++) {
+            char line[64];
+            int n = snprintf(line, sizeof line, "o%d\ne%d\n", i, i);
+            collect(&want, (unsigned char *)line, (size_t)n);
+        }
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on,
+                                              .both = true,
+                                              .raw = true,
+                                              .target = {"alternate", "5000"}});
+        assert_int_equal(run_drain(&run, collect, &got), 0);
+        assert_string_equal(got.data, want.data);
+        assert_int_equal(run_reported(&run, "both"), 1);
+        run_end(&run);
+    }
+}
+
+/* Each piece is on the screen before the program does anything else; the real terminal turns "\n"
+ * into "\r\n", once. */
+static void test_progress_bar_is_unchanged_and_unbuffered(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_TERMINAL,
+                                          .target = {"say", "\r 10%\t|", "\r\033[K 20%", "end\n"}});
+    run_expect(&run, "\r 10%\t|", 7);
+    run_step(&run);
+    run_expect(&run, "\r\033[K 20%", 8);
+    run_step(&run);
+    run_expect(&run, "end\r\n", 5);
+    assert_int_equal(run_wait(&run), 0);
+    run_end(&run);
+}
+
+static void test_target_sees_the_same_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        struct run_options options;
+        const char *want;
+    } cases[] = {
+        {{.on = ON_TERMINAL, .both = true}, "tty1=1 tty2=1 size=33x101 nonblock1=0 nonblock2=0"},
+        {{.on = ON_TERMINAL}, "tty1=0 tty2=1 size=33x101 nonblock1=0 nonblock2=0"},
+        {{.on = ON_PIPE, .both = true}, "tty1=0 tty2=0 size=0x0 nonblock1=0 nonblock2=0"},
+        {{.on = ON_PIPE, .both = true, .nonblock = true},
+         "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=1"},
+        {{.on = ON_FILE}, "tty1=0 tty2=0 size=0x0 nonblock1=0 nonblock2=0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_options options = cases[i].options;
+        options.target[0] = "look";
+        options.target[1] = "@";
+        struct run run;
+        run_start(&run, &options);
+        assert_int_equal(run_wait(&run), 0);
+        char got[512];
+        run_read_file(run.result, got, sizeof got);
+        if (strncmp(got, cases[i].want, strlen(cases[i].want)) != 0)
+            fail_msg("case %zu: %s", i, got);
+        assert_null(strstr(got, "leaked"));
+        run_end(&run);
+    }
+}
+
+static void test_size_follows_the_terminal(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_TERMINAL, .target = {"size", "@"}});
+    run_expect(&run, "ready", 5);
+    struct winsize size = {.ws_row = 50, .ws_col = 132};
+    assert_int_equal(ioctl(run.reader, TIOCSWINSZ, &size), 0);
+    assert_int_equal(run_wait(&run), 0);
+    char got[64];
+    run_read_file(run.result, got, sizeof got);
+    assert_string_equal(got, "50x132\n");
+    assert_int_equal(run_reported(&run, "resizes"), 1);
+    run_end(&run);
+}
+
+static void test_modes_are_mirrored(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_TERMINAL, .both = true, .target = {"modes"}});
+    struct termios start, t;
+    assert_int_equal(tcgetattr(run.slave, &start), 0);
+    run_expect(&run, "curses", 6); /* the modes stood before the first byte was written */
+    assert_int_equal(tcgetattr(run.slave, &t), 0);
+    assert_int_equal(t.c_lflag & (ICANON | ECHO), 0);
+    assert_int_equal(t.c_oflag & ONLCR, 0);
+    assert_int_equal(t.c_cc[VMIN], 3);
+    assert_int_equal(t.c_oflag & OPOST, OPOST);
+    run_step(&run);
+    run_expect(&run, "restored", 8);
+    assert_int_equal(tcgetattr(run.slave, &t), 0);
+    assert_int_equal(t.c_lflag, start.c_lflag);
+    assert_int_equal(t.c_oflag, start.c_oflag);
+    assert_int_equal(t.c_cc[VMIN], start.c_cc[VMIN]);
+    run_step(&run);
+    run_expect(&run, "raw", 3);
+    assert_int_equal(tcgetattr(run.slave, &t), 0);
+    assert_int_equal(t.c_oflag & OPOST, 0);
+    assert_int_equal(t.c_iflag & ICRNL, 0);
+    run_step(&run); /* modes alone, no output: seen by the clock */
+    for (int i = 0; i < 3000 && t.c_lflag != start.c_lflag; i++) {
+        (void)usleep(1000);
+        assert_int_equal(tcgetattr(run.slave, &t), 0);
+    }
+    assert_int_equal(t.c_lflag, start.c_lflag);
+    assert_int_equal(t.c_oflag, start.c_oflag);
+    assert_int_equal(t.c_iflag, start.c_iflag);
+    run_step(&run);
+    assert_int_equal(run_wait(&run), 0);
+    run_end(&run);
+}
+
+static void test_target_that_closes_its_stderr(void **state)
+{
+    (void)state;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on,
+                                              .both = true,
+                                              .driver = {"--wait-relay"},
+                                              .target = {"close2"}});
+        run_expect(&run, "last", 4);
+        run_step(&run);
+        assert_int_equal(run_wait(&run), 3);
+        assert_int_equal(run_reported(&run, "done"), 1);
+        assert_int_equal(run_reported(&run, "restarts"), 0);
+        run_end(&run);
+    }
+}
+
+/* The relay outlives target and supervisor as long as a grandchild may still write. */
+static void test_tree_that_outlives_the_target(void **state)
+{
+    (void)state;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on, .target = {"linger", "late"}});
+        assert_int_equal(run_wait(&run), 0);
+        assert_true(run_reported(&run, "helper") > 0);
+        run_step(&run);
+        run_expect(&run, "late", 4);
+        if (on == ON_PIPE)
+            run_expect_eof(&run); /* and then it goes */
+        run_end(&run);
+    }
+}
+
+static void test_reader_that_goes_away(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PIPE, .target = {"flood"}});
+    run_expect(&run, "flood", 5);
+    run_close_reader(&run);
+    assert_int_equal(run_wait(&run), 128 + SIGPIPE);
+    assert_int_equal(run_reported(&run, "closed"), 1);
+    assert_int_equal(run_reported(&run, "restarts"), 0);
+    run_end(&run);
+}
+
+static void test_file_is_read_not_replaced(void **state)
+{
+    (void)state;
+    for (int on = ON_FILE; on <= ON_FILE_APPEND; on++) {
+        struct run run;
+        run_start(&run,
+                  &(struct run_options){.on = (enum run_on)on,
+                                        .both = on == ON_FILE,
+                                        .driver = {"--wait-relay"},
+                                        .target = {"say", "a\nMemory access fault by GPU node-1"}});
+        assert_int_equal(run_wait(&run), 0);
+        char text[256];
+        run_read_file(run.file, text, sizeof text);
+        assert_string_equal(text,
+                            "HIP out of memory, long ago\na\nMemory access fault by GPU node-1");
+        assert_int_equal(run_reported(&run, "way"), RELAY_FILE);
+        assert_int_equal(run_reported(&run, "bytes"), 35);
+        assert_int_equal(run_reported(&run, "ring"), 35);
+        assert_int_equal(run_reported(&run, "oom"), 0); /* what was there before is not ours */
+        assert_int_equal(run_reported(&run, "fault"), 1);
+        assert_int_equal(run_reported(&run, "drained"), 1);
+        run_end(&run);
+    }
+}
+
+static void test_socket_is_left_alone(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_SOCKET, .target = {"say", "through"}});
+    run_expect(&run, "through", 7);
+    assert_int_equal(run_wait(&run), 0);
+    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
+    assert_int_equal(run_reported(&run, "bytes"), 0);
+    run_end(&run);
+}
+
+static void test_messages_reach_the_shared_memory(void **state)
+{
+    (void)state;
+    for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){
+                            .on = (enum run_on)on,
+                            .raw = true,
+                            .target = {"say", "HIP out of mem", "ory. Tried", "HW Exception by GPU"}});
+        run_expect(&run, "HIP out of mem", 14);
+        run_step(&run);
+        run_expect(&run, "ory. Tried", 10);
+        run_step(&run);
+        run_expect(&run, "HW Exception by GPU", 19);
+        assert_int_equal(run_wait(&run), 0);
+        assert_int_equal(run_reported(&run, "oom"), 1);
+        assert_int_equal(run_reported(&run, "hang"), 1);
+        assert_int_equal(run_reported(&run, "fault"), 0);
+        assert_int_equal(run_reported(&run, "first"), 1);
+        assert_int_equal(run_reported(&run, "ring"), 43);
+        run_end(&run);
+    }
+}
+
+static void count_bytes(void *arg, const unsigned char *data, size_t len)
+{
+    (void)data;
+    *(uint64_t *)arg += len;
+}
+
+/* Too fast to look at every byte, but the end is always looked at. */
+static void test_long_line_in_bounded_memory(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PIPE,
+                                          .driver = {"--wait-relay"},
+                                          .target = {"longline", "100000000"}});
+    uint64_t bytes = 0;
+    assert_int_equal(run_drain(&run, count_bytes, &bytes), 0);
+    assert_int_equal(bytes, 100000024);
+    assert_int_equal(run_reported(&run, "oom"), 1);
+    run_end(&run);
+#ifndef __SANITIZE_ADDRESS__
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_CHILDREN, &usage), 0);
+    assert_in_range(usage.ru_maxrss, 1, 16 * 1024); /* KiB */
+#endif
+}
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pipe_carries_every_byte),
+        cmocka_unit_test(test_long_line_in_bounded_memory),
+        cmocka_unit_test(test_pipe_survives_100_kills),
+        cmocka_unit_test(test_terminal_survives_100_kills),
+        cmocka_unit_test(test_stopped_relay_is_noticed),
+        cmocka_unit_test(test_slow_reader_is_not_a_hang),
+        cmocka_unit_test(test_order_of_stdout_and_stderr),
+        cmocka_unit_test(test_progress_bar_is_unchanged_and_unbuffered),
+        cmocka_unit_test(test_target_sees_the_same_kind),
+        cmocka_unit_test(test_size_follows_the_terminal),
+        cmocka_unit_test(test_modes_are_mirrored),
+        cmocka_unit_test(test_target_that_closes_its_stderr),
+        cmocka_unit_test(test_tree_that_outlives_the_target),
+        cmocka_unit_test(test_reader_that_goes_away),
+        cmocka_unit_test(test_file_is_read_not_replaced),
+        cmocka_unit_test(test_socket_is_left_alone),
+        cmocka_unit_test(test_messages_reach_the_shared_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
