@@ -187,16 +187,17 @@ static int check_collisions(struct reader *reader, struct rc_err *err)
         return rc_err_set(err, -EBADMSG, "the archive is empty");
     qsort(reader->seen, reader->seen_count, sizeof *reader->seen, by_name);
     for (size_t i = 0; i < reader->seen_count; i++) {
-        char *name = reader->seen[i].name;
+        const char *name = reader->seen[i].name;
         if (i > 0 && strcasecmp(reader->seen[i - 1].name, name) == 0)
             return refuse(name, "is there twice", err);
-        for (char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        char parent[BUNDLE_NAME_MAX + 1];
+        (void)snprintf(parent, sizeof parent, "%s", name);
+        for (char *slash; (slash = strrchr(parent, '/')) != NULL;) {
             *slash = '\0';
-            const struct seen_name *parent = bsearch(&reader->seen[i], reader->seen,
-                                                     reader->seen_count, sizeof *parent, by_name);
-            bool clash = parent != NULL && parent != &reader->seen[i] && !parent->folder;
-            *slash = '/';
-            if (clash)
+            struct seen_name key = {.name = parent};
+            const struct seen_name *found =
+                bsearch(&key, reader->seen, reader->seen_count, sizeof key, by_name);
+            if (found != NULL && !found->folder)
                 return refuse(name, "lies below a file", err);
         }
     }
