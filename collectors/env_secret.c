@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/env_secret.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+#define REDACTED "<redacted>"
+
+static const char *const prefixes[] = {
+    "HIP_", "HSA_", "ROCR_", "ROCM_", "ROC_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "NCCL_",
+    "TORCH_", "TORCHINDUCTOR_", "TORCHELASTIC_", "PYTORCH_", "MIOPEN_", "HIPBLASLT_", "HIPBLAS_",
+    "ROCBLAS_", "TENSILE_", "ROCSOLVER_", "ROCFFT_", "ROCSPARSE_", "HIPSPARSELT_", "CK_", "AITER_",
+    "TRITON_", "TF_", "XLA_", "JAX_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
+    "CUBLAS_", "VLLM_", "SGLANG_", "GGML_", "LLAMA_", "OLLAMA_", "FLASH_ATTENTION_", "BNB_",
+    "DS_", "DEEPSPEED_", "ACCELERATE_", "MORI_", "UCX_", "FI_", "MALLOC_", "GLIBC_", "DEBUG_HIP",
+    "DEBUG_CLR", "LOADER_", "COMGR_", "CLR_", "SDMA_", "ROCPROFILER_", "ROCTRACER_", "NUMBA_",
+};
+
+static const char *const names[] = {
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW", "RANK", "LOCAL_RANK", "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
+    "NODE_RANK", "MASTER_PORT", "TORCH", "PYTORCH", "TOKENIZERS_PARALLELISM",
+    "KINETO_LOG_LEVEL", "KINETO_USE_DAEMON", "HSAKMT_DEBUG_LEVEL", "HSAKMT_MODEL", "LOCPATH",
+    "GLIBC_TUNABLES", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LC_ALL", "LANG", "TERM",
+    /* Slurm: numbers and ids. Names of jobs, users, nodes and accounts are not on the list. */
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID", "SLURM_LOCALID",
+    "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_JOB_NUM_NODES",
+    "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS", "SLURM_GPUS",
+    "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_NODE",
+    "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
+    "SLURM_RESTART_COUNT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_NODE_RANK",
+    "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+};
+
+/* A value would name people, hosts, projects or folders; that it is set is what matters. */
+static const char *const name_only_prefixes[] = {"PYTHON", "VIRTUAL_ENV", "CONDA_", "HF_HOME",
+                                                 "HF_HUB_", "TRANSFORMERS_CACHE", "XDG_CACHE_HOME",
+                                                 "MASTER_ADDR", "KUBERNETES_SERVICE_HOST",
+                                                 "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"};
+
+/* Words of a name (between '_') that say "secret". */
+static const char *const secret_words[] = {
+    "KEY", "KEYS", "APIKEY", "TOKEN", "SECRET", "SECRETS", "PASS", "PASSWD", "PASSWORD", "PW",
+    "PWD", "PASSPHRASE", "CRED", "CREDS", "CREDENTIAL", "CREDENTIALS", "AUTH", "AUTHORIZATION",
+    "COOKIE", "COOKIES", "PRIVATE", "SIGNATURE", "CERT", "CERTIFICATE", "BEARER", "PAT", "JWT",
+    "DSN", "WEBHOOK", "SALT", "NONCE", "OTP", "LOGIN", "USERNAME", "EMAIL",
+    "ACCOUNT", "LICENSE", "ACCESSKEY", "SECRETKEY",
+};
+
+/* And those that say it anywhere in it. */
+static const char *const secret_parts[] = {"SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY",
+                                           "ACCESS_KEY", "PRIVATE_KEY", "AUTH_TOKEN", "CREDENTIAL"};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static bool starts(const char *s, size_t len, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return len >= n && memcmp(s, prefix, n) == 0;
+}
+
+static bool word_is_secret(const char *word, size_t len)
+{
+    for (size_t i = 0; i < COUNT(secret_words); i++)
+        if (strlen(secret_words[i]) == len && strncasecmp(word, secret_words[i], len) == 0)
+            return true;
+    return false;
+}
+
+static bool name_is_secret(const char *name, size_t len)
+{
+    char upper[128];
+    size_t n = len < sizeof upper - 1 ? len : sizeof upper - 1;
+    for (size_t i = 0; i < n; i++)
+        upper[i] = (char)toupper((unsigned char)name[i]);
+    upper[n] = '\0';
+    for (size_t i = 0; i < COUNT(secret_parts); i++)
+        if (strstr(upper, secret_parts[i]) != NULL)
+            return true;
+    for (size_t start = 0, i = 0; i <= n; i++) {
+        if (i < n && isalnum((unsigned char)upper[i]))
+            continue;
+        if (word_is_secret(upper + start, i - start))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}
+
+enum env_rule env_rule_of(const char *name, size_t len)
+{
+    bool shown = false;
+    for (size_t i = 0; i < COUNT(names); i++)
+        shown = shown || (strlen(names[i]) == len && memcmp(names[i], name, len) == 0);
+    for (size_t i = 0; !shown && i < COUNT(prefixes); i++)
+        shown = starts(name, len, prefixes[i]);
+    /* A name is shown and becomes a fact's: letters, digits, '_' only. */
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)name[i]) && name[i] != '_')
+            return ENV_HIDE;
+    if (shown)
+        return name_is_secret(name, len) ? ENV_SECRET : ENV_SHOW;
+    for (size_t i = 0; i < COUNT(name_only_prefixes); i++)
+        if (starts(name, len, name_only_prefixes[i]))
+            return ENV_NAME_ONLY;
+    return ENV_HIDE;
+}
+
+/* --- values --- */
+
+static bool has_secret_prefix(const char *t, size_t len)
+{
+    static const char *const known[] = {
+        "sk-", "sk_", "pk_", "rk_", "hf_", "api_org_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_",
+        "github_pat_", "glpat-", "gldt-", "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xapp-", "AKIA",
+        "ASIA", "AIza", "ya29.", "eyJ", "npm_", "pypi-", "dckr_pat_", "nvapi-", "r8_", "gsk_",
+        "xai-", "SG.", "key-", "dop_v1_", "shpat_", "lin_api_", "ATATT", "AGE-SECRET-", "hvs.",
+        "wandb_", "tskey-", "-----BEGIN",
+    };
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (starts(t, len, known[i]) && len >= strlen(known[i]) + 8)
+            return true;
+    return false;
+}
+
+struct classes {
+    size_t lower, upper, digit, hex, other;
+    size_t longest; /* run without '_', '-', '.' and the like */
+    size_t changes; /* between small, capital and digit, neighbour to neighbour */
+};
+
+static struct classes classify(const char *t, size_t len)
+{
+    struct classes c = {.lower = 0};
+    size_t current = 0;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char ch = (unsigned char)t[i];
+        c.lower += islower(ch) != 0;
+        c.upper += isupper(ch) != 0;
+        c.digit += isdigit(ch) != 0;
+        c.hex += isxdigit(ch) != 0;
+        c.other += !isalnum(ch);
+        current = isalnum(ch) || ch == '+' ? current + 1 : 0;
+        unsigned char before = i > 0 ? (unsigned char)t[i - 1] : ch;
+        c.changes += isalnum(ch) && isalnum(before) &&
+                     (islower(ch) != islower(before) || isdigit(ch) != isdigit(before));
+        c.longest = current > c.longest ? current : c.longest;
+    }
+    return c;
+}
+
+/* Long runs that mix digits and letters as no word does: keys, hashes, base64, UUIDs. */
+static bool looks_random(const char *t, size_t len)
+{
+    struct classes c = classify(t, len);
+    if (len >= 32 && c.hex + c.other >= len && c.digit >= 6 && c.hex >= 30)
+        return true; /* hex, also with '-' as in a UUID */
+    if (c.longest >= 20 && c.digit >= 2 && c.lower >= 2 && c.upper >= 2)
+        return true;
+    /* base64 with '/' in it; "Mixtral-8x7B-Instruct" changes at every fifth character or less. */
+    if (len >= 24 && c.changes * 100 >= len * 28 && c.lower >= 2 && c.upper >= 2)
+        return true;
+    return c.longest >= 28 && c.digit >= 4 && c.lower + c.upper >= 4;
+}
+
+/* ROCR_VISIBLE_DEVICES=GPU-4e3f2a1b5c6d7e8f: the serial number of a card. */
+static bool is_gpu_uuid(const char *t, size_t len)
+{
+    if (len < 12 || !starts(t, len, "GPU-"))
+        return false;
+    for (size_t i = 4; i < len; i++)
+        if (!isxdigit((unsigned char)t[i]) && t[i] != '-')
+            return false;
+    return true;
+}
+
+static bool token_is_secret(const char *t, size_t len)
+{
+    return has_secret_prefix(t, len) || is_gpu_uuid(t, len) || looks_random(t, len);
+}
+
+/* "Bearer x", "token=x", "password: x": the token behind such a word is one, whatever it is. */
+static bool word_announces_secret(const char *word, size_t len)
+{
+    return len > 0 && (name_is_secret(word, len) || (len == 5 && strncasecmp(word, "Basic", 5) == 0));
+}
+
+static bool is_separator(char c)
+{
+    return isspace((unsigned char)c) || strchr(",;:=&?|<>()[]{}\"'@", c) != NULL;
+}
+
+static bool is_path(const char *t, size_t len)
+{
+    return len > 0 && (t[0] == '/' || t[0] == '~' || (len > 1 && t[0] == '.'));
+}
+
+/* A token of the value: whole when it looks like a secret; a path component by component. */
+static bool put_token(struct buf *out, const char *t, size_t len)
+{
+    if (!is_path(t, len)) {
+        bool secret = token_is_secret(t, len);
+        buf_append(out, secret ? REDACTED : t, secret ? strlen(REDACTED) : len);
+        return secret;
+    }
+    bool any = false;
+    for (size_t start = 0, i = 0; i <= len; i++) {
+        if (i < len && t[i] != '/')
+            continue;
+        bool secret = token_is_secret(t + start, i - start);
+        buf_append(out, secret ? REDACTED : t + start, secret ? strlen(REDACTED) : i - start);
+        if (i < len)
+            buf_putc(out, '/');
+        any = any || secret;
+        start = i + 1;
+    }
+    return any;
+}
+
+/* scheme://user:password@host: everything before the '@' goes. Returns its length, 0 = none. */
+static size_t userinfo_length(const char *p, size_t len)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < len && !isspace((unsigned char)p[i]) && p[i] != '/'; i++)
+        if (p[i] == '@')
+            end = i;
+    return end;
+}
+
+bool env_append_value(struct buf *out, const char *value, size_t max)
+{
+    struct buf shown = BUF_INIT;
+    size_t len = strnlen(value, 64u << 10);
+    bool any = false;
+    bool announced = false;
+    for (size_t i = 0; i < len;) {
+        size_t user = i >= 3 && memcmp(value + i - 3, "://", 3) == 0
+                          ? userinfo_length(value + i, len - i)
+                          : 0;
+        if (user > 0) {
+            buf_puts(&shown, REDACTED);
+            any = true;
+            i += user;
+            continue;
+        }
+        if (is_separator(value[i])) {
+            buf_putc(&shown, iscntrl((unsigned char)value[i]) ? '?' : value[i]);
+            i++;
+            continue;
+        }
+        size_t n = 0;
+        while (i + n < len && !is_separator(value[i + n]))
+            n++;
+        if (announced) {
+            buf_puts(&shown, REDACTED);
+            any = true;
+        } else {
+            any = put_token(&shown, value + i, n) || any;
+        }
+        /* "Authorization: Bearer x": the announcement goes on over the second word. */
+        announced = !is_path(value + i, n) && word_announces_secret(value + i, n);
+        i += n;
+    }
+    for (size_t i = 0; i < shown.len && i < max; i++)
+        buf_putc(out, iscntrl((unsigned char)shown.data[i]) ? '?' : shown.data[i]);
+    if (shown.len > max)
+        buf_puts(out, "...");
+    buf_release(&shown);
+    return any;
+}

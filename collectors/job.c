@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which job, and which rank of it: Slurm, torchrun, MPI, Kubernetes. Numbers only; the names of
+ * jobs, users, nodes and name spaces stay where they are.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fs.h"
+#include "collect/collector.h"
+#include "collectors/machine.h"
+
+/* In order of trust for each fact: the launcher nearest to the program first. torchrun below srun
+ * gives RANK over all nodes, where SLURM_PROCID counts the agents. */
+static const struct {
+    const char *fact;
+    const char *variables[8];
+} numbers[] = {
+    {"job.rank",
+     {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+      "JOB_COMPLETION_INDEX"}},
+    {"job.world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}},
+    {"job.local_rank",
+     {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}},
+    {"job.local_world_size",
+     {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
+    {"job.node_rank", {"GROUP_RANK", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK", "SLURM_NODEID"}},
+    {"job.nodes_count", {"GROUP_WORLD_SIZE", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
+    {"job.id", {"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}},
+    {"job.step_id", {"SLURM_STEP_ID", "SLURM_STEPID"}},
+    {"job.array_task_id", {"SLURM_ARRAY_TASK_ID"}},
+    {"job.restart_count", {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}},
+    {"job.max_restarts", {"TORCHELASTIC_MAX_RESTARTS"}},
+    {"job.gpus_on_node_count", {"SLURM_GPUS_ON_NODE"}},
+    {"job.memory_per_node_mib", {"SLURM_MEM_PER_NODE"}},
+};
+
+/* The launchers, told by a variable that only they set; nearest first. */
+static const struct {
+    const char *name;
+    const char *variable;
+} launchers[] = {
+    {"torchrun", "TORCHELASTIC_RUN_ID"}, {"ray", "RAY_JOB_ID"},
+    {"openmpi", "OMPI_COMM_WORLD_SIZE"}, {"pmix", "PMIX_RANK"},
+    {"pmi", "PMI_RANK"},                 {"slurm", "SLURM_JOB_ID"},
+    {"pbs", "PBS_JOBID"},                {"lsf", "LSB_JOBID"},
+    {"flux", "FLUX_JOB_ID"},             {"kubernetes", "KUBERNETES_SERVICE_HOST"},
+};
+
+static bool give_number(struct collect_out *out, struct buf *text, const char *fact,
+                        const char *variable, const char *value)
+{
+    uint64_t number = 0;
+    if (fs_parse_u64(value, &number) == 0 && number <= INT64_MAX) {
+        collect_integer(out, fact, FACT_STATIC, (int64_t)number, variable);
+        buf_printf(text, "%s %llu (%s)\n", fact, (unsigned long long)number, variable);
+        return true;
+    }
+    collect_missing(out, fact, FACT_STATIC, FACT_UNREADABLE, "the variable is not a number",
+                    variable);
+    return false;
+}
+
+static void give_numbers(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        for (const char *const *v = numbers[i].variables; *v != NULL; v++) {
+            const char *value = environ_get(ctx->environ_at_impact, *v);
+            /* RANK alone is a common name: torch's needs WORLD_SIZE beside it. */
+            if (value != NULL && strcmp(*v, "RANK") == 0 &&
+                environ_get(ctx->environ_at_impact, "WORLD_SIZE") == NULL)
+                continue;
+            if (value != NULL && give_number(out, text, numbers[i].fact, *v, value))
+                break;
+        }
+    }
+}
+
+static void give_launchers(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
+{
+    char all[128] = "";
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        if (environ_get(ctx->environ_at_impact, launchers[i].variable) == NULL)
+            continue;
+        size_t len = strlen(all);
+        if (len == 0)
+            collect_text(out, "job.launcher", FACT_STATIC, launchers[i].name,
+                         launchers[i].variable);
+        (void)snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? " " : "", launchers[i].name);
+    }
+    if (all[0] != '\0') {
+        collect_text(out, "job.launchers", FACT_STATIC, all, "environment");
+        buf_printf(text, "launchers, nearest first: %s\n", all);
+    }
+}
+
+/* batch.kubernetes.io/job-completion-index="3"          (downward API file, one label a line) */
+static void give_downward(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
+{
+    static const char *const files[] = {"/etc/podinfo/annotations", "/etc/podinfo/labels"};
+    static const char key[] = "batch.kubernetes.io/job-completion-index=\"";
+    if (environ_get(ctx->environ_at_impact, "JOB_COMPLETION_INDEX") != NULL)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        char data[16384];
+        ssize_t n = fs_read_machine_text(files[i], data, sizeof data);
+        char *at = n > 0 || n == -EFBIG ? strstr(data, key) : NULL;
+        if (at == NULL)
+            continue;
+        at += sizeof key - 1;
+        at[strcspn(at, "\"\n")] = '\0';
+        (void)give_number(out, text, "job.completion_index", files[i], at);
+        return;
+    }
+}
+
+static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
+{
+    struct buf text = BUF_INIT;
+    give_launchers(ctx, out, &text);
+    give_numbers(ctx, out, &text);
+    give_downward(ctx, out, &text);
+    bool any = text.len > 0;
+    if (any)
+        (void)collect_write(out, "job.txt", text.data, text.len);
+    buf_release(&text);
+    if (any)
+        return COLLECT_OK;
+    collect_missing(out, "job.launcher", FACT_STATIC, FACT_ABSENT,
+                    "no variable of Slurm, torchrun, MPI or Kubernetes", "environment");
+    return collect_reason(out, COLLECT_SKIPPED, "not part of a job");
+}
+
+const struct collector collector_job = {
+    .name = "job",
+    .describe = "job, rank and world size (Slurm, torchrun, MPI, Kubernetes)",
+    .phase = COLLECT_QUICK,
+    .deadline_ms = 1000,
+    .max_bytes = 64u << 10,
+    .run = run,
+};

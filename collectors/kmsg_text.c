@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/kmsg_text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+
+#define LAST_LINES 200
+#define LINE_MAX_BYTES 8192
+
+/* 6,1234,339178277,-,caller=T1;amdgpu: unknown parameter 'gtt_size' ignored
+ * printk_ext_header in kernel/printk/printk.c: facility|level, sequence, microseconds, '-' or 'c'
+ * for a line that goes on; '+' in kernels before 4.10. */
+struct header {
+    uint64_t seq, usec;
+    bool continues; /* goes on the record before */
+    const char *text;
+};
+
+static const char *take_number(const char *p, const char *end, uint64_t *ret)
+{
+    uint64_t v = 0;
+    const char *start = p;
+    while (p < end && isdigit((unsigned char)*p) && p - start < 20)
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    *ret = v;
+    return p > start && p < end && *p == ',' ? p + 1 : NULL;
+}
+
+static bool parse_header(const char *line, const char *end, struct header *ret)
+{
+    uint64_t priority = 0;
+    const char *p = take_number(line, end, &priority);
+    if (p != NULL)
+        p = take_number(p, end, &ret->seq);
+    if (p != NULL)
+        p = take_number(p, end, &ret->usec);
+    const char *semicolon = p != NULL ? memchr(p, ';', (size_t)(end - p)) : NULL;
+    if (semicolon == NULL)
+        return false;
+    ret->continues = memchr(p, '+', (size_t)(semicolon - p)) != NULL;
+    ret->text = semicolon + 1;
+    return true;
+}
+
+bool kmsg_is_records(const char *text)
+{
+    struct header h;
+    const char *end = strchr(text, '\n');
+    return parse_header(text, end != NULL ? end : text + strlen(text), &h);
+}
+
+static int hex_value(char c)
+{
+    if (isdigit((unsigned char)c))
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static void put_stamp(struct buf *out, uint64_t usec)
+{
+    buf_printf(out, "[%5llu.%06llu] ", (unsigned long long)(usec / 1000000u),
+               (unsigned long long)(usec % 1000000u));
+}
+
+/* \xNN -> the byte, but no control character: an escape stays as it was written. A \x0a inside a
+ * record starts a line with the same stamp. */
+static void put_decoded(struct buf *out, const char *p, const char *end, uint64_t usec)
+{
+    for (; p < end; p++) {
+        int byte = (unsigned char)*p;
+        bool escape = end - p >= 4 && p[0] == '\\' && p[1] == 'x' && hex_value(p[2]) >= 0 &&
+                      hex_value(p[3]) >= 0;
+        if (escape)
+            byte = hex_value(p[2]) * 16 + hex_value(p[3]);
+        if (escape && byte == '\n') {
+            buf_putc(out, '\n');
+            put_stamp(out, usec);
+        } else if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
+            buf_printf(out, "\\x%02x", (unsigned)byte);
+        } else {
+            buf_putc(out, (char)byte);
+        }
+        if (escape)
+            p += 3;
+    }
+}
+
+void kmsg_append_records(struct buf *out, const char *text, size_t len, struct kmsg_window *window)
+{
+    const char *end = text + len;
+    bool kept_last = false;
+    for (const char *line = text; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *line_end = newline != NULL ? newline : end;
+        struct header h;
+        /* " SUBSYSTEM=pci" and " DEVICE=+pci:..." follow their record: not for people. */
+        if (*line != ' ' && parse_header(line, line_end, &h)) {
+            bool keep = h.seq >= window->first_seq && h.usec >= window->first_usec;
+            if (keep && h.continues && kept_last && out->len > 0 && !out->failed) {
+                out->data[--out->len] = '\0'; /* the newline */
+            } else if (keep) {
+                put_stamp(out, h.usec);
+            }
+            if (keep) {
+                put_decoded(out, h.text, line_end, h.usec);
+                buf_putc(out, '\n');
+                if (window->records > 0 && h.seq > window->last_seq + 1)
+                    window->lost += h.seq - window->last_seq - 1;
+                window->last_seq = h.seq;
+                window->records++;
+            }
+            kept_last = keep;
+        }
+        line = line_end + 1;
+    }
+}
+
+/* [  335.611647] some-host kernel: amdgpu: unknown parameter 'gtt_size' ignored */
+static void put_journal_line(struct buf *out, const char *line, size_t len)
+{
+    const char *close = memchr(line, ']', len);
+    const char *mark = memmem(line, len, " kernel: ", 9);
+    if (line[0] != '[' || close == NULL || mark == NULL || mark < close)
+        return; /* "-- Boot ... --", "Hint: ..." */
+    buf_append(out, line, (size_t)(close - line) + 2 <= len ? (size_t)(close - line) + 1 : len);
+    buf_putc(out, ' ');
+    const char *text = mark + 9;
+    put_decoded(out, text, line + len, 0);
+    buf_putc(out, '\n');
+}
+
+void kmsg_append_journal(struct buf *out, const char *text, size_t len)
+{
+    const char *end = text + len;
+    for (const char *line = text; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        const char *line_end = newline != NULL ? newline : end;
+        put_journal_line(out, line, (size_t)(line_end - line));
+        line = line_end + 1;
+    }
+}
+
+/* --- selection --- */
+
+static bool is_of_interest(const char *line, size_t len)
+{
+    static const char *const words[] = {
+        "amdgpu", "kfd",     "ttm",    "drm",  "oom",     "out of memory", "killed process",
+        "gpu",    "pcieport", "pcie", "aer",  "mce",     "machine check", "edac", "ras",
+        "hardware error", "iommu", "amd-vi", "svm", "sdma", "mes", "xgmi", "hmm", "page fault",
+        "hung_task", "blocked for more", "soft lockup", "rcu", "segfault", "general protection",
+        "bug:", "oops", "call trace", "page allocation failure", "memory cgroup", "nvrm", "xid",
+    };
+    char copy[512];
+    size_t n = len < sizeof copy - 1 ? len : sizeof copy - 1;
+    for (size_t i = 0; i < n; i++)
+        copy[i] = line[i] == '\0' ? ' ' : (char)tolower((unsigned char)line[i]);
+    copy[n] = '\0';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(copy, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+struct line {
+    const char *start;
+    size_t len; /* with its newline */
+    bool keep;
+};
+
+static struct line *split(const char *text, size_t len, size_t *ret_count)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++)
+        count += text[i] == '\n' || i == len - 1;
+    struct line *lines = calloc(count != 0 ? count : 1, sizeof *lines);
+    if (lines == NULL)
+        return NULL;
+    size_t n = 0;
+    for (const char *p = text, *end = text + len; p < end && n < count;) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        const char *next = newline != NULL ? newline + 1 : end;
+        lines[n].start = p;
+        lines[n++].len = (size_t)(next - p);
+        p = next;
+    }
+    *ret_count = n;
+    return lines;
+}
+
+/* Keep the first third and the last two thirds of what is of interest: the first fault is the
+ * cause, the last lines are the end. */
+static void keep_ends(struct line *lines, size_t count, size_t max_bytes)
+{
+    size_t used = 0;
+    size_t head = 0;
+    for (; head < count && used < max_bytes / 3; head++)
+        used += lines[head].keep ? lines[head].len : 0;
+    size_t tail = count;
+    while (tail > head) {
+        size_t more = lines[tail - 1].keep ? lines[tail - 1].len : 0;
+        if (used + more > max_bytes)
+            break;
+        used += more;
+        tail--;
+    }
+    for (size_t i = head; i < tail; i++)
+        lines[i].keep = false;
+}
+
+static size_t put_lines(struct buf *out, const struct line *lines, size_t count)
+{
+    size_t left_out = 0;
+    size_t run = 0;
+    for (size_t i = 0; i <= count; i++) {
+        if (i < count && !lines[i].keep) {
+            run++;
+            continue;
+        }
+        if (run > 0)
+            buf_printf(out, "# %zu lines left out\n", run);
+        left_out += run;
+        run = 0;
+        if (i < count)
+            buf_append(out, lines[i].start, lines[i].len);
+    }
+    return left_out;
+}
+
+size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes)
+{
+    if (len <= max_bytes) {
+        buf_append(out, text, len);
+        return 0;
+    }
+    size_t count = 0;
+    struct line *lines = split(text, len, &count);
+    if (lines == NULL) {
+        buf_append(out, text + len - max_bytes, max_bytes);
+        return 1;
+    }
+    size_t kept_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        lines[i].keep = count - i <= LAST_LINES || is_of_interest(lines[i].start, lines[i].len);
+        if (lines[i].len > LINE_MAX_BYTES)
+            lines[i].keep = false;
+        kept_bytes += lines[i].keep ? lines[i].len : 0;
+    }
+    if (kept_bytes > max_bytes)
+        keep_ends(lines, count, max_bytes);
+    size_t left_out = put_lines(out, lines, count);
+    free(lines);
+    return left_out;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel-log records as people read them: "[ secs.usecs] text". Pure: used by kernel_log.c, and by
+ * its tests over recorded and broken input.
+ */
+#ifndef COLLECTORS_KMSG_TEXT_H
+#define COLLECTORS_KMSG_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+struct kmsg_window {
+    uint64_t first_seq;  /* records before are left out; 0 = all */
+    uint64_t first_usec; /* likewise */
+    uint64_t last_seq;   /* out: the last record that was kept, valid when records > 0 */
+    uint64_t records;    /* out: kept */
+    uint64_t lost;       /* out: sequence numbers that are missing between kept records */
+};
+
+/* Append the records of /dev/kmsg's text (also several, also cut at the end) as lines. Lines that
+ * are no record are left out. */
+void kmsg_append_records(struct buf *out, const char *text, size_t len, struct kmsg_window *window);
+/* Does the text start like /dev/kmsg ("6,1234,5678,-;")? */
+bool kmsg_is_records(const char *text);
+
+/* A line of `journalctl -o short-monotonic`: takes out host name and "kernel:". */
+void kmsg_append_journal(struct buf *out, const char *text, size_t len);
+
+/*
+ * Shorten to max_bytes: every line about GPUs, memory and machine checks, and the last 200 of any,
+ * in order; when that is still too much, the first and last of these. Says with a line starting
+ * with '#' what it left out. Returns the number of lines left out.
+ */
+size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes);
+
+#endif
