@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/stack_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a program that gives up reaches the signal: says nothing about why. */
+static const char *const abort_path[] = {
+    "__pthread_kill_implementation", "__pthread_kill_internal", "__pthread_kill", "pthread_kill",
+    "__GI_raise", "raise", "gsignal", "__GI_abort", "abort", "__assert_fail_base",
+    "__assert_fail", "__libc_message", "__libc_message_impl", "malloc_printerr", "__fortify_fail",
+    "__stack_chk_fail", "_ZSt9terminatev", "_ZN9__gnu_cxx27__verbose_terminate_handlerEv",
+    "_ZN10__cxxabiv111__terminateEPFvvE", "__cxa_throw", "__cxa_rethrow",
+};
+
+static const char *const gpu_modules[] = {
+    "libamdhip64", "libhsa-runtime64", "libhsakmt", "librocblas", "libhipblas", "libhipblaslt",
+    "libMIOpen", "librccl", "librocsolver", "librocfft", "libhipfft", "librocsparse",
+    "libhiprtc", "libamd_comgr", "libtorch_hip", "libc10_hip", "libggml-hip", "libdrm_amdgpu",
+    "librocprofiler", "libroctracer",
+};
+
+struct frame_line {
+    int number;
+    char symbol[STACK_NAME_MAX]; /* "" = none */
+    char module[STACK_NAME_MAX];
+};
+
+static void copy_part(char *out, const char *from, size_t length)
+{
+    if (length > STACK_NAME_MAX - 1)
+        length = STACK_NAME_MAX - 1;
+    memcpy(out, from, length);
+    out[length] = '\0';
+}
+
+/*   #3   0x00007f0c2d0a1234 in hipMalloc+0x44 (libamdhip64.so.6, build-id 0011...) */
+static bool parse_frame(const char *line, size_t length, struct frame_line *ret)
+{
+    char text[2 * STACK_NAME_MAX + 256];
+    if (length >= sizeof text)
+        length = sizeof text - 1;
+    memcpy(text, line, length);
+    text[length] = '\0';
+    *ret = (struct frame_line){.number = -1};
+    int used = 0;
+    if (sscanf(text, " #%d 0x%*x in %n", &ret->number, &used) < 1 || used == 0)
+        return false;
+    const char *name = text + used;
+    const char *open = strstr(name, " (");
+    const char *plus = open;
+    if (open == NULL)
+        return true;
+    /* A symbol may hold " (" itself only when demangled, which these are not. */
+    copy_part(ret->module, open + 2, strcspn(open + 2, ",)"));
+    while (plus > name && *plus != '+')
+        plus--;
+    copy_part(ret->symbol, name, (size_t)(plus - name));
+    if (strcmp(ret->symbol, ret->module) == 0 || ret->symbol[0] == '\0')
+        ret->symbol[0] = '\0';
+    if (name[0] == '?')
+        ret->module[0] = ret->symbol[0] = '\0';
+    return true;
+}
+
+static bool is_abort_path(const char *symbol)
+{
+    for (size_t i = 0; i < sizeof abort_path / sizeof *abort_path; i++)
+        if (strcmp(symbol, abort_path[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_gpu_module(const char *module)
+{
+    for (size_t i = 0; i < sizeof gpu_modules / sizeof *gpu_modules; i++) {
+        size_t length = strlen(gpu_modules[i]);
+        if (strncmp(module, gpu_modules[i], length) == 0 &&
+            (module[length] == '.' || module[length] == '-' || module[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static void take(struct stack_summary *summary, const struct frame_line *frame)
+{
+    if (frame->number == 0 && frame->module[0] != '\0')
+        copy_part(summary->module, frame->module, strlen(frame->module));
+    bool plain = frame->symbol[0] != '\0' && !is_abort_path(frame->symbol);
+    if (summary->top[0] == '\0' && plain) {
+        copy_part(summary->top, frame->symbol, strlen(frame->symbol));
+        summary->top_frame = frame->number;
+    }
+    if (summary->gpu_module[0] == '\0' && is_gpu_module(frame->module)) {
+        copy_part(summary->gpu_module, frame->module, strlen(frame->module));
+        summary->gpu_frame = frame->number;
+    }
+}
+
+bool stack_text_summary(const char *text, struct stack_summary *ret)
+{
+    *ret = (struct stack_summary){.top_frame = -1};
+    const char *line = strstr(text, "(faulting): ");
+    bool any = false;
+    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
+        line++;
+        struct frame_line frame;
+        size_t length = strcspn(line, "\n");
+        if (length == 0 || strncmp(line, "Thread ", 7) == 0)
+            break;
+        if (!parse_frame(line, length, &frame))
+            continue;
+        any = true;
+        take(ret, &frame);
+    }
+    return any;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the text that rocmcrash-unwind prints: what the failed thread was in. Pure. */
+#ifndef COLLECTORS_STACK_TEXT_H
+#define COLLECTORS_STACK_TEXT_H
+
+#include <stdbool.h>
+
+#define STACK_NAME_MAX 256
+
+struct stack_summary {
+    char top[STACK_NAME_MAX];        /* innermost function with a name, past what only aborts */
+    char module[STACK_NAME_MAX];     /* file of frame 0 */
+    char gpu_module[STACK_NAME_MAX]; /* innermost file of the ROCm stack */
+    int top_frame, module_frame, gpu_frame;
+};
+
+/* Strings are "" where there is none. False when the text holds no failed thread with frames. */
+bool stack_text_summary(const char *text, struct stack_summary *ret);
+
+#endif

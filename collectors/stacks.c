@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of every thread of each failed process: runs rocmcrash-unwind on the impact files of the
+ * run directory. The unwinder reads foreign ELF files and may die of them; then its row says so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "collect/collector.h"
+#include "collect/exec.h"
+#include "collectors/helper_program.h"
+#include "collectors/stack_text.h"
+#include "record/shared.h"
+
+#define TEXT_MAX ((size_t)512 << 10)
+#define DEADLINE_MS 3000
+#define KEEP_MS 150 /* of the deadline, for writing what there is */
+
+struct stacks_run {
+    const struct collect_ctx *ctx;
+    struct collect_out *out;
+    char program[FS_PATH_MAX];
+    unsigned tried, failed;
+    bool facts_set;
+    char reason[200]; /* of the last failure */
+};
+
+static bool read_head(const struct collect_ctx *ctx, unsigned index, char *path, size_t size,
+                      struct shared_impact *ret_head)
+{
+    if (snprintf(path, size, "%s/impact.%u", ctx->run_dir, index) >= (int)size)
+        return false;
+    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    return fd >= 0 && read(fd, ret_head, sizeof *ret_head) == (ssize_t)sizeof *ret_head;
+}
+
+static void set_fact(struct stacks_run *run, const char *name, const char *value, unsigned index,
+                     int frame)
+{
+    char source[96];
+    (void)snprintf(source, sizeof source, "stacks.%u.txt, failed thread, frame #%d", index, frame);
+    if (value[0] != '\0')
+        collect_text(run->out, name, FACT_IMPACT, value, source);
+    else
+        collect_missing(run->out, name, FACT_IMPACT, FACT_ABSENT,
+                        "no frame of the failed thread has one", source);
+}
+
+static void set_facts(struct stacks_run *run, const char *text, unsigned index)
+{
+    struct stack_summary summary;
+    if (run->facts_set || !stack_text_summary(text, &summary))
+        return;
+    run->facts_set = true;
+    set_fact(run, "stack.top", summary.top, index, summary.top_frame);
+    set_fact(run, "stack.module", summary.module, index, 0);
+    set_fact(run, "stack.gpu_module", summary.gpu_module, index, summary.gpu_frame);
+}
+
+static void explain(struct stacks_run *run, unsigned index, int status, const struct rc_err *err)
+{
+    run->failed++;
+    if (status < 0)
+        (void)snprintf(run->reason, sizeof run->reason, "impact.%u: %.150s", index, err->msg);
+    else if (status > 128)
+        (void)snprintf(run->reason, sizeof run->reason,
+                       "impact.%u: rocmcrash-unwind died of signal %d", index, status - 128);
+    else
+        (void)snprintf(run->reason, sizeof run->reason,
+                       "impact.%u: rocmcrash-unwind could not unwind it", index);
+}
+
+static void unwind_one(struct stacks_run *run, unsigned index, const char *path, bool by_signal)
+{
+    uint64_t deadline = run->ctx->deadline_mono_ns - (uint64_t)KEEP_MS * 1000000u;
+    struct buf text;
+    buf_init(&text, TEXT_MAX);
+    struct rc_err err = {""};
+    const char *const argv[] = {run->program, path, NULL};
+    int status = collect_exec(argv, deadline, &text, &err);
+    run->tried++;
+    if (status == -EFBIG)
+        status = 0; /* the failed thread comes first: the rest is cut */
+    if (text.len > 0) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "stacks.%u.txt", index);
+        (void)collect_write(run->out, name, text.data, text.len);
+        if (by_signal)
+            set_facts(run, buf_str(&text), index);
+    }
+    if (status != 0)
+        explain(run, index, status, &err);
+    buf_release(&text);
+}
+
+/* The process that failed first comes first, so that the facts are about it and a short deadline
+ * is spent on it. `failed` chooses the pass. */
+static void pass(struct stacks_run *run, bool failed)
+{
+    for (unsigned i = 0; i < SHARED_IMPACTS_MAX; i++) {
+        char path[FS_PATH_MAX];
+        struct shared_impact head;
+        if (!read_head(run->ctx, i, path, sizeof path, &head))
+            continue;
+        if ((head.pid == run->ctx->failed_pid) == failed && head.kind != IMPACT_WAIT_STATUS)
+            unwind_one(run, i, path, head.signo > 0);
+    }
+}
+
+static enum collect_status run_stacks(const struct collect_ctx *ctx, struct collect_out *out)
+{
+    struct stacks_run run = {.ctx = ctx, .out = out};
+    if (ctx->run_dir[0] == '\0')
+        return collect_reason(out, COLLECT_SKIPPED, "no run directory");
+    if (helper_program_find("rocmcrash-unwind", run.program, sizeof run.program) < 0)
+        return collect_reason(out, COLLECT_FAILED,
+                              "rocmcrash-unwind is not installed beside this program");
+    pass(&run, true);
+    pass(&run, false);
+    if (run.tried == 0)
+        return collect_reason(out, COLLECT_SKIPPED, "no registers or stacks were copied");
+    if (run.failed > 0)
+        return collect_reason(out, run.failed == run.tried ? COLLECT_FAILED : COLLECT_PARTIAL,
+                              "%s", run.reason);
+    return COLLECT_OK;
+}
+
+const struct collector collector_stacks = {
+    .name = "stacks",
+    .describe = "Stacks of all threads of the failed processes, from the bytes copied at impact",
+    .phase = COLLECT_QUICK,
+    .deadline_ms = DEADLINE_MS,
+    .max_bytes = 4u << 20,
+    .run = run_stacks,
+};
