@@ -139,9 +139,8 @@ static const char *vendor_of_text(const char *text)
 static void derive_vendor(struct facts *facts)
 {
     static const char *const inputs[] = {"gpu.0.driver",         "report.gpu",
-                                         "msg.vendor",           "oom.vendor",
                                          "report.rocm",          "software.torch_hip_version",
-                                         "software.rocm_version", "report.framework"};
+                                         "software.rocm_version"};
     for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
         const char *text = NULL;
         const char *vendor = NULL;
@@ -154,6 +153,16 @@ static void derive_vendor(struct facts *facts)
             char source[512];
             feature_source(facts, &inputs[i], 1, source, sizeof(source));
             (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, vendor, source);
+            return;
+        }
+    }
+    static const char *const said[][2] = {{"vendor.amd", "amd"}, {"vendor.nvidia", "nvidia"}};
+    for (size_t i = 0; i < 2; i++) {
+        double lines = 0;
+        if (feature_input(facts, said[i][0], &lines) && lines > 0) {
+            char source[512];
+            feature_source(facts, &said[i][0], 1, source, sizeof(source));
+            (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, said[i][1], source);
             return;
         }
     }

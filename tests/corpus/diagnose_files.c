@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Test driver: files of one report -> facts -> verdict -> one line of JSON.
+ *
+ *   diagnose_files TREE DEFECTS [--stderr F] [--dmesg F] [--smi F] [--env F] [--facts F] [--dump]
+ *   diagnose_files TREE DEFECTS --batch     paths of such argument files on stdin, one a line
+ *
+ * An argument file holds one argument a line. Used by score.py; what it does is `triage`.
+ */
+#include "base/err.h"
+#include "base/fs.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_MAX ((size_t)8 << 20)
+#define ARGS_MAX 64
+
+typedef void (*reader)(struct facts *, const char *, size_t, const char *);
+
+static int read_text(struct facts *facts, const char *path, reader read, const char *source)
+{
+    char *text = NULL;
+    ssize_t n = fs_read_all(path, INPUT_MAX, &text);
+    if (n < 0) {
+        (void)fprintf(stderr, "cannot read '%s'\n", path);
+        return -1;
+    }
+    read(facts, text, (size_t)n, source);
+    free(text);
+    return 0;
+}
+
+static int read_facts(struct facts *facts, const char *path)
+{
+    char *text = NULL;
+    struct rc_err err = {{0}};
+    ssize_t n = fs_read_all(path, INPUT_MAX, &text);
+    cJSON *json = n >= 0 ? cJSON_Parse(text) : NULL;
+    int rc = json != NULL ? facts_from_json(facts, json, &err) : -1;
+    if (rc < 0)
+        (void)fprintf(stderr, "%s: %s\n", path, err.msg[0] != '\0' ? err.msg : "not JSON");
+    cJSON_Delete(json);
+    free(text);
+    return rc;
+}
+
+static int add_option(struct facts *facts, const char *option, const char *path)
+{
+    if (strcmp(option, "--stderr") == 0) {
+        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, "stderr");
+        return read_text(facts, path, messages_to_facts, "stderr");
+    }
+    if (strcmp(option, "--dmesg") == 0) {
+        (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, "kernel log");
+        return read_text(facts, path, kernel_log_to_facts, "kernel log");
+    }
+    if (strcmp(option, "--smi") == 0)
+        return read_text(facts, path, pasted_to_facts, "pasted");
+    if (strcmp(option, "--env") == 0)
+        return read_text(facts, path, environment_to_facts, "environment");
+    if (strcmp(option, "--facts") == 0)
+        return read_facts(facts, path);
+    (void)fprintf(stderr, "unknown option '%s'\n", option);
+    return -1;
+}
+
+static void print_json(cJSON *json)
+{
+    char *text = json != NULL ? cJSON_PrintUnformatted(json) : NULL;
+    (void)printf("%s\n", text != NULL ? text : "{}");
+    cJSON_free(text);
+    cJSON_Delete(json);
+}
+
+static int judge(const struct tree *tree, int argc, char **argv)
+{
+    struct facts *facts = facts_new();
+    struct verdict verdict = {0};
+    struct rc_err err = {{0}};
+    bool dump = false;
+    int rc = facts != NULL ? 0 : -1;
+    for (int i = 0; i < argc && rc == 0; i++) {
+        if (strcmp(argv[i], "--dump") == 0)
+            dump = true;
+        else if (i + 1 < argc)
+            rc = add_option(facts, argv[i], argv[i + 1]), i++;
+    }
+    if (rc == 0)
+        rc = diagnose(facts, tree, &verdict, &err);
+    if (rc == 0) {
+        if (dump)
+            print_json(facts_to_json(facts));
+        print_json(verdict_to_json(&verdict));
+        (void)fflush(stdout);
+    } else {
+        (void)fprintf(stderr, "%s\n", err.msg);
+    }
+    verdict_release(&verdict);
+    facts_free(facts);
+    return rc;
+}
+
+static int batch(const struct tree *tree)
+{
+    char path[4096];
+    while (fgets(path, sizeof(path), stdin) != NULL) {
+        char *text = NULL;
+        char *args[ARGS_MAX];
+        int count = 0;
+        path[strcspn(path, "\n")] = '\0';
+        if (fs_read_all(path, INPUT_MAX, &text) < 0)
+            return -1;
+        char *save = NULL;
+        for (char *a = strtok_r(text, "\n", &save); a != NULL && count < ARGS_MAX;
+             a = strtok_r(NULL, "\n", &save))
+            args[count++] = a;
+        int rc = judge(tree, count, args);
+        free(text);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static struct tree *load(const char *tree_path, const char *defects_path)
+{
+    struct rc_err err = {{0}};
+    char *text = NULL;
+    char *defects = NULL;
+    ssize_t n = fs_read_all(tree_path, INPUT_MAX, &text);
+    struct tree *tree = n >= 0 ? tree_parse(text, (size_t)n, tree_path, &err) : NULL;
+    ssize_t m = fs_read_all(defects_path, INPUT_MAX, &defects);
+    if (tree != NULL &&
+        (m < 0 || tree_add_defects(tree, defects, (size_t)m, defects_path, &err) < 0)) {
+        tree_free(tree);
+        tree = NULL;
+    }
+    if (tree == NULL)
+        (void)fprintf(stderr, "%s\n", err.msg);
+    free(text);
+    free(defects);
+    return tree;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        (void)fprintf(stderr, "usage: %s TREE DEFECTS [options]\n", argv[0]);
+        return 2;
+    }
+    struct tree *tree = load(argv[1], argv[2]);
+    if (tree == NULL)
+        return 1;
+    bool many = argc == 4 && strcmp(argv[3], "--batch") == 0;
+    int rc = many ? batch(tree) : judge(tree, argc - 3, argv + 3);
+    tree_free(tree);
+    return rc == 0 ? 0 : 1;
+}
