@@ -18,7 +18,7 @@
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/job.h"
-#include "cli/job_redact.h"
+#include "cli/stage_redact.h"
 #include "report/report.h"
 
 #define CSV_ROWS_MAX 20000
@@ -286,7 +286,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = write_summary(job, judged, name, stage_fd, err);
     if (r == 0)
-        r = job_redact(job, stage_fd, err);
+        r = stage_redact(job->stage, stage_fd, err);
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
     if (r == 0)

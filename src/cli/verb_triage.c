@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `triage`: judge a bundle (or every bundle of a directory) again with this tree, or judge text that
+ * somebody pasted into an issue. Reads no machine: the same input gives the same answer anywhere.
+ */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/assets.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "report/report.h"
+
+#define TEXT_MAX ((size_t)8 << 20)
+
+struct triage_line {
+    const char *kernel_log, *env, *facts, *tree;
+    bool json;
+};
+
+static int set_kernel_log(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct triage_line *)target)->kernel_log = value;
+    return 0;
+}
+
+static int set_env(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct triage_line *)target)->env = value;
+    return 0;
+}
+
+static int set_facts(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct triage_line *)target)->facts = value;
+    return 0;
+}
+
+static int set_tree(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct triage_line *)target)->tree = value;
+    return 0;
+}
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct triage_line *)target)->json = true;
+    return 0;
+}
+
+static const struct option_def option_table[] = {
+    {"kernel-log", 0, "FILE", "what the kernel said (dmesg, journalctl -k)", set_kernel_log},
+    {"env", 0, "FILE", "environment as NAME=VALUE lines", set_env},
+    {"facts", 0, "FILE", "further facts as JSON", set_facts},
+    {"tree", 0, "FILE", "use this decision tree", set_tree},
+    {"json", 0, NULL, "print the verdict as JSON", set_json},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static ssize_t read_stdin(char **ret)
+{
+    struct buf text;
+    char chunk[65536];
+    ssize_t n;
+    buf_init(&text, TEXT_MAX);
+    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
+        buf_append(&text, chunk, (size_t)n);
+    *ret = text.data != NULL ? text.data : strdup("");
+    return n < 0 ? -errno : (ssize_t)text.len;
+}
+
+static int read_text(const char *path, char **ret, size_t *ret_len, struct rc_err *err)
+{
+    ssize_t len = strcmp(path, "-") == 0 ? read_stdin(ret) : fs_read_all(path, TEXT_MAX, ret);
+    if (len < 0 && len != -EFBIG)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
+    *ret_len = len < 0 ? TEXT_MAX : (size_t)len; /* of a longer text the beginning is judged */
+    return 0;
+}
+
+static int add_facts_file(struct facts *facts, const char *path, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    size_t len;
+    int r = read_text(path, &text, &len, err);
+    if (r < 0)
+        return r;
+    cJSON *json = cJSON_ParseWithLength(text, len);
+    r = json != NULL ? facts_from_json(facts, json, err)
+                     : rc_err_set(err, -EBADMSG, "'%s' is not JSON", path);
+    cJSON_Delete(json);
+    return r;
+}
+
+typedef void (*text_reader)(struct facts *, const char *, size_t, const char *);
+
+static int add_text_file(struct facts *facts, const char *path, text_reader reader,
+                         const char *source, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    size_t len;
+    int r = read_text(path, &text, &len, err);
+    if (r == 0)
+        reader(facts, text, len, source);
+    return r;
+}
+
+/* Pasted text may be anything: program output, a kernel log, what rocm-smi prints. */
+static void any_text(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    messages_to_facts(facts, text, len, source);
+    pasted_to_facts(facts, text, len, source);
+    kernel_log_to_facts(facts, text, len, source);
+}
+
+static void print_verdict(const struct facts *facts, const struct verdict *verdict, bool json)
+{
+    if (json) {
+        cJSON *document = verdict_to_json(verdict);
+        char *text = document != NULL ? cJSON_Print(document) : NULL;
+        if (text != NULL)
+            (void)puts(text);
+        free(text);
+        cJSON_Delete(document);
+        return;
+    }
+    struct buf text = BUF_INIT;
+    struct report_input input = {
+        .facts = facts, .verdict = verdict, .tool_version = ROCMCRASH_VERSION};
+    report_terminal(&input, NULL, &text);
+    (void)fputs(buf_str(&text), stdout);
+    buf_release(&text);
+}
+
+static int judge_and_print(struct facts *facts, const struct tree *tree, bool json,
+                           struct rc_err *err)
+{
+    struct verdict verdict = {.class_name = NULL};
+    int r = diagnose(facts, tree, &verdict, err);
+    if (r == 0)
+        print_verdict(facts, &verdict, json);
+    verdict_release(&verdict);
+    return r;
+}
+
+/* Features are derived anew: those in the bundle are of another tree's time. But growth comes from
+ * the telemetry, which is not read again. */
+static cJSON *without_features(cJSON *json)
+{
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "facts");
+    cJSON *item = list != NULL ? list->child : NULL;
+    while (item != NULL) {
+        cJSON *next = item->next;
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        bool derived = name != NULL && strncmp(name, "f.", 2) == 0 &&
+                       strncmp(name, "f.growth.", 9) != 0;
+        if (derived)
+            cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
+        item = next;
+    }
+    return json;
+}
+
+static int triage_bundle(const char *path, const struct tree *tree, bool json, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    struct facts *facts = facts_new();
+    ssize_t len = bundle_read_file(path, "facts.json", TEXT_MAX, &text, err);
+    cJSON *document = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    int r = len < 0            ? (int)len
+            : document == NULL ? rc_err_set(err, -EBADMSG, "'%s' holds no readable facts", path)
+            : facts == NULL    ? -ENOMEM
+                               : facts_from_json(facts, without_features(document), err);
+    if (r == 0)
+        r = judge_and_print(facts, tree, json, err);
+    cJSON_Delete(document);
+    facts_free(facts);
+    return r;
+}
+
+static bool is_bundle(const char *path)
+{
+    size_t len = strlen(path);
+    return len > 7 && strcmp(path + len - 7, ".tar.gz") == 0;
+}
+
+static int triage_directory(const char *path, const struct tree *tree, bool json)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(path, &entries, NULL, alphasort);
+    int failed = 0;
+    for (int i = 0; i < count; i++) {
+        char file[FS_PATH_MAX];
+        struct rc_err err = {""};
+        (void)snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        if (is_bundle(file)) {
+            (void)printf("%s\n", entries[i]->d_name);
+            if (triage_bundle(file, tree, json, &err) < 0) {
+                (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+                failed++;
+            }
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return failed > 0 || count < 0 ? -EIO : 0;
+}
+
+static int triage_texts(const struct triage_line *line, char *const files[], const struct tree *tree,
+                        struct rc_err *err)
+{
+    struct facts *facts = facts_new();
+    int r = facts == NULL ? -ENOMEM : 0;
+    if (r == 0 && line->facts != NULL)
+        r = add_facts_file(facts, line->facts, err);
+    for (int i = 0; r == 0 && files[i] != NULL; i++)
+        r = add_text_file(facts, files[i], any_text, i == 0 ? "stderr" : "further text", err);
+    if (r == 0 && line->kernel_log != NULL)
+        r = add_text_file(facts, line->kernel_log, kernel_log_to_facts, "kernel log", err);
+    if (r == 0 && line->env != NULL)
+        r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
+    if (r == 0)
+        r = judge_and_print(facts, tree, line->json, err);
+    facts_free(facts);
+    return r;
+}
+
+int verb_triage(int argc, char *argv[])
+{
+    struct triage_line line = {.kernel_log = NULL};
+    struct rc_err err = {""};
+    int at = options_parse(option_table, &line, argc, argv, &err);
+    if (at < 0 || (argv[at] == NULL && line.kernel_log == NULL && line.facts == NULL)) {
+        (void)fprintf(stderr, "rocmcrash: %s\n",
+                      at < 0 ? err.msg : "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");
+        return VERB_EXIT_USAGE;
+    }
+    struct tree *tree = asset_tree(line.tree, &err);
+    struct stat st;
+    int r = -EINVAL;
+    if (tree != NULL && argv[at] != NULL && stat(argv[at], &st) == 0 && S_ISDIR(st.st_mode))
+        r = triage_directory(argv[at], tree, line.json);
+    else if (tree != NULL && argv[at] != NULL && is_bundle(argv[at]))
+        r = triage_bundle(argv[at], tree, line.json, &err);
+    else if (tree != NULL)
+        r = triage_texts(&line, argv + at, tree, &err);
+    if (r < 0 && err.msg[0] != '\0')
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+    tree_free(tree);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}
