@@ -10,11 +10,18 @@
 #include <string.h>
 #include <strings.h>
 
-struct text text_tail(const char *data, size_t len)
+struct text text_tail(const char *data, size_t len, unsigned *ret_lines)
 {
+    if (ret_lines != NULL)
+        *ret_lines = 0;
     if (data == NULL)
         return (struct text){"", 0};
     size_t skip = len > TEXT_INPUT_MAX ? len - TEXT_INPUT_MAX : 0;
+    const char *p = data;
+    while (ret_lines != NULL && (p = memchr(p, '\n', (size_t)(data + skip - p))) != NULL) {
+        ++*ret_lines;
+        p++;
+    }
     return (struct text){data + skip, len - skip};
 }
 
@@ -86,6 +93,34 @@ struct text text_trim(struct text in)
     while (in.len > 0 && is_space(in.at[in.len - 1]))
         in.len--;
     return in;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+bool text_like(struct text in, const char *pattern)
+{
+    bool word_start = pattern[0] == '^';
+    const char *part = pattern + word_start;
+    struct text rest = in;
+    for (;;) {
+        size_t n = strcspn(part, "*");
+        const char *hit = memmem(rest.at, rest.len, part, n);
+        if (hit == NULL)
+            return false;
+        struct text behind = text_skip(rest, (size_t)(hit - rest.at) + n);
+        if (word_start && hit > in.at && is_word(hit[-1])) {
+            rest = text_skip(rest, (size_t)(hit - rest.at) + 1);
+            continue;
+        }
+        word_start = false;
+        if (part[n] == '\0')
+            return true;
+        part += n + 1;
+        rest = behind;
+    }
 }
 
 bool text_after(struct text in, const char *needle, struct text *ret)
@@ -284,6 +319,24 @@ bool text_take_size(struct text *in, unsigned rule, int64_t *ret)
         *ret = (int64_t)llround(number);
     *in = unit != 0 ? behind : t;
     return true;
+}
+
+bool text_size_before(struct text in, int64_t *ret)
+{
+    /* number, space, unit: at most two words and 40 bytes from the end */
+    struct text t = text_trim(in.len > 40 ? text_skip(in, in.len - 40) : in);
+    size_t from = t.len;
+    for (unsigned words = 0; words < 2 && from > 0; words++) {
+        while (from > 0 && is_space(t.at[from - 1]))
+            from--;
+        while (from > 0 && (is_word(t.at[from - 1]) || t.at[from - 1] == '.' ||
+                            t.at[from - 1] == ',' || t.at[from - 1] == '-'))
+            from--;
+        struct text size = text_skip(t, from);
+        if (text_take_size(&size, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, ret) && size.len == 0)
+            return true;
+    }
+    return false;
 }
 
 bool text_parse_size(const char *s, size_t len, int64_t *ret)

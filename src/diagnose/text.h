@@ -20,8 +20,9 @@ struct text {
     size_t len;
 };
 
-/* The last TEXT_INPUT_MAX bytes. */
-struct text text_tail(const char *data, size_t len);
+/* The last TEXT_INPUT_MAX bytes, and how many lines end before them (the lines keep their numbers
+ * of the whole); `ret_lines` may be NULL. */
+struct text text_tail(const char *data, size_t len, unsigned *ret_lines);
 
 /* Next line without its "\n" or "\r\n"; false at the end. */
 bool text_next_line(struct text *rest, struct text *ret_line);
@@ -37,6 +38,8 @@ bool text_equals(struct text in, const char *s);
 struct text text_skip(struct text in, size_t n);
 struct text text_first(struct text in, size_t n);
 struct text text_trim(struct text in);
+/* Literal parts of `pattern` between '*' appear in this order; a leading '^' = not inside a word. */
+bool text_like(struct text in, const char *pattern);
 /* What follows / precedes the first `needle`; false (and *ret untouched) when it is not there. */
 bool text_after(struct text in, const char *needle, struct text *ret);
 bool text_before(struct text in, const char *needle, struct text *ret);
@@ -64,6 +67,9 @@ enum text_size_rule {
 
 /* "1.50 GiB", "20971520 bytes", "512MB", "7,4 Gi", "1234": bytes, rounded; saturating. */
 bool text_take_size(struct text *in, unsigned rule, int64_t *ret);
+
+/* The last size with a unit that ends where `in` ends (white space aside): "of 15.98 GiB". */
+bool text_size_before(struct text in, int64_t *ret);
 
 /* The whole of `s` is a size with a unit. */
 bool text_parse_size(const char *s, size_t len, int64_t *ret);

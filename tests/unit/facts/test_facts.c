@@ -391,10 +391,13 @@ static void test_spans(void **state)
 
     char *big = calloc(1, TEXT_INPUT_MAX + 3);
     big[TEXT_INPUT_MAX + 2] = 'z';
-    struct text tail = text_tail(big, TEXT_INPUT_MAX + 3);
+    big[0] = big[1] = big[5] = '\n';
+    unsigned lines;
+    struct text tail = text_tail(big, TEXT_INPUT_MAX + 3, &lines);
+    assert_int_equal(2, lines);
     assert_int_equal(TEXT_INPUT_MAX, tail.len);
     assert_int_equal('z', tail.at[tail.len - 1]);
-    assert_int_equal(0, text_tail(NULL, 5).len);
+    assert_int_equal(0, text_tail(NULL, 5, NULL).len);
     free(big);
 }
 

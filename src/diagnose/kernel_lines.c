@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_log_to_facts(): the kernel log of the run's window, as facts.
+ *
+ * Pure; runs in the finisher over the collected window and in `triage` over pasted text. Records
+ * are kept in their order: the first bad one decides, what follows it is its consequence.
+ */
+#include "diagnose/kernel_lines.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose/verdict.h"
+
+static const struct count_row kernel_rows[] = {
+    {"kmsg.mes_failed", NULL, {"MES*failed to respon", "MES might be in unrecoverable"}},
+    {"kmsg.gpu_reset", NULL, {"GPU reset begin"}},
+    {"kmsg.gpu_reset_failed", NULL, {"GPU reset end with ret = -", "GPU reset(*failed", "ASIC reset failed"}},
+    {"kmsg.ring_reset", NULL, {"ring reset", "reset compute queue"}},
+    {"kmsg.wedged", NULL, {"device wedged"}},
+    {"kmsg.vram_lost", NULL, {"VRAM is lost"}},
+    {"kmsg.cs_enomem", NULL, {"Not enough memory for command submission"}},
+    {"kmsg.pin_failed", NULL, {"pin failed", "Failed to pin framebuffer"}},
+    {"kmsg.vm_validate_failed", NULL, {"amdgpu_vm_validate*failed", "ttm_eu_reserve_buffers failed"}},
+    {"kmsg.svm_limit", NULL, {"exceeds resident system memory limit"}},
+    {"kmsg.userptr_failed", NULL, {"Failed to get user pages: -"}},
+    {"kmsg.small_bar_refused", NULL, {"host visible vram on small bar"}},
+    {"kmsg.gttsize_deprecated",
+     NULL,
+     {"gttsize via module parameter is deprecated", "unknown parameter 'gtt"}},
+    {"kmsg.kfd_skipped_device", NULL, {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
+    {"kmsg.gpu_init_failed",
+     NULL,
+     {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
+      "NVIDIA probe routine failed"}},
+    {"kmsg.ring_test_failed", NULL, {"ring * test failed"}},
+    {"kmsg.queues_evict_failed", NULL, {"Failed to evict", "Failed to quiesce KFD"}},
+    {"kmsg.queue_vital_buffer", NULL, {"Freeing queue vital buffer"}},
+    {"kmsg.sq_intr", NULL, {"sq_intr: error"}},
+    {"kmsg.illegal_opcode", NULL, {"Illegal opcode in command stream", "Illegal register access"}},
+    {"kmsg.devcoredump", NULL, {"device coredump file has been created"}},
+    {"kmsg.suppressed", NULL, {"callbacks suppressed"}},
+    {"kmsg.oops",
+     NULL,
+     {"BUG: unable to handle", "^Oops:", "kernel BUG at", "general protection fault",
+      "BUG: kernel NULL pointer"}},
+    {"kmsg.hung_task", NULL, {"blocked for more than * seconds"}},
+    {"kmsg.mem_info_dump", NULL, {"Mem-Info:"}},
+    {"kmsg.page_alloc_failure",
+     NULL,
+     {"page allocation failure", "mm/page_alloc.c", "SLUB: Unable to allocate memory"}},
+    {"kmsg.aer_corrected", NULL, {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected"}},
+    {"kmsg.pcie_aer_nonfatal", NULL, {"Uncorrected (Non-Fatal)", "Uncorrectable (Non-Fatal)"}},
+    {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
+    {"kmsg.gpu_lost", NULL, {"allen off the bus"}},
+    {"kmsg.iommu_fault", NULL, {"AMD-Vi: Event logged", "DMAR: [DMA*fault"}},
+    {"kmsg.evictions", NULL, {"Evicting PASID", "Started evicting pasid"}},
+    {"kmsg.segfault", NULL, {": segfault at "}},
+};
+#define KERNEL_ROWS (sizeof kernel_rows / sizeof kernel_rows[0])
+
+static const char *const class_names[] = {
+    [BAD_NONE] = "",          [BAD_HW_RAS] = "hw-ras",     [BAD_SDMA] = "sdma",
+    [BAD_PAGE_FAULT] = "page-fault", [BAD_GPU_HANG] = "gpu-hang", [BAD_HOST_OOM] = "host-oom",
+};
+
+unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
+{
+    k->bad_count++;
+    struct scan at = k->s;
+    at.line = line;
+    scan_vendor(&at, text);
+    if (k->events_count > 0 && k->events[k->events_count - 1].class == class)
+        return 0;
+    if (k->events_count == BAD_EVENTS_MAX)
+        return 0;
+    struct bad_event *e = &k->events[k->events_count++];
+    e->line = line;
+    e->class = class;
+    (void)text_copy(text_trim(text), e->text, sizeof e->text);
+    return k->events_count;
+}
+
+/* "6,1234,5678901,-;text" or "6,1234,5678901,-,caller=T123;text" (/dev/kmsg) */
+static bool strip_kmsg(struct text *t)
+{
+    struct text r = *t;
+    uint64_t n;
+    for (unsigned i = 0; i < 3; i++) {
+        if (!text_take_u64(&r, &n) || !text_starts(r, ","))
+            return false;
+        r = text_skip(r, 1);
+    }
+    struct text flags = text_until(r, ";");
+    if (flags.len == r.len || flags.len == 0 || flags.len > 64 || text_has(flags, " "))
+        return false;
+    *t = text_skip(r, flags.len + 1);
+    return true;
+}
+
+/* "[  781.680189] ", "[Sat Jan  7 14:25:56 2023] ", "[Dez26 08:58] ", "[  +0,000007] "; with
+ * "[T1234]" or "[    C3]" of CONFIG_PRINTK_CALLER behind; but not "[drm:...", "[gfxhub]", "[12]". */
+static bool strip_bracket(struct text *t)
+{
+    if (!text_starts(*t, "["))
+        return false;
+    struct text inside = text_until(text_skip(*t, 1), "]");
+    if (inside.len + 1 >= t->len || inside.len == 0 || inside.len > 40)
+        return false;
+    bool digit = false, mark = false, other = false;
+    for (size_t i = 0; i < inside.len; i++) {
+        char c = inside.at[i];
+        digit = digit || isdigit((unsigned char)c);
+        mark = mark || (i > 0 && i + 1 < inside.len && strchr(".,:", c) != NULL &&
+                        isdigit((unsigned char)inside.at[i - 1]) &&
+                        isdigit((unsigned char)inside.at[i + 1]));
+        other = other || c == '[' || c == '_' || c == '(';
+    }
+    bool caller = inside.len >= 2 && inside.len <= 12 && digit && !mark &&
+                  (text_trim(inside).at[0] == 'T' || text_trim(inside).at[0] == 'C') &&
+                  isdigit((unsigned char)inside.at[inside.len - 1]);
+    if (!((digit && mark && !other) || caller))
+        return false;
+    *t = text_trim(text_skip(*t, inside.len + 2));
+    return true;
+}
+
+/* "kern  :warn  : ..." (dmesg -x) */
+static bool strip_facility(struct text *t)
+{
+    static const char *const names[] = {"kern", "user", "daemon", "syslog"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct text r;
+        if (!text_starts(*t, names[i]))
+            continue;
+        r = text_trim(text_skip(*t, strlen(names[i])));
+        if (!text_starts(r, ":"))
+            continue;
+        r = text_until(text_skip(r, 1), ":");
+        size_t used = (size_t)(r.at - t->at) + r.len + 1;
+        if (r.len > 8 || used >= t->len)
+            continue;
+        *t = text_trim(text_skip(*t, used));
+        return true;
+    }
+    return false;
+}
+
+/* "2026-01-07T10:00:00,123456-06:00 text" (dmesg --time-format iso, journalctl -o short-iso) */
+static bool strip_iso(struct text *t)
+{
+    struct text r = *t, word;
+    if (!text_next_word(&r, &word) || word.len < 19 || word.len > 40 || word.at[4] != '-' ||
+        word.at[7] != '-' || (word.at[10] != 'T' && word.at[10] != '_') ||
+        !isdigit((unsigned char)word.at[0]))
+        return false;
+    *t = text_trim(r);
+    return true;
+}
+
+/* "May 02 15:06:23 host kernel: text"; a line of another program has "name[123]: " instead. */
+static bool strip_syslog(struct text *t, bool *ret_foreign)
+{
+    struct text head = text_first(*t, 160);
+    ptrdiff_t at = text_find(head, "kernel: ");
+    if (at == 0 || (at > 0 && head.at[at - 1] == ' ')) {
+        *t = text_skip(*t, (size_t)at + 8);
+        return true;
+    }
+    for (size_t i = 1; i + 2 < head.len; i++) {
+        if (head.at[i] != '[' || !isalnum((unsigned char)head.at[i - 1]))
+            continue;
+        size_t n = i + 1;
+        while (n < head.len && isdigit((unsigned char)head.at[n]))
+            n++;
+        if (n > i + 1 && n + 1 < head.len && head.at[n] == ']' && head.at[n + 1] == ':')
+            *ret_foreign = true;
+    }
+    return false;
+}
+
+bool klog_strip(struct text record, struct text *ret)
+{
+    struct text t = record;
+    /* " SUBSYSTEM=pci", " DEVICE=+pci:0000:03:00.0" behind a /dev/kmsg record */
+    if (text_starts(t, " ")) {
+        size_t n = 1;
+        while (n < t.len && (isupper((unsigned char)t.at[n]) || t.at[n] == '_'))
+            n++;
+        if (n > 3 && n < t.len && t.at[n] == '=')
+            return false;
+    }
+    (void)strip_kmsg(&t);
+    t = text_trim(t);
+    bool foreign = false;
+    for (unsigned i = 0; i < 6; i++)
+        if (!strip_bracket(&t) && !strip_facility(&t) && !strip_iso(&t) &&
+            !strip_syslog(&t, &foreign))
+            break;
+    *ret = t;
+    return !foreign;
+}
+
+/* "amdgpu: 24560M of VRAM memory ready", "amdgpu:  15860M of GTT memory ready." */
+static void memory_ready(const struct scan *s, struct text line)
+{
+    static const struct {
+        const char *words, *fact;
+    } kinds[] = {
+        {" of VRAM memory ready", "kmsg.vram_ready_bytes"},
+        {" of GTT memory ready", "kmsg.gtt_ready_bytes"},
+    };
+    struct text t;
+    int64_t size;
+    for (size_t i = 0; i < 2; i++)
+        if (text_before(line, kinds[i].words, &t) && text_size_before(t, &size))
+            scan_integer(s, kinds[i].fact, size);
+    if (text_after(line, "amdgpu version: ", &t))
+        scan_text(s, "kmsg.amdgpu_version", text_until(t, " \t"));
+    if (text_like(line, "Check your *devcoredump/data") && text_after(line, "Check your ", &t))
+        scan_text(s, "kmsg.devcoredump_path", t);
+}
+
+static void emit_order(const struct klog *k)
+{
+    char sequence[BAD_EVENTS_MAX * 16] = "";
+    size_t len = 0;
+    if (k->events_count == 0)
+        return;
+    for (unsigned i = 0; i < k->events_count; i++) {
+        int n = snprintf(sequence + len, sizeof sequence - len, "%s%s", i > 0 ? " " : "",
+                         class_names[k->events[i].class]);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    struct scan at = k->s;
+    at.line = k->events[0].line;
+    const char *name = class_names[k->events[0].class];
+    scan_text(&at, "kmsg.first_bad", (struct text){name, strlen(name)});
+    scan_text(&at, "kmsg.first_bad_text",
+              (struct text){k->events[0].text, strlen(k->events[0].text)});
+    scan_text(&at, "kmsg.bad_sequence", (struct text){sequence, len});
+    scan_integer(&at, "kmsg.count_bad", k->bad_count);
+}
+
+void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
+{
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), record, line;
+    struct count_state states[KERNEL_ROWS] = {{0}};
+    struct klog k = {.s = {.facts = facts,
+                           .source = source != NULL ? source : "kernel log",
+                           .line = before}};
+
+    while (text_next_line(&rest, &record)) {
+        k.s.line++;
+        if (!klog_strip(record, &line) || line.len < 4)
+            continue;
+        scan_count(kernel_rows, states, KERNEL_ROWS, k.s.line, line);
+        klog_hardware_line(&k, line);
+        klog_fault_line(&k, line);
+        klog_hang_line(&k, line);
+        klog_host_line(&k, line);
+        memory_ready(&k.s, line);
+    }
+    klog_fault_close(&k);
+    klog_fault_emit(&k);
+    emit_order(&k);
+    if (k.timeouts > 0)
+        (void)facts_set_integer(facts, "kmsg.ring_timeouts", FACT_LOG, k.timeouts, k.s.source);
+    if (k.kills > 0) {
+        (void)facts_set_integer(facts, "kmsg.oom_kills", FACT_LOG, k.kills, k.s.source);
+        (void)facts_set_text(facts, "kmsg.oom_kill_pids", FACT_LOG, k.kill_pids, k.s.source);
+    }
+    if (k.uncorrectable > 0)
+        scan_integer_at(&k.s, k.uncorrectable_line, "kmsg.ras_uncorrectable", k.uncorrectable);
+    if (k.aer_fatal > 0)
+        scan_integer_at(&k.s, k.aer_fatal_line, "kmsg.pcie_aer_fatal", k.aer_fatal);
+    scan_count_emit(&k.s, kernel_rows, states, KERNEL_ROWS);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of kernel_log_to_facts(): the order of bad events and the blocks that span records.
+ * Internal to diagnose/.
+ */
+#ifndef DIAGNOSE_KERNEL_LINES_H
+#define DIAGNOSE_KERNEL_LINES_H
+
+#include "diagnose/text_facts.h"
+
+enum bad_class { BAD_NONE, BAD_HW_RAS, BAD_SDMA, BAD_PAGE_FAULT, BAD_GPU_HANG, BAD_HOST_OOM };
+
+struct bad_event {
+    unsigned line;
+    enum bad_class class;
+    char text[160];
+};
+
+/* Only changes of class are kept: what comes first and what followed from it. */
+#define BAD_EVENTS_MAX 16
+
+/* A page fault is told in up to ten records, in any order, with others in between. */
+struct fault_block {
+    bool open, has_head, has_address, has_status;
+    bool silent;     /* status register had been read already: 0 says nothing */
+    bool unhandled;  /* bad enough to be an event */
+    unsigned line;   /* of the first record */
+    unsigned last_line;
+    unsigned event;  /* index + 1 in events, 0 = none */
+    uint64_t status;
+    char address[24], client[24], process[64], hub[16];
+    int64_t pid, vmid, pasid, ring, permission, walker, mapping, rw; /* -1 = not said */
+};
+
+struct klog {
+    struct scan s;
+    struct bad_event events[BAD_EVENTS_MAX];
+    unsigned events_count;
+    unsigned bad_count;
+    struct fault_block fault;       /* the one being read */
+    struct fault_block first_fault; /* line 0 = none yet */
+    char first_client[24];          /* of the first fault that names one */
+    unsigned first_client_line;
+    unsigned faults, echoes, timeouts;
+    bool timeout_open;              /* the next "Process" record belongs to a ring timeout */
+    char pending_process[64];       /* a "Process" record in front of its fault */
+    int64_t pending_pid;
+    unsigned pending_line;
+    unsigned kills, uncorrectable, uncorrectable_line, aer_fatal, aer_fatal_line;
+    char kill_pids[256];
+};
+
+/* Note a bad event; returns its index + 1, or 0 when it changed nothing. */
+unsigned klog_bad(struct klog *, unsigned line, enum bad_class, struct text text);
+
+/* Each takes one record without its time stamp. */
+void klog_fault_line(struct klog *, struct text line);
+void klog_fault_close(struct klog *);
+void klog_fault_emit(struct klog *);
+void klog_hang_line(struct klog *, struct text line);
+void klog_host_line(struct klog *, struct text line);
+void klog_hardware_line(struct klog *, struct text line);
+
+/* The record without what dmesg, syslog, journalctl or /dev/kmsg put in front; false: not a kernel
+ * record (another program's line of a journal, a " KEY=value" of /dev/kmsg). */
+bool klog_strip(struct text record, struct text *ret);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * messages_to_facts(): what a program printed, as facts.
+ *
+ * Pure; runs in the finisher over the kept stderr and stdout and in `triage` over pasted text. One
+ * pass by lines for what stands on a line, one over the whole for PyTorch's message, which UIs wrap.
+ * Never fails on garbage: what is not understood says nothing.
+ */
+#include "diagnose/messages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose/verdict.h"
+
+/* Lines that tell of one failure stand next to each other. */
+#define SAME_EVENT_LINES 5
+
+static const struct {
+    enum oom_field field;
+    const char *fact;
+} oom_facts[] = {
+    {OOM_REQUESTED, "requested_bytes"},
+    {OOM_TOTAL, "total_bytes"},
+    {OOM_FREE, "free_bytes"},
+    {OOM_ALLOCATED, "allocated_bytes"},
+    {OOM_UNALLOCATED, "reserved_unallocated_bytes"},
+    {OOM_ALLOWED, "allowed_bytes"},
+    {OOM_PRIVATE, "private_pools_bytes"},
+    {OOM_RESERVED, "reserved_bytes"},
+    {OOM_HOLDER_PID, "holder_pid"},
+    {OOM_HOLDER_BYTES, "holder_bytes"},
+    {OOM_PROCESS_BYTES, "process_bytes"},
+    {OOM_DESIRED, "desired_bytes"},
+    {OOM_DEVICE, "device"},
+};
+
+static bool same_event(const struct oom *old, const struct oom *o)
+{
+    return old->framework != NULL && strcmp(old->framework, o->framework) == 0 &&
+           strcmp(o->framework, "llama.cpp") == 0 && o->line >= old->line &&
+           o->line - old->line <= SAME_EVENT_LINES;
+}
+
+static void complete(struct oom *old, const struct oom *o)
+{
+    for (unsigned f = 0; f < OOM_FIELDS; f++)
+        if (!oom_has(old, f) && oom_has(o, f))
+            oom_set(old, f, o->value[f]);
+}
+
+void oom_log_add(struct oom_log *log, const struct oom *o)
+{
+    if (same_event(&log->last, o)) {
+        complete(&log->last, o);
+        if (log->first.line == log->last.line)
+            complete(&log->first, o);
+        return;
+    }
+    log->count++;
+    if (log->first.framework == NULL || o->line < log->first.line)
+        log->first = *o;
+    if (log->last.framework == NULL || o->line >= log->last.line)
+        log->last = *o;
+}
+
+static void emit(const struct scan *s, const char *prefix, const struct oom *o)
+{
+    struct scan at = *s;
+    char name[SCAN_NAME_MAX];
+    at.line = o->line;
+    for (size_t i = 0; i < sizeof oom_facts / sizeof oom_facts[0]; i++) {
+        if (!oom_has(o, oom_facts[i].field))
+            continue;
+        (void)snprintf(name, sizeof name, "%s%s", prefix, oom_facts[i].fact);
+        scan_integer(&at, name, o->value[oom_facts[i].field]);
+    }
+    (void)snprintf(name, sizeof name, "%sframework", prefix);
+    scan_text(&at, name, (struct text){o->framework, strlen(o->framework)});
+    if (o->headless) {
+        (void)snprintf(name, sizeof name, "%snon_device", prefix);
+        scan_boolean(&at, name, true);
+    }
+}
+
+void oom_log_emit(const struct scan *s, const struct oom_log *log)
+{
+    if (log->count == 0)
+        return;
+    emit(s, "oom.", &log->last);
+    if (log->first.line != log->last.line)
+        emit(s, "oom.first.", &log->first);
+    scan_integer_at(s, log->first.line, "oom.count", log->count);
+    /* vLLM's check at start compares numbers, nothing has been refused yet */
+    if (strcmp(log->last.framework, "vllm") != 0)
+        scan_boolean_at(s, log->last.line, "oom.seen", true);
+}
+
+/* An out-of-memory without any figure is still one. */
+static void seen_without_figures(const struct scan *s)
+{
+    static const struct {
+        const char *fact, *framework;
+    } signs[] = {
+        {"msg.ggml_alloc_failed", "llama.cpp"}, {"msg.xla_oom", "jax"},
+        {"msg.bfc_oom", "tensorflow"},          {"msg.directml_oom", "directml"},
+        {"msg.hip_out_of_memory", "hip"},
+    };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        const struct fact *f = facts_find(s->facts, signs[i].fact, FACT_LOG);
+        if (f == NULL || facts_find(s->facts, "oom.seen", FACT_LOG) != NULL)
+            continue;
+        (void)facts_set_boolean(s->facts, "oom.seen", FACT_LOG, true, f->source);
+        (void)facts_set_text(s->facts, "oom.framework", FACT_LOG, signs[i].framework, f->source);
+    }
+}
+
+/* A traceback echoes source text: raise RuntimeError("... out of memory ...") has not happened. */
+static bool is_source_echo(struct text previous, struct text line)
+{
+    return text_starts(line, "    ") && text_starts(text_trim(previous), "File \"") &&
+           text_has(previous, ", line ");
+}
+
+void messages_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
+{
+    unsigned before;
+    struct text all = text_tail(data, len, &before), rest = all, line;
+    struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
+    struct count_state states[MESSAGE_ROWS_MAX] = {{0}};
+    struct runtime_state runtime = {0};
+    struct oom_log log = {.count = 0};
+
+    for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
+        s.line++;
+        if (line.len < 4 || is_source_echo(previous, line))
+            continue;
+        scan_count(message_rows, states, message_rows_count, s.line, line);
+        runtime_line(&s, &runtime, line);
+        framework_line(&s, &log, line);
+        scan_vendor(&s, line);
+    }
+    torch_messages(&log, all, before + 1);
+    oom_log_emit(&s, &log);
+    scan_count_emit(&s, message_rows, states, message_rows_count);
+    runtime_emit(&s, &runtime);
+    seen_without_figures(&s);
+}

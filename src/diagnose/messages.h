@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of messages_to_facts(): the figures of an out-of-memory message and who fills them.
+ * Internal to diagnose/.
+ */
+#ifndef DIAGNOSE_MESSAGES_H
+#define DIAGNOSE_MESSAGES_H
+
+#include "diagnose/text_facts.h"
+
+enum oom_field {
+    OOM_REQUESTED,
+    OOM_TOTAL,
+    OOM_FREE,
+    OOM_ALLOCATED,
+    OOM_UNALLOCATED, /* reserved but unallocated */
+    OOM_ALLOWED,
+    OOM_PRIVATE,
+    OOM_RESERVED, /* old wording: in total; or cached */
+    OOM_HOLDER_PID,
+    OOM_HOLDER_BYTES,
+    OOM_PROCESS_BYTES,
+    OOM_DESIRED,
+    OOM_DEVICE,
+    OOM_FIELDS,
+};
+
+struct oom {
+    const char *framework; /* NULL = none yet */
+    unsigned line;         /* where its first figure stands */
+    unsigned known;        /* bit per field */
+    bool headless;         /* figures without the words in front of them */
+    int64_t value[OOM_FIELDS];
+};
+
+/* First and last of the text, however the parsers come upon them. */
+struct oom_log {
+    struct oom first, last;
+    unsigned count;
+};
+
+static inline bool oom_has(const struct oom *o, enum oom_field f)
+{
+    return (o->known & (1u << f)) != 0;
+}
+
+static inline void oom_set(struct oom *o, enum oom_field f, int64_t value)
+{
+    o->value[f] = value;
+    o->known |= 1u << f;
+}
+
+/* A new message; one on the same line or the few lines after one of the same framework that has no
+ * request yet, or the same request, completes that one. */
+void oom_log_add(struct oom_log *, const struct oom *);
+void oom_log_emit(const struct scan *, const struct oom_log *);
+
+/* PyTorch, every wording since 0.x, over the whole text (the message may be wrapped), which begins
+ * with line `line`. */
+void torch_messages(struct oom_log *, struct text all, unsigned line);
+/* Figures of llama.cpp, ollama, vLLM, SGLang, XLA, TensorFlow, DirectML, RCCL: one line. */
+void framework_line(const struct scan *, struct oom_log *, struct text line);
+/* Faults, HSA, loader, Python: one line. */
+struct runtime_state {
+    bool in_traceback;
+    unsigned tracebacks, first_traceback;
+    unsigned faults, fault_line;
+    unsigned exception_line;
+    char exception[96];
+    char message[400];
+    unsigned ladder, ladder_line;
+    unsigned killed, killed_line;
+};
+void runtime_line(const struct scan *, struct runtime_state *, struct text line);
+void runtime_emit(const struct scan *, const struct runtime_state *);
+
+extern const struct count_row message_rows[];
+extern const size_t message_rows_count;
+#define MESSAGE_ROWS_MAX 96
+
+#endif

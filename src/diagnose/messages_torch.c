@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures of PyTorch's out-of-memory message, in every wording since 0.x.
+ *
+ * Pure. The message may be cut in front (a UI lost the first words), behind, wrapped in the middle
+ * of a sentence or of a word, quoted with '#' or '|', and stand several times in one log. So it is
+ * not matched as a whole: anchors are searched, a window around each is freed of line ends, and
+ * every clause is looked for on its own.
+ *
+ * 2.2+:     "HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB
+ *            of which 6.22 GiB is free. [Process 655 has 118.51 GiB memory in use. ][Including
+ *            non-PyTorch memory, this process has 20.51 GiB memory in use. ][1.05 GiB allowed; ]Of
+ *            the allocated memory 5.34 GiB is allocated by PyTorch, [with 17.00 MiB allocated in
+ *            private pools (e.g., HIP Graphs), ]and 7.10 GiB is reserved by PyTorch but unallocated."
+ * 2.0-2.1:  the same with "capacty"
+ * 1.4-2.0:  "(GPU 0; 4.00 GiB total capacity; 3.40 GiB already allocated; 0 bytes free; 3.46 GiB
+ *            reserved in total by PyTorch)"
+ * 1.0-1.3:  "... 8.20 GiB free; 32.43 MiB cached)"
+ */
+#include "diagnose/messages.h"
+
+#include <string.h>
+
+/* The longest message with six holders is about 1200 bytes; wrapping and quoting add to it. */
+#define WINDOW_MAX 2400
+#define ANCHORS 7
+
+static const char *const anchors[ANCHORS] = {
+    "Tried to allocate ", /* strong: begins a message; also wrapped behind "allocate" */
+    "Tried to\n",
+    " total capac",
+    " already allocated",
+    "reserved in total by",
+    " reserved by PyTorch but",
+    " allowed;",
+};
+
+/* Line ends and what UIs put at the start of lines become one space, or nothing. */
+static struct text unwrap(struct text in, const char *joint, char *out, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < in.len && n + 2 < size; i++) {
+        char c = in.at[i];
+        if (c != '\n' && c != '\r') {
+            if (!(c == ' ' && n > 0 && out[n - 1] == ' '))
+                out[n++] = c;
+            continue;
+        }
+        while (i + 1 < in.len && strchr(" \t\r\n#|>", in.at[i + 1]) != NULL && in.at[i + 1] != '\0')
+            i++;
+        if (*joint != '\0' && n > 0 && out[n - 1] != ' ')
+            out[n++] = *joint;
+    }
+    return (struct text){out, n};
+}
+
+static void size_behind(struct oom *o, enum oom_field f, struct text in, const char *word)
+{
+    struct text t;
+    int64_t value;
+    if (!oom_has(o, f) && text_after(in, word, &t) &&
+        text_take_size(&t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &value))
+        oom_set(o, f, value);
+}
+
+static void size_in_front(struct oom *o, enum oom_field f, struct text in, const char *word)
+{
+    struct text t;
+    int64_t value;
+    if (!oom_has(o, f) && text_before(in, word, &t) && text_size_before(t, &value))
+        oom_set(o, f, value);
+}
+
+static void number_behind(struct oom *o, enum oom_field f, struct text in, const char *word)
+{
+    struct text t;
+    uint64_t value;
+    if (!oom_has(o, f) && text_after(in, word, &t) && text_take_u64(&t, &value) &&
+        value <= INT32_MAX)
+        oom_set(o, f, (int64_t)value);
+}
+
+/* "Process 655 has 118.51 GiB memory in use." once per holder: the largest is the one to name. */
+static void read_holders(struct oom *o, struct text in)
+{
+    struct text rest = in;
+    while (text_after(rest, "Process ", &rest)) {
+        uint64_t pid;
+        int64_t bytes;
+        struct text t = rest;
+        if (!text_take_u64(&t, &pid) || pid > INT32_MAX || !text_starts(t, " has "))
+            continue;
+        t = text_skip(t, 5);
+        if (!text_take_size(&t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) ||
+            !text_starts(t, " memory in use"))
+            continue;
+        if (!oom_has(o, OOM_HOLDER_BYTES) || bytes > o->value[OOM_HOLDER_BYTES]) {
+            oom_set(o, OOM_HOLDER_PID, (int64_t)pid);
+            oom_set(o, OOM_HOLDER_BYTES, bytes);
+        }
+    }
+}
+
+static struct oom read_window(struct text in)
+{
+    struct oom o = {.framework = "pytorch"};
+    size_behind(&o, OOM_REQUESTED, in, "Tried to allocate ");
+    number_behind(&o, OOM_DEVICE, in, "(GPU ");
+    number_behind(&o, OOM_DEVICE, in, " GPU ");
+    size_behind(&o, OOM_TOTAL, in, "total capacity of ");
+    size_behind(&o, OOM_TOTAL, in, "total capacty of ");
+    size_in_front(&o, OOM_TOTAL, in, " total capacity");
+    size_behind(&o, OOM_FREE, in, " of which ");
+    size_in_front(&o, OOM_FREE, in, " is free");
+    size_in_front(&o, OOM_FREE, in, " free;");
+    size_in_front(&o, OOM_FREE, in, " free)");
+    size_in_front(&o, OOM_ALLOWED, in, " allowed;");
+    size_behind(&o, OOM_ALLOCATED, in, "Of the allocated memory ");
+    size_in_front(&o, OOM_ALLOCATED, in, " is allocated by PyTorch");
+    size_in_front(&o, OOM_ALLOCATED, in, " already allocated");
+    size_in_front(&o, OOM_PRIVATE, in, " allocated in private pools");
+    size_in_front(&o, OOM_UNALLOCATED, in, " is reserved by PyTorch but unall");
+    size_in_front(&o, OOM_RESERVED, in, " reserved in total by P");
+    size_in_front(&o, OOM_RESERVED, in, " cached)");
+    size_behind(&o, OOM_PROCESS_BYTES, in, "this process has ");
+    read_holders(&o, in);
+    /* "cached" of 1.0-1.3 was reserved minus allocated, "reserved in total" of 1.4-2.0 is not. */
+    if (!oom_has(&o, OOM_UNALLOCATED) && oom_has(&o, OOM_RESERVED)) {
+        int64_t reserved = o.value[OOM_RESERVED];
+        bool cached = text_has(in, " cached)");
+        if (cached)
+            oom_set(&o, OOM_UNALLOCATED, reserved);
+        else if (oom_has(&o, OOM_ALLOCATED) && reserved >= o.value[OOM_ALLOCATED])
+            oom_set(&o, OOM_UNALLOCATED, reserved - o.value[OOM_ALLOCATED]);
+        if (cached)
+            o.known &= ~(1u << OOM_RESERVED);
+    }
+    return o;
+}
+
+static unsigned figures(const struct oom *o)
+{
+    return (unsigned)__builtin_popcount(o->known & ~(1u << OOM_DEVICE));
+}
+
+/* A window as wrapped at words, and as wrapped in the middle of words: the one that says more. */
+static struct oom read_wrapped(struct text window)
+{
+    char flat[WINDOW_MAX + 2];
+    struct oom spaced = read_window(unwrap(window, " ", flat, sizeof flat));
+    if (memchr(window.at, '\n', window.len) == NULL)
+        return spaced;
+    struct oom joined = read_window(unwrap(window, "", flat, sizeof flat));
+    return figures(&joined) > figures(&spaced) ? joined : spaced;
+}
+
+struct anchor_search {
+    struct text all;
+    size_t at[ANCHORS]; /* next place of each, all.len when there is none */
+};
+
+/* Next anchor at or behind `from`; each part of the text is searched once for each anchor. */
+static size_t next_anchor(struct anchor_search *s, size_t from, bool strong_only, bool *ret_strong)
+{
+    size_t best = s->all.len;
+    for (size_t i = 0; i < (strong_only ? 2 : ANCHORS); i++) {
+        if (s->at[i] < from || from == 0) {
+            ptrdiff_t hit = text_find(text_skip(s->all, from), anchors[i]);
+            s->at[i] = hit < 0 ? s->all.len : from + (size_t)hit;
+        }
+        if (s->at[i] < best) {
+            best = s->at[i];
+            *ret_strong = i < 2;
+        }
+    }
+    return best;
+}
+
+static size_t line_start(struct text all, size_t at, size_t floor)
+{
+    size_t low = at > 400 ? at - 400 : 0;
+    if (low < floor)
+        low = floor;
+    while (at > low && all.at[at - 1] != '\n')
+        at--;
+    return at;
+}
+
+/* The advice and the link that end a message: figures behind them are not of it. */
+static size_t message_length(struct text window)
+{
+    static const char *const ends[] = {"If reserved", "See documentation", "See  documentation"};
+    size_t len = window.len;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        ptrdiff_t at = text_find(text_first(window, len), ends[i]);
+        if (at > 0)
+            len = (size_t)at;
+    }
+    return len;
+}
+
+/* The words in front of the figures: "HIP out of memory." on this line or the one before. */
+static bool named(struct text all, size_t at)
+{
+    size_t from = at > 120 ? at - 120 : 0;
+    return text_ifind(text_first(text_skip(all, from), at - from), "out of memory") >= 0;
+}
+
+void torch_messages(struct oom_log *log, struct text all, unsigned line)
+{
+    struct anchor_search s = {.all = all};
+    size_t counted = 0;
+    for (size_t from = 0; from < all.len;) {
+        bool strong = false;
+        size_t at = next_anchor(&s, from, false, &strong);
+        if (at >= all.len)
+            break;
+        size_t begin = strong ? at : line_start(all, at, from);
+        size_t limit = begin + WINDOW_MAX < all.len ? begin + WINDOW_MAX : all.len;
+        bool ignored;
+        size_t next = next_anchor(&s, at + 1, true, &ignored);
+        if (next < limit)
+            limit = next;
+        struct text window = text_first(text_skip(all, begin), limit - begin);
+        size_t len = message_length(window);
+        struct oom o = read_wrapped(text_first(window, len));
+        for (; counted < at; counted++)
+            line += all.at[counted] == '\n';
+        o.line = line;
+        o.headless = !strong || !named(all, at);
+        if (oom_has(&o, OOM_REQUESTED) ? figures(&o) >= 1 : figures(&o) >= 2)
+            oom_log_add(log, &o);
+        from = begin + len > at + 1 ? begin + len : at + 1;
+    }
+}

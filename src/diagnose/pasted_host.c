@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rocminfo, sysfs files, free, /proc/meminfo, ulimit, df, uname, lsmod: pasted output of the host.
+ *
+ * Pure; one line at a time, its sample above each reader.
+ */
+#include "diagnose/pasted.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* "  Name:                    gfx942" -> value of `key`, which begins the trimmed line. */
+static bool field(struct text line, const char *key, struct text *ret)
+{
+    struct text t = text_trim(line);
+    if (!text_starts(t, key))
+        return false;
+    *ret = text_trim(text_skip(t, strlen(key)));
+    return true;
+}
+
+static void begin_agent(struct pasted *p)
+{
+    p->agents++;
+    p->agent_is_gpu = p->pool_is_global = p->agent_has_size = false;
+    p->agent_name[0] = p->agent_marketing[0] = '\0';
+}
+
+/* "Agent 2", "Name: gfx900", "Device Type: GPU", "Segment: GLOBAL; FLAGS: COARSE GRAINED",
+ * "Size: 16760832(0xffc000) KB". The pools of one agent alias the same memory: only the first
+ * global one counts. */
+void pasted_rocminfo_line(struct pasted *p, struct text line)
+{
+    struct text v;
+    uint64_t kib, number;
+    if (text_starts(line, "Agent ")) {
+        v = text_trim(text_skip(line, 6));
+        if (text_take_u64(&v, &number) && v.len == 0)
+            begin_agent(p);
+        return;
+    }
+    if (p->agents == 0)
+        return;
+    if (field(line, "Name:", &v) && p->agent_name[0] == '\0') {
+        (void)text_copy(v, p->agent_name, sizeof p->agent_name);
+    } else if (field(line, "Marketing Name:", &v)) {
+        (void)text_copy(v, p->agent_marketing, sizeof p->agent_marketing);
+    } else if (field(line, "Device Type:", &v)) {
+        if (!text_equals(v, "GPU") || p->agent_is_gpu)
+            return;
+        p->agent_is_gpu = true;
+        pasted_gpu_text(p, p->gpus, "gfx",
+                        (struct text){p->agent_name, strlen(p->agent_name)});
+        pasted_gpu_text(p, p->gpus, "name",
+                        (struct text){p->agent_marketing, strlen(p->agent_marketing)});
+        p->gpus++;
+    } else if (field(line, "Memory Properties:", &v) && p->agent_is_gpu) {
+        char name[SCAN_NAME_MAX];
+        if (text_has(v, "APU") && p->gpus <= PASTED_GPUS_MAX)
+            scan_boolean(&p->s, scan_gpu_name(name, p->gpus - 1, "is_apu"), true);
+    } else if (field(line, "Segment:", &v)) {
+        p->pool_is_global = text_starts(v, "GLOBAL");
+    } else if (field(line, "Size:", &v) && p->pool_is_global && p->agent_is_gpu &&
+               !p->agent_has_size && text_take_u64(&v, &kib) && kib < (1ull << 40)) {
+        p->agent_has_size = true;
+        pasted_gpu_integer(p, p->gpus - 1, "kfd_bank_bytes", (int64_t)(kib << 10));
+    }
+}
+
+/* card1 is index 0 when it is the first card that the text names */
+static unsigned card_index(struct pasted *p, struct text line)
+{
+    struct text t = line;
+    uint64_t card;
+    while (text_after(t, "card", &t)) {
+        struct text n = t;
+        if (!text_take_u64(&n, &card) || card > 4096)
+            continue;
+        for (unsigned i = 0; i < p->cards_count; i++)
+            if (p->cards[i] == card)
+                return i;
+        if (p->cards_count == PASTED_CARDS_MAX)
+            return PASTED_GPUS_MAX;
+        p->cards[p->cards_count] = (unsigned)card;
+        return p->cards_count++;
+    }
+    return 0;
+}
+
+/* "/sys/class/drm/card1/device/mem_info_gtt_total: 103079215104  (96 GiB)", "mem_info_vram_used:1",
+ * "$ cat /sys/module/ttm/parameters/pages_limit" and "4058844" on the next line */
+static void sysfs(struct pasted *p, struct text line)
+{
+    static const struct {
+        const char *file, *fact;
+        bool of_gpu;
+    } files[] = {
+        {"mem_info_vram_total", "vram.total_bytes", true},
+        {"mem_info_vram_used", "vram.used_bytes", true},
+        {"mem_info_vis_vram_total", "vram_visible.total_bytes", true},
+        {"mem_info_vis_vram_used", "vram_visible.used_bytes", true},
+        {"mem_info_gtt_total", "gtt.total_bytes", true},
+        {"mem_info_gtt_used", "gtt.used_bytes", true},
+        {"gpu_busy_percent", "busy_percent", true},
+        {"ttm/parameters/pages_limit", "host.ttm_pages_limit", false},
+        {"amdgpu/parameters/gttsize", "host.gttsize_mib", false},
+        {"vm.max_map_count", "host.max_map_count", false},
+        {"sys/vm/max_map_count", "host.max_map_count", false},
+        {"no_system_mem_limit", "host.no_system_mem_limit", false},
+    };
+    struct text t;
+    uint64_t value;
+    if (p->sysfs_fact[0] != '\0') {
+        t = text_trim(line);
+        if (text_take_u64(&t, &value) && t.len == 0 && value <= INT64_MAX)
+            scan_integer(&p->s, p->sysfs_fact, (int64_t)value);
+        p->sysfs_fact[0] = '\0';
+    }
+    for (size_t i = 0; i < COUNT(files); i++) {
+        if (!text_after(line, files[i].file, &t))
+            continue;
+        char name[SCAN_NAME_MAX];
+        if (files[i].of_gpu) {
+            unsigned gpu = card_index(p, line);
+            if (gpu >= PASTED_GPUS_MAX)
+                return;
+            (void)scan_gpu_name(name, gpu, files[i].fact);
+        } else {
+            (void)snprintf(name, sizeof name, "%s", files[i].fact);
+        }
+        t = text_trim(t);
+        while (t.len > 0 && strchr(":= \t", t.at[0]) != NULL && t.at[0] != '\0')
+            t = text_skip(t, 1);
+        if (t.len == 0)
+            memcpy(p->sysfs_fact, name, sizeof name);
+        else if (text_take_u64(&t, &value) && value <= INT64_MAX &&
+                 (t.len == 0 || !isalnum((unsigned char)t.at[0])))
+            scan_integer(&p->s, name, (int64_t)value);
+        return;
+    }
+}
+
+/* The number under a heading of `free`: with its unit (-h), else by the option or by its size. */
+static bool free_number(const struct pasted *p, struct text word, uint64_t total, int64_t *ret)
+{
+    struct text t = word;
+    uint64_t n;
+    if (text_take_size(&t, SIZE_RULE, ret) && t.len == 0)
+        return true;
+    if (!text_take_u64(&word, &n) || word.len > 0 || n > (1ull << 50))
+        return false;
+    /* RAM in KiB is above a million on any machine with a GPU, in MiB above a thousand */
+    char unit = p->free_unit != 0 ? p->free_unit : total >= 1000000 ? 'k' : total >= 1024 ? 'm' : 'g';
+    unsigned shift = unit == 'b' ? 0 : unit == 'k' ? 10 : unit == 'm' ? 20 : 30;
+    if (n > (uint64_t)INT64_MAX >> shift)
+        return false;
+    *ret = (int64_t)(n << shift);
+    return true;
+}
+
+/* "              total        used        free      shared  buff/cache   available"
+ * "Mem:            31Gi        12Gi       1,2Gi       ..."
+ * "Swap:          8191           0        8191" */
+static void free_table(struct pasted *p, struct text line)
+{
+    struct text t = text_trim(line), words[8], rest;
+    size_t n = 0;
+    for (size_t i = 0; i < 4; i++) {
+        char command[] = {'f', 'r', 'e', 'e', ' ', '-', "kmgb"[i], '\0'};
+        if (text_has(t, command) && !text_starts(t, "Mem:"))
+            p->free_unit = "kmgb"[i];
+    }
+    if (text_starts(t, "total") && text_has(t, "used") && text_has(t, "free")) {
+        p->free_available_column = text_has(t, "available") ? 6 : 0;
+        return;
+    }
+    bool swap = text_starts(t, "Swap:");
+    if (!swap && !text_starts(t, "Mem:"))
+        return;
+    rest = text_skip(t, swap ? 5 : 4);
+    while (n < COUNT(words) && text_next_word(&rest, &words[n]))
+        n++;
+    struct text first = n > 0 ? words[0] : (struct text){"", 0};
+    uint64_t total = 0;
+    int64_t bytes;
+    if (n < 3 || !isdigit((unsigned char)first.at[0]))
+        return;
+    (void)text_take_u64(&first, &total);
+    if (free_number(p, words[0], total, &bytes))
+        scan_integer(&p->s, swap ? "host.swap_total_bytes" : "host.mem_total_bytes", bytes);
+    if (swap && free_number(p, words[2], total, &bytes))
+        scan_integer(&p->s, "host.swap_free_bytes", bytes);
+    if (!swap && n >= 6 && p->free_available_column == 6 &&
+        free_number(p, words[5], total, &bytes))
+        scan_integer(&p->s, "host.mem_available_bytes", bytes);
+}
+
+/* "MemTotal:       32823616 kB" */
+static void meminfo(struct pasted *p, struct text line)
+{
+    static const struct {
+        const char *key, *fact;
+    } keys[] = {
+        {"MemTotal:", "host.mem_total_bytes"},         {"MemFree:", "host.mem_free_bytes"},
+        {"MemAvailable:", "host.mem_available_bytes"}, {"SwapTotal:", "host.swap_total_bytes"},
+        {"SwapFree:", "host.swap_free_bytes"},
+    };
+    struct text v;
+    int64_t size;
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (field(line, keys[i].key, &v) && text_take_size(&v, SIZE_RULE, &size))
+            scan_integer(&p->s, keys[i].fact, size);
+}
+
+/* "max locked memory           (kbytes, -l) 8192", "open files  (-n) 1024", "... unlimited" */
+static void ulimits(struct pasted *p, struct text line)
+{
+    static const struct {
+        const char *words, *option, *fact;
+    } limits[] = {
+        {"max locked memory", "-l)", "proc.0.memlock_limit_bytes"},
+        {"open files", "-n)", "proc.0.fds_limit"},
+        {"virtual memory", "-v)", "proc.0.address_space_limit_bytes"},
+    };
+    struct text v;
+    uint64_t n;
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        if (!text_starts(text_trim(line), limits[i].words) ||
+            !text_after(line, limits[i].option, &v))
+            continue;
+        v = text_trim(v);
+        bool kib = text_has(line, "kbytes");
+        if (text_starts(v, "unlimited"))
+            scan_integer(&p->s, limits[i].fact, INT64_MAX);
+        else if (text_take_u64(&v, &n) && n < (1ull << 50))
+            scan_integer(&p->s, limits[i].fact, (int64_t)(kib ? n << 10 : n));
+    }
+}
+
+/* "tmpfs            64M     0   64M   0% /dev/shm"; without -h in KiB */
+static void df_shm(struct pasted *p, struct text line)
+{
+    static const char *const facts[] = {"host.shm_total_bytes", "host.shm_used_bytes",
+                                        "host.shm_available_bytes"};
+    struct text rest = line, word;
+    int64_t size;
+    if (text_has(line, "1M-blocks") || text_has(line, "1G-blocks") || !text_has(line, "% "))
+        return;
+    struct text t = text_trim(line);
+    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm") ||
+        !text_next_word(&rest, &word))
+        return;
+    for (size_t i = 0; i < COUNT(facts); i++) {
+        uint64_t kib;
+        if (!text_next_word(&rest, &word))
+            return;
+        struct text w = word, bare = word;
+        if (text_take_size(&w, SIZE_RULE, &size) && w.len == 0)
+            scan_integer(&p->s, facts[i], size);
+        else if (text_take_u64(&bare, &kib) && bare.len == 0 && kib < (1ull << 50))
+            scan_integer(&p->s, facts[i], (int64_t)(kib << 10));
+    }
+}
+
+/* "Linux tower 6.8.0-45-generic #45-Ubuntu SMP ..." */
+static void uname(struct pasted *p, struct text line)
+{
+    struct text t = text_trim(line), host, release;
+    uint64_t part[3] = {0, 0, 0};
+    if (!text_starts(t, "Linux "))
+        return;
+    t = text_skip(t, 6);
+    if (!text_next_word(&t, &host) || !text_next_word(&t, &release))
+        return;
+    struct text r = release;
+    for (unsigned i = 0; i < 3; i++) {
+        if (!text_take_u64(&r, &part[i]) || part[i] > 999) {
+            if (i < 2)
+                return;
+            part[i] = part[i] > 999 ? 99 : 0;
+            break;
+        }
+        if (i < 2 && !text_starts(r, ".")) {
+            if (i == 0)
+                return;
+            break;
+        }
+        r = text_skip(r, i < 2 ? 1 : 0);
+    }
+    scan_text(&p->s, "host.kernel", release);
+    scan_integer(&p->s, "host.kernel_version",
+                 (int64_t)(part[0] * 10000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2])));
+}
+
+/* "amdttm                131072  2 amdgpu,amddrm_ttm_helper" */
+static void lsmod(struct pasted *p, struct text line)
+{
+    static const char *const modules[] = {"amdgpu", "amdttm", "ttm", "nvidia", "radeon"};
+    struct text rest = line, name, size, uses;
+    uint64_t n;
+    if (line.len == 0 || isspace((unsigned char)line.at[0]) || !text_next_word(&rest, &name) ||
+        !text_next_word(&rest, &size) || !text_next_word(&rest, &uses) ||
+        !text_take_u64(&size, &n) || size.len > 0 || !text_take_u64(&uses, &n) || uses.len > 0)
+        return;
+    for (size_t i = 0; i < COUNT(modules); i++) {
+        char fact[SCAN_NAME_MAX];
+        if (!text_equals(name, modules[i]))
+            continue;
+        (void)snprintf(fact, sizeof fact, "host.module.%s", modules[i]);
+        scan_boolean(&p->s, fact, true);
+    }
+}
+
+/* "hipMemGetInfo:          total = 15.49 GiB", "hipDeviceTotalMem:      15.49 GiB",
+ * "MES feature version: 1, firmware version: 0x00000080" */
+static void hip_and_firmware(struct pasted *p, struct text line)
+{
+    struct text t;
+    int64_t size;
+    uint64_t n;
+    if (text_has(line, "hipMemGetInfo")) {
+        if (text_after(line, "total = ", &t) && text_take_size(&t, SIZE_RULE, &size))
+            pasted_gpu_integer(p, 0, "hip_total_bytes", size);
+        if (text_after(line, "free = ", &t) && text_take_size(&t, SIZE_RULE, &size))
+            pasted_gpu_integer(p, 0, "hip_free_bytes", size);
+    }
+    if ((text_after(line, "hipDeviceTotalMem:", &t) || text_after(line, "totalGlobalMem = ", &t) ||
+         text_after(line, "totalGlobalMem: ", &t)) &&
+        text_take_size(&t, SIZE_RULE, &size))
+        pasted_gpu_integer(p, 0, "hip_total_bytes", size);
+    if (text_starts(text_trim(line), "MES feature version:") &&
+        text_after(line, "firmware version: ", &t) && text_take_hex(&t, &n) && n <= UINT32_MAX)
+        pasted_gpu_integer(p, 0, "firmware.mes", (int64_t)n);
+}
+
+void pasted_host_line(struct pasted *p, struct text line)
+{
+    sysfs(p, line);
+    free_table(p, line);
+    meminfo(p, line);
+    ulimits(p, line);
+    df_shm(p, line);
+    uname(p, line);
+    lsmod(p, line);
+    hip_and_firmware(p, line);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rocm-smi, amd-smi and nvidia-smi, as text and as JSON.
+ *
+ * Pure. Versions seen: rocm-smi of ROCm 4.3 to 6.4, amd-smi of 6.1 to 7.2; the names of rows changed
+ * in case and in words, the units did not.
+ */
+#include "diagnose/pasted.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
+
+static const struct {
+    const char *label, *suffix;
+} byte_rows[] = {
+    {"VRAM Total Memory (B)", "vram.total_bytes"},
+    {"VRAM Total Used Memory (B)", "vram.used_bytes"},
+    {"VIS_VRAM Total Memory (B)", "vram_visible.total_bytes"},
+    {"VIS_VRAM Total Used Memory (B)", "vram_visible.used_bytes"},
+    {"GTT Total Memory (B)", "gtt.total_bytes"},
+    {"GTT Total Used Memory (B)", "gtt.used_bytes"},
+};
+
+static const struct {
+    const char *label, *suffix;
+} text_rows[] = {
+    {"GFX Version", "gfx"},         {"PCI Bus", "pci"},           {"Card Series", "name"},
+    {"Card series", "name"},        {"VBIOS version", "vbios"},   {"Device Name", "name"},
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static void note_gpu(struct pasted *p, uint64_t gpu)
+{
+    if (gpu < PASTED_GPUS_MAX && gpu + 1 > p->smi_gpus)
+        p->smi_gpus = (unsigned)gpu + 1;
+}
+
+/* One "label: value" of a card, from the text or from JSON. */
+static void card_row(struct pasted *p, unsigned gpu, struct text label, struct text value)
+{
+    uint64_t n;
+    struct text v = text_trim(value);
+    label = text_trim(label);
+    for (size_t i = 0; i < COUNT(byte_rows); i++)
+        if (label.len == strlen(byte_rows[i].label) &&
+            strncasecmp(label.at, byte_rows[i].label, label.len) == 0 && text_take_u64(&v, &n) &&
+            n <= INT64_MAX)
+            pasted_gpu_integer(p, gpu, byte_rows[i].suffix, (int64_t)n);
+    v = text_trim(value);
+    for (size_t i = 0; i < COUNT(text_rows); i++)
+        if (text_equals(label, text_rows[i].label) && !text_equals(v, "N/A"))
+            pasted_gpu_text(p, gpu, text_rows[i].suffix, v);
+    if ((text_equals(label, "GPU use (%)")) && text_take_u64(&v, &n) && n <= 100)
+        pasted_gpu_integer(p, gpu, "busy_percent", (int64_t)n);
+    v = text_trim(value);
+    if ((text_equals(label, "GPU Memory Allocated (VRAM%)") ||
+         text_equals(label, "GPU memory use (%)")) &&
+        text_take_u64(&v, &n) && n <= 100)
+        pasted_gpu_integer(p, gpu, "vram.used_percent", (int64_t)n);
+}
+
+/* "GPU[0]		: VRAM Total Memory (B): 17163091968" */
+static bool smi_row(struct pasted *p, struct text line)
+{
+    struct text t, label;
+    uint64_t gpu;
+    if (!text_starts(line, "GPU["))
+        return false;
+    t = text_skip(line, 4);
+    if (!text_take_u64(&t, &gpu) || gpu >= PASTED_GPUS_MAX || !text_after(t, ":", &t))
+        return false;
+    note_gpu(p, gpu);
+    if (!text_before(t, ": ", &label))
+        return true;
+    card_row(p, (unsigned)gpu, label, text_skip(t, label.len + 2));
+    return true;
+}
+
+/* The last n words of a line, last first; false when there are fewer. */
+static bool last_words(struct text line, struct text *ret, unsigned n)
+{
+    struct text t = text_trim(line);
+    for (unsigned i = 0; i < n; i++) {
+        size_t from = t.len;
+        while (from > 0 && !isspace((unsigned char)t.at[from - 1]))
+            from--;
+        if (from == t.len)
+            return false;
+        ret[i] = text_skip(t, from);
+        t = text_trim(text_first(t, from));
+    }
+    return true;
+}
+
+/* "0       4     0x74a0,   50375  48.0°C ... auto  550.0W  0%     0%" under "... VRAM%  GPU%" */
+static void smi_percent_row(struct pasted *p, struct text line)
+{
+    struct text t = text_trim(line), words[2];
+    uint64_t gpu, busy, vram;
+    if (!text_take_u64(&t, &gpu) || gpu >= PASTED_GPUS_MAX || !last_words(t, words, 2) ||
+        !text_take_u64(&words[0], &busy) || !text_equals(words[0], "%") ||
+        !text_take_u64(&words[1], &vram) || !text_equals(words[1], "%") || vram > 100)
+        return;
+    note_gpu(p, gpu);
+    pasted_gpu_integer(p, (unsigned)gpu, "vram.used_percent", (int64_t)vram);
+    pasted_gpu_integer(p, (unsigned)gpu, "busy_percent", (int64_t)busy);
+}
+
+/* "1188185	python	1	23454208	0	0" under "PID    	PROCESS NAME	GPU(s)	VRAM USED	..." */
+static void smi_pid_row(struct pasted *p, struct text line)
+{
+    struct text words[5];
+    uint64_t pid, bytes;
+    struct text t = text_trim(line);
+    if (!text_take_u64(&t, &pid) || t.len == 0 || !isspace((unsigned char)t.at[0]))
+        return;
+    p->pids++;
+    /* the name may hold spaces: VRAM is the third word from the end */
+    if (last_words(line, words, 3) && text_take_u64(&words[2], &bytes) && bytes < (1ull << 50))
+        p->pids_bytes += (int64_t)bytes;
+}
+
+static void no_processes(struct pasted *p, struct text line)
+{
+    if (!text_has(line, "No KFD PIDs currently running") &&
+        !text_has(line, "o running processes found") &&
+        !text_has(line, "No running processes detected"))
+        return;
+    if (!p->pids_seen)
+        p->pids_line = p->s.line;
+    p->pids_seen = true;
+}
+
+static void smi_tables(struct pasted *p, struct text line)
+{
+    no_processes(p, line);
+    if (text_has(line, "VRAM%") && text_has(line, "GPU%")) {
+        p->table = TABLE_SMI_PERCENT;
+    } else if (text_like(line, "PID*PROCESS NAME*VRAM USED")) {
+        p->table = TABLE_KFD_PIDS;
+        p->pids_seen = true;
+        p->pids_line = p->s.line;
+    } else if (text_has(line, "=== ") || text_has(line, "End of ROCm")) {
+        p->table = TABLE_NONE;
+    } else if (p->table == TABLE_SMI_PERCENT) {
+        smi_percent_row(p, line);
+    } else if (p->table == TABLE_KFD_PIDS) {
+        smi_pid_row(p, line);
+    }
+}
+
+/* "|   0       1       6        SPX/NPS1 | 0 %        N/A         46111/262128 MB |" (amd-smi 7) */
+static void amd_smi_table(struct pasted *p, struct text line)
+{
+    struct text t = text_trim(line), word;
+    uint64_t gpu, used, total;
+    if (!text_starts(t, "|"))
+        return;
+    t = text_trim(text_skip(t, 1));
+    struct text rest = t;
+    if (!text_take_u64(&rest, &gpu) || gpu >= PASTED_GPUS_MAX || !text_starts(rest, " "))
+        return;
+    while (text_next_word(&rest, &word)) {
+        struct text w = word, unit = rest;
+        if (text_take_u64(&w, &used) && text_starts(w, "/")) {
+            w = text_skip(w, 1);
+            if (text_take_u64(&w, &total) && w.len == 0 && text_starts(text_trim(unit), "MB") &&
+                total < (1u << 30) && used < (1u << 30)) {
+                note_gpu(p, gpu);
+                pasted_gpu_integer(p, (unsigned)gpu, "vram.used_bytes", (int64_t)(used << 20));
+                pasted_gpu_integer(p, (unsigned)gpu, "vram.total_bytes", (int64_t)(total << 20));
+            }
+        }
+    }
+}
+
+/* amd-smi static / metric:  "GPU: 0", "        TOTAL_VRAM: 196592 MB", "VRAM:", "SIZE: 196592 MB",
+ * "TARGET_GRAPHICS_VERSION: gfx942", "MARKET_NAME: AMD Instinct MI300X" */
+static void amd_smi_row(struct pasted *p, struct text line)
+{
+    static const struct {
+        const char *key, *suffix;
+        bool is_size;
+    } keys[] = {
+        {"TOTAL_VRAM", "vram.total_bytes", true},
+        {"USED_VRAM", "vram.used_bytes", true},
+        {"TOTAL_VISIBLE_VRAM", "vram_visible.total_bytes", true},
+        {"USED_VISIBLE_VRAM", "vram_visible.used_bytes", true},
+        {"TOTAL_GTT", "gtt.total_bytes", true},
+        {"USED_GTT", "gtt.used_bytes", true},
+        {"TARGET_GRAPHICS_VERSION", "gfx", false},
+        {"MARKET_NAME", "name", false},
+        {"BDF", "pci", false},
+        {"COMPUTE_PARTITION", "partition", false},
+        {"MEMORY_PARTITION", "memory_partition", false},
+    };
+    struct text t = text_trim(line), key, value;
+    uint64_t gpu;
+    int64_t size;
+    if (!text_before(t, ":", &key))
+        return;
+    value = text_trim(text_skip(t, key.len + 1));
+    if (text_equals(key, "GPU") && text_starts(line, "GPU:")) {
+        p->amd_gpu = 0;
+        if (text_take_u64(&value, &gpu) && gpu < PASTED_GPUS_MAX) {
+            p->amd_gpu = (unsigned)gpu + 1;
+            note_gpu(p, gpu);
+        }
+        return;
+    }
+    if (p->amd_gpu == 0)
+        return;
+    if (value.len == 0)
+        p->amd_vram_block = text_equals(key, "VRAM");
+    unsigned index = p->amd_gpu - 1;
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        if (!text_equals(key, keys[i].key))
+            continue;
+        if (!keys[i].is_size)
+            pasted_gpu_text(p, index, keys[i].suffix, value);
+        else if (text_take_size(&value, SIZE_RULE, &size))
+            pasted_gpu_integer(p, index, keys[i].suffix, size);
+        return;
+    }
+    if (p->amd_vram_block && text_equals(key, "SIZE") && text_take_size(&value, SIZE_RULE, &size))
+        pasted_gpu_integer(p, index, "vram.total_bytes", size);
+}
+
+/* "| N/A   34C    P0    66W / 400W |      0MiB / 81920MiB |      0%      Default |" */
+static void nvidia_smi(struct pasted *p, struct text line)
+{
+    struct text t, rest;
+    int64_t used, total;
+    if (!text_starts(line, "|") || !text_before(line, "MiB / ", &t) ||
+        !text_after(line, "MiB / ", &rest))
+        return;
+    t.len += 3;
+    if (!text_size_before(t, &used) || !text_take_size(&rest, SIZE_RULE, &total))
+        return;
+    unsigned gpu = p->nvidia_gpus++;
+    note_gpu(p, gpu);
+    pasted_gpu_integer(p, gpu, "vram.used_bytes", used);
+    pasted_gpu_integer(p, gpu, "vram.total_bytes", total);
+}
+
+void pasted_smi_line(struct pasted *p, struct text line)
+{
+    struct text t;
+    if (smi_row(p, line))
+        return;
+    smi_tables(p, line);
+    amd_smi_table(p, line);
+    amd_smi_row(p, line);
+    nvidia_smi(p, line);
+    if (text_starts(line, "Driver version: ") && text_after(line, "Driver version: ", &t))
+        pasted_gpu_text(p, 0, "driver_version", t);
+}
+
+static struct text span(const char *s)
+{
+    return (struct text){s, s != NULL ? strlen(s) : 0};
+}
+
+/* {"card0": {"VRAM Total Memory (B)": "12868124672", ...}, "system": {"Driver version": "6.3.6"}} */
+static void smi_json(struct pasted *p, const cJSON *root)
+{
+    const cJSON *card, *row;
+    cJSON_ArrayForEach(card, root) {
+        struct text name = span(card->string);
+        uint64_t gpu;
+        if (text_equals(name, "system")) {
+            const char *driver = cJSON_GetStringValue(cJSON_GetObjectItem(card, "Driver version"));
+            if (driver != NULL)
+                pasted_gpu_text(p, 0, "driver_version", span(driver));
+            continue;
+        }
+        if (!text_starts(name, "card"))
+            continue;
+        name = text_skip(name, 4);
+        if (!text_take_u64(&name, &gpu) || gpu >= PASTED_GPUS_MAX)
+            continue;
+        note_gpu(p, gpu);
+        cJSON_ArrayForEach(row, card) {
+            if (cJSON_IsString(row) && row->string != NULL)
+                card_row(p, (unsigned)gpu, span(row->string), span(row->valuestring));
+        }
+    }
+}
+
+/* {"value": 196592, "unit": "MB"} */
+static int64_t amd_value(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, key);
+    const cJSON *value = cJSON_IsObject(item) ? cJSON_GetObjectItem(item, "value") : item;
+    const char *unit = cJSON_GetStringValue(cJSON_GetObjectItem(item, "unit"));
+    if (!cJSON_IsNumber(value) || value->valuedouble < 0 || value->valuedouble > 1e12)
+        return -1;
+    double factor = unit == NULL || strcmp(unit, "MB") == 0 ? 0x1p20
+                  : strcmp(unit, "GB") == 0 ? 0x1p30
+                                            : 1;
+    return (int64_t)(value->valuedouble * factor);
+}
+
+/* [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, ...}, "asic": {...}}] */
+static void amd_smi_json(struct pasted *p, const cJSON *root)
+{
+    static const struct {
+        const char *key, *suffix;
+    } sizes[] = {
+        {"total_vram", "vram.total_bytes"}, {"used_vram", "vram.used_bytes"},
+        {"total_gtt", "gtt.total_bytes"},   {"used_gtt", "gtt.used_bytes"},
+        {"total_visible_vram", "vram_visible.total_bytes"},
+        {"used_visible_vram", "vram_visible.used_bytes"},
+    };
+    const cJSON *array = cJSON_IsArray(root) ? root : cJSON_GetObjectItem(root, "gpu_data"), *item;
+    cJSON_ArrayForEach(item, array) {
+        const cJSON *gpu = cJSON_GetObjectItem(item, "gpu");
+        const cJSON *usage = cJSON_GetObjectItem(item, "mem_usage");
+        const cJSON *asic = cJSON_GetObjectItem(item, "asic");
+        if (!cJSON_IsNumber(gpu) || gpu->valueint < 0 || gpu->valueint >= PASTED_GPUS_MAX)
+            continue;
+        unsigned index = (unsigned)gpu->valueint;
+        note_gpu(p, index);
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            pasted_gpu_integer(p, index, sizes[i].suffix, amd_value(usage, sizes[i].key));
+        pasted_gpu_text(p, index, "gfx", span(cJSON_GetStringValue(cJSON_GetObjectItem(
+                                             asic, "target_graphics_version"))));
+        pasted_gpu_text(p, index, "name",
+                        span(cJSON_GetStringValue(cJSON_GetObjectItem(asic, "market_name"))));
+        pasted_gpu_integer(p, index, "vram.total_bytes",
+                           amd_value(cJSON_GetObjectItem(item, "vram"), "size"));
+    }
+}
+
+void pasted_json(struct pasted *p, struct text all)
+{
+    /* JSON begins a line; what stands around it (a prompt, a warning) is no JSON */
+    struct text rest = all, line;
+    for (unsigned tries = 0; tries < 8 && text_next_line(&rest, &line);) {
+        struct text t = text_trim(line);
+        if (!text_starts(t, "{") && !text_starts(t, "["))
+            continue;
+        tries++;
+        const char *end = NULL;
+        size_t left = all.len - (size_t)(line.at - all.at);
+        cJSON *root = cJSON_ParseWithLengthOpts(line.at, left, &end, 0);
+        if (root == NULL)
+            continue;
+        smi_json(p, root);
+        amd_smi_json(p, root);
+        cJSON_Delete(root);
+        if (end > rest.at)
+            rest = text_skip(all, (size_t)(end - all.at));
+    }
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the text-to-facts parsers share; see text_facts.h. Used in the finisher and by `triage`.
+ */
+#include "diagnose/text_facts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longest text kept of one line: a message, not a log. */
+#define SCAN_TEXT_MAX 512
+
+static const char *where(const struct scan *s, unsigned line, char out[160])
+{
+    (void)snprintf(out, 160, "%.120s line %u", s->source, line);
+    return out;
+}
+
+void scan_integer_at(const struct scan *s, unsigned line, const char *name, int64_t value)
+{
+    char source[160];
+    (void)facts_set_integer(s->facts, name, FACT_LOG, value, where(s, line, source));
+}
+
+void scan_integer(const struct scan *s, const char *name, int64_t value)
+{
+    scan_integer_at(s, s->line, name, value);
+}
+
+void scan_integer_when(const struct scan *s, const char *name, enum fact_when when, int64_t value)
+{
+    char source[160];
+    (void)facts_set_integer(s->facts, name, when, value, where(s, s->line, source));
+}
+
+void scan_real(const struct scan *s, const char *name, double value)
+{
+    char source[160];
+    (void)facts_set_real(s->facts, name, FACT_LOG, value, where(s, s->line, source));
+}
+
+void scan_text_when(const struct scan *s, const char *name, enum fact_when when, struct text value)
+{
+    char source[160], text[SCAN_TEXT_MAX];
+    value = text_trim(value);
+    (void)facts_set_text(s->facts, name, when, text_copy(value, text, sizeof text),
+                         where(s, s->line, source));
+}
+
+void scan_text(const struct scan *s, const char *name, struct text value)
+{
+    scan_text_when(s, name, FACT_LOG, value);
+}
+
+void scan_boolean_when(const struct scan *s, const char *name, enum fact_when when, bool value)
+{
+    char source[160];
+    (void)facts_set_boolean(s->facts, name, when, value, where(s, s->line, source));
+}
+
+void scan_boolean_at(const struct scan *s, unsigned line, const char *name, bool value)
+{
+    char source[160];
+    (void)facts_set_boolean(s->facts, name, FACT_LOG, value, where(s, line, source));
+}
+
+void scan_boolean(const struct scan *s, const char *name, bool value)
+{
+    scan_boolean_at(s, s->line, name, value);
+}
+
+const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *suffix)
+{
+    (void)snprintf(out, SCAN_NAME_MAX, "gpu.%u.%s", index, suffix);
+    return out;
+}
+
+static bool has_any(struct text line, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (text_like(line, *words))
+            return true;
+    return false;
+}
+
+void scan_vendor(const struct scan *s, struct text line)
+{
+    static const char *const amd[] = {
+        "HIP out of memory", "HIP error",   "hipError",     "^HSA_STATUS", "ROCm",
+        "^rocm",             "rocBLAS",     "^rocblas",     "HIPBLAS",     "MIOpen",
+        "amdgpu",            "Radeon",      "AMD Instinct", "GPU node-",   "libamdhip64",
+        "libhsa-runtime",    "/dev/kfd",    "rocdevice",    "PYTORCH_HIP", "HIPCachingAllocator",
+        "HIP Graphs",        "amdsmi",      "^RCCL",        "hsakmt",      "^HIP_",
+        "No HIP GPUs",       "libggml-hip", "^hipMalloc",   "^hipMemcpy",  "^hipIpc",
+        "HCC STATUS_CHECK",  "stream_executor/rocm",        "^amd-smi",    NULL,
+    };
+    static const char *const nvidia[] = {
+        "^NVIDIA",         "GeForce",  "^Quadro",   "NVRM:",          "Xid (PCI",
+        "^CUBLAS_STATUS_", "^RTX 20",  "^RTX 30",   "^RTX 40",        "^RTX 50",
+        "CUDA_ERROR_",     "^A100",    "^H100",     "^libcuda.so",    "Tesla V100",
+        "Tesla T4",        "^nvidia-", "^nvidia 0", "libcudart.so",   NULL,
+    };
+    struct text gfx;
+    if (facts_find(s->facts, "vendor.amd", FACT_LOG) == NULL &&
+        (has_any(line, amd) || scan_gfx(line, &gfx)))
+        scan_boolean(s, "vendor.amd", true);
+    if (facts_find(s->facts, "vendor.nvidia", FACT_LOG) == NULL && has_any(line, nvidia))
+        scan_boolean(s, "vendor.nvidia", true);
+}
+
+bool scan_gfx(struct text in, struct text *ret)
+{
+    for (struct text t = in;;) {
+        ptrdiff_t at = text_find(t, "gfx");
+        if (at < 0)
+            return false;
+        struct text name = text_skip(t, (size_t)at);
+        size_t n = 3;
+        while (n < name.len && n < 9 && isxdigit((unsigned char)name.at[n]))
+            n++;
+        bool inside = name.at > in.at && isalnum((unsigned char)name.at[-1]);
+        bool ends = n == name.len || !(isalnum((unsigned char)name.at[n]) || name.at[n] == '_');
+        if (!inside && ends && n >= 6 && n <= 7 && isdigit((unsigned char)name.at[3])) {
+            *ret = text_first(name, n);
+            return true;
+        }
+        t = text_skip(name, 3);
+    }
+}
+
+void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
+                struct text text)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!has_any(text, rows[i].likes))
+            continue;
+        if (rows[i].unless != NULL && text_like(text, rows[i].unless))
+            continue;
+        if (states[i].count++ == 0)
+            states[i].first_line = line;
+    }
+}
+
+void scan_count_emit(const struct scan *s, const struct count_row *rows,
+                     const struct count_state *states, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (states[i].count > 0)
+            scan_integer_at(s, states[i].first_line, rows[i].fact, states[i].count);
+}

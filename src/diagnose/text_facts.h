@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the text-to-facts parsers share: where they are in the text, and how a fact is said with
+ * its line. Internal to diagnose/.
+ */
+#ifndef DIAGNOSE_TEXT_FACTS_H
+#define DIAGNOSE_TEXT_FACTS_H
+
+#include "diagnose/fact.h"
+#include "diagnose/text.h"
+
+struct scan {
+    struct facts *facts;
+    const char *source; /* "stderr" */
+    unsigned line;      /* of the text, from 1 */
+};
+
+/* Set a LOG fact whose source is "SOURCE line N". Out of memory loses the fact, never the run. */
+void scan_integer(const struct scan *, const char *name, int64_t value);
+void scan_integer_at(const struct scan *, unsigned line, const char *name, int64_t value);
+void scan_real(const struct scan *, const char *name, double value);
+void scan_text(const struct scan *, const char *name, struct text value);
+void scan_boolean(const struct scan *, const char *name, bool value);
+void scan_boolean_at(const struct scan *, unsigned line, const char *name, bool value);
+/* The same for another moment. */
+void scan_integer_when(const struct scan *, const char *name, enum fact_when, int64_t value);
+void scan_text_when(const struct scan *, const char *name, enum fact_when, struct text value);
+void scan_boolean_when(const struct scan *, const char *name, enum fact_when, bool value);
+
+/* "gpu.3." + suffix */
+#define SCAN_NAME_MAX 96
+const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *suffix);
+
+/* vendor.amd / vendor.nvidia by words that only one of them prints; the word CUDA is not one. */
+void scan_vendor(const struct scan *, struct text line);
+
+/* "gfx1100", "gfx90a" at a word start: the first in `in`. */
+bool scan_gfx(struct text in, struct text *ret);
+
+/* One fact that counts lines. */
+struct count_row {
+    const char *fact;
+    const char *unless;    /* a line with this is not counted; NULL = none */
+    const char *likes[20]; /* text_like() patterns, NULL-terminated */
+};
+
+struct count_state {
+    unsigned count;
+    unsigned first_line;
+};
+
+void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
+                struct text text);
+void scan_count_emit(const struct scan *, const struct count_row *rows,
+                     const struct count_state *states, size_t n);
+
+#endif
