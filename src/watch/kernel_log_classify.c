@@ -67,8 +67,7 @@ enum kernel_line kernel_log_classify(const char *record)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         const struct kernel_pattern *p = &patterns[i];
-        if (strstr(record, p->text) != NULL &&
-            (p->also == NULL || strstr(record, p->also) != NULL))
+        if (strstr(record, p->text) != NULL && (p->also == NULL || strstr(record, p->also) != NULL))
             return p->line;
     }
     return KERNEL_LINE_OTHER;

@@ -10,8 +10,8 @@
  *
  * The supervisor S plans before it forks anything, and keeps the read ends as long as it lives: the
  * death of O breaks nothing and S forks another O with the same struct. Bytes move by splice(2)
- * between kernel buffers only, so SIGKILL of O at any moment loses or doubles none of them (the copy
- * that is matched may double up to 64 KiB then). Who calls what:
+ * between kernel buffers only, so SIGKILL of O at any moment loses or doubles none of them (the
+ * copy that is matched may double up to 64 KiB then). Who calls what:
  *
  *   S  relay_plan                           then forks the tracer T, which forks the target C
  *   C  relay_child_setup                    between fork and exec
@@ -70,8 +70,8 @@ struct relay {
 
 /*
  * Looks at fds 1 and 2 of the calling process and makes what is to come in between. Always leaves a
- * valid relay. 0, or -errno when a step failed: then nothing is interposed and *err says why. Streams
- * that are left alone on purpose (socket, device, closed) are no failure.
+ * valid relay. 0, or -errno when a step failed: then nothing is interposed and *err says why.
+ * Streams that are left alone on purpose (socket, device, closed) are no failure.
  */
 int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err);
 

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +23,8 @@
 #define IDLE_WAIT_MS 1000
 #define SAMPLING_WAIT_MS 20
 #define BLOCKED_WAIT_MS 100
+#define BATCH_BYTES ((size_t)24 << 10)
+#define BATCH_WAIT_NS 60000
 
 void carry_turn(struct carrier *c)
 {
@@ -126,6 +129,16 @@ static void move_ahead(struct carrier *c)
     }
 }
 
+/* Above 13 MB/s, turning for every line makes the target wait for us: let some come together.
+ * 60 us later nobody sees; measured, 0.5 of what `| cat` carries becomes more than all of it. */
+static void gather(const struct carrier *c, ssize_t moved)
+{
+    if (!c->gathering || (size_t)moved >= BATCH_BYTES)
+        return;
+    struct timespec wait = {.tv_nsec = BATCH_WAIT_NS};
+    (void)nanosleep(&wait, NULL);
+}
+
 _Noreturn void carry_run(struct carrier *c)
 {
     bool terminal = c->relay->way == RELAY_TERMINAL;
@@ -134,6 +147,7 @@ _Noreturn void carry_run(struct carrier *c)
         ssize_t n = look_ahead(c);
         if (n > 0) {
             move_ahead(c);
+            gather(c, n);
             continue;
         }
         if (terminal) {
@@ -189,6 +203,7 @@ static void leave_the_caller(struct relay *relay)
     (void)sigprocmask(SIG_BLOCK, &all, NULL); /* O ends by end of file; EPIPE instead of SIGPIPE */
     (void)prctl(PR_SET_NAME, "rocmcrash-relay", 0, 0, 0);
     (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     (void)chdir("/") /* no file system stays busy */;
     relay_parent_after_fork(relay);
     int keep[] = {relay->down, relay->from, relay->feed, relay->master, relay->file};

@@ -40,8 +40,9 @@ struct carrier {
     unsigned peek_active;
     size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
 
-    bool sampling; /* too fast to look at every byte */
-    bool skipped;  /* bytes were dropped unseen since the last look */
+    bool sampling;  /* too fast to look at every byte */
+    bool gathering; /* so fast that a turn for each line would hold the target up */
+    bool skipped;   /* bytes were dropped unseen since the last look */
     uint64_t window_start_ns;
     uint64_t window_bytes;
 

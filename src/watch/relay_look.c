@@ -14,7 +14,8 @@
 #include "record/shared.h"
 
 #define RATE_WINDOW_NS 20000000u
-#define RATE_WINDOW_BYTES (1u << 20) /* in 20 ms: 52 MB/s */
+#define RATE_WINDOW_BYTES (1u << 20)   /* in 20 ms: 52 MB/s */
+#define GATHER_WINDOW_BYTES (1u << 18) /* 13 MB/s */
 #define PEEK_KEEP_BYTES ((size_t)32 << 10)
 
 char look_buffer[CARRY_CHUNK_BYTES];
@@ -159,7 +160,9 @@ void look_rate(struct carrier *c, size_t carried)
     uint64_t now = clock_mono_ns();
     if (now - c->window_start_ns < RATE_WINDOW_NS)
         return;
-    c->sampling = c->window_bytes > RATE_WINDOW_BYTES * ((now - c->window_start_ns) / RATE_WINDOW_NS);
+    uint64_t windows = (now - c->window_start_ns) / RATE_WINDOW_NS;
+    c->sampling = c->window_bytes > RATE_WINDOW_BYTES * windows;
+    c->gathering = c->window_bytes > GATHER_WINDOW_BYTES * windows;
     c->window_start_ns = now;
     c->window_bytes = 0;
     look_catch_up(c);

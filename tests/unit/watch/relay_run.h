@@ -15,9 +15,9 @@ enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_SOCKET };
 
 struct run_options {
     enum run_on on;
-    bool both;         /* fd 1 is fd 2; else /dev/null */
-    bool nonblock;     /* O_NONBLOCK on the descriptor the driver gets */
-    bool raw;          /* the real terminal does no output processing */
+    bool both;     /* fd 1 is fd 2; else /dev/null */
+    bool nonblock; /* O_NONBLOCK on the descriptor the driver gets */
+    bool raw;      /* the real terminal does no output processing */
     const char *driver[8];
     const char *target[8];
 };

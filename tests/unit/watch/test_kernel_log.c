@@ -29,32 +29,39 @@ static void test_classify(void **state)
     } cases[] = {
         {KERNEL_LINE_HANG, "3,1,2,-;amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled "
                            "seq=100, emitted seq=102"},
-        {KERNEL_LINE_HANG, "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled "
-                           "seq=1, emitted seq=3"},
-        {KERNEL_LINE_HANG, "amdgpu 0000:c5:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE"},
+        {KERNEL_LINE_HANG,
+         "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled "
+         "seq=1, emitted seq=3"},
+        {KERNEL_LINE_HANG,
+         "amdgpu 0000:c5:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE"},
         {KERNEL_LINE_HANG, "amdgpu 0000:c5:00.0: amdgpu: MES failed to response msg=3"},
         {KERNEL_LINE_HANG, "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!. Source:  1"},
         {KERNEL_LINE_AMDGPU, "ring gfx timeout, but soft recovered [drm]"},
         {KERNEL_LINE_FAULT, "amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 "
                             "vmid:8 pasid:32772)"},
-        {KERNEL_LINE_FAULT, "amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:1)"},
+        {KERNEL_LINE_FAULT,
+         "amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:1)"},
         {KERNEL_LINE_FAULT, "amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031"},
-        {KERNEL_LINE_FAULT, "amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"},
+        {KERNEL_LINE_FAULT,
+         "amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"},
         {KERNEL_LINE_AMDGPU, "amdgpu: no uncorrectable hardware errors detected in gfx block"},
-        {KERNEL_LINE_AMDGPU, "amdgpu: socket: 0, 0 uncorrectable hardware errors detected in total"},
+        {KERNEL_LINE_AMDGPU,
+         "amdgpu: socket: 0, 0 uncorrectable hardware errors detected in total"},
         {KERNEL_LINE_OOM, "[drm:amdgpu_cs_ioctl [amdgpu]] *ERROR* Not enough memory for command "
                           "submission!"},
         {KERNEL_LINE_OOM, "Out of memory: Killed process 77 (python3) total-vm:1kB"},
         {KERNEL_LINE_OOM, "Memory cgroup out of memory: Killed process 77 (python3)"},
-        {KERNEL_LINE_OOM, "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python3,pid=7"},
+        {KERNEL_LINE_OOM,
+         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python3,pid=7"},
         {KERNEL_LINE_OOM, "amdgpu: SVM mapping failed, exceeds resident system memory limit"},
         {KERNEL_LINE_AMDGPU, "amdgpu: Freeing queue vital buffer 0x7f, queue evicted"},
         {KERNEL_LINE_AMDGPU, "kfd kfd: amdgpu: added device 1002:744c"},
         {KERNEL_LINE_AMDGPU, "pcieport 0000:00:01.0: AER: Corrected error received: 0000:00:01.0"},
         {KERNEL_LINE_OTHER, "EXT4-fs (vda): mounted filesystem"},
         {KERNEL_LINE_OTHER, "i915 0000:00:02.0: GPU HANG: ecode 12"},
-        {KERNEL_LINE_OTHER, "systemd[1]: x.service: A process of this unit has been killed by the OOM "
-                            "killer."},
+        {KERNEL_LINE_OTHER,
+         "systemd[1]: x.service: A process of this unit has been killed by the OOM "
+         "killer."},
         {KERNEL_LINE_OTHER, "e1000e: Detected Hardware Unit Hang, ring reset scheduled"},
         {KERNEL_LINE_OTHER, "\x01\xff\xfe garbage ;;;,,,"},
         {KERNEL_LINE_OTHER, ""},
@@ -139,8 +146,8 @@ static void test_file_is_followed(void **state)
     (void)snprintf(dev, sizeof dev, "%s/dev", root);
     (void)snprintf(path, sizeof path, "%s/kmsg", dev);
     assert_int_equal(mkdir(dev, 0700), 0);
-    ssize_t n = fs_read_text(TEST_SOURCE_DIR "/tests/fixtures/watch/sysroot/dev/kmsg", text,
-                             sizeof text);
+    ssize_t n =
+        fs_read_text(TEST_SOURCE_DIR "/tests/fixtures/watch/sysroot/dev/kmsg", text, sizeof text);
     assert_true(n > 0);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, text, (size_t)n), n);
@@ -154,7 +161,8 @@ static void test_file_is_followed(void **state)
     assert_int_equal(kernel_log_read(&log, record, sizeof record), 0);
     assert_int_equal(kernel_log_read(&log, record, 100), -EINVAL);
 
-    append(path, "3,883,9,-;amdgpu: ring sdma0 timeout, signaled seq=1, emitted seq=2\n SUBSYSTEM=pci\n");
+    append(path,
+           "3,883,9,-;amdgpu: ring sdma0 timeout, signaled seq=1, emitted seq=2\n SUBSYSTEM=pci\n");
     append(path, "3,886,9,-;two were lost before this\nno prefix at all\n");
     append(path, "3,887,9,-;not yet comp");
     assert_true(kernel_log_read(&log, record, sizeof record) > 0);
@@ -225,8 +233,8 @@ static void test_real_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_classify),         cmocka_unit_test(test_recorded_logs),
-        cmocka_unit_test(test_absent_log),       cmocka_unit_test(test_file_is_followed),
+        cmocka_unit_test(test_classify),    cmocka_unit_test(test_recorded_logs),
+        cmocka_unit_test(test_absent_log),  cmocka_unit_test(test_file_is_followed),
         cmocka_unit_test(test_real_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,8 @@ static void test_harmless_neighbours(void **state)
         "warning: failed to mlock 123-byte buffer (after previously locking 0 bytes): Cannot "
         "allocate memory\nTry increasing RLIMIT_MEMLOCK ('ulimit -l' as root).\n",
         "ggml_cuda_host_malloc: failed to allocate 128.00 MiB of pinned memory: invalid argument\n",
-        "RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 70000, available: 65536\n",
+        "RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 70000, available: "
+        "65536\n",
         "OutOfResources: out of resource: shared memory, Required: 70000, Hardware limit: 65536\n",
         "NCCL WARN Missing \"iommu=pt\" from kernel command line\n",
         "epoch 3 loss 0.1 memory 12.1 GiB, 0 faults, 0 errors\n",
@@ -133,15 +134,17 @@ static void test_real_messages_count_once(void **state)
         enum match_kind kind;
         const char *text;
     } cases[] = {
-        {MATCH_OOM, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 "
-                    "has a total capacity of 23.98 GiB of which 3.50 GiB is free. Of the allocated "
-                    "memory 19.5 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch "
-                    "but unallocated.\n"},
+        {MATCH_OOM,
+         "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 "
+         "has a total capacity of 23.98 GiB of which 3.50 GiB is free. Of the allocated "
+         "memory 19.5 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch "
+         "but unallocated.\n"},
         {MATCH_OOM, "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device "
                     "0: cudaMalloc failed: out of memory\n"},
-        {MATCH_OOM, ":0:rocdevice.cpp :2995: 1 us: [pid:1 tid:0x1] Callback: Queue 0x1 Aborting with "
-                    "error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the "
-                    "necessary resources. Code: 0x1008 Available Free mem : 0 MB\n"},
+        {MATCH_OOM,
+         ":0:rocdevice.cpp :2995: 1 us: [pid:1 tid:0x1] Callback: Queue 0x1 Aborting with "
+         "error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the "
+         "necessary resources. Code: 0x1008 Available Free mem : 0 MB\n"},
         {MATCH_FAULT, "Memory access fault by GPU node-1 (Agent handle: 0x55d) on address "
                       "0x7f0000000000. Reason: Page not present or supervisor privilege.\n"},
         {MATCH_HANG, "HW Exception by GPU node-1 (Agent handle: 0x55d) reason :GPU Hang\n"},

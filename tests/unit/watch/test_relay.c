@@ -56,8 +56,8 @@ static void test_pipe_carries_every_byte(void **state)
 {
     (void)state;
     struct run run;
-    run_start(&run, &(struct run_options){.on = ON_PIPE,
-                                          .target = {"stream", "7", "50000000", "@"}});
+    run_start(&run,
+              &(struct run_options){.on = ON_PIPE, .target = {"stream", "7", "50000000", "@"}});
     expect_stream(&run);
     assert_int_equal(run_reported(&run, "way"), RELAY_PIPE);
     assert_int_equal(run_reported(&run, "bytes"), 50000000);
@@ -357,10 +357,10 @@ static void test_messages_reach_the_shared_memory(void **state)
     (void)state;
     for (int on = ON_PIPE; on <= ON_TERMINAL; on++) {
         struct run run;
-        run_start(&run, &(struct run_options){
-                            .on = (enum run_on)on,
-                            .raw = true,
-                            .target = {"say", "HIP out of mem", "ory. Tried", "HW Exception by GPU"}});
+        run_start(&run, &(struct run_options){.on = (enum run_on)on,
+                                              .raw = true,
+                                              .target = {"say", "HIP out of mem", "ory. Tried",
+                                                         "HW Exception by GPU"}});
         run_expect(&run, "HIP out of mem", 14);
         run_step(&run);
         run_expect(&run, "ory. Tried", 10);

@@ -3,18 +3,15 @@
  * Targets with one habit each, for test_relay. What they know is written to FILE, because their
  * output is what is under test; "step" = wait for a byte on fd 0.
  *
- *   stream SEED BYTES FILE   the sequence of stream_byte() in random pieces to fd 2; BYTES 0 = until
- *                            SIGUSR1; the count goes to FILE
- *   lines COUNT              80-byte lines to fd 2, one write each
- *   alternate COUNT          "o<n>\n" to fd 1, "e<n>\n" to fd 2, in turn
- *   say TEXT...              each TEXT to fd 2, a step before each but the first
- *   look FILE                isatty, size, O_NONBLOCK of fds 1 and 2
- *   size FILE                size on SIGWINCH, when it differs from the first one
- *   modes                    cfmakeraw-like and curses-like modes on fd 1, with steps between
- *   close2                   closes fds 1 and 2, then a step
- *   linger TEXT              a child in the background: a step, then TEXT; the parent exits at once
- *   flood                    writes to fd 2 until that fails; exit 7 if by an error, not a signal
- *   longline BYTES           one line, with a pattern at its end
+ *   stream SEED BYTES FILE   the sequence of stream_byte() in random pieces to fd 2; BYTES 0 =
+ * until SIGUSR1; the count goes to FILE lines COUNT              80-byte lines to fd 2, one write
+ * each alternate COUNT          "o<n>\n" to fd 1, "e<n>\n" to fd 2, in turn say TEXT... each TEXT
+ * to fd 2, a step before each but the first look FILE                isatty, size, O_NONBLOCK of
+ * fds 1 and 2 size FILE                size on SIGWINCH, when it differs from the first one modes
+ * cfmakeraw-like and curses-like modes on fd 1, with steps between close2                   closes
+ * fds 1 and 2, then a step linger TEXT              a child in the background: a step, then TEXT;
+ * the parent exits at once flood                    writes to fd 2 until that fails; exit 7 if by
+ * an error, not a signal longline BYTES           one line, with a pattern at its end
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -226,9 +223,9 @@ int main(int argc, char **argv)
         const char *name;
         int args;
         int (*run)(char **argv);
-    } habits[] = {{"stream", 3, stream}, {"lines", 1, lines},   {"alternate", 1, alternate},
-                  {"say", 1, say},       {"look", 1, look},     {"size", 1, size},
-                  {"modes", 0, modes},   {"close2", 0, close2}, {"linger", 1, linger},
+    } habits[] = {{"stream", 3, stream}, {"lines", 1, lines},      {"alternate", 1, alternate},
+                  {"say", 1, say},       {"look", 1, look},        {"size", 1, size},
+                  {"modes", 0, modes},   {"close2", 0, close2},    {"linger", 1, linger},
                   {"flood", 0, flood},   {"longline", 1, longline}};
     struct sigaction sa = {.sa_handler = on_signal};
     (void)sigaction(SIGUSR1, &sa, NULL);
