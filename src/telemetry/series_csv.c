@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of series and telemetry.csv. Finisher.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "telemetry/series.h"
+
+/* Names that are not "metric name + unit" (templates/FACTS.md). */
+static const struct {
+    enum metric metric;
+    const char *name;
+} special_names[] = {
+    {METRIC_HOST_MEM_TOTAL, "host.mem_total_bytes"},
+    {METRIC_HOST_MEM_AVAILABLE, "host.mem_available_bytes"},
+    {METRIC_HOST_SWAP_TOTAL, "host.swap_total_bytes"},
+    {METRIC_HOST_SWAP_FREE, "host.swap_free_bytes"},
+    {METRIC_HOST_SHMEM, "host.mem_shmem_bytes"},
+    {METRIC_HOST_PSI_MEM_SOME, "host.psi_memory_some_us"},
+    {METRIC_HOST_PSI_MEM_FULL, "host.psi_memory_full_us"},
+    {METRIC_CGROUP_MEM_LIMIT, "host.cgroup_limit_bytes"},
+    {METRIC_CGROUP_MEM_USED, "host.cgroup_used_bytes"},
+    {METRIC_CGROUP_OOM_KILLS, "host.cgroup_oom_kills"},
+    {METRIC_HOST_TTM_PAGES_LIMIT, "host.ttm_pages_limit"},
+    {METRIC_HOST_PID_NAMESPACE, "host.pid_namespace_initial"},
+    {METRIC_PROC_FDS_LIMIT, "fds_limit"},
+    {METRIC_PROC_THREADS, "threads"},
+    {METRIC_PROC_OUTSIDE, "outside"},
+};
+
+static const char *special_name(enum metric m)
+{
+    for (size_t i = 0; i < sizeof special_names / sizeof special_names[0]; i++)
+        if (special_names[i].metric == m)
+            return special_names[i].name;
+    return NULL;
+}
+
+bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const char *proc)
+{
+    const struct metric_def *def = metric_find((uint16_t)m);
+    if (def == NULL)
+        return false;
+    const char *special = special_name(m);
+    char plain[96];
+    (void)snprintf(plain, sizeof plain, "%s_%s", def->name, def->unit);
+    const char *name = special != NULL ? special : plain;
+    if (def->scope == SCOPE_HOST)
+        (void)snprintf(out, size, "%s%s", special != NULL ? "" : "host.", name);
+    else if (def->scope == SCOPE_GPU)
+        (void)snprintf(out, size, "gpu.%u.%s", instance, name);
+    else if (proc != NULL)
+        (void)snprintf(out, size, "proc.%s.%s", proc, name);
+    else
+        (void)snprintf(out, size, "proc.%u.%s", instance, name);
+    return true;
+}
+
+struct column {
+    const struct series *series;
+    size_t at; /* next point */
+};
+
+static bool has_value(const struct series *s)
+{
+    const struct metric_def *def = metric_find(s->metric);
+    if (def == NULL || strcmp(def->unit, "text") == 0)
+        return false;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->points[i].status == VALUE_OK)
+            return true;
+    return false;
+}
+
+static size_t make_columns(const struct series_set *set, struct column *columns, struct buf *out)
+{
+    size_t count = 0;
+    buf_puts(out, "time_s,flags");
+    for (size_t i = 0; i < set->count; i++) {
+        char name[128];
+        if (!has_value(&set->series[i]) || !series_name(name, sizeof name, set->series[i].metric,
+                                                        set->series[i].instance, NULL))
+            continue;
+        columns[count++] = (struct column){.series = &set->series[i]};
+        buf_printf(out, ",%s", name);
+    }
+    buf_putc(out, '\n');
+    return count;
+}
+
+static const char *flag_name(uint16_t flags)
+{
+    return (flags & SAMPLE_IMPACT) != 0     ? "impact"
+           : (flags & SAMPLE_BASELINE) != 0 ? "baseline"
+           : (flags & SAMPLE_AFTER) != 0    ? "after"
+                                            : "";
+}
+
+static void put_row(const struct series_record *record, uint64_t zero_ns, struct column *columns,
+                    size_t count, struct buf *out)
+{
+    double seconds = (double)(int64_t)(record->time_ns - zero_ns) / 1e9;
+    buf_printf(out, "%.3f,%s", seconds, flag_name(record->flags));
+    for (size_t i = 0; i < count; i++) {
+        struct column *c = &columns[i];
+        const struct series *s = c->series;
+        while (c->at < s->count && s->points[c->at].time_ns <= record->time_ns)
+            c->at++;
+        buf_putc(out, ',');
+        if (c->at > 0 && s->points[c->at - 1].status == VALUE_OK)
+            buf_printf(out, "%llu", (unsigned long long)s->points[c->at - 1].value);
+    }
+    buf_putc(out, '\n');
+}
+
+int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows, struct buf *out)
+{
+    RC_AUTO_FREE struct column *columns = calloc(set->count + 1, sizeof *columns);
+    if (columns == NULL)
+        return -ENOMEM;
+    size_t count = make_columns(set, columns, out);
+    /* Evenly in rows, not in time: thinned stretches stay thin, what is recent stays dense. */
+    double step = max_rows > 0 && set->record_count > max_rows
+                      ? (double)set->record_count / (double)max_rows
+                      : 1;
+    double next = 0;
+    for (size_t i = 0; i < set->record_count; i++) {
+        bool flagged = flag_name(set->records[i].flags)[0] != '\0';
+        bool turn = (double)i >= next;
+        if (turn)
+            next += step;
+        if (turn || flagged || i + 1 == set->record_count)
+            put_row(&set->records[i], zero_ns, columns, count, out);
+    }
+    return buf_failed(out) ? -ENOMEM : 0;
+}

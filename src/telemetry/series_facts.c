@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Series to facts. Finisher. What was never sampled is a fact too, with the reason.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose/fact.h"
+#include "telemetry/machine.h"
+#include "telemetry/series.h"
+
+struct context {
+    struct facts *facts;
+    const struct series_set *set;
+    uint64_t baseline_ns, impact_ns, after_ns, end_ns;
+    bool impact_is_record; /* an IMPACT record, not the last sample before the end */
+    bool own_pids;         /* KFD's pids are ours */
+    int result;
+};
+
+static void note(struct context *c, int r)
+{
+    if (r < 0 && c->result == 0)
+        c->result = r;
+}
+
+static const char *missing_reason(const struct context *c, enum metric m, uint8_t status)
+{
+    const struct metric_def *def = metric_find((uint16_t)m);
+    bool kfd = m == METRIC_PROC_KFD_VRAM || m == METRIC_GPU_OTHERS_KFD_VRAM;
+    if (kfd && status == VALUE_UNREADABLE && !c->own_pids)
+        return "in a pid namespace: KFD lists the pids of the host";
+    if (status == VALUE_STALLED)
+        return "a read of the file did not return";
+    if (status == VALUE_UNREADABLE)
+        return def->scope == SCOPE_GPU
+                   ? "could not be read (GPU suspended or in reset, or no permission)"
+                   : "could not be read";
+    if (m == METRIC_CGROUP_MEM_LIMIT)
+        return "no memory limit is set, or no memory cgroup is visible";
+    if (kfd)
+        return m == METRIC_PROC_KFD_VRAM ? "not a KFD process" : "no KFD process files";
+    return def->scope == SCOPE_PROCESS ? "the process has no such number"
+                                       : "no such file on this machine";
+}
+
+static void put_point(struct context *c, const char *name, enum fact_when when, enum metric m,
+                      const struct series_point *p)
+{
+    const char *where = metric_find((uint16_t)m)->where;
+    if (p == NULL)
+        note(c, facts_set_missing(c->facts, name, when, FACT_ABSENT, "not sampled at that time",
+                                  where));
+    else if (p->status == VALUE_OK && p->value <= INT64_MAX)
+        note(c, facts_set_integer(c->facts, name, when, (int64_t)p->value, where));
+    else
+        note(c, facts_set_missing(c->facts, name, when,
+                                  p->status == VALUE_ABSENT ? FACT_ABSENT : FACT_UNREADABLE,
+                                  missing_reason(c, m, p->status), where));
+}
+
+/* Largest value up to the target's end. */
+static const struct series_point *peak_until(const struct series *s, uint64_t end_ns)
+{
+    const struct series_point *peak = NULL;
+    for (size_t i = 0; i < s->count && s->points[i].time_ns <= end_ns; i++)
+        if (s->points[i].status == VALUE_OK && (peak == NULL || s->points[i].value > peak->value))
+            peak = &s->points[i];
+    return peak;
+}
+
+static void put_series(struct context *c, const struct series *s, const char *proc)
+{
+    char name[128];
+    enum metric m = (enum metric)s->metric;
+    if (!series_name(name, sizeof name, m, s->instance, proc))
+        return;
+    /* The SMU's numbers are first read just after the baseline record: take the first there is. */
+    const struct series_point *baseline = series_at(s, c->baseline_ns);
+    if (baseline == NULL && s->count > 0 && proc == NULL &&
+        s->points[0].time_ns <= c->baseline_ns + UINT64_C(2000000000))
+        baseline = &s->points[0];
+    if (c->baseline_ns != 0 && proc == NULL)
+        put_point(c, name, FACT_BASELINE, m, baseline);
+    const struct series_point *peak = peak_until(s, c->end_ns);
+    if (peak != NULL)
+        put_point(c, name, FACT_PEAK, m, peak);
+    if (c->impact_ns != 0)
+        put_point(c, name, FACT_IMPACT, m, series_at(s, c->impact_ns));
+    if (c->after_ns != 0 && proc == NULL)
+        put_point(c, name, FACT_AFTER, m, series_at(s, c->after_ns));
+}
+
+/* Of the failed process: what it had when it was last seen, where impact found it gone. */
+static void put_process(struct context *c, uint32_t pid)
+{
+    for (uint16_t id = 0; id < METRIC_MAX; id++) {
+        const struct metric_def *def = metric_find(id);
+        if (def == NULL || def->scope != SCOPE_PROCESS || strcmp(def->unit, "text") == 0 ||
+            id == METRIC_PROC_OUTSIDE)
+            continue;
+        const struct series *s = series_find(c->set, (enum metric)id, pid);
+        if (s != NULL) {
+            put_series(c, s, "0");
+            continue;
+        }
+        char name[128];
+        (void)series_name(name, sizeof name, (enum metric)id, pid, "0");
+        note(c, facts_set_missing(c->facts, name, FACT_IMPACT, FACT_ABSENT,
+                                  "the process was not sampled (it lived too briefly)",
+                                  def->where));
+    }
+}
+
+/* The bytes of "python3" in two values, as values.c packed them. */
+static bool comm_of(const struct series_set *set, uint32_t pid, uint64_t time_ns, char out[17])
+{
+    const struct series_point *low =
+        series_at(series_find(set, METRIC_PROC_COMM_LOW, pid), time_ns);
+    const struct series_point *high =
+        series_at(series_find(set, METRIC_PROC_COMM_HIGH, pid), time_ns);
+    if (low == NULL || high == NULL || low->status != VALUE_OK || high->status != VALUE_OK)
+        return false;
+    memcpy(out, &low->value, 8);
+    memcpy(out + 8, &high->value, 8);
+    out[16] = '\0';
+    return out[0] != '\0';
+}
+
+static void put_others_total(struct context *c, enum fact_when when, uint64_t time_ns)
+{
+    uint64_t sum = 0;
+    bool any = false;
+    const struct series_point *bad = NULL;
+    for (uint32_t gpu = 0; gpu < MACHINE_GPUS_MAX; gpu++) {
+        const struct series_point *p =
+            series_at(series_find(c->set, METRIC_GPU_OTHERS_KFD_VRAM, gpu), time_ns);
+        if (p != NULL && p->status == VALUE_OK) {
+            any = true;
+            sum += p->value;
+        } else if (p != NULL) {
+            bad = p;
+        }
+    }
+    struct series_point total = {time_ns, sum, VALUE_OK};
+    put_point(c, "others.vram_bytes", when, METRIC_GPU_OTHERS_KFD_VRAM, any ? &total : bad);
+}
+
+static void put_others_largest(struct context *c, enum fact_when when, uint64_t time_ns)
+{
+    const struct series *largest = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < c->set->count; i++) {
+        const struct series *s = &c->set->series[i];
+        if (s->metric != METRIC_PROC_KFD_VRAM)
+            continue;
+        const struct series_point *outside =
+            series_at(series_find(c->set, METRIC_PROC_OUTSIDE, s->instance), time_ns);
+        const struct series_point *p = series_at(s, time_ns);
+        if (outside == NULL || outside->status != VALUE_OK || outside->value != 1 || p == NULL ||
+            p->status != VALUE_OK || p->value <= most)
+            continue;
+        most = p->value;
+        largest = s;
+    }
+    static const char source[] = "kfd/proc/PID/vram_*";
+    if (largest == NULL) {
+        note(c, facts_set_missing(c->facts, "others.largest_bytes", when, FACT_ABSENT,
+                                  "no other process holds VRAM through KFD, or none is visible",
+                                  source));
+        return;
+    }
+    char comm[17];
+    note(c, facts_set_integer(c->facts, "others.largest_pid", when, largest->instance, source));
+    note(c, facts_set_integer(c->facts, "others.largest_bytes", when, (int64_t)most, source));
+    if (comm_of(c->set, largest->instance, time_ns, comm))
+        note(c, facts_set_text(c->facts, "others.largest_comm", when, comm, "/proc/PID/status"));
+}
+
+static void put_growth(struct context *c)
+{
+    static const char source[] = "computed from per-window minima of memory in use on the GPU";
+    struct growth g = series_growth(c->set, c->set->first_ns, c->end_ns);
+    if (!g.valid) {
+        note(c, facts_set_missing(c->facts, "f.growth.samples", FACT_IMPACT, FACT_ABSENT,
+                                  "the run was too short, or no GPU counter was readable", source));
+        return;
+    }
+    note(c, facts_set_integer(c->facts, "f.growth.samples", FACT_IMPACT, (int64_t)g.windows,
+                              source));
+    note(c, facts_set_integer(c->facts, "f.growth.total_bytes", FACT_IMPACT, g.total, source));
+    note(c, facts_set_real(c->facts, "f.growth.rising_share_percent", FACT_IMPACT,
+                           g.rising_share * 100, source));
+    note(c, facts_set_integer(c->facts, "f.growth.slope_bytes_per_s", FACT_IMPACT,
+                              (int64_t)g.slope_per_s, source));
+    note(c, facts_set_integer(c->facts, "f.growth.duration_ms", FACT_IMPACT,
+                              (int64_t)(g.window_s * 1000 * (double)g.windows), source));
+    note(c, facts_set_integer(c->facts, "f.growth.gpu", FACT_IMPACT, g.gpu, source));
+}
+
+static void set_times(struct context *c, const struct series_facts_options *options)
+{
+    const struct series_set *set = c->set;
+    c->baseline_ns = series_time_of(set, SAMPLE_BASELINE);
+    c->after_ns = series_time_of(set, SAMPLE_AFTER);
+    uint64_t impact = series_time_of(set, SAMPLE_IMPACT);
+    c->impact_is_record = impact != 0;
+    /* Without a request (not traced, or a plain exit) the last sample before the end stands. */
+    c->impact_ns = impact != 0               ? impact
+                   : options->impact_ns != 0 ? options->impact_ns
+                   : options->end_ns != 0    ? options->end_ns
+                                             : set->last_ns;
+    c->end_ns = options->end_ns != 0 ? options->end_ns : set->last_ns;
+    if (c->end_ns < c->impact_ns)
+        c->end_ns = c->impact_ns;
+}
+
+int series_to_facts(struct facts *facts, const struct series_set *set,
+                    const struct series_facts_options *options)
+{
+    struct context c = {.facts = facts, .set = set};
+    if (set->record_count == 0)
+        return facts_set_missing(facts, "f.growth.samples", FACT_IMPACT, FACT_ABSENT,
+                                 "no sample was written", "samples.*");
+    set_times(&c, options);
+    const struct series_point *own =
+        series_at(series_find(set, METRIC_HOST_PID_NAMESPACE, 0), set->last_ns);
+    c.own_pids = own == NULL || own->value != 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct metric_def *def = metric_find(set->series[i].metric);
+        if (def->scope != SCOPE_PROCESS && def->id != METRIC_HOST_PID_NAMESPACE)
+            put_series(&c, &set->series[i], NULL);
+    }
+    if (options->failed_pid != 0)
+        put_process(&c, options->failed_pid);
+    if (c.baseline_ns != 0) {
+        put_others_total(&c, FACT_BASELINE, c.baseline_ns);
+        put_others_largest(&c, FACT_BASELINE, c.baseline_ns);
+    }
+    put_others_total(&c, FACT_IMPACT, c.impact_ns);
+    put_others_largest(&c, FACT_IMPACT, c.impact_ns);
+    put_growth(&c);
+    return c.result;
+}
