@@ -245,6 +245,38 @@ void run_read_file(const char *path, char *out, size_t size)
     (void)close(fd);
 }
 
+/* The number of children of `pid`, and the last of them; -1 where the kernel has no such list. */
+static int children_of(pid_t pid, pid_t *ret_last)
+{
+    char path[64], text[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    int count = 0;
+    for (char *p = strtok(n > 0 ? text : (char[]){""}, " "); p != NULL; p = strtok(NULL, " ")) {
+        *ret_last = (pid_t)atoi(p);
+        count++;
+    }
+    return count;
+}
+
+bool run_relay_is_gone(struct run *run)
+{
+    pid_t driver = 0, last;
+    if (children_of(run->leader, &driver) != 1)
+        return false;
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms++) {
+        if (children_of(driver, &last) == 1)
+            return true;
+        (void)usleep(1000);
+    }
+    fail_msg("the relay does not notice that its reader is gone");
+    return false;
+}
+
 long long run_reported(struct run *run, const char *name)
 {
     char text[2048], key[64];

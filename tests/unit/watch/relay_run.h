@@ -49,6 +49,9 @@ int run_drain(struct run *run, void (*take)(void *arg, const unsigned char *data
 /* Reads until end of file (pipes); the driver may have ended long before. */
 void run_expect_eof(struct run *run);
 int run_wait(struct run *run);
+/* Waits until the relay process ended while driver and target live; false where /proc cannot tell.
+ */
+bool run_relay_is_gone(struct run *run);
 /* "name=" of the report. */
 long long run_reported(struct run *run, const char *name);
 void run_read_file(const char *path, char *out, size_t size);

@@ -315,6 +315,25 @@ static void test_reader_that_goes_away(void **state)
     run_end(&run);
 }
 
+/* Noticed without a byte on its way: the very next write of the target gets the signal. */
+static void test_reader_that_goes_away_in_silence(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PIPE, .target = {"say", "one", "two"}});
+    run_expect(&run, "one", 3);
+    run_close_reader(&run);
+    if (!run_relay_is_gone(&run)) {
+        run_step(&run);
+        run_end(&run);
+        print_message("skipped: no children list in /proc\n");
+        skip();
+    }
+    run_step(&run);
+    assert_int_equal(run_wait(&run), 128 + SIGPIPE);
+    run_end(&run);
+}
+
 static void test_file_is_read_not_replaced(void **state)
 {
     (void)state;
@@ -420,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_target_that_closes_its_stderr),
         cmocka_unit_test(test_tree_that_outlives_the_target),
         cmocka_unit_test(test_reader_that_goes_away),
+        cmocka_unit_test(test_reader_that_goes_away_in_silence),
         cmocka_unit_test(test_file_is_read_not_replaced),
         cmocka_unit_test(test_socket_is_left_alone),
         cmocka_unit_test(test_messages_reach_the_shared_memory),

@@ -60,23 +60,29 @@ static void fork_target(struct driver *d, char **argv)
     atomic_store(&d->shared->target_pid, d->target);
 }
 
+/* The relay lets go before its process is gone for good: a test that sees it gone can rely on it.
+ */
 static void reap(struct driver *d)
 {
+    siginfo_t info = {.si_pid = 0};
     int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+        pid_t pid = info.si_pid;
+        info.si_pid = 0;
+        if (pid == d->helper)
+            (void)relay_supervise(&d->relay, d->shared);
+        (void)waitpid(pid, &status, 0);
         if (pid == d->target) {
             d->target_status = status;
             d->target_ended = true;
         }
-        if (pid == d->helper) {
-            (void)relay_supervise(&d->relay, d->shared);
-            d->helper_done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-            d->helper = 0;
-            if (!d->helper_done) {
-                d->restarts++;
-                fork_helper(d);
-            }
+        if (pid != d->helper)
+            continue;
+        d->helper_done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        d->helper = 0;
+        if (!d->helper_done) {
+            d->restarts++;
+            fork_helper(d);
         }
     }
 }
