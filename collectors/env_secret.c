@@ -238,13 +238,11 @@ bool env_append_value(struct buf *out, const char *value, size_t max)
     bool any = false;
     bool announced = false;
     for (size_t i = 0; i < len;) {
-        size_t user = i >= 3 && memcmp(value + i - 3, "://", 3) == 0
-                          ? userinfo_length(value + i, len - i)
-                          : 0;
-        if (user > 0) {
-            buf_puts(&shown, REDACTED);
-            any = true;
-            i += user;
+        if (len - i >= 3 && memcmp(value + i, "://", 3) == 0) {
+            size_t user = userinfo_length(value + i + 3, len - i - 3);
+            buf_puts(&shown, user > 0 ? "://" REDACTED : "://");
+            any = any || user > 0;
+            i += 3 + user;
             continue;
         }
         if (is_separator(value[i])) {
