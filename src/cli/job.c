@@ -109,7 +109,8 @@ static void fill_context(struct job *job)
     };
 }
 
-static void collect(struct job *job, enum collect_phase phase, uint64_t within_ms)
+void job_collect(struct job *job, const struct collector *const *list, enum collect_phase phase,
+                 uint64_t within_ms)
 {
     struct rc_err err = {""};
     struct runner_options options = {
@@ -118,13 +119,13 @@ static void collect(struct job *job, enum collect_phase phase, uint64_t within_m
         .total_deadline_mono_ns = clock_mono_ns() + ms_to_ns(within_ms),
         .callback_arg = job,
     };
-    if (runner_run(collectors, phase, &job->ctx, &options, job->facts, on_collector_row, &err) < 0)
+    if (runner_run(list, phase, &job->ctx, &options, job->facts, on_collector_row, &err) < 0)
         add_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
 }
 
 /* A copy, because diagnosing adds features, and those of an early look must not outlive it. */
-static int judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
-                 struct rc_err *err)
+int job_judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
+              struct rc_err *err)
 {
     struct facts *judged = facts_new();
     cJSON *json = facts_to_json(facts);
@@ -167,7 +168,7 @@ static void read_series(struct job *job)
 static bool first_verdict(struct job *job, struct rc_err *err)
 {
     struct facts *judged = NULL;
-    if (judge(job, job->facts, &judged, err) < 0)
+    if (job_judge(job, job->facts, &judged, err) < 0)
         return false;
     if (!job->options->quiet)
         job_print_verdict(job, judged, NULL);
@@ -211,7 +212,7 @@ static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
     return r;
 }
 
-static void job_close(struct job *job)
+void job_close(struct job *job)
 {
     verdict_release(&job->verdict);
     tree_free(job->tree);
@@ -226,16 +227,11 @@ static void job_close(struct job *job)
     run_info_release(&job->info);
 }
 
-static void remove_run_dir(const char *run_dir)
-{
-    (void)fs_remove_tree(AT_FDCWD, run_dir);
-}
-
 static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struct rc_err *err)
 {
     struct facts *judged = NULL;
     char *first_class = job->verdict.class_name != NULL ? strdup(job->verdict.class_name) : NULL;
-    int r = judge(job, job->facts, &judged, err);
+    int r = job_judge(job, job->facts, &judged, err);
     if (r == 0)
         r = job_write(job, judged, ret_path, ret_size, err);
     if (r == 0 && !job->options->quiet) {
@@ -261,20 +257,20 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
         run_info_to_facts(&job.info, job.facts);
         fill_context(&job);
         add_run_rows(&job);
-        collect(&job, COLLECT_PERISHABLE, PERISHABLE_MS);
+        job_collect(&job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
         read_texts(&job);
         read_series(&job);
-        collect(&job, COLLECT_QUICK, QUICK_MS);
+        job_collect(&job, collectors, COLLECT_QUICK, QUICK_MS);
         (void)first_verdict(&job, err);
         uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
         uint64_t left_ms = options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
-        collect(&job, COLLECT_SLOW, left_ms + options->hash_budget_ms);
+        job_collect(&job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
         wait_for_after(&job);
         read_series(&job);
         r = finish_bundle(&job, ret_path, ret_size, err);
     }
     job_close(&job);
     if (r == 0)
-        remove_run_dir(run_dir);
+        (void)fs_remove_tree(AT_FDCWD, run_dir);
     return r;
 }

@@ -49,4 +49,13 @@ struct job {
 int job_run(const char *run_dir, struct shared *shared, const struct job_options *options,
             char *ret_path, size_t ret_size, struct rc_err *err);
 
+/* Judge a copy of the facts; the verdict goes to job->verdict, the copy with its features to
+ * *ret_judged (facts_free() it). 0 or -errno. */
+int job_judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
+              struct rc_err *err);
+/* Run the collectors of a list and phase into the stage; adds rows and facts. */
+void job_collect(struct job *job, const struct collector *const *list, enum collect_phase phase,
+                 uint64_t within_ms);
+void job_close(struct job *job);
+
 #endif

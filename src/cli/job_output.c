@@ -24,6 +24,7 @@
 #define CSV_ROWS_MAX 20000
 #define SPARK_POINTS 48
 #define SPARK_SERIES 8
+#define SPARK_FILE "sparkline.json"
 
 const char **job_environment(const struct impact_record *impact, char **ret_text)
 {
@@ -152,19 +153,6 @@ static void write_run(const struct job *job)
         write_impact(job, i);
 }
 
-static int write_telemetry(const struct job *job)
-{
-    struct buf csv = BUF_INIT;
-    if (!job->has_series || job->series.record_count == 0)
-        return 0;
-    int r = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX, &csv);
-    RC_AUTO_CLOSE int dirfd = r == 0 ? open_folder(job, "telemetry") : -1;
-    if (dirfd >= 0 && !buf_failed(&csv))
-        r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
-    buf_release(&csv);
-    return r;
-}
-
 /* --- the report --- */
 
 struct sparks {
@@ -200,10 +188,91 @@ static void add_spark(struct sparks *sparks, const struct job *job, enum metric 
 
 static void fill_sparks(struct sparks *sparks, const struct job *job)
 {
+    sparks->count = 0;
     for (uint32_t gpu = 0; job->has_series && gpu < SPARK_SERIES / 2; gpu++) {
         add_spark(sparks, job, METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, gpu);
         add_spark(sparks, job, METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, gpu);
     }
+}
+
+/* Kept in the bundle, so that a summary can be written again without the samples. */
+static cJSON *sparks_to_json(const struct sparks *sparks)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t n = 0; n < sparks->count; n++) {
+        const struct report_series *series = &sparks->list[n];
+        cJSON *item = cJSON_CreateObject();
+        cJSON *values = cJSON_AddArrayToObject(item, "values_bytes");
+        (void)cJSON_AddStringToObject(item, "label", series->label);
+        (void)cJSON_AddNumberToObject(item, "total_bytes", (double)series->total_bytes);
+        (void)cJSON_AddNumberToObject(item, "duration_ms", (double)series->duration_ms);
+        for (size_t i = 0; i < series->count; i++)
+            (void)cJSON_AddItemToArray(values, series->values[i] == UINT64_MAX
+                                                   ? cJSON_CreateNull()
+                                                   : cJSON_CreateNumber((double)series->values[i]));
+        (void)cJSON_AddItemToArray(list, item);
+    }
+    return list;
+}
+
+static uint64_t json_bytes(const cJSON *number)
+{
+    return cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble < 1e18
+               ? (uint64_t)number->valuedouble
+               : UINT64_MAX;
+}
+
+static void spark_from_json(struct sparks *sparks, const cJSON *item)
+{
+    size_t n = sparks->count;
+    const char *label = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "label"));
+    const cJSON *values = cJSON_GetObjectItemCaseSensitive(item, "values_bytes");
+    if (n >= SPARK_SERIES || label == NULL || cJSON_GetArraySize(values) != SPARK_POINTS)
+        return;
+    uint64_t total = json_bytes(cJSON_GetObjectItemCaseSensitive(item, "total_bytes"));
+    uint64_t duration = json_bytes(cJSON_GetObjectItemCaseSensitive(item, "duration_ms"));
+    for (int i = 0; i < SPARK_POINTS; i++)
+        sparks->values[n][i] = json_bytes(cJSON_GetArrayItem(values, i));
+    (void)snprintf(sparks->labels[n], sizeof sparks->labels[n], "%s", label);
+    sparks->list[n] = (struct report_series){
+        .label = sparks->labels[n],
+        .total_bytes = total == UINT64_MAX ? 0 : total,
+        .count = SPARK_POINTS,
+        .values = sparks->values[n],
+        .duration_ms = duration == UINT64_MAX ? 0 : duration,
+    };
+    sparks->count++;
+}
+
+static void load_sparks(struct sparks *sparks, const struct job *job)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *text = NULL;
+    sparks->count = 0;
+    (void)snprintf(path, sizeof path, "%s/telemetry/" SPARK_FILE, job->stage);
+    ssize_t len = fs_read_all(path, 1u << 20, &text);
+    cJSON *list = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+        spark_from_json(sparks, item);
+    cJSON_Delete(list);
+}
+
+static int write_telemetry(const struct job *job)
+{
+    static struct sparks sparks;
+    struct buf csv = BUF_INIT;
+    if (!job->has_series || job->series.record_count == 0)
+        return 0;
+    int r = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX, &csv);
+    RC_AUTO_CLOSE int dirfd = r == 0 ? open_folder(job, "telemetry") : -1;
+    if (dirfd >= 0 && !buf_failed(&csv))
+        r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
+    buf_release(&csv);
+    fill_sparks(&sparks, job);
+    if (dirfd >= 0 && r == 0)
+        r = write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks));
+    return r;
 }
 
 static void command_line(const struct job *job, struct buf *out)
@@ -235,8 +304,7 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     ssize_t len = asset_read("summary.md", &template_text, err);
     if (len < 0)
         return (int)len;
-    sparks.count = 0;
-    fill_sparks(&sparks, job);
+    load_sparks(&sparks, job);
     command_line(job, &command);
     struct report_input input = report_base(job, judged);
     input.series = sparks.list;
@@ -249,6 +317,17 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
                                  : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
     buf_release(&command);
     buf_release(&summary);
+    return r;
+}
+
+int job_write_judgement(const struct job *job, const struct facts *judged, const char *name,
+                        int stage_fd, struct rc_err *err)
+{
+    int r = write_json(stage_fd, "facts.json", facts_to_json(judged));
+    if (r == 0)
+        r = write_json(stage_fd, "verdict.json", verdict_to_json(&job->verdict));
+    if (r == 0)
+        r = write_summary(job, judged, name, stage_fd, err);
     return r;
 }
 
@@ -280,11 +359,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
                 job->verdict.class_name, rank_of(judged));
     write_run(job);
     (void)write_telemetry(job);
-    int r = write_json(stage_fd, "facts.json", facts_to_json(judged));
-    if (r == 0)
-        r = write_json(stage_fd, "verdict.json", verdict_to_json(&job->verdict));
-    if (r == 0)
-        r = write_summary(job, judged, name, stage_fd, err);
+    int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
         r = stage_redact(job->stage, stage_fd, err);
     if (r == 0)

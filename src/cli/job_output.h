@@ -22,6 +22,10 @@ void job_series_facts(struct job *job);
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
               struct rc_err *err);
 
+/* facts.json, verdict.json and SUMMARY.md only. */
+int job_write_judgement(const struct job *job, const struct facts *judged, const char *name,
+                        int stage_fd, struct rc_err *err);
+
 void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path);
 /* The bundle's place; the whole verdict again when it was revised by what came in late. */
 void job_print_bundle(const struct job *job, const struct facts *judged, bool revised,

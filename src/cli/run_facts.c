@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "cli/run_info.h"
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
@@ -164,6 +165,18 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
         limit_fact(facts, limits);
 }
 
+/* Tells `complete` whether the kernel's log is still that of the run. "btime 1795000000" is wall
+ * time less uptime and may move by a second. */
+void run_boot_time_fact(struct facts *facts)
+{
+    RC_AUTO_FREE char *stat = NULL;
+    ssize_t len = fs_read_all("/proc/stat", 1u << 20, &stat);
+    const char *line = len > 0 ? strstr(stat, "\nbtime ") : NULL;
+    if (line != NULL)
+        (void)facts_set_integer(facts, "run.boot_time_s", FACT_STATIC, strtoll(line + 7, NULL, 10),
+                                "/proc/stat btime");
+}
+
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
     (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
@@ -171,6 +184,7 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
                                 (int64_t)((info->end_mono_ns - info->start_mono_ns) / 1000000u),
                                 "CLOCK_MONOTONIC");
+    run_boot_time_fact(facts);
     if (info->supervisor_killed)
         (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
     if (info->follow_error[0] != '\0')

@@ -43,5 +43,7 @@ const char *run_info_program(const struct run_info *info);
 
 /* run.*, target.* and proc.P.* facts (templates/FACTS.md). */
 void run_info_to_facts(const struct run_info *info, struct facts *facts);
+/* run.boot_time_s of the machine as it is now. */
+void run_boot_time_fact(struct facts *facts);
 
 #endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `sudo rocmcrash complete BUNDLE`: add what only root may read of the run's window (kernel log,
+ * devcoredump within its five minutes) to a bundle that a user made, and judge again.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/assets.h"
+#include "cli/job.h"
+#include "cli/job_output.h"
+#include "cli/stage_redact.h"
+#include "cli/verbs.h"
+#include "diagnose/fact.h"
+
+#define DOCUMENT_MAX ((size_t)8 << 20)
+#define COMPLETE_MS 5000
+#define BOOT_TIME_SLACK_S 5 /* the wall clock may be corrected in between */
+
+static const char *const completed[] = {"kernel_log", "devcoredump"};
+
+static bool is_completed(const char *name)
+{
+    for (size_t i = 0; i < sizeof completed / sizeof completed[0]; i++)
+        if (strcmp(name, completed[i]) == 0)
+            return true;
+    return false;
+}
+
+static cJSON *read_document(const char *stage, const char *name)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", stage, name);
+    ssize_t len = fs_read_all(path, DOCUMENT_MAX, &text);
+    return len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+}
+
+/* What the kernel log said is read anew, features are derived anew. */
+static bool is_stale(const char *name)
+{
+    return name == NULL || strncmp(name, "kmsg.", 5) == 0 ||
+           (strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0);
+}
+
+static int load_facts(struct job *job, struct rc_err *err)
+{
+    cJSON *document = read_document(job->stage, "facts.json");
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "facts");
+    for (cJSON *item = list != NULL ? list->child : NULL; item != NULL;) {
+        cJSON *next = item->next;
+        if (is_stale(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"))))
+            cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
+        item = next;
+    }
+    job->facts = facts_new();
+    int r = document == NULL ? rc_err_set(err, -EBADMSG, "the bundle holds no readable facts")
+                             : facts_from_json(job->facts, document, err);
+    cJSON_Delete(document);
+    return r;
+}
+
+/* Rows of the first time, but for what is tried again. */
+static void load_items(struct job *job)
+{
+    cJSON *document = read_document(job->stage, "manifest.json");
+    job->items = cJSON_DetachItemFromObjectCaseSensitive(document, "items");
+    cJSON_Delete(document);
+    if (!cJSON_IsArray(job->items)) {
+        cJSON_Delete(job->items);
+        job->items = cJSON_CreateArray();
+    }
+    for (cJSON *item = job->items->child; item != NULL;) {
+        cJSON *next = item->next;
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        if (name == NULL || is_completed(name))
+            cJSON_Delete(cJSON_DetachItemViaPointer(job->items, item));
+        item = next;
+    }
+}
+
+static int check_boot(const struct job *job, struct rc_err *err)
+{
+    struct facts *now = facts_new();
+    int64_t then_s = 0;
+    int64_t now_s = 0;
+    if (now != NULL)
+        run_boot_time_fact(now);
+    bool known = now != NULL && facts_get_integer(job->facts, "run.boot_time_s", &then_s) &&
+                 facts_get_integer(now, "run.boot_time_s", &now_s);
+    facts_free(now);
+    if (known && llabs(now_s - then_s) > BOOT_TIME_SLACK_S)
+        return rc_err_set(err, -ESTALE, "this machine was started anew since, or is another one");
+    return 0;
+}
+
+static void collect_again(struct job *job)
+{
+    static const struct collector *list[3];
+    size_t count = 0;
+    for (const struct collector *const *c = collectors; *c != NULL && count < 2; c++) {
+        char path[FS_PATH_MAX + 64];
+        if (!is_completed((*c)->name))
+            continue;
+        list[count++] = *c;
+        (void)snprintf(path, sizeof path, "%s/%s", job->stage, (*c)->name);
+        (void)fs_remove_tree(AT_FDCWD, path);
+    }
+    static const char *const no_strings[] = {NULL};
+    job->ctx = (struct collect_ctx){
+        .run_dir = job->info.dir,
+        .argv = no_strings,
+        .cwd = "",
+        .maps = "",
+        .fds = "",
+        .environ_at_impact = no_strings,
+        .start_mono_ns = job->info.start_mono_ns,
+        .end_mono_ns = job->info.end_mono_ns,
+        .start_wall_ns = job->info.start_wall_ns,
+        .kmsg_start_seq = job->info.kmsg_start_seq,
+    };
+    job_collect(job, list, COLLECT_PERISHABLE, COMPLETE_MS);
+}
+
+static void read_kernel_log(struct job *job)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *log = NULL;
+    (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
+    ssize_t len = fs_read_all(path, DOCUMENT_MAX, &log);
+    if (log != NULL)
+        kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
+}
+
+static int change_bundle(void *context, const char *stage_dir, struct manifest *manifest,
+                         struct rc_err *err)
+{
+    static const struct job_options options = {.cancel_fd = -1};
+    struct job *job = context;
+    struct facts *judged = NULL;
+    char path[FS_PATH_MAX + 64];
+    *job = (struct job){.options = &options, .manifest = manifest};
+    (void)snprintf(job->stage, sizeof job->stage, "%s", stage_dir);
+    (void)snprintf(path, sizeof path, "%s/run", stage_dir);
+    RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = stage_fd < 0 ? -errno : run_info_load(&job->info, path, err);
+    if (r == 0)
+        r = load_facts(job, err);
+    if (r == 0)
+        r = check_boot(job, err);
+    if (r == 0 && (job->tree = asset_tree(NULL, err)) == NULL)
+        r = -ENOENT;
+    if (r == 0) {
+        load_items(job);
+        collect_again(job);
+        read_kernel_log(job);
+        r = job_judge(job, job->facts, &judged, err);
+    }
+    if (r == 0)
+        r = job_write_judgement(job, judged, "this bundle", stage_fd, err);
+    if (r == 0)
+        r = stage_redact(stage_dir, stage_fd, err);
+    if (r == 0)
+        job_print_verdict(job, judged, NULL);
+    facts_free(judged);
+    job->manifest = NULL; /* the caller's */
+    return r;
+}
+
+int verb_complete(int argc, char *argv[])
+{
+    static struct job job;
+    struct rc_err err = {""};
+    if (argc != 1 || argv[0][0] == '-') {
+        (void)fprintf(stderr, "rocmcrash: usage: sudo rocmcrash complete BUNDLE\n");
+        return VERB_EXIT_USAGE;
+    }
+    int r = bundle_rewrite(argv[0], change_bundle, &job, &err);
+    job_close(&job);
+    if (r < 0) {
+        (void)fprintf(stderr, "rocmcrash: cannot complete '%s': %s\n", argv[0], err.msg);
+        return VERB_EXIT_FAILED;
+    }
+    (void)printf("rocmcrash: completed: %s\n", argv[0]);
+    return VERB_EXIT_OK;
+}
