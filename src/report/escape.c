@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text from logs, environment and file names -> text that GitHub, Mermaid or a terminal shows as it
+ * is. A bundle is opened by a maintainer who trusts it: nothing in it may become markup.
+ */
+#include "report/internal.h"
+
+#include "base/buf.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Length of the UTF-8 sequence at `s` (1 to 4) with its code point, or 0 when it is not valid. */
+static size_t decode(const char *s, uint32_t *ret)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] >= 0x80 && (u[0] < 0xc2 || u[0] > 0xf4))
+        return 0;
+    uint32_t c = n == 1 ? u[0] : u[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (u[i] & 0x3fu);
+    }
+    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+        return 0;
+    *ret = c;
+    return n;
+}
+
+/* Characters that change direction, hide, or are controls: never shown. */
+static bool is_harmful(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+           (c >= 0xe0000 && c <= 0xe007f);
+}
+
+typedef void (*emit)(struct buf *out, const char *start, const char *at, size_t n);
+
+static void escape_with(struct buf *out, const char *text, size_t max, emit one)
+{
+    const char *at = text;
+    while (*at != '\0') {
+        uint32_t c = 0;
+        size_t n = decode(at, &c);
+        if ((size_t)(at - text) + (n > 0 ? n : 1) > max) {
+            buf_puts(out, "…");
+            return;
+        }
+        if (n == 0)
+            buf_putc(out, '?');
+        else if (c == '\n' || c == '\t' || c == '\r')
+            buf_putc(out, ' ');
+        else if (!is_harmful(c))
+            one(out, text, at, n);
+        at += n > 0 ? n : 1;
+    }
+}
+
+static bool word_char(const char *start, const char *at)
+{
+    return at >= start && (isalnum((unsigned char)*at) || (unsigned char)*at >= 0x80);
+}
+
+static void markdown_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    switch (*at) {
+    case '&':
+        buf_puts(out, "&amp;");
+        return;
+    case '<':
+        buf_puts(out, "&lt;");
+        return;
+    case '>':
+        buf_puts(out, "&gt;");
+        return;
+    case '@': /* no mention of a GitHub user */
+        buf_puts(out, "&#64;");
+        return;
+    case '#': /* no heading, no link to issue 123 */
+        buf_puts(out, "&#35;");
+        return;
+    case '_': /* emphasis only at the edge of a word; HSA_XNACK stays readable */
+        if (!word_char(start, at - 1) || !word_char(start, at + 1))
+            buf_putc(out, '\\');
+        break;
+    case '\\':
+    case '`':
+    case '*':
+    case '[':
+    case ']':
+    case '|':
+    case '~':
+    case '$': /* GitHub reads $...$ as mathematics */
+    case '!':
+        buf_putc(out, '\\');
+        break;
+    default:
+        break;
+    }
+    buf_append(out, at, n);
+}
+
+void escape_markdown(struct buf *out, const char *text, size_t max)
+{
+    size_t skip = strspn(text, " \t");
+    text += skip;
+    /* "- x", "+ x", "1. x" at the start would be a list */
+    if ((text[0] == '-' || text[0] == '+' || text[0] == '=') && !isdigit((unsigned char)text[1]))
+        buf_putc(out, '\\');
+    escape_with(out, text, max, markdown_char);
+}
+
+static void mermaid_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    (void)start;
+    if (n == 1 && strchr("\"#<>&`\\[]{}()|;*_~$", *at) != NULL)
+        buf_printf(out, "#%d;", *at);
+    else
+        buf_append(out, at, n);
+}
+
+void escape_mermaid(struct buf *out, const char *text, size_t max)
+{
+    escape_with(out, text, max, mermaid_char);
+}
+
+static void plain_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    (void)start;
+    buf_append(out, at, n);
+}
+
+void escape_terminal(struct buf *out, const char *text, size_t max)
+{
+    escape_with(out, text, max, plain_char);
+}
+
+static void code_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    (void)start;
+    if (*at == '`' || *at == '~')
+        buf_putc(out, '\'');
+    else
+        buf_append(out, at, n);
+}
+
+void escape_code(struct buf *out, const char *text, size_t max)
+{
+    escape_with(out, text, max, code_char);
+}

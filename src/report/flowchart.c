@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The path through the tree as a Mermaid flowchart, which GitHub draws. Questions that were simply
+ * answered "no" are drawn as one box; the last ones with numbers and the verdict stand alone.
+ */
+#include "report/internal.h"
+
+#include "base/buf.h"
+#include "diagnose/verdict.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define ALONE_MAX 4
+#define LABEL_MAX 110
+#define NUMBERS_MAX 150
+
+static bool has_numbers(const struct verdict_step *s)
+{
+    return s->numbers != NULL && s->numbers[0] != '\0';
+}
+
+/* Index from which steps are drawn one by one. */
+static void choose_alone(const struct verdict *v, bool alone[64])
+{
+    size_t left = ALONE_MAX;
+    for (size_t i = v->steps; i-- > 0;) {
+        bool is_last = i + 1 == v->steps;
+        alone[i] = is_last || (left > 0 && has_numbers(&v->path[i]));
+        if (alone[i] && !is_last)
+            left--;
+    }
+}
+
+static void step_box(const struct verdict_step *s, size_t index, struct buf *out)
+{
+    buf_printf(out, "  q%zu{{\"", index);
+    escape_mermaid(out, s->node, 20);
+    buf_puts(out, ": ");
+    escape_mermaid(out, s->question, LABEL_MAX);
+    if (has_numbers(s)) {
+        buf_puts(out, "<br/>");
+        escape_mermaid(out, s->numbers, NUMBERS_MAX);
+    }
+    buf_puts(out, "\"}}\n");
+}
+
+static void names_with(const struct verdict *v, size_t from, size_t to, const char *answer,
+                       struct buf *out)
+{
+    size_t n = 0;
+    struct buf names = BUF_INIT;
+    for (size_t i = from; i < to; i++) {
+        if (strcmp(v->path[i].answer, answer) != 0)
+            continue;
+        buf_puts(&names, n++ > 0 ? ", " : "");
+        buf_puts(&names, v->path[i].node);
+    }
+    if (n > 0) {
+        buf_printf(out, "%zu %s: ", n, answer);
+        escape_mermaid(out, buf_str(&names), 160);
+        buf_puts(out, "<br/>");
+    }
+    buf_release(&names);
+}
+
+static void group_box(const struct verdict *v, size_t from, size_t to, struct buf *out)
+{
+    buf_printf(out, "  q%zu[\"", from);
+    names_with(v, from, to, "no", out);
+    names_with(v, from, to, "undecided", out);
+    buf_puts(out, "\"]\n");
+}
+
+void report_flowchart(const struct verdict *v, struct buf *out)
+{
+    bool alone[64] = {false};
+    if (v->steps == 0)
+        return;
+    choose_alone(v, alone);
+    buf_puts(out, "flowchart TD\n  facts([\"facts\"])\n");
+    struct buf edges = BUF_INIT;
+    buf_puts(&edges, "  facts --> q0\n");
+    for (size_t i = 0; i < v->steps;) {
+        size_t next = i + 1;
+        if (alone[i]) {
+            step_box(&v->path[i], i, out);
+        } else {
+            while (next < v->steps && !alone[next])
+                next++;
+            group_box(v, i, next, out);
+        }
+        const char *answer = alone[i] ? v->path[i].answer : "";
+        if (next < v->steps)
+            buf_printf(&edges, answer[0] != '\0' ? "  q%zu -->|%s| q%zu\n" : "  q%zu -->%s q%zu\n", i,
+                       answer, next);
+        else
+            buf_printf(&edges, "  q%zu -->|%s| verdict\n", i, v->path[i].answer);
+        i = next;
+    }
+    buf_puts(out, "  verdict[[\"");
+    escape_mermaid(out, v->class_name, 40);
+    if (v->subclass != NULL && v->subclass[0] != '\0') {
+        buf_puts(out, ": ");
+        escape_mermaid(out, v->subclass, 80);
+    }
+    buf_puts(out, "<br/>");
+    escape_mermaid(out, v->confidence, 20);
+    buf_puts(out, " confidence\"]]\n");
+    buf_append(out, buf_str(&edges), edges.len);
+    buf_release(&edges);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of report/. All text that comes from data passes an escape_*() function. */
+#ifndef REPORT_INTERNAL_H
+#define REPORT_INTERNAL_H
+
+#include <stddef.h>
+
+struct buf;
+struct facts;
+struct report_input;
+struct verdict;
+
+/*
+ * One line of text from data into Markdown: no markup, no HTML, no @mentions or #123 references,
+ * no control or direction-changing characters; newlines become blanks; cut after `max` bytes.
+ */
+void escape_markdown(struct buf *out, const char *text, size_t max);
+/* Inside the quotes of a Mermaid label. */
+void escape_mermaid(struct buf *out, const char *text, size_t max);
+/* For a terminal: printable characters only. */
+void escape_terminal(struct buf *out, const char *text, size_t max);
+/* Inside a fenced code block: as for a terminal, and no run of backquotes that would end it. */
+void escape_code(struct buf *out, const char *text, size_t max);
+
+/* {{name}} -> what `value` writes; {{#name}}...{{/name}} only when it writes something. */
+typedef void (*template_value)(const struct report_input *in, const char *name, struct buf *out);
+void template_render(const char *template_text, const struct report_input *in,
+                     template_value value, struct buf *out);
+
+void report_memory_table(const struct facts *facts, struct buf *out);
+void report_sparklines(const struct report_input *in, struct buf *out);
+void report_flowchart(const struct verdict *verdict, struct buf *out);
+/* Table of the facts whose names begin with one of `prefixes` (NULL-terminated). */
+void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out);
+
+#endif

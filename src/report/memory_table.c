@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory per GPU and process at baseline, peak, impact and after; sparklines; tables of facts. */
+#include "report/internal.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+#include "report/report.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GPUS_MAX 64
+#define SPARK_COLUMNS 60
+#define FACT_ROWS_MAX 80
+
+static const struct fact *present(const struct facts *facts, const char *name, enum fact_when when)
+{
+    const struct fact *f = facts_find(facts, name, when);
+    return f != NULL && f->status == FACT_PRESENT ? f : NULL;
+}
+
+static void cell(struct buf *out, const struct fact *f)
+{
+    char value[64];
+    if (f == NULL) {
+        buf_puts(out, " – |");
+        return;
+    }
+    fact_format(f, value, sizeof(value));
+    buf_putc(out, ' ');
+    escape_markdown(out, value, 60);
+    buf_puts(out, " |");
+}
+
+/* One row, or nothing when none of its values is known. */
+static void memory_row(const struct facts *facts, const char *label, const char *used,
+                       const char *total, struct buf *out)
+{
+    static const enum fact_when moments[] = {FACT_BASELINE, FACT_PEAK, FACT_IMPACT, FACT_AFTER};
+    const struct fact *values[4];
+    const struct fact *any = NULL;
+    for (size_t i = 0; i < 4; i++) {
+        values[i] = present(facts, used, moments[i]);
+        if (values[i] != NULL)
+            any = values[i];
+    }
+    if (any == NULL)
+        return;
+    const struct fact *whole = total != NULL ? facts_best(facts, total) : NULL;
+    buf_puts(out, "| ");
+    escape_markdown(out, label, 80);
+    buf_puts(out, " |");
+    cell(out, whole != NULL && whole->status == FACT_PRESENT ? whole : NULL);
+    for (size_t i = 0; i < 4; i++)
+        cell(out, values[i]);
+    buf_putc(out, ' ');
+    escape_markdown(out, any->source != NULL ? any->source : "", 90);
+    buf_puts(out, " |\n");
+}
+
+static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
+{
+    static const struct {
+        const char *what;
+        const char *used;
+        const char *total;
+    } rows[] = {
+        {"VRAM", "vram.used_bytes", "vram.total_bytes"},
+        {"GTT", "gtt.used_bytes", "gtt.total_bytes"},
+        {"VRAM the CPU sees", "vram_visible.used_bytes", "vram_visible.total_bytes"},
+    };
+    char pci_name[48];
+    const char *pci = NULL;
+    (void)snprintf(pci_name, sizeof(pci_name), "gpu.%d.pci", gpu);
+    for (size_t i = 0; i < 3; i++) {
+        char used[64];
+        char total[64];
+        char label[120];
+        (void)snprintf(used, sizeof(used), "gpu.%d.%s", gpu, rows[i].used);
+        (void)snprintf(total, sizeof(total), "gpu.%d.%s", gpu, rows[i].total);
+        if (facts_get_text(facts, pci_name, &pci))
+            (void)snprintf(label, sizeof(label), "GPU %d (%.40s) %s", gpu, pci, rows[i].what);
+        else
+            (void)snprintf(label, sizeof(label), "GPU %d %s", gpu, rows[i].what);
+        memory_row(facts, label, used, total, out);
+    }
+}
+
+void report_memory_table(const struct facts *facts, struct buf *out)
+{
+    struct buf rows = BUF_INIT;
+    for (int gpu = 0; gpu < GPUS_MAX; gpu++)
+        gpu_rows(facts, gpu, &rows);
+    memory_row(facts, "failed process, VRAM by KFD", "proc.0.kfd_vram_bytes", NULL, &rows);
+    memory_row(facts, "failed process, VRAM by DRM", "proc.0.drm_vram_bytes", NULL, &rows);
+    memory_row(facts, "failed process, GTT by DRM", "proc.0.drm_gtt_bytes", NULL, &rows);
+    memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
+    memory_row(facts, "failed process, pinned", "proc.0.pinned_bytes", NULL, &rows);
+    memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
+    memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes",
+               &rows);
+    memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
+    if (rows.len > 0) {
+        buf_puts(out, "| memory | total | before | peak | at the failure | 1 s after | source |\n"
+                      "|---|---|---|---|---|---|---|\n");
+        buf_append(out, buf_str(&rows), rows.len);
+    }
+    buf_release(&rows);
+}
+
+static uint64_t column_peak(const struct report_series *s, size_t column, size_t columns)
+{
+    uint64_t peak = UINT64_MAX;
+    for (size_t i = column * s->count / columns; i < (column + 1) * s->count / columns; i++) {
+        if (s->values[i] != UINT64_MAX && (peak == UINT64_MAX || s->values[i] > peak))
+            peak = s->values[i];
+    }
+    return peak;
+}
+
+static void sparkline(const struct report_series *s, struct buf *out)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t columns = s->count < SPARK_COLUMNS ? s->count : SPARK_COLUMNS;
+    uint64_t top = s->total_bytes;
+    uint64_t largest = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->values[i] != UINT64_MAX && s->values[i] > largest)
+            largest = s->values[i];
+    }
+    if (top < largest || top == 0)
+        top = largest > 0 ? largest : 1;
+    for (size_t c = 0; c < columns; c++) {
+        uint64_t v = column_peak(s, c, columns);
+        if (v == UINT64_MAX)
+            buf_puts(out, "·");
+        else
+            buf_puts(out, blocks[(size_t)((double)v / (double)top * 7.0 + 0.5)]);
+    }
+    buf_printf(out, " peak %.2f of %.2f GiB%s, %.1f s  ", (double)largest / 1073741824.0,
+               (double)top / 1073741824.0, s->total_bytes == 0 ? " (scaled to the peak)" : "",
+               (double)s->duration_ms / 1000.0);
+    escape_code(out, s->label != NULL ? s->label : "", 80);
+    buf_putc(out, '\n');
+}
+
+void report_sparklines(const struct report_input *in, struct buf *out)
+{
+    for (size_t i = 0; i < in->series_count; i++) {
+        if (in->series[i].count > 0)
+            sparkline(&in->series[i], out);
+    }
+}
+
+static const char *moment_name(enum fact_when when)
+{
+    static const char *const names[] = {"", "before", "peak", "at the failure", "after", "log"};
+    return (size_t)when < sizeof(names) / sizeof(names[0]) ? names[when] : "";
+}
+
+static void fact_row(const struct fact *f, struct buf *out)
+{
+    static const char *const states[] = {"", "absent", "unreadable", "blind"};
+    char value[200];
+    buf_puts(out, "| ");
+    escape_markdown(out, f->name, 100);
+    buf_puts(out, " | ");
+    if (f->status == FACT_PRESENT) {
+        fact_format(f, value, sizeof(value));
+        escape_markdown(out, value, 160);
+    } else {
+        buf_printf(out, "%s: ", states[f->status]);
+        escape_markdown(out, f->reason != NULL ? f->reason : "", 160);
+    }
+    buf_printf(out, " | %s | ", moment_name(f->when));
+    escape_markdown(out, f->source != NULL ? f->source : "", 120);
+    buf_puts(out, " |\n");
+}
+
+void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out)
+{
+    size_t rows = 0;
+    size_t more = 0;
+    for (size_t i = 0; i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        size_t k = 0;
+        while (prefixes[k] != NULL && strncmp(f->name, prefixes[k], strlen(prefixes[k])) != 0)
+            k++;
+        if (prefixes[k] == NULL)
+            continue;
+        if (rows == FACT_ROWS_MAX) {
+            more++;
+            continue;
+        }
+        if (rows++ == 0)
+            buf_puts(out, "| fact | value | when | source |\n|---|---|---|---|\n");
+        fact_row(f, out);
+    }
+    if (more > 0)
+        buf_printf(out, "\n%zu more in facts.json.\n", more);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SUMMARY.md: what each {{placeholder}} of templates/summary.md stands for. The order and the words
+ * around them are the template's.
+ */
+#include "report/report.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "report/internal.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 600
+#define NOT_COLLECTED_MAX 12
+
+static void text(struct buf *out, const char *value)
+{
+    if (value != NULL)
+        escape_markdown(out, value, LINE_MAX_BYTES);
+}
+
+static void bullets(const struct verdict_list *list, size_t from, struct buf *out)
+{
+    for (size_t i = from; i < list->count; i++) {
+        buf_puts(out, "- ");
+        text(out, list->text[i]);
+        buf_putc(out, '\n');
+    }
+}
+
+static void title(const struct report_input *in, struct buf *out)
+{
+    const struct verdict *v = in->verdict;
+    text(out, v->class_name);
+    if (v->subclass != NULL && v->subclass[0] != '\0') {
+        buf_puts(out, " (");
+        text(out, v->subclass);
+        buf_putc(out, ')');
+    }
+    if (strcmp(v->class_name, "unknown") != 0) {
+        buf_puts(out, ", ");
+        text(out, v->confidence);
+        buf_puts(out, " confidence");
+    }
+}
+
+static const char *item_text(const cJSON *item, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, key);
+    return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+static void not_collected(const struct report_input *in, struct buf *out)
+{
+    size_t shown = 0;
+    size_t more = 0;
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, in->items)
+    {
+        const char *status = item_text(item, "status");
+        if (strcmp(status, "collected") == 0 || strcmp(status, "ok") == 0 || status[0] == '\0')
+            continue;
+        if (shown == NOT_COLLECTED_MAX) {
+            more++;
+            continue;
+        }
+        buf_puts(out, shown++ > 0 ? "; " : "");
+        escape_markdown(out, item_text(item, "name"), 60);
+        buf_puts(out, ": ");
+        escape_markdown(out, status, 20);
+        if (item_text(item, "reason")[0] != '\0') {
+            buf_puts(out, ", ");
+            escape_markdown(out, item_text(item, "reason"), 120);
+        }
+    }
+    if (more > 0)
+        buf_printf(out, "; %zu more in manifest.json", more);
+}
+
+static void first_advice(const struct report_input *in, struct buf *out)
+{
+    if (in->verdict->advice.count > 0)
+        text(out, in->verdict->advice.text[0]);
+}
+
+static void more_advice(const struct report_input *in, struct buf *out)
+{
+    bullets(&in->verdict->advice, 1, out);
+}
+
+static void why(const struct report_input *in, struct buf *out)
+{
+    bullets(&in->verdict->why, 0, out);
+}
+
+static void against(const struct report_input *in, struct buf *out)
+{
+    bullets(&in->verdict->against, 0, out);
+}
+
+static void also(const struct report_input *in, struct buf *out)
+{
+    bullets(&in->verdict->also, 0, out);
+}
+
+static void missing(const struct report_input *in, struct buf *out)
+{
+    bullets(&in->verdict->missing, 0, out);
+}
+
+static void sentence(const struct report_input *in, struct buf *out)
+{
+    text(out, in->verdict->sentence);
+}
+
+static void file_at(const struct report_input *in, struct buf *out)
+{
+    text(out, in->verdict->file_at);
+}
+
+static void command(const struct report_input *in, struct buf *out)
+{
+    if (in->command != NULL)
+        escape_code(out, in->command, LINE_MAX_BYTES);
+}
+
+static void bundle(const struct report_input *in, struct buf *out)
+{
+    text(out, in->bundle_name);
+}
+
+static void version(const struct report_input *in, struct buf *out)
+{
+    text(out, in->tool_version);
+}
+
+static void memory(const struct report_input *in, struct buf *out)
+{
+    report_memory_table(in->facts, out);
+}
+
+static void flowchart(const struct report_input *in, struct buf *out)
+{
+    report_flowchart(in->verdict, out);
+}
+
+static void machine(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"gpu.", "host.", "report.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void versions(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"software.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void environment(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"env.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void models(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"model.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void timeline(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"run.", "target.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void messages(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"oom.", "msg.", "kmsg.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static void features(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"f.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
+static const struct {
+    const char *name;
+    void (*write)(const struct report_input *, struct buf *);
+} values[] = {
+    {"title", title},
+    {"sentence", sentence},
+    {"command", command},
+    {"bundle", bundle},
+    {"tool_version", version},
+    {"memory_table", memory},
+    {"sparklines", report_sparklines},
+    {"first_advice", first_advice},
+    {"more_advice", more_advice},
+    {"file_at", file_at},
+    {"not_collected", not_collected},
+    {"flowchart", flowchart},
+    {"why", why},
+    {"against", against},
+    {"also", also},
+    {"missing", missing},
+    {"machine", machine},
+    {"versions", versions},
+    {"environment", environment},
+    {"models", models},
+    {"timeline", timeline},
+    {"messages", messages},
+    {"features", features},
+};
+
+static void write_value(const struct report_input *in, const char *name, struct buf *out)
+{
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        if (strcmp(values[i].name, name) == 0) {
+            values[i].write(in, out);
+            return;
+        }
+    }
+    buf_printf(out, "(template: no value '%s')", name);
+}
+
+void report_summary(const struct report_input *in, struct buf *out)
+{
+    template_render(in->template_text, in, write_value, out);
+}
