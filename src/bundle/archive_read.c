@@ -130,7 +130,9 @@ static int remember(struct reader *reader, const char *name, bool folder, struct
     if (copy == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot read the archive");
     memcpy(copy, name, len + 1);
-    reader->seen[reader->seen_count++] = (struct seen_name){copy, folder};
+    struct seen_name *seen = &reader->seen[reader->seen_count++];
+    seen->name = copy;
+    seen->folder = folder;
     return 0;
 }
 

@@ -226,7 +226,8 @@ static bool set_up(struct pass *pass)
            archive_write_open(pass->a, pass, NULL, on_write, NULL) == ARCHIVE_OK;
 }
 
-/* One whole archive. *ret_bytes = its size, which may be over the limit (then it is not all there). */
+/* One whole archive. *ret_bytes = its size, which may be over the limit (then it is not all there).
+ */
 static int one_pass(struct pass *pass, const char *base)
 {
     pass->bytes = 0;

@@ -54,9 +54,9 @@ void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
  * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for, and *err then
  * says why. A name that is taken gets "-2", "-3" ... (also as top folder): nothing is overwritten.
  *
- * manifest.json of the stage is the base of the one in the archive, whose "files" and "cut" are made
- * while archiving, so that they are true of the archived bytes even when a file of the stage changes
- * meanwhile. The stage itself is not altered.
+ * manifest.json of the stage is the base of the one in the archive, whose "files" and "cut" are
+ * made while archiving, so that they are true of the archived bytes even when a file of the stage
+ * changes meanwhile. The stage itself is not altered.
  */
 int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
                  size_t ret_size, bool *ret_elsewhere, struct rc_err *err);

@@ -25,9 +25,12 @@ struct manifest {
 const char *collect_status_name(enum collect_status status)
 {
     static const char *const names[] = {
-        [COLLECT_OK] = "ok",           [COLLECT_PARTIAL] = "partial",
-        [COLLECT_SKIPPED] = "skipped", [COLLECT_FAILED] = "failed",
-        [COLLECT_TIMED_OUT] = "timed_out", [COLLECT_CRASHED] = "crashed",
+        [COLLECT_OK] = "ok",
+        [COLLECT_PARTIAL] = "partial",
+        [COLLECT_SKIPPED] = "skipped",
+        [COLLECT_FAILED] = "failed",
+        [COLLECT_TIMED_OUT] = "timed_out",
+        [COLLECT_CRASHED] = "crashed",
         [COLLECT_STUCK] = "stuck",
     };
     return (size_t)status < sizeof names / sizeof names[0] ? names[status] : "unknown";
@@ -265,7 +268,7 @@ static bool fill_from_stage(cJSON *doc, const struct stage *stage, const char *n
         if ((file->plan != PLAN_KEEP || file->lost > 0) && !add_cut_row(cut, file))
             return false;
     }
-    struct stage_file rest = {.path = (char *)(uintptr_t)"(more files)", .plan = PLAN_DROP};
+    struct stage_file rest = {.path = (char *)(uintptr_t) "(more files)", .plan = PLAN_DROP};
     char why[80];
     (void)snprintf(why, sizeof why, "%llu files beyond the limit of %u",
                    (unsigned long long)stage->unlisted, BUNDLE_MAX_FILES);

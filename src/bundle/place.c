@@ -90,8 +90,8 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
         if (r < 0)
             return rc_err_errno(err, r, "no free name for '%s'", name);
         (void)snprintf(result->name, sizeof result->name, "%s.tar.gz", top);
-        r = write_temporary(dir_fd, temporary, stage, base_manifest, top,
-                            &result->output_failed, err);
+        r = write_temporary(dir_fd, temporary, stage, base_manifest, top, &result->output_failed,
+                            err);
         if (r == 0) {
             r = rename_fresh(dir_fd, temporary, result->name);
             if (r < 0 && r != -EEXIST)
@@ -114,8 +114,7 @@ int place_private_dir(const char *parent, const char *name, int *ret_fd, struct 
         return rc_err_errno(err, -errno, "cannot open '%s'", parent);
     if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
         return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
-    RC_AUTO_CLOSE int fd =
-        openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    RC_AUTO_CLOSE int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
     struct stat st;

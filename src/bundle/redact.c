@@ -42,8 +42,8 @@ struct redactor {
 };
 
 static const char *const kind_names[REDACT_KIND_MAX] = {
-    [REDACT_SECRET] = "secret", [REDACT_HOME] = "home", [REDACT_USER] = "user",
-    [REDACT_HOST] = "host",     [REDACT_IP] = "ip",     [REDACT_MAC] = "mac",
+    [REDACT_SECRET] = "secret", [REDACT_HOME] = "home",   [REDACT_USER] = "user",
+    [REDACT_HOST] = "host",     [REDACT_IP] = "ip",       [REDACT_MAC] = "mac",
     [REDACT_ID] = "id",         [REDACT_EMAIL] = "email",
 };
 
@@ -63,7 +63,8 @@ void redactor_free(struct redactor *r)
 }
 
 /* The pseudonym of a value; NULL when there is no memory or the table is full. */
-static struct name *name_of(struct redactor *r, enum redact_kind kind, const char *value, size_t len)
+static struct name *name_of(struct redactor *r, enum redact_kind kind, const char *value,
+                            size_t len)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct name *name = &r->names[i];
@@ -94,14 +95,14 @@ static struct name *name_of(struct redactor *r, enum redact_kind kind, const cha
 static bool trade_word(const char *value)
 {
     static const char *const words[] = {
-        "root",   "user",   "users",  "home",    "host",   "localhost", "admin",  "ubuntu",
-        "debian", "fedora", "arch",   "linux",   "amd",    "amdgpu",    "gpu",    "rocm",
-        "hip",    "hsa",    "kfd",    "torch",   "pytorch","python",    "python3","conda",
-        "jupyter","ollama", "llama",  "vllm",    "comfyui","docker",    "render", "video",
-        "test",   "nobody", "runner", "worker",  "node",   "server",    "memory", "kernel",
-        "error",  "train",  "model",  "tensor",  "cuda",   "nvidia",    "ray",    "slurm",
-        "spack",  "build",  "builder","system",  "device", "fault",     "page",   "process",
-        "desktop","laptop", "workstation", "none", "unknown", "default", "main", "data",
+        "root",    "user",   "users",       "home",   "host",    "localhost", "admin",   "ubuntu",
+        "debian",  "fedora", "arch",        "linux",  "amd",     "amdgpu",    "gpu",     "rocm",
+        "hip",     "hsa",    "kfd",         "torch",  "pytorch", "python",    "python3", "conda",
+        "jupyter", "ollama", "llama",       "vllm",   "comfyui", "docker",    "render",  "video",
+        "test",    "nobody", "runner",      "worker", "node",    "server",    "memory",  "kernel",
+        "error",   "train",  "model",       "tensor", "cuda",    "nvidia",    "ray",     "slurm",
+        "spack",   "build",  "builder",     "system", "device",  "fault",     "page",    "process",
+        "desktop", "laptop", "workstation", "none",   "unknown", "default",   "main",    "data",
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcasecmp(words[i], value) == 0)
@@ -167,8 +168,8 @@ static struct redact_match match_literal(const struct redactor *r, const struct 
             continue;
         bool before = at > 0 && isalnum((unsigned char)t->p[at - 1]);
         bool after = at + name->len < t->len && isalnum((unsigned char)t->p[at + name->len]);
-        bool inside = name->kind == REDACT_HOME ? after
-                      : name->len < INSIDE_WORDS_FROM && (before || after);
+        bool inside =
+            name->kind == REDACT_HOME ? after : name->len < INSIDE_WORDS_FROM && (before || after);
         if (!inside)
             best = (struct redact_match){.len = name->len, .kind = name->kind};
     }

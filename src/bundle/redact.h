@@ -3,9 +3,9 @@
  * First privacy layer for text that is staged: known names (user, home, host) and things that show
  * themselves by form (tokens, keys, addresses, serials) become stable pseudonyms or "<secret:...>".
  *
- * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they are:
- * a bundle must judge the same before and after. The map from pseudonym to name never leaves the
- * redactor. Pass whole texts: what is split over two calls is not seen.
+ * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they
+ * are: a bundle must judge the same before and after. The map from pseudonym to name never leaves
+ * the redactor. Pass whole texts: what is split over two calls is not seen.
  */
 #ifndef BUNDLE_REDACT_H
 #define BUNDLE_REDACT_H

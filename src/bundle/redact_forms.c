@@ -7,7 +7,7 @@
 #include <strings.h>
 
 const char *const redact_secret_names[REDACT_SECRETS_MAX] = {
-    [SECRET_TOKEN] = "token", [SECRET_JWT] = "jwt", [SECRET_KEY] = "private-key",
+    [SECRET_TOKEN] = "token",        [SECRET_JWT] = "jwt", [SECRET_KEY] = "private-key",
     [SECRET_AUTH] = "authorization", [SECRET_URL] = "url", [SECRET_NAMED] = "named",
 };
 
@@ -19,8 +19,8 @@ static bool is_word(char c)
 static size_t run_of(const struct redact_text *t, size_t at, const char *extra)
 {
     size_t i = at;
-    while (i < t->len && (isalnum((unsigned char)t->p[i]) ||
-                          (t->p[i] != '\0' && strchr(extra, t->p[i]) != NULL)))
+    while (i < t->len &&
+           (isalnum((unsigned char)t->p[i]) || (t->p[i] != '\0' && strchr(extra, t->p[i]) != NULL)))
         i++;
     return i - at;
 }
@@ -40,17 +40,14 @@ static const struct {
     size_t least;
     const char *extra;
 } issuers[] = {
-    {"hf_", 20, ""},          {"api_org_", 20, ""},     {"ghp_", 20, ""},
-    {"gho_", 20, ""},         {"ghu_", 20, ""},         {"ghs_", 20, ""},
-    {"ghr_", 20, ""},         {"github_pat_", 20, "_"}, {"glpat-", 16, "_-"},
-    {"sk-", 20, "_-"},        {"sk_live_", 16, ""},     {"rk_live_", 16, ""},
-    {"AKIA", 16, ""},         {"ASIA", 16, ""},         {"xoxb-", 10, "-"},
-    {"xoxp-", 10, "-"},       {"xoxa-", 10, "-"},       {"xoxr-", 10, "-"},
-    {"xoxs-", 10, "-"},       {"xapp-", 10, "-"},       {"AIza", 30, "_-"},
-    {"npm_", 30, ""},         {"pypi-", 30, "_-"},      {"ya29.", 20, "_-"},
-    {"dop_v1_", 30, ""},      {"nvapi-", 30, "_-"},     {"gsk_", 20, ""},
-    {"r8_", 30, ""},          {"SG.", 30, "_-."},       {"dckr_pat_", 20, "_-"},
-    {"wandb_v1_", 20, "_"},
+    {"hf_", 20, ""},      {"api_org_", 20, ""},    {"ghp_", 20, ""},       {"gho_", 20, ""},
+    {"ghu_", 20, ""},     {"ghs_", 20, ""},        {"ghr_", 20, ""},       {"github_pat_", 20, "_"},
+    {"glpat-", 16, "_-"}, {"sk-", 20, "_-"},       {"sk_live_", 16, ""},   {"rk_live_", 16, ""},
+    {"AKIA", 16, ""},     {"ASIA", 16, ""},        {"xoxb-", 10, "-"},     {"xoxp-", 10, "-"},
+    {"xoxa-", 10, "-"},   {"xoxr-", 10, "-"},      {"xoxs-", 10, "-"},     {"xapp-", 10, "-"},
+    {"AIza", 30, "_-"},   {"npm_", 30, ""},        {"pypi-", 30, "_-"},    {"ya29.", 20, "_-"},
+    {"dop_v1_", 30, ""},  {"nvapi-", 30, "_-"},    {"gsk_", 20, ""},       {"r8_", 30, ""},
+    {"SG.", 30, "_-."},   {"dckr_pat_", 20, "_-"}, {"wandb_v1_", 20, "_"},
 };
 
 static struct redact_match match_issuer(const struct redact_text *t, size_t at)

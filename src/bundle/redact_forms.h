@@ -9,12 +9,12 @@
 #include "bundle/redact.h"
 
 enum redact_secret {
-    SECRET_TOKEN,  /* of a known issuer, by its prefix */
+    SECRET_TOKEN, /* of a known issuer, by its prefix */
     SECRET_JWT,
-    SECRET_KEY,    /* PRIVATE KEY block */
-    SECRET_AUTH,   /* Authorization, Cookie */
-    SECRET_URL,    /* scheme://user:password@ */
-    SECRET_NAMED,  /* PASSWORD=..., --token X */
+    SECRET_KEY,   /* PRIVATE KEY block */
+    SECRET_AUTH,  /* Authorization, Cookie */
+    SECRET_URL,   /* scheme://user:password@ */
+    SECRET_NAMED, /* PASSWORD=..., --token X */
     REDACT_SECRETS_MAX,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Values that their names give away: PASSWORD=x, "api_key": "x", --token x, Authorization: ...,
- * Serial Number: x. The trap is the trade's own vocabulary: "EOS token = 151645", "max_tokens: 512",
- * "tokenizer.ggml.bos_token_id u32 = 1" are facts and stay.
+ * Serial Number: x. The trap is the trade's own vocabulary: "EOS token = 151645", "max_tokens:
+ * 512", "tokenizer.ggml.bos_token_id u32 = 1" are facts and stay.
  */
 #include "bundle/redact_forms.h"
 
@@ -143,8 +143,8 @@ static size_t value_length(const struct redact_text *t, size_t at, bool line)
 
 static bool placeholder(const char *p, size_t len)
 {
-    static const char *const words[] = {"none", "null", "true", "false", "unset", "set",
-                                        "n/a",  "unknown", "yes", "no", "nil", "not"};
+    static const char *const words[] = {"none", "null",    "true", "false", "unset", "set",
+                                        "n/a",  "unknown", "yes",  "no",    "nil",   "not"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == len && strncasecmp(words[i], p, len) == 0)
             return true;

@@ -22,12 +22,12 @@
 #include "bundle/internal.h"
 
 struct rewrite {
-    int dir_fd;                /* of the bundle */
-    char file[256];            /* its name there */
+    int dir_fd;     /* of the bundle */
+    char file[256]; /* its name there */
     char top[BUNDLE_TOP_MAX + 1];
-    int fd;                    /* the old bundle */
-    struct stat st;            /* of it */
-    char stage[64];            /* private folder */
+    int fd;         /* the old bundle */
+    struct stat st; /* of it */
+    char stage[64]; /* private folder */
 };
 
 static int open_old(struct rewrite *w, const char *path, struct rc_err *err)
@@ -79,8 +79,7 @@ static int unpack_old(struct rewrite *w, struct rc_err *err)
         w->stage[0] = '\0';
         return rc_err_errno(err, r, "cannot make a folder in '%s'", tmp);
     }
-    RC_AUTO_CLOSE int stage_fd =
-        open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    RC_AUTO_CLOSE int stage_fd = open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (stage_fd < 0 || lseek(w->fd, 0, SEEK_SET) < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", w->stage);
     return bundle_unpack_fd(w->fd, stage_fd, err);
@@ -98,8 +97,7 @@ static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct r
         r = manifest_render(manifest, w->stage, &text, err);
     if (r == 0) {
         RC_AUTO_CLOSE int fd = open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = fd < 0 ? -errno
-                   : fs_write_file_at(fd, MANIFEST_NAME, buf_str(&text), text.len, false);
+        r = fd < 0 ? -errno : fs_write_file_at(fd, MANIFEST_NAME, buf_str(&text), text.len, false);
         if (r < 0)
             (void)rc_err_errno(err, r, "cannot write the manifest");
     }
@@ -110,8 +108,8 @@ static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct r
 
 static int write_new(struct rewrite *w, const char *temporary, struct rc_err *err)
 {
-    RC_AUTO_CLOSE int fd = openat(w->dir_fd, temporary,
-                                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    RC_AUTO_CLOSE int fd =
+        openat(w->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return rc_err_errno(err, -errno, "cannot write beside '%s'", w->file);
     RC_AUTO_FREE char *base = NULL;

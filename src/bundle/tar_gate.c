@@ -71,7 +71,10 @@ static bool name_field_clean(const unsigned char *field, size_t size)
 static int check_header(struct tar_gate *gate, struct rc_err *err)
 {
     const unsigned char *b = gate->block;
-    bool ustar = memcmp(b + 257, "ustar\0" "00", 8) == 0;
+    bool ustar = memcmp(b + 257,
+                        "ustar\0"
+                        "00",
+                        8) == 0;
     bool gnu = memcmp(b + 257, "ustar  \0", 8) == 0;
     if (!checksum_right(b))
         return refuse(gate, err, "has a damaged header");
@@ -122,8 +125,8 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
 
 static bool pax_key_known(const char *key, size_t len)
 {
-    static const char *const known[] = {"path",  "mtime", "atime", "ctime",  "uid",
-                                        "gid",   "uname", "gname", "comment"};
+    static const char *const known[] = {"path", "mtime", "atime", "ctime",  "uid",
+                                        "gid",  "uname", "gname", "comment"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strlen(known[i]) == len && memcmp(known[i], key, len) == 0)
             return true;

@@ -37,7 +37,8 @@ static int refuse(const char *name, const char *what, struct rc_err *err)
                       what);
 }
 
-/* The data of the entry into memory of at most max bytes. -EFBIG: longer, the beginning is there. */
+/* The data of the entry into memory of at most max bytes. -EFBIG: longer, the beginning is there.
+ */
 static ssize_t read_entry(struct reader *reader, const struct reader_entry *entry, size_t max,
                           char **ret_data, struct rc_err *err)
 {
@@ -110,10 +111,8 @@ static int by_name(const void *a, const void *b)
 
 static int check_row(struct check *check, const cJSON *row, struct rc_err *err)
 {
-    const char *path =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "path"));
-    const char *sha256 =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "sha256"));
+    const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "path"));
+    const char *sha256 = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "sha256"));
     const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(row, "bytes");
     if (path == NULL || sha256 == NULL || !cJSON_IsNumber(bytes))
         return rc_err_set(err, -EBADMSG, "manifest.json has a row of 'files' that is not complete");

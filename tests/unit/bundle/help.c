@@ -180,8 +180,8 @@ const char *make_bundle(const char *name)
     struct rc_err err = {{0}};
     (void)snprintf(stage, sizeof stage, "%s", scratch("stage-%s", name));
     make_stage(stage);
-    assert_int_equal(bundle_write(stage, name, scratch("%s", ""), path, sizeof path, &elsewhere,
-                                  &err), 0);
+    assert_int_equal(
+        bundle_write(stage, name, scratch("%s", ""), path, sizeof path, &elsewhere, &err), 0);
     assert_false(elsewhere);
     return path;
 }

@@ -15,8 +15,8 @@ void put_file(const char *path, const void *data, size_t len); /* makes the fold
 void put_text(const char *path, const char *text);
 void put_noise(const char *path, size_t len, uint64_t seed);       /* incompressible */
 void put_noise_lines(const char *path, size_t len, uint64_t seed); /* text, hardly compressible */
-char *get_file(const char *path, size_t *ret_len); /* malloc()ed, NUL-terminated */
-size_t count_files(const char *dir);               /* entries but "." and ".." */
+char *get_file(const char *path, size_t *ret_len);                 /* malloc()ed, NUL-terminated */
+size_t count_files(const char *dir);                               /* entries but "." and ".." */
 
 /* Run a program, stdout and stderr together into *ret_output (malloc()ed). Exit status, or -1. */
 int run_program(const char *const argv[], char **ret_output);

@@ -42,7 +42,8 @@ static bool printable(const char *text)
     return true;
 }
 
-/* Each archive: verify complains as expected in one printable line; unpack leaves nothing outside. */
+/* Each archive: verify complains as expected in one printable line; unpack leaves nothing outside.
+ */
 static void check_hostile(const char *dir, const char *file, const char *complaint)
 {
     char path[700];
@@ -128,8 +129,8 @@ static void test_read_file(void **state)
     const char *bundle = make_bundle("reading");
     struct rc_err err = {{0}};
     char *data = NULL;
-    assert_int_equal(bundle_read_file(bundle, "gpu/0000:03:00.0/mem_info_vram_used", 100, &data,
-                                      &err), 12);
+    assert_int_equal(
+        bundle_read_file(bundle, "gpu/0000:03:00.0/mem_info_vram_used", 100, &data, &err), 12);
     assert_string_equal(data, "17163091968\n");
     free(data);
     assert_int_equal(bundle_read_file(bundle, "output/empty", 0, &data, &err), 0);

@@ -64,9 +64,9 @@ static void test_entry_names(void **state)
 {
     (void)state;
     static const char *const good[] = {"a", "a/b", "a.b/..c", "...", "0000:03:00.0/x y", "-x"};
-    static const char *const bad[] = {"",     "/a",   "a/",    "a//b",     ".",   "..",
-                                      "./a",  "a/..", "a/./b", "../a",     "a\n", "a\x1b[m",
-                                      "\xc3\xa4", "a\\b", "a\x7f"};
+    static const char *const bad[] = {"",    "/a",      "a/",       "a//b",  ".",
+                                      "..",  "./a",     "a/..",     "a/./b", "../a",
+                                      "a\n", "a\x1b[m", "\xc3\xa4", "a\\b",  "a\x7f"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(entry_name_ok(good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -81,11 +81,19 @@ static void test_sanitize(void **state)
     } rows[] = {
         {"plain\ttext\n", "plain\ttext\n"},
         {"\x1b[2J\x1b]0;evil\x07", "\\x1b[2J\\x1b]0;evil\\x07"},
-        {"gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80"},
+        {"gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80",
+         "gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80"},
         {"a\rb\x7f", "a\\x0db\\x7f"},
-        {"\xc2\x9b" "31m", "\\xc2\\x9b31m"}, /* C1 CSI */
-        {"\x9b" "31m", "\\x9b31m"},
-        {"\xe2\x80\xae" "cod", "\\xe2\\x80\\xae" "cod"}, /* right-to-left override */
+        {"\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m"}, /* C1 CSI */
+        {"\x9b"
+         "31m",
+         "\\x9b31m"},
+        {"\xe2\x80\xae"
+         "cod",
+         "\\xe2\\x80\\xae"
+         "cod"}, /* right-to-left override */
         {"\xc0\xaf\xed\xa0\x80\xf5", "\\xc0\\xaf\\xed\\xa0\\x80\\xf5"},
         {"\xe2\x82", "\\xe2\\x82"},
     };
@@ -125,7 +133,8 @@ static void test_manifest(void **state)
     cJSON *second = cJSON_GetArrayItem(items, 1);
     assert_string_equal(cJSON_GetObjectItem(second, "name")->valuestring, "kernel_log");
     assert_string_equal(cJSON_GetObjectItem(second, "status")->valuestring, "partial");
-    assert_string_equal(cJSON_GetObjectItem(second, "reason")->valuestring, "no \xef\xbf\xbd rights");
+    assert_string_equal(cJSON_GetObjectItem(second, "reason")->valuestring,
+                        "no \xef\xbf\xbd rights");
     assert_int_equal(cJSON_GetObjectItem(second, "ms")->valueint, 3);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "files")), 8);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "cut")), 0);
@@ -167,8 +176,8 @@ static void check_with(const char *const argv[], const char *where, const char *
     {
         const char *name = cJSON_GetObjectItem(row, "path")->valuestring;
         struct stat st;
-        buf_printf(&sums, "%s  %s/%s/%s\n", cJSON_GetObjectItem(row, "sha256")->valuestring,
-                   where, top, name);
+        buf_printf(&sums, "%s  %s/%s/%s\n", cJSON_GetObjectItem(row, "sha256")->valuestring, where,
+                   top, name);
         (void)snprintf(path, sizeof path, "%s/%s/%s", where, top, name);
         assert_int_equal(stat(path, &st), 0);
         assert_true((double)st.st_size == cJSON_GetObjectItem(row, "bytes")->valuedouble);
@@ -229,7 +238,8 @@ static void test_deterministic(void **state)
         bool elsewhere = false;
         assert_int_equal(fs_mkdir_p(scratch("same%d", i)), 0);
         assert_int_equal(bundle_write(stage, "same", scratch("same%d", i), paths[i],
-                                      sizeof paths[i], &elsewhere, NULL), 0);
+                                      sizeof paths[i], &elsewhere, NULL),
+                         0);
     }
     size_t a_len = 0, b_len = 0;
     RC_AUTO_FREE char *a = get_file(paths[0], &a_len);
@@ -238,7 +248,8 @@ static void test_deterministic(void **state)
     assert_memory_equal(a, b, a_len);
 }
 
-/* Links, pipes, odd names, clashing names and a corrupt manifest in the stage: said, not archived. */
+/* Links, pipes, odd names, clashing names and a corrupt manifest in the stage: said, not archived.
+ */
 static void test_odd_stage(void **state)
 {
     (void)state;
@@ -261,8 +272,8 @@ static void test_odd_stage(void **state)
     put_text(path, "{\"format\": 1, ");
     bool elsewhere = false;
     struct rc_err err = {{0}};
-    assert_int_equal(bundle_write(stage, "odd", scratch("%s", ""), bundle, sizeof bundle,
-                                  &elsewhere, &err), 0);
+    assert_int_equal(
+        bundle_write(stage, "odd", scratch("%s", ""), bundle, sizeof bundle, &elsewhere, &err), 0);
     assert_int_equal(bundle_verify(bundle, &err), 0);
     cJSON *doc = read_manifest(bundle);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(doc, "files")), 8);
@@ -292,8 +303,8 @@ static void test_limit(void **state)
     put_noise_lines(scratch("stage-big/output/tail.txt"), 9u << 20, 5);
     bool elsewhere = false;
     struct rc_err err = {{0}};
-    assert_int_equal(bundle_write(stage, "big", scratch("%s", ""), bundle, sizeof bundle,
-                                  &elsewhere, &err), 0);
+    assert_int_equal(
+        bundle_write(stage, "big", scratch("%s", ""), bundle, sizeof bundle, &elsewhere, &err), 0);
     uint64_t size = file_size(bundle);
     print_message("45 MiB of noise became %llu bytes\n", (unsigned long long)size);
     assert_true(size <= BUNDLE_MAX_BYTES);
@@ -319,7 +330,8 @@ static void test_limit(void **state)
     const char *mark = strstr(text, "\n[... ");
     assert_non_null(mark);
     unsigned long long bytes = 0;
-    assert_int_equal(sscanf(mark, "\n[... %llu bytes cut by rocmcrash: bundle limit ...]", &bytes), 1);
+    assert_int_equal(sscanf(mark, "\n[... %llu bytes cut by rocmcrash: bundle limit ...]", &bytes),
+                     1);
     size_t marker_len = strcspn(mark + 1, "\n") + 1;
     assert_int_equal(strlen(text) - marker_len + bytes, 9u << 20);
     free(text);
@@ -335,7 +347,8 @@ static void test_limit_of_core(void **state)
     put_noise_lines(scratch("stage-core/SUMMARY.md"), 40u << 20, 1);
     put_noise(scratch("stage-core/facts.json"), 30u << 20, 2);
     assert_int_equal(bundle_write(scratch("stage-core"), "core", scratch("%s", ""), bundle,
-                                  sizeof bundle, &elsewhere, &err), 0);
+                                  sizeof bundle, &elsewhere, &err),
+                     0);
     assert_true(file_size(bundle) <= BUNDLE_MAX_BYTES);
     assert_int_equal(bundle_verify(bundle, &err), 0);
     char *text = NULL;
@@ -344,7 +357,8 @@ static void test_limit_of_core(void **state)
     for (int i = 0; i < 800; i++) /* 48 KiB each: below the first floor */
         put_noise_lines(scratch("stage-many/t/%03d.txt", i), 48u << 10, (uint64_t)i);
     assert_int_equal(bundle_write(scratch("stage-many"), "many", scratch("%s", ""), bundle,
-                                  sizeof bundle, &elsewhere, &err), 0);
+                                  sizeof bundle, &elsewhere, &err),
+                     0);
     assert_true(file_size(bundle) <= BUNDLE_MAX_BYTES);
     assert_int_equal(bundle_verify(bundle, &err), 0);
 }
@@ -438,8 +452,9 @@ static void test_places(void **state)
     assert_int_equal(st.st_mode & 07777, 0700);
     char path[700];
     bool elsewhere = false;
-    assert_int_equal(bundle_write(scratch("stage-place"), "../x", good, path, sizeof path,
-                                  &elsewhere, NULL), -EINVAL);
+    assert_int_equal(
+        bundle_write(scratch("stage-place"), "../x", good, path, sizeof path, &elsewhere, NULL),
+        -EINVAL);
     assert_int_equal(bundle_write(none, "x", good, path, sizeof path, &elsewhere, NULL), -ENOENT);
 }
 
@@ -467,7 +482,8 @@ static void test_hostile_tmp(void **state)
         bool elsewhere = false;
         struct rc_err err = {{0}};
         assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", "", "", tmp, path,
-                                              sizeof path, &elsewhere, &err), 0);
+                                              sizeof path, &elsewhere, &err),
+                         0);
         assert_int_equal(count_files(trap), 0);
         assert_null(strstr(path, "/p.tar.gz") == path + strlen(own) ? path : NULL);
         if (kind > 0)
@@ -524,8 +540,8 @@ static void test_read_only(void **state)
     char path[700];
     bool elsewhere = false;
     struct rc_err err = {{0}};
-    int r = place_with_fallbacks(scratch("stage-place"), "r", ro, scratch("ro-home"), "/none",
-                                 path, sizeof path, &elsewhere, &err);
+    int r = place_with_fallbacks(scratch("stage-place"), "r", ro, scratch("ro-home"), "/none", path,
+                                 sizeof path, &elsewhere, &err);
     (void)umount(ro);
     assert_int_equal(r, 0);
     assert_true(elsewhere);
@@ -573,13 +589,13 @@ static void test_not_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_entry_names),
-        cmocka_unit_test(test_sanitize),      cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_entry_names),
+        cmocka_unit_test(test_sanitize),       cmocka_unit_test(test_manifest),
         cmocka_unit_test(test_other_programs), cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_odd_stage),     cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_limit_of_core), cmocka_unit_test(test_table_is_thinned),
-        cmocka_unit_test(test_places),        cmocka_unit_test(test_hostile_tmp),
-        cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_odd_stage),      cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_limit_of_core),  cmocka_unit_test(test_table_is_thinned),
+        cmocka_unit_test(test_places),         cmocka_unit_test(test_hostile_tmp),
+        cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_not_root),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

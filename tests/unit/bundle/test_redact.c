@@ -58,13 +58,15 @@ static void test_examples(void **state)
         {"['--token', 'xyz987654', '-n', '4']", "['--token', '<secret:named>', '-n', '4']"},
         {"{\"password\": \"p w\", \"n\": 3}", "{\"password\": \"<secret:named>\", \"n\": 3}"},
         {"Authorization: Bearer abc.def\nnext", "Authorization: <secret:authorization>\nnext"},
-        {"curl -H 'Authorization: Basic dTpw' x", "curl -H 'Authorization: <secret:authorization>' x"},
+        {"curl -H 'Authorization: Basic dTpw' x",
+         "curl -H 'Authorization: <secret:authorization>' x"},
         {"https://bob:pw@host/x https://host/a@b", "https://<secret:url>@host/x https://host/a@b"},
         {"a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b",
          "a <secret:private-key> b"},
         {"-----BEGIN CERTIFICATE-----\nMII", "-----BEGIN CERTIFICATE-----\nMII"},
         {"-----BEGIN PRIVATE KEY-----\ncut off", "<secret:private-key>"},
-        {"10.1.2.3 10.1.2.4 10.1.2.3:29500 127.0.0.1 0.0.0.0", "<ip1> <ip2> <ip1>:29500 127.0.0.1 0.0.0.0"},
+        {"10.1.2.3 10.1.2.4 10.1.2.3:29500 127.0.0.1 0.0.0.0",
+         "<ip1> <ip2> <ip1>:29500 127.0.0.1 0.0.0.0"},
         {"fe80::1ff:fe23:4567:890a 2001:db8::1 ::1", "<ip1> <ip2> ::1"},
         {"52:54:00:12:34:56 0000:03:00.0 12:34:56", "<mac1> 0000:03:00.0 12:34:56"},
         {"GPU[0]\t\t: Serial Number: 692347006052", "GPU[0]\t\t: Serial Number: <id1>"},
@@ -96,15 +98,17 @@ static void test_facts_stay(void **state)
         "print_info: EOS token        = 151645 '<|im_end|>'",
         "llama_model_loader: - kv  19: tokenizer.ggml.bos_token_id u32 = 151643",
         "max_tokens=4096, pad_token_id: 0, n_tokens = 512, tokens per second: 12.5",
-        "Memory access fault by GPU node-1 (Agent handle: 0x55d0c8a0b2c0) on address 0x7f0c1a000000.",
+        "Memory access fault by GPU node-1 (Agent handle: 0x55d0c8a0b2c0) on address "
+        "0x7f0c1a000000.",
         "amdgpu 0000:c1:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:40 vmid:8 pasid:32770)",
         "terminate called after throwing an instance of 'c10::Error' at c10::cuda::a1()",
         "libamdhip64.so.7.1.25424.0 rocm 6.4.1.60401 version 10.20.30.40 firmware: 64.1.2.3",
         "SMC firmware version: 00.85.123.00, driver 6.14.14.0, vbios 113-D3040100-U00",
-        "gfx1100 gfx90a:sramecc+:xnack- amdgcn-amd-amdhsa--gfx942 sha256:"
-        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "gfx1100 gfx90a:sramecc+:xnack- amdgcn-amd-amdhsa--gfx942",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "BuildID[sha1]=da39a3ee5e6b4b0d3255bfef95601890afd80709 torch 2.5.1+rocm6.2 py3.12",
-        "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 1.34 GiB is free.",
+        "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 1.34 GiB is "
+        "free.",
         "[Tue Jan  7 10:00:00 2026] amdgpu 0000:03:00.0: [drm] ring sdma0 timeout, signaled seq=12",
         "File \"/opt/rocm-6.4.1/lib/librocblas.so.4\", ISA 12.0.1, 1.2.3.4, 00:00:00:00:00:00",
         "std::vector<int>::at() dead::code abc::def",
@@ -122,7 +126,8 @@ static void test_facts_stay(void **state)
     assert_int_equal(redactor_add(r, REDACT_USER, "torch"), 0);
     assert_int_equal(redactor_add(r, REDACT_USER, "root"), 0);
     assert_int_equal(redactor_add(r, REDACT_HOST, "gfx1100"), 0);
-    RC_AUTO_FREE char *out = redacted(r, "torch.OutOfMemoryError on gfx1100 by root in /home/torch");
+    RC_AUTO_FREE char *out =
+        redacted(r, "torch.OutOfMemoryError on gfx1100 by root in /home/torch");
     assert_string_equal(out, "torch.OutOfMemoryError on gfx1100 by root in <home1>");
     redactor_free(r);
 }
@@ -261,14 +266,14 @@ static int plant_all(struct redactor *r, bool upper)
         secrets[i][strstr(plants[i].around, "%.4s") ? 4 : 99] = '\0';
         /* AKIA and JWT are no secrets in another case, but their names may still give them away. */
         if (secrets[i][0] != '\0' && strlen(secrets[i]) > 4 && strcasestr(out, secrets[i])) {
-            print_message("leaked%s: %s %s", upper ? " (upper)" : "", secrets[i],
-                          plants[i].around);
+            print_message("leaked%s: %s %s", upper ? " (upper)" : "", secrets[i], plants[i].around);
             leaked++;
         }
     }
     char *fact = out;
     size_t facts = 0;
-    while ((fact = strcasestr(fact, "0000:03:00.0: page fault at 0x7f0c1a000000, 2.00 GiB")) != NULL)
+    while ((fact = strcasestr(fact, "0000:03:00.0: page fault at 0x7f0c1a000000, 2.00 GiB")) !=
+           NULL)
         facts++, fact++;
     assert_int_equal(facts, count);
     buf_release(&text);
@@ -334,7 +339,8 @@ static bool same_numbers(const char *a, const char *b)
 /* Lines that name an identity or a home may lose it. */
 static bool may_change(const char *line)
 {
-    static const char *const marks[] = {"serial", "unique", "uuid", "/home/", "\\users\\", "bond0:"};
+    static const char *const marks[] = {"serial", "unique",    "uuid",
+                                        "/home/", "\\users\\", "bond0:"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (strcasestr(line, marks[i]) != NULL)
             return true;
@@ -354,7 +360,8 @@ static void check_lines(const char *name, char *before, char *after, int *lines,
         ++*changed;
         if (!may_change(a))
             fail_msg("%s: '%s' became '%s'", name, a, b);
-        if (strcasestr(a, "/home/") != NULL && strcasestr(a, "bond0") == NULL && !same_numbers(a, b))
+        if (strcasestr(a, "/home/") != NULL && strcasestr(a, "bond0") == NULL &&
+            !same_numbers(a, b))
             fail_msg("%s: numbers of '%s' became '%s'", name, a, b);
     }
     assert_null(a);
@@ -444,7 +451,8 @@ static void test_report_and_machine(void **state)
     cJSON *counts = cJSON_GetObjectItem(doc, "counts");
     assert_int_equal(cJSON_GetObjectItem(counts, "secret")->valueint, 2);
     assert_int_equal(cJSON_GetObjectItem(counts, "user")->valueint, 2);
-    assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(doc, "secrets"), "named")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(cJSON_GetObjectItem(doc, "secrets"), "named")->valueint,
+                     1);
     assert_null(strstr(buf_str(&json), "marlowe"));
     cJSON_Delete(doc);
     buf_release(&json);
