@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of the target's control group (v1 and v2, every ancestor counts) and whether this is
- * a container. The files of a group outlive the process, so they are read here; its peak and its
+ * Memory limits of the target's control group (v1 and v2, every ancestor counts) and whether this
+ * is a container. The files of a group outlive the process, so they are read here; its peak and its
  * event counts are since the group was made, which the source says.
  */
 #include <ctype.h>
@@ -22,9 +22,9 @@
 
 struct group {
     bool v2;
-    const char *root; /* where the memory hierarchy is mounted */
+    const char *root;       /* where the memory hierarchy is mounted */
     char path[FS_PATH_MAX]; /* below root, "" = the root itself */
-    const char *of;   /* whose group it is, for the source */
+    const char *of;         /* whose group it is, for the source */
 };
 
 static ssize_t read_in(const struct group *g, const char *path, const char *file, char *out,
@@ -49,8 +49,8 @@ static bool folder_exists(const char *root, const char *path)
 
 /* --- which group --- */
 
-/* /proc/PID/cgroup as it was at impact, else of the process if it lives, else our own: a child is in
- * the group of its parent unless something (systemd-run, a scheduler) moved it. */
+/* /proc/PID/cgroup as it was at impact, else of the process if it lives, else our own: a child is
+ * in the group of its parent unless something (systemd-run, a scheduler) moved it. */
 static ssize_t read_membership(const struct collect_ctx *ctx, char *out, size_t size,
                                const char **ret_of)
 {
@@ -199,14 +199,20 @@ static void give_facts(const struct group *g, struct collect_out *out)
 static void put_files(const struct group *g, struct buf *text)
 {
     static const char *const v2_files[] = {
-        "memory.max",      "memory.high",     "memory.current",   "memory.peak",
-        "memory.swap.max", "memory.swap.current", "memory.oom.group", "memory.events",
-        "memory.events.local", "memory.pressure", "memory.stat",  "pids.max",
-        "pids.current",    "pids.events",     "cpu.max",          NULL};
-    static const char *const v1_files[] = {
-        "memory.limit_in_bytes", "memory.soft_limit_in_bytes", "memory.usage_in_bytes",
-        "memory.max_usage_in_bytes", "memory.memsw.limit_in_bytes", "memory.failcnt",
-        "memory.oom_control", "memory.kmem.usage_in_bytes", "memory.stat", NULL};
+        "memory.max",          "memory.high",         "memory.current",   "memory.peak",
+        "memory.swap.max",     "memory.swap.current", "memory.oom.group", "memory.events",
+        "memory.events.local", "memory.pressure",     "memory.stat",      "pids.max",
+        "pids.current",        "pids.events",         "cpu.max",          NULL};
+    static const char *const v1_files[] = {"memory.limit_in_bytes",
+                                           "memory.soft_limit_in_bytes",
+                                           "memory.usage_in_bytes",
+                                           "memory.max_usage_in_bytes",
+                                           "memory.memsw.limit_in_bytes",
+                                           "memory.failcnt",
+                                           "memory.oom_control",
+                                           "memory.kmem.usage_in_bytes",
+                                           "memory.stat",
+                                           NULL};
     for (const char *const *f = g->v2 ? v2_files : v1_files; *f != NULL; f++) {
         char data[8192];
         ssize_t n = read_in(g, g->path, *f, data, sizeof data);
@@ -257,8 +263,10 @@ static bool container_by_environment(const struct collect_ctx *ctx, const char *
     static const struct {
         const char *variable, *kind;
     } variables[] = {
-        {"KUBERNETES_SERVICE_HOST", "kubernetes"}, {"APPTAINER_CONTAINER", "apptainer"},
-        {"SINGULARITY_CONTAINER", "apptainer"},    {"WSL_DISTRO_NAME", "wsl"},
+        {"KUBERNETES_SERVICE_HOST", "kubernetes"},
+        {"APPTAINER_CONTAINER", "apptainer"},
+        {"SINGULARITY_CONTAINER", "apptainer"},
+        {"WSL_DISTRO_NAME", "wsl"},
     };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         if (environ_get(ctx->environ_at_impact, variables[i].variable) != NULL) {
@@ -286,8 +294,8 @@ static void give_container(const struct collect_ctx *ctx, struct collect_out *ou
     const char *kind = NULL;
     const char *evidence = NULL;
     char version[512];
-    bool found = container_by_file(&kind, &evidence) ||
-                 container_by_environment(ctx, &kind, &evidence);
+    bool found =
+        container_by_file(&kind, &evidence) || container_by_environment(ctx, &kind, &evidence);
     if (!found && (kind = cgroup_container(membership)) != NULL) {
         evidence = "cgroup path";
         found = true;

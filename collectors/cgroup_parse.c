@@ -41,8 +41,7 @@ bool cgroup_path(const char *membership, const char *controller, char *out, size
         const char *first = memchr(line, ':', len);
         const char *second =
             first != NULL ? memchr(first + 1, ':', len - (size_t)(first + 1 - line)) : NULL;
-        if (second != NULL &&
-            has_controller(first + 1, (size_t)(second - first - 1), controller)) {
+        if (second != NULL && has_controller(first + 1, (size_t)(second - first - 1), controller)) {
             size_t path_len = len - (size_t)(second + 1 - line);
             if (path_len < size && path_is_plain(second + 1, path_len)) {
                 memcpy(out, second + 1, path_len);
@@ -82,9 +81,14 @@ const char *cgroup_container(const char *membership)
     static const struct {
         const char *part, *kind;
     } parts[] = {
-        {"kubepods", "kubernetes"}, {"/docker/", "docker"}, {"/docker-", "docker"},
-        {"libpod", "podman"},       {"/lxc/", "lxc"},       {"/lxc.payload", "lxc"},
-        {"machine.slice/machine-", "systemd-nspawn"},       {"cri-containerd", "containerd"},
+        {"kubepods", "kubernetes"},
+        {"/docker/", "docker"},
+        {"/docker-", "docker"},
+        {"libpod", "podman"},
+        {"/lxc/", "lxc"},
+        {"/lxc.payload", "lxc"},
+        {"machine.slice/machine-", "systemd-nspawn"},
+        {"cri-containerd", "containerd"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (strstr(membership, parts[i].part) != NULL)

@@ -9,51 +9,116 @@
 #define REDACTED "<redacted>"
 
 static const char *const prefixes[] = {
-    "HIP_", "HSA_", "ROCR_", "ROCM_", "ROC_", "AMD_", "AMDGPU_", "GPU_", "RCCL_", "NCCL_",
-    "TORCH_", "TORCHINDUCTOR_", "TORCHELASTIC_", "PYTORCH_", "MIOPEN_", "HIPBLASLT_", "HIPBLAS_",
-    "ROCBLAS_", "TENSILE_", "ROCSOLVER_", "ROCFFT_", "ROCSPARSE_", "HIPSPARSELT_", "CK_", "AITER_",
-    "TRITON_", "TF_", "XLA_", "JAX_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
-    "CUBLAS_", "VLLM_", "SGLANG_", "GGML_", "LLAMA_", "OLLAMA_", "FLASH_ATTENTION_", "BNB_",
-    "DS_", "DEEPSPEED_", "ACCELERATE_", "MORI_", "UCX_", "FI_", "MALLOC_", "GLIBC_", "DEBUG_HIP",
-    "DEBUG_CLR", "LOADER_", "COMGR_", "CLR_", "SDMA_", "ROCPROFILER_", "ROCTRACER_", "NUMBA_",
+    "HIP_",          "HSA_",       "ROCR_",      "ROCM_",        "ROC_",         "AMD_",
+    "AMDGPU_",       "GPU_",       "RCCL_",      "NCCL_",        "TORCH_",       "TORCHINDUCTOR_",
+    "TORCHELASTIC_", "PYTORCH_",   "MIOPEN_",    "HIPBLASLT_",   "HIPBLAS_",     "ROCBLAS_",
+    "TENSILE_",      "ROCSOLVER_", "ROCFFT_",    "ROCSPARSE_",   "HIPSPARSELT_", "CK_",
+    "AITER_",        "TRITON_",    "TF_",        "XLA_",         "JAX_",         "OMP_",
+    "KMP_",          "GOMP_",      "MKL_",       "OPENBLAS_",    "CUDA_",        "CUBLAS_",
+    "VLLM_",         "SGLANG_",    "GGML_",      "LLAMA_",       "OLLAMA_",      "FLASH_ATTENTION_",
+    "BNB_",          "DS_",        "DEEPSPEED_", "ACCELERATE_",  "MORI_",        "UCX_",
+    "FI_",           "MALLOC_",    "GLIBC_",     "DEBUG_HIP",    "DEBUG_CLR",    "LOADER_",
+    "COMGR_",        "CLR_",       "SDMA_",      "ROCPROFILER_", "ROCTRACER_",   "NUMBA_",
 };
 
 static const char *const names[] = {
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW", "RANK", "LOCAL_RANK", "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE",
-    "NODE_RANK", "MASTER_PORT", "TORCH", "PYTORCH", "TOKENIZERS_PARALLELISM",
-    "KINETO_LOG_LEVEL", "KINETO_USE_DAEMON", "HSAKMT_DEBUG_LEVEL", "HSAKMT_MODEL", "LOCPATH",
-    "GLIBC_TUNABLES", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LC_ALL", "LANG", "TERM",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "LD_BIND_NOW",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_PORT",
+    "TORCH",
+    "PYTORCH",
+    "TOKENIZERS_PARALLELISM",
+    "KINETO_LOG_LEVEL",
+    "KINETO_USE_DAEMON",
+    "HSAKMT_DEBUG_LEVEL",
+    "HSAKMT_MODEL",
+    "LOCPATH",
+    "GLIBC_TUNABLES",
+    "ASAN_OPTIONS",
+    "UBSAN_OPTIONS",
+    "LC_ALL",
+    "LANG",
+    "TERM",
     /* Slurm: numbers and ids. Names of jobs, users, nodes and accounts are not on the list. */
-    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID", "SLURM_LOCALID",
-    "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES", "SLURM_JOB_NUM_NODES",
-    "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS", "SLURM_GPUS",
-    "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_STEP_GPUS",
-    "SLURM_JOB_GPUS", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_NODE",
-    "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
-    "SLURM_RESTART_COUNT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_NODE_RANK",
-    "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_NNODES",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_GPUS",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_RESTART_COUNT",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_COMM_WORLD_NODE_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
 };
 
 /* A value would name people, hosts, projects or folders; that it is set is what matters. */
-static const char *const name_only_prefixes[] = {"PYTHON", "VIRTUAL_ENV", "CONDA_", "HF_HOME",
-                                                 "HF_HUB_", "TRANSFORMERS_CACHE", "XDG_CACHE_HOME",
-                                                 "MASTER_ADDR", "KUBERNETES_SERVICE_HOST",
-                                                 "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"};
+static const char *const name_only_prefixes[] = {"PYTHON",
+                                                 "VIRTUAL_ENV",
+                                                 "CONDA_",
+                                                 "HF_HOME",
+                                                 "HF_HUB_",
+                                                 "TRANSFORMERS_CACHE",
+                                                 "XDG_CACHE_HOME",
+                                                 "MASTER_ADDR",
+                                                 "KUBERNETES_SERVICE_HOST",
+                                                 "APPTAINER_CONTAINER",
+                                                 "SINGULARITY_CONTAINER"};
 
 /* Words of a name (between '_') that say "secret". */
 static const char *const secret_words[] = {
-    "KEY", "KEYS", "APIKEY", "TOKEN", "SECRET", "SECRETS", "PASS", "PASSWD", "PASSWORD", "PW",
-    "PWD", "PASSPHRASE", "CRED", "CREDS", "CREDENTIAL", "CREDENTIALS", "AUTH", "AUTHORIZATION",
-    "COOKIE", "COOKIES", "PRIVATE", "SIGNATURE", "CERT", "CERTIFICATE", "BEARER", "PAT", "JWT",
-    "DSN", "WEBHOOK", "SALT", "NONCE", "OTP", "LOGIN", "USERNAME", "EMAIL",
-    "ACCOUNT", "LICENSE", "ACCESSKEY", "SECRETKEY",
+    "KEY",     "KEYS",      "APIKEY",     "TOKEN",       "SECRET",  "SECRETS",
+    "PASS",    "PASSWD",    "PASSWORD",   "PW",          "PWD",     "PASSPHRASE",
+    "CRED",    "CREDS",     "CREDENTIAL", "CREDENTIALS", "AUTH",    "AUTHORIZATION",
+    "COOKIE",  "COOKIES",   "PRIVATE",    "SIGNATURE",   "CERT",    "CERTIFICATE",
+    "BEARER",  "PAT",       "JWT",        "DSN",         "WEBHOOK", "SALT",
+    "NONCE",   "OTP",       "LOGIN",      "USERNAME",    "EMAIL",   "ACCOUNT",
+    "LICENSE", "ACCESSKEY", "SECRETKEY",
 };
 
 /* And those that say it anywhere in it. */
-static const char *const secret_parts[] = {"SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY",
-                                           "ACCESS_KEY", "PRIVATE_KEY", "AUTH_TOKEN", "CREDENTIAL"};
+static const char *const secret_parts[] = {"SECRET",      "PASSWORD",   "PASSWD",
+                                           "APIKEY",      "API_KEY",    "ACCESS_KEY",
+                                           "PRIVATE_KEY", "AUTH_TOKEN", "CREDENTIAL"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -115,11 +180,12 @@ enum env_rule env_rule_of(const char *name, size_t len)
 static bool has_secret_prefix(const char *t, size_t len)
 {
     static const char *const known[] = {
-        "sk-", "sk_", "pk_", "rk_", "hf_", "api_org_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_",
-        "github_pat_", "glpat-", "gldt-", "xoxb-", "xoxp-", "xoxa-", "xoxr-", "xapp-", "AKIA",
-        "ASIA", "AIza", "ya29.", "eyJ", "npm_", "pypi-", "dckr_pat_", "nvapi-", "r8_", "gsk_",
-        "xai-", "SG.", "key-", "dop_v1_", "shpat_", "lin_api_", "ATATT", "AGE-SECRET-", "hvs.",
-        "wandb_", "tskey-", "-----BEGIN",
+        "sk-",      "sk_",   "pk_",         "rk_",   "hf_",         "api_org_",  "ghp_",
+        "gho_",     "ghu_",  "ghs_",        "ghr_",  "github_pat_", "glpat-",    "gldt-",
+        "xoxb-",    "xoxp-", "xoxa-",       "xoxr-", "xapp-",       "AKIA",      "ASIA",
+        "AIza",     "ya29.", "eyJ",         "npm_",  "pypi-",       "dckr_pat_", "nvapi-",
+        "r8_",      "gsk_",  "xai-",        "SG.",   "key-",        "dop_v1_",   "shpat_",
+        "lin_api_", "ATATT", "AGE-SECRET-", "hvs.",  "wandb_",      "tskey-",    "-----BEGIN",
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (starts(t, len, known[i]) && len >= strlen(known[i]) + 8)
@@ -186,7 +252,8 @@ static bool token_is_secret(const char *t, size_t len)
 /* "Bearer x", "token=x", "password: x": the token behind such a word is one, whatever it is. */
 static bool word_announces_secret(const char *word, size_t len)
 {
-    return len > 0 && (name_is_secret(word, len) || (len == 5 && strncasecmp(word, "Basic", 5) == 0));
+    return len > 0 &&
+           (name_is_secret(word, len) || (len == 5 && strncasecmp(word, "Basic", 5) == 0));
 }
 
 static bool is_separator(char c)

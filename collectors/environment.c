@@ -100,10 +100,12 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     struct totals totals = {.shown = 0};
     for (size_t i = 0; i < count; i++)
         put_entry(out, &text, sorted[i], &totals);
-    buf_printf(&text, "# %zu variables shown, %zu of them with something replaced, %zu others "
-                      "only counted\n",
+    buf_printf(&text,
+               "# %zu variables shown, %zu of them with something replaced, %zu others "
+               "only counted\n",
                totals.shown, totals.redacted, totals.others);
-    int r = buf_failed(&text) ? -ENOMEM : collect_write(out, "environment.txt", text.data, text.len);
+    int r =
+        buf_failed(&text) ? -ENOMEM : collect_write(out, "environment.txt", text.data, text.len);
     buf_release(&text);
     if (r < 0)
         return collect_reason(out, COLLECT_FAILED, "cannot write: %s", strerror(-r));

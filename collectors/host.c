@@ -103,15 +103,12 @@ static void collect_memory(struct collect_out *out, struct buf *text)
         {"Mlocked:", "host.mlocked_bytes", FACT_AFTER},
         {"CommitLimit:", "host.commit_limit_bytes", FACT_AFTER},
         {"Committed_AS:", "host.committed_bytes", FACT_AFTER},
-        {"HugePages_Total:", NULL, FACT_STATIC},
     };
     const char *path = "/proc/meminfo";
     char data[16384];
     ssize_t n = fs_read_machine_text(path, data, sizeof data);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         uint64_t bytes = 0;
-        if (wanted[i].fact == NULL)
-            continue;
         if (n > 0 && host_meminfo(data, wanted[i].key, &bytes))
             collect_integer(out, wanted[i].fact, wanted[i].when, (int64_t)bytes, path);
         else
@@ -129,8 +126,8 @@ static void collect_shm(struct collect_out *out, struct buf *text)
 {
     struct statvfs st;
     if (fs_sysroot()[0] != '\0') {
-        collect_missing(out, "host.shm_total_bytes", FACT_STATIC, FACT_ABSENT,
-                        "recorded machine", "/dev/shm");
+        collect_missing(out, "host.shm_total_bytes", FACT_STATIC, FACT_ABSENT, "recorded machine",
+                        "/dev/shm");
         return;
     }
     if (statvfs("/dev/shm", &st) != 0) {
@@ -163,10 +160,10 @@ static void collect_number_file(struct collect_out *out, struct buf *text, const
 static void collect_kernel_limits(struct collect_out *out, struct buf *text)
 {
     static const char *const shown[] = {
-        "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/overcommit_ratio",
-        "/proc/sys/vm/swappiness",        "/proc/sys/kernel/numa_balancing",
+        "/proc/sys/vm/overcommit_memory",  "/proc/sys/vm/overcommit_ratio",
+        "/proc/sys/vm/swappiness",         "/proc/sys/kernel/numa_balancing",
         "/proc/sys/kernel/dmesg_restrict", "/proc/sys/kernel/yama/ptrace_scope",
-        "/proc/sys/kernel/tainted",       "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/proc/sys/kernel/tainted",        "/sys/kernel/mm/transparent_hugepage/enabled",
     };
     collect_number_file(out, text, "/proc/sys/vm/max_map_count", "host.max_map_count");
     collect_number_file(out, text, "/proc/sys/kernel/pid_max", "host.pid_max");
@@ -280,8 +277,8 @@ static void collect_amdgpu_parameters(struct collect_out *out)
     path = "/sys/module/amdgpu/parameters/no_system_mem_limit";
     n = fs_read_machine_text(path, value, sizeof value);
     if (n > 0 && strchr("YyNn10", value[0]) != NULL)
-        collect_boolean(out, "host.no_system_mem_limit", FACT_STATIC, strchr("Yy1", value[0]) != NULL,
-                        path);
+        collect_boolean(out, "host.no_system_mem_limit", FACT_STATIC,
+                        strchr("Yy1", value[0]) != NULL, path);
     else
         machine_missing(out, "host.no_system_mem_limit", FACT_STATIC, n < 0 ? (int)n : -EINVAL,
                         path);
@@ -388,8 +385,11 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     int r3 = write_text(out, "firmware.txt", &text);
     if (r < 0 || r2 < 0 || r3 < 0)
         return collect_reason(out, COLLECT_FAILED, "cannot write: %s",
-                              strerror(r < 0 ? -r : r2 < 0 ? -r2 : -r3));
-    return any ? COLLECT_OK : collect_reason(out, COLLECT_SKIPPED, "nothing of the host is readable");
+                              strerror(r < 0    ? -r
+                                       : r2 < 0 ? -r2
+                                                : -r3));
+    return any ? COLLECT_OK
+               : collect_reason(out, COLLECT_SKIPPED, "nothing of the host is readable");
 }
 
 const struct collector collector_host = {

@@ -90,17 +90,54 @@ bool host_meminfo(const char *text, const char *key, uint64_t *ret_bytes)
 /* Keys whose values say something about GPUs and memory and nothing about disks, hosts, people. */
 static bool value_is_harmless(const char *token, size_t key_len)
 {
-    static const char *const prefixes[] = {"amdgpu.", "ttm.", "amdttm.", "drm.", "drm_kms_helper.",
-                                           "pcie_", "pci", "radeon.", "nouveau.", "iommu", "amd_iommu",
-                                           "intel_iommu", "mitigations", "hugepage", "video", "cma",
-                                           "transparent_hugepage", "default_hugepagesz", "numa",
-                                           "isolcpus", "nohz", "rcu_nocbs", "preempt", "mem",
-                                           "crashkernel", "swiotlb", "lockdown", "cgroup",
-                                           "systemd.unified_cgroup_hierarchy", "psi", "panic",
-                                           "modprobe.blacklist", "module_blacklist", "processor.",
-                                           "amd_pstate", "efi", "vm.", "hpet", "clocksource",
-                                           "nvidia", "initcall_blacklist", "log_buf_len", "movablecore",
-                                           "kernelcore", "apparmor", "selinux", "security", "thp"};
+    static const char *const prefixes[] = {"amdgpu.",
+                                           "ttm.",
+                                           "amdttm.",
+                                           "drm.",
+                                           "drm_kms_helper.",
+                                           "pcie_",
+                                           "pci",
+                                           "radeon.",
+                                           "nouveau.",
+                                           "iommu",
+                                           "amd_iommu",
+                                           "intel_iommu",
+                                           "mitigations",
+                                           "hugepage",
+                                           "video",
+                                           "cma",
+                                           "transparent_hugepage",
+                                           "default_hugepagesz",
+                                           "numa",
+                                           "isolcpus",
+                                           "nohz",
+                                           "rcu_nocbs",
+                                           "preempt",
+                                           "mem",
+                                           "crashkernel",
+                                           "swiotlb",
+                                           "lockdown",
+                                           "cgroup",
+                                           "systemd.unified_cgroup_hierarchy",
+                                           "psi",
+                                           "panic",
+                                           "modprobe.blacklist",
+                                           "module_blacklist",
+                                           "processor.",
+                                           "amd_pstate",
+                                           "efi",
+                                           "vm.",
+                                           "hpet",
+                                           "clocksource",
+                                           "nvidia",
+                                           "initcall_blacklist",
+                                           "log_buf_len",
+                                           "movablecore",
+                                           "kernelcore",
+                                           "apparmor",
+                                           "selinux",
+                                           "security",
+                                           "thp"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i]);
         if (key_len >= n && strncmp(token, prefixes[i], n) == 0)
@@ -109,7 +146,8 @@ static bool value_is_harmless(const char *token, size_t key_len)
     return false;
 }
 
-/* BOOT_IMAGE=/boot/vmlinuz-6.14.0-1014-oem root=UUID=3bad... ro quiet splash amdgpu.gtt_size=122880 */
+/* BOOT_IMAGE=/boot/vmlinuz-6.14.0-1014-oem root=UUID=3bad... ro quiet splash amdgpu.gtt_size=122880
+ */
 void host_append_cmdline(struct buf *out, const char *text)
 {
     bool first = true;
@@ -128,7 +166,8 @@ void host_append_cmdline(struct buf *out, const char *text)
             buf_puts(out, "<redacted>");
         p += len;
         /* A quoted value with spaces: to its end. */
-        if (equals != NULL && equals[1] == '"' && memchr(equals + 2, '"', (size_t)(p - equals) - 2) == NULL) {
+        if (equals != NULL && equals[1] == '"' &&
+            memchr(equals + 2, '"', (size_t)(p - equals) - 2) == NULL) {
             const char *close = strchr(p, '"');
             p = close != NULL ? close + 1 : p + strlen(p);
         }
@@ -138,16 +177,16 @@ void host_append_cmdline(struct buf *out, const char *text)
 /* amdgpu 21233664 122 - Live 0x0000000000000000 (OE)          (lsmod has no state) */
 void host_append_modules(struct buf *out, const char *text)
 {
-    static const char *const wanted[] = {"amd", "ttm", "drm", "kfd", "gpu_sched", "radeon",
-                                         "nvidia", "nouveau", "i915", "xe", "vfio", "iommu",
-                                         "mlx5", "ib_", "rdma", "peermem", "kvm", "zram", "hsa"};
+    static const char *const wanted[] = {
+        "amd",  "ttm",   "drm",  "kfd", "gpu_sched", "radeon",  "nvidia", "nouveau", "i915", "xe",
+        "vfio", "iommu", "mlx5", "ib_", "rdma",      "peermem", "kvm",    "zram",    "hsa"};
     for (const char *line = text; line != NULL && *line != '\0';) {
         size_t len = strcspn(line, "\n");
         bool match = false;
         for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
             match = match || strncmp(line, wanted[i], strlen(wanted[i])) == 0 ||
-                    (strlen(wanted[i]) > 3 && memmem(line, strcspn(line, " \n"), wanted[i],
-                                                     strlen(wanted[i])) != NULL);
+                    (strlen(wanted[i]) > 3 &&
+                     memmem(line, strcspn(line, " \n"), wanted[i], strlen(wanted[i])) != NULL);
         char name[64];
         char users[1024] = "-";
         unsigned long long bytes = 0;

@@ -24,8 +24,7 @@ static const struct {
     {"job.world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}},
     {"job.local_rank",
      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}},
-    {"job.local_world_size",
-     {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
+    {"job.local_world_size", {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
     {"job.node_rank", {"GROUP_RANK", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK", "SLURM_NODEID"}},
     {"job.nodes_count", {"GROUP_WORLD_SIZE", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
     {"job.id", {"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}},
@@ -42,11 +41,16 @@ static const struct {
     const char *name;
     const char *variable;
 } launchers[] = {
-    {"torchrun", "TORCHELASTIC_RUN_ID"}, {"ray", "RAY_JOB_ID"},
-    {"openmpi", "OMPI_COMM_WORLD_SIZE"}, {"pmix", "PMIX_RANK"},
-    {"pmi", "PMI_RANK"},                 {"slurm", "SLURM_JOB_ID"},
-    {"pbs", "PBS_JOBID"},                {"lsf", "LSB_JOBID"},
-    {"flux", "FLUX_JOB_ID"},             {"kubernetes", "KUBERNETES_SERVICE_HOST"},
+    {"torchrun", "TORCHELASTIC_RUN_ID"},
+    {"ray", "RAY_JOB_ID"},
+    {"openmpi", "OMPI_COMM_WORLD_SIZE"},
+    {"pmix", "PMIX_RANK"},
+    {"pmi", "PMI_RANK"},
+    {"slurm", "SLURM_JOB_ID"},
+    {"pbs", "PBS_JOBID"},
+    {"lsf", "LSB_JOBID"},
+    {"flux", "FLUX_JOB_ID"},
+    {"kubernetes", "KUBERNETES_SERVICE_HOST"},
 };
 
 static bool give_number(struct collect_out *out, struct buf *text, const char *fact,

@@ -26,7 +26,7 @@
 
 struct source {
     struct buf text;
-    char where[96];   /* for the fact's source */
+    char where[96];    /* for the fact's source */
     char why_not[256]; /* what was tried and failed */
     bool found;
 };
@@ -106,7 +106,7 @@ static void read_journal(struct source *s, const struct collect_ctx *ctx)
     char since[32];
     (void)snprintf(since, sizeof since, "@%llu",
                    (unsigned long long)(ctx->start_wall_ns / 1000000000u));
-    const char *const argv[] = {"journalctl", "-k", "-b", "-q", "--no-pager", "-o",
+    const char *const argv[] = {"journalctl",      "-k",      "-b",  "-q", "--no-pager", "-o",
                                 "short-monotonic", "--since", since, NULL};
     struct buf raw;
     buf_init(&raw, READ_MAX);
@@ -176,7 +176,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     else
         read_machine(&s, ctx);
     if (!s.found) {
-        collect_missing(out, "kmsg.readable", FACT_STATIC, FACT_UNREADABLE, s.why_not, "kernel log");
+        collect_missing(out, "kmsg.readable", FACT_STATIC, FACT_UNREADABLE, s.why_not,
+                        "kernel log");
         buf_release(&s.text);
         return collect_reason(out, COLLECT_SKIPPED, "%s", s.why_not);
     }
@@ -191,7 +192,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     if (left_out > 0)
         return collect_reason(out, COLLECT_PARTIAL, "%zu lines of no interest were left out",
                               left_out);
-    return s.why_not[0] != '\0' ? collect_reason(out, COLLECT_PARTIAL, "%s", s.why_not) : COLLECT_OK;
+    return s.why_not[0] != '\0' ? collect_reason(out, COLLECT_PARTIAL, "%s", s.why_not)
+                                : COLLECT_OK;
 }
 
 const struct collector collector_kernel_log = {

@@ -27,8 +27,8 @@ static void limit_soft(__rlimit_resource_t resource, rlim_t value)
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0)
         return;
-    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || value < limit.rlim_max ? value
-                                                                               : limit.rlim_max;
+    limit.rlim_cur =
+        limit.rlim_max == RLIM_INFINITY || value < limit.rlim_max ? value : limit.rlim_max;
     (void)setrlimit(resource, &limit);
 }
 

@@ -8,8 +8,8 @@
  *
  * A collector writes only through `out` (relative names below its own folder), reads only through
  * base/fs.h (sysroot!) and `ctx`, never reads stdin, never prints, never changes state, never reads
- * a file that acts when read (kernel ABI notes: debugfs amdgpu_gpu_recover, ras/_err_count, pcie_bw,
- * xgmi_error ...). Same input, same bytes: sorted, no pointers or clocks of its own.
+ * a file that acts when read (kernel ABI notes: debugfs amdgpu_gpu_recover, ras/_err_count,
+ * pcie_bw, xgmi_error ...). Same input, same bytes: sorted, no pointers or clocks of its own.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
@@ -39,19 +39,19 @@ enum collect_phase {
 
 /* What is known about the run. Strings are never NULL ("" = unknown), pids 0 = none. */
 struct collect_ctx {
-    const char *run_dir;      /* the run directory (record/rundir.h), for recorded evidence */
-    int64_t target_pid;       /* the direct child; probably gone */
-    int64_t failed_pid;       /* the process that failed first, 0 = unknown */
-    const char *const *argv;  /* of the target, NULL-terminated */
+    const char *run_dir;     /* the run directory (record/rundir.h), for recorded evidence */
+    int64_t target_pid;      /* the direct child; probably gone */
+    int64_t failed_pid;      /* the process that failed first, 0 = unknown */
+    const char *const *argv; /* of the target, NULL-terminated */
     const char *cwd;
-    const char *maps;         /* /proc/PID/maps of the failed process at impact, "" = none */
-    const char *fds;          /* lines "FD TARGET" at impact, "" = none */
+    const char *maps; /* /proc/PID/maps of the failed process at impact, "" = none */
+    const char *fds;  /* lines "FD TARGET" at impact, "" = none */
     const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process, or our own */
     uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
     uint64_t start_wall_ns;
-    uint64_t kmsg_start_seq;  /* UINT64_MAX = unknown */
+    uint64_t kmsg_start_seq;   /* UINT64_MAX = unknown */
     uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
-    uint64_t hash_budget_ms;  /* for the models collector */
+    uint64_t hash_budget_ms;   /* for the models collector */
 };
 
 struct collect_out; /* opaque */

@@ -25,7 +25,7 @@
 enum frame_type {
     FRAME_FACT = 1, /* struct frame_fact, name, source, text (value or reason) */
     FRAME_REASON,   /* text */
-    FRAME_DONE,     /* int32_t status, uint32_t cut (1 = output was cut): the run function returned */
+    FRAME_DONE, /* int32_t status, uint32_t cut (1 = output was cut): the run function returned */
 };
 
 struct frame_header {
@@ -37,14 +37,14 @@ struct frame_header {
 /* A decoded frame; the strings point into the bytes that were given. */
 struct frame {
     enum frame_type type;
-    struct fact fact; /* FRAME_FACT; reason is set instead of text when not present */
-    const char *reason; /* FRAME_REASON */
+    struct fact fact;           /* FRAME_FACT; reason is set instead of text when not present */
+    const char *reason;         /* FRAME_REASON */
     enum collect_status status; /* FRAME_DONE */
     bool cut;
 };
 
-/* Encode into out[sizeof(struct frame_header) + FRAME_PAYLOAD_MAX]; strings are cut to their limits.
- * Returns the bytes used. */
+/* Encode into out[sizeof(struct frame_header) + FRAME_PAYLOAD_MAX]; strings are cut to their
+ * limits. Returns the bytes used. */
 size_t frame_encode_fact(unsigned char *out, const struct fact *fact);
 size_t frame_encode_reason(unsigned char *out, const char *reason);
 size_t frame_encode_done(unsigned char *out, enum collect_status status, bool cut);

@@ -43,9 +43,9 @@ struct job {
     int dir_fd;
     uint64_t max_bytes;
     uint64_t start_ns, deadline_ns, next_step_ns;
-    const char *why;    /* ended by us: the reason, else NULL */
-    struct buf stream;  /* what came through the pipe */
-    bool stream_over;   /* more came than we keep */
+    const char *why;   /* ended by us: the reason, else NULL */
+    struct buf stream; /* what came through the pipe */
+    bool stream_over;  /* more came than we keep */
     /* The row. */
     enum collect_status status;
     char reason[FRAME_WORDS_MAX + 128];
@@ -219,7 +219,6 @@ static void read_stream(const struct job *job, struct facts *facts, struct strea
         p += n;
         left -= (size_t)n;
     }
-    ret->bad = left > 0;
 }
 
 static void describe_death(struct job *job, int wait_status, const struct stream_result *s)
@@ -228,11 +227,10 @@ static void describe_death(struct job *job, int wait_status, const struct stream
     if (s->bad || job->stream_over)
         (void)snprintf(job->reason, sizeof job->reason, "wrote garbage to the status pipe");
     else if (WIFSIGNALED(wait_status))
-        (void)snprintf(job->reason, sizeof job->reason, "killed by signal %d (SIG%s)",
-                       WTERMSIG(wait_status),
-                       sigabbrev_np(WTERMSIG(wait_status)) != NULL
-                           ? sigabbrev_np(WTERMSIG(wait_status))
-                           : "?");
+        (void)snprintf(
+            job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(wait_status),
+            sigabbrev_np(WTERMSIG(wait_status)) != NULL ? sigabbrev_np(WTERMSIG(wait_status))
+                                                        : "?");
     else
         (void)snprintf(job->reason, sizeof job->reason, "exited with %d before it was done",
                        WEXITSTATUS(wait_status));
@@ -252,8 +250,8 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
     close_fd(&job->pid_fd);
     struct stream_result s = {.done = false};
     read_stream(job, NULL, &s);
-    bool clean = ended && s.done && !s.bad && WIFEXITED(wait_status) &&
-                 WEXITSTATUS(wait_status) == 0;
+    bool clean =
+        ended && s.done && !s.bad && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
     if (!ended) {
         job->status = COLLECT_STUCK;
         (void)snprintf(job->reason, sizeof job->reason,

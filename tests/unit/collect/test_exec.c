@@ -92,9 +92,9 @@ static void test_killed_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output_and_status),   cmocka_unit_test(test_missing_program),
-        cmocka_unit_test(test_hanging_program),     cmocka_unit_test(test_closed_output_but_alive),
-        cmocka_unit_test(test_endless_output),      cmocka_unit_test(test_killed_program),
+        cmocka_unit_test(test_output_and_status), cmocka_unit_test(test_missing_program),
+        cmocka_unit_test(test_hanging_program),   cmocka_unit_test(test_closed_output_but_alive),
+        cmocka_unit_test(test_endless_output),    cmocka_unit_test(test_killed_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
@@ -113,8 +112,8 @@ static void assert_contains(const char *text, const char *part)
 static void test_good_ones_in_list_order(void **state)
 {
     (void)state;
-    const struct collector *const list[] = {&fake_hangs, &fake_good,       &fake_good2, &fake_skips,
-                                            &fake_silent, &fake_slow_phase, NULL};
+    const struct collector *const list[] = {
+        &fake_hangs, &fake_good, &fake_good2, &fake_skips, &fake_silent, &fake_slow_phase, NULL};
     go(list);
     static const struct got want[] = {
         {"hangs", COLLECT_TIMED_OUT, "deadline passed; reading 'x'", 100, 5},
@@ -133,7 +132,7 @@ static void test_good_ones_in_list_order(void **state)
     }
     assert_true(file_exists("good/sub/dir/a.txt"));
     assert_true(file_exists("hangs/before.txt"));
-    assert_false(file_exists("silent")); /* nothing in it: no folder */
+    assert_false(file_exists("silent"));               /* nothing in it: no folder */
     assert_int_equal(integer("fake.value_bytes"), 42); /* the first of the list, not of the clock */
     assert_int_equal(integer("hang.before"), 1);
     assert_int_equal(integer("fake.deadline_is_set"), 1);
@@ -154,7 +153,7 @@ static void test_hanging_ones_end_in_bounded_time(void **state)
     assert_int_equal(run.count, 3);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(run.rows[i].status, COLLECT_TIMED_OUT);
-    assert_true(run.rows[0].ms < 300); /* ended by SIGTERM */
+    assert_true(run.rows[0].ms < 300);  /* ended by SIGTERM */
     assert_true(run.rows[1].ms >= 300); /* needed SIGKILL */
     assert_int_equal(run.rows[1].bytes, 5);
     assert_true(run.elapsed_ms < 1500);
@@ -207,10 +206,9 @@ static void test_grandchildren_go_with_the_group(void **state)
 static void test_crashes(void **state)
 {
     (void)state;
-    const struct collector *const list[] = {&fake_segv,   &fake_abort,
-                                            &fake_exits,  &fake_exits_after_facts,
-                                            &fake_good,   &fake_claims_stuck,
-                                            NULL};
+    const struct collector *const list[] = {
+        &fake_segv, &fake_abort,        &fake_exits, &fake_exits_after_facts,
+        &fake_good, &fake_claims_stuck, NULL};
     go(list);
     assert_int_equal(run.count, 6);
     for (size_t i = 0; i < 4; i++)
@@ -292,10 +290,11 @@ static void test_what_the_child_sees(void **state)
     (void)sigemptyset(&term);
     (void)sigaddset(&term, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &term, &old); /* as the finisher, which uses a signalfd */
-    RC_AUTO_CLOSE int extra = open("/dev/zero", O_RDONLY);
+    int extra = open("/dev/zero", O_RDONLY);
     const struct collector *const list[] = {&fake_environment, NULL};
     go(list);
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    (void)close(extra);
     assert_int_equal(integer("in.fds"), 5); /* null x 3, folder, status pipe */
     assert_int_equal(integer("in.own_group"), 1);
     assert_int_equal(integer("in.dumpable"), 0);
@@ -389,10 +388,9 @@ static void test_total_deadline(void **state)
     patient = fake_ignores_term;
     patient.deadline_ms = 60000;
     const struct collector *const list[] = {&patient, &fake_good, NULL};
-    go_with(list,
-            (struct runner_options){.cancel_fd = -1,
-                                    .parallel = 1,
-                                    .total_deadline_mono_ns = clock_mono_ns() + 150000000u});
+    go_with(list, (struct runner_options){.cancel_fd = -1,
+                                          .parallel = 1,
+                                          .total_deadline_mono_ns = clock_mono_ns() + 150000000u});
     assert_int_equal(run.count, 2);
     assert_int_equal(run.rows[0].status, COLLECT_TIMED_OUT);
     assert_int_equal(run.rows[1].status, COLLECT_SKIPPED);

@@ -72,8 +72,7 @@ void harness_run(struct harness *h, const struct collector *c, const char *sysro
     assert_int_equal(fs_mkdir_p(h->stage), 0);
     fs_set_sysroot(sysroot != NULL ? sysroot : "");
     const struct collector *const list[] = {c, NULL};
-    struct runner_options options = {
-        .stage_dir = h->stage, .cancel_fd = -1, .callback_arg = h};
+    struct runner_options options = {.stage_dir = h->stage, .cancel_fd = -1, .callback_arg = h};
     assert_int_equal(runner_run(list, c->phase, &h->ctx, &options, h->facts, on_row, NULL), 0);
     assert_int_equal(h->rows, 1);
     /* Whatever the input is: no crash, no sanitizer report, no deadline. */
@@ -122,9 +121,8 @@ void harness_impact(struct harness *h, int index, int pid, int type, const char 
     struct impact_chunk other = {.type = CHUNK_COMM, .length = 5};
     struct impact_chunk chunk = {.type = (uint32_t)type, .length = strlen(text)};
     size_t padded = (strlen(text) + 7) & ~(size_t)7;
-    struct shared_impact head = {.state = IMPACT_COMPLETE,
-                                 .pid = pid,
-                                 .arena_length = 2 * sizeof chunk + 8 + padded};
+    struct shared_impact head = {
+        .state = IMPACT_COMPLETE, .pid = pid, .arena_length = 2 * sizeof chunk + 8 + padded};
     RC_AUTO_FREE char *payload = calloc(1, padded + 1);
     memcpy(payload, text, strlen(text));
     RC_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -8,7 +8,7 @@
 #include "collect/runner.h"
 
 struct harness {
-    char dir[64];   /* temporary; stage/, root/ and run/ in it */
+    char dir[64]; /* temporary; stage/, root/ and run/ in it */
     char stage[96];
     char root[96];
     char run_dir[96];
@@ -35,7 +35,7 @@ void harness_impact(struct harness *h, int index, int pid, int type, const char 
 /* Text of a staged file, malloc()ed; NULL when there is none. */
 char *harness_staged(struct harness *h, const char *name);
 
-int64_t harness_integer(struct harness *h, const char *name); /* -12345 = no such integer */
+int64_t harness_integer(struct harness *h, const char *name);  /* -12345 = no such integer */
 const char *harness_text(struct harness *h, const char *name); /* "" = no such text */
 /* Status of the best fact of that name, -1 = none. */
 int harness_fact_status(struct harness *h, const char *name);

@@ -169,7 +169,8 @@ static void assert_leaks_nowhere(struct harness *h, const char *text, const char
         fail_msg("environment.txt shows '%s'", secret);
     for (size_t i = 0; i < facts_count(h->facts); i++) {
         const struct fact *f = facts_at(h->facts, i);
-        if (strstr(f->name, secret) != NULL || (f->text != NULL && strstr(f->text, secret) != NULL) ||
+        if (strstr(f->name, secret) != NULL ||
+            (f->text != NULL && strstr(f->text, secret) != NULL) ||
             strstr(f->source, secret) != NULL)
             fail_msg("fact '%s' shows '%s'", f->name, secret);
     }
@@ -249,7 +250,8 @@ static void test_hostile_environments(void **state)
     memset(name + 4, 'A', sizeof name - 6);
     memcpy(name + sizeof name - 2, "=", 2);
     memset(value + 9, 'x', sizeof value - 10);
-    const char *list[] = {name, value, "", "=", "==", "HIP_=", "HIP_X==", "HIP_C=\x01\x1b[2J\xff", NULL};
+    const char *list[] = {name, value, "", "=", "==", "HIP_=", "HIP_X==", "HIP_C=\x01\x1b[2J\xff",
+                          NULL};
     h->ctx.environ_at_impact = list;
     harness_run(h, &collector_environment, NULL);
     char *text = harness_staged(h, "environment/environment.txt");
@@ -268,11 +270,20 @@ static void test_hostile_environments(void **state)
 static void test_torchrun_below_slurm(void **state)
 {
     struct harness *h = *state;
-    const char *list[] = {"SLURM_JOB_ID=777",  "SLURM_PROCID=1",    "SLURM_NTASKS=2",
-                          "SLURM_LOCALID=0",   "SLURM_NODEID=1",    "SLURM_NNODES=2",
-                          "RANK=11",           "WORLD_SIZE=16",     "LOCAL_RANK=3",
-                          "LOCAL_WORLD_SIZE=8", "GROUP_RANK=1",     "TORCHELASTIC_RUN_ID=secretname",
-                          "SLURM_JOB_NAME=secretname", NULL};
+    const char *list[] = {"SLURM_JOB_ID=777",
+                          "SLURM_PROCID=1",
+                          "SLURM_NTASKS=2",
+                          "SLURM_LOCALID=0",
+                          "SLURM_NODEID=1",
+                          "SLURM_NNODES=2",
+                          "RANK=11",
+                          "WORLD_SIZE=16",
+                          "LOCAL_RANK=3",
+                          "LOCAL_WORLD_SIZE=8",
+                          "GROUP_RANK=1",
+                          "TORCHELASTIC_RUN_ID=secretname",
+                          "SLURM_JOB_NAME=secretname",
+                          NULL};
     h->ctx.environ_at_impact = list;
     harness_run(h, &collector_job, h->root);
     assert_int_equal(h->status, COLLECT_OK);
@@ -293,9 +304,12 @@ static void test_torchrun_below_slurm(void **state)
 static void test_mpi_and_kubernetes(void **state)
 {
     struct harness *h = *state;
-    const char *list[] = {"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8",
-                          "OMPI_COMM_WORLD_LOCAL_RANK=1", "KUBERNETES_SERVICE_HOST=10.0.0.1",
-                          "RANK=not-torch", NULL};
+    const char *list[] = {"OMPI_COMM_WORLD_RANK=5",
+                          "OMPI_COMM_WORLD_SIZE=8",
+                          "OMPI_COMM_WORLD_LOCAL_RANK=1",
+                          "KUBERNETES_SERVICE_HOST=10.0.0.1",
+                          "RANK=not-torch",
+                          NULL};
     h->ctx.environ_at_impact = list;
     harness_file(h, "/etc/podinfo/annotations",
                  "a=\"b\"\nbatch.kubernetes.io/job-completion-index=\"3\"\n");
@@ -314,7 +328,7 @@ static void test_no_job_and_garbage(void **state)
     harness_run(h, &collector_job, h->root);
     assert_int_equal(h->status, COLLECT_SKIPPED);
     assert_int_equal(harness_fact_status(h, "job.launcher"), FACT_ABSENT);
-    const char *bad[] = {"RANK=x", "WORLD_SIZE=-1", "SLURM_PROCID=99999999999999999999",
+    const char *bad[] = {"RANK=x",      "WORLD_SIZE=-1",     "SLURM_PROCID=99999999999999999999",
                          "LOCAL_RANK=", "SLURM_JOB_ID=12_3", NULL};
     h->ctx.environ_at_impact = bad;
     harness_run(h, &collector_job, h->root);
@@ -328,9 +342,12 @@ static void test_no_job_and_garbage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_no_planted_secret_is_shown), TEST(test_rocm_variables_are_kept),
-        TEST(test_same_bytes_whatever_the_order), TEST(test_hostile_environments),
-        TEST(test_torchrun_below_slurm), TEST(test_mpi_and_kubernetes),
+        TEST(test_no_planted_secret_is_shown),
+        TEST(test_rocm_variables_are_kept),
+        TEST(test_same_bytes_whatever_the_order),
+        TEST(test_hostile_environments),
+        TEST(test_torchrun_below_slurm),
+        TEST(test_mpi_and_kubernetes),
         TEST(test_no_job_and_garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

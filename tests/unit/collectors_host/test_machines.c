@@ -110,14 +110,28 @@ static void test_empty_machine(void **state)
 }
 
 static const char *const every_path[] = {
-    "/dev/kmsg", "/dmesg", "/proc/version", "/proc/sys/kernel/osrelease", "/proc/meminfo",
-    "/proc/cpuinfo", "/proc/cmdline", "/proc/modules", "/proc/sys/vm/max_map_count",
-    "/etc/os-release", "/sys/module/amdgpu/parameters/gttsize",
-    "/sys/module/amdgpu/parameters/no_system_mem_limit", "/sys/module/ttm/parameters/pages_limit",
-    "/sys/module/amdgpu/version", "/sys/kernel/security/lockdown", "/proc/self/cgroup",
-    "/sys/fs/cgroup/cgroup.controllers", "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    "/sys/class/drm/card0/device/devcoredump/data", "/sys/class/drm/card0/device/fw_version/x",
+    "/dev/kmsg",
+    "/dmesg",
+    "/proc/version",
+    "/proc/sys/kernel/osrelease",
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    "/proc/cmdline",
+    "/proc/modules",
+    "/proc/sys/vm/max_map_count",
+    "/etc/os-release",
+    "/sys/module/amdgpu/parameters/gttsize",
+    "/sys/module/amdgpu/parameters/no_system_mem_limit",
+    "/sys/module/ttm/parameters/pages_limit",
+    "/sys/module/amdgpu/version",
+    "/sys/kernel/security/lockdown",
+    "/proc/self/cgroup",
+    "/sys/fs/cgroup/cgroup.controllers",
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory.events",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    "/sys/class/drm/card0/device/devcoredump/data",
+    "/sys/class/drm/card0/device/fw_version/x",
     "/etc/podinfo/labels",
 };
 
@@ -160,7 +174,8 @@ static void test_host_of_an_invented_machine(void **state)
 {
     struct harness *h = *state;
     harness_file(h, "/proc/sys/kernel/osrelease", "6.14.0-1014-oem\n");
-    harness_file(h, "/proc/meminfo", "MemTotal: 65758092 kB\nMemAvailable: 1024 kB\nSwapFree: 0 kB\n");
+    harness_file(h, "/proc/meminfo",
+                 "MemTotal: 65758092 kB\nMemAvailable: 1024 kB\nSwapFree: 0 kB\n");
     harness_file(h, "/proc/sys/vm/max_map_count", "65530\n");
     harness_file(h, "/proc/cmdline", "root=UUID=3bad9c43 ro amdgpu.gttsize=4096\n");
     harness_file(h, "/sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
@@ -342,8 +357,9 @@ static void test_containers(void **state)
 static void test_kernel_log_of_a_recorded_machine(void **state)
 {
     struct harness *h = *state;
-    harness_file(h, "/dev/kmsg", "3,10,1343872198,-;amdgpu 0000:5a:00.0: amdgpu: [gfxhub] page fault\n"
-                                 " SUBSYSTEM=pci\n");
+    harness_file(h, "/dev/kmsg",
+                 "3,10,1343872198,-;amdgpu 0000:5a:00.0: amdgpu: [gfxhub] page fault\n"
+                 " SUBSYSTEM=pci\n");
     harness_run(h, &collector_kernel_log, h->root);
     assert_int_equal(h->status, COLLECT_OK);
     assert_int_equal(harness_integer(h, "kmsg.readable"), 1);
@@ -430,7 +446,8 @@ static void test_recorded_devcoredump(void **state)
 {
     struct harness *h = *state;
     char *data = NULL;
-    if (fs_read_all(TEST_SHARED_DIR "/records/devcoredump-navi44-excerpt.txt", 1 << 20, &data) < 0) {
+    if (fs_read_all(TEST_SHARED_DIR "/records/devcoredump-navi44-excerpt.txt", 1 << 20, &data) <
+        0) {
         print_message("skipped: no records at %s\n", TEST_SHARED_DIR);
         skip();
     }

@@ -67,8 +67,9 @@ static void test_kmsg_window(void **state)
 static void test_kmsg_garbage(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",  "\n\n", "6,1,2",       "6,1,2,-",      "x;y",  ",,,;a",
-                                      ";", "6,,,;", "-1,2,3,-;a", "[ 1.2] text", "6,1,2 -;a"};
+    static const char *const bad[] = {"",           "\n\n",        "6,1,2",    "6,1,2,-",
+                                      "x;y",        ",,,;a",       ";",        "6,,,;",
+                                      "-1,2,3,-;a", "[ 1.2] text", "6,1,2 -;a"};
     struct buf b = BUF_INIT;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct kmsg_window w = {.records = 0};
@@ -107,9 +108,8 @@ static void test_journal_lines_lose_the_host(void **state)
         "[  337.000001] gpu-host-7 kernel: x kernel: y";
     struct buf b = BUF_INIT;
     kmsg_append_journal(&b, text, sizeof text - 1);
-    assert_string_equal(buf_str(&b),
-                        "[  335.611647] amdgpu: unknown parameter 'gtt_size' ignored\n"
-                        "[  337.000001] x kernel: y\n");
+    assert_string_equal(buf_str(&b), "[  335.611647] amdgpu: unknown parameter 'gtt_size' ignored\n"
+                                     "[  337.000001] x kernel: y\n");
     buf_release(&b);
 }
 
@@ -163,9 +163,15 @@ static void test_versions(void **state)
     static const struct {
         const char *text;
         int64_t want;
-    } cases[] = {{"6.14.0-1014-oem", 61400},  {"6.19.8-zen1-1-zen", 61908}, {"5.15.0", 51500},
-                 {"6.18", 61800},             {"6.12.117-1", 61299},        {"7.1.0", 70100},
-                 {"6", -1},                   {"", -1},                     {"six.one", -1}};
+    } cases[] = {{"6.14.0-1014-oem", 61400},
+                 {"6.19.8-zen1-1-zen", 61908},
+                 {"5.15.0", 51500},
+                 {"6.18", 61800},
+                 {"6.12.117-1", 61299},
+                 {"7.1.0", 70100},
+                 {"6", -1},
+                 {"", -1},
+                 {"six.one", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t got = -1;
         (void)host_version_number(cases[i].text, &got);
@@ -185,7 +191,8 @@ static void test_os_release_and_meminfo(void **state)
     assert_false(host_os_release(text, "VERSION", out, sizeof out));
     assert_false(host_os_release("PRETTY_NAME=", "PRETTY_NAME", out, sizeof out));
     uint64_t bytes = 0;
-    static const char meminfo[] = "MemTotal:       65758092 kB\nMemFree: x kB\nHugePages_Total:  3\n";
+    static const char meminfo[] =
+        "MemTotal:       65758092 kB\nMemFree: x kB\nHugePages_Total:  3\n";
     assert_true(host_meminfo(meminfo, "MemTotal:", &bytes));
     assert_true(bytes == UINT64_C(65758092) * 1024);
     assert_false(host_meminfo(meminfo, "MemFree:", &bytes));
@@ -193,8 +200,8 @@ static void test_os_release_and_meminfo(void **state)
     assert_int_equal(bytes, 3);
     assert_false(host_meminfo("MemTotal: 99999999999999999999 kB", "MemTotal:", &bytes));
     int64_t count = 0;
-    assert_true(host_cpu("processor\t: 0\nmodel name\t: AMD EPYC\nprocessor\t: 1\n", out, sizeof out,
-                         &count));
+    assert_true(host_cpu("processor\t: 0\nmodel name\t: AMD EPYC\nprocessor\t: 1\n", out,
+                         sizeof out, &count));
     assert_string_equal(out, "AMD EPYC");
     assert_int_equal(count, 2);
     assert_false(host_cpu("garbage", out, sizeof out, &count));
@@ -204,9 +211,10 @@ static void test_cmdline_is_an_allow_list(void **state)
 {
     (void)state;
     struct buf b = BUF_INIT;
-    host_append_cmdline(&b, "BOOT_IMAGE=/boot/vmlinuz-6.14 root=UUID=3bad9c43-f214-74d7 ro quiet "
-                            "amdgpu.gttsize=122880 ttm.pages_limit=25165824 iommu=pt "
-                            "rd.luks.uuid=luks-11 password=x hostname=\"my box\" nfsroot=1.2.3.4:/x");
+    host_append_cmdline(&b,
+                        "BOOT_IMAGE=/boot/vmlinuz-6.14 root=UUID=3bad9c43-f214-74d7 ro quiet "
+                        "amdgpu.gttsize=122880 ttm.pages_limit=25165824 iommu=pt "
+                        "rd.luks.uuid=luks-11 password=x hostname=\"my box\" nfsroot=1.2.3.4:/x");
     assert_string_equal(buf_str(&b),
                         "BOOT_IMAGE=<redacted> root=<redacted> ro quiet amdgpu.gttsize=122880 "
                         "ttm.pages_limit=25165824 iommu=pt rd.luks.uuid=<redacted> "
