@@ -352,7 +352,7 @@ _Noreturn void sampler_run(struct shared *shared)
     sampler_condemn(s);
     sampler_begin(s);
     uint64_t after_ns = 0;
-    while (shared->supervisor_done == 0) {
+    while (shared->supervisor_done != 1) { /* 2: being bundled, which waits for the AFTER record */
         s->now_ns = clock_mono_ns();
         atomic_store_explicit(&shared->helpers[HELPER_SAMPLER].heartbeat_ns, s->now_ns,
                               memory_order_relaxed);
