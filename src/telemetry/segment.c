@@ -180,6 +180,14 @@ static int open_writer(struct writer *w, const char *run_dir)
         return r;
     if (w->count == 0)
         insert_segment(w, 0);
+    r = open_segment(w, w->segments[w->count - 1].number);
+    if (r < 0 || w->bytes % sizeof(struct sample_entry) == 0)
+        return r;
+    /* Everything in the ring is a multiple of 16 bytes, and so is what a recorder that died leaves
+     * to its successor. This end is a short write or a power cut: appended to, the torn record
+     * could take the next one's bytes for its own. */
+    (void)close(w->fd);
+    insert_segment(w, w->segments[w->count - 1].number + 1);
     return open_segment(w, w->segments[w->count - 1].number);
 }
 
