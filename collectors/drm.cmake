@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+list(APPEND COLLECTOR_SOURCES probe_run.c)
+list(APPEND COLLECTOR_LINK rc_telemetry PkgConfig::CJSON)

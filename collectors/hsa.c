@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory pools as the HSA runtime sees them, by way of rocmcrash-probe: hsa_init() opens /dev/kfd
+ * and may hang. Prefers the runtime that the failed program had mapped (PyTorch brings its own).
+ */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "collectors/probe_run.h"
+#include "telemetry/machine.h"
+
+#define DEADLINE_MS 3000
+
+/* The path of the mapped libhsa-runtime64 in `out`; false when there is none that we may load. */
+static bool mapped_runtime(const char *maps, char *out, size_t size)
+{
+    const char *name = strstr(maps, "/libhsa-runtime64.so");
+    if (name == NULL)
+        return false;
+    const char *start = name;
+    while (start > maps && start[-1] != '\n')
+        start--;
+    start = memchr(start, '/', (size_t)(name - start) + 1);
+    size_t length = start != NULL ? strcspn(start, "\n") : 0;
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(out, start, length);
+    out[length] = '\0';
+    struct stat st;
+    if (stat(out, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    /* Root does not run what somebody else could have written. */
+    return geteuid() != 0 || (st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0);
+}
+
+static void add_agent_facts(struct collect_out *out, const struct machine *machine,
+                            const cJSON *agent)
+{
+    int index = probe_gpu_index(
+        machine, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(agent, "pci")));
+    probe_fact(out, index, "hsa.memory_available_bytes", agent, "memory_available_bytes",
+               "hsa/pools.json: HSA_AMD_AGENT_INFO_MEMORY_AVAIL");
+    const cJSON *pool;
+    cJSON_ArrayForEach(pool, cJSON_GetObjectItemCaseSensitive(agent, "pools"))
+    {
+        const char *segment =
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pool, "segment"));
+        if (segment == NULL || strcmp(segment, "GLOBAL") != 0)
+            continue;
+        probe_fact(out, index, "hsa.pool_bytes", pool, "size_bytes",
+                   "hsa/pools.json: first global pool");
+        probe_fact(out, index, "hsa.largest_allocation_bytes", pool, "largest_allocation_bytes",
+                   "hsa/pools.json: first global pool");
+        return;
+    }
+}
+
+static enum collect_status run_hsa(const struct collect_ctx *ctx, struct collect_out *out)
+{
+    static struct machine machine;
+    char library[FS_PATH_MAX];
+    const char *arguments[] = {"hsa", NULL, NULL, NULL};
+    if (mapped_runtime(ctx->maps, library, sizeof library)) {
+        arguments[1] = "--library";
+        arguments[2] = library;
+    }
+    cJSON *json = NULL;
+    enum collect_status status = probe_run(ctx, out, arguments, "pools.json", &machine, &json);
+    if (status != COLLECT_OK)
+        return status;
+    const cJSON *agent;
+    cJSON_ArrayForEach(agent, cJSON_GetObjectItemCaseSensitive(json, "agents"))
+    {
+        add_agent_facts(out, &machine, agent);
+    }
+    cJSON_Delete(json);
+    return COLLECT_OK;
+}
+
+const struct collector collector_hsa = {
+    .name = "hsa",
+    .describe = "Agents and memory pools as the HSA runtime reports them",
+    .phase = COLLECT_SLOW,
+    .deadline_ms = DEADLINE_MS,
+    .run = run_hsa,
+};
