@@ -33,6 +33,7 @@ struct driver {
     unsigned kills_left, kills, restarts, stuck, resizes;
     bool stop, stopped;
     bool wait_relay;
+    uint64_t oldest_heartbeat_ns; /* highest age seen, once the relay process has begun */
     unsigned seed;
     const char *report;
     char plan_error[256];
@@ -87,8 +88,17 @@ static void reap(struct driver *d)
     }
 }
 
+static void note_heartbeat(struct driver *d)
+{
+    uint64_t beat = atomic_load(&d->shared->helpers[HELPER_RELAY].heartbeat_ns);
+    uint64_t now = clock_mono_ns();
+    if (beat != 0 && now > beat && now - beat > d->oldest_heartbeat_ns)
+        d->oldest_heartbeat_ns = now - beat;
+}
+
 static void disturb(struct driver *d)
 {
+    note_heartbeat(d);
     if (d->helper == 0)
         return;
     if (d->kills_left > 0) {
@@ -126,13 +136,14 @@ static void write_report(const struct driver *d, bool drained)
     (void)fprintf(f,
                   "way=%d both=%d kills=%u restarts=%u stuck=%u resizes=%u drained=%d done=%d "
                   "bytes=%llu ring=%llu oom=%u fault=%u hang=%u error=%u first=%d closed=%u "
-                  "helper=%d plan='%s'\n",
+                  "helper=%d age_ms=%llu plan='%s'\n",
                   (int)d->relay.way, d->relay.both, d->kills, d->restarts, d->stuck, d->resizes,
                   drained, d->helper_done, (unsigned long long)atomic_load(&s->output_bytes),
                   (unsigned long long)atomic_load(&s->output.head), atomic_load(&s->oom_matches),
                   atomic_load(&s->fault_matches), atomic_load(&s->hang_matches),
                   atomic_load(&s->error_matches), atomic_load(&s->first_match_ns) != 0,
-                  atomic_load(&s->relay_downstream_closed), (int)d->helper, d->plan_error);
+                  atomic_load(&s->relay_downstream_closed), (int)d->helper,
+                  (unsigned long long)(d->oldest_heartbeat_ns / 1000000), d->plan_error);
     (void)fclose(f);
 }
 
