@@ -29,9 +29,18 @@ static void leave_caller(void)
         (void)dup2(null_fd, fd);
 }
 
+/* For ps(1). The tracer names itself when it has forked the target. */
+static void name_process(int id)
+{
+    static const char *const names[HELPER_MAX] = {NULL, "rocmcrash-M", "rocmcrash-O", "rocmcrash-R"};
+    if (names[id] != NULL)
+        (void)prctl(PR_SET_NAME, names[id]);
+}
+
 static _Noreturn void helper_main(struct helpers *h, int id)
 {
     struct shared *s = h->shared;
+    name_process(id);
     switch (id) {
     case HELPER_TRACER:
         tracer_run(s, &h->tracer);

@@ -544,6 +544,7 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     tracer.shared = shared;
     tracer.options = options;
     start_target(options);
+    (void)prctl(PR_SET_NAME, "rocmcrash-T");
     install_handlers(options->keep_orphan);
     struct relay relay = *options->target.relay;
     relay_drop(&relay);
