@@ -221,7 +221,8 @@ static void choose_prefix(const struct collect_ctx *ctx, struct python_env *env,
         (void)snprintf(env->prefix, sizeof env->prefix, "%s", mapped_prefix);
     else if (has_program && prefix_of_program(program, "pyvenv.cfg", env->prefix))
         ;
-    else if (!has_program && virtual_env != NULL && virtual_env[0] == '/')
+    else if (!has_program && virtual_env != NULL && virtual_env[0] == '/' &&
+             path_join(probe, virtual_env, "pyvenv.cfg") && access(probe, F_OK) == 0)
         (void)snprintf(env->prefix, sizeof env->prefix, "%.4095s", virtual_env);
     if (env->executable[0] == '\0' && has_program && python_is_interpreter(program)) {
         char real[PATH_MAX];
