@@ -49,16 +49,22 @@ def human(size):
 
 
 class Device:
+    """The connection is a bare descriptor: as with /dev/kfd, only the end of the process closes it,
+    and what is allocated stays so until then."""
+
     def __init__(self, sysroot):
         folder = os.open(f"{sysroot}/dev", os.O_RDONLY | os.O_DIRECTORY)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(f"/proc/self/fd/{folder}/kfd.sock")
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(f"/proc/self/fd/{folder}/kfd.sock")
         os.close(folder)
-        self.reader = self.socket.makefile("r", encoding="ascii")
+        self.descriptor = connection.detach()
 
     def ask(self, line):
-        self.socket.sendall(line.encode() + b"\n")
-        return self.reader.readline().strip()
+        os.write(self.descriptor, line.encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += os.read(self.descriptor, 256)
+        return answer.decode("ascii").strip()
 
     def memory(self):
         total = int(self.ask("total"))
