@@ -6,20 +6,9 @@
 #ifndef DIAGNOSE_FEATURES_H
 #define DIAGNOSE_FEATURES_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct facts;
 
 /* All of them; called by diagnose(). Facts that are already there are left alone. */
 void features_derive(struct facts *facts);
-
-/*
- * Judge a series of memory in use, equally spaced over `duration_ms` (UINT64_MAX = gap), and set
- * f.growth.*. `source` names it: "telemetry: GPU 0 VRAM used", "torch statistics per step". Called
- * by who has the series, before diagnose().
- */
-void features_add_growth(struct facts *facts, const char *source, const uint64_t *values,
-                         size_t count, uint64_t duration_ms);
 
 #endif
