@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the kernel log record by record, in the recorder process; see kernel_log.h. The device
+ * gives a record a read, a file that stands for it is cut into records here.
+ */
 #include "watch/kernel_log.h"
 
 #include <errno.h>

@@ -195,8 +195,9 @@ static void close_all_but(int *keep, size_t count)
     close_range_compat(from, ~0u);
 }
 
-static void leave_the_caller(struct relay *relay)
+static void leave_the_caller(struct carrier *c)
 {
+    struct relay *relay = c->relay;
     (void)setsid(); /* no terminal signals; tcsetattr on the terminal without SIGTTOU */
     sigset_t all;
     (void)sigfillset(&all);
@@ -204,7 +205,8 @@ static void leave_the_caller(struct relay *relay)
     (void)prctl(PR_SET_NAME, "rocmcrash-relay", 0, 0, 0);
     (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-    (void)chdir("/") /* no file system stays busy */;
+    if (chdir("/") != 0) /* so that no file system stays busy */
+        shared_event(c->shared, "relay", "cannot leave the working directory");
     relay_parent_after_fork(relay);
     int keep[] = {relay->down, relay->from, relay->feed, relay->master, relay->file};
     close_all_but(keep, sizeof keep / sizeof keep[0]);
@@ -222,7 +224,7 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
         /* fd 2 shares its position with the target's: that is where the target writes. */
         relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
     }
-    leave_the_caller(relay);
+    leave_the_caller(c);
     c->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     atomic_store(&shared->helpers[HELPER_RELAY].work_pending_ns, 0);
     carry_turn(c);

@@ -81,11 +81,11 @@ static int dress_slave(struct relay *relay)
         return -errno;
     if (ioctl(relay->down, TIOCGWINSZ, &size) == 0)
         (void)ioctl(slave, TIOCSWINSZ, &size);
+    /* /dev/stderr is reopened by programs that changed user; where it cannot be, they get EACCES.
+     */
     struct stat st;
-    if (fstat(relay->down, &st) == 0) { /* /dev/stderr is reopened by programs that changed user */
+    if (fstat(relay->down, &st) == 0 && fchown(slave, st.st_uid, st.st_gid) == 0)
         (void)fchmod(slave, st.st_mode & 0777);
-        (void)fchown(slave, st.st_uid, st.st_gid);
-    }
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     return fcntl(slave, F_SETFL, flags & (O_NONBLOCK | O_APPEND)) == 0 ? 0 : -errno;
 }

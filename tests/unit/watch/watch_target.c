@@ -227,6 +227,7 @@ int main(int argc, char **argv)
                   {"say", 1, say},       {"look", 1, look},        {"size", 1, size},
                   {"modes", 0, modes},   {"close2", 0, close2},    {"linger", 1, linger},
                   {"flood", 0, flood},   {"longline", 1, longline}};
+    (void)alarm(50); /* nothing of a failed test stays */
     struct sigaction sa = {.sa_handler = on_signal};
     (void)sigaction(SIGUSR1, &sa, NULL);
     (void)sigaction(SIGWINCH, &sa, NULL);
