@@ -111,7 +111,10 @@ static void seen_without_figures(const struct scan *s)
         if (f == NULL || facts_find(s->facts, "oom.seen", FACT_LOG) != NULL)
             continue;
         (void)facts_set_boolean(s->facts, "oom.seen", FACT_LOG, true, f->source);
-        (void)facts_set_text(s->facts, "oom.framework", FACT_LOG, signs[i].framework, f->source);
+        const char *framework = signs[i].framework;
+        if (strcmp(framework, "hip") == 0 && facts_find(s->facts, "vendor.amd", FACT_LOG) == NULL)
+            framework = "runtime";
+        (void)facts_set_text(s->facts, "oom.framework", FACT_LOG, framework, f->source);
     }
 }
 

@@ -90,7 +90,7 @@ const struct count_row message_rows[] = {
     {"msg.queue_error", NULL, {"ueue*aborting with error", "inactivated due to async error"}},
     {"msg.illegal_address", NULL, {"illegal memory access", "hipErrorIllegalAddress"}},
     {"msg.launch_failure", NULL, {"unspecified launch failure", "hipErrorLaunchFailure"}},
-    {"msg.device_assert", NULL, {"device-side assert", "thread: [*ssertion `"}},
+    {"msg.device_assert", NULL, {"device-side assert triggered", "thread: [*ssertion `"}},
     {"msg.gpu_core_dump", NULL, {"GPU core dump"}},
     {"msg.ecc_uncorrectable",
      NULL,

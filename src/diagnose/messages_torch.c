@@ -119,7 +119,7 @@ static struct oom read_window(struct text in)
     size_in_front(&o, OOM_ALLOCATED, in, " is allocated by PyTorch");
     size_in_front(&o, OOM_ALLOCATED, in, " already allocated");
     size_in_front(&o, OOM_PRIVATE, in, " allocated in private pools");
-    size_in_front(&o, OOM_UNALLOCATED, in, " is reserved by PyTorch but unall");
+    size_in_front(&o, OOM_UNALLOCATED, in, " is reserved by PyTorch");
     size_in_front(&o, OOM_RESERVED, in, " reserved in total by P");
     size_in_front(&o, OOM_RESERVED, in, " cached)");
     size_behind(&o, OOM_PROCESS_BYTES, in, "this process has ");

@@ -55,7 +55,8 @@ static void card_row(struct pasted *p, unsigned gpu, struct text label, struct t
             pasted_gpu_integer(p, gpu, byte_rows[i].suffix, (int64_t)n);
     v = text_trim(value);
     for (size_t i = 0; i < COUNT(text_rows); i++)
-        if (text_equals(label, text_rows[i].label) && !text_equals(v, "N/A"))
+        if (text_equals(label, text_rows[i].label) && !text_equals(v, "N/A") &&
+            !text_starts(v, "0x"))
             pasted_gpu_text(p, gpu, text_rows[i].suffix, v);
     if ((text_equals(label, "GPU use (%)")) && text_take_u64(&v, &n) && n <= 100)
         pasted_gpu_integer(p, gpu, "busy_percent", (int64_t)n);

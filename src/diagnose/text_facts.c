@@ -93,7 +93,7 @@ void scan_vendor(const struct scan *s, struct text line)
         "libhsa-runtime",    "/dev/kfd",    "rocdevice",    "PYTORCH_HIP", "HIPCachingAllocator",
         "HIP Graphs",        "amdsmi",      "^RCCL",        "hsakmt",      "^HIP_",
         "No HIP GPUs",       "libggml-hip", "^hipMalloc",   "^hipMemcpy",  "^hipIpc",
-        "HCC STATUS_CHECK",  "stream_executor/rocm",        "^amd-smi",    NULL,
+        "HCC STATUS_CHECK", "rocblit.cpp", "HSA copy",  "stream_executor/rocm",        "^amd-smi",    NULL,
     };
     static const char *const nvidia[] = {
         "^NVIDIA",         "GeForce",  "^Quadro",   "NVRM:",          "Xid (PCI",
