@@ -217,7 +217,7 @@ static void find_arguments(const struct collect_ctx *ctx, struct model_list *lis
 {
     if (ctx->argv == NULL || ctx->argv[0] == NULL)
         return;
-    for (size_t i = 1; ctx->argv[i] != NULL && i < ARGUMENTS_MAX; i++) {
+    for (size_t i = 1; i < ARGUMENTS_MAX && ctx->argv[i] != NULL; i++) {
         char how[32];
         const char *value = strchr(ctx->argv[i], '=');
         (void)snprintf(how, sizeof how, "argument %zu", i);
