@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shipped tree against fact sets: every node from both sides, the worked numbers, missing
+ * input, and what no advice may say.
+ */
+#include "tree_fixture.h"
+
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+#include "diagnose/verdict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+static const char *text_of(const cJSON *row, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key));
+}
+
+static struct verdict judge(struct tree *tree, const cJSON *facts_json, const cJSON *change)
+{
+    struct verdict v = {0};
+    struct facts *facts = fixture_facts(facts_json, change);
+    assert_int_equal(diagnose(facts, tree, &v, NULL), 0);
+    facts_free(facts);
+    return v;
+}
+
+static const char *last_node(const struct verdict *v)
+{
+    return v->steps > 0 ? v->path[v->steps - 1].node : "";
+}
+
+static void each_node_is_reached_and_its_neighbour_is_not(void **state)
+{
+    struct tree *tree = *state;
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    const cJSON *row = NULL;
+    size_t failures = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        const char *node = text_of(row, "node");
+        const cJSON *facts = cJSON_GetObjectItemCaseSensitive(row, "facts");
+        struct verdict yes = judge(tree, facts, NULL);
+        if (strcmp(last_node(&yes), node) != 0 ||
+            strcmp(yes.class_name, text_of(row, "class")) != 0) {
+            print_error("%s: reached %s, class %s\n", node, last_node(&yes), yes.class_name);
+            failures++;
+        }
+        verdict_release(&yes);
+        struct verdict no = judge(tree, facts, cJSON_GetObjectItemCaseSensitive(row, "not"));
+        const char *becomes = text_of(row, "becomes");
+        if (strcmp(last_node(&no), node) == 0 ||
+            (becomes != NULL && strcmp(last_node(&no), becomes) != 0)) {
+            print_error("%s: the negative reached %s, not %s\n", node, last_node(&no),
+                        becomes != NULL ? becomes : "another");
+            failures++;
+        }
+        verdict_release(&no);
+    }
+    cJSON_Delete(rows);
+    assert_int_equal(failures, 0);
+}
+
+static void every_node_has_a_fixture(void **state)
+{
+    const struct tree *tree = *state;
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    for (size_t i = 0; i < tree->node_count; i++) {
+        const cJSON *row = NULL;
+        bool found = false;
+        cJSON_ArrayForEach(row, rows) found |= strcmp(text_of(row, "node"), tree->node[i].id) == 0;
+        if (!found)
+            fail_msg("node %s has no fixture", tree->node[i].id);
+    }
+    cJSON_Delete(rows);
+}
+
+static bool list_holds(const struct verdict_list *list, const char *part)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strstr(list->text[i], part) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static size_t check_worked(struct tree *tree, const cJSON *row)
+{
+    const char *want = text_of(row, "confidence");
+    const char *also = text_of(row, "also");
+    const char *advice = text_of(row, "advice");
+    struct verdict v = judge(tree, cJSON_GetObjectItemCaseSensitive(row, "facts"), NULL);
+    bool ok = strcmp(v.class_name, text_of(row, "class")) == 0 &&
+              strcmp(last_node(&v), text_of(row, "node")) == 0 &&
+              (strcmp(want, "any") == 0 || strcmp(want, v.confidence) == 0) &&
+              (also == NULL || list_holds(&v.also, also)) &&
+              (advice == NULL || list_holds(&v.advice, advice));
+    if (!ok)
+        print_error("%s: %s %s %s\n", text_of(row, "source"), last_node(&v), v.class_name,
+                    v.confidence);
+    verdict_release(&v);
+    return !ok;
+}
+
+static void worked_numbers_give_the_expected_class(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
+    const cJSON *row = NULL;
+    size_t failures = 0;
+    cJSON_ArrayForEach(row, rows) failures += check_worked(*state, row);
+    cJSON_Delete(rows);
+    assert_int_equal(failures, 0);
+}
+
+/* Removing one fact may make it less sure or unknown, never another answer at high confidence. */
+static void removing_a_fact_never_makes_a_wrong_answer_sure(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
+    const cJSON *row = NULL;
+    size_t failures = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        const cJSON *facts = cJSON_GetObjectItemCaseSensitive(row, "facts");
+        const cJSON *item = NULL;
+        if (cJSON_HasObjectItem(facts, "facts"))
+            continue;
+        cJSON_ArrayForEach(item, facts)
+        {
+            cJSON *change = cJSON_CreateObject();
+            cJSON_AddNullToObject(change, item->string);
+            struct verdict v = judge(*state, facts, change);
+            if (strcmp(v.confidence, "high") == 0 && strcmp(v.class_name, "unknown") != 0 &&
+                strcmp(v.class_name, text_of(row, "class")) != 0) {
+                print_error("%s without %s: %s at high\n", text_of(row, "source"), item->string,
+                            v.class_name);
+                failures++;
+            }
+            verdict_release(&v);
+            cJSON_Delete(change);
+        }
+    }
+    cJSON_Delete(rows);
+    assert_int_equal(failures, 0);
+}
+
+static void missing_input_is_undecided_and_listed(void **state)
+{
+    cJSON *facts = cJSON_Parse("{\"oom.seen\": true, \"oom.requested_bytes\": \"4 GiB\","
+                               " \"gpu.0.is_apu\": true, \"kmsg.readable\": null}");
+    struct verdict v = judge(*state, facts, NULL);
+    assert_string_equal(v.class_name, "unknown");
+    assert_true(list_holds(&v.missing, "kernel log"));
+    assert_true(list_holds(&v.missing, "free for HIP"));
+    bool undecided = false;
+    for (size_t i = 0; i < v.steps; i++)
+        undecided |= strcmp(v.path[i].answer, "undecided") == 0;
+    assert_true(undecided);
+    verdict_release(&v);
+    cJSON_Delete(facts);
+}
+
+static void nothing_at_all_is_unknown_with_a_list(void **state)
+{
+    struct verdict v = {0};
+    struct facts *facts = facts_new();
+    assert_int_equal(diagnose(facts, *state, &v, NULL), 0);
+    assert_string_equal(v.class_name, "unknown");
+    assert_string_equal(v.vendor, "unknown");
+    assert_true(v.missing.count > 5);
+    facts_free(facts);
+    verdict_release(&v);
+}
+
+/* The limit's advice: at most 90 % of RAM, exact, in both units. */
+static void ttm_advice_computes_the_value(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
+    struct verdict v =
+        judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
+    /* 0.9 * 125.08 GiB = 112.57 */
+    assert_true(list_holds(&v.advice, "amd-ttm --set 112 "));
+    assert_true(list_holds(&v.advice, "ttm.pages_limit=29360128;") ||
+                list_holds(&v.advice, "ttm.pages_limit=29360128 ") ||
+                list_holds(&v.advice, "ttm.pages_limit=29360128;"));
+    verdict_release(&v);
+    cJSON_Delete(rows);
+}
+
+/* Advice that is known to be false or dangerous must not be in any template at all. */
+static void no_template_gives_false_advice(void **state)
+{
+    static const char *const never[] = {
+        "HSA_OVERRIDE_GFX_VERSION=10", "HSA_OVERRIDE_GFX_VERSION=11", "HSA_XNACK=1",
+        "amdgpu.gttsize=",             "vm_size=",                    "page_pool_size",
+        "NO_HIP_MEMORY_CACHING",       "garbage_collection_threshold", "owngrade",
+        "HSA_ENABLE_INTERRUPT",        "amd_iommu=off",               "HIP_HIDDEN_FREE_MEM",
+        "MODE=\"0666\"",               "gpureset",
+    };
+    static const char *const files[] = {"templates/tree.json", "templates/defects.json"};
+    (void)state;
+    for (size_t f = 0; f < 2; f++) {
+        char *text = fixture_read(files[f]);
+        for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+            if (strstr(text, never[i]) != NULL)
+                fail_msg("%s holds '%s'", files[f], never[i]);
+        }
+        free(text);
+    }
+}
+
+static void advice_never_sets_both_allocator_options(void **state)
+{
+    const struct tree *tree = *state;
+    for (size_t i = 0; i < tree->node_count; i++) {
+        for (size_t k = 0; k < tree->node[i].advice.count; k++) {
+            const char *say = tree->node[i].advice.rule[k].say;
+            bool both = strstr(say, "expandable_segments:True") != NULL &&
+                        strstr(say, "max_split_size_mb:") != NULL;
+            if (both)
+                fail_msg("node %s", tree->node[i].id);
+            assert_non_null(tree->node[i].advice.rule[k].source);
+            assert_non_null(tree->node[i].advice.rule[k].verify);
+        }
+    }
+}
+
+/* expandable_segments only where this torch honours it */
+static void expandable_segments_only_where_it_works(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
+    const cJSON *facts =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(rows, 2), "facts");
+    cJSON *newer = cJSON_Parse("{\"software.torch_version\": \"2.12.0+rocm7.2\"}");
+    struct verdict v = judge(*state, facts, NULL);
+    assert_false(list_holds(&v.advice, "expandable_segments:True"));
+    verdict_release(&v);
+    v = judge(*state, facts, newer);
+    assert_true(list_holds(&v.advice, "expandable_segments:True alone"));
+    verdict_release(&v);
+    cJSON_Delete(newer);
+    cJSON_Delete(rows);
+}
+
+static void json_has_the_agreed_keys(void **state)
+{
+    static const char *const keys[] = {"class", "subclass", "vendor", "confidence", "sentence",
+                                       "also",  "why",      "against", "missing",   "path",
+                                       "advice", "verify",  "file_at"};
+    cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
+    struct verdict v =
+        judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
+    cJSON *json = verdict_to_json(&v);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        assert_non_null(cJSON_GetObjectItemCaseSensitive(json, keys[i]));
+    cJSON_Delete(json);
+    cJSON_Delete(rows);
+    verdict_release(&v);
+}
+
+/* Every fact a test reads is in the vocabulary. */
+static void check_known(const struct expr *e, const char *vocabulary, const char *node)
+{
+    if (e == NULL)
+        return;
+    if (e->op == EXPR_FACT && strncmp(e->text, "gpu.", 4) != 0 && strncmp(e->text, "env.", 4) != 0 &&
+        strncmp(e->text, "f.", 2) != 0) {
+        const char *last = strrchr(e->text, '.');
+        if (strstr(vocabulary, e->text) == NULL && strstr(vocabulary, last) == NULL)
+            fail_msg("node %s reads %s, which FACTS.md does not list", node, e->text);
+    }
+    for (size_t i = 0; i < e->count; i++)
+        check_known(e->arg[i], vocabulary, node);
+}
+
+static void tests_read_only_listed_facts(void **state)
+{
+    const struct tree *tree = *state;
+    char *vocabulary = fixture_read("templates/FACTS.md");
+    for (size_t i = 0; i < tree->node_count; i++)
+        check_known(tree->node[i].test, vocabulary, tree->node[i].id);
+    for (size_t i = 0; i < tree->terms.count; i++)
+        check_known(tree->terms.term[i].expr, vocabulary, tree->terms.term[i].name);
+    free(vocabulary);
+}
+
+static int load(void **state)
+{
+    *state = fixture_tree();
+    return 0;
+}
+
+static int unload(void **state)
+{
+    tree_free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_node_is_reached_and_its_neighbour_is_not),
+        cmocka_unit_test(every_node_has_a_fixture),
+        cmocka_unit_test(worked_numbers_give_the_expected_class),
+        cmocka_unit_test(removing_a_fact_never_makes_a_wrong_answer_sure),
+        cmocka_unit_test(missing_input_is_undecided_and_listed),
+        cmocka_unit_test(nothing_at_all_is_unknown_with_a_list),
+        cmocka_unit_test(ttm_advice_computes_the_value),
+        cmocka_unit_test(no_template_gives_false_advice),
+        cmocka_unit_test(advice_never_sets_both_allocator_options),
+        cmocka_unit_test(expandable_segments_only_where_it_works),
+        cmocka_unit_test(json_has_the_agreed_keys),
+        cmocka_unit_test(tests_read_only_listed_facts),
+    };
+    return cmocka_run_group_tests(tests, load, unload);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wrong tree files: each gets the file, the right line and a reason. */
+#include "tree_fixture.h"
+
+#include "base/err.h"
+#include "diagnose/verdict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LAST                                                                                       \
+    "{\"id\": \"Z\", \"question\": \"?\", \"test\": \"true\", \"class\": \"unknown\","              \
+    " \"sentence\": \"s\"}"
+/* line 1: format; line 2: nodes; line 3: the node under test; then the last node */
+#define NODE(body) "{\"format\": 1,\n\"nodes\": [\n" body ",\n" LAST "]}"
+#define GOOD "\"id\": \"A\", \"question\": \"q\", \"test\": \"true\", \"class\": \"leak\", "
+
+static const struct {
+    const char *text;
+    const char *message;
+} wrong[] = {
+    {"", "w.json:1: not valid JSON here"},
+    {"{\"format\": 1,\n\"nodes\": [}", "w.json:2: not valid JSON here"},
+    {"[]", "w.json:1: must be a JSON object"},
+    {"{\"nodes\": []}", "'format' must be 1"},
+    {"{\"format\": 2,\n\"nodes\": []}", "w.json:1: 'format' must be 1"},
+    {"{\"format\": 1,\n\"node\": []}", "w.json:2: 'node' is not a key that belongs here"},
+    {"{\"format\": 1,\n\"nodes\": {}}", "w.json:2: 'nodes' must be a list"},
+    {"{\"format\": 1,\n\"nodes\": []}", "w.json:2: the last node must have class 'unknown'"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"tset\": \"\"}"),
+     "w.json:4: node 'A': 'tset' is not a key that belongs here"},
+    {NODE("{\"question\": \"q\"}"), "a node: 'id' is missing"},
+    {NODE("{\"id\": \"A\"}"), "w.json:3: node 'A': 'question' is missing"},
+    {NODE("{" GOOD "\"sentence\": \"{speed}\"}"), "w.json:3: node 'A': 'sentence': no such placeholder"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"why\": \"{oom.x\"}"), "w.json:4: node 'A': 'why': no such placeholder"},
+    {NODE("{\"id\": \"A\", \"question\": \"q\", \"class\": \"leek\",\n\"sentence\": \"s\", \"test\": \"true\"}"),
+     "w.json:3: node 'A': no such class 'leek'"},
+    {NODE("{\"id\": \"A\", \"question\": \"q\", \"class\": \"leak\", \"sentence\": \"s\",\n\n"
+          "\"test\": \"oom.total_bytes >\"}"),
+     "w.json:5: node 'A': 'test': column 18: the expression ends too early"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"confidence\": {\n\"hihg\": \"true\"}}"),
+     "w.json:5: node 'A': 'hihg' is not a key"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"advice\": [{\"if\": \"true\"}]}"), "node 'A': 'say' is missing"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"against\": [{\"say\": \"x\", \"lowers\": 1}]}"),
+     "w.json:4: node 'A': 'lowers' must be true or false"},
+    {NODE("{" GOOD "\"sentence\": \"s\"},\n{" GOOD "\"sentence\": \"s\"}"), "this id was used before"},
+    {NODE("{" GOOD "\"sentence\": 5}"), "'sentence' must be a text or a list of texts"},
+    {"{\"format\": 1, \"terms\": {\n\"short\": \"true\"},\n\"nodes\": [" LAST "]}",
+     "w.json:2: 'short' must begin with 't.'"},
+    {"{\"format\": 1, \"terms\": {\n\"t.a\": \"t.b\", \"t.b\": \"true\"},\n\"nodes\": [" LAST "]}",
+     "w.json:2: 't.a': column 1: no such term"},
+    {"{\"format\": 1, \"labels\": {\n\"speed\": \"x\"},\n\"nodes\": [" LAST "]}",
+     "w.json:2: 'speed' is not the name of a fact"},
+    {"{\"format\": 1, \"inputs\": [\n\"speed\"],\n\"nodes\": [" LAST "]}", "w.json:2: 'inputs' holds"},
+    {NODE("5"), "must be an object"},
+};
+
+static void each_wrong_tree_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct rc_err err = {{0}};
+        struct tree *tree = tree_parse(wrong[i].text, strlen(wrong[i].text), "w.json", &err);
+        if (tree != NULL || strstr(err.msg, wrong[i].message) == NULL ||
+            strncmp(err.msg, "w.json:", 7) != 0)
+            fail_msg("tree %zu: got '%s', not '%s'", i, err.msg, wrong[i].message);
+    }
+}
+
+static void a_small_tree_is_accepted(void **state)
+{
+    struct rc_err err = {{0}};
+    static const char text[] = NODE("{" GOOD "\"sentence\": [\"two\", \"lines\"]}");
+    (void)state;
+    struct tree *tree = tree_parse(text, strlen(text), "w.json", &err);
+    if (tree == NULL)
+        fail_msg("%s", err.msg);
+    tree_free(tree);
+}
+
+static void wrong_defects_are_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } rows[] = {
+        {"{\"format\": 1}", "'defects' must be a list"},
+        {"{\"format\": 1, \"defects\": [\n{\"id\": \"d\"}]}", "d.json:2: 'if' is missing"},
+        {"{\"format\": 1, \"defects\": [5]}", "a defect must be an object"},
+        {"{\"format\": 1, \"defects\": [{\"id\": \"d\", \"if\": \"true\",\n\"classes\": \"*\","
+         " \"say\": \"x\"}]}",
+         "'source' is missing"},
+        {"{\"format\": 1, \"defects\": [{\"id\": \"d\",\n\"if\": \"oops(\"}]}", "d.json:2: 'if': column"},
+    };
+    struct tree *tree = fixture_tree();
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rc_err err = {{0}};
+        assert_true(tree_add_defects(tree, rows[i].text, strlen(rows[i].text), "d.json", &err) < 0);
+        if (strstr(err.msg, rows[i].message) == NULL)
+            fail_msg("defects %zu: '%s'", i, err.msg);
+    }
+    tree_free(tree);
+}
+
+/* Cut and mangle the shipped tree: refused or accepted, never a crash. */
+static void mangled_trees_do_no_harm(void **state)
+{
+    char *text = fixture_read("templates/tree.json");
+    size_t len = strlen(text);
+    (void)state;
+    for (size_t i = 1; i < 60; i++) {
+        struct rc_err err = {{0}};
+        tree_free(tree_parse(text, len * i / 60, "cut.json", &err));
+        size_t at = len * i / 61;
+        char kept = text[at];
+        text[at] = (char)(i * 37);
+        tree_free(tree_parse(text, len, "mangled.json", &err));
+        text[at] = kept;
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_wrong_tree_is_refused),
+        cmocka_unit_test(a_small_tree_is_accepted),
+        cmocka_unit_test(wrong_defects_are_refused),
+        cmocka_unit_test(mangled_trees_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tree_fixture.h"
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+char *fixture_read(const char *relative_path)
+{
+    char path[4096];
+    char *text = NULL;
+    (void)snprintf(path, sizeof(path), "%s/%s", TEST_SOURCE_DIR, relative_path);
+    ssize_t n = fs_read_all(path, (size_t)8 << 20, &text);
+    if (n < 0)
+        fail_msg("cannot read %s", path);
+    return text;
+}
+
+cJSON *fixture_json(const char *relative_path)
+{
+    char *text = fixture_read(relative_path);
+    cJSON *json = cJSON_Parse(text);
+    if (json == NULL)
+        fail_msg("%s is not JSON", relative_path);
+    free(text);
+    return json;
+}
+
+struct tree *fixture_tree(void)
+{
+    struct rc_err err = {{0}};
+    char *text = fixture_read("templates/tree.json");
+    char *defects = fixture_read("templates/defects.json");
+    struct tree *tree = tree_parse(text, strlen(text), "tree.json", &err);
+    if (tree == NULL || tree_add_defects(tree, defects, strlen(defects), "defects.json", &err) < 0)
+        fail_msg("%s", err.msg);
+    free(text);
+    free(defects);
+    return tree;
+}
+
+static cJSON *merged(const cJSON *json, const cJSON *change)
+{
+    if (change != NULL && cJSON_HasObjectItem(change, "facts"))
+        return cJSON_Duplicate(change, 1);
+    cJSON *out = cJSON_Duplicate(json, 1);
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, change)
+    {
+        cJSON_DeleteItemFromObjectCaseSensitive(out, item->string);
+        cJSON_AddItemToObject(out, item->string, cJSON_Duplicate(item, 1));
+    }
+    return out;
+}
+
+struct facts *fixture_facts(const cJSON *json, const cJSON *change)
+{
+    static const char *const logs[] = {"log.output_read", "kmsg.readable"};
+    struct rc_err err = {{0}};
+    struct facts *facts = facts_new();
+    cJSON *all = merged(json, change);
+    assert_non_null(facts);
+    for (size_t i = 0; i < 2; i++) {
+        const cJSON *own = cJSON_GetObjectItemCaseSensitive(all, logs[i]);
+        if (own == NULL)
+            (void)facts_set_boolean(facts, logs[i], FACT_STATIC, true, "test");
+    }
+    for (cJSON *item = all->child; item != NULL;) {
+        cJSON *next = item->next;
+        if (cJSON_IsNull(item))
+            cJSON_Delete(cJSON_DetachItemViaPointer(all, item));
+        item = next;
+    }
+    if (facts_from_json(facts, all, &err) < 0)
+        fail_msg("%s", err.msg);
+    cJSON_Delete(all);
+    return facts;
+}
