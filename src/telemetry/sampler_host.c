@@ -141,13 +141,14 @@ static void read_cgroup(struct sampler *s)
     enum value_status status;
     uint64_t value = 0;
     ssize_t len = read_host(s, HOST_LIMIT, s->host.limit_fd, text, sizeof text, &status);
-    set_host(s, METRIC_CGROUP_MEM_LIMIT, status, len > 0 && cgroup_parse_limit(text, &value),
-             value);
+    bool have = len > 0 && cgroup_parse_limit(text, &value);
+    set_host(s, METRIC_CGROUP_MEM_LIMIT, status, have, value);
     len = read_host(s, HOST_USED, s->host.used_fd, text, sizeof text, &status);
-    set_host(s, METRIC_CGROUP_MEM_USED, status, len > 0 && fs_parse_u64(text, &value) == 0, value);
+    have = len > 0 && fs_parse_u64(text, &value) == 0;
+    set_host(s, METRIC_CGROUP_MEM_USED, status, have, value);
     len = read_host(s, HOST_EVENTS, s->host.events_fd, text, sizeof text, &status);
-    set_host(s, METRIC_CGROUP_OOM_KILLS, status,
-             len > 0 && procfs_parse_oom_kills(text, (size_t)len, &value), value);
+    have = len > 0 && procfs_parse_oom_kills(text, (size_t)len, &value);
+    set_host(s, METRIC_CGROUP_OOM_KILLS, status, have, value);
 }
 
 void sampler_host_read(struct sampler *s)
@@ -161,7 +162,7 @@ void sampler_host_read(struct sampler *s)
     read_pressure(s);
     read_cgroup(s);
     ssize_t len = read_host(s, HOST_TTM, s->host.ttm_fd, text, sizeof text, &status);
-    set_host(s, METRIC_HOST_TTM_PAGES_LIMIT, status, len > 0 && fs_parse_u64(text, &value) == 0,
-             value);
+    bool have = len > 0 && fs_parse_u64(text, &value) == 0;
+    set_host(s, METRIC_HOST_TTM_PAGES_LIMIT, status, have, value);
     (void)values_set_host(&s->values, METRIC_HOST_PID_NAMESPACE, VALUE_OK, s->kfd_pids_ours);
 }

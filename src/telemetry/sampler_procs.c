@@ -364,8 +364,8 @@ static void read_limits(struct sampler *s, struct proc_slot *p)
     uint64_t limit = 0;
     (void)snprintf(path, sizeof path, "%s/%d/limits", s->proc_root, p->pid);
     ssize_t len = fs_read_text(path, text, sizeof text);
-    set_proc(s, p, METRIC_PROC_FDS_LIMIT,
-             len > 0 && procfs_parse_fd_limit(text, (size_t)len, &limit), limit);
+    bool have = len > 0 && procfs_parse_fd_limit(text, (size_t)len, &limit);
+    set_proc(s, p, METRIC_PROC_FDS_LIMIT, have, limit);
 }
 
 /* Reading maps takes mmap_lock page by page; one that is not through in time is not counted. */
