@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file whose reads take as long as we like: a FUSE file system that is one regular file, mounted
+ * over an existing one. A read that was handed to the server waits uninterruptibly (D state, deaf
+ * to SIGKILL), as a read of a GPU file does in a reset. Needs root and /dev/fuse.
+ */
+#ifndef TEST_TELEMETRY_FUSE_FILE_H
+#define TEST_TELEMETRY_FUSE_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct fuse_file {
+    const char *path;
+    int fd;
+    pid_t server;
+    /* In memory shared with the server: */
+    struct fuse_file_control *control;
+};
+
+struct fuse_file_control {
+    _Atomic int hang;     /* 1 = reads are not answered */
+    _Atomic int delay_us; /* before each answer */
+    _Atomic unsigned reads;
+};
+
+/* 0 or -errno (not root, no /dev/fuse). */
+int fuse_file_mount(struct fuse_file *f, const char *path, const char *text);
+/* Aborts what waits, ends the server, unmounts. */
+void fuse_file_unmount(struct fuse_file *f);
+
+#endif
