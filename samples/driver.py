@@ -6,7 +6,7 @@ usage: driver.py SYSROOT [--hold GIB]
 
 Programs connect to SYSROOT/dev/kfd.sock and send lines; each is answered by one line:
     alloc BYTES    ok | enomem          free BYTES    ok
-    busy PERCENT   ok                   total, used   BYTES
+    busy PERCENT   ok                   total, available   BYTES
     kmsg TEXT      ok                   (a record with the time of now)
 What a program holds is given back when it is gone, however it went. On a card with its own memory
 the bytes are VRAM; on an APU they are GTT, as with the real driver.
@@ -67,9 +67,11 @@ class Gpu:
         os.makedirs(f"{sysroot}/sys/class/kfd/kfd/proc", exist_ok=True)
         self.held = {}
 
+    def available(self):
+        return self.total - FIRMWARE_RESERVED - self.idle_used - sum(self.held.values())
+
     def alloc(self, pid, size):
-        in_use = self.idle_used + sum(self.held.values())
-        if in_use + size > self.total - FIRMWARE_RESERVED:
+        if size > self.available():
             return False
         self.held[pid] = self.held.get(pid, 0) + size
         self.publish(pid)
@@ -163,8 +165,9 @@ class Driver:
             self.kmsg(rest)
         elif verb == "total":
             return str(self.gpu.total)
-        elif verb == "used":
-            return str(self.gpu.idle_used + sum(self.gpu.held.values()))
+        elif verb == "available":
+            # As KFD tells the runtime: without what the driver keeps for itself.
+            return str(self.gpu.available())
         else:
             return "einval"
         return "ok"

@@ -67,8 +67,7 @@ class Device:
         return answer.decode("ascii").strip()
 
     def memory(self):
-        total = int(self.ask("total"))
-        return total - int(self.ask("used")), total
+        return int(self.ask("available")), int(self.ask("total"))
 
 
 class Block:
