@@ -104,10 +104,9 @@ static void json_hash(cJSON *file, const struct model *m)
 {
     if (m->hash == MODEL_HASH_FULL || m->hash == MODEL_HASH_CACHED) {
         cleantext_json_text(file, "sha256", m->sha256);
-        (void)cJSON_AddStringToObject(file, "sha256_from",
-                                      m->hash == MODEL_HASH_CACHED
-                                          ? "cache (same inode, size and times)"
-                                          : "the whole file");
+        (void)cJSON_AddStringToObject(
+            file, "sha256_from",
+            m->hash == MODEL_HASH_CACHED ? "cache (same inode, size and times)" : "the whole file");
     } else if (m->hash == MODEL_HASH_ENDS) {
         cJSON *ends = cJSON_AddObjectToObject(file, "sha256_of_head_and_tail");
         cleantext_json_text(ends, "value", m->sha256);
@@ -284,7 +283,8 @@ static enum collect_status summarise(const struct collect_ctx *ctx, struct colle
         if (i < FACT_FILES_MAX)
             facts_of_file(ctx, out, m, i);
     }
-    collect_integer(out, "models.count", FACT_STATIC, (int64_t)(list->count + list->omitted), source);
+    collect_integer(out, "models.count", FACT_STATIC, (int64_t)(list->count + list->omitted),
+                    source);
     collect_integer(out, "models.total_bytes", FACT_STATIC,
                     bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes, source);
     collect_integer(out, "models.truncated_count", FACT_STATIC, truncated, source);
@@ -354,7 +354,8 @@ static int read_all(const struct collect_ctx *ctx, const struct model_list *list
                                                           (long)(m->ctime_ns % 1000000000u)}},
                                wall, m->sha256) == 0;
     }
-    if (has_folder && news) /* a home that cannot be written costs only the speed of the next time */
+    if (has_folder &&
+        news) /* a home that cannot be written costs only the speed of the next time */
         (void)hash_cache_save(&cache, folder);
     hash_cache_release(&cache);
     return r;
@@ -376,8 +377,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         int w = write_json(ctx, out, &list);
         status = summarise(ctx, out, &list);
         if (r < 0)
-            status = collect_reason(out, COLLECT_FAILED, "no worker could be started: %s",
-                                    strerror(-r));
+            status =
+                collect_reason(out, COLLECT_FAILED, "no worker could be started: %s", strerror(-r));
         else if (w < 0)
             status = collect_reason(out, COLLECT_PARTIAL, "models.json was not written: %s",
                                     strerror(-w));

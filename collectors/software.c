@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector "software": the ROCm libraries that the failed process really had mapped, where they come
- * from, and which version that makes; beside it what is installed: trees, kernel driver, libc.
+ * Collector "software": the ROCm libraries that the failed process really had mapped, where they
+ * come from, and which version that makes; beside it what is installed: trees, kernel driver, libc.
  *
- * Two runtimes in one process (a wheel's and /opt/rocm's) is a failure of its own kind and is flagged.
+ * Two runtimes in one process (a wheel's and /opt/rocm's) is a failure of its own kind and is
+ * flagged.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -67,7 +68,8 @@ static void describe_library(struct library *l, const struct procmaps_file *file
     *l = (struct library){.path = file->path, .deleted = file->deleted};
     rocm_library_stem(file->path, l->stem, sizeof l->stem);
     rocm_place(file->path, &l->place);
-    if (cleantext_starts(l->stem, "libdrm") || rocm_version_of(l->path, l->deleted, &l->version) < 0)
+    if (cleantext_starts(l->stem, "libdrm") ||
+        rocm_version_of(l->path, l->deleted, &l->version) < 0)
         l->version = (struct rocm_version){0};
     if (l->deleted) {
         l->trouble = "deleted or replaced since it was loaded";
@@ -221,12 +223,14 @@ static void find_trees(struct software *s, struct collect_out *out)
         (void)cJSON_AddItemToArray(array, tree);
         size_t used = strlen(versions);
         if (n > 0 && linked <= 0)
-            (void)snprintf(versions + used, sizeof versions - used, "%s%.32s", used ? ", " : "", text);
+            (void)snprintf(versions + used, sizeof versions - used, "%s%.32s", used ? ", " : "",
+                           text);
         free(entries[i]);
     }
     free(entries);
     if (versions[0] != '\0')
-        collect_text(out, "software.rocm_installed", FACT_STATIC, versions, "/opt/rocm*/.info/version");
+        collect_text(out, "software.rocm_installed", FACT_STATIC, versions,
+                     "/opt/rocm*/.info/version");
 }
 
 /* The in-tree driver has no version file; amdgpu-dkms has ("6.8.5"). */
@@ -308,9 +312,10 @@ static void c_library(struct software *s, struct collect_out *out,
 static void distribution(struct software *s, struct collect_out *out)
 {
     static const char *const prefixes[] = {
-        "rocm",   "hip",     "hsa",       "libhsa",    "libhsakmt", "libamdhip", "libdrm", "amdgpu",
-        "amd-smi", "miopen", "rccl",      "libamd-comgr", "comgr",  "migraphx",  "rocblas", "hipblas",
-        "linux-firmware", "firmware-amd", NULL};
+        "rocm",   "hip",      "hsa",     "libhsa",  "libhsakmt",      "libamdhip",
+        "libdrm", "amdgpu",   "amd-smi", "miopen",  "rccl",           "libamd-comgr",
+        "comgr",  "migraphx", "rocblas", "hipblas", "linux-firmware", "firmware-amd",
+        NULL};
     struct distro_package *packages = calloc(PACKAGES_MAX, sizeof packages[0]);
     cJSON *o = cJSON_AddObjectToObject(s->root, "distribution_packages");
     cleantext_json_text(o, "database", distro_packages_kind());

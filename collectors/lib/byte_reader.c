@@ -16,10 +16,8 @@ int byte_reader_init(struct byte_reader *r, int fd, uint64_t size, uint64_t limi
 void byte_reader_init_memory(struct byte_reader *r, const void *data, size_t size, uint64_t limit)
 {
     static const unsigned char nothing[1];
-    *r = (struct byte_reader){.fd = -1,
-                              .memory = data != NULL ? data : nothing,
-                              .size = size,
-                              .limit = limit};
+    *r = (struct byte_reader){
+        .fd = -1, .memory = data != NULL ? data : nothing, .size = size, .limit = limit};
 }
 
 void byte_reader_release(struct byte_reader *r)

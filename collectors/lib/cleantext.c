@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the well-formed UTF-8 character at p, 0 = none (RFC 3629: no surrogates, no overlong). */
+/* Length of the well-formed UTF-8 character at p, 0 = none (RFC 3629: no surrogates, no overlong).
+ */
 static size_t utf8_length(const unsigned char *p, size_t left)
 {
     if (p[0] < 0x80)

@@ -103,7 +103,8 @@ bool dist_parse_metadata(const char *text, char *name, size_t name_size, char *v
 int dist_parse_version_py(const char *text, const char *key, char *out, size_t size)
 {
     size_t key_len = strlen(key);
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = text; *line != '\0';
+         line += strcspn(line, "\n"), line += *line == '\n') {
         size_t len = strcspn(line, "\n");
         if (len <= key_len || strncmp(line, key, key_len) != 0)
             continue;
@@ -205,8 +206,8 @@ static bool read_egg_link(const char *site, const char *entry, struct dist_packa
     char name[256];
     read_start(site, entry, folder, sizeof folder);
     folder[strcspn(folder, "\n")] = '\0';
-    int n = snprintf(name, sizeof name, "%.*s.egg-info",
-                     (int)(strlen(entry) - strlen(".egg-link")), entry);
+    int n = snprintf(name, sizeof name, "%.*s.egg-info", (int)(strlen(entry) - strlen(".egg-link")),
+                     entry);
     if (folder[0] != '/' || n < 0 || (size_t)n >= sizeof name)
         return false;
     for (char *c = name; *c != '\0' && !cleantext_starts(c, ".egg-info"); c++)

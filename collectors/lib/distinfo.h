@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is installed in a Python: names and versions out of *.dist-info, *.egg-info and conda-meta, as
- * text, without running Python.
+ * What is installed in a Python: names and versions out of *.dist-info, *.egg-info and conda-meta,
+ * as text, without running Python.
  */
 #ifndef COLLECTORS_LIB_DISTINFO_H
 #define COLLECTORS_LIB_DISTINFO_H
@@ -10,13 +10,13 @@
 #include <stddef.h>
 
 struct dist_package {
-    char name[96];       /* normalised: lower case, runs of -_. are '-' (PEP 503) */
+    char name[96]; /* normalised: lower case, runs of -_. are '-' (PEP 503) */
     char version[64];
-    char installer[16];  /* pip, uv, conda, ... "" = not said */
-    char commit[41];     /* of an installation from a repository */
+    char installer[16]; /* pip, uv, conda, ... "" = not said */
+    char commit[41];    /* of an installation from a repository */
     bool editable;
-    bool shadowed;       /* a folder that is searched earlier has the name too */
-    unsigned site;       /* index of the folder it is in */
+    bool shadowed; /* a folder that is searched earlier has the name too */
+    unsigned site; /* index of the folder it is in */
 };
 
 #define DIST_MAX 4096

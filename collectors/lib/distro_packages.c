@@ -58,7 +58,8 @@ static int compare_packages(const void *a, const void *b)
  * ...
  * Version: 2.4.114-1+b1
  */
-static size_t read_dpkg(FILE *f, const char *const *prefixes, struct distro_package *ret, size_t max)
+static size_t read_dpkg(FILE *f, const char *const *prefixes, struct distro_package *ret,
+                        size_t max)
 {
     char line[1024];
     struct distro_package p = {0};
@@ -100,8 +101,7 @@ static size_t read_pacman(DIR *dir, const char *const *prefixes, struct distro_p
     for (int i = 0; i < ENTRIES_MAX && count < max && (entry = readdir(dir)) != NULL; i++) {
         const char *name = entry->d_name;
         const char *release = strrchr(name, '-');
-        const char *version =
-            release != NULL ? memrchr(name, '-', (size_t)(release - name)) : NULL;
+        const char *version = release != NULL ? memrchr(name, '-', (size_t)(release - name)) : NULL;
         if (version == NULL || version == name || !wanted(prefixes, name))
             continue;
         struct distro_package *p = &ret[count++];

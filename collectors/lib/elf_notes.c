@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Program headers only: section headers may be stripped. The dynamic section's string table is named
- * by address and found through the PT_LOAD that holds it.
+ * Program headers only: section headers may be stripped. The dynamic section's string table is
+ * named by address and found through the PT_LOAD that holds it.
  */
 #include "collectors/lib/elf_notes.h"
 

@@ -3,8 +3,8 @@
  * GGUF (ggml/docs/gguf.md): "GGUF", version u32, tensor count u64, key-value count u64, the pairs,
  * the tensor table, padding to general.alignment, data. Version 1 counted with u32.
  *
- * Every count and length is hostile: nothing is allocated by them, strings are cut to fixed buffers,
- * arrays are skipped, and the reader refuses to pass the end of the file.
+ * Every count and length is hostile: nothing is allocated by them, strings are cut to fixed
+ * buffers, arrays are skipped, and the reader refuses to pass the end of the file.
  */
 #include "collectors/lib/gguf.h"
 
@@ -23,8 +23,20 @@
 #define ALIGNMENT_DEFAULT 32
 
 enum value_type {
-    VALUE_U8, VALUE_I8, VALUE_U16, VALUE_I16, VALUE_U32, VALUE_I32, VALUE_F32, VALUE_BOOL,
-    VALUE_STRING, VALUE_ARRAY, VALUE_U64, VALUE_I64, VALUE_F64, VALUE_TYPE_MAX
+    VALUE_U8,
+    VALUE_I8,
+    VALUE_U16,
+    VALUE_I16,
+    VALUE_U32,
+    VALUE_I32,
+    VALUE_F32,
+    VALUE_BOOL,
+    VALUE_STRING,
+    VALUE_ARRAY,
+    VALUE_U64,
+    VALUE_I64,
+    VALUE_F64,
+    VALUE_TYPE_MAX
 };
 
 static const uint8_t value_widths[VALUE_TYPE_MAX] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -51,13 +63,13 @@ static const struct tensor_type {
 
 /* general.file_type (llama.h enum llama_ftype): the mix that the file was made as. */
 static const char *const file_types[] = {
-    [0] = "F32",      [1] = "F16",     [2] = "Q4_0",    [3] = "Q4_1",     [7] = "Q8_0",
-    [8] = "Q5_0",     [9] = "Q5_1",    [10] = "Q2_K",   [11] = "Q3_K_S",  [12] = "Q3_K_M",
-    [13] = "Q3_K_L",  [14] = "Q4_K_S", [15] = "Q4_K_M", [16] = "Q5_K_S",  [17] = "Q5_K_M",
-    [18] = "Q6_K",    [19] = "IQ2_XXS", [20] = "IQ2_XS", [21] = "Q2_K_S", [22] = "IQ3_XS",
-    [23] = "IQ3_XXS", [24] = "IQ1_S",  [25] = "IQ4_NL", [26] = "IQ3_S",   [27] = "IQ3_M",
-    [28] = "IQ2_S",   [29] = "IQ2_M",  [30] = "IQ4_XS", [31] = "IQ1_M",   [32] = "BF16",
-    [36] = "TQ1_0",   [37] = "TQ2_0",  [38] = "MXFP4_MOE", [39] = "NVFP4", [40] = "Q1_0",
+    [0] = "F32",      [1] = "F16",      [2] = "Q4_0",       [3] = "Q4_1",    [7] = "Q8_0",
+    [8] = "Q5_0",     [9] = "Q5_1",     [10] = "Q2_K",      [11] = "Q3_K_S", [12] = "Q3_K_M",
+    [13] = "Q3_K_L",  [14] = "Q4_K_S",  [15] = "Q4_K_M",    [16] = "Q5_K_S", [17] = "Q5_K_M",
+    [18] = "Q6_K",    [19] = "IQ2_XXS", [20] = "IQ2_XS",    [21] = "Q2_K_S", [22] = "IQ3_XS",
+    [23] = "IQ3_XXS", [24] = "IQ1_S",   [25] = "IQ4_NL",    [26] = "IQ3_S",  [27] = "IQ3_M",
+    [28] = "IQ2_S",   [29] = "IQ2_M",   [30] = "IQ4_XS",    [31] = "IQ1_M",  [32] = "BF16",
+    [36] = "TQ1_0",   [37] = "TQ2_0",   [38] = "MXFP4_MOE", [39] = "NVFP4",  [40] = "Q1_0",
 };
 
 struct gguf {

@@ -3,9 +3,9 @@
  * Page cache: a machine that has just lost a job restarts it, and the restart wants the model in
  * memory. So pages that were resident stay; windows that were not are given back after hashing
  * (POSIX_FADV_DONTNEED), or 100 GB of shards would throw everything else out. What was resident is
- * asked once before the first read, by mincore() of sampled pages, because read-ahead makes the next
- * window resident. mincore tells the truth to the owner of a file and to those who may write it
- * (Linux >= 5.2); to others everything looks resident, and we leave everything alone.
+ * asked once before the first read, by mincore() of sampled pages, because read-ahead makes the
+ * next window resident. mincore tells the truth to the owner of a file and to those who may write
+ * it (Linux >= 5.2); to others everything looks resident, and we leave everything alone.
  */
 #include "collectors/lib/hash.h"
 

@@ -22,8 +22,8 @@ struct hash_budget {
 
 /*
  * Whole file. 0; -ETIME when the budget ends, or as soon as it is plain that it cannot be met (half
- * of the time left would not do); -EBUSY when the file was shorter or longer than `size` at its end;
- * -errno. ret_git, when not NULL, is the git blob id (SHA-1) of the same bytes.
+ * of the time left would not do); -EBUSY when the file was shorter or longer than `size` at its
+ * end; -errno. ret_git, when not NULL, is the git blob id (SHA-1) of the same bytes.
  */
 int hash_file(int fd, uint64_t size, struct hash_budget *budget, char ret_sha256[HASH_SHA256_HEX],
               char *ret_git);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rocmcrash-hashes 1
- * 64512 1311 4683074240 1700000000000000000 1700000000000000000 <64 hex>      (dev ino size mtime ctime)
- * end <64 hex: SHA-256 of all that is above>
+ * 64512 1311 4683074240 1700000000000000000 1700000000000000000 <64 hex>      (dev ino size mtime
+ * ctime) end <64 hex: SHA-256 of all that is above>
  */
 #include "collectors/lib/hash_cache.h"
 
@@ -190,8 +190,8 @@ int hash_cache_save(const struct hash_cache *cache, const char *folder)
     buf_puts(&text, HEADER);
     for (size_t i = 0; i < cache->count; i++) {
         const struct hash_cache_entry *e = &cache->entries[i];
-        buf_printf(&text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", e->dev,
-                   e->ino, e->size, e->mtime_ns, e->ctime_ns, e->sha256);
+        buf_printf(&text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n",
+                   e->dev, e->ino, e->size, e->mtime_ns, e->ctime_ns, e->sha256);
     }
     int r = hash_memory(buf_str(&text), text.len, sum);
     buf_printf(&text, "end %s\n", r == 0 ? sum : "");

@@ -33,8 +33,8 @@ void hash_cache_load(struct hash_cache *cache, const char *folder);
 void hash_cache_release(struct hash_cache *cache);
 /* NULL when not known. */
 const char *hash_cache_find(const struct hash_cache *cache, const struct stat *st);
-/* The oldest goes when it is full. Files that changed in the last two seconds are not kept: they can
- * change again without a new time stamp. 0, -EAGAIN (too young), -ENOMEM. */
+/* The oldest goes when it is full. Files that changed in the last two seconds are not kept: they
+ * can change again without a new time stamp. 0, -EAGAIN (too young), -ENOMEM. */
 int hash_cache_put(struct hash_cache *cache, const struct stat *st, uint64_t now_wall_ns,
                    const char *sha256);
 int hash_cache_save(const struct hash_cache *cache, const char *folder);

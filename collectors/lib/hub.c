@@ -34,7 +34,8 @@ static int join(char *out, size_t size, const char *a, const char *b)
     return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
-/* Name of the link in `folder` that leads to the blob; first by name, so that it is always the same. */
+/* Name of the link in `folder` that leads to the blob; first by name, so that it is always the
+ * same. */
 static bool find_link(const char *folder, const char *blob, char *out, size_t size)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);

@@ -3,7 +3,8 @@
  * Names that carry a hash: the cache of huggingface_hub and the store of Ollama.
  *
  *   .../models--org--name/snapshots/<revision>/model.safetensors -> ../../blobs/<64 hex: SHA-256>
- *   .../models--org--name/snapshots/<revision>/config.json       -> ../../blobs/<40 hex: git blob id>
+ *   .../models--org--name/snapshots/<revision>/config.json       -> ../../blobs/<40 hex: git blob
+ * id>
  *   .../blobs/sha256-<64 hex>                                       (Ollama)
  */
 #ifndef COLLECTORS_LIB_HUB_H

@@ -19,7 +19,8 @@
 #define DESCRIPTORS_MAX 4096
 #define MAPPINGS_MAX 8192
 #define FOLDER_ENTRIES_MAX 8192
-#define UNNAMED_MIN_BYTES ((uint64_t)1 << 20) /* files without a telling name are looked into from here */
+#define UNNAMED_MIN_BYTES                                                                          \
+    ((uint64_t)1 << 20) /* files without a telling name are looked into from here */
 
 int model_open(const char *path)
 {
@@ -36,8 +37,8 @@ int model_open(const char *path)
 
 enum name_class {
     NAME_OTHER,
-    NAME_MODEL,  /* by its name alone */
-    NAME_MAYBE,  /* used for other things too: the contents decide */
+    NAME_MODEL, /* by its name alone */
+    NAME_MAYBE, /* used for other things too: the contents decide */
 };
 
 static enum name_class classify(const char *path)
@@ -146,8 +147,9 @@ static bool has_file(const char *folder, const char *name)
 }
 
 /*
- * A folder of a model: *.safetensors and *.gguf always; names that mean other things too (a data set
- * of ten thousand .pt files) only beside a config.json. diffusers keeps its parts one folder deeper.
+ * A folder of a model: *.safetensors and *.gguf always; names that mean other things too (a data
+ * set of ten thousand .pt files) only beside a config.json. diffusers keeps its parts one folder
+ * deeper.
  */
 static void add_folder(struct model_list *list, const char *folder, const char *how, int depth)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model files did this run use? What its arguments name, what it had open, what it had mapped.
+ * Which model files did this run use? What its arguments name, what it had open, what it had
+ * mapped.
  */
 #ifndef COLLECTORS_LIB_MODEL_FIND_H
 #define COLLECTORS_LIB_MODEL_FIND_H
@@ -45,7 +46,7 @@ struct model {
 struct model_list {
     struct model *models; /* MODEL_MAX of them, given by the caller */
     size_t count;
-    size_t omitted; /* found beyond MODEL_MAX */
+    size_t omitted;                          /* found beyond MODEL_MAX */
     size_t arguments, descriptors, mappings; /* that were looked at */
 };
 

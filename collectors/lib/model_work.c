@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs in the collector's child of the finisher. Two rounds over the same table: headers and names of
- * all files first (they are cheap and say most), then hashes, small files first: when the budget ends
- * as many files as possible have their true hash, and the big ones at the end are the ones cut.
+ * Runs in the collector's child of the finisher. Two rounds over the same table: headers and names
+ * of all files first (they are cheap and say most), then hashes, small files first: when the budget
+ * ends as many files as possible have their true hash, and the big ones at the end are the ones
+ * cut.
  */
 #include "collectors/lib/model_work.h"
 
@@ -47,7 +48,8 @@ static struct table *table_of(struct model *models)
 
 struct model *model_table_new(void)
 {
-    struct table *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct table *t =
+        mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return t == MAP_FAILED ? NULL : t->models;
 }
 
@@ -163,8 +165,8 @@ static void work_loop(struct table *t, const struct model_work *work)
 }
 
 /* What a child of a child must not hold: the runner's status pipe and everything else. */
-static void __attribute__((noreturn)) worker(struct table *t, const struct model_work *work,
-                                             int result, pid_t parent)
+static void __attribute__((noreturn))
+worker(struct table *t, const struct model_work *work, int result, pid_t parent)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 7f1c2a000000-7f1c2a021000 r-xp 00002000 fd:01 1835045                    /opt/rocm/lib/libamdhip64.so.6
+ * 7f1c2a000000-7f1c2a021000 r-xp 00002000 fd:01 1835045 /opt/rocm/lib/libamdhip64.so.6
  * ... /tmp/x (deleted)
  *
  * fs/proc/task_mmu.c show_map_vma(): the name is escaped for newline only ("\012").
@@ -38,8 +38,7 @@ static bool parse_line(const char *line, size_t len, struct procmaps_entry *ret)
     char head[160];
     const char *slash = memchr(line, '/', len);
     if (slash == NULL || slash == line || slash[-1] != ' ' || /* "[anon:a/b]" */
-        (size_t)(slash - line) >= sizeof head ||
-        len - (size_t)(slash - line) >= sizeof ret->path)
+        (size_t)(slash - line) >= sizeof head || len - (size_t)(slash - line) >= sizeof ret->path)
         return false;
     memcpy(head, line, (size_t)(slash - line));
     head[slash - line] = '\0';

@@ -168,7 +168,8 @@ static bool prefix_of_program(const char *program, const char *marker, char *out
 static bool config_value(const char *text, const char *key, char *out, size_t size)
 {
     size_t key_len = strlen(key);
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = text; *line != '\0';
+         line += strcspn(line, "\n"), line += *line == '\n') {
         const char *p = line + key_len;
         if (strncmp(line, key, key_len) != 0)
             continue;
@@ -197,7 +198,8 @@ static void read_venv(struct python_env *env)
              config_value(file->text, "version_info", value, sizeof value)) &&
             isdigit((unsigned char)value[0])) {
             size_t len = strspn(value, "0123456789.abrc+");
-            (void)snprintf(env->version, sizeof env->version, "%.*s", len < 31 ? (int)len : 31, value);
+            (void)snprintf(env->version, sizeof env->version, "%.*s", len < 31 ? (int)len : 31,
+                           value);
             env->version_source = "pyvenv.cfg";
         }
         if (config_value(file->text, "include-system-site-packages", value, sizeof value))
@@ -277,7 +279,8 @@ static void add_python_path(const struct collect_ctx *ctx, struct python_env *en
     }
 }
 
-/* Order as in CPython's site.py: PYTHONPATH, environment, user, installation; Debian's folders last. */
+/* Order as in CPython's site.py: PYTHONPATH, environment, user, installation; Debian's folders
+ * last. */
 static void list_sites(const struct collect_ctx *ctx, struct python_env *env)
 {
     char user[FS_PATH_MAX];

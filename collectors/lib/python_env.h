@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which Python did the failed process run, and where does it look for packages? Found from mappings,
- * arguments and environment, without running it.
+ * Which Python did the failed process run, and where does it look for packages? Found from
+ * mappings, arguments and environment, without running it.
  */
 #ifndef COLLECTORS_LIB_PYTHON_ENV_H
 #define COLLECTORS_LIB_PYTHON_ENV_H
@@ -15,20 +15,21 @@
 
 struct python_site {
     char path[FS_PATH_MAX];
-    const char *how;  /* "PYTHONPATH", "virtual environment", "mapped libraries" ... */
-    bool mapped;      /* the process has libraries of it mapped */
+    const char *how; /* "PYTHONPATH", "virtual environment", "mapped libraries" ... */
+    bool mapped;     /* the process has libraries of it mapped */
 };
 
 struct python_env {
-    char executable[FS_PATH_MAX]; /* "" = not known */
+    char executable[FS_PATH_MAX];  /* "" = not known */
     char prefix[FS_PATH_MAX];      /* of the virtual or conda environment, "" = none */
     char base_prefix[FS_PATH_MAX]; /* of the installation */
     char series[8];                /* "3.11" */
     char version[32];              /* "3.11.7", or the series */
     const char *version_source;
-    const char *kind; /* "venv", "conda", "system", "unknown" */
+    const char *kind;  /* "venv", "conda", "system", "unknown" */
     bool system_sites; /* the virtual environment sees the packages of the installation */
-    struct python_site sites[PYTHON_SITES_MAX]; /* in the order of sys.path, as far as it is known */
+    struct python_site
+        sites[PYTHON_SITES_MAX]; /* in the order of sys.path, as far as it is known */
     unsigned site_count;
 };
 

@@ -28,10 +28,10 @@ const char *rocm_origin_name(enum rocm_origin origin)
 bool rocm_is_library(const char *path)
 {
     static const char *const starts[] = {
-        "libamdhip64", "libhsa-runtime64", "libhsakmt",  "libamd_comgr", "libamd_smi",
-        "libamdocl64", "libroc",           "libhip",     "libMIOpen",    "librccl",
-        "libmigraphx", "libdrm",           "libaotriton", "libtorch_hip", "libc10_hip",
-        "libggml-hip"};
+        "libamdhip64", "libhsa-runtime64", "libhsakmt",   "libamd_comgr",
+        "libamd_smi",  "libamdocl64",      "libroc",      "libhip",
+        "libMIOpen",   "librccl",          "libmigraphx", "libdrm",
+        "libaotriton", "libtorch_hip",     "libc10_hip",  "libggml-hip"};
     const char *base = cleantext_base(path);
     if (strstr(base, ".so") == NULL || cleantext_starts(base, "librocksdb"))
         return false;
@@ -48,8 +48,7 @@ void rocm_library_stem(const char *path, char *out, size_t size)
     const char *so = strstr(base, ".so");
     size_t len = so != NULL ? (size_t)(so - base) : strlen(base);
     /* auditwheel renames: libdrm-deadbeef.so.2.4.0 */
-    if (len > 9 && base[len - 9] == '-' &&
-        strspn(base + len - 8, "0123456789abcdef") >= 8)
+    if (len > 9 && base[len - 9] == '-' && strspn(base + len - 8, "0123456789abcdef") >= 8)
         len -= 9;
     cleantext_copy(out, size, base, len);
 }
@@ -70,9 +69,9 @@ static bool place_site(const char *path, struct rocm_place *ret)
         return false;
     const char *below = strchr(site + 1, '/') + 1;
     keep_component(ret, path, site + 1);
-    ret->origin = cleantext_starts(below, "_rocm_sdk_")    ? ROCM_ORIGIN_SDK_WHEEL
+    ret->origin = cleantext_starts(below, "_rocm_sdk_")   ? ROCM_ORIGIN_SDK_WHEEL
                   : cleantext_starts(below, "torch/lib/") ? ROCM_ORIGIN_TORCH_WHEEL
-                                                           : ROCM_ORIGIN_OTHER_WHEEL;
+                                                          : ROCM_ORIGIN_OTHER_WHEEL;
     return true;
 }
 
@@ -250,8 +249,8 @@ static int from_folder(const struct rocm_place *place, struct rocm_version *ret)
 
 /*
  * libamdhip64.so.6.2.60200, libhsa-runtime64.so.1.14.60200, librocblas.so.4.2.60200: ROCm's own
- * packages end the file version with major*10000+minor*100+patch. Debian's libhsa-runtime64.so.1.5.0
- * and Fedora's libamdhip64.so.6.2.41134 do not.
+ * packages end the file version with major*10000+minor*100+patch. Debian's
+ * libhsa-runtime64.so.1.5.0 and Fedora's libamdhip64.so.6.2.41134 do not.
  */
 static int from_file_name(const char *path, struct rocm_version *ret)
 {

@@ -12,9 +12,9 @@
 #include "base/fs.h"
 
 enum rocm_origin {
-    ROCM_ORIGIN_TREE,         /* /opt/rocm-6.2.0 */
-    ROCM_ORIGIN_TORCH_WHEEL,  /* site-packages/torch/lib */
-    ROCM_ORIGIN_SDK_WHEEL,    /* site-packages/_rocm_sdk_core */
+    ROCM_ORIGIN_TREE,        /* /opt/rocm-6.2.0 */
+    ROCM_ORIGIN_TORCH_WHEEL, /* site-packages/torch/lib */
+    ROCM_ORIGIN_SDK_WHEEL,   /* site-packages/_rocm_sdk_core */
     ROCM_ORIGIN_OTHER_WHEEL,
     ROCM_ORIGIN_CONDA,
     ROCM_ORIGIN_DISTRIBUTION, /* /usr/lib/... */
@@ -27,9 +27,9 @@ struct rocm_place {
 };
 
 struct rocm_version {
-    char text[64];     /* "6.2.0", as found */
-    int64_t number;    /* major*10000 + minor*100 + patch */
-    bool patch_known;  /* a wheel may say "6.2" only */
+    char text[64];    /* "6.2.0", as found */
+    int64_t number;   /* major*10000 + minor*100 + patch */
+    bool patch_known; /* a wheel may say "6.2" only */
     char source[256];
 };
 
@@ -44,8 +44,8 @@ void rocm_place(const char *path, struct rocm_place *ret);
 int rocm_parse_version(const char *text, struct rocm_version *ret);
 
 /*
- * Version of the runtime at `path` (as mapped): .info/version beside it, a wheel's own metadata, the
- * name of the folder, the number that ROCm's packages put into file names (so.6.2.60200), the
+ * Version of the runtime at `path` (as mapped): .info/version beside it, a wheel's own metadata,
+ * the name of the folder, the number that ROCm's packages put into file names (so.6.2.60200), the
  * distribution's package; in that order. Of a deleted file only its own name counts. 0 or -ENOENT.
  */
 int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret);

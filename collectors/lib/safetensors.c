@@ -4,8 +4,8 @@
  *  "model.embed.weight":{"dtype":"BF16","shape":[32000,4096],"data_offsets":[0,262144000]}, ...}
  *
  * A pull parser of just enough JSON: nesting is counted, never recursed into; strings are cut to
- * fixed buffers. The offsets are relative to the end of the JSON, so file size = 8 + length + largest
- * end: a download that stopped shows.
+ * fixed buffers. The offsets are relative to the end of the JSON, so file size = 8 + length +
+ * largest end: a download that stopped shows.
  */
 #include "collectors/lib/safetensors.h"
 

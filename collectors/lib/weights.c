@@ -19,7 +19,7 @@
 
 const char *weights_format_name(enum weights_format format)
 {
-    static const char *const names[] = {"unknown", "gguf",   "safetensors", "ggml",
+    static const char *const names[] = {"unknown",     "gguf",   "safetensors", "ggml",
                                         "pytorch zip", "pickle", "tar",         "onnx"};
     return (size_t)format < sizeof names / sizeof names[0] ? names[format] : "unknown";
 }
@@ -27,8 +27,8 @@ const char *weights_format_name(enum weights_format format)
 const char *weights_field_name(enum weights_field field)
 {
     static const char *const names[WEIGHTS_FIELD_MAX] = {
-        "context_length", "block_count",  "embedding_length", "head_count", "head_count_kv",
-        "expert_count",   "vocabulary", "split_no",         "split_count"};
+        "context_length", "block_count", "embedding_length", "head_count", "head_count_kv",
+        "expert_count",   "vocabulary",  "split_no",         "split_count"};
     return names[field];
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the header of a model file says, whatever its format. No pointers: the structure is filled by
- * a worker process and read by another through shared memory.
+ * What the header of a model file says, whatever its format. No pointers: the structure is filled
+ * by a worker process and read by another through shared memory.
  */
 #ifndef COLLECTORS_LIB_WEIGHTS_H
 #define COLLECTORS_LIB_WEIGHTS_H
@@ -45,7 +45,7 @@ struct weights {
     uint32_t has; /* 1u << enum weights_field */
     uint64_t tensor_count;
     uint64_t tensor_bytes;
-    uint64_t elements; /* parameters, all tensors */
+    uint64_t elements;     /* parameters, all tensors */
     uint64_t needed_bytes; /* the file must be at least this long; 0 = not known */
     bool truncated;        /* the file is shorter than its header says it must be */
     struct weights_type types[WEIGHTS_TYPES_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the header of a safetensors file: must end, stay in bounds, and leave sane strings. */
+/* Any bytes as the header of a safetensors file: must end, stay in bounds, and leave sane strings.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

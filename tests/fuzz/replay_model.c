@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Feeds every file of a folder, and every cut of it, to a fuzz target: the corpus as a plain test. */
+/* Feeds every file of a folder, and every cut of it, to a fuzz target: the corpus as a plain test.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>

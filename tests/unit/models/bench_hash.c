@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Throughput of hashing against `openssl dgst -sha256` on one warm file, and of two files against one.
- * Prints the ratios; fails below 0.9 and 1.5. Arguments: MiB of the file (default 1024).
+ * Throughput of hashing against `openssl dgst -sha256` on one warm file, and of two files against
+ * one. Prints the ratios; fails below 0.9 and 1.5. Arguments: MiB of the file (default 1024).
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -66,7 +66,9 @@ static double work_seconds(const char *const *paths, size_t count)
         models[i].there = true;
     }
     uint64_t now = clock_mono_ns();
-    struct model_work work = {.models = models, .count = count, .cache = &cache,
+    struct model_work work = {.models = models,
+                              .count = count,
+                              .cache = &cache,
                               .budget_mono_ns = now + UINT64_C(60000000000),
                               .end_mono_ns = now + UINT64_C(61000000000)};
     if (model_work_run(&work) != 0 || models[0].hash != MODEL_HASH_FULL)
@@ -96,8 +98,9 @@ int main(int argc, char **argv)
     temp_remove();
     double against = openssl > 0 ? openssl / ours : 0;
     double parallel = 2 * one / two;
-    (void)printf("hash: %.2f GB/s, openssl dgst %.2f GB/s, ratio %.2f; two files %.2f of one core\n",
-                 (double)mib / 1024 * 1.073741824 / ours,
-                 openssl > 0 ? (double)mib / 1024 * 1.073741824 / openssl : 0, against, parallel);
+    (void)printf(
+        "hash: %.2f GB/s, openssl dgst %.2f GB/s, ratio %.2f; two files %.2f of one core\n",
+        (double)mib / 1024 * 1.073741824 / ours,
+        openssl > 0 ? (double)mib / 1024 * 1.073741824 / openssl : 0, against, parallel);
     return openssl > 0 && (against < 0.9 || parallel < 1.5) ? 1 : 0;
 }

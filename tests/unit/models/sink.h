@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A test double for struct collect_out: facts into a store, files into memory; and small writers. */
+/* A test double for struct collect_out: facts into a store, files into memory; and small writers.
+ */
 #ifndef TEST_SINK_H
 #define TEST_SINK_H
 

@@ -244,7 +244,10 @@ static void test_gguf_many_types_and_odd_text(void **state)
     struct weights parsed;
     struct gguf_writer w = {.out = &b, .version = 3};
     gguf_begin(&w, 100, 1);
-    gguf_pair_text(&w, "general.name", "a\x01" "b\xff" "c\x1b[2J\xc3\xa9");
+    gguf_pair_text(&w, "general.name",
+                   "a\x01"
+                   "b\xff"
+                   "c\x1b[2J\xc3\xa9");
     for (uint32_t i = 0; i < 100; i++)
         gguf_tensor_info(&w, "t", 0, 0, 1000 + i, 0);
     parse_memory(b.data, b.len, &parsed);
@@ -269,13 +272,15 @@ static void test_safetensors_hostile(void **state)
         {"[]", "not the JSON"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,0]}}", "impossible offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", "impossible offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]}}", "number was expected"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]}}",
+         "number was expected"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999999],\"data_offsets\":[0,0]}}",
          ""},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,18446744073709551615]}}",
          "the header needs 18446744073709551615"},
         {"{\"a\":{\"x\":{\"y\":[1,true,null,\"}\"]},\"dtype\":\"F32\",\"shape\":[1],"
-         "\"data_offsets\":[0,0]}}", ""},
+         "\"data_offsets\":[0,0]}}",
+         ""},
         {"{\"a\":{\"x\":[}}}", "unbalanced"},
         {"{\"a\":{\"x\":@}}", "not the JSON"},
         {"{\"a", "ends within a string"},
@@ -325,8 +330,10 @@ static void test_safetensors_large_header(void **state)
     struct weights w;
     buf_putc(&json, '{');
     for (int i = 0; i < 200000; i++)
-        buf_printf(&json, "%s\"model.layers.%d.experts.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],"
-                          "\"data_offsets\":[%d,%d]}", i ? "," : "", i, i, i + 1);
+        buf_printf(&json,
+                   "%s\"model.layers.%d.experts.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],"
+                   "\"data_offsets\":[%d,%d]}",
+                   i ? "," : "", i, i, i + 1);
     buf_putc(&json, '}');
     make_safetensors(&b, buf_str(&json), 200000);
     parse_file(&b, "m.safetensors", &w);

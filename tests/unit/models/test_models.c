@@ -137,7 +137,8 @@ static void test_found_by_argument(void **state)
     char expected[65];
     sha256sum("sha256sum", temp_path("m/tiny.gguf"), expected, 64);
     struct run r = {.argv = {"llama-cli", "--threads=8", "--model=m/tiny.gguf", "m/tiny.gguf"},
-                    .fds = "3 /dev/null\n", .budget_ms = 5000};
+                    .fds = "3 /dev/null\n",
+                    .budget_ms = 5000};
     run_models(&r);
     assert_int_equal(r.status, COLLECT_OK);
     assert_int_equal(sink_integer(r.out, "models.count"), 1); /* one inode, once */
@@ -181,8 +182,11 @@ static void test_found_by_folder_fd_and_map(void **state)
                    "7f0000100000-7f0000200000 r--s 00100000 fd:01 7 %s\n"
                    "7f0000300000-7f0000400000 r--p 00000000 00:00 0 [heap]\n",
                    temp_path("ollama/sha256-weights"), temp_path("dir/model-00002.safetensors"));
-    struct run r = {.argv = {"python", "train.py", "dir"}, .fds = fds, .maps = maps,
-                    .budget_ms = 5000, .start_wall_ns = UINT64_C(1699999999000000000)};
+    struct run r = {.argv = {"python", "train.py", "dir"},
+                    .fds = fds,
+                    .maps = maps,
+                    .budget_ms = 5000,
+                    .start_wall_ns = UINT64_C(1699999999000000000)};
     run_models(&r);
     const char *json = sink_file(r.out, "models.json");
     assert_int_equal(sink_integer(r.out, "models.count"), 5);
@@ -349,7 +353,9 @@ static void test_hub_names(void **state)
     (void)snprintf(home, sizeof home, "HF_HOME=%s", temp_path("hf"));
     (void)snprintf(maps, sizeof maps, "7f0000000000-7f0000100000 r--s 00000000 fd:01 7 %s\n",
                    temp_path("hf/hub/models--org--tiny-model/blobs/%s", sum));
-    struct run r = {.argv = {"vllm", "serve", "org/tiny-model"}, .environment = {home}, .maps = maps,
+    struct run r = {.argv = {"vllm", "serve", "org/tiny-model"},
+                    .environment = {home},
+                    .maps = maps,
                     .budget_ms = 5000};
     run_models(&r);
     const char *json = sink_file(r.out, "models.json");

@@ -31,8 +31,12 @@ static struct collect_out *run(const struct collector *c, const char *maps, cons
                                const char *const *environment, enum collect_status *ret)
 {
     static const char *const none[] = {NULL};
-    struct collect_ctx ctx = {.run_dir = "", .argv = argv ? argv : none, .cwd = "/", .fds = "",
-                              .maps = maps, .environ_at_impact = environment ? environment : none};
+    struct collect_ctx ctx = {.run_dir = "",
+                              .argv = argv ? argv : none,
+                              .cwd = "/",
+                              .fds = "",
+                              .maps = maps,
+                              .environ_at_impact = environment ? environment : none};
     struct collect_out *out = sink_new();
     *ret = c->run(&ctx, out);
     return out;
@@ -66,8 +70,8 @@ static void tiny_elf(struct tiny_elf *e, const char *soname)
     e->header.e_ident[EI_CLASS] = ELFCLASS64;
     e->header.e_ident[EI_DATA] = ELFDATA2LSB;
     e->programs[0] = (Elf64_Phdr){.p_type = PT_LOAD, .p_vaddr = 0x10000, .p_filesz = sizeof *e};
-    e->programs[1] = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = offsetof(struct tiny_elf, note),
-                                  .p_filesz = 36};
+    e->programs[1] = (Elf64_Phdr){
+        .p_type = PT_NOTE, .p_offset = offsetof(struct tiny_elf, note), .p_filesz = 36};
     e->programs[2] = (Elf64_Phdr){.p_type = PT_DYNAMIC,
                                   .p_offset = offsetof(struct tiny_elf, dynamic),
                                   .p_filesz = sizeof e->dynamic};
@@ -78,8 +82,8 @@ static void tiny_elf(struct tiny_elf *e, const char *soname)
     for (int i = 0; i < 20; i++)
         e->id[i] = (unsigned char)(i * 13);
     e->dynamic[0] = (Elf64_Dyn){.d_tag = DT_SONAME, .d_un.d_val = 1};
-    e->dynamic[1] = (Elf64_Dyn){.d_tag = DT_STRTAB,
-                                .d_un.d_ptr = 0x10000 + offsetof(struct tiny_elf, strings)};
+    e->dynamic[1] =
+        (Elf64_Dyn){.d_tag = DT_STRTAB, .d_un.d_ptr = 0x10000 + offsetof(struct tiny_elf, strings)};
     (void)snprintf(e->strings + 1, sizeof e->strings - 1, "%s", soname);
 }
 
@@ -111,7 +115,8 @@ static void test_elf(void **state)
         struct tiny_elf mutant = e;
         for (int k = 0; k < 3; k++) {
             seed = seed * 1103515245u + 12345u;
-            ((unsigned char *)&mutant)[16 + (seed >> 8) % (sizeof e - 16)] = (unsigned char)(seed >> 24);
+            ((unsigned char *)&mutant)[16 + (seed >> 8) % (sizeof e - 16)] =
+                (unsigned char)(seed >> 24);
         }
         write_bytes(path, &mutant, sizeof mutant);
         assert_int_equal(elf_identify(path, &id), 0);
@@ -145,11 +150,18 @@ static void test_versions(void **state)
         const char *text;
         int64_t number;
         bool patch;
-    } cases[] = {{"6.2.0-66", 60200, true},   {"6.2", 60200, false},  {"7.0.0rc20250806", 70000, true},
-                 {"5.7.1", 50701, true},      {"7.10.0a20251020", 71000, true},
-                 {"6.2.41133-dd7f95766", 60200, false}, {"6.4.1.lw.git1234", 60401, true},
-                 {"nonsense", 0, false},      {"6", 0, false},        {"", 0, false},
-                 {"99999.1", 0, false},       {"0.1", 0, false}};
+    } cases[] = {{"6.2.0-66", 60200, true},
+                 {"6.2", 60200, false},
+                 {"7.0.0rc20250806", 70000, true},
+                 {"5.7.1", 50701, true},
+                 {"7.10.0a20251020", 71000, true},
+                 {"6.2.41133-dd7f95766", 60200, false},
+                 {"6.4.1.lw.git1234", 60401, true},
+                 {"nonsense", 0, false},
+                 {"6", 0, false},
+                 {"", 0, false},
+                 {"99999.1", 0, false},
+                 {"0.1", 0, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct rocm_version v = {0};
         int r = rocm_parse_version(cases[i].text, &v);
@@ -166,8 +178,10 @@ static void test_rocm_tree(void **state)
     enum collect_status status;
     char id[64];
     write_text(temp_path("opt/rocm-6.2.4/.info/version"), "6.2.4-120\n");
-    map_line(&maps, library(temp_path("opt/rocm-6.2.4/lib/libamdhip64.so.6.2.60204"), "libamdhip64.so.6"));
-    map_line(&maps, library(temp_path("opt/rocm-6.2.4/lib/libhsa-runtime64.so.1.14.60204"), "libhsa-runtime64.so.1"));
+    map_line(&maps,
+             library(temp_path("opt/rocm-6.2.4/lib/libamdhip64.so.6.2.60204"), "libamdhip64.so.6"));
+    map_line(&maps, library(temp_path("opt/rocm-6.2.4/lib/libhsa-runtime64.so.1.14.60204"),
+                            "libhsa-runtime64.so.1"));
     map_line(&maps, "/usr/lib/librocksdb.so.8");
     fs_set_sysroot(temp_dir());
     struct collect_out *out = run(&collector_software, buf_str(&maps), NULL, NULL, &status);
@@ -203,23 +217,27 @@ static void test_where_the_version_comes_from(void **state)
                "from typing import Optional\n__version__ = '2.5.1+rocm6.2'\ndebug = False\n"
                "cuda: Optional[str] = None\ngit_version = 'a8d6afb5'\n"
                "hip: Optional[str] = '6.2.41133-dd7f95766'\n");
-    assert_string_equal(version_of(library(temp_path("%s/torch/lib/libamdhip64.so", site), "x"), false),
-                        "6.2");
+    assert_string_equal(
+        version_of(library(temp_path("%s/torch/lib/libamdhip64.so", site), "x"), false), "6.2");
     write_text(temp_path("sdk/site-packages/rocm_sdk_core-7.0.0rc20250806.dist-info/METADATA"),
                "Metadata-Version: 2.1\nName: rocm-sdk-core\nVersion: 7.0.0rc20250806\n");
     assert_string_equal(
-        version_of(library(temp_path("sdk/site-packages/_rocm_sdk_core/lib/libamdhip64.so.7"), "x"), false),
+        version_of(library(temp_path("sdk/site-packages/_rocm_sdk_core/lib/libamdhip64.so.7"), "x"),
+                   false),
         "7.0.0rc20250806");
     write_text(temp_path("conda/conda-meta/rocm-core-6.3.1-h123_0.json"), "{}");
     assert_string_equal(version_of(library(temp_path("conda/lib/libamdhip64.so.6"), "x"), false),
                         "6.3.1");
     /* a folder's name, when .info is missing; a file's name, when the folder says nothing */
-    assert_string_equal(version_of(library(temp_path("apps/rocm-6.1.2/lib/libamdhip64.so.6"), "x"), false),
-                        "6.1.2");
+    assert_string_equal(
+        version_of(library(temp_path("apps/rocm-6.1.2/lib/libamdhip64.so.6"), "x"), false),
+        "6.1.2");
     assert_string_equal(version_of(library(temp_path("own/libamdhip64.so.6.0.60002"), "x"), false),
                         "6.0.2");
-    assert_string_equal(version_of(library(temp_path("own/libamdhip64.so.6.2.41134"), "x"), false), "?");
-    assert_string_equal(version_of(library(temp_path("own/libhsa-runtime64.so.1.5.0"), "x"), false), "?");
+    assert_string_equal(version_of(library(temp_path("own/libamdhip64.so.6.2.41134"), "x"), false),
+                        "?");
+    assert_string_equal(version_of(library(temp_path("own/libhsa-runtime64.so.1.5.0"), "x"), false),
+                        "?");
     /* upgraded under the process: what lies there now is not what ran */
     write_text(temp_path("opt2/rocm/.info/version"), "7.0.0-1");
     const char *old = temp_path("opt2/rocm/lib/libamdhip64.so.6.2.60204");
@@ -266,11 +284,13 @@ static void test_dpkg_and_driver(void **state)
 {
     (void)state;
     enum collect_status status;
-    write_text(temp_path("m/var/lib/dpkg/status"),
-               "Package: rocm-core\nStatus: install ok installed\nVersion: 6.2.4.60204-120~22.04\n\n"
-               "Package: hipblas\nStatus: deinstall ok config-files\nVersion: 1\n\n"
-               "Package: bash\nStatus: install ok installed\nVersion: 5\n\n"
-               "Package: libdrm-amdgpu1\nStatus: install ok installed\nDescription: x\n y\nVersion: 2.4.114-1\n");
+    write_text(
+        temp_path("m/var/lib/dpkg/status"),
+        "Package: rocm-core\nStatus: install ok installed\nVersion: 6.2.4.60204-120~22.04\n\n"
+        "Package: hipblas\nStatus: deinstall ok config-files\nVersion: 1\n\n"
+        "Package: bash\nStatus: install ok installed\nVersion: 5\n\n"
+        "Package: libdrm-amdgpu1\nStatus: install ok installed\nDescription: x\n y\nVersion: "
+        "2.4.114-1\n");
     write_text(temp_path("m/sys/module/amdgpu/version"), "6.8.5\n");
     fs_set_sysroot(temp_path("m"));
     struct collect_out *out = run(&collector_software, "", NULL, NULL, &status);
@@ -316,14 +336,16 @@ static void test_python_venv(void **state)
     const char *site = "pv/lib/python3.11/site-packages";
     char environment[256];
     enum collect_status status;
-    write_text(temp_path("pv/pyvenv.cfg"), "home = /nowhere/bin\ninclude-system-site-packages = false\n"
-                                           "version = 3.11.7\n");
+    write_text(temp_path("pv/pyvenv.cfg"),
+               "home = /nowhere/bin\ninclude-system-site-packages = false\n"
+               "version = 3.11.7\n");
     write_text(temp_path("pv/bin/python"), "");
     package(site, "torch-2.5.1+rocm6.2.dist-info",
             "Metadata-Version: 2.1\r\nName: torch\r\nVersion: 2.5.1+rocm6.2\r\n\r\nName: no\r\n");
     package(site, "Flash_Attn-2.6.3.dist-info", "Name: Flash_Attn\nVersion: 2.6.3\n");
-    write_text(temp_path("%s/Flash_Attn-2.6.3.dist-info/direct_url.json", site),
-               "{\"url\": \"https://user:token@host/x\", \"vcs_info\": {\"commit_id\": \"abcdef0123\"}}");
+    write_text(
+        temp_path("%s/Flash_Attn-2.6.3.dist-info/direct_url.json", site),
+        "{\"url\": \"https://user:token@host/x\", \"vcs_info\": {\"commit_id\": \"abcdef0123\"}}");
     write_text(temp_path("%s/Flash_Attn-2.6.3.dist-info/INSTALLER", site), "uv");
     package(site, "mine-0.1.dist-info", "Name: mine\nVersion: 0.1\n");
     write_text(temp_path("%s/mine-0.1.dist-info/direct_url.json", site),
@@ -406,9 +428,9 @@ static void test_not_python(void **state)
     (void)snprintf(environment, sizeof environment, "PYTHONPATH=%s", temp_path("pv/lib"));
     const char *const env[] = {environment, "VIRTUAL_ENV=/x", NULL};
     const char *const argv[] = {"/usr/bin/llama-cli", NULL};
-    struct collect_out *out = run(&collector_python,
-                                  "7f0000000000-7f0000001000 r-xp 00000000 fd:01 5 /usr/bin/llama-cli\n",
-                                  argv, env, &status);
+    struct collect_out *out = run(
+        &collector_python, "7f0000000000-7f0000001000 r-xp 00000000 fd:01 5 /usr/bin/llama-cli\n",
+        argv, env, &status);
     assert_int_equal(status, COLLECT_SKIPPED);
     assert_non_null(sink_missing(out, "software.python_version"));
     sink_free(out);
@@ -423,7 +445,8 @@ static void test_version_py_odd(void **state)
     assert_int_equal(dist_parse_version_py("hipx = '6'\n", "hip", out, sizeof out), -ENOENT);
     assert_int_equal(dist_parse_version_py("hip: str = \"7\"", "hip", out, sizeof out), 1);
     assert_int_equal(dist_parse_version_py("hip = None", "hip", out, sizeof out), 0);
-    assert_int_equal(dist_parse_version_py("hip = 'never closed\n'", "hip", out, sizeof out), -ENOENT);
+    assert_int_equal(dist_parse_version_py("hip = 'never closed\n'", "hip", out, sizeof out),
+                     -ENOENT);
     assert_int_equal(dist_parse_version_py("hip", "hip", out, sizeof out), -ENOENT);
     assert_int_equal(dist_parse_version_py("", "hip", out, sizeof out), -ENOENT);
 }
