@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Series: names, CSV (also read back by Python), sparkline, facts and growth. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "help.h"
+
+#define SECOND UINT64_C(1000000000)
+#define T0 (UINT64_C(5000) * SECOND)
+#define MIB (INT64_C(1) << 20)
+
+static void add(struct series_set *set, uint64_t time_ns, uint16_t flags,
+                const struct help_value *values, size_t count)
+{
+    unsigned char data[4096];
+    size_t len = help_record(data, time_ns, flags, values, count);
+    assert_int_equal(series_add(set, data, len), 0);
+}
+
+#define ADD(set, time_ns, flags, ...)                                                              \
+    do {                                                                                           \
+        const struct help_value values_[] = {__VA_ARGS__};                                         \
+        add(set, time_ns, flags, values_, sizeof values_ / sizeof values_[0]);                     \
+    } while (0)
+
+/* The bytes of a name as the sampler packs them. */
+static uint64_t pack(const char *text)
+{
+    uint64_t value = 0;
+    memcpy(&value, text, strnlen(text, 8));
+    return value;
+}
+
+static void fill(struct series_set *set)
+{
+    memset(set, 0, sizeof *set);
+    ADD(set, T0, SAMPLE_FULL | SAMPLE_BASELINE, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 100},
+        {METRIC_GPU_VRAM_TOTAL, 0, VALUE_OK, 1000}, {METRIC_GPU_BUSY, 0, VALUE_ABSENT, 0},
+        {METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_OK, 60}, {METRIC_PROC_KFD_VRAM, 42, VALUE_OK, 60},
+        {METRIC_PROC_OUTSIDE, 42, VALUE_OK, 1}, {METRIC_PROC_COMM_LOW, 42, VALUE_OK, pack("ollama")},
+        {METRIC_PROC_COMM_HIGH, 42, VALUE_OK, 0}, {METRIC_HOST_MEM_TOTAL, 0, VALUE_OK, 7},
+        {METRIC_CGROUP_MEM_LIMIT, 0, VALUE_ABSENT, 0}, {METRIC_GPU_GTT_USED, 0, VALUE_STALLED, 0});
+    ADD(set, T0 + SECOND, 0, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 900},
+        {METRIC_PROC_RSS, 7, VALUE_OK, 5000}, {METRIC_PROC_KFD_VRAM, 7, VALUE_OK, 700});
+    ADD(set, T0 + 2 * SECOND, 0, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 400});
+    ADD(set, T0 + 3 * SECOND, SAMPLE_FULL | SAMPLE_IMPACT, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 800},
+        {METRIC_GPU_VRAM_TOTAL, 0, VALUE_OK, 1000}, {METRIC_PROC_RSS, 7, VALUE_OK, 6000},
+        {METRIC_PROC_KFD_VRAM, 7, VALUE_OK, 700}, {METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_OK, 60},
+        {METRIC_PROC_KFD_VRAM, 42, VALUE_OK, 60}, {METRIC_PROC_OUTSIDE, 42, VALUE_OK, 1},
+        {METRIC_PROC_COMM_LOW, 42, VALUE_OK, pack("ollama")},
+        {METRIC_PROC_COMM_HIGH, 42, VALUE_OK, 0});
+    /* A full record does not name process 7 any more: it has ended. */
+    ADD(set, T0 + 5 * SECOND, SAMPLE_FULL | SAMPLE_AFTER,
+        {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 2000}, {METRIC_GPU_VRAM_TOTAL, 0, VALUE_OK, 1000});
+}
+
+static void expect_fact(const struct facts *facts, const char *name, enum fact_when when,
+                        int64_t value)
+{
+    const struct fact *f = facts_find(facts, name, when);
+    if (f == NULL)
+        fail_msg("no fact %s", name);
+    assert_int_equal(f->status, FACT_PRESENT);
+    assert_int_equal(f->integer, value);
+    assert_true(f->source != NULL && f->source[0] != '\0');
+}
+
+static void expect_missing(const struct facts *facts, const char *name, enum fact_when when,
+                           enum fact_status status, const char *reason)
+{
+    const struct fact *f = facts_find(facts, name, when);
+    if (f == NULL)
+        fail_msg("%s is not even known to be absent", name);
+    assert_int_equal(f->status, status);
+    assert_non_null(strstr(f->reason, reason));
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    struct series_set set;
+    fill(&set);
+    struct facts *facts = facts_new();
+    struct series_facts_options options = {.failed_pid = 7, .end_ns = T0 + 3 * SECOND + 5};
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_fact(facts, "gpu.0.vram.used_bytes", FACT_BASELINE, 100);
+    expect_fact(facts, "gpu.0.vram.used_bytes", FACT_PEAK, 900);
+    expect_fact(facts, "gpu.0.vram.used_bytes", FACT_IMPACT, 800);
+    expect_fact(facts, "gpu.0.vram.used_bytes", FACT_AFTER, 2000); /* after the end: no peak */
+    expect_fact(facts, "host.mem_total_bytes", FACT_BASELINE, 7);
+    expect_fact(facts, "proc.0.rss_bytes", FACT_IMPACT, 6000);
+    expect_fact(facts, "proc.0.kfd_vram_bytes", FACT_PEAK, 700);
+    expect_fact(facts, "others.vram_bytes", FACT_BASELINE, 60);
+    expect_fact(facts, "others.vram_bytes", FACT_IMPACT, 60);
+    expect_fact(facts, "others.largest_pid", FACT_IMPACT, 42);
+    expect_fact(facts, "others.largest_bytes", FACT_BASELINE, 60);
+    const char *comm = NULL;
+    assert_true(facts_get_text(facts, "others.largest_comm", &comm));
+    assert_string_equal(comm, "ollama");
+    expect_missing(facts, "gpu.0.busy_percent", FACT_IMPACT, FACT_ABSENT, "no such file");
+    expect_missing(facts, "gpu.0.gtt.used_bytes", FACT_IMPACT, FACT_UNREADABLE, "did not return");
+    expect_missing(facts, "host.cgroup_limit_bytes", FACT_IMPACT, FACT_ABSENT, "no memory limit");
+    expect_missing(facts, "proc.0.fds_count", FACT_IMPACT, FACT_ABSENT, "not sampled");
+    expect_fact(facts, "f.growth.samples", FACT_IMPACT, 5);
+    expect_fact(facts, "f.growth.gpu", FACT_IMPACT, 0);
+    assert_null(facts_find(facts, "gpu.0.busy_percent", FACT_PEAK));
+    facts_free(facts);
+    series_release(&set);
+}
+
+static void test_process_that_ended_is_absent(void **state)
+{
+    (void)state;
+    struct series_set set;
+    fill(&set);
+    const struct series *s = series_find(&set, METRIC_PROC_RSS, 7);
+    assert_int_equal(series_at(s, T0 + 4 * SECOND)->value, 6000);
+    assert_int_equal(series_at(s, T0 + 5 * SECOND)->status, VALUE_ABSENT);
+    assert_null(series_at(s, T0));
+    series_release(&set);
+}
+
+static void test_empty(void **state)
+{
+    (void)state;
+    struct series_set set = {0};
+    struct facts *facts = facts_new();
+    struct series_facts_options options = {0};
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_missing(facts, "f.growth.samples", FACT_IMPACT, FACT_ABSENT, "no sample");
+    struct buf out = BUF_INIT;
+    assert_int_equal(series_to_csv(&set, 0, 10, &out), 0);
+    assert_string_equal(buf_str(&out), "time_s,flags\n");
+    buf_release(&out);
+    facts_free(facts);
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    struct series_set set;
+    fill(&set);
+    struct buf out = BUF_INIT;
+    assert_int_equal(series_to_csv(&set, T0, 0, &out), 0);
+    assert_string_equal(
+        buf_str(&out),
+        "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,gpu.0.others_kfd_vram_bytes,"
+        "host.mem_total_bytes,proc.7.rss_bytes,proc.7.kfd_vram_bytes,proc.42.kfd_vram_bytes,"
+        "proc.42.outside\n"
+        "0.000,baseline,1000,100,60,7,,,60,1\n"
+        "1.000,,1000,900,60,7,5000,700,60,1\n"
+        "2.000,,1000,400,60,7,5000,700,60,1\n"
+        "3.000,impact,1000,800,60,7,6000,700,60,1\n"
+        "5.000,after,1000,2000,60,7,,,,\n");
+    buf_release(&out);
+    /* Fewer rows: what is marked stays. */
+    assert_int_equal(series_to_csv(&set, T0, 1, &out), 0);
+    assert_non_null(strstr(buf_str(&out), "\n3.000,impact"));
+    assert_null(strstr(buf_str(&out), "\n2.000"));
+    buf_release(&out);
+    series_release(&set);
+}
+
+static void test_downsample(void **state)
+{
+    (void)state;
+    struct series_set set;
+    fill(&set);
+    double out[5];
+    assert_int_equal(series_downsample(&set, METRIC_GPU_VRAM_USED, 0, T0, T0 + 5 * SECOND, out, 5),
+                     5);
+    assert_true(out[0] == 900 && out[1] == 900 && out[2] == 800 && out[4] == 2000);
+    assert_int_equal(series_downsample(&set, METRIC_GPU_BUSY, 0, T0, T0 + SECOND, out, 5), 0);
+    assert_true(isnan(out[0]));
+    assert_int_equal(series_downsample(&set, METRIC_GPU_SCLK, 9, T0, T0, out, 5), 0);
+    series_release(&set);
+}
+
+/* Sawtooth of a training: up and down every half second, plus what stays. */
+static void sawtooth(struct series_set *set, uint32_t gpu, int64_t stays_per_s, int seconds)
+{
+    for (int i = 0; i < seconds * 10; i++) {
+        int64_t used = 1000 * MIB + (i % 5) * 300 * MIB + stays_per_s * i / 10;
+        ADD(set, T0 + (uint64_t)i * SECOND / 10 + gpu, 0,
+            {METRIC_GPU_VRAM_USED, gpu, VALUE_OK, (uint64_t)used});
+    }
+}
+
+static void test_growth(void **state)
+{
+    (void)state;
+    struct series_set leak = {0};
+    sawtooth(&leak, 0, 40 * MIB, 60);
+    struct growth g = series_growth(&leak, leak.first_ns, leak.last_ns);
+    assert_true(g.valid && g.windows >= 20);
+    assert_true(fabs(g.slope_per_s - 40.0 * (double)MIB) < 2.0 * (double)MIB);
+    assert_true(g.rising_share > 0.95);
+    assert_true(g.total > 1900 * MIB && g.total < 2400 * MIB);
+    series_release(&leak);
+    /* The same noise without a leak, and one step up in the middle: not growth. */
+    struct series_set steady = {0};
+    sawtooth(&steady, 0, 0, 60);
+    g = series_growth(&steady, steady.first_ns, steady.last_ns);
+    assert_true(g.valid && g.total == 0 && g.rising_share == 0 && g.slope_per_s == 0);
+    series_release(&steady);
+    struct series_set step = {0};
+    for (int i = 0; i < 600; i++)
+        ADD(&step, T0 + (uint64_t)i * SECOND / 10, 0,
+            {METRIC_GPU_VRAM_USED, 2, VALUE_OK, (uint64_t)(i < 300 ? 1 : 4) * 1000000000u});
+    g = series_growth(&step, step.first_ns, step.last_ns);
+    assert_true(g.valid && g.gpu == 2 && g.rising_share < 0.1);
+    series_release(&step);
+    /* Too little to say anything. */
+    struct series_set brief = {0};
+    sawtooth(&brief, 0, 40 * MIB, 1);
+    assert_false(series_growth(&brief, brief.first_ns, brief.last_ns).valid);
+    series_release(&brief);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        enum metric metric;
+        uint32_t instance;
+        const char *proc;
+        const char *name;
+    } names[] = {
+        {METRIC_GPU_VIS_USED, 3, NULL, "gpu.3.vram_visible.used_bytes"},
+        {METRIC_GPU_BUSY, 0, NULL, "gpu.0.busy_percent"},
+        {METRIC_PROC_FDS, 9, "0", "proc.0.fds_count"},
+        {METRIC_PROC_FDS_LIMIT, 9, "0", "proc.0.fds_limit"},
+        {METRIC_PROC_THREADS, 9, NULL, "proc.9.threads"},
+        {METRIC_PROC_MAPS, 9, "0", "proc.0.maps_count"},
+        {METRIC_PROC_PINNED, 9, "0", "proc.0.pinned_bytes"},
+        {METRIC_PROC_RSS_PEAK, 9, "0", "proc.0.rss_peak_bytes"},
+        {METRIC_CGROUP_OOM_KILLS, 0, NULL, "host.cgroup_oom_kills"},
+        {METRIC_HOST_SWAP_FREE, 0, NULL, "host.swap_free_bytes"},
+        {METRIC_HOST_TTM_PAGES_LIMIT, 0, NULL, "host.ttm_pages_limit"},
+    };
+    char name[128];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(series_name(name, sizeof name, names[i].metric, names[i].instance,
+                                names[i].proc));
+        assert_string_equal(name, names[i].name);
+    }
+    assert_false(series_name(name, sizeof name, (enum metric)19, 0, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_facts),        cmocka_unit_test(test_process_that_ended_is_absent),
+        cmocka_unit_test(test_empty),        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_downsample),   cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
