@@ -38,8 +38,12 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
 {
     size_t at = (size_t)snprintf(out, size, "computed from ");
     for (size_t i = 0; i < count && at < size; i++) {
-        int n = snprintf(out + at, size - at, "%s%s (%.80s)", i > 0 ? ", " : "", names[i],
-                         input_source(facts, names[i]));
+        const char *from = input_source(facts, names[i]);
+        const char *comma = i > 0 ? ", " : "";
+        /* a feature names its own inputs: no chain of parentheses */
+        int n = strncmp(from, "computed", 8) == 0
+                    ? snprintf(out + at, size - at, "%s%s", comma, names[i])
+                    : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
         at += n > 0 ? (size_t)n : 0;
     }
 }

@@ -114,28 +114,56 @@ static void cite_source(struct citations *c, const struct fact *f)
         c->source[c->count++] = f->source;
 }
 
+/* Where the clause "[[ ... ]]" at `at` ends (behind the brackets), or NULL. */
+static const char *clause_end(const char *at)
+{
+    const char *end = strncmp(at, "[[", 2) == 0 ? strstr(at, "]]") : NULL;
+    return end != NULL ? end + 2 : NULL;
+}
+
+/* A clause is said only when all its facts are known. */
+static bool clause_known(const char *at, const char *end, const struct facts *facts)
+{
+    char name[128];
+    for (; (at = strchr(at, '{')) != NULL && at < end; at++) {
+        if (placeholder(at, name, sizeof(name)) == 0)
+            continue;
+        const struct fact *f = facts_best(facts, name);
+        if (f == NULL || f->status != FACT_PRESENT)
+            return false;
+    }
+    return true;
+}
+
+/* Writes what stands at `text`, a placeholder, a bracket of a clause or a character; its length. */
+static size_t fill_one(struct buf *out, const char *text, const struct facts *facts,
+                       struct citations *cited)
+{
+    char name[128];
+    char value[256];
+    const char *end = clause_end(text);
+    if (end != NULL)
+        return clause_known(text, end, facts) ? 2 : (size_t)(end - text);
+    if (strncmp(text, "]]", 2) == 0)
+        return 2;
+    size_t len = *text == '{' ? placeholder(text, name, sizeof(name)) : 0;
+    if (len == 0) {
+        buf_putc(out, *text);
+        return 1;
+    }
+    const struct fact *f = facts_best(facts, name);
+    fact_format(f, value, sizeof(value));
+    buf_puts(out, value);
+    cite_source(cited, f);
+    return len;
+}
+
 char *template_fill(const char *text, const struct facts *facts, bool cite)
 {
     struct buf out = BUF_INIT;
     struct citations cited = {0};
-    char name[128];
-    char value[256];
-    while (*text != '\0') {
-        size_t plain = strcspn(text, "{");
-        buf_append(&out, text, plain);
-        text += plain;
-        size_t len = *text == '{' ? placeholder(text, name, sizeof(name)) : 0;
-        if (len == 0) {
-            if (*text != '\0')
-                buf_putc(&out, *text++);
-            continue;
-        }
-        const struct fact *f = facts_best(facts, name);
-        fact_format(f, value, sizeof(value));
-        buf_puts(&out, value);
-        cite_source(&cited, f);
-        text += len;
-    }
+    while (*text != '\0')
+        text += fill_one(&out, text, facts, &cited);
     for (size_t i = 0; cite && i < cited.count; i++)
         buf_printf(&out, "%s%s%s", i == 0 ? " [" : "; ", cited.source[i],
                    i + 1 == cited.count ? "]" : "");

@@ -70,6 +70,11 @@ static void list_missing(struct judge *j, struct verdict_list *list, const char 
     const struct fact *f = facts_best(j->facts, name);
     char line[400];
     const char *reason = "not known";
+    int64_t readable = 0;
+    /* without a kernel log it is the log that is missing, not each of its lines */
+    if (f == NULL && strncmp(name, "kmsg.", 5) == 0 && strcmp(name, "kmsg.readable") != 0 &&
+        (!facts_get_integer(j->facts, "kmsg.readable", &readable) || readable == 0))
+        name = "kmsg.readable", f = facts_best(j->facts, name);
     if (f != NULL && f->status == FACT_PRESENT && f->type == FACT_BOOLEAN)
         reason = f->source != NULL ? f->source : "was not read"; /* "read: no" */
     else if (f != NULL && f->reason != NULL && f->reason[0] != '\0')
@@ -87,7 +92,9 @@ static char *numbers_text(const struct judge *j, const struct eval *ev)
         const struct fact *f = ev->used[i];
         fact_format(f, value, sizeof(value));
         buf_printf(&out, "%s%s %s", shown > 0 ? ", " : "", tree_label(j->tree, f->name), value);
-        if (f->source != NULL && f->source[0] != '\0')
+        if (f->source != NULL && strncmp(f->source, "computed", 8) == 0)
+            buf_puts(&out, " [computed]"); /* its inputs are in facts.json */
+        else if (f->source != NULL && f->source[0] != '\0')
             buf_printf(&out, " [%s]", f->source);
         shown++;
     }

@@ -56,6 +56,8 @@ static void answers(void **state)
         {"said(msg.segfault)", ANSWER_NO, 0},
         {"said(kmsg.page_fault)", ANSWER_UNDECIDED, 1},
         {"contains(software.rocm_version, '4.3')", ANSWER_YES, 0},
+        {"contains(msg.hsa_status, 'ISA')", ANSWER_NO, 0},
+        {"contains(kmsg.ring_timeout, 'sdma')", ANSWER_UNDECIDED, 1},
         {"software.rocm_version == '6.4.3-128'", ANSWER_YES, 0},
         {"software.rocm_version != 'x'", ANSWER_YES, 0},
         {"software.rocm_version > 6", ANSWER_UNDECIDED, 0},
@@ -140,6 +142,9 @@ static void templates_fill_and_cite(void **state)
     (void)state;
     char *text = template_fill("total {oom.total_bytes}, asked {oom.requested_bytes}", facts, true);
     assert_string_equal(text, "total 24.00 GiB, asked (unknown) [stderr line 1]");
+    free(text);
+    text = template_fill("a[[, {oom.total_bytes}]][[, {oom.requested_bytes}]].", facts, false);
+    assert_string_equal(text, "a, 24.00 GiB.");
     free(text);
     assert_null(template_check("a {oom.total_bytes} b", bad, sizeof(bad)));
     assert_non_null(template_check("a {speed} b", bad, sizeof(bad)));

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SUMMARY.md and the terminal lines against golden files. After a wanted change:
+ *   ROCMCRASH_UPDATE_GOLDEN=1 test_report
+ */
+#include "tree_fixture.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "report/internal.h"
+#include "report/report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+struct report_case {
+    struct tree *tree;
+    struct facts *facts;
+    struct verdict verdict;
+    cJSON *items;
+    char *template_text;
+    uint64_t values[200];
+    struct report_series series;
+    struct report_input in;
+};
+
+static int set_up(void **state)
+{
+    struct report_case *c = calloc(1, sizeof(*c));
+    cJSON *json = fixture_json("tests/unit/report/case.json");
+    c->tree = fixture_tree();
+    c->facts = facts_new();
+    assert_int_equal(facts_from_json(c->facts, json, NULL), 0);
+    cJSON_Delete(json);
+    assert_int_equal(diagnose(c->facts, c->tree, &c->verdict, NULL), 0);
+    c->items = cJSON_Parse("[{\"name\":\"facts\",\"status\":\"collected\"},"
+                           "{\"name\":\"kernel log\",\"status\":\"skipped\",\"reason\":\"no rights\"}]");
+    c->template_text = fixture_read("templates/summary.md");
+    for (size_t i = 0; i < 200; i++)
+        c->values[i] = i >= 90 && i < 95 ? UINT64_MAX : (uint64_t)i * 332000000u;
+    c->series = (struct report_series){.label = "GPU 0000:c5:00.0 GTT used",
+                                       .total_bytes = UINT64_C(67151813673),
+                                       .count = 200,
+                                       .values = c->values,
+                                       .duration_ms = 93211};
+    c->in = (struct report_input){.facts = c->facts,
+                                  .verdict = &c->verdict,
+                                  .items = c->items,
+                                  .series = &c->series,
+                                  .series_count = 1,
+                                  .command = "python train.py --lr 1e-4",
+                                  .bundle_name = "rocmcrash-20261121T030405Z-python-gtt-limit",
+                                  .tool_version = "0.0.0",
+                                  .template_text = c->template_text};
+    *state = c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct report_case *c = *state;
+    verdict_release(&c->verdict);
+    facts_free(c->facts);
+    tree_free(c->tree);
+    cJSON_Delete(c->items);
+    free(c->template_text);
+    free(c);
+    return 0;
+}
+
+static void compare(const char *name, const char *text)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "tests/unit/report/golden/%s", name);
+    if (getenv("ROCMCRASH_UPDATE_GOLDEN") != NULL) {
+        char full[4096];
+        (void)snprintf(full, sizeof(full), "%s/%s", TEST_SOURCE_DIR, path);
+        FILE *f = fopen(full, "w");
+        assert_non_null(f);
+        (void)fputs(text, f);
+        assert_int_equal(fclose(f), 0);
+        return;
+    }
+    char *golden = fixture_read(path);
+    if (strcmp(golden, text) != 0) {
+        size_t at = 0;
+        while (golden[at] != '\0' && golden[at] == text[at])
+            at++;
+        fail_msg("%s differs at byte %zu: golden '%.80s', now '%.80s'", name, at, golden + at,
+                 text + at);
+    }
+    free(golden);
+}
+
+static void summary_is_the_golden_one(void **state)
+{
+    const struct report_case *c = *state;
+    struct buf out = BUF_INIT;
+    report_summary(&c->in, &out);
+    compare("summary.md", buf_str(&out));
+    buf_release(&out);
+}
+
+static void summary_fits_a_screen_before_the_path(void **state)
+{
+    const struct report_case *c = *state;
+    struct buf out = BUF_INIT;
+    report_summary(&c->in, &out);
+    const char *path = strstr(buf_str(&out), "## How the verdict");
+    assert_non_null(path);
+    size_t lines = 0;
+    for (const char *s = buf_str(&out); s < path; s++)
+        lines += *s == '\n';
+    assert_in_range(lines, 8, 36);
+    buf_release(&out);
+}
+
+static void summary_leaves_no_placeholder_and_no_html_of_data(void **state)
+{
+    const struct report_case *c = *state;
+    struct buf out = BUF_INIT;
+    report_summary(&c->in, &out);
+    assert_null(strstr(buf_str(&out), "{{#"));
+    assert_null(strstr(buf_str(&out), "{{/"));
+    assert_null(strstr(buf_str(&out), "(template:"));
+    assert_null(strstr(buf_str(&out), "<script>"));
+    assert_null(strstr(buf_str(&out), " @someone"));
+    assert_null(strstr(buf_str(&out), "(unknown)"));
+    buf_release(&out);
+}
+
+static void terminal_is_the_golden_one(void **state)
+{
+    const struct report_case *c = *state;
+    struct buf out = BUF_INIT;
+    report_terminal(&c->in, "/tmp/x.tar.gz", &out);
+    compare("terminal.txt", buf_str(&out));
+    size_t lines = 0;
+    for (const char *s = buf_str(&out); *s != '\0'; s = strchr(s, '\n') + 1) {
+        assert_int_equal(strncmp(s, "rocmcrash: ", 11), 0);
+        lines++;
+    }
+    assert_in_range(lines, 4, 6);
+    buf_release(&out);
+}
+
+/* Every line of the chart is one of the five shapes that Mermaid's grammar knows. */
+static void flowchart_has_only_known_shapes(void **state)
+{
+    const struct report_case *c = *state;
+    struct buf out = BUF_INIT;
+    report_flowchart(&c->verdict, &out);
+    char *text = strdup(buf_str(&out));
+    char *save = NULL;
+    char *line = strtok_r(text, "\n", &save);
+    assert_string_equal(line, "flowchart TD");
+    while ((line = strtok_r(NULL, "\n", &save)) != NULL) {
+        const char *open = strchr(line, '"');
+        if (open == NULL) {
+            assert_non_null(strstr(line, "-->"));
+            continue;
+        }
+        const char *close = strrchr(line, '"');
+        assert_true(close > open);
+        assert_null(memchr(open + 1, '"', (size_t)(close - open - 1)));
+        assert_true(strcmp(close, "\"]") == 0 || strcmp(close, "\"}}") == 0 ||
+                    strcmp(close, "\"]]") == 0 || strcmp(close, "\"])") == 0);
+    }
+    free(text);
+    buf_release(&out);
+}
+
+static void unknown_says_what_is_missing(void **state)
+{
+    const struct report_case *c = *state;
+    struct verdict v = {0};
+    struct facts *none = facts_new();
+    struct buf out = BUF_INIT;
+    struct report_input in = c->in;
+    assert_int_equal(diagnose(none, c->tree, &v, NULL), 0);
+    in.facts = none;
+    in.verdict = &v;
+    in.items = NULL;
+    in.series_count = 0;
+    in.command = NULL;
+    in.bundle_name = NULL;
+    report_summary(&in, &out);
+    assert_non_null(strstr(buf_str(&out), "**Missing**"));
+    assert_null(strstr(buf_str(&out), "| memory |"));
+    buf_release(&out);
+    report_terminal(&in, NULL, &out);
+    assert_non_null(strstr(buf_str(&out), "rocmcrash: missing: "));
+    buf_release(&out);
+    verdict_release(&v);
+    facts_free(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(summary_is_the_golden_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(summary_fits_a_screen_before_the_path, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(summary_leaves_no_placeholder_and_no_html_of_data, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(terminal_is_the_golden_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(flowchart_has_only_known_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unknown_says_what_is_missing, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

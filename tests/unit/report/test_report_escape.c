@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hostile text into Markdown, Mermaid and the terminal. */
+#include "base/buf.h"
+#include "report/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef void (*escape)(struct buf *, const char *, size_t);
+
+static void each_text_is_harmless(void **state)
+{
+    static const struct {
+        escape how;
+        const char *text;
+        size_t max;
+        const char *want;
+    } rows[] = {
+        {escape_markdown, "HSA_XNACK=1", 99, "HSA_XNACK=1"},
+        {escape_markdown, "_x_ *b* `c` [l](u)", 99, "\\_x\\_ \\*b\\* \\`c\\` \\[l\\](u)"},
+        {escape_markdown, "<img src=x> & @me #12", 99, "&lt;img src=x&gt; &amp; &#64;me &#35;12"},
+        {escape_markdown, "a|b\nc\td", 99, "a\\|b c d"},
+        {escape_markdown, "- item", 99, "\\- item"},
+        {escape_markdown, "-5", 99, "-5"},
+        {escape_markdown, "# head", 99, "&#35; head"},
+        {escape_markdown, "$x$ ![i](u) ~~s~~", 99, "\\$x\\$ \\!\\[i\\](u) \\~\\~s\\~\\~"},
+        {escape_markdown, "abcdefgh", 4, "abcd…"},
+        {escape_markdown, "ä\xff\xc3", 99, "ä??"},
+        {escape_markdown, "ää", 3, "ä…"},
+        {escape_markdown, "a\xe2\x80\xae" "b", 99, "ab"},
+        {escape_terminal, "\033[31mred\a\r\nx", 99, "[31mred  x"},
+        {escape_terminal, "\xc2\x9b" "31m", 99, "31m"},
+        {escape_code, "``` end", 99, "''' end"},
+        {escape_mermaid, "a \"b\" <c> ; {d} end", 99,
+         "a #34;b#34; #60;c#62; #59; #123;d#125; end"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buf out = BUF_INIT;
+        rows[i].how(&out, rows[i].text, rows[i].max);
+        if (strcmp(buf_str(&out), rows[i].want) != 0)
+            fail_msg("row %zu: '%s', wanted '%s'", i, buf_str(&out), rows[i].want);
+        buf_release(&out);
+    }
+}
+
+static void every_byte_is_survived(void **state)
+{
+    static const escape all[] = {escape_markdown, escape_mermaid, escape_terminal, escape_code};
+    char text[3] = {0};
+    (void)state;
+    for (int a = 1; a < 256; a++) {
+        for (int b = 1; b < 256; b++) {
+            text[0] = (char)a;
+            text[1] = (char)b;
+            for (size_t i = 0; i < 4; i++) {
+                struct buf out = BUF_INIT;
+                all[i](&out, text, 99);
+                for (size_t k = 0; k < out.len; k++)
+                    assert_true((unsigned char)out.data[k] >= 0x20 && out.data[k] != 0x7f);
+                buf_release(&out);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_text_is_harmless),
+        cmocka_unit_test(every_byte_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
