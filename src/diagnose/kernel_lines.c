@@ -270,7 +270,10 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
         (void)facts_set_integer(facts, "kmsg.ring_timeouts", FACT_LOG, k.timeouts, k.s.source);
     if (k.kills > 0) {
         (void)facts_set_integer(facts, "kmsg.oom_kills", FACT_LOG, k.kills, k.s.source);
-        (void)facts_set_text(facts, "kmsg.oom_kill_pids", FACT_LOG, k.kill_pids, k.s.source);
+        struct text pids = text_trim((struct text){k.kill_pids, strlen(k.kill_pids)});
+        char list[sizeof k.kill_pids];
+        (void)facts_set_text(facts, "kmsg.oom_kill_pids", FACT_LOG,
+                             text_copy(pids, list, sizeof list), k.s.source);
     }
     if (k.uncorrectable > 0)
         scan_integer_at(&k.s, k.uncorrectable_line, "kmsg.ras_uncorrectable", k.uncorrectable);

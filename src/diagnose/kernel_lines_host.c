@@ -9,20 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The kill is told twice, by the summary and by the "Killed process" record. */
 static void note_kill(struct klog *k, uint64_t pid, struct text comm)
 {
     size_t used = strlen(k->kill_pids);
     char word[16];
-    (void)snprintf(word, sizeof word, "%u", (unsigned)pid);
-    const char *seen = strstr(k->kill_pids, word);
-    size_t n = strlen(word);
-    if (seen != NULL && (seen == k->kill_pids || seen[-1] == ' ') &&
-        (seen[n] == '\0' || seen[n] == ' '))
+    int n = snprintf(word, sizeof word, " %u ", (unsigned)pid);
+    if (strstr(k->kill_pids, word) != NULL)
         return;
     k->kills++;
-    if (used + n + 2 < sizeof k->kill_pids)
-        (void)snprintf(k->kill_pids + used, sizeof k->kill_pids - used, "%s%s",
-                       used > 0 ? " " : "", word);
+    /* " 57630 99 ": each number has a space on both sides */
+    if (used + (size_t)n < sizeof k->kill_pids)
+        memcpy(k->kill_pids + (used > 0 ? used - 1 : 0), word, (size_t)n + 1);
     scan_integer(&k->s, "kmsg.oom_kill_pid", (int64_t)pid);
     if (comm.len > 0)
         scan_text(&k->s, "kmsg.oom_kill_comm", comm);

@@ -78,8 +78,10 @@ static unsigned card_index(struct pasted *p, struct text line)
     uint64_t card;
     while (text_after(t, "card", &t)) {
         struct text n = t;
-        if (!text_take_u64(&n, &card) || card > 4096)
+        if (!text_take_u64(&n, &card))
             continue;
+        if (card > 4096)
+            return PASTED_GPUS_MAX;
         for (unsigned i = 0; i < p->cards_count; i++)
             if (p->cards[i] == card)
                 return i;
