@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the integration tests share: running rocmcrash in a folder of its own, reading its bundle,
+finding its helper processes, and waiting for a condition without sleeping for luck."""
+
+import glob
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+ROCMCRASH = os.environ.get("ROCMCRASH", "")
+SOURCE = os.environ.get("ROCMCRASH_SOURCE", "")
+SHARED = os.path.join(SOURCE, "..", "shared")
+PYTHON = sys.executable
+POLL_S = 0.005
+
+# The shared memory's helpers name themselves (launch/helpers.c).
+HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
+           "recorder": "rocmcrash-R"}
+
+
+def wait_for(condition, what, timeout_s=20.0):
+    """Poll until condition() is true; fails with `what` after the timeout."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("timed out waiting for " + what)
+        time.sleep(POLL_S)  # the polling interval; the condition decides
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def comm(pid):
+    return read(f"/proc/{pid}/comm").strip()
+
+
+def children(pid):
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        found += [int(word) for word in read(path).split()]
+    return found
+
+
+def state(pid):
+    """One letter of /proc/PID/stat; '' when the process is gone."""
+    text = read(f"/proc/{pid}/stat")
+    return text.rsplit(")", 1)[1].split()[0] if ")" in text else ""
+
+
+def is_running(pid):
+    return state(pid) not in ("", "Z", "X")
+
+
+class Bundle:
+    def __init__(self, path):
+        self.path = path
+        self.name = os.path.basename(path)[: -len(".tar.gz")]
+        with tarfile.open(path) as tar:
+            self.files = {member.name.split("/", 1)[1]: tar.extractfile(member).read()
+                          for member in tar.getmembers() if member.isfile()}
+        self.manifest = json.loads(self.files["manifest.json"])
+        self.verdict = json.loads(self.files["verdict.json"])
+        self.facts = {}
+        for fact in json.loads(self.files["facts.json"])["facts"]:
+            self.facts.setdefault(fact["name"], []).append(fact)
+
+    def fact(self, name, when=None):
+        """The fact as a dict, of the moment `when` or the first there is; {} when unknown."""
+        for fact in self.facts.get(name, []):
+            if when is None or fact.get("when") == when:
+                return fact
+        return {}
+
+    def value(self, name, when=None):
+        return self.fact(name, when).get("value")
+
+    def row(self, name):
+        return next((item for item in self.manifest["items"] if item["name"] == name), {})
+
+    def text(self, name):
+        return self.files[name].decode("utf-8", "replace")
+
+
+class Finished:
+    def __init__(self, process, stdout, stderr, bundles, outdir):
+        self.status = process.returncode
+        self.stdout, self.stderr = stdout, stderr
+        self.bundles, self.outdir = bundles, outdir
+
+    @property
+    def own_lines(self):
+        return [line for line in self.stderr.splitlines() if line.startswith("rocmcrash: ")]
+
+    @property
+    def target_stderr(self):
+        return "".join(line for line in self.stderr.splitlines(True)
+                       if not line.startswith("rocmcrash: "))
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own; nothing outside it is written."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="rc-test-")
+        self.addCleanup(self.remove_folder)
+        self.outdir = os.path.join(self.folder, "out")
+        os.mkdir(self.outdir)
+        self.environ = dict(os.environ)
+        self.environ["ROCMCRASH_STATE_DIR"] = os.path.join(self.folder, "state")
+        self.environ["XDG_CACHE_HOME"] = os.path.join(self.folder, "cache")
+        self.environ.pop("ROCMCRASH_SYSROOT", None)
+
+    def remove_folder(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text, mode=0o644):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def command(self, *argv, options=()):
+        return [ROCMCRASH, "--output-dir", self.outdir, *options, "--", *argv]
+
+    def start(self, *argv, options=(), **kwargs):
+        kwargs.setdefault("env", self.environ)
+        return subprocess.Popen(self.command(*argv, options=options), **kwargs)
+
+    def run_it(self, *argv, options=(), stdin=None, timeout=60, **kwargs):
+        process = self.start(*argv, options=options, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+        out, err = process.communicate(stdin, timeout=timeout)
+        return self.finished(process, out, err)
+
+    def finished(self, process, out=b"", err=b""):
+        return Finished(process, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"),
+                        self.bundles(), self.outdir)
+
+    def python(self, code, *arguments, **kwargs):
+        return self.run_it(PYTHON, "-c", code, *arguments, **kwargs)
+
+    def bundles(self):
+        return [Bundle(path) for path in sorted(glob.glob(os.path.join(self.outdir, "*.tar.gz")))]
+
+    def only_bundle(self, finished):
+        self.assertEqual(len(finished.bundles), 1, finished.stderr)
+        return finished.bundles[0]
+
+    def helper(self, supervisor_pid, name):
+        """Pid of a helper, once it has named itself."""
+        def find():
+            return next((pid for pid in children(supervisor_pid) if comm(pid) == HELPERS[name]), 0)
+        return wait_for(find, f"the {name} of {supervisor_pid}")
+
+    def target_pid(self, supervisor_pid):
+        tracer = self.helper(supervisor_pid, "tracer")
+        return wait_for(lambda: next(iter(children(tracer)), 0), "the target")
+
+    def wait_for_file(self, path):
+        return wait_for(lambda: os.path.exists(path), path)
+
+    def verb(self, *argv, **kwargs):
+        return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=60,
+                              env=self.environ, check=False, **kwargs)
+
+    def tar_member(self, path, name):
+        with tarfile.open(path) as tar:
+            top = tar.getnames()[0].split("/")[0]
+            return io.BytesIO(tar.extractfile(f"{top}/{name}").read())
+
+
+def main():
+    """unittest with a plain skip count; exit 77 when everything was skipped."""
+    program = unittest.main(exit=False, verbosity=2)
+    result = program.result
+    for test, reason in result.skipped:
+        print(f"skipped: {test.id()}: {reason}")
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.testsRun and len(result.skipped) == result.testsRun else 0)

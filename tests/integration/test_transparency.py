@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target and its caller see what they would see without rocmcrash."""
+
+import fcntl
+import os
+import pty
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import unittest
+
+import support
+from support import PYTHON, ROCMCRASH, wait_for
+
+
+class ExitStatus(support.Case):
+    def test_codes_pass_through(self):
+        for code in (0, 1, 2, 3, 77, 124, 125, 126, 127, 128, 137, 255):
+            with self.subTest(code=code):
+                self.assertEqual(self.run_it("/bin/sh", "-c", f"exit {code}").status, code)
+
+    def test_signals_pass_through(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV,
+                       signal.SIGABRT, signal.SIGPIPE, signal.SIGRTMIN + 3):
+            with self.subTest(number=number):
+                done = self.run_it("/bin/sh", "-c", f"ulimit -c 0; kill -{int(number)} $$",
+                                   options=["--quiet"])
+                self.assertEqual(done.status, -number)
+
+    def test_not_found_is_127_and_not_executable_126(self):
+        done = self.run_it("/no/such/program")
+        self.assertEqual(done.status, 127)
+        self.assertEqual(done.stderr,
+                         "rocmcrash: cannot run '/no/such/program': No such file or directory\n")
+        done = self.run_it(self.write("data", "x"))
+        self.assertEqual(done.status, 126)
+        self.assertIn("Permission denied", done.stderr)
+        self.assertEqual(done.bundles, [])
+
+    def test_script_with_bad_shebang(self):
+        script = self.write("script", "#!/no/such/interpreter\n", 0o755)
+        plain = subprocess.run(["env", script], capture_output=True, check=False)
+        self.assertEqual(self.run_it(script).status, plain.returncode)
+
+    def test_our_own_failures_are_125(self):
+        for argv in ([], ["--no-such-option"], ["--trace=perhaps", "--", "true"], ["--trace"],
+                     ["--finish-within", "soon", "--", "true"], ["--"]):
+            done = subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 125, argv)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+class Streams(support.Case):
+    def test_silent_and_traceless_on_success(self):
+        done = self.run_it("/bin/sh", "-c", "cat; echo out; echo err >&2", stdin=b"from stdin\n")
+        self.assertEqual((done.status, done.stdout, done.stderr, done.bundles),
+                         (0, "from stdin\nout\n", "err\n", []))
+        runs = self.path("state", "runs")
+        self.assertEqual(os.listdir(runs) if os.path.isdir(runs) else [], [])
+
+    def test_order_on_one_pipe(self):
+        process = self.start("/bin/sh", "-c",
+                             'i=0; while [ $i -lt 300 ]; do echo "o$i"; echo "e$i" >&2; i=$((i+1)); done',
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        out, _ = process.communicate(timeout=60)
+        expected = "".join(f"o{i}\ne{i}\n" for i in range(300))
+        self.assertEqual(out.decode(), expected)
+
+    def test_environment_cwd_group_session_and_umask(self):
+        code = ("import os,json;print(json.dumps([dict(os.environ),os.getcwd(),os.getpgrp(),"
+                "os.getsid(0),os.umask(0),sorted(os.listdir('/proc/self/fd')),os.nice(0)]))")
+        own = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True,
+                             env=self.environ, cwd="/")
+        done = self.python(code, cwd="/")
+        self.assertEqual(done.stdout, own.stdout)
+
+    def test_signal_dispositions_and_mask(self):
+        code = ("print([l for l in open('/proc/self/status') "
+                "if l.startswith(('SigBlk','SigIgn','SigCgt','ShdPnd'))])")
+
+        def prepare():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+        own = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True,
+                             preexec_fn=prepare)
+        done = self.python(code, preexec_fn=prepare)
+        self.assertEqual(done.stdout, own.stdout)
+
+    def test_inherited_descriptors_reach_the_target_and_only_it(self):
+        reader, writer = os.pipe()
+        process = self.start("/bin/sh", "-c", f"echo through >&{writer}; exec {writer}>&-; read x",
+                             stdin=subprocess.PIPE, pass_fds=[writer])
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            # End of file although the target still runs: no copy is left with us.
+            self.assertEqual(pipe.read(), b"through\n")
+        self.assertIsNone(process.poll())
+        process.communicate(b"\n", timeout=20)
+
+    def test_reader_that_goes_away_ends_the_writer(self):
+        process = self.start("/bin/sh", "-c", "while :; do echo x >&2; done", stderr=subprocess.PIPE,
+                             options=["--quiet"])
+        self.assertEqual(process.stderr.readline(), b"x\n")
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=30), -signal.SIGPIPE)
+
+    def test_closed_streams(self):
+        for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closing=closing):
+                done = subprocess.run(["/bin/sh", "-c", f'"$@" {closing}', "sh",
+                                       *self.command("/bin/sh", "-c", "exit 4")],
+                                      env=self.environ, check=False, timeout=30)
+                self.assertEqual(done.returncode, 4)
+
+    def test_daemon_does_not_hold_the_caller(self):
+        pid_file = self.path("pid")
+        process = self.start("/bin/sh", "-c",
+                             f"sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > {pid_file}")
+        self.assertEqual(process.wait(timeout=30), 0)
+        daemon = int(support.read(pid_file))
+        self.addCleanup(os.kill, daemon, signal.SIGKILL)
+        self.assertTrue(support.is_running(daemon))
+        self.assertEqual(support.read(f"/proc/{daemon}/status").split("TracerPid:\t")[1][0], "0")
+
+
+class Signals(support.Case):
+    COUNTER = ("import signal,sys,os\n"
+               "n=[0]\n"
+               "def h(s,f):\n"
+               "    n[0]+=1; os.write(2,b'got %d\\n'%s)\n"
+               "for s in (1,2,10,12,15): signal.signal(s,h)\n"
+               "os.write(1,b'ready\\n')\n"
+               "import time\n"
+               "sys.stdin.readline()\n"
+               "os.write(1,b'%d\\n'%n[0])\n")
+
+    def start_counter(self, **kwargs):
+        process = self.start(PYTHON, "-c", self.COUNTER, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def finish_counter(self, process):
+        out, _ = process.communicate(b"\n", timeout=20)
+        return int(out)
+
+    def test_signal_to_us_reaches_the_target_once(self):
+        process = self.start_counter()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
+            process.send_signal(number)
+            self.assertEqual(process.stderr.readline(), b"got %d\n" % number)
+        self.assertEqual(self.finish_counter(process), 4)
+
+    def test_signal_to_the_group_arrives_once(self):
+        process = self.start_counter(start_new_session=True)
+        for number in (signal.SIGTERM, signal.SIGUSR2):
+            os.killpg(process.pid, number)
+            self.assertEqual(process.stderr.readline(), b"got %d\n" % number)
+        # A signal to us alone, sent after the group's, closes the window in which a second copy
+        # of those could still come.
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stderr.readline(), b"got 10\n")
+        self.assertEqual(self.finish_counter(process), 3)
+
+    def test_sigterm_ends_target_and_us(self):
+        process = self.start("/bin/sleep", "1000", stderr=subprocess.PIPE)
+        target = self.target_pid(process.pid)
+        wait_for(lambda: support.comm(target) == "sleep", "exec")
+        process.terminate()
+        self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+        self.assertEqual(self.bundles(), [])
+
+    def test_target_that_ignores_sigterm(self):
+        process = self.start(PYTHON, "-c", "import signal,sys,os\n"
+                             "signal.signal(15,signal.SIG_IGN); os.write(1,b'r\\n'); sys.stdin.readline()",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        process.terminate()
+        self.assertIsNone(process.poll())
+        process.communicate(b"\n", timeout=20)
+        self.assertEqual(process.returncode, 0)
+
+
+class Terminal(support.Case):
+    """rocmcrash as the foreground job of a terminal that the test holds."""
+
+    def spawn(self, *argv, size=(37, 91)):
+        pid, master = pty.fork()
+        if pid == 0:
+            os.environ.update(self.environ)
+            os.execv(argv[0], argv)
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.addCleanup(os.close, master)
+        return pid, master
+
+    def read_until(self, master, text):
+        seen = b""
+
+        def more():
+            nonlocal seen
+            if select.select([master], [], [], 0)[0]:
+                try:
+                    seen += os.read(master, 65536)
+                except OSError:
+                    pass
+            return text in seen
+        try:
+            wait_for(more, repr(text))
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the terminal shows {seen!r}") from None
+        return seen
+
+    def test_isatty_size_and_bytes(self):
+        code = ("import os,sys\n"
+                "print([os.isatty(i) for i in (0,1,2)], os.get_terminal_size(2), flush=True)\n"
+                "sys.stderr.write('\\r 10%\\r 20%\\r100%\\n'); sys.stderr.flush(); print('END')\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c",
+                                               "import sys; sys.stdin.readline()\n" + code))
+        os.write(master, b"\n")
+        seen = self.read_until(master, b"END\r\n")
+        self.assertIn(b"[True, True, True] os.terminal_size(columns=91, lines=37)\r\n", seen)
+        self.assertIn(b"\r 10%\r 20%\r100%\r\n", seen)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_ctrl_c_arrives_once(self):
+        code = ("import signal,os,sys,time\n"
+                "n=[0]\n"
+                "def h(s,f): n[0]+=1; os.write(1,b'INT\\n')\n"
+                "signal.signal(2,h); os.write(1,b'ready\\n')\n"
+                "signal.signal(15,lambda s,f:(os.write(1,b'count %d\\n'%n[0]),sys.exit(0)))\n"
+                "while True: signal.pause()\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"ready")
+        os.write(master, b"\x03")
+        self.read_until(master, b"INT\r\n")
+        os.kill(pid, signal.SIGTERM)
+        self.read_until(master, b"count 1\r\n")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_ctrl_z_and_fg(self):
+        pid, master = self.spawn("/bin/bash", "--norc", "-i")
+        line = shlex.join(self.command(
+            PYTHON, "-c", "import sys; print('up',flush=True); print('got '+sys.stdin.readline())"))
+        os.write(master, b"PS1='ready> '\n")
+        self.read_until(master, b"hready> ")
+        os.write(master, line.encode() + b"\n")
+        self.read_until(master, b"up\r\n")
+        os.write(master, b"\x1a")
+        self.read_until(master, b"Stopped")
+        os.write(master, b"fg\nhello\n")
+        self.read_until(master, b"got hello")
+        os.write(master, b"exit\n")
+        os.waitpid(pid, 0)
+
+
+class Nesting(support.Case):
+    def test_inside_itself(self):
+        done = self.run_it(*self.command("/bin/sh", "-c", "echo x >&2; exit 6"))
+        self.assertEqual((done.status, done.stderr), (6, "x\n"))
+
+    def test_debuggers_inside(self):
+        for argv in (["gdb", "-batch", "-ex", "run", "/bin/true"],
+                     ["strace", "-f", "-o", "/dev/null", "/bin/true"]):
+            plain = subprocess.run(["which", argv[0]], capture_output=True, check=False)
+            if plain.returncode != 0:
+                self.skipTest(f"no {argv[0]} here")
+            for words in (argv, ["/bin/sh", "-c", " ".join(argv) + "; exit $?"]):
+                done = self.run_it(*words)
+                self.assertEqual(done.status, 0, done.stderr)
+                self.assertNotIn("not permitted", done.stderr)
+
+    def test_release_lets_a_debugger_attach(self):
+        process = self.start("/bin/sleep", "1000")
+        target = self.target_pid(process.pid)
+        traced = lambda: f"TracerPid:\t{self.helper(process.pid, 'tracer')}" in \
+            support.read(f"/proc/{target}/status")
+        wait_for(traced, "the target to be traced")
+        self.assertEqual(self.verb("release", str(target)).returncode, 0)
+        wait_for(lambda: not traced(), "the target to be released")
+        os.kill(target, signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+
+    def test_as_pid_1(self):
+        if os.geteuid() != 0:
+            self.skipTest("unshare --pid needs root")
+        for code, want in (("exit 5", 5), ("ulimit -c 0; kill -9 $$", 137)):
+            done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc",
+                                   *self.command("/bin/sh", "-c", code, options=["--quiet"])],
+                                  env=self.environ, timeout=60, check=False)
+            self.assertEqual(done.returncode, want)
+
+
+if __name__ == "__main__":
+    support.main()
