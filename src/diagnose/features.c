@@ -122,10 +122,10 @@ static bool has_word(const char *text, const char *word)
 
 static const char *vendor_of_text(const char *text)
 {
-    static const char *const amd[] = {"AMD",   "Radeon", "Instinct", "gfx",     "RX",    "Vega",
-                                      "MI",    "ROCm",   "Ryzen",    "Strix",   "HIP",   "Navi",
-                                      "RDNA",  "CDNA",   "amdgpu",   "Polaris", "Raven", "HSA"};
-    static const char *const nvidia[] = {"NVIDIA", "GeForce", "RTX", "GTX", "Tesla", "CUDA_ERROR",
+    static const char *const amd[] = {"AMD",  "Radeon", "Instinct", "gfx",     "RX",    "Vega",
+                                      "MI",   "ROCm",   "Ryzen",    "Strix",   "HIP",   "Navi",
+                                      "RDNA", "CDNA",   "amdgpu",   "Polaris", "Raven", "HSA"};
+    static const char *const nvidia[] = {"NVIDIA", "GeForce", "RTX",  "GTX",  "Tesla", "CUDA_ERROR",
                                          "NVRM",   "H100",    "A100", "V100", "Quadro"};
     for (size_t i = 0; i < sizeof(nvidia) / sizeof(nvidia[0]); i++) {
         if (has_word(text, nvidia[i]))
@@ -142,16 +142,16 @@ static const char *vendor_of_text(const char *text)
  * word CUDA decides nothing: HIP builds of ggml print it too. */
 static void derive_vendor(struct facts *facts)
 {
-    static const char *const inputs[] = {"gpu.0.driver",         "report.gpu",
-                                         "report.rocm",          "software.torch_hip_version",
-                                         "software.rocm_version"};
+    static const char *const inputs[] = {"gpu.0.driver", "report.gpu", "report.rocm",
+                                         "software.torch_hip_version", "software.rocm_version"};
     for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
         const char *text = NULL;
         const char *vendor = NULL;
         if (!feature_text(facts, inputs[i], &text))
             continue;
         vendor = vendor_of_text(text);
-        if (vendor == NULL && (strstr(inputs[i], "rocm") != NULL || strstr(inputs[i], "hip") != NULL))
+        if (vendor == NULL &&
+            (strstr(inputs[i], "rocm") != NULL || strstr(inputs[i], "hip") != NULL))
             vendor = isdigit((unsigned char)text[0]) ? "amd" : NULL;
         if (vendor != NULL) {
             char source[512];
@@ -237,8 +237,8 @@ static void derive_override(struct facts *facts)
     if (feature_text(facts, "f.gfx", &real)) {
         size_t digits = strlen(real) > 5 ? strlen(real) - 2 : strlen(real);
         feature_flag(facts, "f.override_differs", strcmp(real, isa) != 0, inputs, 2);
-        feature_flag(facts, "f.override_generation_differs",
-                     strncmp(real, isa, digits) != 0, inputs, 2);
+        feature_flag(facts, "f.override_generation_differs", strncmp(real, isa, digits) != 0,
+                     inputs, 2);
     } else {
         feature_missing(facts, "f.override_differs", inputs, 2);
     }
@@ -248,10 +248,10 @@ static void derive_override(struct facts *facts)
 static void derive_is_apu(struct facts *facts)
 {
     static const char *const names[] = {
-        "APU",     "iGPU",    "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1035",
-        "gfx1036", "gfx90c",  "gfx902",  "680M",    "660M",    "740M",    "760M",    "780M",
-        "840M",    "860M",    "880M",    "890M",    "8050S",   "8060S",   "Strix",   "Ryzen",
-        "Raven",   "Renoir",  "Cezanne", "Phoenix", "Rembrandt", "Picasso"};
+        "APU",     "iGPU",   "gfx1103", "gfx1150", "gfx1151",   "gfx1152", "gfx1153", "gfx1035",
+        "gfx1036", "gfx90c", "gfx902",  "680M",    "660M",      "740M",    "760M",    "780M",
+        "840M",    "860M",   "880M",    "890M",    "8050S",     "8060S",   "Strix",   "Ryzen",
+        "Raven",   "Renoir", "Cezanne", "Phoenix", "Rembrandt", "Picasso"};
     static const char *const inputs[] = {"f.gfx", "report.gpu"};
     char name[32];
     double gpu = 0;

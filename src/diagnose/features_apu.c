@@ -69,7 +69,8 @@ static void derive_ram(struct facts *facts)
     feature_missing(facts, "f.ram_bytes", inputs, 1);
 }
 
-/* The budget that HIP sees: said by the message, by hipMemGetInfo, or by the driver's start line. */
+/* The budget that HIP sees: said by the message, by hipMemGetInfo, or by the driver's start line.
+ */
 static void derive_budget(struct facts *facts)
 {
     static const char *const inputs[] = {"oom.total_bytes", "f.hip_total_bytes",

@@ -205,13 +205,13 @@ static void derive_message(struct facts *facts)
     derive_eps(facts);
     derive_sum(facts, "f.available_bytes", (const char *const[]){f_name, "f.idle_bytes"},
                (const int[]){1, 1}, 2);
-    derive_sum(facts, "f.shortfall_bytes",
-               (const char *const[]){r_name, f_name, "f.idle_bytes"}, (const int[]){1, -1, -1}, 3);
+    derive_sum(facts, "f.shortfall_bytes", (const char *const[]){r_name, f_name, "f.idle_bytes"},
+               (const int[]){1, -1, -1}, 3);
     derive_sum(facts, "f.other_bytes",
                (const char *const[]){t_name, f_name, a_name, "f.idle_bytes"},
                (const int[]){1, -1, -1, -1}, 4);
-    derive_sum(facts, "f.demand_bytes", (const char *const[]){a_name, r_name},
-               (const int[]){1, 1}, 2);
+    derive_sum(facts, "f.demand_bytes", (const char *const[]){a_name, r_name}, (const int[]){1, 1},
+               2);
     derive_sum(facts, "f.need_bytes", (const char *const[]){a_name, "f.idle_bytes", r_name},
                (const int[]){1, 1, 1}, 3);
     derive_sum(facts, "f.held_bytes", (const char *const[]){a_name, "f.idle_bytes"},
@@ -274,8 +274,8 @@ void features_memory(struct facts *facts)
     derive_sum(facts, "f.phantom_bytes", (const char *const[]){f_name, "f.sysfs_free_bytes"},
                (const int[]){1, -1}, 2);
     derive_sum(facts, "f.not_torch_bytes",
-               (const char *const[]){"proc.0.kfd_vram_bytes", "f.held_bytes"},
-               (const int[]){1, -1}, 2);
+               (const char *const[]){"proc.0.kfd_vram_bytes", "f.held_bytes"}, (const int[]){1, -1},
+               2);
     derive_share_of(facts, "f.vram_used_percent", "f.vram_used_bytes", "f.vram_total_bytes");
     derive_share_of(facts, "f.stranded_percent", "f.stranded_bytes", "f.vram_total_bytes");
 }

@@ -95,8 +95,8 @@ static int get_text(const struct loader *l, const cJSON *object, const char *key
     return *ret != NULL ? 0 : -ENOMEM;
 }
 
-static int get_template(const struct loader *l, const cJSON *object, const char *key,
-                        bool required, char **ret)
+static int get_template(const struct loader *l, const cJSON *object, const char *key, bool required,
+                        char **ret)
 {
     char bad[80];
     int rc = get_text(l, object, key, required, ret);
@@ -228,9 +228,9 @@ static int read_node_texts(const struct loader *l, const cJSON *object, struct t
 
 static int read_node_body(const struct loader *l, const cJSON *object, struct tree_node *node)
 {
-    static const char *const keys[] = {"id",      "question", "test",       "class",
-                                       "subclass", "sentence", "confidence", "why",
-                                       "against", "advice",   "file_at",    "attach", NULL};
+    static const char *const keys[] = {"id",       "question",   "test", "class",   "subclass",
+                                       "sentence", "confidence", "why",  "against", "advice",
+                                       "file_at",  "attach",     NULL};
     int rc = check_keys(l, object, keys);
     if (rc == 0)
         rc = read_node_texts(l, object, node);
@@ -302,8 +302,7 @@ static int read_nodes(struct loader *l, const cJSON *root)
             return rc;
     }
     const struct tree *tree = l->tree;
-    const struct tree_node *last =
-        tree->node_count > 0 ? &tree->node[tree->node_count - 1] : NULL;
+    const struct tree_node *last = tree->node_count > 0 ? &tree->node[tree->node_count - 1] : NULL;
     if (last == NULL || strcmp(last->class_name, "unknown") != 0 ||
         last->test->op != EXPR_BOOLEAN || last->test->number == 0)
         return wrong(l, "\"nodes\"", "the last node must have class 'unknown' and test 'true'");

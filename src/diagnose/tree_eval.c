@@ -175,8 +175,8 @@ static struct value eval_said(struct eval *ev, const char *name)
 static struct value eval_contains(struct eval *ev, const struct expr *e)
 {
     const struct expr *in = e->arg[0];
-    bool message = in->op == EXPR_FACT && (strncmp(in->text, "msg.", 4) == 0 ||
-                                           strncmp(in->text, "kmsg.", 5) == 0);
+    bool message = in->op == EXPR_FACT &&
+                   (strncmp(in->text, "msg.", 4) == 0 || strncmp(in->text, "kmsg.", 5) == 0);
     if (message && facts_best(ev->facts, in->text) == NULL)
         return eval_said(ev, in->text); /* a message that was not said holds nothing */
     struct value hay = eval_value(ev, in);

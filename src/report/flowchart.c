@@ -92,8 +92,8 @@ void report_flowchart(const struct verdict *v, struct buf *out)
         }
         const char *answer = alone[i] ? v->path[i].answer : "";
         if (next < v->steps)
-            buf_printf(&edges, answer[0] != '\0' ? "  q%zu -->|%s| q%zu\n" : "  q%zu -->%s q%zu\n", i,
-                       answer, next);
+            buf_printf(&edges, answer[0] != '\0' ? "  q%zu -->|%s| q%zu\n" : "  q%zu -->%s q%zu\n",
+                       i, answer, next);
         else
             buf_printf(&edges, "  q%zu -->|%s| verdict\n", i, v->path[i].answer);
         i = next;

@@ -24,8 +24,8 @@ void escape_code(struct buf *out, const char *text, size_t max);
 
 /* {{name}} -> what `value` writes; {{#name}}...{{/name}} only when it writes something. */
 typedef void (*template_value)(const struct report_input *in, const char *name, struct buf *out);
-void template_render(const char *template_text, const struct report_input *in,
-                     template_value value, struct buf *out);
+void template_render(const char *template_text, const struct report_input *in, template_value value,
+                     struct buf *out);
 
 void report_memory_table(const struct facts *facts, struct buf *out);
 void report_sparklines(const struct report_input *in, struct buf *out);

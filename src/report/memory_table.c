@@ -100,8 +100,7 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
     memory_row(facts, "failed process, pinned", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
-    memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes",
-               &rows);
+    memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);
     memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
     if (rows.len > 0) {
         buf_puts(out, "| memory | total | before | peak | at the failure | 1 s after | source |\n"

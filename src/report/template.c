@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * templates/summary.md: {{name}} and {{#name}}...{{/name}} (only when name has a value). Sections do
- * not nest. A line that holds nothing but a section mark leaves no empty line.
+ * templates/summary.md: {{name}} and {{#name}}...{{/name}} (only when name has a value). Sections
+ * do not nest. A line that holds nothing but a section mark leaves no empty line.
  */
 #include "report/internal.h"
 

@@ -18,13 +18,13 @@ MIB, WINDOWS = 1 << 20, 64
 
 
 def growth(values, seconds):
-    n = min(WINDOWS, len(values))
+    n = min(WINDOWS, len(values) // 4)  # a window holds a step and its release
     if n < 4:
         return {}
     low = [min(values[i * len(values) // n:(i + 1) * len(values) // n]) for i in range(n)]
     slopes = [(low[k] - low[i]) / (k - i) for i in range(n) for k in range(i + 1, n)]
     rising = sum(b > a for a, b in zip(low, low[1:]))
-    return {"f.growth.samples": n, "f.growth.total_bytes": low[-1] - low[0],
+    return {"f.growth.samples": len(values), "f.growth.total_bytes": low[-1] - low[0],
             "f.growth.rising_share_percent": 100.0 * rising / (n - 1),
             "f.growth.slope_bytes_per_s": int(statistics.median(slopes) * n / max(seconds, 1e-3)),
             "f.growth.duration_ms": int(seconds * 1000)}

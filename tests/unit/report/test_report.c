@@ -42,8 +42,9 @@ static int set_up(void **state)
     assert_int_equal(facts_from_json(c->facts, json, NULL), 0);
     cJSON_Delete(json);
     assert_int_equal(diagnose(c->facts, c->tree, &c->verdict, NULL), 0);
-    c->items = cJSON_Parse("[{\"name\":\"facts\",\"status\":\"collected\"},"
-                           "{\"name\":\"kernel log\",\"status\":\"skipped\",\"reason\":\"no rights\"}]");
+    c->items =
+        cJSON_Parse("[{\"name\":\"facts\",\"status\":\"collected\"},"
+                    "{\"name\":\"kernel log\",\"status\":\"skipped\",\"reason\":\"no rights\"}]");
     c->template_text = fixture_read("templates/summary.md");
     for (size_t i = 0; i < 200; i++)
         c->values[i] = i >= 90 && i < 95 ? UINT64_MAX : (uint64_t)i * 332000000u;

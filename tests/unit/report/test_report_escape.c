@@ -32,12 +32,17 @@ static void each_text_is_harmless(void **state)
         {escape_markdown, "abcdefgh", 4, "abcd…"},
         {escape_markdown, "ä\xff\xc3", 99, "ä??"},
         {escape_markdown, "ää", 3, "ä…"},
-        {escape_markdown, "a\xe2\x80\xae" "b", 99, "ab"},
+        {escape_markdown,
+         "a\xe2\x80\xae"
+         "b",
+         99, "ab"},
         {escape_terminal, "\033[31mred\a\r\nx", 99, "[31mred  x"},
-        {escape_terminal, "\xc2\x9b" "31m", 99, "31m"},
+        {escape_terminal,
+         "\xc2\x9b"
+         "31m",
+         99, "31m"},
         {escape_code, "``` end", 99, "''' end"},
-        {escape_mermaid, "a \"b\" <c> ; {d} end", 99,
-         "a #34;b#34; #60;c#62; #59; #123;d#125; end"},
+        {escape_mermaid, "a \"b\" <c> ; {d} end", 99, "a #34;b#34; #60;c#62; #59; #123;d#125; end"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -184,8 +184,7 @@ static void nothing_at_all_is_unknown_with_a_list(void **state)
 static void ttm_advice_computes_the_value(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
-    struct verdict v =
-        judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
+    struct verdict v = judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
     /* 0.9 * 125.08 GiB = 112.57 */
     assert_true(list_holds(&v.advice, "amd-ttm --set 112 "));
     assert_true(list_holds(&v.advice, "ttm.pages_limit=29360128;") ||
@@ -199,11 +198,20 @@ static void ttm_advice_computes_the_value(void **state)
 static void no_template_gives_false_advice(void **state)
 {
     static const char *const never[] = {
-        "HSA_OVERRIDE_GFX_VERSION=10", "HSA_OVERRIDE_GFX_VERSION=11", "HSA_XNACK=1",
-        "amdgpu.gttsize=",             "vm_size=",                    "page_pool_size",
-        "NO_HIP_MEMORY_CACHING",       "garbage_collection_threshold", "owngrade",
-        "HSA_ENABLE_INTERRUPT",        "amd_iommu=off",               "HIP_HIDDEN_FREE_MEM",
-        "MODE=\"0666\"",               "gpureset",
+        "HSA_OVERRIDE_GFX_VERSION=10",
+        "HSA_OVERRIDE_GFX_VERSION=11",
+        "HSA_XNACK=1",
+        "amdgpu.gttsize=",
+        "vm_size=",
+        "page_pool_size",
+        "NO_HIP_MEMORY_CACHING",
+        "garbage_collection_threshold",
+        "owngrade",
+        "HSA_ENABLE_INTERRUPT",
+        "amd_iommu=off",
+        "HIP_HIDDEN_FREE_MEM",
+        "MODE=\"0666\"",
+        "gpureset",
     };
     static const char *const files[] = {"templates/tree.json", "templates/defects.json"};
     (void)state;
@@ -237,8 +245,7 @@ static void advice_never_sets_both_allocator_options(void **state)
 static void expandable_segments_only_where_it_works(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
-    const cJSON *facts =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(rows, 2), "facts");
+    const cJSON *facts = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(rows, 2), "facts");
     cJSON *newer = cJSON_Parse("{\"software.torch_version\": \"2.12.0+rocm7.2\"}");
     struct verdict v = judge(*state, facts, NULL);
     assert_false(list_holds(&v.advice, "expandable_segments:True"));
@@ -250,14 +257,55 @@ static void expandable_segments_only_where_it_works(void **state)
     cJSON_Delete(rows);
 }
 
+/* One message, word for word; only the counters differ, and the verdict follows them. */
+static void the_verdict_follows_the_counters(void **state)
+{
+    static const char text[] =
+        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+        "capacity of 23.98 GiB of which 1.10 GiB is free. Of the allocated memory 6.00 GiB is "
+        "allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated.\n";
+    static const struct {
+        const char *facts;
+        const char *class_name;
+        const char *subclass;
+    } rows[] = {
+        {"{\"gpu.0.is_apu\": false}", "held-by-other", ""},
+        {"{\"gpu.0.is_apu\": false, \"others.vram_bytes\": \"16.5 GiB\", \"others.largest_pid\": "
+         "9}",
+         "held-by-other", ""},
+        {"{\"gpu.0.is_apu\": false, \"proc.0.kfd_vram_bytes\": \"22.5 GiB\"}", "capacity",
+         "other allocator in the same process"},
+        {"{\"gpu.0.is_apu\": false, \"proc.0.fds_count\": 1020, \"proc.0.fds_limit\": 1024}",
+         "resource-limit", "file descriptors"},
+        {"{\"gpu.0.is_apu\": true, \"host.mem_total_bytes\": \"47.9 GiB\"}", "gtt-limit", ""},
+        {"{\"gpu.0.is_apu\": true, \"gpu.0.vram.total_bytes\": \"64 GiB\"}", "gtt-limit",
+         "carve-out unused"},
+        {"{\"kmsg.first_bad\": \"hw-ras\"}", "hw-ras", ""},
+        {"{\"kmsg.first_bad\": \"host-oom\", \"kmsg.oom_kill_pid\": 5}", "host-oom", ""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct verdict v = {0};
+        cJSON *json = cJSON_Parse(rows[i].facts);
+        assert_non_null(json);
+        struct facts *facts = fixture_facts(json, NULL);
+        messages_to_facts(facts, text, strlen(text), "stderr");
+        assert_int_equal(diagnose(facts, *state, &v, NULL), 0);
+        if (strcmp(v.class_name, rows[i].class_name) != 0 ||
+            strcmp(v.subclass, rows[i].subclass) != 0)
+            fail_msg("%s: %s (%s)", rows[i].facts, v.class_name, v.subclass);
+        verdict_release(&v);
+        facts_free(facts);
+        cJSON_Delete(json);
+    }
+}
+
 static void json_has_the_agreed_keys(void **state)
 {
-    static const char *const keys[] = {"class", "subclass", "vendor", "confidence", "sentence",
-                                       "also",  "why",      "against", "missing",   "path",
-                                       "advice", "verify",  "file_at"};
+    static const char *const keys[] = {"class",  "subclass", "vendor",  "confidence", "sentence",
+                                       "also",   "why",      "against", "missing",    "path",
+                                       "advice", "verify",   "file_at"};
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
-    struct verdict v =
-        judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
+    struct verdict v = judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
     cJSON *json = verdict_to_json(&v);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         assert_non_null(cJSON_GetObjectItemCaseSensitive(json, keys[i]));
@@ -271,8 +319,8 @@ static void check_known(const struct expr *e, const char *vocabulary, const char
 {
     if (e == NULL)
         return;
-    if (e->op == EXPR_FACT && strncmp(e->text, "gpu.", 4) != 0 && strncmp(e->text, "env.", 4) != 0 &&
-        strncmp(e->text, "f.", 2) != 0) {
+    if (e->op == EXPR_FACT && strncmp(e->text, "gpu.", 4) != 0 &&
+        strncmp(e->text, "env.", 4) != 0 && strncmp(e->text, "f.", 2) != 0) {
         const char *last = strrchr(e->text, '.');
         if (strstr(vocabulary, e->text) == NULL && strstr(vocabulary, last) == NULL)
             fail_msg("node %s reads %s, which FACTS.md does not list", node, e->text);
@@ -317,6 +365,7 @@ int main(void)
         cmocka_unit_test(no_template_gives_false_advice),
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
+        cmocka_unit_test(the_verdict_follows_the_counters),
         cmocka_unit_test(json_has_the_agreed_keys),
         cmocka_unit_test(tests_read_only_listed_facts),
     };

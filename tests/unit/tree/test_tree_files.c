@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #define LAST                                                                                       \
-    "{\"id\": \"Z\", \"question\": \"?\", \"test\": \"true\", \"class\": \"unknown\","              \
+    "{\"id\": \"Z\", \"question\": \"?\", \"test\": \"true\", \"class\": \"unknown\","             \
     " \"sentence\": \"s\"}"
 /* line 1: format; line 2: nodes; line 3: the node under test; then the last node */
 #define NODE(body) "{\"format\": 1,\n\"nodes\": [\n" body ",\n" LAST "]}"
@@ -38,19 +38,24 @@ static const struct {
      "w.json:4: node 'A': 'tset' is not a key that belongs here"},
     {NODE("{\"question\": \"q\"}"), "a node: 'id' is missing"},
     {NODE("{\"id\": \"A\"}"), "w.json:3: node 'A': 'question' is missing"},
-    {NODE("{" GOOD "\"sentence\": \"{speed}\"}"), "w.json:3: node 'A': 'sentence': no such placeholder"},
-    {NODE("{" GOOD "\"sentence\": \"s\",\n\"why\": \"{oom.x\"}"), "w.json:4: node 'A': 'why': no such placeholder"},
-    {NODE("{\"id\": \"A\", \"question\": \"q\", \"class\": \"leek\",\n\"sentence\": \"s\", \"test\": \"true\"}"),
+    {NODE("{" GOOD "\"sentence\": \"{speed}\"}"),
+     "w.json:3: node 'A': 'sentence': no such placeholder"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"why\": \"{oom.x\"}"),
+     "w.json:4: node 'A': 'why': no such placeholder"},
+    {NODE("{\"id\": \"A\", \"question\": \"q\", \"class\": \"leek\",\n\"sentence\": \"s\", "
+          "\"test\": \"true\"}"),
      "w.json:3: node 'A': no such class 'leek'"},
     {NODE("{\"id\": \"A\", \"question\": \"q\", \"class\": \"leak\", \"sentence\": \"s\",\n\n"
           "\"test\": \"oom.total_bytes >\"}"),
      "w.json:5: node 'A': 'test': column 18: the expression ends too early"},
     {NODE("{" GOOD "\"sentence\": \"s\",\n\"confidence\": {\n\"hihg\": \"true\"}}"),
      "w.json:5: node 'A': 'hihg' is not a key"},
-    {NODE("{" GOOD "\"sentence\": \"s\",\n\"advice\": [{\"if\": \"true\"}]}"), "node 'A': 'say' is missing"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"advice\": [{\"if\": \"true\"}]}"),
+     "node 'A': 'say' is missing"},
     {NODE("{" GOOD "\"sentence\": \"s\",\n\"against\": [{\"say\": \"x\", \"lowers\": 1}]}"),
      "w.json:4: node 'A': 'lowers' must be true or false"},
-    {NODE("{" GOOD "\"sentence\": \"s\"},\n{" GOOD "\"sentence\": \"s\"}"), "this id was used before"},
+    {NODE("{" GOOD "\"sentence\": \"s\"},\n{" GOOD "\"sentence\": \"s\"}"),
+     "this id was used before"},
     {NODE("{" GOOD "\"sentence\": 5}"), "'sentence' must be a text or a list of texts"},
     {"{\"format\": 1, \"terms\": {\n\"short\": \"true\"},\n\"nodes\": [" LAST "]}",
      "w.json:2: 'short' must begin with 't.'"},
@@ -58,7 +63,8 @@ static const struct {
      "w.json:2: 't.a': column 1: no such term"},
     {"{\"format\": 1, \"labels\": {\n\"speed\": \"x\"},\n\"nodes\": [" LAST "]}",
      "w.json:2: 'speed' is not the name of a fact"},
-    {"{\"format\": 1, \"inputs\": [\n\"speed\"],\n\"nodes\": [" LAST "]}", "w.json:2: 'inputs' holds"},
+    {"{\"format\": 1, \"inputs\": [\n\"speed\"],\n\"nodes\": [" LAST "]}",
+     "w.json:2: 'inputs' holds"},
     {NODE("5"), "must be an object"},
 };
 
@@ -97,7 +103,8 @@ static void wrong_defects_are_refused(void **state)
         {"{\"format\": 1, \"defects\": [{\"id\": \"d\", \"if\": \"true\",\n\"classes\": \"*\","
          " \"say\": \"x\"}]}",
          "'source' is missing"},
-        {"{\"format\": 1, \"defects\": [{\"id\": \"d\",\n\"if\": \"oops(\"}]}", "d.json:2: 'if': column"},
+        {"{\"format\": 1, \"defects\": [{\"id\": \"d\",\n\"if\": \"oops(\"}]}",
+         "d.json:2: 'if': column"},
     };
     struct tree *tree = fixture_tree();
     (void)state;
