@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dies in known functions. Prints where crash_here() lies in its file, then crashes as asked. */
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -48,11 +50,37 @@ static __attribute__((noinline)) void next_function(void)
     FRAME();
 }
 
+static int others_sleep(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int awake = 0;
+    while (tasks != NULL && (entry = readdir(tasks)) != NULL) {
+        char path[300];
+        char text[256] = "";
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", entry->d_name);
+        FILE *file = entry->d_name[0] == '.' || atoi(entry->d_name) == gettid()
+                         ? NULL
+                         : fopen(path, "re");
+        if (file == NULL)
+            continue;
+        (void)fgets(text, sizeof text, file);
+        (void)fclose(file);
+        const char *state = strrchr(text, ')');
+        awake += state == NULL || state[2] != 'S';
+    }
+    (void)closedir(tasks);
+    return awake == 0;
+}
+
 static void *crashing_thread(void *arg)
 {
     (void)pthread_setname_np(pthread_self(), "crasher");
-    for (int i = 0; i < 3; i++)
+    /* Until all have arrived where they wait: on the way there the stacks would be others. */
+    for (int i = 0; i < 4; i++)
         (void)sem_wait(&ready);
+    while (!others_sleep())
+        (void)sched_yield();
     int r = outer_call(arg);
     FRAME();
     return (void *)(intptr_t)r;
@@ -96,6 +124,7 @@ static int with_threads(void)
     for (int i = 0; i < 3; i++)
         (void)pthread_create(&threads[i], NULL, idle_thread, NULL);
     (void)pthread_create(&threads[3], NULL, crashing_thread, (void *)0x10);
+    (void)sem_post(&ready);
     (void)pthread_join(threads[3], NULL);
     return 0;
 }
