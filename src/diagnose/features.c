@@ -86,25 +86,49 @@ void feature_missing(struct facts *facts, const char *name, const char *const *i
 
 /* --- was there a program output? (facts said by a message, or a finisher that read one) --- */
 
-static void derive_output_read(struct facts *facts)
+/* A present message fact of one of the two prefixes: then that log was read. */
+static const struct fact *any_message(const struct facts *facts, const char *a, const char *b)
 {
-    static const char *const says_so[] = {"log.output_read"};
-    const struct fact *told = facts_find(facts, "log.output_read", FACT_STATIC);
-    if (told != NULL && told->status == FACT_PRESENT) {
-        feature_flag(facts, "f.output_read", told->integer != 0, says_so, 1);
-        return;
-    }
     for (size_t i = 0; i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i);
-        if (f->when != FACT_LOG || f->status != FACT_PRESENT)
-            continue;
-        if (strncmp(f->name, "msg.", 4) == 0 || strncmp(f->name, "oom.", 4) == 0) {
-            (void)facts_set_boolean(facts, "f.output_read", FACT_IMPACT, true, f->source);
-            return;
-        }
+        if (f->when == FACT_LOG && f->status == FACT_PRESENT &&
+            (strncmp(f->name, a, strlen(a)) == 0 || strncmp(f->name, b, strlen(b)) == 0))
+            return f;
     }
-    (void)facts_set_missing(facts, "f.output_read", FACT_IMPACT, FACT_ABSENT,
-                            "no output of the program was given", "features");
+    return NULL;
+}
+
+/* `told`: the fact that says whether the log was read (false or missing: with the reason). */
+static void set_log_read(struct facts *facts, const char *feature, const char *told,
+                         const struct fact *message, const char *otherwise)
+{
+    const struct fact *f = facts_best(facts, told);
+    bool present = f != NULL && f->status == FACT_PRESENT;
+    if (present && f->integer != 0) {
+        feature_flag(facts, feature, true, &told, 1);
+    } else if (message != NULL) {
+        (void)facts_set_boolean(facts, feature, FACT_IMPACT, true, message->source);
+    } else {
+        const char *reason = f != NULL && !present ? f->reason : present ? f->source : NULL;
+        (void)facts_set_missing(facts, feature, FACT_IMPACT, FACT_ABSENT,
+                                reason != NULL && reason[0] != '\0' ? reason : otherwise,
+                                "features");
+    }
+}
+
+static void derive_logs_read(struct facts *facts)
+{
+    const struct fact *message = any_message(facts, "msg.", "oom.");
+    const struct fact *run = facts_best(facts, "run.program");
+    /* the recorder follows the output of every run, and says run.output when it could not */
+    if (message == NULL && run != NULL && run->status == FACT_PRESENT &&
+        facts_best(facts, "run.output") == NULL)
+        message = run;
+    set_log_read(facts, "f.output_read",
+                 facts_best(facts, "run.output") != NULL ? "run.output" : "log.output_read",
+                 message, "no output of the program was given");
+    set_log_read(facts, "f.kernel_log_read", "kmsg.readable", any_message(facts, "kmsg.", "kmsg."),
+                 "no kernel log was given");
 }
 
 /* --- vendor --- */
@@ -359,7 +383,7 @@ static void derive_torch_cache(struct facts *facts)
 
 void features_derive(struct facts *facts)
 {
-    derive_output_read(facts);
+    derive_logs_read(facts);
     derive_vendor(facts);
     features_gpu(facts);
     derive_gfx(facts);

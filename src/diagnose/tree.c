@@ -419,13 +419,11 @@ static int read_tree(struct loader *l, const cJSON *root)
     int rc = check_format(l, root);
     if (rc == 0)
         rc = check_keys(l, root, keys);
-    if (rc == 0)
-        rc = read_terms(l, root);
-    if (rc == 0)
-        rc = read_labels(l, root);
-    if (rc == 0)
-        rc = read_inputs(l, root);
-    return rc == 0 ? read_nodes(l, root) : rc;
+    static int (*const parts[])(struct loader *, const cJSON *) = {read_terms, read_labels,
+                                                                   read_inputs, read_nodes};
+    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]) && rc == 0; k++)
+        rc = parts[k](l, root);
+    return rc;
 }
 
 struct tree *tree_parse(const char *json, size_t len, const char *file, struct rc_err *err)

@@ -164,7 +164,7 @@ static struct value eval_said(struct eval *ev, const char *name)
     const struct fact *f = facts_best(ev->facts, name);
     if (f != NULL)
         return from_answer(truth(value_of(ev, f, name)));
-    const char *log = strncmp(name, "kmsg.", 5) == 0 ? "kmsg.readable" : "f.output_read";
+    const char *log = strncmp(name, "kmsg.", 5) == 0 ? "f.kernel_log_read" : "f.output_read";
     const struct fact *read = present_fact(ev, log);
     if (read != NULL && read->integer != 0)
         return boolean(false);

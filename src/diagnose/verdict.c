@@ -70,11 +70,13 @@ static void list_missing(struct judge *j, struct verdict_list *list, const char 
     const struct fact *f = facts_best(j->facts, name);
     char line[400];
     const char *reason = "not known";
-    int64_t readable = 0;
+    int64_t read = 0;
     /* without a kernel log it is the log that is missing, not each of its lines */
-    if (f == NULL && strncmp(name, "kmsg.", 5) == 0 && strcmp(name, "kmsg.readable") != 0 &&
-        (!facts_get_integer(j->facts, "kmsg.readable", &readable) || readable == 0))
-        name = "kmsg.readable", f = facts_best(j->facts, name);
+    if (f == NULL && strncmp(name, "kmsg.", 5) == 0 &&
+        (!facts_get_integer(j->facts, "f.kernel_log_read", &read) || read == 0)) {
+        name = "f.kernel_log_read";
+        f = facts_best(j->facts, name);
+    }
     if (f != NULL && f->status == FACT_PRESENT && f->type == FACT_BOOLEAN)
         reason = f->source != NULL ? f->source : "was not read"; /* "read: no" */
     else if (f != NULL && f->reason != NULL && f->reason[0] != '\0')

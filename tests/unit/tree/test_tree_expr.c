@@ -20,7 +20,7 @@ static struct facts *sample(void)
     (void)facts_set_integer(f, "oom.free_bytes", FACT_LOG, 0, "stderr line 1");
     (void)facts_set_text(f, "software.rocm_version", FACT_STATIC, "6.4.3-128", "maps");
     (void)facts_set_boolean(f, "f.output_read", FACT_IMPACT, true, "test");
-    (void)facts_set_boolean(f, "kmsg.readable", FACT_STATIC, false, "permission");
+    (void)facts_set_missing(f, "f.kernel_log_read", FACT_IMPACT, FACT_ABSENT, "rights", "test");
     (void)facts_set_integer(f, "msg.killed", FACT_LOG, 2, "stderr line 2");
     (void)facts_set_missing(f, "gpu.0.vram.used_bytes", FACT_IMPACT, FACT_BLIND, "APU", "sysfs");
     (void)facts_set_integer(f, "gpu.0.gtt.used_bytes", FACT_BASELINE, 5, "sysfs");
