@@ -13,12 +13,12 @@
 #include "diagnose/verdict.h"
 
 static const char *const prefixes[] = {
-    "HSA_",     "HIP_",    "HIPBLASLT_", "ROCR_",   "ROCM",    "ROCP_",   "ROCPROFILER_",
-    "GPU_",     "AMD_",    "AMDGPU_",    "PYTORCH", "TORCH_",  "CUDA_",   "NCCL_",
-    "RCCL_",    "MIOPEN_", "ROCBLAS_",   "ROCRAND", "TENSILE", "OLLAMA_", "LLAMA_",
-    "GGML_",    "VLLM_",   "SGLANG_",    "XLA_",    "TF_",     "JAX_",    "TRITON_",
-    "MIGRAPHX", "UCX_",    "MALLOC_",    "OMP_",    "KMP_",    "NVIDIA_", "HCC_",
-    "DEBUG_HIP_",
+    "HSA_",         "HIP_",    "HIPBLASLT_", "ROCR_",   "ROCM",     "ROCP_",
+    "ROCPROFILER_", "GPU_",    "AMD_",       "AMDGPU_", "PYTORCH",  "TORCH_",
+    "CUDA_",        "NCCL_",   "RCCL_",      "MIOPEN_", "ROCBLAS_", "ROCRAND",
+    "TENSILE",      "OLLAMA_", "LLAMA_",     "GGML_",   "VLLM_",    "SGLANG_",
+    "XLA_",         "TF_",     "JAX_",       "TRITON_", "MIGRAPHX", "UCX_",
+    "MALLOC_",      "OMP_",    "KMP_",       "NVIDIA_", "HCC_",     "DEBUG_HIP_",
 };
 static const char *const names[] = {"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "RANK",
                                     "LOCAL_RANK",      "WORLD_SIZE", "DISPLAY"};
@@ -69,9 +69,8 @@ void environment_to_facts(struct facts *facts, const char *data, size_t len, con
 {
     unsigned before;
     struct text rest = text_tail(data, len, &before), line;
-    struct scan s = {.facts = facts,
-                     .source = source != NULL ? source : "environment",
-                     .line = before};
+    struct scan s = {
+        .facts = facts, .source = source != NULL ? source : "environment", .line = before};
     while (text_next_line(&rest, &line)) {
         s.line++;
         for (;;) {

@@ -99,8 +99,12 @@ void facts_free(struct facts *f)
 /* Length of the valid UTF-8 sequence at p, 0 when there is none (overlong and surrogates too). */
 static size_t utf8_sequence(const unsigned char *p, size_t left)
 {
-    size_t need = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3
-                : p[0] < 0xf5 ? 4 : 0;
+    size_t need = p[0] < 0x80   ? 1
+                  : p[0] < 0xc2 ? 0
+                  : p[0] < 0xe0 ? 2
+                  : p[0] < 0xf0 ? 3
+                  : p[0] < 0xf5 ? 4
+                                : 0;
     if (need == 0 || need > left)
         return 0;
     for (size_t i = 1; i < need; i++)
@@ -206,8 +210,9 @@ static int set(struct facts *f, const char *name, const struct fact *value)
 int facts_set_integer(struct facts *f, const char *name, enum fact_when when, int64_t value,
                       const char *source)
 {
-    return set(f, name, &(struct fact){.type = FACT_INTEGER, .when = when, .integer = value,
-                                       .source = source});
+    return set(
+        f, name,
+        &(struct fact){.type = FACT_INTEGER, .when = when, .integer = value, .source = source});
 }
 
 int facts_set_real(struct facts *f, const char *name, enum fact_when when, double value,
@@ -215,8 +220,8 @@ int facts_set_real(struct facts *f, const char *name, enum fact_when when, doubl
 {
     if (!isfinite(value))
         return facts_set_missing(f, name, when, FACT_UNREADABLE, "not a finite number", source);
-    return set(f, name, &(struct fact){.type = FACT_REAL, .when = when, .real = value,
-                                       .source = source});
+    return set(f, name,
+               &(struct fact){.type = FACT_REAL, .when = when, .real = value, .source = source});
 }
 
 int facts_set_text(struct facts *f, const char *name, enum fact_when when, const char *value,
@@ -224,15 +229,16 @@ int facts_set_text(struct facts *f, const char *name, enum fact_when when, const
 {
     if (value == NULL)
         return -EINVAL;
-    return set(f, name, &(struct fact){.type = FACT_TEXT, .when = when, .text = value,
-                                       .source = source});
+    return set(f, name,
+               &(struct fact){.type = FACT_TEXT, .when = when, .text = value, .source = source});
 }
 
 int facts_set_boolean(struct facts *f, const char *name, enum fact_when when, bool value,
                       const char *source)
 {
-    return set(f, name, &(struct fact){.type = FACT_BOOLEAN, .when = when, .integer = value,
-                                       .source = source});
+    return set(
+        f, name,
+        &(struct fact){.type = FACT_BOOLEAN, .when = when, .integer = value, .source = source});
 }
 
 int facts_set_missing(struct facts *f, const char *name, enum fact_when when,
@@ -240,8 +246,11 @@ int facts_set_missing(struct facts *f, const char *name, enum fact_when when,
 {
     if (status == FACT_PRESENT || status > FACT_BLIND)
         return -EINVAL;
-    return set(f, name, &(struct fact){.status = status, .when = when, .source = source,
-                                       .reason = reason != NULL ? reason : "no reason given"});
+    return set(f, name,
+               &(struct fact){.status = status,
+                              .when = when,
+                              .source = source,
+                              .reason = reason != NULL ? reason : "no reason given"});
 }
 
 size_t facts_count(const struct facts *f)

@@ -4,7 +4,8 @@
  *
  * Written by the finisher (facts.json of a bundle), read by `triage` from bundles of other people
  * and from files that people write by hand (--facts): nothing read here is trusted. cJSON keeps
- * numbers as double and prints 15 digits, so an integer of more digits is written as a string with "type": "integer".
+ * numbers as double and prints 15 digits, so an integer of more digits is written as a string with
+ * "type": "integer".
  */
 #include "diagnose/fact.h"
 
@@ -207,7 +208,8 @@ static int read_array(struct facts *f, const cJSON *array, struct rc_err *err)
 {
     const cJSON *item;
     unsigned n = 0;
-    cJSON_ArrayForEach(item, array) {
+    cJSON_ArrayForEach(item, array)
+    {
         const char *name = member_text(item, "name");
         if (name == NULL)
             return rc_err_set(err, -EINVAL, "entry %u of \"facts\" has no \"name\"", n);
@@ -257,7 +259,8 @@ int facts_from_json(struct facts *f, const cJSON *json, struct rc_err *err)
         return read_array(f, array, err);
     }
     const cJSON *item;
-    cJSON_ArrayForEach(item, json) {
+    cJSON_ArrayForEach(item, json)
+    {
         if (item == format)
             continue;
         int res = read_short(f, item, err);

@@ -16,20 +16,26 @@
 static const struct count_row kernel_rows[] = {
     {"kmsg.mes_failed", NULL, {"MES*failed to respon", "MES might be in unrecoverable"}},
     {"kmsg.gpu_reset", NULL, {"GPU reset begin"}},
-    {"kmsg.gpu_reset_failed", NULL, {"GPU reset end with ret = -", "GPU reset(*failed", "ASIC reset failed"}},
+    {"kmsg.gpu_reset_failed",
+     NULL,
+     {"GPU reset end with ret = -", "GPU reset(*failed", "ASIC reset failed"}},
     {"kmsg.ring_reset", NULL, {"ring reset", "reset compute queue"}},
     {"kmsg.wedged", NULL, {"device wedged"}},
     {"kmsg.vram_lost", NULL, {"VRAM is lost"}},
     {"kmsg.cs_enomem", NULL, {"Not enough memory for command submission"}},
     {"kmsg.pin_failed", NULL, {"pin failed", "Failed to pin framebuffer"}},
-    {"kmsg.vm_validate_failed", NULL, {"amdgpu_vm_validate*failed", "ttm_eu_reserve_buffers failed"}},
+    {"kmsg.vm_validate_failed",
+     NULL,
+     {"amdgpu_vm_validate*failed", "ttm_eu_reserve_buffers failed"}},
     {"kmsg.svm_limit", NULL, {"exceeds resident system memory limit"}},
     {"kmsg.userptr_failed", NULL, {"Failed to get user pages: -"}},
     {"kmsg.small_bar_refused", NULL, {"host visible vram on small bar"}},
     {"kmsg.gttsize_deprecated",
      NULL,
      {"gttsize via module parameter is deprecated", "unknown parameter 'gtt"}},
-    {"kmsg.kfd_skipped_device", NULL, {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
+    {"kmsg.kfd_skipped_device",
+     NULL,
+     {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
     {"kmsg.gpu_init_failed",
      NULL,
      {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
@@ -50,7 +56,9 @@ static const struct count_row kernel_rows[] = {
     {"kmsg.page_alloc_failure",
      NULL,
      {"page allocation failure", "mm/page_alloc.c", "SLUB: Unable to allocate memory"}},
-    {"kmsg.aer_corrected", NULL, {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected"}},
+    {"kmsg.aer_corrected",
+     NULL,
+     {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected"}},
     {"kmsg.pcie_aer_nonfatal", NULL, {"Uncorrected (Non-Fatal)", "Uncorrectable (Non-Fatal)"}},
     {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
     {"kmsg.gpu_lost", NULL, {"allen off the bus"}},
@@ -61,8 +69,12 @@ static const struct count_row kernel_rows[] = {
 #define KERNEL_ROWS (sizeof kernel_rows / sizeof kernel_rows[0])
 
 static const char *const class_names[] = {
-    [BAD_NONE] = "",          [BAD_HW_RAS] = "hw-ras",     [BAD_SDMA] = "sdma",
-    [BAD_PAGE_FAULT] = "page-fault", [BAD_GPU_HANG] = "gpu-hang", [BAD_HOST_OOM] = "host-oom",
+    [BAD_NONE] = "",
+    [BAD_HW_RAS] = "hw-ras",
+    [BAD_SDMA] = "sdma",
+    [BAD_PAGE_FAULT] = "page-fault",
+    [BAD_GPU_HANG] = "gpu-hang",
+    [BAD_HOST_OOM] = "host-oom",
 };
 
 unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
@@ -100,7 +112,8 @@ static bool strip_kmsg(struct text *t)
 }
 
 /* "[  781.680189] ", "[Sat Jan  7 14:25:56 2023] ", "[Dez26 08:58] ", "[  +0,000007] "; with
- * "[T1234]" or "[    C3]" of CONFIG_PRINTK_CALLER behind; but not "[drm:...", "[gfxhub]", "[12]". */
+ * "[T1234]" or "[    C3]" of CONFIG_PRINTK_CALLER behind; but not "[drm:...", "[gfxhub]", "[12]".
+ */
 static bool strip_bracket(struct text *t)
 {
     if (!text_starts(*t, "["))
@@ -248,9 +261,8 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
     unsigned before;
     struct text rest = text_tail(data, len, &before), record, line;
     struct count_state states[KERNEL_ROWS] = {{0}};
-    struct klog k = {.s = {.facts = facts,
-                           .source = source != NULL ? source : "kernel log",
-                           .line = before}};
+    struct klog k = {
+        .s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before}};
 
     while (text_next_line(&rest, &record)) {
         k.s.line++;

@@ -22,11 +22,11 @@ struct bad_event {
 /* A page fault is told in up to ten records, in any order, with others in between. */
 struct fault_block {
     bool open, has_head, has_address, has_status;
-    bool silent;     /* status register had been read already: 0 says nothing */
-    bool unhandled;  /* bad enough to be an event */
-    unsigned line;   /* of the first record */
+    bool silent;    /* status register had been read already: 0 says nothing */
+    bool unhandled; /* bad enough to be an event */
+    unsigned line;  /* of the first record */
     unsigned last_line;
-    unsigned event;  /* index + 1 in events, 0 = none */
+    unsigned event; /* index + 1 in events, 0 = none */
     uint64_t status;
     char address[24], client[24], process[64], hub[16];
     int64_t pid, vmid, pasid, ring, permission, walker, mapping, rw; /* -1 = not said */
@@ -42,8 +42,8 @@ struct klog {
     char first_client[24];          /* of the first fault that names one */
     unsigned first_client_line;
     unsigned faults, echoes, timeouts;
-    bool timeout_open;              /* the next "Process" record belongs to a ring timeout */
-    char pending_process[64];       /* a "Process" record in front of its fault */
+    bool timeout_open;        /* the next "Process" record belongs to a ring timeout */
+    char pending_process[64]; /* a "Process" record in front of its fault */
     int64_t pending_pid;
     unsigned pending_line;
     unsigned kills, uncorrectable, uncorrectable_line, aer_fatal, aer_fatal_line;

@@ -62,10 +62,17 @@ static void open_block(struct klog *k)
     k->fault.last_line = k->s.line;
     if (k->fault.open)
         return;
-    k->fault = (struct fault_block){.open = true, .line = k->s.line, .last_line = k->s.line,
-                                    .pid = -1, .vmid = -1,
-                                    .pasid = -1, .ring = -1, .permission = -1, .walker = -1,
-                                    .mapping = -1, .rw = -1};
+    k->fault = (struct fault_block){.open = true,
+                                    .line = k->s.line,
+                                    .last_line = k->s.line,
+                                    .pid = -1,
+                                    .vmid = -1,
+                                    .pasid = -1,
+                                    .ring = -1,
+                                    .permission = -1,
+                                    .walker = -1,
+                                    .mapping = -1,
+                                    .rw = -1};
     if (k->pending_line > 0 && k->s.line - k->pending_line <= 2) {
         k->fault.line = k->pending_line;
         k->fault.pid = k->pending_pid;
@@ -87,8 +94,8 @@ static void note_event(struct klog *k, struct text line)
     if (f->unhandled || is_echo(k, f))
         return;
     f->unhandled = true;
-    f->event = klog_bad(k, f->line,
-                        strncmp(f->client, "SDMA", 4) == 0 ? BAD_SDMA : BAD_PAGE_FAULT, line);
+    f->event =
+        klog_bad(k, f->line, strncmp(f->client, "SDMA", 4) == 0 ? BAD_SDMA : BAD_PAGE_FAULT, line);
 }
 
 void klog_fault_close(struct klog *k)
@@ -115,7 +122,8 @@ void klog_fault_close(struct klog *k)
         k->first_fault = *f;
 }
 
-/* "amdgpu 0000:5a:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3 pasid:33235)" */
+/* "amdgpu 0000:5a:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3
+ * pasid:33235)" */
 static bool head(struct klog *k, struct text line)
 {
     struct fault_block *f = &k->fault;
@@ -138,8 +146,9 @@ static bool head(struct klog *k, struct text line)
     return true;
 }
 
-/* "GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031"; bits: 0 more, 1-3 walker, 4-7 permission, 8 mapping,
- * 9-17 client, 18 write (the same on gfx9 to gfx12; checked against the printed fields). */
+/* "GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031"; bits: 0 more, 1-3 walker, 4-7 permission, 8
+ * mapping, 9-17 client, 18 write (the same on gfx9 to gfx12; checked against the printed fields).
+ */
 static bool status(struct klog *k, struct text line)
 {
     struct text t;
@@ -188,7 +197,8 @@ static bool detail(struct klog *k, struct text line)
     return true;
 }
 
-/* "  in page starting at address 0x00007fad9c43f000 from client 10" / "from IH client 0x1b (UTCL2)" */
+/* "  in page starting at address 0x00007fad9c43f000 from client 10" / "from IH client 0x1b (UTCL2)"
+ */
 static bool address(struct klog *k, struct text line)
 {
     struct fault_block *f = &k->fault;
@@ -280,7 +290,8 @@ void klog_fault_emit(struct klog *k)
     if (f->rw >= 0)
         scan_boolean(&at, "kmsg.page_fault_is_write", f->rw == 1);
     if (f->has_status && !f->silent) {
-        int n = snprintf(status_text, sizeof status_text, "0x%08llx", (unsigned long long)f->status);
+        int n =
+            snprintf(status_text, sizeof status_text, "0x%08llx", (unsigned long long)f->status);
         scan_text(&at, "kmsg.page_fault_status", (struct text){status_text, n > 0 ? (size_t)n : 0});
     }
     if (k->first_client_line > 0) {
@@ -290,7 +301,8 @@ void klog_fault_emit(struct klog *k)
     }
 }
 
-/* "ring gfx_0.0.0 timeout, signaled seq=167261, emitted seq=167263" / "... timeout, but soft recovered" */
+/* "ring gfx_0.0.0 timeout, signaled seq=167261, emitted seq=167263" / "... timeout, but soft
+ * recovered" */
 static bool ring_timeout(struct klog *k, struct text line)
 {
     struct text t, ring;
@@ -332,9 +344,9 @@ static void blocks(struct klog *k, struct text line)
 void klog_hang_line(struct klog *k, struct text line)
 {
     static const char *const hangs[] = {
-        "MES*failed to respon",          "MES might be in unrecoverable",
-        "fence wait loop timeout",       "The cp might be in an unrecoverable state",
-        "GPU reset begin",               "queue * at pasid * is reset",
+        "MES*failed to respon",    "MES might be in unrecoverable",
+        "fence wait loop timeout", "The cp might be in an unrecoverable state",
+        "GPU reset begin",         "queue * at pasid * is reset",
     };
     char name[64];
     int64_t pid;

@@ -26,7 +26,8 @@ static void note_kill(struct klog *k, uint64_t pid, struct text comm)
         scan_text(&k->s, "kmsg.oom_kill_comm", comm);
 }
 
-/* oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),...,task_memcg=/docker/b35,task=python,pid=57630,uid=0 */
+/* oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),...,task_memcg=/docker/b35,task=python,
+ * pid=57630,uid=0 */
 static void oom_summary(struct klog *k, struct text line)
 {
     struct text t, comm = {"", 0};
@@ -101,7 +102,8 @@ static void uncorrectable(struct klog *k, struct text line)
 
 /* {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!
  * socket: 0, die: 0 1 new uncorrectable hardware errors detected in umc block
- * no uncorrectable hardware errors detected in umc block      (healthy, and so is "0 uncorrectable") */
+ * no uncorrectable hardware errors detected in umc block      (healthy, and so is "0
+ * uncorrectable") */
 static void ras(struct klog *k, struct text line)
 {
     struct text front, t;
@@ -136,8 +138,8 @@ static void ras(struct klog *k, struct text line)
 /* NVRM: Xid (PCI:0000:4d:00): 79, pid=1234, GPU has fallen off the bus. */
 static void xid(struct klog *k, struct text line)
 {
-    static const unsigned char hardware[] = {48, 54, 56, 57, 58, 61, 62, 63, 64, 74, 79,
-                                             92, 93, 94, 95, 110, 140, 143};
+    static const unsigned char hardware[] = {48, 54, 56, 57, 58, 61, 62,  63,  64,
+                                             74, 79, 92, 93, 94, 95, 110, 140, 143};
     static const unsigned char hangs[] = {8, 109, 119, 120};
     struct text t;
     uint64_t number;

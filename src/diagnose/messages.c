@@ -3,8 +3,8 @@
  * messages_to_facts(): what a program printed, as facts.
  *
  * Pure; runs in the finisher over the kept stderr and stdout and in `triage` over pasted text. One
- * pass by lines for what stands on a line, one over the whole for PyTorch's message, which UIs wrap.
- * Never fails on garbage: what is not understood says nothing.
+ * pass by lines for what stands on a line, one over the whole for PyTorch's message, which UIs
+ * wrap. Never fails on garbage: what is not understood says nothing.
  */
 #include "diagnose/messages.h"
 

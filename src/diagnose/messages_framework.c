@@ -21,7 +21,7 @@ static bool size_behind(struct text line, const char *word, unsigned rule, int64
     return text_after(line, word, &t) && text_take_size(&t, rule, ret);
 }
 
-/* ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14136.04 MiB on device 0: cudaMalloc failed: out of memory
+/* ...alloc_buffer: allocating 14136.04 MiB on device 0: cudaMalloc failed: out of memory
  * ggml_gallocr_reserve_n: failed to allocate ROCm0 buffer of size 14822711296
  * llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon ...) - 24470 MiB free
  * load_tensors:        ROCm0 model buffer size = 13110.43 MiB */
@@ -45,10 +45,12 @@ static void ggml(const struct scan *s, struct oom_log *log, struct text line)
     if (text_like(line, "using device*MiB free") && text_before(line, " free", &t) &&
         text_size_before(t, &size))
         scan_integer(s, "msg.ggml_free_at_start_bytes", size);
-    if (text_like(line, "ROCm*model buffer size =") || text_like(line, "CUDA*model buffer size =")) {
+    if (text_like(line, "ROCm*model buffer size =") ||
+        text_like(line, "CUDA*model buffer size =")) {
         if (size_behind(line, "model buffer size =", SIZE_RULE, &size))
             scan_integer(s, "msg.ggml_model_buffer_bytes", size);
-    } else if (text_like(line, "ROCm*KV buffer size =") || text_like(line, "CUDA*KV buffer size =")) {
+    } else if (text_like(line, "ROCm*KV buffer size =") ||
+               text_like(line, "CUDA*KV buffer size =")) {
         if (size_behind(line, "KV buffer size =", SIZE_RULE, &size))
             scan_integer(s, "msg.ggml_kv_buffer_bytes", size);
     } else if (text_like(line, "projected to use * MiB of device") &&
@@ -71,7 +73,8 @@ static void pinned(const struct scan *s, struct text line)
 
 /* msg="model requires more system memory (41.2 GiB) than is available (30.1 GiB)"
  * msg="system memory" total="32.0 GiB" free="3.7 GiB"
- * msg="inference compute" ... library=ROCm compute=gfx1150 ... total="24.0 GiB" available="5.6 GiB" */
+ * msg="inference compute" ... library=ROCm compute=gfx1150 ... total="24.0 GiB" available="5.6 GiB"
+ */
 static void ollama(const struct scan *s, struct text line)
 {
     int64_t size;

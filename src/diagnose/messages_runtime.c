@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* Memory access fault by GPU node-1 (Agent handle: 0x55..) on address 0x7f40c8c94000. Reason: Page
- * not present or supervisor privilege.                 (ROCr runtime.cpp; "on address (nil)" too) */
+ * not present or supervisor privilege.                 (ROCr runtime.cpp; "on address (nil)" too)
+ */
 static void memory_fault(const struct scan *s, struct runtime_state *st, struct text line)
 {
     struct text t, rest;
@@ -50,8 +51,8 @@ static void hw_exception(const struct scan *s, struct text line)
     scan_text(s, "msg.hw_exception", text_after(t, "reason :", &rest) ? rest : t);
 }
 
-/* Callback: Queue 0x7fb3d0000000 aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The instruction
- * set architecture is invalid. code: 0x100f
+/* Callback: Queue 0x7fb3d0000000 aborting with error : HSA_STATUS_ERROR_INVALID_ISA: The
+ * instruction set architecture is invalid. code: 0x100f
  * ... Aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: ... Available Free mem : 17 MB
  * hsa api call failure at line 900, file: rocminfo.cc. Call returned 4104 */
 static void hsa_status(const struct scan *s, struct text line)
@@ -66,8 +67,8 @@ static void hsa_status(const struct scan *s, struct text line)
         while (n < t.len && (isupper((unsigned char)t.at[n]) || t.at[n] == '_'))
             n++;
         scan_text(s, "msg.hsa_status", text_first(t, n));
-        if ((text_after(t, "ode: 0x", &t) || text_after(t, "(0x", &t)) && text_take_hex(&t, &code) &&
-            code <= INT32_MAX)
+        if ((text_after(t, "ode: 0x", &t) || text_after(t, "(0x", &t)) &&
+            text_take_hex(&t, &code) && code <= INT32_MAX)
             scan_integer(s, "msg.hsa_code", (int64_t)code);
     }
     if (text_after(line, "Call returned ", &t) && text_take_u64(&t, &code) && code <= INT32_MAX)
@@ -158,8 +159,9 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
     st->exception_line = s->line;
 }
 
-/* The class stands at the start of the line, or behind a log prefix: "...core.py:51] ValueError: x",
- * "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any name does. */
+/* The class stands at the start of the line, or behind a log prefix: "...core.py:51] ValueError:
+ * x", "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any name
+ * does. */
 static void python(const struct scan *s, struct runtime_state *st, struct text line)
 {
     size_t n;
@@ -190,12 +192,18 @@ static void python(const struct scan *s, struct runtime_state *st, struct text l
     }
 }
 
-/* Killed | ./run.sh: line 118: 7080 Killed   python train.py | signal: killed | exited with code 137 */
+/* Killed | ./run.sh: line 118: 7080 Killed   python train.py | signal: killed | exited with code
+ * 137 */
 static void killed(const struct scan *s, struct runtime_state *st, struct text line)
 {
     static const char *const words[] = {
-        "signal: killed", "exited with code 137", "exit code 137", "exitcode: -9",
-        "Signals.SIGKILL", "signal 9 (SIGKILL)", "returned non-zero exit status 137",
+        "signal: killed",
+        "exited with code 137",
+        "exit code 137",
+        "exitcode: -9",
+        "Signals.SIGKILL",
+        "signal 9 (SIGKILL)",
+        "returned non-zero exit status 137",
     };
     struct text t = text_trim(line);
     bool hit = text_equals(t, "Killed") || text_like(line, ": line *: * Killed") ||
@@ -275,8 +283,7 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         scan_integer_at(s, st->killed_line, "msg.killed", st->killed);
     if (st->exception_line > 0) {
         at.line = st->exception_line;
-        scan_text(&at, "msg.python_exception",
-                  (struct text){st->exception, strlen(st->exception)});
+        scan_text(&at, "msg.python_exception", (struct text){st->exception, strlen(st->exception)});
         scan_text(&at, "msg.python_message", (struct text){st->message, strlen(st->message)});
     }
 }

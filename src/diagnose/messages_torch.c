@@ -7,15 +7,18 @@
  * not matched as a whole: anchors are searched, a window around each is freed of line ends, and
  * every clause is looked for on its own.
  *
- * 2.2+:     "HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB
- *            of which 6.22 GiB is free. [Process 655 has 118.51 GiB memory in use. ][Including
- *            non-PyTorch memory, this process has 20.51 GiB memory in use. ][1.05 GiB allowed; ]Of
- *            the allocated memory 5.34 GiB is allocated by PyTorch, [with 17.00 MiB allocated in
- *            private pools (e.g., HIP Graphs), ]and 7.10 GiB is reserved by PyTorch but unallocated."
- * 2.0-2.1:  the same with "capacty"
- * 1.4-2.0:  "(GPU 0; 4.00 GiB total capacity; 3.40 GiB already allocated; 0 bytes free; 3.46 GiB
- *            reserved in total by PyTorch)"
- * 1.0-1.3:  "... 8.20 GiB free; 32.43 MiB cached)"
+ * 2.2 on: "HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB
+ *     of which 6.22 GiB is free. [Process 655 has 118.51 GiB memory in use. ][Including
+ *     non-PyTorch memory, this process has 20.51 GiB memory in use. ][1.05 GiB allowed; ]Of the
+ *     allocated memory 5.34 GiB is allocated by PyTorch, [with 17.00 MiB allocated in private
+ *     pools (e.g., HIP Graphs), ]and 7.10 GiB is reserved by PyTorch but unallocated."
+ *
+ * 2.0 and 2.1: the same with "capacty"
+ *
+ * 1.4 to 2.0: "(GPU 0; 4.00 GiB total capacity; 3.40 GiB already allocated; 0 bytes free; 3.46 GiB
+ *     reserved in total by PyTorch)"
+ *
+ * 1.0 to 1.3: "... 8.20 GiB free; 32.43 MiB cached)"
  */
 #include "diagnose/messages.h"
 

@@ -43,9 +43,8 @@ void pasted_to_facts(struct facts *facts, const char *data, size_t len, const ch
 {
     unsigned before;
     struct text all = text_tail(data, len, &before), rest = all, line;
-    struct pasted p = {.s = {.facts = facts,
-                             .source = source != NULL ? source : "pasted",
-                             .line = before}};
+    struct pasted p = {
+        .s = {.facts = facts, .source = source != NULL ? source : "pasted", .line = before}};
     p.s.line = before + 1;
     pasted_json(&p, all);
     p.s.line = before;

@@ -53,8 +53,7 @@ void pasted_rocminfo_line(struct pasted *p, struct text line)
         if (!text_equals(v, "GPU") || p->agent_is_gpu)
             return;
         p->agent_is_gpu = true;
-        pasted_gpu_text(p, p->gpus, "gfx",
-                        (struct text){p->agent_name, strlen(p->agent_name)});
+        pasted_gpu_text(p, p->gpus, "gfx", (struct text){p->agent_name, strlen(p->agent_name)});
         pasted_gpu_text(p, p->gpus, "name",
                         (struct text){p->agent_marketing, strlen(p->agent_marketing)});
         p->gpus++;
@@ -93,55 +92,65 @@ static unsigned card_index(struct pasted *p, struct text line)
     return 0;
 }
 
+/* A number of a sysfs file; the page limit of TTM also in bytes (x86 pages, as amdgpu needs). */
+static void sysfs_value(const struct pasted *p, const char *name, uint64_t value)
+{
+    if (value > INT64_MAX)
+        return;
+    scan_integer(&p->s, name, (int64_t)value);
+    if (strcmp(name, "host.ttm_pages_limit") == 0 && value <= INT64_MAX / 4096)
+        scan_integer(&p->s, "host.ttm_limit_bytes", (int64_t)value * 4096);
+}
+
+static const struct {
+    const char *file, *fact;
+    bool of_gpu;
+} sysfs_files[] = {
+    {"mem_info_vram_total", "vram.total_bytes", true},
+    {"mem_info_vram_used", "vram.used_bytes", true},
+    {"mem_info_vis_vram_total", "vram_visible.total_bytes", true},
+    {"mem_info_vis_vram_used", "vram_visible.used_bytes", true},
+    {"mem_info_gtt_total", "gtt.total_bytes", true},
+    {"mem_info_gtt_used", "gtt.used_bytes", true},
+    {"gpu_busy_percent", "busy_percent", true},
+    {"ttm/parameters/pages_limit", "host.ttm_pages_limit", false},
+    {"amdgpu/parameters/gttsize", "host.gttsize_mib", false},
+    {"vm.max_map_count", "host.max_map_count", false},
+    {"sys/vm/max_map_count", "host.max_map_count", false},
+    {"no_system_mem_limit", "host.no_system_mem_limit", false},
+};
+
 /* "/sys/class/drm/card1/device/mem_info_gtt_total: 103079215104  (96 GiB)", "mem_info_vram_used:1",
  * "$ cat /sys/module/ttm/parameters/pages_limit" and "4058844" on the next line */
 static void sysfs(struct pasted *p, struct text line)
 {
-    static const struct {
-        const char *file, *fact;
-        bool of_gpu;
-    } files[] = {
-        {"mem_info_vram_total", "vram.total_bytes", true},
-        {"mem_info_vram_used", "vram.used_bytes", true},
-        {"mem_info_vis_vram_total", "vram_visible.total_bytes", true},
-        {"mem_info_vis_vram_used", "vram_visible.used_bytes", true},
-        {"mem_info_gtt_total", "gtt.total_bytes", true},
-        {"mem_info_gtt_used", "gtt.used_bytes", true},
-        {"gpu_busy_percent", "busy_percent", true},
-        {"ttm/parameters/pages_limit", "host.ttm_pages_limit", false},
-        {"amdgpu/parameters/gttsize", "host.gttsize_mib", false},
-        {"vm.max_map_count", "host.max_map_count", false},
-        {"sys/vm/max_map_count", "host.max_map_count", false},
-        {"no_system_mem_limit", "host.no_system_mem_limit", false},
-    };
     struct text t;
     uint64_t value;
     if (p->sysfs_fact[0] != '\0') {
         t = text_trim(line);
-        if (text_take_u64(&t, &value) && t.len == 0 && value <= INT64_MAX)
-            scan_integer(&p->s, p->sysfs_fact, (int64_t)value);
+        if (text_take_u64(&t, &value) && t.len == 0)
+            sysfs_value(p, p->sysfs_fact, value);
         p->sysfs_fact[0] = '\0';
     }
-    for (size_t i = 0; i < COUNT(files); i++) {
-        if (!text_after(line, files[i].file, &t))
+    for (size_t i = 0; i < COUNT(sysfs_files); i++) {
+        if (!text_after(line, sysfs_files[i].file, &t))
             continue;
         char name[SCAN_NAME_MAX];
-        if (files[i].of_gpu) {
+        if (sysfs_files[i].of_gpu) {
             unsigned gpu = card_index(p, line);
             if (gpu >= PASTED_GPUS_MAX)
                 return;
-            (void)scan_gpu_name(name, gpu, files[i].fact);
+            (void)scan_gpu_name(name, gpu, sysfs_files[i].fact);
         } else {
-            (void)snprintf(name, sizeof name, "%s", files[i].fact);
+            (void)snprintf(name, sizeof name, "%s", sysfs_files[i].fact);
         }
         t = text_trim(t);
         while (t.len > 0 && strchr(":= \t", t.at[0]) != NULL && t.at[0] != '\0')
             t = text_skip(t, 1);
         if (t.len == 0)
             memcpy(p->sysfs_fact, name, sizeof name);
-        else if (text_take_u64(&t, &value) && value <= INT64_MAX &&
-                 (t.len == 0 || !isalnum((unsigned char)t.at[0])))
-            scan_integer(&p->s, name, (int64_t)value);
+        else if (text_take_u64(&t, &value) && (t.len == 0 || !isalnum((unsigned char)t.at[0])))
+            sysfs_value(p, name, value);
         return;
     }
 }
@@ -156,7 +165,10 @@ static bool free_number(const struct pasted *p, struct text word, uint64_t total
     if (!text_take_u64(&word, &n) || word.len > 0 || n > (1ull << 50))
         return false;
     /* RAM in KiB is above a million on any machine with a GPU, in MiB above a thousand */
-    char unit = p->free_unit != 0 ? p->free_unit : total >= 1000000 ? 'k' : total >= 1024 ? 'm' : 'g';
+    char unit = p->free_unit != 0  ? p->free_unit
+                : total >= 1000000 ? 'k'
+                : total >= 1024    ? 'm'
+                                   : 'g';
     unsigned shift = unit == 'b' ? 0 : unit == 'k' ? 10 : unit == 'm' ? 20 : 30;
     if (n > (uint64_t)INT64_MAX >> shift)
         return false;
@@ -196,8 +208,7 @@ static void free_table(struct pasted *p, struct text line)
         scan_integer(&p->s, swap ? "host.swap_total_bytes" : "host.mem_total_bytes", bytes);
     if (swap && free_number(p, words[2], total, &bytes))
         scan_integer(&p->s, "host.swap_free_bytes", bytes);
-    if (!swap && n >= 6 && p->free_available_column == 6 &&
-        free_number(p, words[5], total, &bytes))
+    if (!swap && n >= 6 && p->free_available_column == 6 && free_number(p, words[5], total, &bytes))
         scan_integer(&p->s, "host.mem_available_bytes", bytes);
 }
 

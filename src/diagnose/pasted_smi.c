@@ -2,8 +2,8 @@
 /*
  * rocm-smi, amd-smi and nvidia-smi, as text and as JSON.
  *
- * Pure. Versions seen: rocm-smi of ROCm 4.3 to 6.4, amd-smi of 6.1 to 7.2; the names of rows changed
- * in case and in words, the units did not.
+ * Pure. Versions seen: rocm-smi of ROCm 4.3 to 6.4, amd-smi of 6.1 to 7.2; the names of rows
+ * changed in case and in words, the units did not.
  */
 #include "diagnose/pasted.h"
 
@@ -30,8 +30,8 @@ static const struct {
 static const struct {
     const char *label, *suffix;
 } text_rows[] = {
-    {"GFX Version", "gfx"},         {"PCI Bus", "pci"},           {"Card Series", "name"},
-    {"Card series", "name"},        {"VBIOS version", "vbios"},   {"Device Name", "name"},
+    {"GFX Version", "gfx"},  {"PCI Bus", "pci"},         {"Card Series", "name"},
+    {"Card series", "name"}, {"VBIOS version", "vbios"}, {"Device Name", "name"},
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -114,7 +114,8 @@ static void smi_percent_row(struct pasted *p, struct text line)
     pasted_gpu_integer(p, (unsigned)gpu, "busy_percent", (int64_t)busy);
 }
 
-/* "1188185	python	1	23454208	0	0" under "PID    	PROCESS NAME	GPU(s)	VRAM USED	..." */
+/* "1188185	python	1	23454208	0	0" under "PID    	PROCESS NAME
+ * GPU(s)	VRAM USED	..." */
 static void smi_pid_row(struct pasted *p, struct text line)
 {
     struct text words[5];
@@ -269,11 +270,13 @@ static struct text span(const char *s)
     return (struct text){s, s != NULL ? strlen(s) : 0};
 }
 
-/* {"card0": {"VRAM Total Memory (B)": "12868124672", ...}, "system": {"Driver version": "6.3.6"}} */
+/* {"card0": {"VRAM Total Memory (B)": "12868124672", ...}, "system": {"Driver version": "6.3.6"}}
+ */
 static void smi_json(struct pasted *p, const cJSON *root)
 {
     const cJSON *card, *row;
-    cJSON_ArrayForEach(card, root) {
+    cJSON_ArrayForEach(card, root)
+    {
         struct text name = span(card->string);
         uint64_t gpu;
         if (text_equals(name, "system")) {
@@ -288,7 +291,8 @@ static void smi_json(struct pasted *p, const cJSON *root)
         if (!text_take_u64(&name, &gpu) || gpu >= PASTED_GPUS_MAX)
             continue;
         note_gpu(p, gpu);
-        cJSON_ArrayForEach(row, card) {
+        cJSON_ArrayForEach(row, card)
+        {
             if (cJSON_IsString(row) && row->string != NULL)
                 card_row(p, (unsigned)gpu, span(row->string), span(row->valuestring));
         }
@@ -304,8 +308,8 @@ static int64_t amd_value(const cJSON *object, const char *key)
     if (!cJSON_IsNumber(value) || value->valuedouble < 0 || value->valuedouble > 1e12)
         return -1;
     double factor = unit == NULL || strcmp(unit, "MB") == 0 ? 0x1p20
-                  : strcmp(unit, "GB") == 0 ? 0x1p30
-                                            : 1;
+                    : strcmp(unit, "GB") == 0               ? 0x1p30
+                                                            : 1;
     return (int64_t)(value->valuedouble * factor);
 }
 
@@ -315,13 +319,16 @@ static void amd_smi_json(struct pasted *p, const cJSON *root)
     static const struct {
         const char *key, *suffix;
     } sizes[] = {
-        {"total_vram", "vram.total_bytes"}, {"used_vram", "vram.used_bytes"},
-        {"total_gtt", "gtt.total_bytes"},   {"used_gtt", "gtt.used_bytes"},
+        {"total_vram", "vram.total_bytes"},
+        {"used_vram", "vram.used_bytes"},
+        {"total_gtt", "gtt.total_bytes"},
+        {"used_gtt", "gtt.used_bytes"},
         {"total_visible_vram", "vram_visible.total_bytes"},
         {"used_visible_vram", "vram_visible.used_bytes"},
     };
     const cJSON *array = cJSON_IsArray(root) ? root : cJSON_GetObjectItem(root, "gpu_data"), *item;
-    cJSON_ArrayForEach(item, array) {
+    cJSON_ArrayForEach(item, array)
+    {
         const cJSON *gpu = cJSON_GetObjectItem(item, "gpu");
         const cJSON *usage = cJSON_GetObjectItem(item, "mem_usage");
         const cJSON *asic = cJSON_GetObjectItem(item, "asic");
@@ -331,8 +338,9 @@ static void amd_smi_json(struct pasted *p, const cJSON *root)
         note_gpu(p, index);
         for (size_t i = 0; i < COUNT(sizes); i++)
             pasted_gpu_integer(p, index, sizes[i].suffix, amd_value(usage, sizes[i].key));
-        pasted_gpu_text(p, index, "gfx", span(cJSON_GetStringValue(cJSON_GetObjectItem(
-                                             asic, "target_graphics_version"))));
+        pasted_gpu_text(
+            p, index, "gfx",
+            span(cJSON_GetStringValue(cJSON_GetObjectItem(asic, "target_graphics_version"))));
         pasted_gpu_text(p, index, "name",
                         span(cJSON_GetStringValue(cJSON_GetObjectItem(asic, "market_name"))));
         pasted_gpu_integer(p, index, "vram.total_bytes",

@@ -275,14 +275,30 @@ static double take_unit(struct text *in, unsigned rule)
         const char *word;
         double si, binary;
     } units[] = {
-        {"bytes", 1, 1},           {"byte", 1, 1},          {"B", 1, 1},
-        {"b", 1, 1},               {"KiB", 0x1p10, 0x1p10}, {"Ki", 0x1p10, 0x1p10},
-        {"KB", 1e3, 0x1p10},       {"K", 0x1p10, 0x1p10},   {"MiB", 0x1p20, 0x1p20},
-        {"Mi", 0x1p20, 0x1p20},    {"MB", 1e6, 0x1p20},     {"M", 0x1p20, 0x1p20},
-        {"Mbytes", 0x1p20, 0x1p20}, {"GiB", 0x1p30, 0x1p30}, {"Gi", 0x1p30, 0x1p30},
-        {"GB", 1e9, 0x1p30},       {"G", 0x1p30, 0x1p30},   {"TiB", 0x1p40, 0x1p40},
-        {"Ti", 0x1p40, 0x1p40},    {"TB", 1e12, 0x1p40},    {"T", 0x1p40, 0x1p40},
-        {"kbytes", 0x1p10, 0x1p10}, {"PiB", 0x1p50, 0x1p50}, {"EiB", 0x1p60, 0x1p60},
+        {"bytes", 1, 1},
+        {"byte", 1, 1},
+        {"B", 1, 1},
+        {"b", 1, 1},
+        {"KiB", 0x1p10, 0x1p10},
+        {"Ki", 0x1p10, 0x1p10},
+        {"KB", 1e3, 0x1p10},
+        {"K", 0x1p10, 0x1p10},
+        {"MiB", 0x1p20, 0x1p20},
+        {"Mi", 0x1p20, 0x1p20},
+        {"MB", 1e6, 0x1p20},
+        {"M", 0x1p20, 0x1p20},
+        {"Mbytes", 0x1p20, 0x1p20},
+        {"GiB", 0x1p30, 0x1p30},
+        {"Gi", 0x1p30, 0x1p30},
+        {"GB", 1e9, 0x1p30},
+        {"G", 0x1p30, 0x1p30},
+        {"TiB", 0x1p40, 0x1p40},
+        {"Ti", 0x1p40, 0x1p40},
+        {"TB", 1e12, 0x1p40},
+        {"T", 0x1p40, 0x1p40},
+        {"kbytes", 0x1p10, 0x1p10},
+        {"PiB", 0x1p50, 0x1p50},
+        {"EiB", 0x1p60, 0x1p60},
     };
     size_t n = 0;
     while (n < in->len && n < 8 && isalpha((unsigned char)in->at[n]))

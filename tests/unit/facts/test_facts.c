@@ -134,13 +134,13 @@ static void test_text_is_made_safe(void **state)
         {"a\tb\nc", "a\tb\nc"},
         {"\x1b[31mred", "?[31mred"},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-        {"\xc0\xaf", "??"},             /* overlong */
-        {"\xe0\x80\x80", "???"},        /* overlong */
-        {"\xed\xa0\x80", "???"},        /* surrogate */
-        {"\xf0\x80\x80\x80", "????"},   /* overlong */
-        {"\xf4\x90\x80\x80", "????"},   /* beyond U+10FFFF */
+        {"\xc0\xaf", "??"},           /* overlong */
+        {"\xe0\x80\x80", "???"},      /* overlong */
+        {"\xed\xa0\x80", "???"},      /* surrogate */
+        {"\xf0\x80\x80\x80", "????"}, /* overlong */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
         {"\xff\xfe", "??"},
-        {"x\xe2\x82", "x??"},           /* cut */
+        {"x\xe2\x82", "x??"}, /* cut */
         {"\x7f", "?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -231,15 +231,16 @@ static void test_json_short_form(void **state)
     (void)state;
     struct facts *f = facts_new();
     struct rc_err err;
-    assert_int_equal(0, load(f,
-                             "{\"format\":1,\"oom.requested_bytes\":\"2.5 GiB\",\"gpu.0.gfx\":\"gfx1100\","
-                             "\"gpu.0.vram.used_bytes\":100,\"gpu.0.vram.used_bytes@baseline\":7,"
-                             "\"host.swap\":null,\"load\":0.5,\"run.traced\":true,\"proc.0.fds_count\":12,"
-                             "\"kmsg.first_bad\":\"sdma\",\"others.vram_bytes\":1,"
-                             "\"x\":{\"value\":3,\"when\":\"AFTER\",\"source\":\"me\"},"
-                             "\"y\":{\"status\":\"unreadable\",\"reason\":\"no rights\"},"
-                             "\"z_bytes\":\"many\"}",
-                             &err));
+    assert_int_equal(
+        0, load(f,
+                "{\"format\":1,\"oom.requested_bytes\":\"2.5 GiB\",\"gpu.0.gfx\":\"gfx1100\","
+                "\"gpu.0.vram.used_bytes\":100,\"gpu.0.vram.used_bytes@baseline\":7,"
+                "\"host.swap\":null,\"load\":0.5,\"run.traced\":true,\"proc.0.fds_count\":12,"
+                "\"kmsg.first_bad\":\"sdma\",\"others.vram_bytes\":1,"
+                "\"x\":{\"value\":3,\"when\":\"AFTER\",\"source\":\"me\"},"
+                "\"y\":{\"status\":\"unreadable\",\"reason\":\"no rights\"},"
+                "\"z_bytes\":\"many\"}",
+                &err));
     assert_int_equal(INT64_C(2684354560), facts_find(f, "oom.requested_bytes", FACT_LOG)->integer);
     assert_int_equal(100, facts_find(f, "gpu.0.vram.used_bytes", FACT_IMPACT)->integer);
     assert_int_equal(7, facts_find(f, "gpu.0.vram.used_bytes", FACT_BASELINE)->integer);

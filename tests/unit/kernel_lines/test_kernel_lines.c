@@ -77,7 +77,8 @@ static void test_recorded_logs(void **state)
         const char *file, *first, *sequence, *fact, *value;
     } logs[] = {
         {"dmesg-apu-vega-memory-ready.txt", "", "", "kmsg.gtt_ready_bytes", "8068792320"},
-        {"dmesg-compute-reset-then-vmid0-fault.txt", "gpu-hang", "gpu-hang", "kmsg.fault_echo", "1"},
+        {"dmesg-compute-reset-then-vmid0-fault.txt", "gpu-hang", "gpu-hang", "kmsg.fault_echo",
+         "1"},
         {"dmesg-cs-enomem-flood.txt", "", "", "kmsg.cs_enomem", "8"},
         {"dmesg-gfx1100-delta-timestamps-locale.txt", "page-fault", "page-fault",
          "kmsg.page_fault_address", "0x0000000000b93000"},
@@ -96,7 +97,8 @@ static void test_recorded_logs(void **state)
         {"dmesg-llama-server-ring-timeout-noprefix.txt", "gpu-hang", "gpu-hang",
          "kmsg.ring_timeout_pid", "47953"},
         {"dmesg-mi300x-ras-aca.txt", "hw-ras", "hw-ras", "kmsg.ras_uncorrectable", "1"},
-        {"dmesg-mi300x-retry-fault.txt", "page-fault", "page-fault", "kmsg.page_fault_pid", "69537"},
+        {"dmesg-mi300x-retry-fault.txt", "page-fault", "page-fault", "kmsg.page_fault_pid",
+         "69537"},
         {"dmesg-mi50-ras-athub.txt", "hw-ras", "hw-ras gpu-hang", "kmsg.ras_uncorrectable", "1"},
         {"dmesg-navi44-ring-timeout-wedged-6.19.txt", "sdma", "sdma gpu-hang", "kmsg.ring_timeouts",
          "3"},

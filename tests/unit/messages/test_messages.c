@@ -33,14 +33,14 @@ static void test_environment(void **state)
     assert_true(fixture_run_all("e") >= 1);
 }
 
-#define MIB(x) ((int64_t)llround((x) * 1048576.0))
+#define MIB(x) ((int64_t)llround((x)*1048576.0))
 #define NONE INT64_MIN
 
 struct worked {
     const char *source;
     const char *r, *t, *f, *a, *u, *l, *p;
     int64_t br, bt, bf, ba, bu;
-    int frag; /* F + U >= R and F < R */
+    int frag;          /* F + U >= R and F < R */
     int64_t other_mib; /* T - F - A - U, to the MiB; NONE = not asked */
 };
 
@@ -56,14 +56,14 @@ static const struct worked cases[] = {
      NULL, 130023424, 21410411971, 581403935, 17040282747, 173319127, 0, 3447},
     {"TheRock 1054", "16.00 GiB", "15.24 GiB", "15.09 GiB", "0 bytes", "0 bytes", NULL, NULL,
      17179869184, 16363825398, 16202764124, 0, 0, 0, NONE},
-    {"TheRock 2118", "2.00 MiB", "255.98 GiB", "244.65 GiB", "1017.01 MiB", "54.99 MiB",
-     "1.05 GiB", "17.00 MiB", 2097152, 274856432108, 262690937242, 1066412278, 57661194, 0, NONE},
+    {"TheRock 2118", "2.00 MiB", "255.98 GiB", "244.65 GiB", "1017.01 MiB", "54.99 MiB", "1.05 GiB",
+     "17.00 MiB", 2097152, 274856432108, 262690937242, 1066412278, 57661194, 0, NONE},
     {"TheRock 4598", "16.00 GiB", "15.49 GiB", "84.98 GiB", "1.67 GiB", "8.08 GiB", NULL, NULL,
      17179869184, 16632260854, 91246580204, 1793148846, 8675833938, 0, NONE},
     {"TheRock 2396", "76.00 MiB", "287.98 GiB", "0 bytes", "8.51 GiB", "1.99 MiB", NULL, NULL,
      79691776, 309216170476, 0, 9137542922, 2086666, 0, 286175},
-    {"pytorch 175431", "2.00 MiB", "287.98 GiB", "203.49 GiB", "68.63 GiB", "14.93 GiB", NULL,
-     NULL, 2097152, 309216170476, 218495723766, 73690901381, 16030965432, 0, NONE},
+    {"pytorch 175431", "2.00 MiB", "287.98 GiB", "203.49 GiB", "68.63 GiB", "14.93 GiB", NULL, NULL,
+     2097152, 309216170476, 218495723766, 73690901381, 16030965432, 0, NONE},
     {"InvokeAI", "4.50 GiB", "15.98 GiB", "1.40 GiB", "1.26 GiB", "152.50 MiB", NULL, NULL,
      4831838208, 17158394348, 1503238554, 1352914698, 159907840, 0, 13487},
     {"pytorch 134208", "35.31 GiB", "19.94 GiB", "13.47 GiB", "5.17 GiB", "259.56 MiB", NULL, NULL,
@@ -107,16 +107,19 @@ static void test_worked_numbers(void **state)
     char text[1200], extra[80], pools[120];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct worked *c = &cases[i];
-        (void)snprintf(extra, sizeof extra, c->l != NULL ? "%s allowed; " : "%s", c->l != NULL ? c->l : "");
+        (void)snprintf(extra, sizeof extra, c->l != NULL ? "%s allowed; " : "%s",
+                       c->l != NULL ? c->l : "");
         (void)snprintf(pools, sizeof pools,
-                       c->p != NULL ? "with %s allocated in private pools (e.g., HIP Graphs), " : "%s",
+                       c->p != NULL ? "with %s allocated in private pools (e.g., HIP Graphs), "
+                                    : "%s",
                        c->p != NULL ? c->p : "");
-        (void)snprintf(text, sizeof text,
-                       "torch.OutOfMemoryError: HIP out of memory. Tried to allocate %s. GPU 0 has a "
-                       "total capacity of %s of which %s is free. %sOf the allocated memory %s is "
-                       "allocated by PyTorch, %sand %s is reserved by PyTorch but unallocated. If "
-                       "reserved but unallocated memory is large try setting 1.00 GiB free",
-                       c->r, c->t, c->f, extra, c->a, pools, c->u);
+        (void)snprintf(
+            text, sizeof text,
+            "torch.OutOfMemoryError: HIP out of memory. Tried to allocate %s. GPU 0 has a "
+            "total capacity of %s of which %s is free. %sOf the allocated memory %s is "
+            "allocated by PyTorch, %sand %s is reserved by PyTorch but unallocated. If "
+            "reserved but unallocated memory is large try setting 1.00 GiB free",
+            c->r, c->t, c->f, extra, c->a, pools, c->u);
         check_worked(c, text);
     }
 }
@@ -207,8 +210,9 @@ static void test_recordings(void **state)
 static void test_line_numbers_behind_the_bound(void **state)
 {
     (void)state;
-    static const char message[] = "\nMemory access fault by GPU node-1 (Agent handle: 0x1) on address "
-                                  "0x2000. Reason: Unknown.\n";
+    static const char message[] =
+        "\nMemory access fault by GPU node-1 (Agent handle: 0x1) on address "
+        "0x2000. Reason: Unknown.\n";
     size_t size = (size_t)9 << 20;
     char *text = malloc(size);
     assert_non_null(text);
