@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collectors/stack_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,10 +43,15 @@ static bool parse_frame(const char *line, size_t length, struct frame_line *ret)
     memcpy(text, line, length);
     text[length] = '\0';
     *ret = (struct frame_line){.number = -1};
-    int used = 0;
-    if (sscanf(text, " #%d 0x%*x in %n", &ret->number, &used) < 1 || used == 0)
+    if (strncmp(text, "  #", 3) != 0)
         return false;
-    const char *name = text + used;
+    char *end;
+    long number = strtol(text + 3, &end, 10);
+    const char *name = strstr(text, " in ");
+    if (end == text + 3 || number < 0 || number > 9999 || name == NULL)
+        return false;
+    ret->number = (int)number;
+    name += 4;
     const char *open = strstr(name, " (");
     const char *plus = open;
     if (open == NULL)
@@ -103,7 +107,8 @@ bool stack_text_summary(const char *text, struct stack_summary *ret)
     *ret = (struct stack_summary){.top_frame = -1};
     const char *line = strstr(text, "(faulting): ");
     bool any = false;
-    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
+    for (line = line != NULL ? strchr(line, '\n') : NULL; line != NULL;
+         line = strchr(line, '\n')) {
         line++;
         struct frame_line frame;
         size_t length = strcspn(line, "\n");

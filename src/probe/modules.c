@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -23,23 +21,43 @@ struct map_line {
     size_t path_length;
 };
 
+/* A hexadecimal or decimal number and the character behind it. */
+static bool take_number(const char **at, int base, char behind, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    *ret = strtoull(*at, &end, base);
+    if (end == *at || *end != behind || errno != 0)
+        return false;
+    *at = end + 1;
+    return true;
+}
+
 /* 7f1c2a28a000-7f1c2a3df000 r-xp 00026000 fe:00 1835134        /usr/lib/x86_64-linux-gnu/libc.so.6 */
 static bool parse_line(const char *line, size_t length, struct map_line *ret)
 {
     char head[128];
-    size_t n = length < sizeof head - 1 ? length : sizeof head - 1;
+    size_t n = length < sizeof head - 2 ? length : sizeof head - 2;
     memcpy(head, line, n);
-    head[n] = '\0';
-    int used = 0;
-    if (sscanf(head, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 "%n", &ret->start,
-               &ret->end, ret->permissions, &ret->offset, &ret->inode, &used) != 5 ||
-        used == 0 || ret->start >= ret->end || strlen(ret->permissions) != 4)
+    head[n] = ' '; /* behind the inode of a line without a path */
+    head[n + 1] = '\0';
+    const char *at = head;
+    uint64_t device;
+    if (!take_number(&at, 16, '-', &ret->start) || !take_number(&at, 16, ' ', &ret->end) ||
+        strlen(at) < 5 || at[4] != ' ')
         return false;
-    size_t at = (size_t)used;
-    while (at < length && line[at] == ' ')
-        at++;
-    ret->path = line + at;
-    ret->path_length = length - at;
+    memcpy(ret->permissions, at, 4);
+    ret->permissions[4] = '\0';
+    at += 5;
+    if (!take_number(&at, 16, ' ', &ret->offset) || !take_number(&at, 16, ':', &device) ||
+        !take_number(&at, 16, ' ', &device) || !take_number(&at, 10, ' ', &ret->inode) ||
+        ret->start >= ret->end)
+        return false;
+    size_t path = (size_t)(at - head) < length ? (size_t)(at - head) : length;
+    while (path < length && line[path] == ' ')
+        path++;
+    ret->path = line + path;
+    ret->path_length = length - path;
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "probe/probe.h"
 
@@ -17,12 +18,9 @@ static const char *text_of(const cJSON *object, const char *name)
 static double number_of(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    double value = 0;
     if (cJSON_IsRaw(item) && item->valuestring != NULL)
-        (void)sscanf(item->valuestring, "%lf", &value);
-    else if (cJSON_IsNumber(item))
-        value = item->valuedouble;
-    return value;
+        return strtod(item->valuestring, NULL);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
 static bool is_true(const cJSON *object, const char *name)
