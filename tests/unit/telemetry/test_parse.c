@@ -182,6 +182,11 @@ static void test_status_of_ourselves(void **state)
     assert_int_equal(limit, sysconf(_SC_OPEN_MAX));
 }
 
+static bool oom_kills(const char *text, uint64_t *ret)
+{
+    return procfs_parse_oom_kills(text, strlen(text), ret);
+}
+
 static void test_host_texts(void **state)
 {
     (void)state;
@@ -201,13 +206,13 @@ static void test_host_texts(void **state)
     procfs_parse_pressure("some total=x\n", 13, &p);
     assert_false(p.has_some);
     uint64_t n = 0;
-    assert_true(procfs_parse_oom_kills("low 0\noom 7\noom_kill 3\noom_group_kill 9\n", 41, &n));
+    assert_true(oom_kills("low 0\noom 7\noom_kill 3\noom_group_kill 9\n", &n));
     assert_int_equal(n, 3);
-    assert_true(procfs_parse_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", 42, &n));
+    assert_true(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", &n));
     assert_int_equal(n, 2);
-    assert_false(procfs_parse_oom_kills("oom_kill_disable 0\n", 19, &n));
-    assert_false(procfs_parse_fd_limit("Max open files            unlimited  unlimited files\n",
-                                       53, &n));
+    assert_false(oom_kills("oom_kill_disable 0\n", &n));
+    static const char no_limit[] = "Max open files            unlimited  unlimited files\n";
+    assert_false(procfs_parse_fd_limit(no_limit, sizeof no_limit - 1, &n));
 }
 
 static void test_cgroup_paths(void **state)
@@ -342,7 +347,8 @@ static void test_garbage(void **state)
         tried++;
     }
     assert_true(tried >= 3);
-    run_all(":::\n:\n\n drm-:\ndrm-memory-vram\n", 32);
+    static const char colons[] = ":::\n:\n\n drm-:\ndrm-memory-vram\n";
+    run_all(colons, sizeof colons - 1);
 }
 
 int main(void)
