@@ -66,6 +66,7 @@ void job_series_facts(struct job *job)
         .failed_pid = failed != NULL ? (uint32_t)failed->pid : (uint32_t)info->target_pid,
         .impact_ns = failed != NULL ? failed->time_ns : info->end_mono_ns,
         .end_ns = info->end_mono_ns,
+        .ended_by_exit = failed == NULL || failed->signo == 0,
     };
     (void)series_to_facts(job->facts, &job->series, &options);
 }

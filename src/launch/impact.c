@@ -275,14 +275,6 @@ static void copy_process(struct copier *c)
     copy_proc_file(c, CHUNK_MAPS, "maps", 4u << 20);
 }
 
-static uint32_t ask_sampler(struct shared *s, pid_t pid)
-{
-    s->impact_pid = pid;
-    uint32_t request = atomic_fetch_add(&s->impact_request, 1) + 1;
-    (void)syscall(SYS_futex, &s->impact_request, FUTEX_WAKE, 1, NULL, NULL, 0);
-    return request;
-}
-
 /* The counters are worth a short wait while the memory is still held, not a long one. */
 static void wait_for_sampler(struct shared *s, uint32_t request)
 {
@@ -334,7 +326,7 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
         .arena_offset = shared->arena_used,
     };
     shared->impacts_used++;
-    uint32_t request = ask_sampler(shared, cause->pid);
+    uint32_t request = shared_ask_counters(shared, cause->pid);
     struct copier copier = {
         .shared = shared,
         .impact = impact,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +29,6 @@
 #define DRAIN_MS 1000
 #define RECORDER_END_MS 300
 #define FINISHER_GRACE_MS 3000
-#define COUNTER_READS_MAX 3 /* on message patterns while running */
 
 struct supervisor {
     struct shared *shared;
@@ -43,7 +41,6 @@ struct supervisor {
     bool child_signal_ignored;
     int signal_fd, wake_fd, recorder_wake_fd, exec_error_fd;
     uint32_t mirrored_stop; /* the stop signal we have shown to our parent */
-    uint32_t matches_seen, counter_reads;
     pid_t finisher;
     bool finisher_ended, hurry, told_unfinished;
 };
@@ -256,21 +253,6 @@ static void take_signals(struct supervisor *s)
     }
 }
 
-/* A pattern in the output: the counters of this moment are worth a reading. */
-static void read_counters_on_match(struct supervisor *s)
-{
-    struct shared *shared = s->shared;
-    uint32_t matches = shared->oom_matches + shared->fault_matches + shared->hang_matches;
-    if (matches == s->matches_seen || s->counter_reads >= COUNTER_READS_MAX ||
-        shared->held_since_ns != 0)
-        return;
-    s->matches_seen = matches;
-    s->counter_reads++;
-    shared->impact_pid = shared->target_pid;
-    atomic_fetch_add(&shared->impact_request, 1);
-    (void)syscall(SYS_futex, &shared->impact_request, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
 static void turn(struct supervisor *s, int timeout_ms)
 {
     int due_ms = forward_due(&s->forwarder);
@@ -443,7 +425,6 @@ int launch_run(const struct launch_options *options, char *const argv[])
     while (!target_is_over(&s)) {
         turn(&s, TICK_MS);
         mirror_stop(&s);
-        read_counters_on_match(&s);
     }
     drain_relay(&s);
     tell_of_unfinished_runs(&s);

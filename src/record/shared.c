@@ -2,15 +2,20 @@
 #include "record/shared.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+
+/* A program that catches refusals may print many. */
+#define MESSAGE_COUNTERS_PERIOD_NS 1000000000u
 
 _Static_assert(offsetof(struct shared, sample_data) ==
                    offsetof(struct shared, samples) + sizeof(struct ring),
@@ -65,6 +70,24 @@ struct shared *shared_map(int fd, struct rc_err *err)
         return NULL;
     }
     return s;
+}
+
+uint32_t shared_ask_counters(struct shared *s, int32_t pid)
+{
+    s->impact_pid = pid;
+    uint32_t request = atomic_fetch_add(&s->impact_request, 1) + 1;
+    (void)syscall(SYS_futex, &s->impact_request, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return request;
+}
+
+void shared_counters_at_message(struct shared *s)
+{
+    uint64_t now_ns = clock_mono_ns();
+    uint64_t asked_ns = s->counters_asked_ns;
+    if (asked_ns != 0 && now_ns - asked_ns < MESSAGE_COUNTERS_PERIOD_NS)
+        return;
+    if (atomic_compare_exchange_strong(&s->counters_asked_ns, &asked_ns, now_ns))
+        (void)shared_ask_counters(s, s->target_pid);
 }
 
 void shared_event(struct shared *s, const char *who, const char *fmt, ...)

@@ -170,6 +170,7 @@ struct shared {
     _Atomic uint32_t impact_request; /* T counts up */
     _Atomic uint32_t impact_answer;  /* M: the last request that is in the sample ring */
     _Atomic int32_t impact_pid;
+    _Atomic uint64_t counters_asked_ns; /* last shared_counters_at_message() */
 
     /* O and R: matches of output and kernel patterns while running. */
     _Atomic uint32_t oom_matches, fault_matches, hang_matches, error_matches;
@@ -207,6 +208,12 @@ struct rc_err;
 struct shared *shared_create(int *ret_fd, struct rc_err *err);
 /* Map one that another process made; checks magic, version and size. */
 struct shared *shared_map(int fd, struct rc_err *err);
+/* Ask the sampler for all counters now, and for what process `pid` holds; returns the number of the
+ * request, which comes back in impact_answer. Does not wait. */
+uint32_t shared_ask_counters(struct shared *s, int32_t pid);
+/* The same for the target, because of a message that it or the kernel printed: what it holds is gone
+ * when it ends a few milliseconds later (HIP frees at exit). At most once a second. */
+void shared_counters_at_message(struct shared *s);
 /* Append "<mono_ns> <who> <text>\n" to the event ring. Callable from every process of the run:
  * concurrent writers may tear a line, never the memory. */
 void shared_event(struct shared *s, const char *who, const char *fmt, ...)

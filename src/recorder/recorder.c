@@ -64,6 +64,7 @@ static void count_kernel_match(struct shared *s, const char *record)
         return;
     }
     atomic_fetch_add(counter, 1);
+    shared_counters_at_message(s);
     uint64_t none = 0;
     (void)atomic_compare_exchange_strong(&s->first_match_ns, &none, clock_mono_ns());
 }

@@ -90,6 +90,8 @@ struct series_facts_options {
     uint32_t failed_pid;  /* proc.0.*; 0 = unknown */
     uint64_t impact_ns;   /* when the target failed; 0 = the IMPACT record, else the last one */
     uint64_t end_ns;      /* the target's end; samples after it are not peak. 0 = unknown */
+    bool ended_by_exit;   /* not by a signal: what it held may be gone when it is seen to exit, so
+                             counters asked for by its last message stand for the failure */
 };
 
 /* BASELINE, PEAK, IMPACT, AFTER facts of every GPU, the host and the failed process; others.*;

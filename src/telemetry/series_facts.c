@@ -199,12 +199,39 @@ static void put_growth(struct context *c)
     note(c, facts_set_integer(c->facts, "f.growth.gpu", FACT_IMPACT, g.gpu, source));
 }
 
+/* Counters asked for by a message this long before the exit still belong to it. */
+#define MESSAGE_TO_EXIT_NS 30000000000u
+
+/*
+ * Which IMPACT record is that of the failure: the one the tracer asked for at failed_ns, or, when
+ * the program ended by an exit (its runtime may have freed everything by then), the last one that a
+ * message had asked for. 0 = none.
+ */
+static uint64_t impact_record_time(const struct series_set *set,
+                                   const struct series_facts_options *options)
+{
+    uint64_t before = 0;
+    uint64_t after = 0;
+    for (size_t i = 0; i < set->record_count; i++) {
+        uint64_t time_ns = set->records[i].time_ns;
+        if ((set->records[i].flags & SAMPLE_IMPACT) == 0)
+            continue;
+        if (options->impact_ns == 0 || time_ns < options->impact_ns)
+            before = time_ns;
+        else if (after == 0)
+            after = time_ns;
+    }
+    bool message = before != 0 && options->ended_by_exit &&
+                   options->impact_ns - before < MESSAGE_TO_EXIT_NS;
+    return message || after == 0 ? before : after;
+}
+
 static void set_times(struct context *c, const struct series_facts_options *options)
 {
     const struct series_set *set = c->set;
     c->baseline_ns = series_time_of(set, SAMPLE_BASELINE);
     c->after_ns = series_time_of(set, SAMPLE_AFTER);
-    uint64_t impact = series_time_of(set, SAMPLE_IMPACT);
+    uint64_t impact = impact_record_time(set, options);
     c->impact_is_record = impact != 0;
     /* Without a request (not traced, or a plain exit) the last sample before the end stands. */
     c->impact_ns = impact != 0               ? impact

@@ -43,6 +43,8 @@ static void publish_matches(struct carrier *c)
         if (fresh == 0)
             continue;
         c->published[kind] = c->matcher.count[kind];
+        if (kind != MATCH_ERROR)
+            shared_counters_at_message(s);
         uint64_t none = 0;
         (void)atomic_compare_exchange_strong(first, &none, clock_mono_ns());
         if (atomic_fetch_add(counts[kind], (uint32_t)fresh) == 0)
