@@ -232,6 +232,11 @@ static int triage_texts(const struct triage_line *line, char *const files[], con
     int r = facts == NULL ? -ENOMEM : 0;
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err);
+    /* What was given was read: that nothing is found in it is then a finding. */
+    if (r == 0 && files[0] != NULL)
+        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, files[0]);
+    if (r == 0 && line->kernel_log != NULL)
+        (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
     for (int i = 0; r == 0 && files[i] != NULL; i++)
         r = add_text_file(facts, files[i], any_text, i == 0 ? "stderr" : "further text", err);
     if (r == 0 && line->kernel_log != NULL)
