@@ -220,10 +220,8 @@ void klog_fault_line(struct klog *k, struct text line)
     int64_t pid;
     bool piece = head(k, line) || address(k, line) || status(k, line) || detail(k, line);
     if (piece) {
-        /* an address tells an echo from a fault of vmid 0: wait for it */
-        bool wait = f->vmid == 0 && !f->has_address && k->events_count > 0;
         bool told = f->has_head || f->has_address || f->permission > 0 || f->walker > 0;
-        if (told && !wait)
+        if (told) /* one of vmid 0 after another event waits for its address: see is_echo() */
             note_event(k, line);
         k->timeout_open = false;
         return;

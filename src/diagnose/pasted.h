@@ -26,7 +26,7 @@ struct pasted {
     /* rocminfo */
     unsigned agents, gpus;
     bool agent_is_gpu;
-    bool pool_is_global, agent_has_size;
+    bool pool_is_global;
     char agent_name[64], agent_marketing[96];
     /* nvidia-smi */
     unsigned nvidia_gpus;

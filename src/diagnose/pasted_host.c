@@ -26,13 +26,13 @@ static bool field(struct text line, const char *key, struct text *ret)
 static void begin_agent(struct pasted *p)
 {
     p->agents++;
-    p->agent_is_gpu = p->pool_is_global = p->agent_has_size = false;
+    p->agent_is_gpu = p->pool_is_global = false;
     p->agent_name[0] = p->agent_marketing[0] = '\0';
 }
 
 /* "Agent 2", "Name: gfx900", "Device Type: GPU", "Segment: GLOBAL; FLAGS: COARSE GRAINED",
  * "Size: 16760832(0xffc000) KB". The pools of one agent alias the same memory: only the first
- * global one counts. */
+ * global one counts (the first fact of a name stays). */
 void pasted_rocminfo_line(struct pasted *p, struct text line)
 {
     struct text v;
@@ -64,8 +64,7 @@ void pasted_rocminfo_line(struct pasted *p, struct text line)
     } else if (field(line, "Segment:", &v)) {
         p->pool_is_global = text_starts(v, "GLOBAL");
     } else if (field(line, "Size:", &v) && p->pool_is_global && p->agent_is_gpu &&
-               !p->agent_has_size && text_take_u64(&v, &kib) && kib < (1ull << 40)) {
-        p->agent_has_size = true;
+               text_take_u64(&v, &kib) && kib < (1ull << 40)) {
         pasted_gpu_integer(p, p->gpus - 1, "kfd_bank_bytes", (int64_t)(kib << 10));
     }
 }
