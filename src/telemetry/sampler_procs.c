@@ -163,9 +163,11 @@ static struct proc_slot *slot_take(struct sampler *s, int32_t pid, bool evict)
     if (p != NULL)
         return p;
     p = slot_of(s, 0);
-    for (uint32_t i = SAMPLER_PROCS_MAX; p == NULL && evict && i-- > 0;)
-        if (!s->procs[i].gpu_user && s->procs[i].pid != s->shared->target_pid)
-            p = &s->procs[i];
+    for (uint32_t i = 0; p == NULL && evict && i < SAMPLER_PROCS_MAX; i++) {
+        struct proc_slot *latest = &s->procs[SAMPLER_PROCS_MAX - 1 - i];
+        if (!latest->gpu_user && latest->pid != s->shared->target_pid)
+            p = latest;
+    }
     if (p == NULL)
         return NULL;
     if (p->pid != 0)

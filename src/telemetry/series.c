@@ -179,7 +179,7 @@ int series_load(struct series_set *ret, const char *run_dir, struct rc_err *err)
     RC_AUTO_CLOSEDIR DIR *dir = opendir(run_dir);
     if (dir == NULL)
         return rc_err_errno(err, -errno, "cannot open run directory '%s'", run_dir);
-    int64_t numbers[SEGMENT_FILES_MAX];
+    int64_t numbers[SEGMENT_FILES_MAX] = {0};
     size_t count = list_segments(dir, numbers);
     for (size_t i = 0; i < count; i++) {
         char path[FS_PATH_MAX];
