@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -347,7 +346,6 @@ _Noreturn void sampler_run(struct shared *shared)
 {
     static struct sampler sampler; /* one per process; no page of it is touched before its use */
     struct sampler *s = &sampler;
-    (void)prctl(PR_SET_NAME, "rocmcrash-M");
     sampler_init(s, shared);
     sampler_condemn(s);
     sampler_begin(s);

@@ -202,7 +202,6 @@ static void leave_the_caller(struct carrier *c)
     sigset_t all;
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_BLOCK, &all, NULL); /* O ends by end of file; EPIPE instead of SIGPIPE */
-    (void)prctl(PR_SET_NAME, "rocmcrash-relay", 0, 0, 0);
     (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     if (chdir("/") != 0) /* so that no file system stays busy */
