@@ -4,7 +4,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +17,11 @@
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/job.h"
+#include "cli/sparks.h"
 #include "cli/stage_redact.h"
 #include "report/report.h"
 
 #define CSV_ROWS_MAX 20000
-#define SPARK_POINTS 48
-#define SPARK_SERIES 8
-#define SPARK_FILE "sparkline.json"
 
 const char **job_environment(const struct impact_record *impact, char **ret_text)
 {
@@ -154,111 +151,6 @@ static void write_run(const struct job *job)
         write_impact(job, i);
 }
 
-/* --- the report --- */
-
-struct sparks {
-    struct report_series list[SPARK_SERIES];
-    uint64_t values[SPARK_SERIES][SPARK_POINTS];
-    char labels[SPARK_SERIES][96];
-    size_t count;
-};
-
-static void add_spark(struct sparks *sparks, const struct job *job, enum metric used,
-                      enum metric total, uint32_t gpu)
-{
-    double points[SPARK_POINTS];
-    const struct series_set *set = &job->series;
-    if (sparks->count >= SPARK_SERIES || series_find(set, used, gpu) == NULL ||
-        series_downsample(set, used, gpu, set->first_ns, set->last_ns, points, SPARK_POINTS) == 0)
-        return;
-    size_t n = sparks->count++;
-    for (size_t i = 0; i < SPARK_POINTS; i++)
-        sparks->values[n][i] = isnan(points[i]) ? UINT64_MAX : (uint64_t)points[i];
-    const struct series *all = series_find(set, total, gpu);
-    const struct series_point *size = all != NULL ? series_peak(all) : NULL;
-    (void)snprintf(sparks->labels[n], sizeof sparks->labels[n], "GPU %u %s used", gpu,
-                   used == METRIC_GPU_VRAM_USED ? "VRAM" : "GTT");
-    sparks->list[n] = (struct report_series){
-        .label = sparks->labels[n],
-        .total_bytes = size != NULL ? size->value : 0,
-        .count = SPARK_POINTS,
-        .values = sparks->values[n],
-        .duration_ms = (set->last_ns - set->first_ns) / 1000000u,
-    };
-}
-
-static void fill_sparks(struct sparks *sparks, const struct job *job)
-{
-    sparks->count = 0;
-    for (uint32_t gpu = 0; job->has_series && gpu < SPARK_SERIES / 2; gpu++) {
-        add_spark(sparks, job, METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, gpu);
-        add_spark(sparks, job, METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, gpu);
-    }
-}
-
-/* Kept in the bundle, so that a summary can be written again without the samples. */
-static cJSON *sparks_to_json(const struct sparks *sparks)
-{
-    cJSON *list = cJSON_CreateArray();
-    for (size_t n = 0; n < sparks->count; n++) {
-        const struct report_series *series = &sparks->list[n];
-        cJSON *item = cJSON_CreateObject();
-        cJSON *values = cJSON_AddArrayToObject(item, "values_bytes");
-        (void)cJSON_AddStringToObject(item, "label", series->label);
-        (void)cJSON_AddNumberToObject(item, "total_bytes", (double)series->total_bytes);
-        (void)cJSON_AddNumberToObject(item, "duration_ms", (double)series->duration_ms);
-        for (size_t i = 0; i < series->count; i++)
-            (void)cJSON_AddItemToArray(values, series->values[i] == UINT64_MAX
-                                                   ? cJSON_CreateNull()
-                                                   : cJSON_CreateNumber((double)series->values[i]));
-        (void)cJSON_AddItemToArray(list, item);
-    }
-    return list;
-}
-
-static uint64_t json_bytes(const cJSON *number)
-{
-    return cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble < 1e18
-               ? (uint64_t)number->valuedouble
-               : UINT64_MAX;
-}
-
-static void spark_from_json(struct sparks *sparks, const cJSON *item)
-{
-    size_t n = sparks->count;
-    const char *label = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "label"));
-    const cJSON *values = cJSON_GetObjectItemCaseSensitive(item, "values_bytes");
-    if (n >= SPARK_SERIES || label == NULL || cJSON_GetArraySize(values) != SPARK_POINTS)
-        return;
-    uint64_t total = json_bytes(cJSON_GetObjectItemCaseSensitive(item, "total_bytes"));
-    uint64_t duration = json_bytes(cJSON_GetObjectItemCaseSensitive(item, "duration_ms"));
-    for (int i = 0; i < SPARK_POINTS; i++)
-        sparks->values[n][i] = json_bytes(cJSON_GetArrayItem(values, i));
-    (void)snprintf(sparks->labels[n], sizeof sparks->labels[n], "%s", label);
-    sparks->list[n] = (struct report_series){
-        .label = sparks->labels[n],
-        .total_bytes = total == UINT64_MAX ? 0 : total,
-        .count = SPARK_POINTS,
-        .values = sparks->values[n],
-        .duration_ms = duration == UINT64_MAX ? 0 : duration,
-    };
-    sparks->count++;
-}
-
-static void load_sparks(struct sparks *sparks, const struct job *job)
-{
-    char path[FS_PATH_MAX + 64];
-    RC_AUTO_FREE char *text = NULL;
-    sparks->count = 0;
-    (void)snprintf(path, sizeof path, "%s/telemetry/" SPARK_FILE, job->stage);
-    ssize_t len = fs_read_all(path, 1u << 20, &text);
-    cJSON *list = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-        spark_from_json(sparks, item);
-    cJSON_Delete(list);
-}
-
 static int write_telemetry(const struct job *job)
 {
     static struct sparks sparks;
@@ -270,7 +162,7 @@ static int write_telemetry(const struct job *job)
     if (dirfd >= 0 && !buf_failed(&csv))
         r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
     buf_release(&csv);
-    fill_sparks(&sparks, job);
+    sparks_fill(&sparks, &job->series);
     if (dirfd >= 0 && r == 0)
         r = write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks));
     return r;
@@ -293,6 +185,17 @@ static struct report_input report_base(const struct job *job, const struct facts
         .items = job->items,
         .tool_version = ROCMCRASH_VERSION,
     };
+}
+
+static void load_sparks(struct sparks *sparks, const struct job *job)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/telemetry/" SPARK_FILE, job->stage);
+    ssize_t len = fs_read_all(path, 1u << 20, &text);
+    cJSON *json = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    sparks_from_json(sparks, json);
+    cJSON_Delete(json);
 }
 
 static int write_summary(const struct job *job, const struct facts *judged, const char *name,
