@@ -13,6 +13,8 @@
 #define SERIES_SLOTS 16384u /* a power of two; open addressing */
 #define KEEP_FLAGS (SAMPLE_BASELINE | SAMPLE_IMPACT | SAMPLE_AFTER)
 #define NONE UINT32_MAX
+#define IMPACTS_FIRST 1 /* kept whole in one thinned segment */
+#define IMPACTS_LAST 3
 
 struct thin_series {
     uint64_t key;    /* metric << 32 | instance, 0 = free slot */
@@ -166,6 +168,22 @@ static void mark(struct thinner *t, uint64_t interval_ns, bool drop_processes)
             close_bucket(t, &t->series[i]);
 }
 
+/* A program that goes on after refusals can ask for an IMPACT record every second. The first and
+ * the last ones stay whole; the others are samples like any other. */
+static void demote_impacts(struct thinner *t)
+{
+    uint32_t later = 0;
+    for (uint32_t r = t->record_count; r-- > 0;)
+        later += (t->records[r].flags & SAMPLE_IMPACT) != 0;
+    for (uint32_t r = 0, seen = 0; r < t->record_count; r++) {
+        if ((t->records[r].flags & SAMPLE_IMPACT) == 0)
+            continue;
+        later--;
+        if (seen++ >= IMPACTS_FIRST && later >= IMPACTS_LAST)
+            t->records[r].flags &= (uint16_t)~(SAMPLE_IMPACT | SAMPLE_FULL);
+    }
+}
+
 /* Bytes written, or -ENOSPC. */
 static int64_t render(const struct thinner *t, unsigned char *out, size_t max)
 {
@@ -201,6 +219,7 @@ static int64_t thin_until_it_fits(struct thinner *t, unsigned char *out, size_t 
 {
     if (t->record_count == 0)
         return 0;
+    demote_impacts(t);
     uint64_t span = t->records[t->record_count - 1].time_ns - t->records[0].time_ns + 1;
     for (int processes = 0; processes < 2; processes++)
         for (uint64_t interval = span / 16384 + 1; interval < span * 4; interval *= 2) {

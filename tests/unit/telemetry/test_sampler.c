@@ -299,6 +299,9 @@ static void test_drm_clients_counted_once(void **state)
     help_write(w->root, "/fakeproc/501/task/501/children", "");
     fake_fd(w, 500, 3, "/dev/dri/renderD128", 10, 0x10, 1000);
     fake_fd(w, 500, 4, "/dev/dri/renderD128", 10, 0x10, 1000); /* dup */
+    fake_fd(w, 500, 2, "/dev/dri/renderD130", 10, 0x12, 1); /* made first: last on tmpfs */
+    for (int fd = 20; fd < 60; fd++) /* more than are followed: they must not crowd out others */
+        fake_fd(w, 500, fd, "/dev/dri/renderD128", 10, 0x10, 1000);
     fake_fd(w, 500, 5, "/dev/dri/renderD129", 10, 0x11, 200);  /* same id, other device */
     fake_fd(w, 500, 6, "/dev/null", 77, 0x10, 999999);
     fake_fd(w, 501, 3, "/dev/dri/renderD128", 10, 0x10, 1000); /* inherited */
@@ -307,8 +310,8 @@ static void test_drm_clients_counted_once(void **state)
     begin(w);
     w->sampler->proc_root = proc;
     turn_after(w, SECOND);
-    expect(w, METRIC_PROC_DRM_VRAM, 500, VALUE_OK, 1200 * 1024);
-    expect(w, METRIC_PROC_DRM_GTT, 500, VALUE_OK, 14 * 1024);
+    expect(w, METRIC_PROC_DRM_VRAM, 500, VALUE_OK, 1201 * 1024);
+    expect(w, METRIC_PROC_DRM_GTT, 500, VALUE_OK, 21 * 1024);
     expect(w, METRIC_PROC_DRM_EVICTED, 500, VALUE_OK, 0);
     expect(w, METRIC_PROC_DRM_REQUESTED, 500, VALUE_ABSENT, 0); /* this kernel does not say */
     expect(w, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 30 * 1024);

@@ -157,8 +157,11 @@ static void test_thin_keeps_extremes_and_marks(void **state)
     size_t len = 0;
     uint64_t smallest = UINT64_MAX;
     uint64_t largest = 0;
+    uint64_t at_impact = 0;
     for (uint64_t i = 0; i < N; i++) {
         uint64_t value = 1000000 + help_random(&random) % 1000;
+        if (i == 7777)
+            at_impact = value;
         if (i == 12345)
             value = 9999999; /* one sample high: must survive any thinning */
         if (i == 6789)
@@ -185,6 +188,7 @@ static void test_thin_keeps_extremes_and_marks(void **state)
     assert_true(seen_smallest == smallest);
     assert_true(series_time_of(&set, SAMPLE_BASELINE) == T0);
     assert_true(series_time_of(&set, SAMPLE_IMPACT) == T0 + 7777 * SECOND / 10);
+    assert_int_equal(series_at(s, T0 + 7777 * SECOND / 10)->value, at_impact);
     /* Thinned once more, with itself: the extremes stay. */
     int64_t again = segment_thin(out, (size_t)thin, data, limit / 4);
     series_release(&set);
@@ -216,6 +220,37 @@ static void test_thin_keeps_status_changes(void **state)
     assert_int_equal(s->count, 2); /* what repeats costs nothing */
     assert_int_equal(s->points[1].status, VALUE_STALLED);
     series_release(&set);
+}
+
+/* A program that catches every refusal: an IMPACT record a second. It still fits, with the baseline,
+ * the first and the last of them whole. */
+static void test_thin_many_impacts(void **state)
+{
+    (void)state;
+    enum { N = 1500, VALUES = 16 };
+    unsigned char *data = malloc(N * (VALUES + 1) * 16);
+    unsigned char *out = malloc(SEGMENT_BYTES);
+    size_t len = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        struct help_value v[VALUES];
+        for (uint32_t k = 0; k < VALUES; k++)
+            v[k] = (struct help_value){METRIC_GPU_VRAM_USED, k, VALUE_OK, i * 1000 + k};
+        uint16_t flags = SAMPLE_FULL | (i == 0 ? SAMPLE_BASELINE : SAMPLE_IMPACT);
+        len += help_record(data + len, T0 + i * SECOND, flags, v, VALUES);
+    }
+    int64_t thin = segment_thin(data, len, out, 65536);
+    assert_true(thin > 0 && thin <= 65536);
+    struct series_set set = {0};
+    assert_int_equal(series_add(&set, out, (size_t)thin), 0);
+    assert_true(series_time_of(&set, SAMPLE_BASELINE) == T0);
+    assert_true(series_time_of(&set, SAMPLE_IMPACT) == T0 + (N - 1) * SECOND);
+    assert_int_equal(set.records[1].flags, SAMPLE_FULL | SAMPLE_IMPACT);
+    assert_true(series_at(series_find(&set, METRIC_GPU_VRAM_USED, 9), UINT64_MAX)->value ==
+                (N - 1) * 1000 + 9);
+    assert_true(set.record_count > 50); /* the middle is thinned, not lost */
+    series_release(&set);
+    free(data);
+    free(out);
 }
 
 /* The compactor died between the rename and the removal of the second file. */
@@ -335,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_garbage_between),
         cmocka_unit_test(test_thin_keeps_extremes_and_marks),
         cmocka_unit_test(test_thin_keeps_status_changes),
+        cmocka_unit_test(test_thin_many_impacts),
         cmocka_unit_test(test_interrupted_thinning),
         cmocka_unit_test(test_week),
     };
