@@ -23,11 +23,14 @@
 
 #define NAMES_MAX 4096 /* pseudonyms of one redactor; later ones share a name without number */
 #define INSIDE_WORDS_FROM 5
+#define SHORT_USER 2 /* initials of three letters are a name, "vm" and "box" are not */
+#define SHORT_HOST 3
 
 struct name {
     enum redact_kind kind;
     unsigned number;
     bool literal; /* given by redactor_add(): looked for everywhere */
+    bool weak;    /* ... where it stands as a host or a user */
     size_t len;
     char *value;
 };
@@ -86,29 +89,9 @@ static struct name *name_of(struct redactor *r, enum redact_kind kind, const cha
         return NULL;
     memcpy(copy, value, len);
     copy[len] = '\0';
-    r->names[r->count] = (struct name){kind, ++r->last_number[kind], false, len, copy};
+    r->names[r->count] = (struct name){
+        .kind = kind, .number = ++r->last_number[kind], .len = len, .value = copy};
     return &r->names[r->count++];
-}
-
-/* Words of the trade that are also names of accounts and machines: hiding them everywhere would
- * take facts out of the text. */
-static bool trade_word(const char *value)
-{
-    static const char *const words[] = {
-        "root",    "user",   "users",       "home",   "host",    "localhost", "admin",   "ubuntu",
-        "debian",  "fedora", "arch",        "linux",  "amd",     "amdgpu",    "gpu",     "rocm",
-        "hip",     "hsa",    "kfd",         "torch",  "pytorch", "python",    "python3", "conda",
-        "jupyter", "ollama", "llama",       "vllm",   "comfyui", "docker",    "render",  "video",
-        "test",    "nobody", "runner",      "worker", "node",    "server",    "memory",  "kernel",
-        "error",   "train",  "model",       "tensor", "cuda",    "nvidia",    "ray",     "slurm",
-        "spack",   "build",  "builder",     "system", "device",  "fault",     "page",    "process",
-        "desktop", "laptop", "workstation", "none",   "unknown", "default",   "main",    "data",
-    };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcasecmp(words[i], value) == 0)
-            return true;
-    }
-    return strncasecmp(value, "gfx", 3) == 0 || strspn(value, "0123456789.") == strlen(value);
 }
 
 int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
@@ -118,12 +101,14 @@ int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
         return -EINVAL;
     while (kind == REDACT_HOME && len > 1 && value[len - 1] == '/')
         len--;
-    if (len < 2 || (kind != REDACT_HOME && trade_word(value)))
+    if (len < 2 || (kind != REDACT_HOME && redact_is_common(value)))
         return 0;
     struct name *name = name_of(r, kind, value, len);
     if (name == NULL)
         return -ENOMEM;
     name->literal = true;
+    name->weak = (kind == REDACT_USER && redact_is_weak(value, SHORT_USER)) ||
+                 (kind == REDACT_HOST && redact_is_weak(value, SHORT_HOST));
     r->first[tolower((unsigned char)value[0])] = true;
     return 0;
 }
@@ -154,6 +139,20 @@ int redactor_add_machine(struct redactor *r)
     return e;
 }
 
+/* Is it the name that stands there, or a part of another word? */
+static bool is_meant(const struct name *name, const struct redact_text *t, size_t at)
+{
+    bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
+    if (person_or_machine && redact_in_kernel_path(t, at))
+        return false;
+    if (name->weak)
+        return name->kind == REDACT_HOST ? redact_stands_as_host(t, at, name->len)
+                                         : redact_stands_as_user(t, at, name->len);
+    if (name->kind == REDACT_HOME)
+        return !isalnum((unsigned char)redact_at(t, at + name->len));
+    return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);
+}
+
 /* A literal at `at`: the longest one that fits. */
 static struct redact_match match_literal(const struct redactor *r, const struct redact_text *t,
                                          size_t at)
@@ -163,21 +162,15 @@ static struct redact_match match_literal(const struct redactor *r, const struct 
         return best;
     for (size_t i = 0; i < r->count; i++) {
         const struct name *name = &r->names[i];
-        if (!name->literal || name->len > t->len - at || name->len <= best.len ||
-            strncasecmp(t->p + at, name->value, name->len) != 0)
-            continue;
-        bool before = at > 0 && isalnum((unsigned char)t->p[at - 1]);
-        bool after = at + name->len < t->len && isalnum((unsigned char)t->p[at + name->len]);
-        bool inside =
-            name->kind == REDACT_HOME ? after : name->len < INSIDE_WORDS_FROM && (before || after);
-        if (!inside)
+        if (name->literal && name->len <= t->len - at && name->len > best.len &&
+            strncasecmp(t->p + at, name->value, name->len) == 0 && is_meant(name, t, at))
             best = (struct redact_match){.len = name->len, .kind = name->kind};
     }
     return best;
 }
 
-static void put_pseudonym(struct redactor *r, const struct redact_match *m, const char *value,
-                          struct buf *out)
+void redact_pseudonym(struct redactor *r, const struct redact_match *m, const char *value,
+                      struct buf *out)
 {
     r->counts[m->kind]++;
     if (m->kind == REDACT_SECRET) {
@@ -205,7 +198,7 @@ int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)
             continue;
         }
         buf_append(out, in + done, at + m.skip - done);
-        put_pseudonym(r, &m, in + at + m.skip, out);
+        redact_pseudonym(r, &m, in + at + m.skip, out);
         at += m.skip + m.len;
         done = at;
     }

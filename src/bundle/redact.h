@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct buf;
+struct cJSON;
 struct redactor;
 
 enum redact_kind {
@@ -32,8 +33,10 @@ struct redactor *redactor_new(void);
 void redactor_free(struct redactor *);
 /*
  * A known value of HOME, USER, HOST (or any kind but SECRET), found in both cases. Values of five
- * and more characters are found inside other words too, shorter ones as words only. Names that are
- * words of the trade ("root", "torch", "ollama") are only hidden in paths. 0, -EINVAL, -ENOMEM.
+ * and more characters are found inside other words too, shorter ones as words only. Words of the
+ * trade ("torch", "memory") and the shortest names are hidden where they stand as a user
+ * or a host ("torch@vm", "host: vm", "vm:29500", a line of syslog), and in home folders; "root" and
+ * "localhost" never. Paths below /proc and /sys keep their words. 0, -EINVAL, -ENOMEM.
  */
 int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
@@ -41,6 +44,9 @@ int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
 int redactor_add_machine(struct redactor *);
 /* Append `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);
+/* Every string of a document in place, but those under the keys of `keep` (NULL-terminated, or
+ * NULL), which are words of ours. It stays well-formed. 0 or -ENOMEM (then it must not be used). */
+int redact_json(struct redactor *, struct cJSON *document, const char *const keep[]);
 uint64_t redactor_count(const struct redactor *, enum redact_kind kind);
 /* {"format":1,"counts":{"secret":2,...},"secrets":{"github":1,...}}: by kind, no values. */
 int redactor_report_json(const struct redactor *, struct buf *out);

@@ -169,6 +169,8 @@ static struct redact_match match_uuid(const struct redact_text *t, size_t at)
         if (part + 1 < sizeof parts && redact_at(t, i++) != '-')
             return (struct redact_match){0};
     }
+    if (redact_in_efivars(t, at))
+        return (struct redact_match){0};
     return (struct redact_match){.len = i - at, .kind = REDACT_ID};
 }
 

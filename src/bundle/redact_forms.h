@@ -39,6 +39,24 @@ struct redact_match redact_match_named(const struct redact_text *t, size_t at);
 /* redact_address.c: IPv4, IPv6, MAC, UUID, GPU-<16 hex>, mail addresses. */
 struct redact_match redact_match_address(const struct redact_text *t, size_t at);
 
+/* redact.c: count it, and write what stands for it. */
+void redact_pseudonym(struct redactor *, const struct redact_match *, const char *value,
+                      struct buf *out);
+
+/* redact_place.c: where a known name stands. */
+
+/* Says nothing about anybody ("root", "localhost", digits): never hidden. */
+bool redact_is_common(const char *value);
+/* A word of the trade, or of so few letters that it may be any: hidden only where it is meant. */
+bool redact_is_weak(const char *value, size_t short_up_to);
+/* Inside a path below /proc or /sys, which the kernel named (but for control groups). */
+bool redact_in_kernel_path(const struct redact_text *t, size_t at);
+bool redact_in_efivars(const struct redact_text *t, size_t at);
+/* A part of a longer name, joined by '_', '.' or '-'. */
+bool redact_is_joined(const struct redact_text *t, size_t at, size_t len);
+bool redact_stands_as_host(const struct redact_text *t, size_t at, size_t len);
+bool redact_stands_as_user(const struct redact_text *t, size_t at, size_t len);
+
 /* Byte at i, or NUL beyond the ends. */
 static inline char redact_at(const struct redact_text *t, size_t i)
 {

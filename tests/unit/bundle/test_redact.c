@@ -132,6 +132,69 @@ static void test_facts_stay(void **state)
     redactor_free(r);
 }
 
+/* A machine called "vm", a user called "max": hidden where they are meant, and nowhere else. */
+static void test_names_that_are_words(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"/proc/sys/vm/max_map_count vm.max_map_count /sys/kernel/mm/vm kvm vm", NULL},
+        {"PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128 --max-model-len 4096 memory.max max 3 GiB",
+         NULL},
+        {"/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", NULL},
+        {"/sys/class/zeus7/x /proc/zeus7 /sys/devices/virtual/marlowe", NULL},
+        {"gpu:0 vm:0 host memory is full", NULL},
+        {"/sys/fs/cgroup/memory/marlowe/job /srv/zeus7/x",
+         "/sys/fs/cgroup/memory/<user1>/job /srv/<host1>/x"},
+        {"max@vm:~$ cd", "<user1>@<host1>:~$ cd"},
+        {"ssh://vm/x http://vm:8080/ vm:/export vm:4711:4720 [0] NCCL INFO",
+         "ssh://<host1>/x http://<host1>:8080/ <host1>:/export <host1>:4711:4720 [0] NCCL INFO"},
+        {"hostname: vm, HOST=vm \"node\": \"VM\" MASTER_ADDR=vm",
+         "hostname: <host1>, HOST=<host1> \"node\": \"<host1>\" MASTER_ADDR=<host1>"},
+        {"Jan  7 10:00:00 vm kernel: amdgpu\n2026-01-07T10:00:00.123+00:00 vm kernel: x",
+         "Jan  7 10:00:00 <host1> kernel: amdgpu\n2026-01-07T10:00:00.123+00:00 <host1> kernel: x"},
+        {"Linux vm 6.18.4 #1 SMP", "Linux <host1> 6.18.4 #1 SMP"},
+        {"USER=max uid=1000(max) LOGNAME=\"max\"", "USER=<user1> uid=1000(<user1>) LOGNAME=\"<user1>\""},
+        {"root@localhost USER=root", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        bool strong = strstr(rows[i][0], "marlowe") != NULL;
+        assert_int_equal(redactor_add(r, REDACT_HOST, strong ? "zeus7" : "vm"), 0);
+        assert_int_equal(redactor_add(r, REDACT_USER, strong ? "marlowe" : "max"), 0);
+        assert_int_equal(redactor_add(r, REDACT_USER, "root"), 0);
+        assert_int_equal(redactor_add(r, REDACT_HOST, "localhost"), 0);
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1] != NULL ? rows[i][1] : rows[i][0]);
+        redactor_free(r);
+    }
+}
+
+/* Value by value: names, moments and classes stay, what is under them does not; a number that is a
+ * serial becomes a string, so that the document stays one. */
+static void test_json(void **state)
+{
+    (void)state;
+    static const char in[] =
+        "{\"name\":\"oom.marlowe_bytes\",\"when\":\"marlowe\",\"value\":3,\"n\":[\"a\\n/home/x/y\","
+        "\"marlowe\",true,null,1.5],\"unique_id\":1234567890123,\"/home/x\":\"\","
+        "\"deep\":[{\"name\":\"env.API_KEY\",\"value\":\"two words\"}]}";
+    static const char want[] =
+        "{\"name\":\"oom.marlowe_bytes\",\"when\":\"marlowe\",\"value\":3,\"n\":[\"a\\n<home1>/y\","
+        "\"<user1>\",true,null,1.5],\"unique_id\":\"<id1>\",\"<home1>\":\"\","
+        "\"deep\":[{\"name\":\"env.API_KEY\",\"value\":\"<secret:named>\"}]}";
+    static const char *const keep[] = {"name", "when", NULL};
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_add(r, REDACT_USER, "marlowe"), 0);
+    cJSON *doc = cJSON_Parse(in);
+    assert_non_null(doc);
+    assert_int_equal(redact_json(r, doc, keep), 0);
+    char *out = cJSON_PrintUnformatted(doc);
+    assert_string_equal(out, want);
+    free(out);
+    cJSON_Delete(doc);
+    redactor_free(r);
+}
+
 /* --- planted secrets --- */
 
 static uint64_t seed;
@@ -493,6 +556,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples), cmocka_unit_test(test_facts_stay),
+        cmocka_unit_test(test_names_that_are_words),
+        cmocka_unit_test(test_json),
         cmocka_unit_test(test_planted),  cmocka_unit_test(test_records),
         cmocka_unit_test(test_corpus),   cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
