@@ -169,9 +169,9 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
     pid_t pid = sampler->pid;
     (void)kill(pid, SIGKILL);
-    /* In D state it will not die: forget it, its replacement leaves that file out. */
+    /* In D state it will not die: forget it. What it was reading stays named in the shared memory,
+     * and its replacement leaves that file out. */
     h->shared->helpers[HELPER_SAMPLER].pid = 0;
-    h->shared->helpers[HELPER_SAMPLER].work_pending_ns = 0;
     (void)helper_start(h, HELPER_SAMPLER);
 }
 
