@@ -208,7 +208,8 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
     struct pollfd fds[] = {
         {.fd = options->wake_fd, .events = POLLIN},
         {.fd = options->supervisor_pidfd, .events = POLLIN},
-        {.fd = r.kernel_log_open ? r.kernel_log.fd : -1, .events = POLLIN},
+        /* A recorded log is a file, and a file always polls ready: it is read by the timer. */
+        {.fd = r.kernel_log_open && !r.kernel_log.regular ? r.kernel_log.fd : -1, .events = POLLIN},
     };
     for (;;) {
         me->heartbeat_ns = clock_mono_ns();
