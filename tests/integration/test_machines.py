@@ -1,0 +1,632 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded machines as the root of /sys: every GPU fact against its file, by a reader of its own.
+
+The reader below shares nothing with the product: it parses the trees again, in another language.
+What is true of a machine as a whole (how many GPUs, which is an APU) is written down by hand.
+"""
+
+import concurrent.futures
+import ctypes
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import unittest
+
+import support
+from support import PYTHON, SHARED, wait_for
+
+MACHINES = os.path.join(SHARED, "machines")
+DRM = "sys/class/drm"
+NODES = "sys/class/kfd/kfd/topology/nodes"
+MOMENTS = ("baseline", "impact", "after")
+
+# name of the tree: (GPUs, is_apu of each: True, False or None = cannot be known from the tree)
+EXPECTED = {
+    "issue-igpu-ttm-params": (0, None), "issue-rx570-gtt-eq-vram": (1, None),
+    "issue-strixhalo-gfx1151": (1, None), "k8sdp-mi210x8-gfx90a-kfd": (8, False),
+    "k8sdp-mi25-gfx900-kfd": (2, None), "k8sdp-mi300x8-cpx-gfx942-kfd": (63, False),
+    "lact-hd7870-radeon": (0, None), "lact-phoenix-gfx1103": (1, True),
+    "lact-r7-240-gfx601": (1, None), "lact-r9-280-gfx600": (1, None),
+    "lact-rx5500xt-gfx1012": (1, None), "lact-rx5700xt-gfx1010": (1, None),
+    "lact-rx6600-gfx1032": (1, None), "lact-rx6600xt-gfx1032": (1, None),
+    "lact-rx6900xt-gfx1030": (1, False), "lact-rx7600s-gfx1102": (1, None),
+    "lact-rx7700s-gfx1102": (1, None), "lact-rx7800xt-gfx1101": (1, None),
+    "lact-rx7900xtx-gfx1100": (1, None), "lact-rx9070-gfx1201": (1, None),
+    "lact-rx9070xt-gfx1201": (1, None), "lact-vega56-gfx900": (1, False),
+    "procfs-vega56-gfx900": (1, False), "rocprofsdk-mi300x-spx-gfx942-kfd": (1, False),
+    "rocprofsdk-mi350x-gfx950-kfd": (1, False), "rocprofsdk-mixed3gpu-kfd": (3, False),
+    "rocprofsdk-rx9070-gfx1201-kfd": (1, False),
+}
+
+# fact: file below device/, or hwmon/hwmonN/
+COUNTERS = {
+    "vram.total_bytes": ["mem_info_vram_total"], "vram.used_bytes": ["mem_info_vram_used"],
+    "vram_visible.total_bytes": ["mem_info_vis_vram_total"],
+    "vram_visible.used_bytes": ["mem_info_vis_vram_used"],
+    "gtt.total_bytes": ["mem_info_gtt_total"], "gtt.used_bytes": ["mem_info_gtt_used"],
+    "preempt.used_bytes": ["mem_info_preempt_used"], "busy_percent": ["gpu_busy_percent"],
+    "temperature.edge_mC": ["hwmon/temp1_input"], "temperature.junction_mC": ["hwmon/temp2_input"],
+    "temperature.memory_mC": ["hwmon/temp3_input"],
+    "power_uW": ["hwmon/power1_average", "hwmon/power1_input"],
+    "clock.shader_Hz": ["hwmon/freq1_input"], "clock.memory_Hz": ["hwmon/freq2_input"],
+}
+STATICS = ("pci", "driver", "gfx", "is_apu", "kfd_node", "kfd_gpu_id", "render_minor", "vbios",
+           "kfd_bank_bytes")
+
+
+# --- the reader ---
+
+def text_of(*parts):
+    """A file's text without NUL padding and white space at its ends; None when there is none."""
+    try:
+        with open(os.path.join(*parts), "rb") as file:
+            return file.read().split(b"\0")[0].decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def number_of(*parts):
+    text = text_of(*parts)
+    return int(text) if text and text.isdigit() else None
+
+
+def listing(*parts):
+    path = os.path.join(*parts)
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def keys_of(text, separator):
+    pairs = (line.split(separator, 1) for line in (text or "").splitlines() if separator in line)
+    return {key: value.strip() for key, value in pairs}
+
+
+class Gpu:
+    """What the files of one GPU say: `static` by fact name, `device` and `node` folders."""
+
+    def __init__(self, card=None, node=None, device=None):
+        self.card, self.node, self.device = card, node, device
+        self.static = dict.fromkeys(STATICS)
+
+    def key(self):
+        return (self.static["pci"] is None, (self.static["pci"] or "").lower(),
+                self.static["kfd_node"] or 0, self.card or 0)
+
+    def counter(self, fact):
+        for name in COUNTERS[fact]:
+            if self.device is None:
+                return None
+            if not name.startswith("hwmon/"):
+                path = os.path.join(self.device, name)
+            else:
+                chips = [c for c in listing(self.device, "hwmon")
+                         if text_of(self.device, "hwmon", c, "name") == "amdgpu"]
+                if not chips:
+                    return None
+                path = os.path.join(self.device, "hwmon", chips[0], name[len("hwmon/"):])
+            if os.path.exists(path):
+                return path
+        return None
+
+
+def gfx_of(version):
+    if not version:
+        return None
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+
+
+def cards_of(tree):
+    for name in listing(tree, DRM):
+        if not re.fullmatch(r"card\d+", name):
+            continue
+        device = os.path.join(tree, DRM, name, "device")
+        event = keys_of(text_of(device, "uevent"), "=")
+        driver = event.get("DRIVER")
+        if driver is None and os.path.exists(os.path.join(device, "mem_info_vram_total")):
+            driver = "amdgpu"
+        if driver != "amdgpu":
+            continue
+        gpu = Gpu(card=int(name[4:]), device=device)
+        gpu.static.update(pci=event.get("PCI_SLOT_NAME"), driver=driver,
+                          vbios=text_of(device, "vbios_version") or None)
+        minors = [n[7:] for n in listing(device, "drm") if n.startswith("renderD")]
+        gpu.static["render_minor"] = int(minors[0]) if minors else None
+        yield gpu
+
+
+def bank_of(folder):
+    sizes = []
+    for bank in listing(folder, "mem_banks"):
+        keys = keys_of(text_of(folder, "mem_banks", bank, "properties"), " ")
+        if keys.get("heap_type") in ("1", "2"):  # frame buffer, public or private
+            sizes.append(int(keys["size_in_bytes"]))
+    return sum(sizes) if sizes else None
+
+
+def nodes_of(tree):
+    found = []
+    for name in listing(tree, NODES):
+        folder = os.path.join(tree, NODES, name)
+        keys = keys_of(text_of(folder, "properties"), " ")
+        if int(keys.get("simd_count", 0)) == 0:
+            continue
+        gpu = Gpu(node=folder)
+        location, domain = int(keys.get("location_id", 0)), int(keys.get("domain", 0))
+        gpu.group = (keys.get("unique_id", "0"), domain, location >> 3)
+        gpu.location, gpu.domain = location, domain
+        gpu.static.update(kfd_node=int(name), gfx=gfx_of(int(keys.get("gfx_target_version", 0))),
+                          kfd_gpu_id=number_of(folder, "gpu_id") or None,
+                          render_minor=int(keys.get("drm_render_minor", 0)) or None,
+                          kfd_bank_bytes=bank_of(folder))
+        found.append(gpu)
+    for gpu in found:
+        shared = gpu.group[0] != "0" and sum(g.group == gpu.group for g in found) > 1
+        function = 0 if shared else gpu.location & 7
+        if gpu.location:
+            gpu.static["pci"] = (f"{gpu.domain:04x}:{gpu.location >> 8:02x}:"
+                                 f"{gpu.location >> 3 & 31:02x}.{function:x}")
+    return found
+
+
+def gpus_of(tree, is_apu):
+    cards, nodes = list(cards_of(tree)), nodes_of(tree)
+    for card in cards:
+        same = [n for n in nodes if n.static["pci"] == card.static["pci"]]
+        if same:
+            nodes.remove(same[0])
+            card.node = same[0].node
+            for name, value in same[0].static.items():
+                if card.static[name] is None:
+                    card.static[name] = value
+    gpus = sorted(cards + nodes, key=Gpu.key)
+    for gpu in gpus:
+        gpu.static["is_apu"] = is_apu
+    return gpus
+
+
+# --- a run on a tree ---
+
+def run_on(case, tree, *argv, options=()):
+    return case.run_it(*argv, options=["--always", f"--sysroot={tree}", *options])
+
+
+class Quick(support.Case):
+    """Runs that wait more than they work, several at a time, each with folders of its own."""
+
+    def together(self, runs, at_once=6):
+        """The results of the functions, in order; each gets a Case to run in."""
+        def one(run):
+            case = support.Case()
+            case.setUp()
+            try:
+                return run(case)
+            finally:
+                case.doCleanups()
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            futures = [pool.submit(one, run) for run in runs]
+            return [future.exception() or future.result() for future in futures]
+
+
+@unittest.skipUnless(os.path.isdir(MACHINES), f"no {MACHINES}")
+class RecordedMachines(Quick):
+    def check_missing(self, where, fact):
+        self.assertIn(fact.get("status"), ("absent", "unreadable"), (where, fact))
+        self.assertNotIn("value", fact, where)
+        self.assertTrue(fact.get("reason", "").strip(), (where, fact))
+
+    def check_gpu(self, bundle, index, gpu, counts):
+        for name in STATICS:
+            fact = bundle.fact(f"gpu.{index}.{name}", "static")
+            if gpu.static[name] is None:
+                self.check_missing(f"gpu.{index}.{name}", fact)
+                counts["missing"] += 1
+            else:
+                self.assertEqual(fact.get("value"), gpu.static[name], (index, name, fact))
+                counts["right"] += 1
+        for name in COUNTERS:
+            path = gpu.counter(name)
+            value = number_of(path) if path else None
+            for when in MOMENTS:
+                fact = bundle.fact(f"gpu.{index}.{name}", when)
+                if value is None:
+                    self.check_missing((index, name, when), fact)
+                    counts["missing"] += 1
+                else:
+                    self.assertEqual(fact.get("value"), value, (index, name, when, fact))
+                    counts["right"] += 1
+            peak = bundle.fact(f"gpu.{index}.{name}", "peak")
+            self.assertEqual(peak.get("value"), value, (index, name, "peak", peak))
+
+    def check_nothing_else(self, bundle, tree, gpus):
+        """No value of a GPU without a file, and none of this machine's own /proc or /sys."""
+        known = {f"gpu.{i}.{name}" for i in range(len(gpus)) for name in (*STATICS, *COUNTERS)}
+        known |= {f"gpu.{i}.{name}" for i in range(len(gpus))
+                  for name in ("partition", "large_bar", "driver_version", "others_kfd_vram_bytes")}
+        known |= {"gpu.count", "gpu.present"}
+        for name, facts in bundle.facts.items():
+            if name.startswith("gpu."):
+                self.assertIn(name, known, facts)
+        for name in ("host.mem_total_bytes", "host.kernel", "host.cpu_model", "host.max_map_count",
+                     "host.kernel_cmdline", "others.vram_bytes", "kmsg.readable",
+                     "proc.0.kfd_vram_bytes"):
+            for fact in bundle.facts.get(name, []):
+                self.check_missing(name, fact)
+        pages = number_of(tree, "sys/module/ttm/parameters/pages_limit")
+        for when in ("static", "baseline"):
+            fact = bundle.fact("host.ttm_pages_limit", when)
+            if pages is None:
+                self.check_missing("host.ttm_pages_limit", fact)
+            else:
+                self.assertEqual(fact.get("value"), pages)
+        if pages is not None:
+            self.assertEqual(bundle.value("host.ttm_limit_bytes"), pages * 4096)
+
+    def check_serials(self, bundle, tree):
+        """unique_id is a serial number: not in the bundle, neither in decimal nor in hex."""
+        serials = set()
+        for folder, _, names in os.walk(tree):
+            for name in names:
+                text = text_of(folder, name) if name in ("unique_id", "properties") else None
+                if name == "unique_id" and text:
+                    serials.add(text)
+                for key, value in keys_of(text, " ").items():
+                    if key in ("unique_id", "hive_id") and len(value) > 8:
+                        serials |= {value, f"{int(value):x}"}
+        for name, data in bundle.files.items():
+            for serial in serials:
+                self.assertNotIn(serial.encode(), data, (name, serial))
+
+    def check_tree(self, case, name):
+        count, is_apu = EXPECTED[name]
+        tree = os.path.join(MACHINES, name)
+        gpus = gpus_of(tree, is_apu)
+        self.assertEqual(len(gpus), count, "the reader of this test")
+        done = run_on(case, tree, "/bin/sleep", "0.3", options=["--quiet"])
+        self.assertEqual((done.status, done.target_stderr), (0, ""), name)
+        self.assertEqual(len(done.bundles), 1, done.own_lines)
+        bundle = done.bundles[0]
+        self.assertEqual(bundle.value("gpu.count"), count)
+        self.assertEqual(bundle.value("gpu.present"), count > 0)
+        counts = {"right": 0, "missing": 0}
+        for index, gpu in enumerate(gpus):
+            self.check_gpu(bundle, index, gpu, counts)
+        self.check_nothing_else(bundle, tree, gpus)
+        self.check_serials(bundle, tree)
+        return f"{name:34} {count:3} GPUs {counts['right']:5} right {counts['missing']:5} missing"
+
+    def test_every_fact_against_its_file(self):
+        self.assertEqual(sorted(EXPECTED),
+                         [n for n in listing(MACHINES) if os.path.isdir(
+                             os.path.join(MACHINES, n, "sys"))])
+        names = list(EXPECTED)
+        results = self.together([lambda case, n=n: self.check_tree(case, n) for n in names])
+        for name, result in zip(names, results):
+            with self.subTest(machine=name):
+                if isinstance(result, BaseException):
+                    raise result
+                print(result)
+
+    def test_the_radeon_driver_is_no_gpu_of_ours(self):
+        tree = os.path.join(MACHINES, "lact-hd7870-radeon")
+        bundle = run_on(self, tree, "/bin/true").bundles[0]
+        self.assertEqual((bundle.value("gpu.count"), bundle.value("gpu.present")), (0, False))
+        self.assertEqual([n for n in bundle.facts if re.match(r"gpu\.\d", n)], [])
+        self.assertEqual(bundle.row("gpu").get("status"), "skipped")
+        self.assertIn("'radeon'", bundle.row("gpu").get("reason", ""))
+
+    def test_partitions_of_one_gpu_keep_their_names_apart(self):
+        tree = os.path.join(MACHINES, "k8sdp-mi300x8-cpx-gfx942-kfd")
+        bundle = run_on(self, tree, "/bin/true").bundles[0]
+        seen = {}
+        for i in range(63):
+            seen.setdefault(bundle.value(f"gpu.{i}.pci"), []).append(
+                (bundle.value(f"gpu.{i}.partition"), bundle.value(f"gpu.{i}.render_minor")))
+        self.assertEqual(sorted(len(parts) for parts in seen.values()), [7] + [8] * 7)
+        for parts in seen.values():
+            self.assertEqual([text.split()[0] for text, _ in parts],
+                             [str(n) for n in range(len(parts))])
+        self.assertEqual(len({minor for parts in seen.values() for _, minor in parts}), 63)
+
+
+# --- which files are opened ---
+
+class Inotify:
+    """IN_OPEN and IN_ACCESS of every file below a folder, by ctypes (Python has no inotify)."""
+    ACCESS, OPEN, NONBLOCK, CLOEXEC = 0x1, 0x20, 0o4000, 0o2000000
+
+    def __init__(self, top):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = self.libc.inotify_init1(self.NONBLOCK | self.CLOEXEC)
+        self.folders = {}
+        for folder, _, _ in os.walk(top):
+            watch = self.libc.inotify_add_watch(self.fd, os.fsencode(folder),
+                                                self.OPEN | self.ACCESS)
+            if watch < 0:
+                raise OSError(ctypes.get_errno(), "inotify_add_watch")
+            self.folders[watch] = os.path.relpath(folder, top)
+
+    def events(self):
+        """({files opened}, {files read}) since the last call, paths below the folder."""
+        opened, accessed = set(), set()
+        while True:
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                return opened, accessed
+            at = 0
+            while at < len(data):
+                watch, mask, _, length = struct.unpack_from("iIII", data, at)
+                name = data[at + 16:at + 16 + length].split(b"\0")[0].decode()
+                at += 16 + length
+                if mask & 0x4000:  # IN_Q_OVERFLOW
+                    raise AssertionError("inotify lost events")
+                if mask & 0x40000000 or not name:  # a folder
+                    continue
+                path = os.path.normpath(os.path.join(self.folders[watch], name))
+                if mask & self.OPEN:
+                    opened.add(path)
+                if mask & self.ACCESS:
+                    accessed.add(path)
+
+    def close(self):
+        os.close(self.fd)
+
+
+# Files that do something, wake the card, take a lock of its firmware or give away a serial number.
+ACTING = ["pcie_bw", "xgmi_error", "reset", "remove", "rescan", "rom", "config", "resource0",
+          "unique_id", "serial_number", "ras/umc_err_count", "ras/gfx_err_count",
+          "ras/sdma_err_count", "ras/aca_umc", "gpu_metrics", "pp_od_clk_voltage",
+          "pp_dpm_sclk", "gpu_reset_state", "fru_id", "psp_vbflash", "hwmon/hwmon5/fan1_input"]
+DEBUGFS = ["amdgpu_gpu_recover", "amdgpu_evict_vram", "amdgpu_evict_gtt", "amdgpu_test_ib",
+           "amdgpu_benchmark", "amdgpu_reset_dump_register_list"]
+
+
+@unittest.skipUnless(os.path.isdir(MACHINES), f"no {MACHINES}")
+class Untouched(support.Case):
+    def copy(self, name):
+        tree = self.path("tree")
+        shutil.copytree(os.path.join(MACHINES, name), tree, symlinks=True)
+        subprocess.run(["chmod", "-R", "u+w", tree], check=True)
+        return tree
+
+    def lay_traps(self, tree):
+        device = os.path.join(tree, DRM, "card0/device")
+        traps = [os.path.join(device, name) for name in ACTING]
+        traps += [os.path.join(tree, "sys/kernel/debug/dri/0", name) for name in DEBUGFS]
+        traps.append(os.path.join(tree, "dev/kfd"))
+        for path in traps:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if not os.path.lexists(path):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write("0\n")
+        return [os.path.relpath(path, tree) for path in traps]
+
+    def test_no_file_that_acts_is_opened(self):
+        tree = self.copy("lact-rx6900xt-gfx1030")
+        traps = self.lay_traps(tree)
+        watch = Inotify(tree)
+        self.addCleanup(watch.close)
+        done = run_on(self, tree, "/bin/sh", "-c", "kill -SEGV $$")
+        opened, read = watch.events()
+        self.assertEqual(len(done.bundles), 1)
+        # The watch sees what is read: otherwise it would prove nothing.
+        used = f"{DRM}/card0/device/mem_info_vram_used"
+        self.assertIn(used, opened)
+        self.assertIn(used, read)
+        self.assertEqual(sorted(opened & set(traps)), [])
+        for trap in traps:
+            with open(os.path.join(tree, trap), "rb"):
+                pass
+        self.assertEqual(watch.events()[0], set(traps))
+        print(f"{len(opened)} files opened, {len(traps)} traps untouched")
+
+    def test_a_fifo_in_place_of_a_counter_does_not_hang(self):
+        tree = self.copy("lact-rx6900xt-gfx1030")
+        for name in (*ACTING, "mem_info_gtt_used", "vbios_version", "gpu_busy_percent"):
+            path = os.path.join(tree, DRM, "card0/device", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if os.path.lexists(path):
+                os.unlink(path)
+            os.mkfifo(path)
+        done = run_on(self, tree, "/bin/sh", "-c", "kill -SEGV $$")
+        bundle = done.bundles[0]
+        self.assertIn(bundle.fact("gpu.0.gtt.used_bytes", "impact").get("status"),
+                      ("absent", "unreadable"))
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"),
+                         number_of(tree, DRM, "card0/device/mem_info_vram_used"))
+
+    def test_a_sleeping_card_is_not_woken(self):
+        tree = self.copy("lact-rx6900xt-gfx1030")
+        device = os.path.join(tree, DRM, "card0/device")
+        os.makedirs(os.path.join(device, "power"), exist_ok=True)
+        with open(os.path.join(device, "power/runtime_status"), "w", encoding="ascii") as file:
+            file.write("suspended\n")
+        watch = Inotify(tree)
+        self.addCleanup(watch.close)
+        done = run_on(self, tree, "/bin/sleep", "1.3")
+        read = watch.events()[1]
+        asleep = [path for path in read if re.search(
+            r"gpu_busy_percent|hwmon\d+/(temp|power|freq)\d_|link_(speed|width)", path)]
+        self.assertEqual(asleep, [])
+        bundle = done.bundles[0]
+        for name in ("busy_percent", "temperature.edge_mC", "power_uW"):
+            for fact in bundle.facts[f"gpu.0.{name}"]:
+                self.assertEqual(fact.get("status"), "unreadable", fact)
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"),
+                         number_of(device, "mem_info_vram_used"))
+
+
+# --- counters that move while the program runs ---
+
+# Runs a list of steps: ["write", file, bytes in latin-1], ["sleep", s], ["rename", a, b],
+# ["unlink", file], ["kill", signal], ["exit", code].
+SCRIPT = r"""
+import json, os, sys, time
+for what, *args in json.load(open(sys.argv[1])):
+    if what == "write":
+        fd = os.open(args[0], os.O_WRONLY | os.O_CREAT, 0o644)
+        data = args[1].encode("latin-1")
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+        os.close(fd)
+    elif what == "pid":
+        with open(args[0] + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(args[0] + ".new", args[0])
+    elif what == "sleep":
+        time.sleep(args[0])
+    elif what == "rename":
+        os.rename(*args)
+    elif what == "unlink":
+        os.unlink(args[0])
+    elif what == "kill":
+        os.kill(os.getpid(), args[0])
+    elif what == "exit":
+        os._exit(args[0])
+"""
+SEGV, ABRT, KILL = 11, 6, 9
+
+
+@unittest.skipUnless(os.path.isdir(MACHINES), f"no {MACHINES}")
+class MovingCounters(support.Case):
+    copy = Untouched.copy
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.copy("lact-rx6900xt-gfx1030")
+        self.device = os.path.join(self.tree, DRM, "card0/device")
+        self.used = os.path.join(self.device, "mem_info_vram_used")
+
+    def put(self, path, text):
+        with open(path, "r+b") as file:
+            file.write(text.encode())
+            file.truncate()
+
+    def play(self, steps, after=None, options=()):
+        """Run the steps; `after` is written to the counter when the program has ended."""
+        pid_file = self.path("pid")
+        if os.path.exists(pid_file):
+            os.unlink(pid_file)
+        script = self.write("steps.json", json.dumps([["pid", pid_file], *steps]))
+        process = self.start(PYTHON, "-c", SCRIPT, script,
+                             options=["--always", f"--sysroot={self.tree}", *options],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if after is not None:
+            pid = int(wait_for(lambda: support.read(pid_file), "the program's pid"))
+            wait_for(lambda: not support.is_running(pid), "the program's end")
+            self.put(self.used, f"{after}\n")
+        out, err = process.communicate(timeout=60)
+        done = self.finished(process, out, err)
+        self.assertEqual(len(done.bundles), 1, done.stderr)
+        return done.bundles[0], done
+
+    def moments(self, bundle, name="gpu.0.vram.used_bytes"):
+        return tuple(bundle.fact(name, when).get("value", bundle.fact(name, when).get("status"))
+                     for when in ("baseline", "peak", "impact", "after"))
+
+    def test_each_moment_has_the_value_of_that_moment(self):
+        for number in (SEGV, ABRT, KILL):
+            with self.subTest(signal=number):
+                shutil.rmtree(self.outdir)
+                os.mkdir(self.outdir)
+                self.put(self.used, "1111111111\n")
+                bundle, done = self.play([
+                    ["sleep", 0.3], ["write", self.used, "15555555555\n"], ["sleep", 0.5],
+                    ["write", self.used, "9999999999\n"], ["kill", number]], after=2222222222)
+                self.assertEqual(done.status, -number)
+                self.assertEqual(self.moments(bundle),
+                                 (1111111111, 15555555555, 9999999999, 2222222222))
+
+    def test_a_last_jump_is_peak_and_impact(self):
+        """Written microseconds before the end, as the allocation that fails: no sampler at 10 Hz
+        sees it, the impact record does."""
+        self.put(self.used, "1000\n")
+        bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "17000000000\n"],
+                               ["kill", ABRT]], after=1000)
+        self.assertEqual(self.moments(bundle), (1000, 17000000000, 17000000000, 1000))
+
+    def test_what_is_no_number_is_unreadable(self):
+        for text in ("banana\n", "-5\n", "", "\0" * 4096, "12x\n", "99999999999999999999999\n",
+                     " \n", "0x10\n", "1.5\n"):
+            with self.subTest(text=text[:16]):
+                shutil.rmtree(self.outdir)
+                os.mkdir(self.outdir)
+                self.put(self.used, "4444\n")
+                bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "5555\n"],
+                                       ["sleep", 0.4], ["write", self.used, text],
+                                       ["sleep", 0.2], ["kill", SEGV]])
+                self.assertEqual(self.moments(bundle), (4444, 5555, "unreadable", "unreadable"))
+                for when in ("impact", "after"):
+                    fact = bundle.fact("gpu.0.vram.used_bytes", when)
+                    self.assertTrue(fact.get("reason"), fact)
+                # The rest is not taken along.
+                self.assertEqual(bundle.value("gpu.0.vram.total_bytes", "impact"),
+                                 number_of(self.device, "mem_info_vram_total"))
+
+    def test_a_value_beside_noise_is_still_a_value(self):
+        self.put(self.used, "4444\n")
+        bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "5555\n" + "\0" * 4000],
+                               ["sleep", 0.2], ["kill", SEGV]])
+        self.assertEqual(self.moments(bundle), (4444, 5555, 5555, 5555))
+
+    def test_a_counter_that_vanishes(self):
+        """The open file goes on to answer as the kernel's would until it is removed; what looks
+        for it by name afterwards finds none and says so."""
+        bundle, done = self.play([["sleep", 0.2], ["unlink", self.used], ["sleep", 0.3],
+                                  ["unlink", os.path.join(self.device, "vbios_version")],
+                                  ["kill", SEGV]])
+        self.assertEqual(done.status, -SEGV)
+        self.assertEqual(bundle.fact("gpu.0.vbios").get("status"), "absent")
+        self.assertNotEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), 0)
+
+    def second_card(self, pci):
+        """Another card of the same make, laid beside the tree, with numbers of its own."""
+        folder = self.path("card7")
+        shutil.copytree(os.path.join(self.tree, DRM, "card0"), folder)
+        event = text_of(folder, "device/uevent")
+        self.put(os.path.join(folder, "device/uevent"),
+                 re.sub(r"PCI_SLOT_NAME=\S+", f"PCI_SLOT_NAME={pci}", event) + "\n")
+        self.put(os.path.join(folder, "device/mem_info_vram_used"), "77777\n")
+        return folder
+
+    def check_pairs(self, bundle, expected):
+        """Whatever index a GPU has: its address and its numbers belong together."""
+        found = {}
+        for i in range(4):
+            pci = bundle.value(f"gpu.{i}.pci")
+            value = bundle.value(f"gpu.{i}.vram.used_bytes", "impact")
+            if pci is not None or value is not None:
+                found[pci] = value
+        for pci, value in found.items():
+            self.assertIn((pci, value), expected, found)
+
+    @unittest.expectedFailure  # the finisher numbers the GPUs anew
+    def test_a_card_that_appears_takes_no_numbers_of_another(self):
+        for pci in ("0000:03:00.0", "0000:f0:00.0"):  # before and behind 0000:0c:00.0
+            with self.subTest(pci=pci):
+                shutil.rmtree(self.outdir)
+                os.mkdir(self.outdir)
+                self.put(self.used, "4444\n")
+                card = self.second_card(pci)
+                place = os.path.join(self.tree, DRM, "card7")
+                bundle, _ = self.play([["sleep", 0.3], ["rename", card, place], ["sleep", 0.3],
+                                       ["kill", SEGV]])
+                shutil.rmtree(place)
+                self.check_pairs(bundle, [("0000:0c:00.0", 4444), (pci, 77777), (pci, None)])
+                self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "baseline"), 4444)
+
+    @unittest.expectedFailure  # the finisher numbers the GPUs anew
+    def test_a_card_that_disappears_takes_no_numbers_of_another(self):
+        self.put(self.used, "4444\n")
+        place = os.path.join(self.tree, DRM, "card7")
+        os.rename(self.second_card("0000:03:00.0"), place)
+        bundle, _ = self.play([["sleep", 0.3], ["rename", place, self.path("gone")],
+                               ["sleep", 0.3], ["kill", SEGV]])
+        self.check_pairs(bundle, [("0000:0c:00.0", 4444), ("0000:03:00.0", 77777),
+                                  (None, 77777), (None, 4444)])
+
+
+if __name__ == "__main__":
+    support.main()
