@@ -25,10 +25,13 @@ static bool is_kept(const struct walk *w, const char *key)
     return false;
 }
 
-/* {"name": "env.HF_TOKEN", "value": "..."}: the name that gives the value away. */
+/* What gives the value away: {"name": "env.HF_TOKEN", "value": "..."}, ["--token", "..."]. */
 static const char *name_of_value(const cJSON *parent, const cJSON *item)
 {
     const char *key = item->string;
+    if (cJSON_IsArray(parent) && item != parent->child && cJSON_IsString(item->prev) &&
+        item->prev->valuestring[0] == '-')
+        return item->prev->valuestring;
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(parent, "name"));
     return key != NULL && strcmp(key, "value") == 0 && name != NULL ? name : key;
 }

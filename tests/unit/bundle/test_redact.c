@@ -177,10 +177,12 @@ static void test_json(void **state)
     static const char in[] =
         "{\"name\":\"oom.marlowe_bytes\",\"when\":\"marlowe\",\"value\":3,\"n\":[\"a\\n/home/x/y\","
         "\"marlowe\",true,null,1.5],\"unique_id\":1234567890123,\"/home/x\":\"\","
+        "\"argv\":[\"--token\",\"xyz987654\",\"--max-tokens\",\"512\"],"
         "\"deep\":[{\"name\":\"env.API_KEY\",\"value\":\"two words\"}]}";
     static const char want[] =
         "{\"name\":\"oom.marlowe_bytes\",\"when\":\"marlowe\",\"value\":3,\"n\":[\"a\\n<home1>/y\","
         "\"<user1>\",true,null,1.5],\"unique_id\":\"<id1>\",\"<home1>\":\"\","
+        "\"argv\":[\"--token\",\"<secret:named>\",\"--max-tokens\",\"512\"],"
         "\"deep\":[{\"name\":\"env.API_KEY\",\"value\":\"<secret:named>\"}]}";
     static const char *const keep[] = {"name", "when", NULL};
     struct redactor *r = redactor_new();
