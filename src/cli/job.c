@@ -16,8 +16,10 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/bundle.h"
+#include "bundle/redact.h"
 #include "cli/assets.h"
 #include "cli/job_output.h"
+#include "cli/stage_redact.h"
 #include "collect/runner.h"
 #include "record/rundir.h"
 #include "recorder/flush.h"
@@ -42,13 +44,15 @@ static bool cancelled(const struct job *job)
 /* --- manifest rows --- */
 
 static void add_row(struct job *job, const char *name, enum collect_status status,
-                    const char *reason, uint64_t ms)
+                    const char *why, uint64_t ms)
 {
+    RC_AUTO_FREE char *clean = stage_redact_line(job->redactor, why != NULL ? why : "");
+    const char *reason = clean != NULL ? clean : "";
     (void)manifest_add_item(job->manifest, name, status, reason, ms);
     cJSON *row = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(row, "name", name);
     (void)cJSON_AddStringToObject(row, "status", collect_status_name(status));
-    (void)cJSON_AddStringToObject(row, "reason", reason != NULL ? reason : "");
+    (void)cJSON_AddStringToObject(row, "reason", reason);
     if (!cJSON_AddItemToArray(job->items, row))
         cJSON_Delete(row);
 }
@@ -141,6 +145,16 @@ int job_judge(struct job *job, const struct facts *facts, struct facts **ret_jud
     return r;
 }
 
+int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *err)
+{
+    struct facts *clean = NULL;
+    int r = stage_redact_facts(job->redactor, job->facts, &clean, err);
+    if (r == 0)
+        r = job_judge(job, clean, ret_judged, err);
+    facts_free(clean);
+    return r;
+}
+
 static void read_texts(struct job *job)
 {
     char path[FS_PATH_MAX + 64];
@@ -199,7 +213,8 @@ static int make_stage(struct job *job, struct rc_err *err)
     job->manifest = manifest_new();
     job->items = cJSON_CreateArray();
     job->facts = facts_new();
-    return job->manifest == NULL || job->items == NULL || job->facts == NULL ? -ENOMEM : 0;
+    job->redactor = stage_redactor();
+    return job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL ? -ENOMEM : 0;
 }
 
 static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
@@ -218,6 +233,7 @@ void job_close(struct job *job)
     tree_free(job->tree);
     facts_free(job->facts);
     manifest_free(job->manifest);
+    redactor_free(job->redactor);
     cJSON_Delete(job->items);
     series_release(&job->series);
     free(job->maps);
@@ -231,7 +247,7 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
 {
     struct facts *judged = NULL;
     char *first_class = job->verdict.class_name != NULL ? strdup(job->verdict.class_name) : NULL;
-    int r = job_judge(job, job->facts, &judged, err);
+    int r = job_judge_clean(job, &judged, err);
     if (r == 0)
         r = job_write(job, judged, ret_path, ret_size, err);
     if (r == 0 && !job->options->quiet) {

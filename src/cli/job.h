@@ -18,6 +18,7 @@
 #include "telemetry/series.h"
 
 struct manifest;
+struct redactor;
 struct shared;
 
 struct job_options {
@@ -36,6 +37,7 @@ struct job {
     struct verdict verdict;
     struct tree *tree;
     struct manifest *manifest;
+    struct redactor *redactor; /* one for all, so that a name has one pseudonym in the bundle */
     struct cJSON *items; /* the manifest's rows, for the summary */
     struct series_set series;
     bool has_series;
@@ -56,6 +58,8 @@ int job_judge(struct job *job, const struct facts *facts, struct facts **ret_jud
 /* Run the collectors of a list and phase into the stage; adds rows and facts. */
 void job_collect(struct job *job, const struct collector *const *list, enum collect_phase phase,
                  uint64_t within_ms);
+/* As job_judge() of a redacted copy: what the bundle is made of. */
+int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *err);
 void job_close(struct job *job);
 
 #endif

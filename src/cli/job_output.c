@@ -210,10 +210,11 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
         return (int)len;
     load_sparks(&sparks, job);
     command_line(job, &command);
+    RC_AUTO_FREE char *clean_command = stage_redact_line(job->redactor, buf_str(&command));
     struct report_input input = report_base(job, judged);
     input.series = sparks.list;
     input.series_count = sparks.count;
-    input.command = buf_str(&command);
+    input.command = clean_command;
     input.bundle_name = name;
     input.template_text = template_text;
     report_summary(&input, &summary);
@@ -259,13 +260,14 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     RC_AUTO_CLOSE int stage_fd = open(job->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (stage_fd < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", job->stage);
-    bundle_name(name, sizeof name, job->info.start_wall_ns, run_info_program(&job->info),
+    RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
+    bundle_name(name, sizeof name, job->info.start_wall_ns, program != NULL ? program : "program",
                 job->verdict.class_name, rank_of(judged));
     write_run(job);
     (void)write_telemetry(job);
     int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
-        r = stage_redact(job->stage, stage_fd, err);
+        r = stage_redact_files(job->redactor, job->stage, stage_fd, err);
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
     if (r == 0)

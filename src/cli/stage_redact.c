@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/stage_redact.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -14,21 +15,113 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/redact.h"
+#include "diagnose/fact.h"
 
 #define STAGED_FILE_MAX ((size_t)64 << 20)
+#define REPORT_MAX ((size_t)64 << 10)
 #define REPORT_NAME "redaction.json"
+
+struct redactor *stage_redactor(void)
+{
+    struct redactor *redactor = redactor_new();
+    if (redactor != NULL && redactor_add_machine(redactor) < 0) {
+        redactor_free(redactor);
+        redactor = NULL;
+    }
+    return redactor;
+}
+
+char *stage_redact_line(struct redactor *redactor, const char *line)
+{
+    struct buf clean = BUF_INIT;
+    char *copy = NULL;
+    if (redact_text(redactor, line, strlen(line), &clean) == 0)
+        copy = strdup(buf_str(&clean));
+    buf_release(&clean);
+    return copy;
+}
+
+int stage_redact_facts(struct redactor *redactor, const struct facts *facts,
+                       struct facts **ret_clean, struct rc_err *err)
+{
+    static const char *const ours[] = {"name", "when", "status", "type", NULL};
+    struct facts *clean = facts_new();
+    cJSON *json = facts_to_json(facts);
+    int r = clean == NULL || json == NULL ? -ENOMEM : redact_json(redactor, json, ours);
+    if (r == 0)
+        r = facts_from_json(clean, json, err);
+    cJSON_Delete(json);
+    if (r == 0)
+        *ret_clean = clean;
+    else
+        facts_free(clean);
+    return r;
+}
+
+/* --- files --- */
+
+static uint64_t total_count(const struct redactor *redactor)
+{
+    uint64_t sum = 0;
+    for (unsigned kind = 0; kind < REDACT_KIND_MAX; kind++)
+        sum += redactor_count(redactor, kind);
+    return sum;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t len = strlen(text);
+    size_t want = strlen(ending);
+    return len >= want && strcmp(text + len - want, ending) == 0;
+}
+
+/* A document that parses stays one; what does not is text. *ret_done tells which it was. */
+static int redact_document(struct redactor *redactor, const char *text, size_t len, struct buf *out,
+                           bool *ret_done)
+{
+    cJSON *document = cJSON_ParseWithLength(text, len);
+    *ret_done = document != NULL;
+    int r = document != NULL ? redact_json(redactor, document, NULL) : 0;
+    char *printed = document != NULL && r == 0 ? cJSON_Print(document) : NULL;
+    if (printed != NULL)
+        buf_puts(out, printed);
+    else if (document != NULL)
+        r = -ENOMEM;
+    cJSON_free(printed);
+    cJSON_Delete(document);
+    return r;
+}
 
 static int redact_file(struct redactor *redactor, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
     struct buf clean;
+    bool done = false;
+    uint64_t before = total_count(redactor);
     buf_init(&clean, 2 * STAGED_FILE_MAX);
     ssize_t len = fs_read_all(path, STAGED_FILE_MAX, &text);
-    int r = len < 0 ? (int)len : redact_text(redactor, text, (size_t)len, &clean);
-    if (r == 0 && (clean.len != (size_t)len || memcmp(buf_str(&clean), text, clean.len) != 0))
+    int r = len < 0 ? (int)len : 0;
+    if (r == 0 && ends_with(path, ".json"))
+        r = redact_document(redactor, text, (size_t)len, &clean, &done);
+    if (r == 0 && !done)
+        r = redact_text(redactor, text, (size_t)len, &clean);
+    if (r == 0 && buf_failed(&clean))
+        r = -ENOMEM;
+    if (r == 0 && total_count(redactor) != before)
         r = fs_write_file_at(AT_FDCWD, path, buf_str(&clean), clean.len, false);
     buf_release(&clean);
     return r < 0 ? rc_err_errno(err, r, "cannot redact '%s'", path) : 0;
+}
+
+/* Made of redacted facts, or of rows that were redacted when they were added. */
+static bool is_clean(const FTSENT *entry)
+{
+    static const char *const names[] = {"facts.json", "verdict.json", "SUMMARY.md", "manifest.json",
+                                        REPORT_NAME};
+    for (size_t i = 0; entry->fts_level == 1 && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(entry->fts_name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 static int redact_tree(struct redactor *redactor, const char *stage, struct rc_err *err)
@@ -37,8 +130,7 @@ static int redact_tree(struct redactor *redactor, const char *stage, struct rc_e
     FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
     int r = walk == NULL ? rc_err_errno(err, -errno, "cannot walk '%s'", stage) : 0;
     for (FTSENT *entry; r == 0 && (entry = fts_read(walk)) != NULL;) {
-        bool own_report = entry->fts_level == 1 && strcmp(entry->fts_name, REPORT_NAME) == 0;
-        if (entry->fts_info == FTS_F && !own_report)
+        if (entry->fts_info == FTS_F && !is_clean(entry))
             r = redact_file(redactor, entry->fts_path, err);
         else if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR)
             r = rc_err_errno(err, -entry->fts_errno, "cannot walk '%s'", entry->fts_path);
@@ -48,18 +140,59 @@ static int redact_tree(struct redactor *redactor, const char *stage, struct rc_e
     return r;
 }
 
-int stage_redact(const char *stage, int stage_fd, struct rc_err *err)
+/* --- redaction.json --- */
+
+static void add_counts(cJSON *to, const cJSON *from)
 {
-    struct redactor *redactor = redactor_new();
-    struct buf report = BUF_INIT;
-    int r = redactor == NULL ? -ENOMEM : redactor_add_machine(redactor);
+    const cJSON *old;
+    cJSON_ArrayForEach(old, from)
+    {
+        cJSON *now = cJSON_GetObjectItemCaseSensitive(to, old->string);
+        if (now != NULL)
+            cJSON_SetNumberValue(now, now->valuedouble + old->valuedouble);
+        else
+            (void)cJSON_AddNumberToObject(to, old->string, old->valuedouble);
+    }
+}
+
+/* `complete` redacts a second time: what was removed the first time still was. */
+static void add_earlier_report(cJSON *report, const char *stage)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/" REPORT_NAME, stage);
+    ssize_t len = fs_read_all(path, REPORT_MAX, &text);
+    cJSON *earlier = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    static const char *const parts[] = {"counts", "secrets"};
+    for (size_t i = 0; earlier != NULL && i < 2; i++)
+        add_counts(cJSON_GetObjectItemCaseSensitive(report, parts[i]),
+                   cJSON_GetObjectItemCaseSensitive(earlier, parts[i]));
+    cJSON_Delete(earlier);
+}
+
+static int write_report(const struct redactor *redactor, const char *stage, int stage_fd)
+{
+    struct buf text = BUF_INIT;
+    int r = redactor_report_json(redactor, &text);
+    cJSON *report = r == 0 ? cJSON_ParseWithLength(buf_str(&text), text.len) : NULL;
+    if (report != NULL)
+        add_earlier_report(report, stage);
+    char *printed = report != NULL ? cJSON_Print(report) : NULL;
     if (r == 0)
-        r = redact_tree(redactor, stage, err);
-    if (r == 0)
-        r = redactor_report_json(redactor, &report);
-    if (r == 0)
-        r = fs_write_file_at(stage_fd, REPORT_NAME, buf_str(&report), report.len, false);
-    buf_release(&report);
-    redactor_free(redactor);
+        r = printed != NULL
+                ? fs_write_file_at(stage_fd, REPORT_NAME, printed, strlen(printed), false)
+                : -ENOMEM;
+    cJSON_free(printed);
+    cJSON_Delete(report);
+    buf_release(&text);
+    return r;
+}
+
+int stage_redact_files(struct redactor *redactor, const char *stage, int stage_fd,
+                       struct rc_err *err)
+{
+    int r = redact_tree(redactor, stage, err);
+    if (r == 0 && (r = write_report(redactor, stage, stage_fd)) < 0)
+        (void)rc_err_errno(err, r, "cannot write " REPORT_NAME);
     return r;
 }

@@ -70,10 +70,12 @@ static int load_facts(struct job *job, struct rc_err *err)
     return r;
 }
 
-/* Rows of the first time, but for what is tried again. */
-static void load_items(struct job *job)
+/* Rows of the first time, but for what is tried again; and the bundle's name. */
+static void load_manifest(struct job *job, char *ret_name, size_t size)
 {
     cJSON *document = read_document(job->stage, "manifest.json");
+    const char *own_name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(document, "name"));
+    (void)snprintf(ret_name, size, "%s", own_name != NULL ? own_name : "this bundle");
     job->items = cJSON_DetachItemFromObjectCaseSensitive(document, "items");
     cJSON_Delete(document);
     if (!cJSON_IsArray(job->items)) {
@@ -149,11 +151,15 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     struct job *job = context;
     struct facts *judged = NULL;
     char path[FS_PATH_MAX + 64];
-    *job = (struct job){.options = &options, .manifest = manifest};
+    char name[256];
+    *job = (struct job){
+        .options = &options, .manifest = manifest, .redactor = stage_redactor()};
     (void)snprintf(job->stage, sizeof job->stage, "%s", stage_dir);
     (void)snprintf(path, sizeof path, "%s/run", stage_dir);
     RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = stage_fd < 0 ? -errno : run_info_load(&job->info, path, err);
+    int r = stage_fd < 0 ? -errno : job->redactor == NULL ? -ENOMEM : 0;
+    if (r == 0)
+        r = run_info_load(&job->info, path, err);
     if (r == 0)
         r = load_facts(job, err);
     if (r == 0)
@@ -161,15 +167,15 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     if (r == 0 && (job->tree = asset_tree(NULL, err)) == NULL)
         r = -ENOENT;
     if (r == 0) {
-        load_items(job);
+        load_manifest(job, name, sizeof name);
         collect_again(job);
         read_kernel_log(job);
-        r = job_judge(job, job->facts, &judged, err);
+        r = job_judge_clean(job, &judged, err);
     }
     if (r == 0)
-        r = job_write_judgement(job, judged, "this bundle", stage_fd, err);
+        r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
-        r = stage_redact(stage_dir, stage_fd, err);
+        r = stage_redact_files(job->redactor, stage_dir, stage_fd, err);
     if (r == 0)
         job_print_verdict(job, judged, NULL);
     facts_free(judged);
