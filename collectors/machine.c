@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "record/impact_record.h"
 
 static int compare_names(const void *a, const void *b)
 {
@@ -75,41 +76,22 @@ void machine_missing(struct collect_out *out, const char *name, enum fact_when w
 
 /* --- impact files --- */
 
-static bool read_at(int fd, void *data, size_t len, uint64_t at)
-{
-    return pread(fd, data, len, (off_t)at) == (ssize_t)len;
-}
-
-/* One file: struct shared_impact, then its chunks. A file that was cut by the death of the machine
- * ends where it ends. */
 static ssize_t text_of_file(const char *path, int64_t pid, enum impact_chunk_type type, char *out,
                             size_t size)
 {
-    RC_AUTO_CLOSE int fd = fs_open_read(path);
-    if (fd < 0)
-        return fd;
-    struct shared_impact head;
-    if (!read_at(fd, &head, sizeof head, 0))
-        return -EBADMSG;
-    if (pid > 0 && head.pid != pid)
+    struct impact_record impact;
+    int r = impact_record_read(&impact, path, NULL);
+    if (r < 0)
+        return r;
+    bool is_asked_for = pid <= 0 || impact.header.pid == pid;
+    RC_AUTO_FREE char *text = is_asked_for ? impact_record_text(&impact, type) : NULL;
+    impact_record_release(&impact);
+    if (text == NULL)
         return -ENOENT;
-    uint64_t at = sizeof head;
-    uint64_t end = at + (head.arena_length < SHARED_IMPACT_ARENA_BYTES ? head.arena_length
-                                                                       : SHARED_IMPACT_ARENA_BYTES);
-    struct impact_chunk chunk;
-    while (at + sizeof chunk <= end && read_at(fd, &chunk, sizeof chunk, at)) {
-        at += sizeof chunk;
-        if (chunk.length > end - at)
-            return -EBADMSG;
-        if (chunk.type == (uint32_t)type) {
-            size_t len = chunk.length < size - 1 ? (size_t)chunk.length : size - 1;
-            ssize_t n = pread(fd, out, len, (off_t)at);
-            out[n > 0 ? n : 0] = '\0';
-            return n < 0 ? -errno : n;
-        }
-        at += (chunk.length + 7) & ~UINT64_C(7);
-    }
-    return -ENOENT;
+    size_t len = strnlen(text, size - 1);
+    memcpy(out, text, len);
+    out[len] = '\0';
+    return (ssize_t)len;
 }
 
 ssize_t impact_text(const struct collect_ctx *ctx, enum impact_chunk_type type, char *out,

@@ -6,9 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fs.h"
-
-#define FILE_MAX_BYTES (SHARED_IMPACT_ARENA_BYTES + (1u << 20))
 
 static struct impact_thread *thread_of(struct impact_file *file, uint64_t number)
 {
@@ -63,32 +60,11 @@ static void take_chunk(struct impact_file *file, const struct impact_chunk *chun
 
 static void take_chunks(struct impact_file *file)
 {
-    const unsigned char *at = (const unsigned char *)file->bytes + sizeof file->head;
-    size_t left = file->length - sizeof file->head;
-    if (file->head.arena_length < left)
-        left = file->head.arena_length;
-    else if (file->head.arena_length > left)
-        file->cut = true;
-    while (left > 0) {
-        struct impact_chunk chunk;
-        if (left < sizeof chunk) {
-            file->cut = true;
-            return;
-        }
-        memcpy(&chunk, at, sizeof chunk);
-        at += sizeof chunk;
-        left -= sizeof chunk;
-        if (chunk.length > left) {
-            file->cut = true;
-            return;
-        }
-        take_chunk(file, &chunk, at);
-        size_t padded = (chunk.length + 7) & ~(size_t)7;
-        if (padded > left)
-            padded = left;
-        at += padded;
-        left -= padded;
-    }
+    struct impact_view view;
+    size_t at = 0;
+    while (impact_record_next(&file->record, &at, &view))
+        take_chunk(file, view.chunk, (const unsigned char *)view.data);
+    file->cut = at < file->record.header.arena_length;
 }
 
 static int by_number(const void *a, const void *b)
@@ -102,7 +78,7 @@ static void failed_first(struct impact_file *file)
 {
     qsort(file->threads, file->thread_count, sizeof *file->threads, by_number);
     for (size_t i = 1; i < file->thread_count; i++) {
-        if (file->threads[i].tid != file->head.tid)
+        if (file->threads[i].tid != file->record.header.tid)
             continue;
         struct impact_thread failed = file->threads[i];
         memmove(file->threads + 1, file->threads, i * sizeof *file->threads);
@@ -113,36 +89,25 @@ static void failed_first(struct impact_file *file)
 
 int impact_file_read(struct impact_file *file, const char *path, struct rc_err *err)
 {
-    *file = (struct impact_file){.bytes = NULL};
-    char *data = NULL;
-    ssize_t n = fs_read_all(path, FILE_MAX_BYTES, &data);
-    file->bytes = data;
-    if (n == -EFBIG)
-        return rc_err_set(err, -EFBIG, "'%s' is larger than an impact can be", path);
-    if (n < 0)
-        return rc_err_errno(err, (int)n, "cannot read '%s'", path);
-    if ((size_t)n < sizeof file->head)
-        return rc_err_set(err, -EINVAL, "'%s' is too short for an impact: %zd bytes", path, n);
-    file->length = (size_t)n;
-    memcpy(&file->head, data, sizeof file->head);
+    *file = (struct impact_file){.thread_count = 0};
+    int r = impact_record_read(&file->record, path, err);
+    if (r < 0)
+        return r;
     file->threads = calloc(IMPACT_THREADS_MAX, sizeof *file->threads);
     if (file->threads == NULL)
         return rc_err_set(err, -ENOMEM, "out of memory");
     take_chunks(file);
     failed_first(file);
-    file->maps_text = malloc(file->maps.length + 1);
+    file->maps_text = impact_record_text(&file->record, CHUNK_MAPS);
     if (file->maps_text == NULL)
-        return rc_err_set(err, -ENOMEM, "out of memory");
-    if (file->maps.length > 0)
-        memcpy(file->maps_text, file->maps.data, file->maps.length);
-    file->maps_text[file->maps.length] = '\0';
-    return 0;
+        file->maps_text = calloc(1, 1);
+    return file->maps_text == NULL ? rc_err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
 void impact_file_release(struct impact_file *file)
 {
-    free(file->bytes);
+    impact_record_release(&file->record);
     free(file->threads);
     free(file->maps_text);
-    *file = (struct impact_file){.bytes = NULL};
+    *file = (struct impact_file){.thread_count = 0};
 }

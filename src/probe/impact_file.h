@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one impact.N of a run directory: struct shared_impact, then its chunks (record/shared.h).
- * Every byte of it may be wrong: the tracer may have died while it wrote, the disk may be full.
+ * One impact.N of a run directory (record/impact_record.h) as the unwinder needs it: by thread.
  */
 #ifndef PROBE_IMPACT_FILE_H
 #define PROBE_IMPACT_FILE_H
@@ -11,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "record/shared.h"
+#include "record/impact_record.h"
 
 #define IMPACT_THREADS_MAX 4096
 
@@ -33,9 +32,7 @@ struct impact_thread {
 };
 
 struct impact_file {
-    void *bytes; /* owns everything the rest points to */
-    size_t length;
-    struct shared_impact head;
+    struct impact_record record; /* owns everything the rest points to */
     struct impact_bytes maps; /* NUL-terminated copy */
     char *maps_text;
     struct impact_thread *threads; /* the failed one first, then by number */

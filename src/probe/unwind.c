@@ -182,7 +182,7 @@ int unwinder_open(struct unwinder *u, const struct impact_file *file, struct rc_
     r = modules_report(&u->modules, u->dwfl, err);
     if (r < 0)
         return r;
-    if (!dwfl_attach_state(u->dwfl, u->own_elf, file->head.pid, &thread_callbacks, u))
+    if (!dwfl_attach_state(u->dwfl, u->own_elf, file->record.header.pid, &thread_callbacks, u))
         return rc_err_set(err, -EINVAL, "libdwfl refuses the process: %s", dwfl_errmsg(-1));
     return 0;
 }

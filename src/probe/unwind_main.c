@@ -139,9 +139,9 @@ static void print_failed_thread(struct unwinder *u, struct unwind_stack *stack)
     const struct impact_file *file = u->file;
     unwinder_thread(u, &file->threads[0], stack);
     (void)printf("\nThread %d \"%s\"", stack->thread->tid, stack->thread->comm);
-    if (stack->thread->tid == file->head.tid) {
+    if (stack->thread->tid == file->record.header.tid) {
         (void)printf(" (faulting): ");
-        print_cause(&file->head);
+        print_cause(&file->record.header);
     } else {
         (void)printf(":");
     }
@@ -154,10 +154,10 @@ static int print_all(const struct impact_file *file)
     struct unwinder u;
     struct rc_err err = {""};
     int status = 0;
-    (void)printf("Process %d \"%.16s\": ", file->head.pid, file->head.comm);
-    print_cause(&file->head);
-    (void)printf("; %zu of %u threads copied\n", file->thread_count, file->head.threads_seen);
-    if (file->cut || file->head.state != IMPACT_COMPLETE)
+    (void)printf("Process %d \"%.16s\": ", file->record.header.pid, file->record.header.comm);
+    print_cause(&file->record.header);
+    (void)printf("; %zu of %u threads copied\n", file->thread_count, file->record.header.threads_seen);
+    if (file->cut || file->record.header.state != IMPACT_COMPLETE)
         (void)printf("incomplete: the copy ended before its end\n");
     if (file->maps.truncated)
         (void)printf("incomplete: the list of mappings was cut at %zu bytes\n", file->maps.length);
@@ -223,7 +223,7 @@ int main(int argc, char **argv)
         impact_file_release(&file);
         return EXIT_NOTHING;
     }
-    clean_name(file.head.comm, sizeof file.head.comm);
+    clean_name(file.record.header.comm, sizeof file.record.header.comm);
     int status = print_all(&file);
     impact_file_release(&file);
     return fflush(stdout) == 0 ? status : EXIT_NOTHING;
