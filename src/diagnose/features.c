@@ -109,7 +109,9 @@ static void set_log_read(struct facts *facts, const char *feature, const char *t
     } else if (message != NULL) {
         (void)facts_set_boolean(facts, feature, FACT_IMPACT, true, message->source);
     } else {
-        const char *reason = f != NULL && !present ? f->reason : present ? f->source : NULL;
+        const char *reason = NULL;
+        if (f != NULL)
+            reason = present ? f->source : f->reason;
         (void)facts_set_missing(facts, feature, FACT_IMPACT, FACT_ABSENT,
                                 reason != NULL && reason[0] != '\0' ? reason : otherwise,
                                 "features");
