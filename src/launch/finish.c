@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,23 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;
 }
 
+void finish_lift_limits(void)
+{
+    static const int limits[] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_NOFILE};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct rlimit limit;
+        if (getrlimit(limits[i], &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+            continue;
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(limits[i], &limit);
+        /* With CAP_SYS_RESOURCE also beyond; thousands of descriptors are enough. */
+        struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+        if (limits[i] != RLIMIT_NOFILE && limit.rlim_max != RLIM_INFINITY)
+            (void)setrlimit(limits[i], &none);
+    }
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
 static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
                                     enum finish_what what, bool silent)
 {
@@ -72,6 +90,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc] = NULL;
 
     (void)setsid();
+    finish_lift_limits();
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);

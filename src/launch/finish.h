@@ -28,4 +28,8 @@ enum finish_what finish_decide(const struct shared *shared, const struct launch_
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
                    bool silent);
 
+/* In a process of ours that writes files: the caller's limits (file size, memory, descriptors) are
+ * meant for the target. A write beyond a limit that cannot be lifted fails instead of killing us. */
+void finish_lift_limits(void);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/forward.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,49 +12,96 @@
 /* A group signal reaches the target at most this long before it reaches us. */
 #define SEEN_BEFORE_NS 50000000u
 
-static void send_now(struct forwarder *f, int signo, bool queued, int32_t value)
+/* False = try again: its queue is full. */
+static bool send_now(struct forwarder *f, int signo, bool queued, uint64_t value)
 {
     pid_t target = f->shared->target_pid;
     if (target <= 0 || f->shared->target_state != TARGET_RUNNING)
-        return;
-    if (queued)
-        (void)sigqueue(target, signo, (union sigval){.sival_int = value});
-    else
-        (void)kill(target, signo);
+        return true;
+    if (!queued)
+        return kill(target, signo) == 0 || errno != EAGAIN;
+    union sigval word = {.sival_ptr = (void *)(uintptr_t)value};
+    return sigqueue(target, signo, word) == 0 || errno != EAGAIN;
+}
+
+/* What the terminal sends goes to the whole foreground group, so to the target as well; but a
+ * hangup to the leader of the session alone. Other signals of the kernel are meant for one
+ * process: an alarm(2) that was set before rocmcrash was executed, for example. */
+static bool is_terminals(int signo)
+{
+    switch (signo) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+        return true;
+    case SIGHUP:
+    case SIGCONT: /* with the hangup */
+        return getsid(0) != getpid();
+    default:
+        return false;
+    }
+}
+
+/* Our own doing (a write of ours that failed), or the tracer's notice that the target goes on. */
+static bool is_ours(const struct forwarder *f, const struct signalfd_siginfo *info)
+{
+    if ((pid_t)info->ssi_pid == getpid())
+        return info->ssi_signo == SIGPIPE || info->ssi_signo == SIGXFSZ;
+    return info->ssi_signo == SIGCONT &&
+           (int32_t)info->ssi_pid == f->shared->helpers[HELPER_TRACER].pid;
+}
+
+static bool keep(struct forwarder *f, const struct signalfd_siginfo *info, uint64_t due_ns)
+{
+    for (int i = 0; i < FORWARD_PENDING_MAX; i++) {
+        if (f->pending[i].signo != 0)
+            continue;
+        f->pending[i].signo = (int)info->ssi_signo;
+        f->pending[i].sender = (int32_t)info->ssi_pid;
+        f->pending[i].value = info->ssi_ptr;
+        f->pending[i].queued = info->ssi_code == SI_QUEUE;
+        f->pending[i].arrived_ns = clock_mono_ns();
+        f->pending[i].due_ns = due_ns;
+        return true;
+    }
+    return false;
+}
+
+bool forward_is_full(const struct forwarder *f)
+{
+    for (int i = 0; i < FORWARD_PENDING_MAX; i++)
+        if (f->pending[i].signo >= SIGRTMIN)
+            return true;
+    return false;
 }
 
 void forward_take(struct forwarder *f, const struct signalfd_siginfo *info)
 {
     int signo = (int)info->ssi_signo;
-    if (info->ssi_code == SI_KERNEL)
+    if ((info->ssi_code == SI_KERNEL && is_terminals(signo)) || is_ours(f, info))
         return;
     bool queued = info->ssi_code == SI_QUEUE;
     uint64_t now_ns = clock_mono_ns();
-    if (f->shared->trace_state != TRACE_STATE_TRACING || signo >= SIGRTMIN) {
-        send_now(f, signo, queued, info->ssi_int);
+    bool may_be_seen = f->shared->trace_state == TRACE_STATE_TRACING && signo < SIGRTMIN &&
+                       info->ssi_code != SI_KERNEL;
+    if (may_be_seen && keep(f, info, now_ns + FORWARD_WAIT_MS * 1000000u))
         return;
-    }
-    for (int i = 0; i < FORWARD_PENDING_MAX; i++) {
-        if (f->pending[i].signo != 0)
-            continue;
-        f->pending[i].signo = signo;
-        f->pending[i].sender = (int32_t)info->ssi_pid;
-        f->pending[i].value = info->ssi_int;
-        f->pending[i].queued = queued;
-        f->pending[i].arrived_ns = now_ns;
-        f->pending[i].due_ns = now_ns + FORWARD_WAIT_MS * 1000000u;
-        return;
-    }
-    send_now(f, signo, queued, info->ssi_int);
+    if (!send_now(f, signo, queued, info->ssi_ptr))
+        (void)keep(f, info, now_ns);
 }
 
-static bool target_took_it(const struct shared *s, int signo, int32_t sender, uint64_t arrived_ns)
+static bool target_took_it(struct forwarder *f, int signo, int32_t sender, uint64_t arrived_ns)
 {
     for (int i = 0; i < SHARED_SIGNALS_SEEN; i++) {
-        const struct signal_seen *seen = &s->signals_seen[i];
-        if (seen->signo == signo && seen->sender_pid == sender &&
-            seen->time_ns + SEEN_BEFORE_NS >= arrived_ns)
+        const struct signal_seen *seen = &f->shared->signals_seen[i];
+        uint64_t time_ns = seen->time_ns;
+        if (seen->signo == signo && seen->sender_pid == sender && time_ns != f->matched_ns[i] &&
+            time_ns + SEEN_BEFORE_NS >= arrived_ns) {
+            f->matched_ns[i] = time_ns;
             return true;
+        }
     }
     return false;
 }
@@ -64,17 +112,19 @@ int forward_due(struct forwarder *f)
     int next_ms = -1;
     for (int i = 0; i < FORWARD_PENDING_MAX; i++) {
         int signo = f->pending[i].signo;
+        int left_ms = 1;
         if (signo == 0)
             continue;
-        if (target_took_it(f->shared, signo, f->pending[i].sender, f->pending[i].arrived_ns)) {
+        bool done = signo < SIGRTMIN &&
+                    target_took_it(f, signo, f->pending[i].sender, f->pending[i].arrived_ns);
+        if (!done && now_ns >= f->pending[i].due_ns)
+            done = send_now(f, signo, f->pending[i].queued, f->pending[i].value);
+        else if (!done)
+            left_ms = (int)((f->pending[i].due_ns - now_ns) / 1000000u) + 1;
+        if (done)
             f->pending[i].signo = 0;
-        } else if (now_ns >= f->pending[i].due_ns) {
-            f->pending[i].signo = 0;
-            send_now(f, signo, f->pending[i].queued, f->pending[i].value);
-        } else {
-            int left_ms = (int)((f->pending[i].due_ns - now_ns) / 1000000u) + 1;
+        else
             next_ms = next_ms < 0 || left_ms < next_ms ? left_ms : next_ms;
-        }
     }
     return next_ms;
 }

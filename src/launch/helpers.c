@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launch/finish.h"
 #include "record/shared.h"
 #include "telemetry/sampler.h"
 
 #define SAMPLER_READ_MAX_MS 1000
 #define REAP_WAIT_MS 200
+#define SUSPECT_MS 50u
 
 static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
 
@@ -54,6 +56,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
     default:
         relay_drop(&h->relay);
         leave_caller();
+        finish_lift_limits();
         recorder_run(s, &h->recorder);
     }
 }
@@ -61,7 +64,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
 bool helper_start(struct helpers *h, int id)
 {
     struct shared_helper *slot = &h->shared->helpers[id];
-    if (slot->generation > HELPER_RESTARTS_MAX)
+    if (slot->generation > HELPER_RESTARTS_MAX && id != HELPER_RELAY)
         return false;
     pid_t pid = fork();
     if (pid == 0)
@@ -127,6 +130,19 @@ bool helper_stopped(struct helpers *h, pid_t pid)
     return true;
 }
 
+void helper_reap(struct helpers *h, int id)
+{
+    pid_t pid = h->shared->helpers[id].pid;
+    for (int waited_ms = 0; pid > 0 && waited_ms < REAP_WAIT_MS; waited_ms++) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) {
+            h->shared->helpers[id].pid = 0;
+            return;
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    helper_kill(h, id);
+}
+
 void helper_kill(struct helpers *h, int id)
 {
     pid_t pid = h->shared->helpers[id].pid;
@@ -152,8 +168,19 @@ static void watch_tracer(struct helpers *h, uint64_t now_ns)
     bool holds = held_ns != 0 && now_ns > held_ns && now_ns - held_ns > budget_ns;
     bool hangs = busy_ns != 0 && now_ns > busy_ns &&
                  now_ns - busy_ns > (uint64_t)SAMPLER_READ_MAX_MS * 1000000u;
-    if (pid <= 0 || (!holds && !hangs))
+    if (pid <= 0 || (!holds && !hangs)) {
+        h->suspect_since_ns = 0;
         return;
+    }
+    /* Seen twice: after a freeze of the machine or the cgroup everything looks late. */
+    uint64_t since_ns = holds ? held_ns : busy_ns;
+    if (h->suspect_since_ns != since_ns) {
+        h->suspect_since_ns = since_ns;
+        h->suspect_seen_ns = now_ns;
+    }
+    if (now_ns - h->suspect_seen_ns < SUSPECT_MS * 1000000u)
+        return;
+    h->suspect_since_ns = 0;
     s->watchdog_kills++;
     shared_event(s, "supervisor", "the tracer held the target too long: killing it");
     (void)kill(pid, SIGKILL);
@@ -181,6 +208,9 @@ void helpers_watch(struct helpers *h)
     watch_tracer(h, now_ns);
     if (h->shared->target_state != TARGET_ENDED)
         watch_sampler(h, now_ns);
+    /* It could not be forked, or was killed too often in a row for its replacement to be at work. */
+    if (h->shared->helpers[HELPER_RELAY].pid == 0 && h->relay.way != RELAY_NONE && !h->relay_ended)
+        (void)helper_start(h, HELPER_RELAY);
     if (h->shared->helpers[HELPER_RELAY].pid > 0 && relay_stuck(&h->relay, h->shared)) {
         shared_event(h->shared, "supervisor", "the relay does not carry: replacing it");
         (void)kill(h->shared->helpers[HELPER_RELAY].pid, SIGKILL); /* SIGCHLD replaces it */

@@ -3,7 +3,8 @@
  * The helper processes of a run, and the watchdog over them. Runs in the supervisor.
  *
  * A helper that stops, hangs or dies is killed and replaced, or done without; the target is not
- * told. Each may be replaced HELPER_RESTARTS_MAX times.
+ * told. The sampler and the recorder may be replaced HELPER_RESTARTS_MAX times; the relay always, as
+ * the target's output goes through it.
  */
 #ifndef LAUNCH_HELPERS_H
 #define LAUNCH_HELPERS_H
@@ -27,6 +28,8 @@ struct helpers {
     struct tracer_options tracer;
     struct recorder_options recorder;
     bool relay_ended; /* its work was done; it needs no replacement */
+    uint64_t suspect_since_ns; /* the work of the tracer that was over its budget at... */
+    uint64_t suspect_seen_ns;  /* ...this time */
 };
 
 /* Fork one; its pid is in shared->helpers[]. False when fork failed or it was replaced too often. */
@@ -39,5 +42,7 @@ bool helper_stopped(struct helpers *helpers, pid_t pid);
 void helpers_watch(struct helpers *helpers);
 /* SIGKILL and reap, bounded; one in D state is left behind. */
 void helper_kill(struct helpers *helpers, int id);
+/* One that is ending by itself: reap it, bounded; kill it then. */
+void helper_reap(struct helpers *helpers, int id);
 
 #endif

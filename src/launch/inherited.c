@@ -8,12 +8,18 @@
 
 #include "base/cleanup.h"
 
+#define FDS_USUAL 1024
+
 void inherited_list(struct inherited *inherited)
 {
     inherited->count = 0;
     RC_AUTO_CLOSEDIR DIR *dir = opendir("/proc/self/fd");
-    if (dir == NULL)
+    if (dir == NULL) { /* no /proc: ask for the usual numbers */
+        for (int fd = STDERR_FILENO + 1; fd < FDS_USUAL; fd++)
+            if (fcntl(fd, F_GETFD) >= 0)
+                inherited->fds[inherited->count++] = fd;
         return;
+    }
     for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         char *end;
         long fd = strtol(entry->d_name, &end, 10);

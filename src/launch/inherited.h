@@ -7,7 +7,7 @@
 #ifndef LAUNCH_INHERITED_H
 #define LAUNCH_INHERITED_H
 
-#define INHERITED_MAX 256
+#define INHERITED_MAX 4096
 
 struct inherited {
     int count;

@@ -29,6 +29,8 @@
 #define DRAIN_MS 1000
 #define RECORDER_END_MS 300
 #define FINISHER_GRACE_MS 3000
+#define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
+#define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
 
 struct supervisor {
     struct shared *shared;
@@ -40,8 +42,9 @@ struct supervisor {
     sigset_t caller_mask;
     bool child_signal_ignored;
     int signal_fd, wake_fd, recorder_wake_fd, exec_error_fd;
-    uint32_t mirrored_stop; /* the stop signal we have shown to our parent */
+    uint32_t mirrored_stops; /* how many stops of the target we have shown to our parent */
     pid_t finisher;
+    int finisher_status;
     bool finisher_ended, hurry, told_unfinished;
 };
 
@@ -98,6 +101,20 @@ static void bundle_for_recorder(void *context)
         (void)finish_start(s->shared_fd, s->options, what, true);
 }
 
+/* Where the caller closed stdin, stdout or stderr, a descriptor of ours gets that number: it would
+ * be overwritten, or written to. */
+static int move_up(int *fd)
+{
+    if (*fd < 0 || *fd >= OWN_FD_MIN)
+        return *fd < 0 ? -errno : 0;
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+    if (high < 0)
+        return *fd > STDERR_FILENO ? 0 : -errno;
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
 static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
 {
     sigset_t all;
@@ -108,7 +125,49 @@ static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
     if (s->signal_fd < 0 || s->wake_fd < 0 || s->recorder_wake_fd < 0 ||
         pipe2(go, O_CLOEXEC) != 0 || pipe2(exec_error, O_CLOEXEC | O_NONBLOCK) != 0)
         return -errno;
+    int *fds[] = {&s->signal_fd, &s->wake_fd,  &s->recorder_wake_fd, &s->shared_fd,
+                  &go[0],        &go[1],       &exec_error[0],       &exec_error[1]};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof fds / sizeof fds[0]; i++)
+        r = move_up(fds[i]);
+    return r;
+}
+
+/*
+ * Wait (some 100 us) until the tracer has forked the target: until then nothing that the caller gave
+ * us has been let go of, and the target can still be executed right here if the tracer is killed
+ * or may not fork. -ECHILD: that is the case.
+ */
+static int wait_for_target(struct supervisor *s)
+{
+    struct shared *shared = s->shared;
+    pid_t tracer = shared->helpers[HELPER_TRACER].pid;
+    while (shared->target_state == TARGET_NOT_STARTED || shared->target_state == TARGET_STARTING) {
+        siginfo_t si = {.si_pid = 0};
+        (void)waitid(P_PID, (id_t)tracer, &si, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+        if (si.si_pid == tracer && si.si_code == CLD_STOPPED)
+            (void)kill(tracer, SIGKILL);
+        uint32_t state = TARGET_NOT_STARTED;
+        if (si.si_pid == tracer && si.si_code != CLD_STOPPED &&
+            atomic_compare_exchange_strong(&shared->target_state, &state, TARGET_ENDED))
+            return -ECHILD;
+        struct pollfd fd = {.fd = s->wake_fd, .events = POLLIN};
+        (void)poll(&fd, 1, 1);
+    }
     return 0;
+}
+
+/* Before the tracer: the target must not get a pipe that nobody carries. */
+static void start_relay(struct supervisor *s)
+{
+    struct relay *relay = &s->helpers.relay;
+    if (relay->way == RELAY_NONE || helper_start(&s->helpers, HELPER_RELAY))
+        return;
+    struct shared_run *run = &s->shared->run;
+    (void)snprintf(run->follow_error, sizeof run->follow_error, "no process for it: %s",
+                   strerror(errno));
+    relay_drop(relay);
+    relay->way = RELAY_NONE;
 }
 
 /* Fork the tracer, which forks the target; then everything that only looks on. */
@@ -126,6 +185,7 @@ static int start_processes(struct supervisor *s, char *const argv[])
                    .relay = &h->relay,
                    .child_signal_ignored = s->child_signal_ignored,
                    .go_fd = go[0],
+                   .go_write_fd = go[1],
                    .exec_error_fd = exec_error[1]},
         .go_write_fd = go[1],
         .wake_fd = s->wake_fd,
@@ -142,16 +202,18 @@ static int start_processes(struct supervisor *s, char *const argv[])
     };
     if (h->recorder.supervisor_pidfd >= 0)
         (void)fcntl(h->recorder.supervisor_pidfd, F_SETFD, FD_CLOEXEC);
+    start_relay(s);
     if (!helper_start(h, HELPER_TRACER))
         return -EAGAIN;
+    r = wait_for_target(s);
+    if (r < 0)
+        return r;
     (void)close(go[0]);
     (void)close(go[1]);
     (void)close(exec_error[1]);
     s->exec_error_fd = exec_error[0];
     relay_parent_after_fork(&h->relay);
     inherited_close(&s->inherited);
-    if (h->relay.way != RELAY_NONE)
-        (void)helper_start(h, HELPER_RELAY);
     (void)helper_start(h, HELPER_RECORDER);
     (void)helper_start(h, HELPER_SAMPLER);
     return 0;
@@ -173,24 +235,37 @@ static int wait_status_of(const siginfo_t *si)
     return si->si_status | (si->si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
+static void child_ended(struct supervisor *s, pid_t pid, int status)
+{
+    if (helper_ended(&s->helpers, pid, status))
+        return;
+    if (pid == s->finisher) {
+        s->finisher_ended = true;
+        s->finisher_status = status;
+    } else if (pid == s->shared->target_pid && s->shared->target_state == TARGET_RUNNING) {
+        target_ended_here(s, status);
+    }
+}
+
+/* A finisher that somebody stops would keep the caller waiting: it is started again. */
+static void child_stopped(struct supervisor *s, pid_t pid, int signo)
+{
+    if (pid == s->finisher) {
+        (void)kill(pid, SIGKILL);
+    } else if (!helper_stopped(&s->helpers, pid) && pid == s->shared->target_pid) {
+        s->shared->target_stopped = (uint32_t)signo;
+        s->shared->target_stops++;
+    }
+}
+
 static void child_changed(struct supervisor *s, const siginfo_t *si)
 {
-    struct shared *shared = s->shared;
-    bool ended = si->si_code == CLD_EXITED || si->si_code == CLD_KILLED || si->si_code == CLD_DUMPED;
-    bool is_target = si->si_pid == shared->target_pid;
-    if (ended) {
-        if (helper_ended(&s->helpers, si->si_pid, wait_status_of(si)))
-            return;
-        if (si->si_pid == s->finisher)
-            s->finisher_ended = true;
-        else if (is_target && shared->target_state == TARGET_RUNNING)
-            target_ended_here(s, wait_status_of(si));
-    } else if (si->si_code == CLD_STOPPED) {
-        if (!helper_stopped(&s->helpers, si->si_pid) && is_target)
-            shared->target_stopped = (uint32_t)si->si_status;
-    } else if (si->si_code == CLD_CONTINUED && is_target) {
-        shared->target_stopped = 0;
-    }
+    if (si->si_code == CLD_STOPPED)
+        child_stopped(s, si->si_pid, si->si_status);
+    else if (si->si_code != CLD_CONTINUED)
+        child_ended(s, si->si_pid, wait_status_of(si));
+    else if (si->si_pid == s->shared->target_pid)
+        s->shared->target_stopped = 0;
 }
 
 static void reap(struct supervisor *s)
@@ -206,12 +281,11 @@ static void reap(struct supervisor *s)
 /* The caller's job control sees us: stop as the target stopped. */
 static void mirror_stop(struct supervisor *s)
 {
+    uint32_t stops = s->shared->target_stops;
     uint32_t stop = s->shared->target_stopped;
-    if (stop == s->mirrored_stop)
+    if (stops == s->mirrored_stops || stop == 0)
         return;
-    s->mirrored_stop = stop;
-    if (stop == 0)
-        return;
+    s->mirrored_stops = stops;
     struct sigaction standard = {.sa_handler = SIG_DFL};
     struct sigaction before;
     sigset_t set;
@@ -226,22 +300,14 @@ static void mirror_stop(struct supervisor *s)
         (void)sigaction((int)stop, &before, NULL);
 }
 
-static void continue_target(struct supervisor *s)
-{
-    if (s->shared->target_pid > 0 && s->shared->target_state == TARGET_RUNNING)
-        (void)kill(s->shared->target_pid, SIGCONT);
-}
-
 static void take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (!forward_is_full(&s->forwarder) &&
+           read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         switch ((int)info.ssi_signo) {
         case SIGCHLD:
             break; /* reap() follows in any case */
-        case SIGCONT:
-            continue_target(s);
-            break;
         case SIGWINCH:
             if (relay_resize(&s->helpers.relay))
                 (void)kill(s->shared->target_pid, SIGWINCH);
@@ -280,14 +346,6 @@ static void tell_of_unfinished_runs(struct supervisor *s)
     (void)dprintf(STDERR_FILENO,
                   "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it\n", count,
                   count == 1 ? "" : "s");
-}
-
-static bool target_is_over(const struct supervisor *s)
-{
-    if (s->shared->target_state == TARGET_ENDED)
-        return true;
-    /* The tracer died before it had forked. */
-    return s->shared->target_state == TARGET_NOT_STARTED && s->shared->helpers[HELPER_TRACER].pid == 0;
 }
 
 /* --- the end --- */
@@ -330,7 +388,7 @@ static void wait_for_finisher(struct supervisor *s)
         s->hurry = false;
         reap(s);
     }
-    if (!s->finisher_ended)
+    if (!s->finisher_ended && !s->options->quiet)
         (void)dprintf(STDERR_FILENO, "rocmcrash: the bundle is still being made in the background\n");
 }
 
@@ -340,12 +398,22 @@ static void finish(struct supervisor *s)
     end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
     if (what == FINISH_NOTHING)
         return;
-    s->finisher = finish_start(s->shared_fd, s->options, what, false);
-    if (s->finisher > 0)
+    for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
+        s->finisher_ended = false;
+        s->finisher = finish_start(s->shared_fd, s->options, what, false);
+        if (s->finisher <= 0)
+            break;
         wait_for_finisher(s);
-    else if (!s->options->quiet)
-        (void)dprintf(STDERR_FILENO, "rocmcrash: cannot start rocmcrash-finish: %s; the run is kept in %s\n",
-                      strerror(errno), s->shared->run.run_dir);
+        if (!s->finisher_ended || !WIFSIGNALED(s->finisher_status))
+            return;
+        shared_event(s->shared, "supervisor", "the finisher was killed by signal %d",
+                     WTERMSIG(s->finisher_status));
+    }
+    if (!s->options->quiet)
+        (void)dprintf(STDERR_FILENO, "rocmcrash: %s; the run is kept in %s\n",
+                      s->finisher > 0 ? "rocmcrash-finish was killed each time"
+                                      : "cannot start rocmcrash-finish",
+                      s->shared->run.run_dir);
 }
 
 /* End as the target ended. Not dumpable: a second core of ours would overwrite the target's. */
@@ -371,10 +439,6 @@ static int own_status(struct supervisor *s, char *const argv[])
         s->shared->exec_errno = error;
         (void)dprintf(STDERR_FILENO, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(error));
     }
-    if (s->shared->target_state != TARGET_ENDED) {
-        (void)dprintf(STDERR_FILENO, "rocmcrash: cannot start '%s'\n", argv[0]);
-        return LAUNCH_EXIT_OWN_FAILURE;
-    }
     return status;
 }
 
@@ -382,6 +446,12 @@ static int own_status(struct supervisor *s, char *const argv[])
 static int run_unobserved(struct supervisor *s, char *const argv[], const char *why)
 {
     (void)dprintf(STDERR_FILENO, "rocmcrash: %s; running without observation\n", why);
+    if (s->shared != NULL) {
+        helper_kill(&s->helpers, HELPER_RELAY);
+        while (waitpid(-1, NULL, 0) > 0) /* what we become knows no children */
+            ;
+    }
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     if (s->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
     (void)sigprocmask(SIG_SETMASK, &s->caller_mask, NULL);
@@ -420,21 +490,20 @@ int launch_run(const struct launch_options *options, char *const argv[])
     plan_relay(&s);
     int r = start_processes(&s, argv);
     if (r < 0)
-        return run_unobserved(&s, argv, strerror(-r));
+        return run_unobserved(&s, argv, r == -ECHILD ? "no process for the tracer" : strerror(-r));
 
-    while (!target_is_over(&s)) {
+    while (s.shared->target_state != TARGET_ENDED) {
         turn(&s, TICK_MS);
         mirror_stop(&s);
     }
     drain_relay(&s);
     tell_of_unfinished_runs(&s);
     int status = own_status(&s, argv);
-    if (s.shared->exec_errno != 0 || s.shared->target_state != TARGET_ENDED)
+    if (s.shared->exec_errno != 0)
         end_recorder(&s, 1);
     else
         finish(&s);
     helper_kill(&s.helpers, HELPER_SAMPLER);
-    if (s.shared->target_state != TARGET_ENDED)
-        return status;
+    helper_reap(&s.helpers, HELPER_TRACER); /* the caller's wait4() gets the target's times by it */
     return WIFSIGNALED(status) ? leave_by_signal(WTERMSIG(status)) : WEXITSTATUS(status);
 }

@@ -13,13 +13,26 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "record/shared.h"
 #include "watch/relay.h"
 
 #define SHEBANG_DEPTH 5 /* fs/exec.c stops there too */
 
-static _Noreturn void target_exec(const struct target_spec *spec)
+/* The child says so itself: its parent may be killed before it gets to that. */
+static void say_running(struct shared *shared)
+{
+    uint32_t state = TARGET_NOT_STARTED;
+    if (!atomic_compare_exchange_strong(&shared->target_state, &state, TARGET_STARTING))
+        _exit(0);
+    shared->target_pid = getpid();
+    shared->target_state = TARGET_RUNNING;
+}
+
+static _Noreturn void target_exec(struct shared *shared, const struct target_spec *spec)
 {
     char go;
+    say_running(shared);
+    (void)close(spec->go_write_fd);
     while (read(spec->go_fd, &go, 1) < 0 && errno == EINTR)
         ;
     if (spec->relay != NULL)
@@ -34,11 +47,11 @@ static _Noreturn void target_exec(const struct target_spec *spec)
     _exit(error == ENOENT ? 127 : 126);
 }
 
-pid_t target_fork(const struct target_spec *spec)
+pid_t target_fork(struct shared *shared, const struct target_spec *spec)
 {
     pid_t pid = fork();
     if (pid == 0)
-        target_exec(spec);
+        target_exec(shared, spec);
     return pid;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct relay;
+struct shared;
 
 struct target_spec {
     char *const *argv;
@@ -18,11 +19,13 @@ struct target_spec {
     const struct relay *relay;     /* NULL = descriptors stay as they are */
     bool child_signal_ignored;     /* the caller had SIGCHLD ignored: so has the target */
     int go_fd;                     /* the child waits for one byte (or EOF) before exec */
+    int go_write_fd;               /* the child closes it, so that EOF comes */
     int exec_error_fd;             /* close-on-exec; receives errno as an int when exec fails */
 };
 
-/* Fork and wait for go; exec; on failure report and _exit 127 (not found) or 126, as env(1) does. */
-pid_t target_fork(const struct target_spec *spec);
+/* Fork; the child says in the shared memory that it runs (unless the supervisor has given up on it,
+ * then it leaves) and waits for go; exec; on failure report and _exit 127 (not found) or 126, as env(1) does. */
+pid_t target_fork(struct shared *shared, const struct target_spec *spec);
 
 /*
  * Will execvp(name) gain set-uid, set-gid or file capabilities? A traced process would silently

@@ -18,8 +18,8 @@ struct traced_process {
     uint32_t threads;         /* traced and not yet at their exit event */
     uint32_t members;         /* entries of the thread table */
     uint64_t first_seen_ns;
-    uint64_t window_start_ns; /* of the event rate */
-    uint32_t window_events;
+    uint64_t bucket_ns;       /* of the event rate: when the bucket was last drained */
+    uint32_t bucket_events;
     bool releasing;           /* each thread is detached at its next stop */
     bool impact_taken;
 };

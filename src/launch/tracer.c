@@ -22,12 +22,15 @@
 #include "record/shared.h"
 #include "watch/relay.h"
 
-/* Above this rate the stops cost the target more than 2 % of a core: let the process go. */
+/* Above this rate the stops cost the target more than 2 % of a core: let the process go, when it
+ * has had BUSY_BURST more than that. A program that starts a few hundred threads is not busy. */
 #define BUSY_EVENTS_PER_S 2000u
-#define BUSY_WINDOW_NS 250000000u
+#define BUSY_BURST 2000u
 /* A failing exit of a process younger than this (grep, test, ...) is no failure of the job. */
 #define EXIT_IMPACT_MIN_AGE_NS 1000000000u
 #define LATE_SCAN_PERIOD_S 1
+#define RELEASED_MAX 64
+#define STATUS_BYTES 32768 /* /proc/PID/status of a user who is in some thousand groups */
 
 static struct tracer {
     struct shared *shared;
@@ -36,6 +39,8 @@ static struct tracer {
     pid_t target;
     bool eager;
     int ptrace_options;
+    pid_t released[RELEASED_MAX]; /* thread groups that were let go, newest last */
+    uint32_t released_count;
 } tracer;
 
 static volatile sig_atomic_t scan_due;
@@ -56,19 +61,32 @@ static void on_supervisor_death(int signo)
         (void)kill(handler_target, SIGKILL);
 }
 
-/* `rocmcrash release PID` sends SIGUSR2 with the pid: stop it, the loop then lets it go. */
+static void release_process(struct traced_process *process)
+{
+    process->releasing = true;
+    uint16_t index = (uint16_t)(process - tracer.tracees.processes);
+    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
+        const struct traced_thread *thread = &tracer.tracees.threads[i];
+        if (thread->tid != 0 && thread->process == index)
+            (void)ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
+    }
+}
+
+/* `rocmcrash release PID` sends SIGUSR2 with the pid: stop it, the loop then lets it go. Only reads
+ * the tables, which the loop may be changing: every stop of the process repeats the round. All
+ * threads, as the leader may have ended. */
 static void on_release(int signo, siginfo_t *si, void *context)
 {
     (void)signo;
     (void)context;
     if (si->si_code != SI_QUEUE || (si->si_uid != 0 && si->si_uid != geteuid()))
         return;
-    struct traced_process *process =
-        tracee_find_process(&tracer.tracees, (pid_t)si->si_value.sival_int);
-    if (si->si_value.sival_int <= 0 || process == NULL)
-        return;
-    process->releasing = true;
-    (void)ptrace(PTRACE_INTERRUPT, si->si_value.sival_int, NULL, NULL);
+    int saved = errno;
+    pid_t pid = (pid_t)si->si_value.sival_int;
+    struct traced_process *process = pid > 0 ? tracee_find_process(&tracer.tracees, pid) : NULL;
+    if (process != NULL)
+        release_process(process);
+    errno = saved;
 }
 
 static void install_handlers(bool keep_orphan)
@@ -112,27 +130,41 @@ static void detach(struct traced_thread *thread, int signo)
 
 /* --- letting go --- */
 
-static void release_process(struct traced_process *process)
+/* What a released process is called afterwards: its new threads are attached by the kernel, and
+ * must not look like a process that was never seen. */
+static bool was_released(pid_t tgid)
 {
-    process->releasing = true;
-    uint16_t index = (uint16_t)(process - tracer.tracees.processes);
-    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
-        const struct traced_thread *thread = &tracer.tracees.threads[i];
-        if (thread->tid != 0 && thread->process == index)
-            (void)ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
-    }
+    for (uint32_t i = 0; i < tracer.released_count && i < RELEASED_MAX; i++)
+        if (tracer.released[i] == tgid)
+            return true;
+    return false;
 }
 
+static void note_released(pid_t tgid)
+{
+    if (!was_released(tgid))
+        tracer.released[tracer.released_count++ % RELEASED_MAX] = tgid;
+}
+
+/* The number belongs to another process now. */
+static void forget_released(pid_t tgid)
+{
+    for (uint32_t i = 0; i < tracer.released_count && i < RELEASED_MAX; i++)
+        if (tracer.released[i] == tgid)
+            tracer.released[i] = 0;
+}
+
+/* A bucket that drains at the rate that is fine, and is too full after BUSY_BURST more. */
 static void note_event(struct traced_process *process, uint64_t now_ns)
 {
-    process->window_events++;
-    uint64_t elapsed_ns = now_ns - process->window_start_ns;
-    if (elapsed_ns < BUSY_WINDOW_NS)
-        return;
-    bool busy = (uint64_t)process->window_events * 1000000000u > elapsed_ns * BUSY_EVENTS_PER_S;
-    process->window_events = 0;
-    process->window_start_ns = now_ns;
-    if (busy && !process->releasing) {
+    uint64_t drained = (now_ns - process->bucket_ns) * BUSY_EVENTS_PER_S / 1000000000u;
+    if (drained > 0) {
+        process->bucket_events -= drained < process->bucket_events ? (uint32_t)drained
+                                                                   : process->bucket_events;
+        process->bucket_ns = now_ns;
+    }
+    process->bucket_events++;
+    if (process->bucket_events > BUSY_BURST && !process->releasing) {
         tracer.shared->processes_released_busy++;
         shared_event(tracer.shared, "tracer", "pid %d is busy: no longer traced", process->pid);
         release_process(process);
@@ -165,12 +197,13 @@ static bool is_fatal_signal(int signo)
            signo == SIGABRT || signo == SIGSYS || signo == SIGTRAP;
 }
 
-/* Real line: "SigCgt:\t0000000180004a02". */
+/* Real line: "SigCgt:\t0000000180004a02". Without the line: true, so that a signal of which
+ * nothing is known is no impact (the exit event still is). */
 static bool signal_is_in(const char *status, const char *key, int signo)
 {
     const char *line = strstr(status, key);
     if (line == NULL)
-        return false;
+        return true;
     unsigned long long mask = strtoull(line + strlen(key), NULL, 16);
     return (mask >> (signo - 1) & 1) != 0;
 }
@@ -178,7 +211,7 @@ static bool signal_is_in(const char *status, const char *key, int signo)
 static bool disposition_is_default(pid_t tid, int signo)
 {
     char path[64];
-    char status[4096];
+    char status[STATUS_BYTES];
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
     if (fs_read_text(path, status, sizeof status) <= 0)
         return false;
@@ -201,8 +234,9 @@ static void fatal_signal(struct traced_thread *thread, const siginfo_t *si)
     struct traced_process *process = tracee_process(&tracer.tracees, thread);
     bool kernel_sent = si->si_code > 0;
     if (!disposition_is_default(thread->tid, si->si_signo)) {
-        /* A handler takes it (faulthandler, PyTorch's, a JVM's): keep the first for the re-raise. */
-        if (!thread->has_first && kernel_sent) {
+        /* A handler takes it (faulthandler, PyTorch's): keep it for the re-raise. The latest, as a
+         * JVM or Julia takes faults all day that mean nothing. */
+        if (kernel_sent) {
             thread->has_first = true;
             thread->first_signo = si->si_signo;
             thread->first_code = si->si_code;
@@ -224,7 +258,8 @@ static void fatal_signal(struct traced_thread *thread, const siginfo_t *si)
         .fault_address = kernel_sent ? (uint64_t)(uintptr_t)si->si_addr : 0,
         .siginfo = si,
     };
-    if (!kernel_sent && thread->has_first && thread->first_signo == si->si_signo) {
+    if (!kernel_sent && si->si_pid == process->pid && thread->has_first &&
+        thread->first_signo == si->si_signo) {
         cause.code = thread->first_code;
         cause.fault_address = thread->first_address;
     }
@@ -286,6 +321,8 @@ static void new_child_event(const struct traced_thread *parent, int event)
         tracer.shared->processes_seen++;
     if (tgid == tid && !tracer.eager)
         return; /* detached at its first stop */
+    if (tgid == tid)
+        forget_released(tid);
     bool known = tracee_find(&tracer.tracees, tid) != NULL;
     if (tracee_add(&tracer.tracees, tid, tgid, clock_mono_ns()) != NULL && !known && tgid == tid)
         tracer.shared->processes_traced++;
@@ -314,12 +351,30 @@ static void exec_event(struct traced_thread *thread)
         release_process(process);
 }
 
+static void target_stopped(int signo)
+{
+    if (tracer.shared->target_stopped != 0)
+        return;
+    tracer.shared->target_stops++;
+    tracer.shared->target_stopped = (uint32_t)signo;
+    wake_supervisor();
+}
+
+static void target_continued(void)
+{
+    if (tracer.shared->target_stopped == 0)
+        return;
+    tracer.shared->target_stopped = 0;
+    /* Somebody continued the target alone: who waits for us must see it run, too. */
+    if (getppid() == tracer.shared->run.supervisor_pid)
+        (void)kill(tracer.shared->run.supervisor_pid, SIGCONT);
+    wake_supervisor();
+}
+
 static void group_stop(struct traced_thread *thread, int signo)
 {
-    if (thread->tid == tracer.target && tracer.shared->target_stopped == 0) {
-        tracer.shared->target_stopped = (uint32_t)signo;
-        wake_supervisor();
-    }
+    if (thread->tid == tracer.target)
+        target_stopped(signo);
     thread->listening = true;
     (void)ptrace(PTRACE_LISTEN, thread->tid, NULL, NULL);
 }
@@ -331,7 +386,7 @@ static void stop_event(struct traced_thread *thread, int signo)
         return;
     }
     if (thread->listening && thread->tid == tracer.target)
-        tracer.shared->target_stopped = 0;
+        target_continued();
     thread->listening = false;
     resume(thread->tid, 0);
 }
@@ -352,7 +407,7 @@ static void signal_stop(struct traced_thread *thread, int signo)
 static struct traced_thread *unknown_thread(pid_t tid)
 {
     pid_t tgid = tracee_read_tgid(tid);
-    if (tgid == 0)
+    if (tgid == 0 || (tgid != tid && was_released(tgid)))
         return NULL;
     bool new_process = tracee_find_process(&tracer.tracees, tgid) == NULL;
     if (new_process && !tracer.eager)
@@ -400,6 +455,7 @@ static void handle_stop(pid_t tid, int status)
     note_event(process, clock_mono_ns());
     if (process->releasing && event != PTRACE_EVENT_EXIT) {
         /* Other threads of a process released by request are interrupted now. */
+        note_released(process->pid);
         release_process(process);
         detach(thread, pass_on);
         return;
@@ -441,15 +497,27 @@ static void handle_death(const siginfo_t *si)
     }
 }
 
-/* The target while it is not traced: stops and continuations as a parent sees them. */
+/* The target while it is not traced: stops and continuations as a parent sees them. While it is
+ * traced nothing may be consumed here: waitid() reports a ptrace stop whatever is asked for, and
+ * a signal-delivery stop that is taken this way is never answered. */
 static void handle_job_control(const siginfo_t *si)
 {
     siginfo_t consumed;
-    (void)waitid(P_PID, (id_t)si->si_pid, &consumed, WSTOPPED | WCONTINUED | WNOHANG);
+    int kind = si->si_code == CLD_STOPPED ? WSTOPPED : WCONTINUED;
+    (void)waitid(P_PID, (id_t)si->si_pid, &consumed, kind | WNOHANG);
     if (si->si_pid != tracer.target)
         return;
-    tracer.shared->target_stopped = si->si_code == CLD_STOPPED ? (uint32_t)si->si_status : 0;
-    wake_supervisor();
+    if (si->si_code == CLD_STOPPED)
+        target_stopped(si->si_status);
+    else
+        target_continued();
+}
+
+/* The kernel tells of a continuation once and for all children; see handle_job_control(). */
+static int wait_for_what(void)
+{
+    int flags = WEXITED | WSTOPPED | WNOWAIT | __WALL;
+    return tracee_find(&tracer.tracees, tracer.target) == NULL ? flags | WCONTINUED : flags;
 }
 
 /* --- start --- */
@@ -468,7 +536,7 @@ static void seize_late(void)
 
 static bool may_trace(enum trace_mode mode)
 {
-    char status[4096];
+    char status[STATUS_BYTES];
     if (mode == TRACE_NONE) {
         tracer.shared->trace_state = TRACE_STATE_OFF;
         return false;
@@ -522,20 +590,14 @@ static void leave_terminal_and_streams(void)
         (void)dup2(null_fd, fd);
 }
 
+/* Without a child the supervisor sees us end, and runs the target without observation. */
 static void start_target(const struct tracer_options *options)
 {
     struct shared *s = tracer.shared;
-    tracer.target = target_fork(&options->target);
-    if (tracer.target < 0) {
-        s->exec_errno = errno;
-        s->target_status = 125 << 8;
-        s->target_state = TARGET_ENDED;
-        wake_supervisor();
+    tracer.target = target_fork(s, &options->target);
+    if (tracer.target < 0)
         _exit(1);
-    }
     handler_target = options->keep_orphan ? 0 : tracer.target;
-    s->target_pid = tracer.target;
-    s->target_state = TARGET_RUNNING;
     s->processes_seen = 1;
 }
 
@@ -560,7 +622,7 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     for (;;) {
         siginfo_t si = {.si_pid = 0};
         me->work_pending_ns = 0;
-        int r = waitid(P_ALL, 0, &si, WEXITED | WSTOPPED | WCONTINUED | WNOWAIT | __WALL);
+        int r = waitid(P_ALL, 0, &si, wait_for_what());
         if (r != 0 && errno == ECHILD)
             _exit(0);
         me->work_pending_ns = clock_mono_ns();

@@ -52,7 +52,7 @@ static bool older_than_min_age(pid_t pid)
 static bool may_seize(pid_t pid)
 {
     char path[64];
-    char status[4096];
+    char status[32768];
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     if (fs_read_text(path, status, sizeof status) <= 0)
         return false;
@@ -117,7 +117,7 @@ static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
         for (char *p = text; count < room;) {
             char *end;
             long child = strtol(p, &end, 10);
-            if (end == p)
+            if (end == p || *end != ' ') /* a number that was cut is somebody else's */
                 break;
             out[count++] = (pid_t)child;
             p = end;

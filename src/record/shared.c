@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,23 @@ _Static_assert(offsetof(struct shared, event_data) ==
                    offsetof(struct shared, events) + sizeof(struct ring),
                "ring data must follow its header");
 
+/* Beyond RLIMIT_FSIZE ftruncate(2) would fail and send SIGXFSZ, which is the target's then. The
+ * limit is lifted for this call where we may, and is what it was when the target starts. */
+static int set_size(int fd, rlim_t size)
+{
+    struct rlimit caller;
+    if (getrlimit(RLIMIT_FSIZE, &caller) != 0)
+        return -errno;
+    bool lift = caller.rlim_cur < size;
+    struct rlimit lifted = {size, caller.rlim_max < size ? size : caller.rlim_max};
+    if (lift && setrlimit(RLIMIT_FSIZE, &lifted) != 0)
+        return -EFBIG;
+    int r = ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
+    if (lift)
+        (void)setrlimit(RLIMIT_FSIZE, &caller);
+    return r;
+}
+
 struct shared *shared_create(int *ret_fd, struct rc_err *err)
 {
     int fd = memfd_create("rocmcrash", MFD_CLOEXEC);
@@ -35,10 +53,11 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
         return NULL;
     }
     struct shared *s = MAP_FAILED;
-    if (ftruncate(fd, sizeof *s) == 0)
-        s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (s == MAP_FAILED) {
-        (void)rc_err_errno(err, -errno, "cannot map the shared memory of the run");
+    int r = set_size(fd, sizeof *s);
+    if (r == 0 && (s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
+        r = -errno;
+    if (r < 0) {
+        (void)rc_err_errno(err, r, "cannot map the shared memory of the run");
         (void)close(fd);
         return NULL;
     }

@@ -135,7 +135,8 @@ struct record_progress {
     uint32_t impacts_written; /* bit mask */
 };
 
-enum target_state { TARGET_NOT_STARTED, TARGET_RUNNING, TARGET_ENDED };
+/* STARTING: between the child's claim and its number. */
+enum target_state { TARGET_NOT_STARTED, TARGET_RUNNING, TARGET_ENDED, TARGET_STARTING };
 
 struct shared {
     uint64_t magic;
@@ -152,6 +153,7 @@ struct shared {
     _Atomic int32_t exec_errno;       /* != 0: exec failed before anything ran */
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
+    _Atomic uint32_t target_stops;    /* how often it stopped: S shows each to its parent */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */

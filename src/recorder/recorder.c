@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,18 +23,33 @@
 /* A burst of kernel messages must not fill the disk: the first and most telling part is kept. */
 #define KMSG_FILE_MAX (4u << 20)
 #define ORPHAN_WAIT_MS 5000
+#define STUCK_TRACER_MS 1000
 
 struct recorder {
     struct shared *shared;
     const struct recorder_options *options;
     struct kernel_log kernel_log;
     bool kernel_log_open;
+    bool replaying;       /* we replace a recorder: the file is written again from the run's start */
+    uint64_t replay_until; /* records below this number were counted by the one before */
     int dirfd, kmsg_fd, state_fd;
+    int target_pidfd, tracer_pidfd; /* -1 = was over when we looked */
     size_t kmsg_bytes;
     int dir_attempts;
     char pending[65536]; /* kernel log before the directory exists */
     size_t pending_len;
 };
+
+/* The device keeps what was said; a regular file in its place (a recorded machine) does not move. */
+static void replay_kernel_log(struct recorder *r)
+{
+    r->replay_until = r->kernel_log.next_seq;
+    if (r->kernel_log.regular || r->replay_until == UINT64_MAX ||
+        lseek(r->kernel_log.fd, 0, SEEK_SET) < 0)
+        return;
+    r->replaying = true;
+    r->kernel_log.next_seq = KERNEL_LOG_SEQ_UNKNOWN;
+}
 
 static void open_kernel_log(struct recorder *r)
 {
@@ -41,8 +57,10 @@ static void open_kernel_log(struct recorder *r)
     struct shared_run *run = &r->shared->run;
     int result = kernel_log_open(&r->kernel_log, &err);
     r->kernel_log_open = result >= 0;
-    if (r->kernel_log_open)
+    if (r->kernel_log_open && run->kmsg_start_seq == UINT64_MAX)
         run->kmsg_start_seq = r->kernel_log.next_seq;
+    else if (r->kernel_log_open)
+        replay_kernel_log(r);
     else
         (void)snprintf(run->kmsg_error, sizeof run->kmsg_error, "%s", err.msg);
 }
@@ -94,7 +112,11 @@ static void drain_kernel_log(struct recorder *r)
         if (len <= 0)
             return;
         record[len] = '\0';
-        count_kernel_match(r->shared, record);
+        uint64_t seq = r->kernel_log.next_seq - 1;
+        if (r->replaying && seq < r->shared->run.kmsg_start_seq)
+            continue;
+        if (!r->replaying || seq >= r->replay_until)
+            count_kernel_match(r->shared, record);
         keep_kernel_record(r, record, (size_t)len);
     }
 }
@@ -129,8 +151,8 @@ static void make_run_dir(struct recorder *r)
     if (r->state_fd >= 0)
         (void)flock(r->state_fd, LOCK_EX | LOCK_NB);
     write_state(r, "running\n");
-    r->kmsg_fd = openat(r->dirfd, "kmsg",
-                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    r->kmsg_fd = openat(r->dirfd, "kmsg", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW |
+                                              (r->replaying ? O_TRUNC : 0), 0600);
     keep_kernel_record(r, r->pending, r->pending_len);
     memcpy(run->run_dir, path, sizeof run->run_dir);
 }
@@ -160,20 +182,69 @@ static void flush(struct recorder *r)
         shared_event(r->shared, "recorder", "%s", err.msg);
 }
 
+/* Numbers are given again to others, descriptors are not. Still running afterwards: then the number
+ * was the target's when it was opened, as only its parent can free it. */
+static void open_processes(struct recorder *r)
+{
+    struct shared *s = r->shared;
+    pid_t tracer = s->helpers[HELPER_TRACER].pid;
+    r->target_pidfd = (int)syscall(SYS_pidfd_open, s->target_pid, 0);
+    r->tracer_pidfd = tracer > 0 ? (int)syscall(SYS_pidfd_open, tracer, 0) : -1;
+    if (s->target_state == TARGET_RUNNING || r->target_pidfd < 0)
+        return;
+    (void)close(r->target_pidfd);
+    r->target_pidfd = -1;
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char path[64];
+    char stat[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return false;
+    const char *name_end = strrchr(stat, ')');
+    return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'T';
+}
+
+/* Nobody else is left to free the target from a tracer that is stopped or hangs. */
+static void watch_tracer(const struct recorder *r)
+{
+    const struct shared_helper *tracer = &r->shared->helpers[HELPER_TRACER];
+    uint64_t busy_ns = tracer->work_pending_ns;
+    uint64_t now_ns = clock_mono_ns();
+    bool hangs = busy_ns != 0 && now_ns > busy_ns &&
+                 now_ns - busy_ns > (uint64_t)STUCK_TRACER_MS * 1000000u;
+    if (r->tracer_pidfd >= 0 && (hangs || is_stopped(tracer->pid)))
+        (void)syscall(SYS_pidfd_send_signal, r->tracer_pidfd, SIGKILL, NULL, 0);
+}
+
+static bool is_gone(int pidfd)
+{
+    struct pollfd fd = {.fd = pidfd, .events = POLLIN};
+    return pidfd < 0 || (poll(&fd, 1, 0) > 0 && fd.revents != 0);
+}
+
+/* The tracer tells how it ended; without a tracer nobody will. */
+static bool target_is_over(const struct recorder *r)
+{
+    return r->shared->target_state == TARGET_ENDED ||
+           (is_gone(r->target_pidfd) && is_gone(r->tracer_pidfd));
+}
+
 /* The caller killed what it had started: that was meant for the target. */
 static _Noreturn void stand_in_for_supervisor(struct recorder *r)
 {
     struct shared *s = r->shared;
     s->supervisor_killed = 1;
     shared_event(s, "recorder", "the process that the caller started was killed");
-    pid_t target = s->target_pid;
-    if (target > 0 && s->target_state == TARGET_RUNNING && !r->options->keep_orphan)
-        (void)kill(target, SIGKILL);
+    if (s->target_state == TARGET_RUNNING && r->target_pidfd >= 0 && !r->options->keep_orphan)
+        (void)syscall(SYS_pidfd_send_signal, r->target_pidfd, SIGKILL, NULL, 0);
     uint64_t give_up_ns = clock_mono_ns() + (uint64_t)ORPHAN_WAIT_MS * 1000000u;
-    while (target > 0 && s->target_state == TARGET_RUNNING && kill(target, 0) == 0 &&
-           (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
+    while (!target_is_over(r) && (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
         flush(r);
-        (void)poll(NULL, 0, r->options->keep_orphan ? FLUSH_PERIOD_MS : 10);
+        watch_tracer(r);
+        (void)poll(NULL, 0, r->options->keep_orphan ? 100 : 10);
     }
     if (r->dirfd < 0)
         make_run_dir(r);
@@ -203,6 +274,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
     static struct recorder r;
     r = (struct recorder){.shared = shared, .options = options,
                           .dirfd = -1, .kmsg_fd = -1, .state_fd = -1};
+    open_processes(&r);
     struct shared_helper *me = &shared->helpers[HELPER_RECORDER];
     open_kernel_log(&r);
     struct pollfd fds[] = {
