@@ -200,8 +200,7 @@ static int start_processes(struct supervisor *s, char *const argv[])
         .bundle = bundle_for_recorder,
         .context = s,
     };
-    if (h->recorder.supervisor_pidfd >= 0)
-        (void)fcntl(h->recorder.supervisor_pidfd, F_SETFD, FD_CLOEXEC);
+    (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */
     start_relay(s);
     if (!helper_start(h, HELPER_TRACER))
         return -EAGAIN;
