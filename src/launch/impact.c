@@ -29,6 +29,7 @@
 struct copier {
     struct shared *shared;
     struct shared_impact *impact;
+    pid_t look;     /* whose /proc entry is read */
     uint64_t limit; /* end of the arena */
     uint64_t at;
     uint64_t stack_bytes;
@@ -70,7 +71,7 @@ static void copy_bytes(struct copier *c, uint32_t type, const void *data, uint64
 static void copy_proc_file(struct copier *c, uint32_t type, const char *name, uint64_t max)
 {
     char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", c->impact->pid, name);
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)c->look, name);
     RC_AUTO_CLOSE int fd = fs_open_read(path);
     uint64_t room;
     unsigned char *space = chunk_space(c, &room);
@@ -90,7 +91,7 @@ static void copy_link(struct copier *c, uint32_t type, const char *name)
 {
     char path[64];
     char target[4096];
-    (void)snprintf(path, sizeof path, "/proc/%d/%s", c->impact->pid, name);
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)c->look, name);
     ssize_t n = readlink(path, target, sizeof target);
     if (n > 0)
         copy_bytes(c, type, target, (uint64_t)n, 0);
@@ -137,7 +138,7 @@ static bool list_fd(void *context, long number)
     struct fd_list *list = context;
     char path[64];
     char target[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", list->copier->impact->pid, number);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", (int)list->copier->look, number);
     ssize_t n = readlink(path, target, sizeof target - 1);
     if (n < 0)
         return true;
@@ -159,7 +160,7 @@ static void copy_fds(struct copier *c)
     list.space = chunk_space(c, &list.room);
     if (list.space == NULL)
         return;
-    for_each_number(c->impact->pid, "fd", list_fd, &list);
+    for_each_number(c->look, "fd", list_fd, &list);
     if (list.length > 0)
         chunk_commit(c, CHUNK_FDS, list.length, list.cut ? CHUNK_TRUNCATED : 0, NULL);
 }
@@ -253,7 +254,7 @@ static void copy_threads(struct copier *c, struct tracees *tracees,
                          const struct traced_process *process)
 {
     char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/mem", c->impact->pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)c->look);
     RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
     copy_thread(c, mem_fd, c->impact->tid);
     if (c->impact->kind == IMPACT_SIGNAL_STOP)
@@ -302,6 +303,16 @@ static struct shared_impact *take_slot(struct shared *s, const struct impact_cau
     return &s->impacts[s->impacts_used];
 }
 
+/* A leader that ended before its threads is a zombie without memory and files (exit_mm(),
+ * exit_files()): then the thread that failed still shows them. */
+static pid_t whose_entry(pid_t pid, pid_t tid)
+{
+    char path[64];
+    char target[8];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink(path, target, sizeof target) > 0 ? pid : tid;
+}
+
 void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,
                  const struct impact_cause *cause)
 {
@@ -330,6 +341,7 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
     struct copier copier = {
         .shared = shared,
         .impact = impact,
+        .look = whose_entry(cause->pid, cause->tid),
         .limit = sizeof shared->arena,
         .at = shared->arena_used,
     };
