@@ -104,14 +104,13 @@ static void keep_kernel_record(struct recorder *r, const char *record, size_t le
 
 static void drain_kernel_log(struct recorder *r)
 {
-    static char record[8192 + 1];
+    static char record[KERNEL_LOG_RECORD_MAX + 1]; /* a smaller one is refused */
     for (int i = 0; i < 1000 && r->kernel_log_open; i++) {
-        ssize_t len = kernel_log_read(&r->kernel_log, record, sizeof record - 1);
+        ssize_t len = kernel_log_read(&r->kernel_log, record, sizeof record);
         if (len == -EPIPE)
             continue;
         if (len <= 0)
             return;
-        record[len] = '\0';
         uint64_t seq = r->kernel_log.next_seq - 1;
         if (r->replaying && seq < r->shared->run.kmsg_start_seq)
             continue;
