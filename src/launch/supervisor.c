@@ -27,6 +27,7 @@
 
 #define TICK_MS 100
 #define DRAIN_MS 1000
+#define RECORDER_READS_MS 100
 #define RECORDER_END_MS 300
 #define FINISHER_GRACE_MS 3000
 #define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
@@ -391,9 +392,36 @@ static void wait_for_finisher(struct supervisor *s)
         (void)dprintf(STDERR_FILENO, "rocmcrash: the bundle is still being made in the background\n");
 }
 
+/*
+ * Of a program that failed without a word the kernel log may know why, but the recorder reads it in
+ * its own time. Woken (and never calmed again) it turns at once; a turn begun after now has seen all
+ * that the kernel wrote before the end.
+ */
+static void let_recorder_read_on(struct supervisor *s)
+{
+    const struct shared_helper *recorder = &s->shared->helpers[HELPER_RECORDER];
+    uint64_t one = 1;
+    uint64_t give_up_ns = clock_mono_ns() + RECORDER_READS_MS * 1000000u;
+    uint64_t seen_ns = clock_mono_ns();
+    (void)!write(s->recorder_wake_fd, &one, sizeof one);
+    for (int turns = 0; turns < 2 && recorder->pid > 0 && clock_mono_ns() < give_up_ns;) {
+        uint64_t beat_ns = recorder->heartbeat_ns;
+        if (beat_ns > seen_ns) {
+            seen_ns = beat_ns;
+            turns++;
+        } else {
+            turn(s, 1);
+        }
+    }
+}
+
 static void finish(struct supervisor *s)
 {
     enum finish_what what = finish_decide(s->shared, s->options);
+    if (what == FINISH_NOTHING && s->shared->target_status != 0) {
+        let_recorder_read_on(s);
+        what = finish_decide(s->shared, s->options);
+    }
     end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
     if (what == FINISH_NOTHING)
         return;
