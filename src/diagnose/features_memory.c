@@ -225,18 +225,24 @@ static void derive_message(struct facts *facts)
 
 /* --- against the counters --- */
 
+/* What others hold on this GPU; their sum over all GPUs only where that is not known. */
 static void derive_others(struct facts *facts)
 {
-    static const char *const candidates[] = {"others.vram_bytes", "oom.holder_bytes"};
+    char here[64] = "gpu.0.others_kfd_vram_bytes";
+    const char *const candidates[] = {here, "others.vram_bytes", "oom.holder_bytes"};
     double value = 0;
-    for (size_t i = 0; i < 2; i++) {
+    if (feature_input(facts, "f.gpu", &value))
+        (void)snprintf(here, sizeof(here), "gpu.%d.others_kfd_vram_bytes", (int)value);
+    else
+        here[0] = '\0';
+    for (size_t i = 0; i < 3; i++) {
         if (feature_input(facts, candidates[i], &value)) {
             feature_set(facts, "f.others_seen_bytes", value, &candidates[i], 1);
             break;
         }
     }
     if (facts_best(facts, "f.others_seen_bytes") == NULL)
-        feature_missing(facts, "f.others_seen_bytes", candidates, 2);
+        feature_missing(facts, "f.others_seen_bytes", candidates + 1, 2);
     static const char *const pids[] = {"others.largest_pid", "oom.holder_pid"};
     for (size_t i = 0; i < 2; i++) {
         if (feature_input(facts, pids[i], &value)) {
