@@ -76,7 +76,10 @@ void cgroup_resolve(const struct cgroup_paths *paths, struct cgroup_memory *ret)
     if (ret->v1)
         ret->found = resolve_in(ret, "/sys/fs/cgroup/memory", paths->v1_memory,
                                 "memory.usage_in_bytes", "memory.limit_in_bytes");
-    else if (paths->v2[0] != '\0')
+    /* A container may see the unified one only, whatever its membership says. */
+    if (!ret->found && paths->v2[0] != '\0') {
+        ret->v1 = false;
         ret->found =
             resolve_in(ret, "/sys/fs/cgroup", paths->v2, "memory.current", "memory.max");
+    }
 }
