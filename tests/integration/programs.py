@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles programs.c, and finds every process of a run: for tests that attack them."""
+
+import atexit
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import support
+from support import children, comm, wait_for
+
+NAMES = {"tracer": ("rocmcrash-T",), "sampler": ("rocmcrash-M",),
+         "relay": ("rocmcrash-O", "rocmcrash-relay"), "recorder": ("rocmcrash-R",),
+         "finisher": ("rocmcrash-finis",)}
+
+_compiled = ""
+
+
+def program():
+    """Path of the compiled programs.c."""
+    global _compiled  # one per test file
+    if not _compiled:
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if compiler is None:
+            raise unittest.SkipTest("no C compiler here")
+        folder = tempfile.mkdtemp(prefix="rc-programs-")
+        atexit.register(shutil.rmtree, folder, True)
+        os.chmod(folder, 0o755)
+        _compiled = os.path.join(folder, "program")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.c")
+        subprocess.run([compiler, "-O1", "-g", "-pthread", "-o", _compiled, source], check=True)
+    return _compiled
+
+
+def find(supervisor, name):
+    """Pid of the helper as it is now; 0 when there is none."""
+    return next((pid for pid in children(supervisor) if comm(pid) in NAMES[name]), 0)
+
+
+def helper(supervisor, name):
+    return wait_for(lambda: find(supervisor, name), f"the {name} of {supervisor}")
+
+
+def all_of_ours(supervisor):
+    """Every process of a run but the target's tree."""
+    names = [word for words in NAMES.values() for word in words]
+    return [pid for pid in children(supervisor) if comm(pid) in names]
+
+
+def gone(pid):
+    return support.state(pid) in ("", "Z", "X")
+
+
+class Reader:
+    """Reads descriptors as data comes, for tests that wait for a text in them."""
+
+    def __init__(self, *files):
+        self.seen = {file.fileno(): b"" for file in files}
+        self.open = set(self.seen)
+
+    def pump(self, timeout_s=0.0):
+        """Returns nothing, so that `pump() or condition` is the condition."""
+        ready = select.select(list(self.open), [], [], timeout_s)[0] if self.open else []
+        for fd in ready:
+            data = os.read(fd, 1 << 16)
+            self.seen[fd] += data
+            if not data:
+                self.open.discard(fd)
+
+    def text(self, file):
+        return self.seen[file.fileno()]
+
+    def until(self, file, text, what=None, timeout_s=20.0):
+        def found():
+            self.pump()
+            return text in self.text(file)
+        wait_for(found, what or repr(text), timeout_s)
+
+    def drain(self):
+        """To the end of file of all."""
+        while self.open:
+            self.pump(1.0)
