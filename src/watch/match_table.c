@@ -22,10 +22,16 @@ const struct match_pattern match_patterns[] = {
     {MATCH_OOM, "hipErrorOutOfMemory"},
     {MATCH_OOM, "hipErrorMemoryAllocation"},
     {MATCH_OOM, "HSA_STATUS_ERROR_OUT_OF_RESOURCES"},
-    {MATCH_OOM, "HIPBLAS_STATUS_ALLOC_FAILED"},
+    {MATCH_OOM, "BLAS_STATUS_ALLOC_FAILED"}, /* HIP, ROC or CU before it */
     {MATCH_OOM, "Memory not available to allocate buffer"},
     {MATCH_OOM, "Failed to CUDA calloc"},
     {MATCH_OOM, "hipMalloc failed"},
+    /* "Out of memory in hipStreamCreate(...)": Blender; "ROCm tensor alloc failed: out of memory",
+     * "... alloc failed for tensor-span:105 (1792.00 MiB chunk): out of memory": ds4 */
+    {MATCH_OOM, "Out of memory in hip"},
+    {MATCH_OOM, "Out of memory in cu"},
+    {MATCH_OOM, "tensor alloc failed: out of memory"},
+    {MATCH_OOM, " chunk): out of memory"},
     /* llama.cpp, ollama: "... cudaMalloc failed: out of memory", then what could not be made. The
      * pinned-memory warning reads "failed to allocate X MiB of pinned memory": not these. */
     {MATCH_OOM, "cudaMalloc failed: out of memory"},
@@ -79,7 +85,7 @@ const struct match_pattern match_patterns[] = {
     {MATCH_ERROR, "double free detected"},
     {MATCH_ERROR, "No HIP GPUs are available"},
     {MATCH_ERROR, "Unable to open /dev/kfd"},
-    {MATCH_ERROR, "invalid device function"},
+    {MATCH_ERROR, "nvalid device function"}, /* the I is small or not */
     {MATCH_ERROR, "no kernel image is available for execution"},
     {MATCH_ERROR, "device kernel image is invalid"},
     {MATCH_ERROR, "hipErrorNoBinaryForGpu"},
@@ -90,6 +96,9 @@ const struct match_pattern match_patterns[] = {
     {MATCH_ERROR, "NCCL error in"},
     {MATCH_ERROR, "is killed by signal"},
     {MATCH_ERROR, "submitCopyMemory failed"},
+    {MATCH_ERROR, "hsa api call failure"}, /* rocminfo */
+    {MATCH_ERROR, "ibv_create_cq"},        /* UCX: locked memory */
+    {MATCH_ERROR, "ibv_reg_mr"},
 };
 
 const size_t match_pattern_count = sizeof match_patterns / sizeof match_patterns[0];
