@@ -47,8 +47,8 @@ static int try_base(char *out, size_t size, struct rc_err *err, const char *root
 int rundir_base(char *out, size_t size, struct rc_err *err)
 {
     const char *named = getenv("ROCMCRASH_STATE_DIR");
-    if (named != NULL && named[0] != '\0')
-        return try_base(out, size, err, named, "/runs");
+    if (named != NULL && named[0] != '\0' && try_base(out, size, err, named, "/runs") == 0)
+        return 0;
     const char *xdg = getenv("XDG_STATE_HOME");
     if (xdg != NULL && xdg[0] == '/' && try_base(out, size, err, xdg, "/rocmcrash/runs") == 0)
         return 0;

@@ -24,7 +24,8 @@
 struct rc_err;
 
 /* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs,
- * else /tmp/rocmcrash-<uid>/runs. ROCMCRASH_STATE_DIR names the folder that holds runs/. */
+ * else /tmp/rocmcrash-<uid>/runs. ROCMCRASH_STATE_DIR names the folder that holds runs/; where it
+ * cannot be written, the others are tried. */
 int rundir_base(char *out, size_t size, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp). Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
