@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "cli/own_path.h"
 #include "diagnose/verdict.h"
 
 #define ASSET_MAX (4u << 20)
@@ -24,14 +25,9 @@ static int find_folder(char *out, size_t size)
     if (named != NULL)
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
     char exe[FS_PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0)
-        return -errno;
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (slash == NULL)
-        return -ENOENT;
-    *slash = '\0';
+    int r = own_directory(exe, sizeof exe);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         char probe[FS_PATH_MAX + 64];
         (void)snprintf(probe, sizeof probe, "%s/%s/tree.json", exe, places[i]);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "cli/verbs.h"
 
 static const struct {
@@ -17,6 +18,14 @@ static const struct {
     {"show", verb_show},         {"verify", verb_verify},     {"triage", verb_triage},
     {"complete", verb_complete}, {"collectors", verb_collectors},
 };
+
+void verb_complain(const char *path, const struct rc_err *err)
+{
+    if (path == NULL || strstr(err->msg, path) != NULL)
+        (void)fprintf(stderr, "rocmcrash: %s\n", err->msg);
+    else
+        (void)fprintf(stderr, "rocmcrash: '%s': %s\n", path, err->msg);
+}
 
 int main(int argc, char *argv[])
 {

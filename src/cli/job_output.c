@@ -273,7 +273,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && elsewhere && !job->options->quiet)
-        (void)printf("rocmcrash: %s\n", err->msg);
+        (void)printf("rocmcrash: the bundle is not where it was asked for: %s\n", err->msg);
     return r;
 }
 

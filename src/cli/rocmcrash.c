@@ -13,7 +13,10 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "cli/option.h"
+#include "cli/own_path.h"
 #include "launch/supervisor.h"
+
+#define ANCESTORS_MAX 64
 
 struct command_line {
     struct launch_options launch;
@@ -164,21 +167,8 @@ static void print_help(void)
         (void)printf("  %-28s %s\n", verbs[i].usage, verbs[i].help);
     (void)printf("  %-28s %s\n", "release PID", "let go of a traced process, so that gdb -p can attach");
     (void)printf("\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
-                 "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n");
-}
-
-/* The directory of our own executable, without the trailing slash. */
-static bool own_directory(char *out, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
-    if (n <= 0)
-        return false;
-    out[n] = '\0';
-    char *slash = strrchr(out, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    return true;
+                 "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n"
+                 "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
 }
 
 static const char *find_finisher(void)
@@ -186,7 +176,7 @@ static const char *find_finisher(void)
     static char path[FS_PATH_MAX + 64];
     static const char *const places[] = {"rocmcrash-finish", "../libexec/rocmcrash/rocmcrash-finish"};
     char directory[FS_PATH_MAX];
-    if (!own_directory(directory, sizeof directory))
+    if (own_directory(directory, sizeof directory) < 0)
         return NULL;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
@@ -248,6 +238,46 @@ static int release(const char *word)
     return 0;
 }
 
+/* "4711 (rocmcrash-T) S 4710 ...": the parent; and is the process one of a run of ours? */
+static pid_t parent_of(pid_t pid, bool *ret_is_ours)
+{
+    char path[64];
+    char stat[512];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return 0;
+    const char *name = strchr(stat, '(');
+    const char *end = strrchr(stat, ')');
+    if (name == NULL || end == NULL || strlen(end) < 5)
+        return 0;
+    *ret_is_ours =
+        strncmp(name, "(rocmcrash)", 11) == 0 || strncmp(name, "(rocmcrash-T)", 13) == 0;
+    return (pid_t)strtol(end + 4, NULL, 10);
+}
+
+/*
+ * Part of a run that is observed already? Its supervisor is a subreaper and its tracer the parent of
+ * the target (launch/tracer.h), so one of the two is an ancestor of the whole tree. Two that hold,
+ * forward and bundle the same failure would be one too many.
+ */
+static bool inside_another_run(void)
+{
+    bool is_ours = false;
+    pid_t pid = parent_of(getpid(), &is_ours);
+    is_ours = false; /* that was ourselves */
+    for (int depth = 0; depth < ANCESTORS_MAX && pid > 1 && !is_ours; depth++)
+        pid = parent_of(pid, &is_ours);
+    return is_ours;
+}
+
+static int run_as_is(char *argv[])
+{
+    (void)execvp(argv[0], argv);
+    int error = errno;
+    (void)fprintf(stderr, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
 int main(int argc, char *argv[])
 {
     struct command_line line = {
@@ -274,6 +304,8 @@ int main(int argc, char *argv[])
         (void)fprintf(stderr, "rocmcrash: no command given (see rocmcrash --help)\n");
         return LAUNCH_EXIT_OWN_FAILURE;
     }
+    if (inside_another_run())
+        return run_as_is(argv + 1 + at);
     line.launch.finisher = find_finisher();
     return launch_run(&line.launch, argv + 1 + at);
 }

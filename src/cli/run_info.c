@@ -202,14 +202,27 @@ static const char *last_component(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
+/* Behind "rocmcrash ... --": an inner one only runs its command. */
+static char **own_argv(const struct run_info *info)
+{
+    char **argv = info->argv;
+    if (strcmp(last_component(argv[0]), "rocmcrash") != 0)
+        return argv;
+    for (char **word = argv + 1; *word != NULL; word++)
+        if (strcmp(*word, "--") == 0 && word[1] != NULL)
+            return word + 1;
+    return argv;
+}
+
 const char *run_info_program(const struct run_info *info)
 {
     if (info->argv == NULL || info->argv[0] == NULL)
         return "unknown";
-    const char *program = last_component(info->argv[0]);
+    char **argv = own_argv(info);
+    const char *program = last_component(argv[0]);
     if (strncmp(program, "python", 6) != 0)
         return program;
-    for (char **word = info->argv + 1; *word != NULL; word++) {
+    for (char **word = argv + 1; *word != NULL; word++) {
         if (strcmp(*word, "-m") == 0)
             return word[1] != NULL ? word[1] : program;
         if (strcmp(*word, "-c") == 0)

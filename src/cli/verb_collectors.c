@@ -7,8 +7,11 @@
 int verb_collectors(int argc, char *argv[])
 {
     static const char *const phases[] = {"perishable", "quick", "slow"};
-    (void)argc;
     (void)argv;
+    if (argc > 0) {
+        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash collectors\n");
+        return VERB_EXIT_USAGE;
+    }
     for (const struct collector *const *c = collectors; *c != NULL; c++)
         (void)printf("%-14s %-10s %s\n", (*c)->name, phases[(*c)->phase], (*c)->describe);
     return VERB_EXIT_OK;

@@ -194,7 +194,7 @@ int verb_complete(int argc, char *argv[])
     int r = bundle_rewrite(argv[0], change_bundle, &job, &err);
     job_close(&job);
     if (r < 0) {
-        (void)fprintf(stderr, "rocmcrash: cannot complete '%s': %s\n", argv[0], err.msg);
+        verb_complain(argv[0], &err);
         return VERB_EXIT_FAILED;
     }
     (void)printf("rocmcrash: completed: %s\n", argv[0]);

@@ -29,7 +29,7 @@ int verb_show(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     ssize_t len = bundle_read_file(path, "SUMMARY.md", SUMMARY_MAX, &text, &err);
     if (len < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        verb_complain(path, &err);
         return VERB_EXIT_FAILED;
     }
     struct buf clean = BUF_INIT;
@@ -50,6 +50,6 @@ int verb_verify(int argc, char *argv[])
         (void)printf("%s: good\n", path);
         return VERB_EXIT_OK;
     }
-    (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+    verb_complain(path, &err);
     return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
 }

@@ -104,9 +104,15 @@ static int add_facts_file(struct facts *facts, const char *path, struct rc_err *
     int r = read_text(path, &text, &len, err);
     if (r < 0)
         return r;
-    cJSON *json = cJSON_ParseWithLength(text, len);
+    const char *end = text;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+    unsigned line = 1;
+    for (const char *p = text; json == NULL && p < end; p++)
+        line += *p == '\n';
     r = json != NULL ? facts_from_json(facts, json, err)
-                     : rc_err_set(err, -EBADMSG, "'%s' is not JSON", path);
+                     : rc_err_set(err, -EBADMSG, "line %u is not JSON", line);
+    if (r < 0)
+        r = rc_err_wrap(err, r, "facts file '%s'", path);
     cJSON_Delete(json);
     return r;
 }
@@ -197,32 +203,49 @@ static int triage_bundle(const char *path, const struct tree *tree, bool json, s
     return r;
 }
 
-static bool is_bundle(const char *path)
+static bool has_bundle_name(const char *path)
 {
     size_t len = strlen(path);
     return len > 7 && strcmp(path + len - 7, ".tar.gz") == 0;
 }
 
-static int triage_directory(const char *path, const struct tree *tree, bool json)
+/* By name, or by gzip's first bytes: a bundle that a browser renamed. */
+static bool is_bundle(const char *path)
+{
+    unsigned char magic[2] = {0};
+    RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
+    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    return gzip || has_bundle_name(path);
+}
+
+static int triage_directory(const char *path, const struct tree *tree, bool json,
+                            struct rc_err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(path, &entries, NULL, alphasort);
+    if (count < 0)
+        return rc_err_errno(err, -errno, "cannot read the folder '%s'", path);
+    int judged = 0;
     int failed = 0;
     for (int i = 0; i < count; i++) {
         char file[FS_PATH_MAX];
-        struct rc_err err = {""};
-        (void)snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        if (is_bundle(file)) {
+        struct rc_err why = {""};
+        int n = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        if (n > 0 && (size_t)n < sizeof file && has_bundle_name(file)) {
+            judged++;
             (void)printf("%s\n", entries[i]->d_name);
-            if (triage_bundle(file, tree, json, &err) < 0) {
-                (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+            (void)fflush(stdout);
+            if (triage_bundle(file, tree, json, &why) < 0) {
+                verb_complain(file, &why);
                 failed++;
             }
         }
         free(entries[i]);
     }
     free(entries);
-    return failed > 0 || count < 0 ? -EIO : 0;
+    if (judged == 0)
+        return rc_err_set(err, -ENOENT, "there is no bundle (*.tar.gz) in '%s'", path);
+    return failed > 0 ? -EIO : 0;
 }
 
 static int triage_texts(const struct triage_line *line, char *const files[], const struct tree *tree,
@@ -261,15 +284,16 @@ int verb_triage(int argc, char *argv[])
     }
     struct tree *tree = asset_tree(line.tree, &err);
     struct stat st;
+    const char *bundle = NULL;
     int r = -EINVAL;
     if (tree != NULL && argv[at] != NULL && stat(argv[at], &st) == 0 && S_ISDIR(st.st_mode))
-        r = triage_directory(argv[at], tree, line.json);
+        r = triage_directory(argv[at], tree, line.json, &err);
     else if (tree != NULL && argv[at] != NULL && is_bundle(argv[at]))
-        r = triage_bundle(argv[at], tree, line.json, &err);
+        r = triage_bundle(bundle = argv[at], tree, line.json, &err);
     else if (tree != NULL)
         r = triage_texts(&line, argv + at, tree, &err);
     if (r < 0 && err.msg[0] != '\0')
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        verb_complain(bundle, &err);
     tree_free(tree);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -10,6 +10,11 @@ enum verb_exit {
     VERB_EXIT_USAGE = 125, /* wrong option or argument */
 };
 
+struct rc_err;
+
+/* One line on stderr; names the file (NULL = none) when the message does not. */
+void verb_complain(const char *path, const struct rc_err *err);
+
 int verb_run(int argc, char *argv[]);     /* internal: bundle the run of --shared-fd */
 int verb_record(int argc, char *argv[]);  /* internal: note a swallowed out-of-memory error */
 int verb_recover(int argc, char *argv[]);
