@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/number.h"
 
 static void test_err_wraps_and_truncates(void **state)
 {
@@ -129,6 +130,73 @@ static void test_parse_u64(void **state)
     assert_int_equal(fs_parse_u64("12x", &v), -EINVAL);
 }
 
+static void test_number_take(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned base;
+        bool good;
+        uint64_t want;
+        const char *rest;
+    } cases[] = {
+        {"12 34", 10, true, 12, " 34"},
+        {"7f1cB-", 16, true, 0x7f1cb, "-"},
+        {"12a", 10, true, 12, "a"},
+        {"18446744073709551615", 10, true, UINT64_MAX, ""},
+        {"ffffffffffffffff", 16, true, UINT64_MAX, ""},
+        {"18446744073709551616", 10, false, 0, NULL},
+        {"10000000000000000", 16, false, 0, NULL},
+        {"", 10, false, 0, NULL},
+        {" 1", 10, false, 0, NULL},
+        {"-1", 10, false, 0, NULL},
+        {"+1", 10, false, 0, NULL},
+        {"a", 10, false, 0, NULL},
+        {"0x10", 16, true, 0, "x10"},
+        {"g", 16, false, 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *at = cases[i].text;
+        uint64_t value = 77;
+        assert_int_equal(number_take(&at, cases[i].base, &value), cases[i].good);
+        assert_int_equal(value, cases[i].good ? cases[i].want : 77);
+        assert_string_equal(at, cases[i].good ? cases[i].rest : cases[i].text);
+    }
+}
+
+static void test_number_take_before(void **state)
+{
+    (void)state;
+    const char *const line = "7f00-7f10 5";
+    const char *at = line;
+    uint64_t value = 77;
+    assert_false(number_take_before(&at, 16, ' ', &value));
+    assert_ptr_equal(at, line);
+    assert_int_equal(value, 77);
+    assert_true(number_take_before(&at, 16, '-', &value));
+    assert_int_equal(value, 0x7f00);
+    assert_true(number_take_before(&at, 16, ' ', &value));
+    assert_true(number_take_before(&at, 10, '\0', &value));
+    assert_int_equal(value, 5);
+    assert_ptr_equal(at, line + strlen(line)); /* not behind the NUL */
+}
+
+static void test_number_in_name(void **state)
+{
+    (void)state;
+    assert_int_equal(number_in_name("renderD128", "renderD"), 128);
+    assert_int_equal(number_in_name("card0", "card"), 0);
+    assert_int_equal(number_in_name("card0-DP-1", "card"), -1);
+    assert_int_equal(number_in_name("card", "card"), -1);
+    assert_int_equal(number_in_name("controlD64", "card"), -1);
+    assert_int_equal(number_in_name("4242", ""), 4242);
+    assert_int_equal(number_in_name("self", ""), -1);
+    assert_int_equal(number_in_name("2147483647", ""), INT32_MAX);
+    assert_int_equal(number_in_name("2147483648", ""), -1);
+    assert_int_equal(number_in_name("99999999999999999999999", ""), -1);
+    assert_int_equal(number_in_name("-1", ""), -1);
+}
+
 static int setup(void **state)
 {
     static char dir[] = "/tmp/rc-base-XXXXXX";
@@ -150,6 +218,9 @@ int main(void)
         cmocka_unit_test(test_read_all_is_bounded),
         cmocka_unit_test(test_write_file_replaces_and_mkdir),
         cmocka_unit_test(test_parse_u64),
+        cmocka_unit_test(test_number_take),
+        cmocka_unit_test(test_number_take_before),
+        cmocka_unit_test(test_number_in_name),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers at a place in a text: the fields of a /proc line, the number in a file's name. Nothing is
+ * skipped before them (no blanks, no sign, no "0x"), nothing wraps: what does not fit is no number.
+ * A whole text that is one number: fs_parse_u64().
+ */
+#ifndef BASE_NUMBER_H
+#define BASE_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The digits at *at, base 10 or 16; *at moves behind them. False, and *at and *ret as they were,
+ * when there are none or they say more than 64 bits. */
+bool number_take(const char **at, unsigned base, uint64_t *ret);
+
+/* The same with the character that must follow, which is passed over too. */
+bool number_take_before(const char **at, unsigned base, char behind, uint64_t *ret);
+
+/* "renderD128" with "renderD" -> 128; -1 when the name is not the prefix and digits alone, or when
+ * they say more than INT32_MAX. */
+int64_t number_in_name(const char *name, const char *prefix);
+
+#endif
