@@ -52,19 +52,3 @@ void dirscan_close(struct dirscan *d)
         (void)close(d->fd);
     d->fd = -1;
 }
-
-int64_t dirscan_number(const char *name, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    if (strncmp(name, prefix, len) != 0 || name[len] == '\0')
-        return -1;
-    int64_t value = 0;
-    for (const char *p = name + len; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9')
-            return -1;
-        value = value * 10 + (*p - '0');
-        if (value > INT32_MAX)
-            return -1;
-    }
-    return value;
-}

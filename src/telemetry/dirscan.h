@@ -25,7 +25,4 @@ int dirscan_openat(struct dirscan *d, int dirfd, const char *path);
 const char *dirscan_next(struct dirscan *d);
 void dirscan_close(struct dirscan *d);
 
-/* `name` is prefix followed by nothing but decimal digits; -1 when it is not, or above INT32_MAX. */
-int64_t dirscan_number(const char *name, const char *prefix);
-
 #endif

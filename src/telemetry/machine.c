@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/number.h"
 #include "telemetry/dirscan.h"
 #include "telemetry/keys.h"
 
@@ -73,7 +74,7 @@ static void find_hwmon(struct gpu_info *gpu)
         return;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t number = dirscan_number(name, "hwmon");
+        int64_t number = number_in_name(name, "hwmon");
         if (number < 0)
             continue;
         char chip[32];
@@ -99,7 +100,7 @@ static void find_render_minor(struct gpu_info *gpu)
         return;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t minor = dirscan_number(name, "renderD");
+        int64_t minor = number_in_name(name, "renderD");
         if (minor < 0)
             continue;
         gpu->render_minor = (uint32_t)minor;
@@ -166,7 +167,7 @@ static void scan_cards(struct machine *m)
         return;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t number = dirscan_number(name, "card"); /* not card0-DP-1, not renderD128 */
+        int64_t number = number_in_name(name, "card"); /* not card0-DP-1, not renderD128 */
         if (number < 0)
             continue;
         m->cards_seen++;

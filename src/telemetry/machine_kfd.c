@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/fs.h"
+#include "base/number.h"
 #include "telemetry/dirscan.h"
 #include "telemetry/keys.h"
 #include "telemetry/machine.h"
@@ -64,7 +65,7 @@ static void read_banks(struct gpu_info *info)
         return;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t bank = dirscan_number(name, "");
+        int64_t bank = number_in_name(name, "");
         if (bank < 0 || bank > 63)
             continue;
         (void)snprintf(machine_path, sizeof machine_path, "%s/mem_banks/%lld", info->kfd_path,
@@ -138,7 +139,7 @@ uint32_t machine_kfd_scan(struct kfd_node *nodes, uint32_t max, struct machine *
     uint32_t count = 0;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t number = dirscan_number(name, "");
+        int64_t number = number_in_name(name, "");
         if (number < 0)
             continue;
         counters->kfd_nodes_seen++;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/number.h"
 #include "telemetry/dirscan.h"
 #include "telemetry/procfs.h"
 #include "telemetry/sampler_internal.h"
@@ -202,7 +203,7 @@ static int list_procs(struct sampler *s)
         return r;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t pid = dirscan_number(name, "");
+        int64_t pid = number_in_name(name, "");
         struct kfd_proc *p = pid > 0 ? find(s, (int32_t)pid, true) : NULL;
         if (p != NULL)
             p->seen = true;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "telemetry/dirscan.h"
 #include "telemetry/procfs.h"
 #include "telemetry/sampler_internal.h"
@@ -103,7 +104,7 @@ static void add_children_of_threads(struct sampler *s, int32_t pid)
         return;
     const char *name;
     while ((name = dirscan_next(&dir)) != NULL) {
-        int64_t tid = dirscan_number(name, "");
+        int64_t tid = number_in_name(name, "");
         if (tid > 0)
             add_children(s, pid, (int32_t)tid);
     }
@@ -323,7 +324,7 @@ static void search_clients(struct sampler *s, struct proc_slot *p)
         return;
     const char *name;
     for (int i = 0; i < FDS_SEARCHED_MAX && (name = dirscan_next(&dir)) != NULL; i++) {
-        int64_t fd = dirscan_number(name, "");
+        int64_t fd = number_in_name(name, "");
         if (fd >= 0)
             consider_fd(s, p, (int)fd);
     }

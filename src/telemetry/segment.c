@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "telemetry/dirscan.h"
 #include "telemetry/values.h"
 
@@ -45,7 +46,7 @@ void segment_set_durable(bool durable)
 
 int64_t segment_number(const char *name)
 {
-    return dirscan_number(name, "samples.");
+    return number_in_name(name, "samples.");
 }
 
 /* --- reading --- */
