@@ -22,10 +22,10 @@
 static uint64_t series_key(uint16_t metric, uint32_t instance)
 {
     const struct metric_def *def = metric_find(metric);
-    uint64_t scope = def != NULL ? (uint64_t)def->scope : 3;
-    /* GPUs first, then the host, then processes. */
+    /* GPUs first, then the host, then processes, then what a newer sampler has and we do not. */
     static const uint64_t order[] = {[SCOPE_GPU] = 0, [SCOPE_HOST] = 1, [SCOPE_PROCESS] = 2};
-    return order[scope] << 56 | (uint64_t)instance << 16 | metric;
+    uint64_t place = def != NULL ? order[def->scope] : 3;
+    return place << 56 | (uint64_t)instance << 16 | metric;
 }
 
 /* Position of the series, or where it belongs (kept sorted while loading: found by bisection). */

@@ -95,8 +95,8 @@ static void put_series(struct context *c, const struct series *s, const char *pr
 /* Of the failed process: what it had when it was last seen, where impact found it gone. */
 static void put_process(struct context *c, uint32_t pid)
 {
-    for (uint16_t id = 0; id < METRIC_MAX; id++) {
-        const struct metric_def *def = metric_find(id);
+    for (unsigned id = 0; id < METRIC_MAX; id++) {
+        const struct metric_def *def = metric_find((uint16_t)id);
         if (def == NULL || def->scope != SCOPE_PROCESS || strcmp(def->unit, "text") == 0 ||
             id == METRIC_PROC_OUTSIDE)
             continue;

@@ -34,7 +34,7 @@ static void find_minima(const struct series *s, uint64_t from_ns, uint64_t windo
                 smallest = (double)s->points[at].value;
         if (!isfinite(smallest))
             continue;
-        ret->time_s[ret->count] = (double)(start - from_ns + window_ns / 2) / 1e9;
+        ret->time_s[ret->count] = ((double)(start - from_ns) + (double)window_ns / 2) / 1e9;
         ret->bytes[ret->count++] = smallest;
     }
 }
