@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/machine.h"
 
@@ -57,18 +58,20 @@ static void text_fact(struct collect_out *out, const char *text, const char *key
 static void time_fact(const struct collect_ctx *ctx, struct collect_out *out, const char *text,
                       const char *source)
 {
+    const uint64_t second = 1000000000;
     char value[64];
-    unsigned long long s = 0;
-    unsigned long long ns = 0;
-    if (!value_of(text, "time:", value, sizeof value) ||
-        sscanf(value, "%12llu.%9llu", &s, &ns) != 2)
+    const char *p = value;
+    uint64_t s = 0;
+    uint64_t ns = 0;
+    if (!value_of(text, "time:", value, sizeof value) || !number_take_before(&p, 10, '.', &s) ||
+        !number_take_before(&p, 10, '\0', &ns) || s >= INT64_MAX / second || ns >= second)
         return;
-    uint64_t at = (uint64_t)s * 1000000000u + ns;
+    uint64_t at = s * second + ns;
     collect_integer(out, "devcoredump.time_ns", FACT_LOG, (int64_t)at, source);
     /* An older dump blocks newer ones for 5 minutes: it may be of another run. */
     if (ctx->start_mono_ns != 0)
-        collect_boolean(out, "devcoredump.in_window", FACT_LOG,
-                        at + 1000000000u >= ctx->start_mono_ns, source);
+        collect_boolean(out, "devcoredump.in_window", FACT_LOG, at + second >= ctx->start_mono_ns,
+                        source);
 }
 
 /* process_name: python PID: 4242          (only when the kernel knew it) */

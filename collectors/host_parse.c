@@ -2,20 +2,25 @@
 #include "collectors/host_parse.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/number.h"
 
 bool host_version_number(const char *release, int64_t *ret)
 {
-    unsigned major = 0;
-    unsigned minor = 0;
-    unsigned patch = 0;
-    if (sscanf(release, "%5u.%5u.%5u", &major, &minor, &patch) < 2 || major > 9999 || minor > 99)
+    uint64_t major = 0;
+    uint64_t minor = 0;
+    uint64_t patch = 0;
+    if (!number_take_before(&release, 10, '.', &major) || !number_take(&release, 10, &minor) ||
+        major > 9999 || minor > 99)
         return false;
-    *ret = (int64_t)major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
+    if (*release++ == '.')
+        (void)number_take(&release, 10, &patch);
+    *ret = (int64_t)(major * 10000 + minor * 100 + (patch > 99 ? 99 : patch));
     return true;
 }
 
@@ -174,7 +179,36 @@ void host_append_cmdline(struct buf *out, const char *text)
     }
 }
 
+/* The word at *at, *at behind it and the blanks that follow; "" at the end. */
+static struct word {
+    const char *at;
+    int len;
+} next_word(const char **at)
+{
+    *at += strspn(*at, " ");
+    struct word word = {*at, (int)strcspn(*at, " ")};
+    *at += word.len;
+    *at += strspn(*at, " ");
+    return word;
+}
+
 /* amdgpu 21233664 122 - Live 0x0000000000000000 (OE)          (lsmod has no state) */
+static void append_module(struct buf *out, const char *line)
+{
+    const char *p = line;
+    uint64_t bytes = 0;
+    struct word name = next_word(&p);
+    if (name.len == 0 || !number_take_before(&p, 10, ' ', &bytes))
+        return;
+    (void)next_word(&p); /* the count of its users; the names come behind */
+    struct word users = next_word(&p);
+    if (users.len == 0)
+        users = (struct word){"-", 1};
+    bool foreign = strstr(line, "(OE)") != NULL || strstr(line, "(O)") != NULL;
+    buf_printf(out, "%.*s %" PRIu64 " %.*s%s\n", name.len, name.at, bytes, users.len, users.at,
+               foreign ? " out-of-tree" : "");
+}
+
 void host_append_modules(struct buf *out, const char *text)
 {
     static const char *const wanted[] = {
@@ -187,15 +221,10 @@ void host_append_modules(struct buf *out, const char *text)
             match = match || strncmp(line, wanted[i], strlen(wanted[i])) == 0 ||
                     (strlen(wanted[i]) > 3 &&
                      memmem(line, strcspn(line, " \n"), wanted[i], strlen(wanted[i])) != NULL);
-        char name[64];
-        char users[1024] = "-";
-        unsigned long long bytes = 0;
         char copy[1200];
         copy_clean(copy, sizeof copy, line, len);
-        if (match && sscanf(copy, "%63s %20llu %*s %1023s", name, &bytes, users) >= 2)
-            buf_printf(out, "%s %llu %s%s\n", name, bytes, users,
-                       strstr(copy, "(OE)") != NULL || strstr(copy, "(O)") != NULL ? " out-of-tree"
-                                                                                   : "");
+        if (match)
+            append_module(out, copy);
         line = line[len] == '\n' ? line + len + 1 : NULL;
     }
 }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "record/impact_record.h"
 
 static int compare_names(const void *a, const void *b)
@@ -55,11 +56,9 @@ int machine_cards(int *ret_numbers, int max)
     int n = machine_list("/sys/class/drm", names, ENTRIES_MAX);
     int found = 0;
     for (int i = 0; i < n && found < max; i++) {
-        int number = 0;
-        int used = 0;
-        if (sscanf(names[i], "card%6d%n", &number, &used) == 1 && names[i][used] == '\0' &&
-            number >= 0)
-            ret_numbers[found++] = number;
+        int64_t number = number_in_name(names[i], "card"); /* not card0-DP-1 */
+        if (number >= 0)
+            ret_numbers[found++] = (int)number;
     }
     qsort(ret_numbers, (size_t)found, sizeof *ret_numbers, compare_numbers);
     return n < 0 ? n : found;

@@ -8,10 +8,10 @@
 #include "collectors/lib/procmaps.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "collectors/lib/cleantext.h"
 
 #define DELETED " (deleted)"
@@ -42,16 +42,22 @@ static bool parse_line(const char *line, size_t len, struct procmaps_entry *ret)
         return false;
     memcpy(head, line, (size_t)(slash - line));
     head[slash - line] = '\0';
-    unsigned long long start, end, offset, inode;
-    if (sscanf(head, "%llx-%llx %4s %llx %x:%x %llu", &start, &end, ret->permissions, &offset,
-               &ret->dev_major, &ret->dev_minor, &inode) != 7)
+    const char *p = head;
+    uint64_t major, minor;
+    if (!number_take_before(&p, 16, '-', &ret->start) ||
+        !number_take_before(&p, 16, ' ', &ret->end) || strcspn(p, " ") != 4 || p[4] != ' ')
         return false;
-    ret->start = start;
-    ret->end = end;
-    ret->offset = offset;
-    ret->inode = inode;
+    memcpy(ret->permissions, p, 4);
+    ret->permissions[4] = '\0';
+    p += 5;
+    if (!number_take_before(&p, 16, ' ', &ret->offset) ||
+        !number_take_before(&p, 16, ':', &major) || !number_take_before(&p, 16, ' ', &minor) ||
+        !number_take_before(&p, 10, ' ', &ret->inode) || (major | minor) > UINT32_MAX)
+        return false;
+    ret->dev_major = (unsigned)major;
+    ret->dev_minor = (unsigned)minor;
     copy_path(ret, slash, len - (size_t)(slash - line));
-    return strlen(ret->permissions) == 4;
+    return true;
 }
 
 bool procmaps_next(const char **cursor, struct procmaps_entry *ret)

@@ -5,6 +5,7 @@
  */
 #include "diagnose/features.h"
 
+#include "base/number.h"
 #include "diagnose/fact.h"
 #include "diagnose/features_internal.h"
 
@@ -244,19 +245,20 @@ static void derive_gfx(struct facts *facts)
 static void derive_override(struct facts *facts)
 {
     static const char *const inputs[] = {"env.HSA_OVERRIDE_GFX_VERSION", "f.gfx"};
-    unsigned major = 0;
-    unsigned minor = 0;
-    unsigned step = 0;
+    uint64_t major = 0;
+    uint64_t minor = 0;
+    uint64_t step = 0;
     const char *value = NULL;
     const char *real = NULL;
     char isa[32];
-    if (!feature_text(facts, inputs[0], &value) ||
-        sscanf(value, "%3u.%3u.%3u", &major, &minor, &step) != 3) {
+    if (!feature_text(facts, inputs[0], &value) || !number_take_before(&value, 10, '.', &major) ||
+        !number_take_before(&value, 10, '.', &minor) ||
+        !number_take_before(&value, 10, '\0', &step) || major > 99 || minor > 15 || step > 15) {
         feature_missing(facts, "f.override_gfx", inputs, 1);
         feature_missing(facts, "f.override_differs", inputs, 2);
         return;
     }
-    (void)snprintf(isa, sizeof(isa), "gfx%u%x%x", major, minor & 15u, step & 15u);
+    (void)snprintf(isa, sizeof(isa), "gfx%u%x%x", (unsigned)major, (unsigned)minor, (unsigned)step);
     char source[512];
     feature_source(facts, inputs, 1, source, sizeof(source));
     (void)facts_set_text(facts, "f.override_gfx", FACT_IMPACT, isa, source);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/number.h"
 
 #define MAPPINGS_MAX 200000 /* over three times the kernel's default vm.max_map_count */
 #define NO_MODULE UINT32_MAX
@@ -21,19 +22,8 @@ struct map_line {
     size_t path_length;
 };
 
-/* A hexadecimal or decimal number and the character behind it. */
-static bool take_number(const char **at, int base, char behind, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    *ret = strtoull(*at, &end, base);
-    if (end == *at || *end != behind || errno != 0)
-        return false;
-    *at = end + 1;
-    return true;
-}
-
-/* 7f1c2a28a000-7f1c2a3df000 r-xp 00026000 fe:00 1835134        /usr/lib/x86_64-linux-gnu/libc.so.6 */
+/* 7f1c2a28a000-7f1c2a3df000 r-xp 00026000 fe:00 1835134        /usr/lib/x86_64-linux-gnu/libc.so.6
+ */
 static bool parse_line(const char *line, size_t length, struct map_line *ret)
 {
     char head[128];
@@ -43,15 +33,15 @@ static bool parse_line(const char *line, size_t length, struct map_line *ret)
     head[n + 1] = '\0';
     const char *at = head;
     uint64_t device;
-    if (!take_number(&at, 16, '-', &ret->start) || !take_number(&at, 16, ' ', &ret->end) ||
-        strlen(at) < 5 || at[4] != ' ')
+    if (!number_take_before(&at, 16, '-', &ret->start) ||
+        !number_take_before(&at, 16, ' ', &ret->end) || strlen(at) < 5 || at[4] != ' ')
         return false;
     memcpy(ret->permissions, at, 4);
     ret->permissions[4] = '\0';
     at += 5;
-    if (!take_number(&at, 16, ' ', &ret->offset) || !take_number(&at, 16, ':', &device) ||
-        !take_number(&at, 16, ' ', &device) || !take_number(&at, 10, ' ', &ret->inode) ||
-        ret->start >= ret->end)
+    if (!number_take_before(&at, 16, ' ', &ret->offset) ||
+        !number_take_before(&at, 16, ':', &device) || !number_take_before(&at, 16, ' ', &device) ||
+        !number_take_before(&at, 10, ' ', &ret->inode) || ret->start >= ret->end)
         return false;
     size_t path = (size_t)(at - head) < length ? (size_t)(at - head) : length;
     while (path < length && line[path] == ' ')

@@ -156,6 +156,19 @@ ssize_t terminal_copy(struct carrier *c, size_t len)
     return put;
 }
 
+/* Field n of /proc/PID/stat (proc(5) counts from 1), n > 2, from the ')' that ends the second. */
+static bool stat_field(const char *name_end, int n, long *ret)
+{
+    const char *p = name_end;
+    for (int field = 2; p != NULL && field < n; field++)
+        p = strchr(p + 1, ' ');
+    if (p == NULL)
+        return false;
+    char *end = NULL;
+    *ret = strtol(p + 1, &end, 10);
+    return end != p + 1;
+}
+
 /* "123 (name) S 1 PGRP SESSION TTY TPGID ...": true unless the target is a background job, whose
  * tcsetattr would have stopped it. */
 static bool target_in_foreground(const struct shared *shared)
@@ -167,9 +180,9 @@ static bool target_in_foreground(const struct shared *shared)
     if (n <= 0)
         return true;
     text[n] = '\0';
-    const char *after_name = strrchr(text, ')');
-    int pgrp = 0, tpgid = 0;
-    if (after_name == NULL || sscanf(after_name + 1, " %*c %*d %d %*d %*d %d", &pgrp, &tpgid) != 2)
+    const char *name_end = strrchr(text, ')');
+    long pgrp = 0, tpgid = 0;
+    if (name_end == NULL || !stat_field(name_end, 5, &pgrp) || !stat_field(name_end, 8, &tpgid))
         return true;
     return tpgid <= 0 || tpgid == pgrp;
 }
