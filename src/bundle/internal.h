@@ -110,10 +110,14 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
              struct place_result *result, struct rc_err *err);
 /* Open (make) a folder that only we can write, in a parent that others may write too. */
 int place_private_dir(const char *parent, const char *name, int *ret_fd, struct rc_err *err);
-/* As bundle_write(), fallback folders given. */
-int place_with_fallbacks(const char *stage_dir, const char *name, const char *output_dir,
-                         const char *state_dir, const char *tmp_dir, char *ret_path,
-                         size_t ret_size, bool *ret_elsewhere, struct rc_err *err);
+/* Tried in this order; NULL or "" = none. In tmp, where others write too, a folder of our own. */
+struct place_folders {
+    const char *output, *state, *tmp;
+};
+/* As bundle_write(), folders given. */
+int place_with_fallbacks(const char *stage_dir, const char *name,
+                         const struct place_folders *folders, char *ret_path, size_t ret_size,
+                         bool *ret_elsewhere, struct rc_err *err);
 
 /* --- gunzip.c: a file descriptor as a checked stream --- */
 

@@ -158,18 +158,32 @@ static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, st
     return place_private_dir(tmp, out + strlen(tmp) + 1, ret_fd, err);
 }
 
-static int open_candidate(unsigned which, const char *const dirs[3], char *out, size_t size,
-                          int *ret_fd, struct rc_err *err)
+/* What is to be put somewhere, and where that may be. */
+struct parcel {
+    struct stage *stage;
+    const char *base_manifest;
+    const char *name;
+    const struct place_folders *folders;
+};
+
+enum candidate { CANDIDATE_OUTPUT, CANDIDATE_STATE, CANDIDATE_TMP, CANDIDATE_MAX };
+
+/* Path in `out`. */
+static int open_candidate(const struct place_folders *folders, enum candidate which, char *out,
+                          size_t size, int *ret_fd, struct rc_err *err)
 {
+    const char *const dirs[] = {[CANDIDATE_OUTPUT] = folders->output,
+                                [CANDIDATE_STATE] = folders->state,
+                                [CANDIDATE_TMP] = folders->tmp};
     const char *dir = dirs[which];
     if (dir == NULL || dir[0] == '\0')
         return rc_err_set(err, -ENOENT, "no folder is given");
     int n = snprintf(out, size, "%s", dir);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir);
-    if (which == 1)
+    if (which == CANDIDATE_STATE)
         return open_state_dir(dir, ret_fd, err);
-    if (which == 2)
+    if (which == CANDIDATE_TMP)
         return open_tmp_dir(dir, out, size, ret_fd, err);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -178,38 +192,49 @@ static int open_candidate(unsigned which, const char *const dirs[3], char *out, 
     return 0;
 }
 
-static int try_folders(struct stage *stage, const char *base, const char *name,
-                       const char *const dirs[3], char *ret_path, size_t ret_size,
+/* *ret_output_failed: another folder is worth a try. */
+static int try_folder(const struct parcel *parcel, enum candidate which, char *ret_path,
+                      size_t ret_size, bool *ret_output_failed, struct rc_err *err)
+{
+    char dir[FS_PATH_MAX];
+    struct place_result result = {.output_failed = true};
+    *ret_output_failed = true;
+    RC_AUTO_CLOSE int fd = -1;
+    int r = open_candidate(parcel->folders, which, dir, sizeof dir, &fd, err);
+    if (r < 0)
+        return r;
+    r = place_in(fd, parcel->stage, parcel->base_manifest, parcel->name, &result, err);
+    *ret_output_failed = result.output_failed;
+    if (r < 0)
+        return rc_err_wrap(err, r, "in '%s'", dir);
+    const char *slash = dir[strlen(dir) - 1] == '/' ? "" : "/";
+    int n = snprintf(ret_path, ret_size, "%s%s%s", dir, slash, result.name);
+    if (n >= 0 && (size_t)n < ret_size)
+        return 0;
+    *ret_output_failed = false; /* it is there: not another one elsewhere */
+    return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir);
+}
+
+static int try_folders(const struct parcel *parcel, char *ret_path, size_t ret_size,
                        bool *ret_elsewhere, struct rc_err *err)
 {
     struct rc_err first = {{0}};
     int first_code = 0;
-    for (unsigned which = 0; which < 3; which++) {
-        char dir[FS_PATH_MAX];
+    for (enum candidate which = CANDIDATE_OUTPUT; which < CANDIDATE_MAX; which++) {
         struct rc_err why = {{0}};
-        struct place_result result = {.output_failed = true};
-        RC_AUTO_CLOSE int fd = -1;
-        int r = open_candidate(which, dirs, dir, sizeof dir, &fd, &why);
+        bool output_failed = true;
+        int r = try_folder(parcel, which, ret_path, ret_size, &output_failed, &why);
         if (r == 0) {
-            r = place_in(fd, stage, base, name, &result, &why);
-            if (r < 0)
-                r = rc_err_wrap(&why, r, "in '%s'", dir);
-        }
-        if (r == 0) {
-            int n = snprintf(ret_path, ret_size, "%s%s%s", dir,
-                             dir[strlen(dir) - 1] == '/' ? "" : "/", result.name);
-            *ret_elsewhere = which > 0;
-            if (which > 0 && err != NULL)
+            *ret_elsewhere = which > CANDIDATE_OUTPUT;
+            if (*ret_elsewhere && err != NULL)
                 *err = first;
-            return n < 0 || (size_t)n >= ret_size
-                       ? rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir)
-                       : 0;
+            return 0;
         }
-        if (which == 0) {
+        if (which == CANDIDATE_OUTPUT) {
             first = why;
             first_code = r;
         }
-        if (!result.output_failed) /* the stage is the trouble: same everywhere */
+        if (!output_failed) /* the stage is the trouble: same everywhere */
             return rc_err_set(err, r, "%s", why.msg);
     }
     return rc_err_set(err, first_code, "%s; nor could it be written elsewhere", first.msg);
@@ -230,9 +255,9 @@ static int read_base_manifest(const struct stage *stage, char **ret, struct rc_e
     return 0;
 }
 
-int place_with_fallbacks(const char *stage_dir, const char *name, const char *output_dir,
-                         const char *state_dir, const char *tmp_dir, char *ret_path,
-                         size_t ret_size, bool *ret_elsewhere, struct rc_err *err)
+int place_with_fallbacks(const char *stage_dir, const char *name,
+                         const struct place_folders *folders, char *ret_path, size_t ret_size,
+                         bool *ret_elsewhere, struct rc_err *err)
 {
     if (!top_name_ok(name))
         return rc_err_set(err, -EINVAL, "not a name for a bundle: '%s'", name);
@@ -246,8 +271,8 @@ int place_with_fallbacks(const char *stage_dir, const char *name, const char *ou
         stage_release(&stage);
         return r;
     }
-    const char *const dirs[3] = {output_dir, state_dir, tmp_dir};
-    r = try_folders(&stage, base, name, dirs, ret_path, ret_size, ret_elsewhere, err);
+    const struct parcel parcel = {&stage, base, name, folders};
+    r = try_folders(&parcel, ret_path, ret_size, ret_elsewhere, err);
     stage_release(&stage);
     return r;
 }
@@ -265,6 +290,6 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
         n = snprintf(state, sizeof state, "%s/.local/state/rocmcrash/bundles", home);
     if (n < 0 || (size_t)n >= sizeof state)
         state[0] = '\0';
-    return place_with_fallbacks(stage_dir, name, output_dir, state, "/tmp", ret_path, ret_size,
-                                ret_elsewhere, err);
+    const struct place_folders folders = {output_dir, state, "/tmp"};
+    return place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere, err);
 }

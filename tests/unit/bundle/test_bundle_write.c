@@ -394,7 +394,7 @@ static void test_table_is_thinned(void **state)
 /* --- where it goes --- */
 
 struct place_case {
-    const char *output, *state, *tmp;
+    struct place_folders folders;
     bool elsewhere;
     int want;
     const char *path_part, *message_part;
@@ -405,8 +405,8 @@ static void check_place(const struct place_case *c)
     char path[700] = "";
     bool elsewhere = false;
     struct rc_err err = {{0}};
-    int r = place_with_fallbacks(scratch("stage-place"), "p", c->output, c->state, c->tmp, path,
-                                 sizeof path, &elsewhere, &err);
+    int r = place_with_fallbacks(scratch("stage-place"), "p", &c->folders, path, sizeof path,
+                                 &elsewhere, &err);
     if (r != c->want)
         fail_msg("%d: %s", r, err.msg);
     if (c->message_part != NULL && strstr(err.msg, c->message_part) == NULL)
@@ -433,14 +433,14 @@ static void test_places(void **state)
     assert_int_equal(mkdir(good, 0755), 0);
     assert_int_equal(mkdir(tmp, 01777), 0);
     const struct place_case cases[] = {
-        {good, home, tmp, false, 0, "/good/p.tar.gz", NULL},
-        {good, home, tmp, false, 0, "/good/p-2.tar.gz", NULL}, /* nothing is overwritten */
-        {good, home, tmp, false, 0, "/good/p-3.tar.gz", NULL},
-        {none, home, tmp, true, 0, "/home/deep/bundles/p.tar.gz", "none/such"},
-        {file, home, tmp, true, 0, "/home/deep/bundles/p-2.tar.gz", "Not a directory"},
-        {"/proc", file, tmp, true, 0, "/tmp/rocmcrash-", "in '/proc'"},
-        {NULL, "", tmp, true, 0, "/tmp/rocmcrash-", "no folder"},
-        {none, file, none, true, -ENOENT, NULL, "elsewhere"},
+        {{good, home, tmp}, false, 0, "/good/p.tar.gz", NULL},
+        {{good, home, tmp}, false, 0, "/good/p-2.tar.gz", NULL}, /* nothing is overwritten */
+        {{good, home, tmp}, false, 0, "/good/p-3.tar.gz", NULL},
+        {{none, home, tmp}, true, 0, "/home/deep/bundles/p.tar.gz", "none/such"},
+        {{file, home, tmp}, true, 0, "/home/deep/bundles/p-2.tar.gz", "Not a directory"},
+        {{"/proc", file, tmp}, true, 0, "/tmp/rocmcrash-", "in '/proc'"},
+        {{NULL, "", tmp}, true, 0, "/tmp/rocmcrash-", "no folder"},
+        {{none, file, none}, true, -ENOENT, NULL, "elsewhere"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_place(&cases[i]);
@@ -481,7 +481,8 @@ static void test_hostile_tmp(void **state)
         char path[700] = "";
         bool elsewhere = false;
         struct rc_err err = {{0}};
-        assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", "", "", tmp, path,
+        struct place_folders only_tmp = {"", "", tmp};
+        assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", &only_tmp, path,
                                               sizeof path, &elsewhere, &err),
                          0);
         assert_int_equal(count_files(trap), 0);
@@ -510,11 +511,13 @@ static void test_full_disk(void **state)
     bool elsewhere = false;
     struct rc_err err = {{0}};
     assert_int_equal(mkdir(scratch("tmp-full"), 01777), 0);
-    int r = place_with_fallbacks(scratch("stage-full"), "f", full, "", scratch("tmp-full"), path,
-                                 sizeof path, &elsewhere, &err);
+    struct place_folders then_tmp = {full, "", scratch("tmp-full")};
+    int r = place_with_fallbacks(scratch("stage-full"), "f", &then_tmp, path, sizeof path,
+                                 &elsewhere, &err);
     size_t left = count_files(full);
     struct rc_err err2 = {{0}};
-    int r2 = place_with_fallbacks(scratch("stage-full"), "f", full, full, full, path + 600, 100,
+    struct place_folders all_full = {full, full, full};
+    int r2 = place_with_fallbacks(scratch("stage-full"), "f", &all_full, path + 600, 100,
                                   &elsewhere, &err2);
     size_t left2 = count_files(full);
     (void)umount(full);
@@ -540,8 +543,9 @@ static void test_read_only(void **state)
     char path[700];
     bool elsewhere = false;
     struct rc_err err = {{0}};
-    int r = place_with_fallbacks(scratch("stage-place"), "r", ro, scratch("ro-home"), "/none", path,
-                                 sizeof path, &elsewhere, &err);
+    struct place_folders folders = {ro, scratch("ro-home"), "/none"};
+    int r = place_with_fallbacks(scratch("stage-place"), "r", &folders, path, sizeof path,
+                                 &elsewhere, &err);
     (void)umount(ro);
     assert_int_equal(r, 0);
     assert_true(elsewhere);
@@ -574,8 +578,8 @@ static void test_not_root(void **state)
         struct rc_err err = {{0}};
         if (setgid(65534) != 0 || setuid(65534) != 0)
             _exit(10);
-        int r = place_with_fallbacks(stage, "n", closed, "/root/bundles", tmp, path, sizeof path,
-                                     &elsewhere, &err);
+        struct place_folders folders = {closed, "/root/bundles", tmp};
+        int r = place_with_fallbacks(stage, "n", &folders, path, sizeof path, &elsewhere, &err);
         bool good = r == 0 && elsewhere && strstr(path, "tmp-nobody/rocmcrash-65534/n.tar.gz") &&
                     strstr(err.msg, "Permission denied") && bundle_verify(path, &err) == 0;
         _exit(good ? 0 : 11);
