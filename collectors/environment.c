@@ -62,7 +62,6 @@ static void put_entry(struct collect_out *out, struct buf *text, const char *ent
     struct buf value = BUF_INIT;
     bool is_path = len == 4 && memcmp(entry, "PATH", 4) == 0;
     if (is_path && put_rocm_of_path(&value, equals + 1)) {
-        rule = ENV_SHOW;
         buf_puts(&value, " (other entries not shown)");
     } else if (rule == ENV_SHOW) {
         totals->redacted += env_append_value(&value, equals + 1, VALUE_MAX);

@@ -136,7 +136,7 @@ void hash_cache_load(struct hash_cache *cache, const char *folder)
         return;
     RC_AUTO_FREE char *text = NULL;
     ssize_t len = read_ours(folder, &text);
-    if (len < 0 || check_sum(text, (size_t)len) < 0 || parse_all(cache, text) < 0)
+    if (text == NULL || check_sum(text, (size_t)len) < 0 || parse_all(cache, text) < 0)
         cache->count = 0;
 }
 

@@ -233,7 +233,7 @@ static int check_entry(struct reader *reader, struct archive_entry *entry, const
     if ((type != S_IFREG && type != S_IFDIR) || archive_entry_hardlink(entry) != NULL ||
         archive_entry_symlink(entry) != NULL || archive_entry_sparse_count(entry) > 0)
         return refuse(name, "is not a plain file or folder", err);
-    const char *below = NULL;
+    const char *below = name;
     int r = check_name(reader, name, type == S_IFDIR, &below, err);
     if (r == 0)
         r = remember(reader, below, type == S_IFDIR, err);
@@ -251,7 +251,7 @@ int reader_next(struct reader *reader, struct reader_entry *ret, struct rc_err *
             return finish(reader, err);
         if (code != ARCHIVE_OK) /* also ARCHIVE_WARN: a bundle gives no cause for one */
             return reader_failed(reader, err);
-        const char *name = NULL;
+        const char *name = "";
         int r = check_entry(reader, entry, &name, err);
         if (r < 0)
             return r;

@@ -55,7 +55,7 @@ static int copy_data(struct reader *reader, int fd, struct rc_err *err)
 static int unpack_entry(struct reader *reader, const struct reader_entry *entry, int root,
                         struct rc_err *err)
 {
-    const char *last = NULL;
+    const char *last = entry->name;
     RC_AUTO_CLOSE int parent = open_parent(root, entry->name, &last);
     if (parent < 0)
         return rc_err_errno(err, parent, "cannot unpack '%s'", entry->name);

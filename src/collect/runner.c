@@ -452,17 +452,14 @@ int runner_run(const struct collector *const *list, enum collect_phase phase,
     RC_AUTO_FREE struct job *jobs = calloc(count != 0 ? count : 1, sizeof *jobs);
     if (jobs == NULL)
         return rc_err_set(err, -ENOMEM, "cannot run collectors: out of memory");
-    struct runner r = {.ctx = ctx,
-                       .options = options,
-                       .facts = facts,
-                       .on_row = on_row,
-                       .jobs = jobs,
-                       .count = count};
-    for (size_t i = 0; *list != NULL; list++) {
+    struct runner r = {
+        .ctx = ctx, .options = options, .facts = facts, .on_row = on_row, .jobs = jobs};
+    for (; *list != NULL && r.count < count; list++) {
         if ((*list)->phase != phase)
             continue;
-        jobs[i] = (struct job){.collector = *list, .pid_fd = -1, .status_fd = -1, .dir_fd = -1};
-        buf_init(&jobs[i++].stream, FRAME_STREAM_MAX);
+        struct job *job = &jobs[r.count++];
+        *job = (struct job){.collector = *list, .pid_fd = -1, .status_fd = -1, .dir_fd = -1};
+        buf_init(&job->stream, FRAME_STREAM_MAX);
     }
     RC_AUTO_CLOSE int stage_fd =
         open(options->stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
