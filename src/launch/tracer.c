@@ -177,7 +177,7 @@ static bool is_debugger(pid_t pid)
 {
     static const char *const names[] = {"gdb",      "gdbserver", "rocgdb", "lldb",   "lldb-server",
                                         "lldb-argdumper", "strace", "ltrace", "rr", "uftrace",
-                                        "rocmcrash", "perf", "drgdb"};
+                                        "perf",     "drgdb"};
     char path[64];
     char comm[32];
     (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
