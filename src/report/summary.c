@@ -132,6 +132,17 @@ static void bundle(const struct report_input *in, struct buf *out)
     text(out, in->bundle_name);
 }
 
+/* Only root may read the kernel log nearly everywhere, and nobody should run the model as root. */
+static void complete_command(const struct report_input *in, struct buf *out)
+{
+    const struct fact *log = facts_best(in->facts, "kmsg.readable");
+    if (log == NULL || log->status != FACT_UNREADABLE || in->bundle_name == NULL)
+        return;
+    buf_puts(out, "sudo rocmcrash complete ");
+    escape_code(out, in->bundle_name, LINE_MAX_BYTES);
+    buf_puts(out, ".tar.gz");
+}
+
 static void version(const struct report_input *in, struct buf *out)
 {
     text(out, in->tool_version);
@@ -204,6 +215,7 @@ static const struct {
     {"more_advice", more_advice},
     {"file_at", file_at},
     {"not_collected", not_collected},
+    {"complete_command", complete_command},
     {"flowchart", flowchart},
     {"why", why},
     {"against", against},
