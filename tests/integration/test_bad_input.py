@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is wrong: one clear line on stderr and the documented exit status; and the program is run,
+with the status it would have had, whatever is missing around it."""
+
+import glob
+import gzip
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import unittest
+
+import support
+from support import PYTHON, ROCMCRASH
+
+USAGE, FAILED, BAD = 125, 2, 1
+CRASH = "ulimit -c 0; kill -SEGV $$"
+DROP = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+class BadCase(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.environ["XDG_STATE_HOME"] = self.path("xdg")
+
+    def assert_refused(self, argv, status, words, **kwargs):
+        done = subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=60,
+                              env=self.environ, check=False, **kwargs)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), (argv, done.stderr))
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("rocmcrash: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def crash(self, *prefix, options=(), code=CRASH, status=-11, env=None, **kwargs):
+        """Run a crashing shell; the target's status must come through. Returns what was printed."""
+        process = subprocess.Popen([*prefix, *self.command("/bin/sh", "-c", code, options=options)],
+                                   env=env or self.environ, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, **kwargs)
+        out, err = process.communicate(timeout=60)
+        done = self.finished(process, out, err)
+        self.assertEqual((done.status, done.stdout, done.target_stderr), (status, "", ""))
+        return done
+
+    def place_said(self, done):
+        lines = [line for line in done.own_lines if line.startswith("rocmcrash: bundle: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        return lines[0][len("rocmcrash: bundle: "):]
+
+    def need_root(self, *tools):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        for tool in tools:
+            if shutil.which(tool) is None:
+                self.skipTest(f"no {tool} here")
+
+
+class CommandLine(BadCase):
+    def test_usage(self):
+        for argv, words in (([], ["no command", "--help"]), (["--"], ["no command"]),
+                            (["--frobnicate", "--", "true"], ["--frobnicate", "--help"]),
+                            (["-Z", "--", "true"], ["-Z"]),
+                            (["--quiet=3", "--", "true"], ["--quiet=3", "no value"]),
+                            (["--trace=often", "--", "true"], ["often", "eager"]),
+                            (["--bundle-on", "never", "--", "true"], ["never", "always"]),
+                            (["--finish-within=-1", "--", "true"], ["-1", "5s"]),
+                            (["--hash-budget=1h", "--", "true"], ["1h", "60s"]),
+                            (["--output-dir"], ["--output-dir", "value"]),
+                            (["release"], ["release"]), (["release", "x"], ["release"]),
+                            (["show"], ["usage"]), (["show", "a", "b"], ["usage"]),
+                            (["verify"], ["usage"]), (["verify", "-"], ["usage"]),
+                            (["triage"], ["usage"]), (["triage", "--bogus", "x"], ["--bogus"]),
+                            (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),
+                            (["recover", "x"], ["usage"])):
+            with self.subTest(argv=argv):
+                self.assert_refused(argv, USAGE, words)
+
+    def test_release_of_what_is_not_traced(self):
+        self.assert_refused(["release", str(os.getpid())], 1, [str(os.getpid()), "not traced"])
+
+    def test_cannot_be_executed(self):
+        self.assert_refused(["--", "/no/such/program"], 127, ["/no/such/program", "No such file"])
+        self.assert_refused(["--", "no-such-program-in-path"], 127, ["no-such-program-in-path"])
+        self.assert_refused(["--", self.write("plain", "text")], 126, ["Permission denied"])
+        self.assert_refused(["--", self.folder], 126, ["Permission denied"])
+        for text in ("", "exit 9\n", "\x7fELF\n"):  # without "#!": as env(1) and execvp(3) have it
+            script = self.write("script", text, 0o755)
+            plain = subprocess.run(["env", script], capture_output=True, check=False)
+            done = self.run_it(script, options=["--quiet"])
+            self.assertEqual((done.status, done.stderr.encode()), (plain.returncode, plain.stderr))
+        self.assertEqual(self.bundles(), [])
+
+
+class Bundles(BadCase):
+    VERBS = {"show": FAILED, "verify": BAD, "triage": FAILED, "complete": FAILED}
+
+    def archive(self, name, *entries):
+        path = self.path(name)
+        with tarfile.open(path, "w:gz") as tar:
+            for entry, kind, data in entries:
+                member = tarfile.TarInfo(entry)
+                member.type, member.linkname = kind, "/etc/passwd"
+                member.size = len(data) if kind == tarfile.REGTYPE else 0
+                tar.addfile(member, io.BytesIO(data))
+        return path
+
+    def raw(self, name, data):
+        path = self.path(name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def test_not_there_or_no_file(self):
+        os.mkfifo(self.path("fifo.tar.gz"))
+        for path, word in ((self.path("none.tar.gz"), "No such file"),
+                           (self.path("fifo.tar.gz"), "regular file"),
+                           ("/dev/zero.tar.gz", "No such file")):
+            for verb in self.VERBS:
+                with self.subTest(verb=verb, path=path):
+                    self.assert_refused([verb, path], FAILED, [path, word])
+        for verb in ("show", "verify", "complete"):
+            self.assert_refused([verb, self.folder], FAILED, [self.folder, "regular file"])
+
+    def test_corrupt_and_hostile(self):
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        with open(self.bundles()[0].path, "rb") as file:
+            whole = file.read()
+        regular = tarfile.REGTYPE
+        for path in (self.raw("empty.tar.gz", b""), self.raw("text.tar.gz", b"hello\n" * 99),
+                     self.raw("cut.tar.gz", whole[:600]),
+                     self.raw("bomb.tar.gz", gzip.compress(b"\0" * (64 << 20))),
+                     self.archive("up.tar.gz", ("b/../../x", regular, b"x")),
+                     self.archive("absolute.tar.gz", ("/tmp/x", regular, b"x")),
+                     self.archive("link.tar.gz", ("b/SUMMARY.md", tarfile.SYMTYPE, b"")),
+                     self.archive("device.tar.gz", ("b/facts.json", tarfile.CHRTYPE, b""))):
+            before = sorted(os.listdir(self.folder))
+            for verb, status in self.VERBS.items():
+                with self.subTest(verb=verb, path=path):
+                    self.assert_refused([verb, path], status, [path])
+            self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assertEqual(glob.glob("/tmp/rocmcrash-stage-*"), [])
+
+    def test_no_facts(self):
+        for content in (b"no json", b"[]", b'{"format": 9, "facts": []}', b'{"facts": 3}'):
+            path = self.archive("facts.tar.gz", ("b/facts.json", tarfile.REGTYPE, content))
+            self.assert_refused(["triage", path], FAILED, [path])
+
+
+class Triage(BadCase):
+    def test_files(self):
+        text = self.write("log", "nothing of interest\n")
+        for argv, words in ((["triage", self.path("none")], ["none", "No such file"]),
+                            (["triage", "--kernel-log", self.path("none")], ["none"]),
+                            (["triage", "--env", self.path("none"), text], ["none"]),
+                            (["triage", "--facts", self.path("none")], ["none"])):
+            self.assert_refused(argv, FAILED, words)
+
+    def test_facts_file(self):
+        for content, words in (("no json", ["line 1"]), ('{"a.b_bytes": 1,\n\n oops}', ["line 3"]),
+                               ("[1]", ["object"]), ('{"format":1,"facts":[{"name":"a.b"}]}', ["a.b"]),
+                               ('{"format":1,"facts":[{"name":"a.b","value":1,"when":"lunch"}]}',
+                                ["a.b", "lunch"])):
+            path = self.write("facts.json", content)
+            self.assert_refused(["triage", "--facts", path], FAILED, [path, *words])
+
+    def test_tree_file(self):
+        text = self.write("log", "nothing\n")
+        node = ('{"format": 1, "nodes": [\n'
+                '{"id": "A", "question": "q?", "test": "TEST", "class": "unknown", "sentence": "s."}]}')
+        for content, words in (("{\n\n oops", [":3:"]), ('{"format": 1, "nodes": 3}', ["nodes"]),
+                               ('{"format": 1, "nodes": [{"id": "A"}]}', ["A", "missing"]),
+                               (node.replace("TEST", "1 +* 2"), [":2:", "A"]),
+                               (node.replace("TEST", "nonsense("), [":2:", "A"])):
+            path = self.write("own.json", content)
+            self.assert_refused(["triage", "--tree", path, text], FAILED, [path, *words])
+        self.assert_refused(["triage", "--tree", self.path("none"), text], FAILED, ["none"])
+
+    def test_standard_input(self):
+        text = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
+                "capacity of 15.98 GiB of which 4.00 MiB is free.\n")
+        done = self.verb("triage", "--json", "-", input=text)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(json.loads(done.stdout)["class"], "capacity")
+        self.assertEqual(self.verb("triage", "-", input="").returncode, 0)
+        self.assertEqual(self.verb("triage", "-", input="\x1b[2J\0\xff").stdout.count("\x1b"), 0)
+
+    def test_folder_of_bundles(self):
+        self.assert_refused(["triage", self.outdir], FAILED, ["no bundle", self.outdir])
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        names = [bundle.name + ".tar.gz" for bundle in self.bundles()]
+        self.assertEqual(len(names), 2)
+        done = self.verb("triage", self.outdir)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line for line in done.stdout.splitlines() if line in names], names)
+        with open(os.path.join(self.outdir, "bad.tar.gz"), "wb") as file:
+            file.write(b"bad" * 100)
+        done = self.verb("triage", self.outdir)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (FAILED, 1))
+        self.assertIn("bad.tar.gz", done.stderr)
+        self.assertEqual(done.stdout.count("app-bug, "), 2)  # the good ones are judged all the same
+
+    def test_renamed_bundle(self):
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        renamed = self.path("download(1)")
+        shutil.copy(self.bundles()[0].path, renamed)
+        self.assertIn("app-bug", self.verb("triage", renamed).stdout)
+
+
+class Placing(BadCase):
+    def assert_elsewhere(self, done, words):
+        place = self.place_said(done)
+        why = [line for line in done.own_lines if "not where it was asked for" in line]
+        self.assertEqual(len(why), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, why[0])
+        self.assertTrue(place.startswith(self.path("xdg")), place)
+        self.assertEqual(self.verb("verify", place).returncode, 0)
+        self.assertEqual(self.bundles(), [])
+
+    def test_output_directory_missing(self):
+        missing = self.path("not", "made")
+        self.assert_elsewhere(self.crash(options=["-o", missing]), [missing, "No such file"])
+        self.assertFalse(os.path.exists(missing))
+
+    def test_output_directory_is_a_file(self):
+        file = self.write("file", "x")
+        self.assert_elsewhere(self.crash(options=["-o", file]), [file, "Not a directory"])
+
+    def test_unwritable_for_an_ordinary_user(self):
+        self.need_root("setpriv")
+        os.chmod(self.folder, 0o755)
+        os.mkdir(self.path("xdg"))
+        os.chown(self.path("xdg"), 65534, 65534)
+        self.environ["ROCMCRASH_STATE_DIR"] = self.path("xdg", "state")
+        os.chmod(self.outdir, 0o555)
+        self.assert_elsewhere(self.crash(*DROP), [self.outdir, "Permission denied"])
+
+    def mounted(self, options):
+        """A command prefix under which the output folder is a file system of its own."""
+        self.need_root("unshare", "mount")
+        prefix = ["unshare", "--mount", "/bin/sh", "-c",
+                  f'mount -t tmpfs -o {options} none {self.outdir} && exec "$@"', "sh"]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no private mount can be made")
+        return prefix
+
+    def test_full_disk(self):
+        self.assert_elsewhere(self.crash(*self.mounted("size=16k")),
+                              [self.outdir, "No space left on device"])
+
+    def test_read_only(self):
+        self.assert_elsewhere(self.crash(*self.mounted("ro")), [self.outdir, "Read-only"])
+
+    def test_relative(self):
+        os.mkdir(self.path("there"))
+        done = self.crash(options=["-o", "there"], cwd=self.folder, code="cd /; " + CRASH)
+        place = self.place_said(done)
+        self.assertEqual(os.listdir(self.path("there")), [os.path.basename(place)])
+
+    def test_full_disk_for_the_run(self):
+        """Nothing can be recorded: the target does not notice, and it is said."""
+        prefix = self.mounted("size=16k")
+        env = {**self.environ, "ROCMCRASH_STATE_DIR": self.outdir}
+        done = self.crash(*prefix, options=["-o", self.folder], env=env)
+        self.assertEqual(len([line for line in done.own_lines if "No space left" in line]), 1)
+
+
+class Surroundings(BadCase):
+    def assert_bundle(self, done, **rows):
+        bundle = self.only_bundle(done)
+        self.assertEqual(bundle.verdict["class"], "app-bug")
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        return bundle
+
+    def test_no_proc(self):
+        self.need_root("unshare")
+        prefix = ["unshare", "--mount", "/bin/sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("/proc cannot be unmounted here")
+        self.assertEqual(self.crash(*prefix, code="exit 7", status=7).stderr, "")
+        self.assert_bundle(self.crash(*prefix))
+
+    def test_no_permission_for_the_kernel_log(self):
+        self.need_root("setpriv")
+        if support.read("/proc/sys/kernel/dmesg_restrict").strip() != "1":
+            self.skipTest("dmesg_restrict is 0 here")
+        os.chmod(self.folder, 0o755)
+        os.chown(self.outdir, 65534, 65534)
+        self.environ["ROCMCRASH_STATE_DIR"] = self.environ["XDG_CACHE_HOME"] = self.outdir
+        bundle = self.assert_bundle(self.crash(*DROP))
+        self.assertEqual(bundle.row("kernel_log")["status"], "skipped")
+        self.assertIn("dmesg_restrict=1", bundle.row("kernel_log")["reason"])
+        self.assertEqual(bundle.fact("kmsg.readable")["status"], "unreadable")
+        self.assertIn(f"sudo rocmcrash complete {bundle.name}.tar.gz", bundle.text("SUMMARY.md"))
+
+    def test_not_a_gpu_machine(self):
+        root = self.path("root")
+        for folder in ("sys/class/drm", "sys/devices", "proc"):
+            os.makedirs(os.path.join(root, folder))
+        done = self.crash(options=["--sysroot", root])
+        bundle = self.assert_bundle(done)
+        self.assertEqual((bundle.value("gpu.present"), bundle.value("gpu.count")), (False, 0))
+        self.assertEqual(bundle.row("gpu")["status"], "skipped")
+
+    def test_inside_itself_makes_one_bundle(self):
+        inner = self.command("/bin/sh", "-c", CRASH)
+        done = self.run_it(*inner)
+        self.assertEqual(done.status, -11)
+        bundle = self.assert_bundle(done)
+        self.assertEqual(bundle.value("run.program"), "sh")
+        self.assertEqual(done.stderr.count("rocmcrash: bundle: "), 1)
+        shutil.rmtree(self.outdir)
+        os.mkdir(self.outdir)
+        done = self.run_it("/bin/sh", "-c", '"$@"; exit 3', "sh", *inner)
+        self.assertEqual(done.status, 3)
+        self.assertTrue(self.assert_bundle(done).value("target.failed_is_child"))
+        # The inner one adds nothing of its own, also where it has nothing to run.
+        self.assertEqual(self.run_it(*self.command("/no/such")).status, 127)
+
+    def test_as_pid_1(self):
+        self.need_root("unshare")
+        done = self.crash("unshare", "--pid", "--fork", "--mount-proc", status=139)
+        self.assert_bundle(done)
+
+    def test_home_and_state(self):
+        for name, change in (("HOME unset", {"HOME": None, "XDG_STATE_HOME": None}),
+                             ("HOME unwritable", {"HOME": "/proc", "XDG_STATE_HOME": None}),
+                             ("HOME relative", {"HOME": "here", "XDG_STATE_HOME": "there"}),
+                             ("state unwritable", {"ROCMCRASH_STATE_DIR": "/proc/none"}),
+                             ("TMPDIR missing", {"TMPDIR": "/no/such/folder"}),
+                             ("TMPDIR odd", {"TMPDIR": "\x1b[31m \n"}),
+                             ("PATH unset", {"PATH": None})):
+            with self.subTest(name):
+                shutil.rmtree(self.outdir)
+                os.mkdir(self.outdir)
+                env = {key: value for key, value in {**self.environ, **change}.items()
+                       if value is not None}
+                if "HOME" in change:
+                    del env["ROCMCRASH_STATE_DIR"]
+                self.assert_bundle(self.crash(env=env))
+
+    def test_finisher_missing(self):
+        """A copy of the small program alone: the target runs, and one line says what is missing."""
+        alone = self.path("rocmcrash")
+        shutil.copy(ROCMCRASH, alone)
+        done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True,
+                              env=self.environ, check=False, timeout=60)
+        self.assertEqual(done.returncode, -11)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("rocmcrash-finish", done.stderr)
+        done = subprocess.run([alone, "show", "x"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (USAGE, 1))
+
+
+if __name__ == "__main__":
+    support.main()
