@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/buf.h"
-#include "base/number.h"
 
 #define LAST_LINES 200
 #define LINE_MAX_BYTES 8192
@@ -22,15 +21,26 @@ struct header {
     const char *text;
 };
 
-/* `end`: the line's newline or the text's NUL, either of which ends a number. */
+/* Not number_take(): the text ends without a NUL. */
+static const char *take_number(const char *p, const char *end, uint64_t *ret)
+{
+    uint64_t v = 0;
+    const char *start = p;
+    while (p < end && isdigit((unsigned char)*p) && p - start < 20)
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    *ret = v;
+    return p > start && p < end && *p == ',' ? p + 1 : NULL;
+}
+
 static bool parse_header(const char *line, const char *end, struct header *ret)
 {
     uint64_t priority = 0;
-    const char *p = line;
-    if (!number_take_before(&p, 10, ',', &priority) ||
-        !number_take_before(&p, 10, ',', &ret->seq) || !number_take_before(&p, 10, ',', &ret->usec))
-        return false;
-    const char *semicolon = memchr(p, ';', (size_t)(end - p));
+    const char *p = take_number(line, end, &priority);
+    if (p != NULL)
+        p = take_number(p, end, &ret->seq);
+    if (p != NULL)
+        p = take_number(p, end, &ret->usec);
+    const char *semicolon = p != NULL ? memchr(p, ';', (size_t)(end - p)) : NULL;
     if (semicolon == NULL)
         return false;
     ret->continues = memchr(p, '+', (size_t)(semicolon - p)) != NULL;
