@@ -33,10 +33,11 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(text, sizeof text, "the tracer ended during the run");
         break;
     default:
-        if (info->processes_released_busy == 0 && info->impacts_dropped == 0)
+        if (info->processes_released_busy == 0 && info->impacts_dropped == 0 && !info->children_late)
             return;
-        (void)snprintf(text, sizeof text, "%u busy processes were let go, %u failures found no room",
-                       info->processes_released_busy, info->impacts_dropped);
+        (void)snprintf(text, sizeof text, "%u busy processes were let go, %u failures found no room%s",
+                       info->processes_released_busy, info->impacts_dropped,
+                       info->children_late ? ", many short children were not traced" : "");
     }
     (void)facts_set_text(facts, "run.trace_lost", FACT_STATIC, text, source);
 }

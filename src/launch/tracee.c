@@ -40,7 +40,7 @@ static struct traced_process *process_add(struct tracees *t, pid_t pid, uint64_t
         process = &t->processes[t->process_high++];
     if (process != NULL)
         *process = (struct traced_process){
-            .pid = pid, .first_seen_ns = now_ns, .bucket_ns = now_ns};
+            .pid = pid, .first_seen_ns = now_ns, .rate.drained_ns = now_ns};
     return process;
 }
 

@@ -13,13 +13,18 @@
 #define TRACEE_THREADS_MAX 8192
 #define TRACEE_PROCESSES_MAX 1024
 
+/* A leaky bucket of events. */
+struct rate {
+    uint64_t drained_ns;
+    uint32_t events;
+};
+
 struct traced_process {
     pid_t pid; /* thread group id, 0 = free */
     uint32_t threads;         /* traced and not yet at their exit event */
     uint32_t members;         /* entries of the thread table */
     uint64_t first_seen_ns;
-    uint64_t bucket_ns;       /* of the event rate: when the bucket was last drained */
-    uint32_t bucket_events;
+    struct rate rate;
     bool releasing;           /* each thread is detached at its next stop */
     bool impact_taken;
 };

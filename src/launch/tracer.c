@@ -26,6 +26,10 @@
  * has had BUSY_BURST more than that. A program that starts a few hundred threads is not busy. */
 #define BUSY_EVENTS_PER_S 2000u
 #define BUSY_BURST 2000u
+/* A short child that is traced from its first moment costs 0.1 to 0.3 ms (fork, first stop, exec, exit,
+ * end): above this rate children are traced late, as without privilege. */
+#define FORKS_PER_S 100u
+#define FORKS_BURST 200u
 /* A failing exit of a process younger than this (grep, test, ...) is no failure of the job. */
 #define EXIT_IMPACT_MIN_AGE_NS 1000000000u
 #define LATE_SCAN_PERIOD_S 1
@@ -39,6 +43,7 @@ static struct tracer {
     pid_t target;
     bool eager;
     int ptrace_options;
+    struct rate forks; /* of the whole tree */
     pid_t released[RELEASED_MAX]; /* thread groups that were let go, newest last */
     uint32_t released_count;
 } tracer;
@@ -154,17 +159,22 @@ static void forget_released(pid_t tgid)
             tracer.released[i] = 0;
 }
 
-/* A bucket that drains at the rate that is fine, and is too full after BUSY_BURST more. */
+/* A bucket that drains at the rate that is fine: true when it holds more than `burst`. */
+static bool rate_exceeded(struct rate *rate, uint64_t now_ns, uint32_t per_s, uint32_t burst)
+{
+    uint64_t drained = (now_ns - rate->drained_ns) * per_s / 1000000000u;
+    if (drained > 0) {
+        rate->events -= drained < rate->events ? (uint32_t)drained : rate->events;
+        rate->drained_ns = now_ns;
+    }
+    rate->events++;
+    return rate->events > burst;
+}
+
 static void note_event(struct traced_process *process, uint64_t now_ns)
 {
-    uint64_t drained = (now_ns - process->bucket_ns) * BUSY_EVENTS_PER_S / 1000000000u;
-    if (drained > 0) {
-        process->bucket_events -= drained < process->bucket_events ? (uint32_t)drained
-                                                                   : process->bucket_events;
-        process->bucket_ns = now_ns;
-    }
-    process->bucket_events++;
-    if (process->bucket_events > BUSY_BURST && !process->releasing) {
+    if (rate_exceeded(&process->rate, now_ns, BUSY_EVENTS_PER_S, BUSY_BURST) &&
+        !process->releasing) {
         tracer.shared->processes_released_busy++;
         shared_event(tracer.shared, "tracer", "pid %d is busy: no longer traced", process->pid);
         release_process(process);
@@ -304,6 +314,22 @@ static void exit_event(struct traced_thread *thread)
 
 /* --- stops --- */
 
+static void scan_every_second(void)
+{
+    struct itimerval period = {{LATE_SCAN_PERIOD_S, 0}, {LATE_SCAN_PERIOD_S, 0}};
+    (void)setitimer(ITIMER_REAL, &period, NULL);
+}
+
+/* The tree starts short processes all the time: what lives on is found by the scan. */
+static void children_become_late(void)
+{
+    tracer.eager = false;
+    tracer.ptrace_options &= ~(PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK);
+    tracer.shared->children_late = 1;
+    shared_event(tracer.shared, "tracer", "many short processes: no longer traced from their start");
+    scan_every_second();
+}
+
 static void new_child_event(const struct traced_thread *parent, int event)
 {
     unsigned long message = 0;
@@ -319,6 +345,11 @@ static void new_child_event(const struct traced_thread *parent, int event)
     }
     if (tgid == tid && tracee_find(&tracer.tracees, tid) == NULL)
         tracer.shared->processes_seen++;
+    if (event != PTRACE_EVENT_CLONE && tracer.eager &&
+        rate_exceeded(&tracer.forks, clock_mono_ns(), FORKS_PER_S, FORKS_BURST))
+        children_become_late();
+    if (event != PTRACE_EVENT_CLONE && !tracer.eager)
+        (void)ptrace(PTRACE_SETOPTIONS, parent->tid, NULL, (void *)(intptr_t)tracer.ptrace_options);
     if (tgid == tid && !tracer.eager)
         return; /* detached at its first stop */
     if (tgid == tid)
@@ -576,10 +607,8 @@ static void start_tracing(void)
         s->processes_traced++;
         s->trace_state = TRACE_STATE_TRACING;
     }
-    if (!tracer.eager) {
-        struct itimerval period = {{LATE_SCAN_PERIOD_S, 0}, {LATE_SCAN_PERIOD_S, 0}};
-        (void)setitimer(ITIMER_REAL, &period, NULL);
-    }
+    if (!tracer.eager)
+        scan_every_second();
 }
 
 static void leave_terminal_and_streams(void)
