@@ -34,6 +34,8 @@ void manifest_free(struct manifest *);
 /* One thing that was tried. `reason` NULL or "" for COLLECT_OK. 0 or -ENOMEM. */
 int manifest_add_item(struct manifest *, const char *name, enum collect_status status,
                       const char *reason, uint64_t milliseconds);
+/* Take out the rows of something that is tried again. */
+void manifest_forget_item(struct manifest *, const char *name);
 /* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
 int manifest_set(struct manifest *, const char *key, struct cJSON *value);
 /* The manifest.json of a stage (of an unpacked bundle) as one that can be added to. NULL: *err. */

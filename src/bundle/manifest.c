@@ -116,6 +116,18 @@ int manifest_add_item(struct manifest *manifest, const char *name, enum collect_
     return -ENOMEM;
 }
 
+void manifest_forget_item(struct manifest *manifest, const char *name)
+{
+    cJSON *items = cJSON_GetObjectItemCaseSensitive(manifest->doc, "items");
+    for (cJSON *row = items != NULL ? items->child : NULL; row != NULL;) {
+        cJSON *next = row->next;
+        const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "name"));
+        if (own != NULL && strcmp(own, name) == 0)
+            cJSON_Delete(cJSON_DetachItemViaPointer(items, row));
+        row = next;
+    }
+}
+
 int manifest_set(struct manifest *manifest, const char *key, struct cJSON *value)
 {
     /* These are ours: rows, and what is computed. */

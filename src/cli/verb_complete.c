@@ -115,6 +115,7 @@ static void collect_again(struct job *job)
         if (!is_completed((*c)->name))
             continue;
         list[count++] = *c;
+        manifest_forget_item(job->manifest, (*c)->name);
         (void)snprintf(path, sizeof path, "%s/%s", job->stage, (*c)->name);
         (void)fs_remove_tree(AT_FDCWD, path);
     }
@@ -144,6 +145,15 @@ static void read_kernel_log(struct job *job)
         kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
 }
 
+/* Without the log there is nothing to complete, and the bundle stays what it was. */
+static int check_read(const struct job *job, struct rc_err *err)
+{
+    const struct fact *log = facts_best(job->facts, "kmsg.readable");
+    if (log == NULL || log->status == FACT_PRESENT)
+        return 0;
+    return rc_err_set(err, -EPERM, "the kernel log cannot be read: %s", log->reason);
+}
+
 static int change_bundle(void *context, const char *stage_dir, struct manifest *manifest,
                          struct rc_err *err)
 {
@@ -169,6 +179,9 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     if (r == 0) {
         load_manifest(job, name, sizeof name);
         collect_again(job);
+        r = check_read(job, err);
+    }
+    if (r == 0) {
         read_kernel_log(job);
         r = job_judge_clean(job, &judged, err);
     }
