@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The DRM keys of /proc/PID/fdinfo/N in the three generations that are in use: up to Linux 6.2, 6.3
+ * to 6.12, and after the common memory statistics of drm_print_memory_stats().
+ */
+#ifndef EMULATOR_FDINFO_H
+#define EMULATOR_FDINFO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct holding;
+
+/* Process address space id that KFD and the kernel log show for a process. */
+uint32_t fdinfo_pasid(int pid);
+
+/* Which descriptors of this process are render nodes. fdinfo_next(-1, gpu) is the first, -1 none. */
+void fdinfo_opened(int fd, unsigned gpu);
+void fdinfo_forget(void);
+int fdinfo_next(int fd, unsigned gpu);
+
+void fdinfo_write(char *out, size_t size, unsigned gpu, int fd, const struct holding *held);
+
+#endif
