@@ -270,8 +270,11 @@ static void collect_amdgpu_parameters(struct collect_out *out)
     ssize_t n = fs_read_machine_text(path, value, sizeof value);
     char *end = value;
     long mib = n > 0 ? strtol(value, &end, 10) : 0;
-    if (n > 0 && end != value && *end == '\0')
-        collect_integer(out, "host.gttsize_mib", FACT_STATIC, mib, path); /* -1 = automatic */
+    if (n > 0 && end != value && *end == '\0' && mib >= 0)
+        collect_integer(out, "host.gttsize_mib", FACT_STATIC, mib, path);
+    else if (n > 0 && mib == -1)
+        collect_missing(out, "host.gttsize_mib", FACT_STATIC, FACT_ABSENT, "left to the driver (-1)",
+                        path);
     else
         machine_missing(out, "host.gttsize_mib", FACT_STATIC, n < 0 ? (int)n : -EINVAL, path);
     path = "/sys/module/amdgpu/parameters/no_system_mem_limit";
