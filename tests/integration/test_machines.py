@@ -458,6 +458,42 @@ class Untouched(support.Case):
                          number_of(device, "mem_info_vram_used"))
 
 
+# --- the host's files below the same root ---
+
+@unittest.skipUnless(os.path.isdir(MACHINES), f"no {MACHINES}")
+class HostFiles(support.Case):
+    copy = Untouched.copy
+    MEMINFO = ("MemTotal:       131157644 kB\nMemFree:         1000000 kB\nMemAvailable:   40000000 kB\n"
+               "Shmem:           2000000 kB\nSwapTotal:       8388604 kB\nSwapFree:        8000000 kB\n")
+    PRESSURE = ("some avg10=1.00 avg60=0.50 avg300=0.10 total=123456\n"
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=654\n")
+    FACTS = {"host.mem_total_bytes": 131157644 << 10, "host.mem_available_bytes": 40000000 << 10,
+             "host.swap_total_bytes": 8388604 << 10, "host.swap_free_bytes": 8000000 << 10,
+             "host.mem_shmem_bytes": 2000000 << 10, "host.psi_memory_some_us": 123456,
+             "host.psi_memory_full_us": 654, "host.ttm_pages_limit": 16394705}
+
+    def test_every_moment_has_the_file_of_the_tree(self):
+        tree = self.copy("lact-phoenix-gfx1103")
+        for path, text in (("proc/meminfo", self.MEMINFO), ("proc/pressure/memory", self.PRESSURE),
+                           ("proc/sys/vm/max_map_count", "1048576\n"),
+                           ("proc/sys/kernel/osrelease", "6.17.0-19-generic\n"),
+                           ("sys/module/ttm/parameters/pages_limit", "16394705\n"),
+                           ("sys/module/amdgpu/parameters/gttsize", "-1\n")):
+            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
+            with open(os.path.join(tree, path), "w", encoding="ascii") as file:
+                file.write(text)
+        bundle = run_on(self, tree, "/bin/sh", "-c", "kill -SEGV $$").bundles[0]
+        for name, value in self.FACTS.items():
+            for when in MOMENTS:
+                self.assertEqual(bundle.value(name, when), value, (name, when))
+        self.assertEqual(bundle.value("host.max_map_count"), 1048576)
+        self.assertEqual(bundle.value("host.kernel"), "6.17.0-19-generic")
+        self.assertEqual(bundle.value("host.kernel_version"), 61700)
+        self.assertEqual(bundle.value("host.ttm_limit_bytes"), 16394705 * 4096)
+        # -1 leaves the size to the driver: that is no number.
+        self.assertEqual(bundle.fact("host.gttsize_mib").get("status"), "absent")
+
+
 # --- counters that move while the program runs ---
 
 # Runs a list of steps: ["write", file, bytes in latin-1], ["sleep", s], ["rename", a, b],
