@@ -24,6 +24,10 @@
 #define KEEP_MAX ((size_t)1536 << 10)
 #define RECORD_MAX 8192 /* PRINTKRB_RECORD_MAX is 1 KiB of text, escaped up to four times */
 
+/* A reset is told of tens of seconds after the hang that it ends; what comes later, when `complete` is
+ * run in the evening, is another run's. */
+#define AFTER_END_S 60u
+
 struct source {
     struct buf text;
     char where[96];    /* for the fact's source */
@@ -104,10 +108,16 @@ static void read_device(struct source *s, const struct collect_ctx *ctx, struct 
 static void read_journal(struct source *s, const struct collect_ctx *ctx)
 {
     char since[32];
+    char until[32] = "now";
+    if (ctx->end_mono_ns > ctx->start_mono_ns)
+        (void)snprintf(until, sizeof until, "@%llu",
+                       (unsigned long long)((ctx->start_wall_ns + ctx->end_mono_ns -
+                                             ctx->start_mono_ns) / 1000000000u + AFTER_END_S));
     (void)snprintf(since, sizeof since, "@%llu",
                    (unsigned long long)(ctx->start_wall_ns / 1000000000u));
-    const char *const argv[] = {"journalctl",      "-k",      "-b",  "-q", "--no-pager", "-o",
-                                "short-monotonic", "--since", since, NULL};
+    const char *const argv[] = {"journalctl", "-k", "-b", "-q", "--no-pager", "-o",
+                                "short-monotonic", "--since", since,
+                                "--until", until, NULL};
     struct buf raw;
     buf_init(&raw, READ_MAX);
     struct rc_err err;
@@ -152,6 +162,8 @@ static void read_recorded(struct source *s)
 static void read_machine(struct source *s, const struct collect_ctx *ctx)
 {
     struct kmsg_window window = {.first_seq = 0};
+    if (ctx->end_mono_ns > 0)
+        window.until_usec = ctx->end_mono_ns / 1000u + AFTER_END_S * 1000000u;
     if (ctx->kmsg_start_seq != UINT64_MAX)
         window.first_seq = ctx->kmsg_start_seq;
     else if (ctx->start_mono_ns > 1000000000u)

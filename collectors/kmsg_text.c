@@ -101,7 +101,8 @@ void kmsg_append_records(struct buf *out, const char *text, size_t len, struct k
         struct header h;
         /* " SUBSYSTEM=pci" and " DEVICE=+pci:..." follow their record: not for people. */
         if (*line != ' ' && parse_header(line, line_end, &h)) {
-            bool keep = h.seq >= window->first_seq && h.usec >= window->first_usec;
+            bool keep = h.seq >= window->first_seq && h.usec >= window->first_usec &&
+                        (window->until_usec == 0 || h.usec <= window->until_usec);
             if (keep && h.continues && kept_last && out->len > 0 && !out->failed) {
                 out->data[--out->len] = '\0'; /* the newline */
             } else if (keep) {

@@ -15,6 +15,7 @@ struct buf;
 struct kmsg_window {
     uint64_t first_seq;  /* records before are left out; 0 = all */
     uint64_t first_usec; /* likewise */
+    uint64_t until_usec; /* records after are left out; 0 = all */
     uint64_t last_seq;   /* out: the last record that was kept, valid when records > 0 */
     uint64_t records;    /* out: kept */
     uint64_t lost;       /* out: sequence numbers that are missing between kept records */

@@ -57,6 +57,11 @@ static void test_kmsg_window(void **state)
     kmsg_append_records(&b, records, sizeof records - 1, &t);
     assert_string_equal(buf_str(&b), "[ 1343.872199] start and more\n[99999999.999999] far\n");
     buf_release(&b);
+    /* What the machine said long after the run is not of the run. */
+    struct kmsg_window u = {.first_usec = 1343872199, .until_usec = 1343872199};
+    kmsg_append_records(&b, records, sizeof records - 1, &u);
+    assert_string_equal(buf_str(&b), "[ 1343.872199] start and more\n");
+    buf_release(&b);
     /* The start of a record was before the window: its continuation must not join another line. */
     struct kmsg_window c = {.first_seq = 1237};
     kmsg_append_records(&b, records, sizeof records - 1, &c);
