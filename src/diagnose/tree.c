@@ -7,24 +7,14 @@
  */
 #include "diagnose/tree.h"
 
-#include "base/buf.h"
-#include "base/err.h"
-
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct loader {
-    const char *text; /* NUL-terminated copy of the file */
-    const char *near; /* where the item being read begins */
-    const char *file;
-    const char *item; /* "node 'N1'" for messages */
-    struct tree *tree;
-    struct rc_err *err;
-};
+#include "base/err.h"
+#include "diagnose/tree_loader.h"
 
 static const char *const classes[] = {
     "capacity",      "fragmentation", "leak",           "sdma",       "gtt-limit",
@@ -33,131 +23,21 @@ static const char *const classes[] = {
     "app-bug",       "unknown",
 };
 
-static int line_of(const struct loader *l, const char *anchor)
-{
-    const char *at = anchor != NULL && anchor[0] != '\0' ? strstr(l->near, anchor) : NULL;
-    if (at == NULL)
-        at = l->near;
-    int line = 1;
-    for (const char *s = l->text; s < at; s++)
-        line += *s == '\n';
-    return line;
-}
-
-/* `anchor`: a piece of the text that is wrong, to find its line. */
-__attribute__((format(printf, 3, 4))) static int wrong(const struct loader *l, const char *anchor,
-                                                       const char *fmt, ...)
-{
-    char reason[192];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(reason, sizeof(reason), fmt, ap);
-    va_end(ap);
-    return rc_err_set(l->err, -EINVAL, "%s:%d: %s%s%s", l->file, line_of(l, anchor),
-                      l->item != NULL ? l->item : "", l->item != NULL ? ": " : "", reason);
-}
-
-static int wrong_key(const struct loader *l, const char *key, const char *reason)
-{
-    char quoted[80];
-    (void)snprintf(quoted, sizeof(quoted), "\"%s\"", key);
-    return wrong(l, quoted, "'%s' %s", key, reason);
-}
-
-/* A text, or a list of texts that are joined by blanks. NULL result with 0 = not there. */
-static int get_text(const struct loader *l, const cJSON *object, const char *key, bool required,
-                    char **ret)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    *ret = NULL;
-    if (item == NULL)
-        return required ? wrong(l, NULL, "'%s' is missing", key) : 0;
-    if (cJSON_IsString(item)) {
-        *ret = strdup(item->valuestring);
-        return *ret != NULL ? 0 : -ENOMEM;
-    }
-    if (!cJSON_IsArray(item))
-        return wrong_key(l, key, "must be a text or a list of texts");
-    struct buf joined = BUF_INIT;
-    const cJSON *part = NULL;
-    cJSON_ArrayForEach(part, item)
-    {
-        if (!cJSON_IsString(part)) {
-            buf_release(&joined);
-            return wrong_key(l, key, "must be a text or a list of texts");
-        }
-        if (joined.len > 0)
-            buf_putc(&joined, ' ');
-        buf_puts(&joined, part->valuestring);
-    }
-    *ret = buf_failed(&joined) ? NULL : strdup(buf_str(&joined));
-    buf_release(&joined);
-    return *ret != NULL ? 0 : -ENOMEM;
-}
-
-static int get_template(const struct loader *l, const cJSON *object, const char *key, bool required,
-                        char **ret)
-{
-    char bad[80];
-    int rc = get_text(l, object, key, required, ret);
-    if (rc < 0 || *ret == NULL || template_check(*ret, bad, sizeof(bad)) == NULL)
-        return rc;
-    free(*ret);
-    *ret = NULL;
-    return wrong(l, bad, "'%s': no such placeholder '%s'", key, bad);
-}
-
-static int get_expr(const struct loader *l, const cJSON *object, const char *key, bool required,
-                    struct expr **ret)
-{
-    char *text = NULL;
-    struct rc_err inner = {{0}};
-    int rc = get_text(l, object, key, required, &text);
-    *ret = NULL;
-    if (rc < 0 || text == NULL)
-        return rc;
-    *ret = expr_parse(text, &l->tree->terms, &inner);
-    if (*ret == NULL) {
-        char anchor[40];
-        (void)snprintf(anchor, sizeof(anchor), "%s", text);
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-        if (cJSON_IsArray(item) && item->child != NULL && item->child->valuestring != NULL)
-            (void)snprintf(anchor, sizeof(anchor), "%s", item->child->valuestring);
-        rc = wrong(l, anchor, "'%s': %s", key, inner.msg);
-    }
-    free(text);
-    return rc;
-}
-
-static int check_keys(const struct loader *l, const cJSON *object, const char *const *allowed)
-{
-    const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, object)
-    {
-        bool known = item->string[0] == '#'; /* a remark */
-        for (size_t i = 0; allowed[i] != NULL && !known; i++)
-            known = strcmp(item->string, allowed[i]) == 0;
-        if (!known)
-            return wrong_key(l, item->string, "is not a key that belongs here");
-    }
-    return 0;
-}
-
 static int read_rule(const struct loader *l, const cJSON *object, struct tree_rule *rule)
 {
     static const char *const keys[] = {"if", "say", "source", "verify", "lowers", NULL};
-    int rc = check_keys(l, object, keys);
+    int rc = loader_check_keys(l, object, keys);
     if (rc == 0)
-        rc = get_expr(l, object, "if", false, &rule->when);
+        rc = loader_expr(l, object, "if", false, &rule->when);
     if (rc == 0)
-        rc = get_template(l, object, "say", true, &rule->say);
+        rc = loader_template(l, object, "say", true, &rule->say);
     if (rc == 0)
-        rc = get_text(l, object, "source", false, &rule->source);
+        rc = loader_text(l, object, "source", false, &rule->source);
     if (rc == 0)
-        rc = get_template(l, object, "verify", false, &rule->verify);
+        rc = loader_template(l, object, "verify", false, &rule->verify);
     const cJSON *lowers = cJSON_GetObjectItemCaseSensitive(object, "lowers");
     if (rc == 0 && lowers != NULL && !cJSON_IsBool(lowers))
-        rc = wrong_key(l, "lowers", "must be true or false");
+        rc = loader_wrong_key(l, "lowers", "must be true or false");
     rule->lowers = lowers == NULL || cJSON_IsTrue(lowers);
     return rc;
 }
@@ -171,17 +51,17 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
         return 0;
     if (cJSON_IsString(list)) {
         rules->count = 1;
-        return get_template(l, node, key, true, &rules->rule[0].say);
+        return loader_template(l, node, key, true, &rules->rule[0].say);
     }
     if (!cJSON_IsArray(list))
-        return wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
+        return loader_wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
     const cJSON *item = NULL;
     cJSON_ArrayForEach(item, list)
     {
         if (!cJSON_IsObject(item))
-            return wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
+            return loader_wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
         if (rules->count == TREE_RULES_MAX)
-            return wrong_key(l, key, "has too many entries");
+            return loader_wrong_key(l, key, "has too many entries");
         int rc = read_rule(l, item, &rules->rule[rules->count++]);
         if (rc < 0)
             return rc;
@@ -195,7 +75,7 @@ static int check_class(const struct loader *l, const char *name)
         if (strcmp(classes[i], name) == 0)
             return 0;
     }
-    return wrong(l, name, "no such class '%s'", name);
+    return loader_wrong(l, name, "no such class '%s'", name);
 }
 
 static int read_confidence(const struct loader *l, const cJSON *object, struct tree_node *node)
@@ -205,25 +85,25 @@ static int read_confidence(const struct loader *l, const cJSON *object, struct t
     if (c == NULL)
         return 0;
     if (!cJSON_IsObject(c))
-        return wrong_key(l, "confidence", "must be {\"high\": ..., \"medium\": ...}");
-    int rc = check_keys(l, c, keys);
+        return loader_wrong_key(l, "confidence", "must be {\"high\": ..., \"medium\": ...}");
+    int rc = loader_check_keys(l, c, keys);
     if (rc == 0)
-        rc = get_expr(l, c, "high", false, &node->high);
-    return rc == 0 ? get_expr(l, c, "medium", false, &node->medium) : rc;
+        rc = loader_expr(l, c, "high", false, &node->high);
+    return rc == 0 ? loader_expr(l, c, "medium", false, &node->medium) : rc;
 }
 
 static int read_node_texts(const struct loader *l, const cJSON *object, struct tree_node *node)
 {
-    int rc = get_text(l, object, "question", true, &node->question);
+    int rc = loader_text(l, object, "question", true, &node->question);
     if (rc == 0)
-        rc = get_text(l, object, "class", true, &node->class_name);
+        rc = loader_text(l, object, "class", true, &node->class_name);
     if (rc == 0)
         rc = check_class(l, node->class_name);
     if (rc == 0)
-        rc = get_text(l, object, "subclass", false, &node->subclass);
+        rc = loader_text(l, object, "subclass", false, &node->subclass);
     if (rc == 0)
-        rc = get_template(l, object, "sentence", true, &node->sentence);
-    return rc == 0 ? get_template(l, object, "attach", false, &node->attach) : rc;
+        rc = loader_template(l, object, "sentence", true, &node->sentence);
+    return rc == 0 ? loader_template(l, object, "attach", false, &node->attach) : rc;
 }
 
 static int read_node_body(const struct loader *l, const cJSON *object, struct tree_node *node)
@@ -231,11 +111,11 @@ static int read_node_body(const struct loader *l, const cJSON *object, struct tr
     static const char *const keys[] = {"id",       "question",   "test", "class",   "subclass",
                                        "sentence", "confidence", "why",  "against", "advice",
                                        "file_at",  "attach",     NULL};
-    int rc = check_keys(l, object, keys);
+    int rc = loader_check_keys(l, object, keys);
     if (rc == 0)
         rc = read_node_texts(l, object, node);
     if (rc == 0)
-        rc = get_expr(l, object, "test", true, &node->test);
+        rc = loader_expr(l, object, "test", true, &node->test);
     if (rc == 0)
         rc = read_confidence(l, object, node);
     if (rc == 0)
@@ -247,39 +127,25 @@ static int read_node_body(const struct loader *l, const cJSON *object, struct tr
     return rc == 0 ? read_rules(l, object, "file_at", &node->file_at) : rc;
 }
 
-/* Moves l->near to the item with this id, so that lines are counted from there. */
-static void move_near(struct loader *l, const char *id)
-{
-    char quoted[80];
-    (void)snprintf(quoted, sizeof(quoted), "\"%s\"", id);
-    for (const char *at = l->near; (at = strstr(at, "\"id\"")) != NULL; at += 4) {
-        const char *value = strchr(at + 4, '"');
-        if (value != NULL && strncmp(value, quoted, strlen(quoted)) == 0) {
-            l->near = at;
-            return;
-        }
-    }
-}
-
 static int read_node(struct loader *l, const cJSON *object)
 {
     struct tree *tree = l->tree;
     char item[80];
     if (tree->node_count == TREE_NODES_MAX)
-        return wrong(l, NULL, "more than %d nodes", TREE_NODES_MAX);
+        return loader_wrong(l, NULL, "more than %d nodes", TREE_NODES_MAX);
     struct tree_node *node = &tree->node[tree->node_count++];
     l->item = "a node";
     if (!cJSON_IsObject(object))
-        return wrong(l, NULL, "must be an object");
-    int rc = get_text(l, object, "id", true, &node->id);
+        return loader_wrong(l, NULL, "must be an object");
+    int rc = loader_text(l, object, "id", true, &node->id);
     if (rc < 0)
         return rc;
-    move_near(l, node->id);
+    loader_go_to(l, node->id);
     (void)snprintf(item, sizeof(item), "node '%.60s'", node->id);
     l->item = item;
     for (size_t i = 0; i + 1 < tree->node_count; i++) {
         if (strcmp(tree->node[i].id, node->id) == 0) {
-            rc = wrong(l, node->id, "this id was used before");
+            rc = loader_wrong(l, node->id, "this id was used before");
             break;
         }
     }
@@ -294,7 +160,7 @@ static int read_nodes(struct loader *l, const cJSON *root)
     const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes");
     const cJSON *item = NULL;
     if (!cJSON_IsArray(nodes))
-        return wrong_key(l, "nodes", "must be a list");
+        return loader_wrong_key(l, "nodes", "must be a list");
     cJSON_ArrayForEach(item, nodes)
     {
         int rc = read_node(l, item);
@@ -305,7 +171,8 @@ static int read_nodes(struct loader *l, const cJSON *root)
     const struct tree_node *last = tree->node_count > 0 ? &tree->node[tree->node_count - 1] : NULL;
     if (last == NULL || strcmp(last->class_name, "unknown") != 0 ||
         last->test->op != EXPR_BOOLEAN || last->test->number == 0)
-        return wrong(l, "\"nodes\"", "the last node must have class 'unknown' and test 'true'");
+        return loader_wrong(l, "\"nodes\"",
+                            "the last node must have class 'unknown' and test 'true'");
     return 0;
 }
 
@@ -315,17 +182,17 @@ static int read_terms(struct loader *l, const cJSON *root)
     const cJSON *item = NULL;
     struct expr_terms *out = &l->tree->terms;
     if (terms != NULL && !cJSON_IsObject(terms))
-        return wrong_key(l, "terms", "must be {name: expression}");
+        return loader_wrong_key(l, "terms", "must be {name: expression}");
     cJSON_ArrayForEach(item, terms)
     {
         if (item->string[0] == '#')
             continue;
         if (out->count == TREE_TERMS_MAX)
-            return wrong_key(l, "terms", "has too many entries");
+            return loader_wrong_key(l, "terms", "has too many entries");
         if (strncmp(item->string, "t.", 2) != 0)
-            return wrong_key(l, item->string, "must begin with 't.'");
+            return loader_wrong_key(l, item->string, "must begin with 't.'");
         struct expr *e = NULL;
-        int rc = get_expr(l, terms, item->string, true, &e);
+        int rc = loader_expr(l, terms, item->string, true, &e);
         if (rc < 0)
             return rc;
         struct expr_term *term = &out->term[out->count++];
@@ -345,16 +212,16 @@ static int read_labels(struct loader *l, const cJSON *root)
     if (labels == NULL)
         return 0;
     if (!cJSON_IsObject(labels))
-        return wrong_key(l, "labels", "must be {fact: words}");
+        return loader_wrong_key(l, "labels", "must be {fact: words}");
     tree->label = calloc((size_t)cJSON_GetArraySize(labels) + 1, sizeof(*tree->label));
     if (tree->label == NULL)
         return -ENOMEM;
     cJSON_ArrayForEach(item, labels)
     {
         if (!cJSON_IsString(item))
-            return wrong_key(l, item->string, "must be a text");
+            return loader_wrong_key(l, item->string, "must be a text");
         if (!fact_name_plausible(item->string, strlen(item->string)))
-            return wrong_key(l, item->string, "is not the name of a fact");
+            return loader_wrong_key(l, item->string, "is not the name of a fact");
         struct tree_label *label = &tree->label[tree->label_count++];
         label->name = strdup(item->string);
         label->label = strdup(item->valuestring);
@@ -372,7 +239,7 @@ static int read_inputs(struct loader *l, const cJSON *root)
     if (inputs == NULL)
         return 0;
     if (!cJSON_IsArray(inputs))
-        return wrong_key(l, "inputs", "must be a list of facts");
+        return loader_wrong_key(l, "inputs", "must be a list of facts");
     tree->input = calloc((size_t)cJSON_GetArraySize(inputs) + 1, sizeof(*tree->input));
     if (tree->input == NULL)
         return -ENOMEM;
@@ -380,8 +247,8 @@ static int read_inputs(struct loader *l, const cJSON *root)
     {
         if (!cJSON_IsString(item) ||
             !fact_name_plausible(item->valuestring, strlen(item->valuestring)))
-            return wrong(l, cJSON_IsString(item) ? item->valuestring : "\"inputs\"",
-                         "'inputs' holds something that is not the name of a fact");
+            return loader_wrong(l, cJSON_IsString(item) ? item->valuestring : "\"inputs\"",
+                                "'inputs' holds something that is not the name of a fact");
         tree->input[tree->input_count] = strdup(item->valuestring);
         if (tree->input[tree->input_count++] == NULL)
             return -ENOMEM;
@@ -389,36 +256,13 @@ static int read_inputs(struct loader *l, const cJSON *root)
     return 0;
 }
 
-static cJSON *parse_json(struct loader *l, size_t len)
-{
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(l->text, len + 1, &end, true);
-    if (root == NULL) {
-        l->near = end != NULL && end >= l->text && end <= l->text + len ? end : l->text;
-        (void)wrong(l, NULL, "not valid JSON here");
-    } else if (!cJSON_IsObject(root)) {
-        (void)wrong(l, NULL, "must be a JSON object");
-        cJSON_Delete(root);
-        root = NULL;
-    }
-    return root;
-}
-
-static int check_format(const struct loader *l, const cJSON *root)
-{
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
-    if (!cJSON_IsNumber(format) || format->valueint != 1)
-        return wrong(l, "\"format\"", "'format' must be 1");
-    return 0;
-}
-
 static int read_tree(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "terms", "labels",
                                        "inputs", "nodes",       NULL};
-    int rc = check_format(l, root);
+    int rc = loader_check_format(l, root);
     if (rc == 0)
-        rc = check_keys(l, root, keys);
+        rc = loader_check_keys(l, root, keys);
     static int (*const parts[])(struct loader *, const cJSON *) = {read_terms, read_labels,
                                                                    read_inputs, read_nodes};
     for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]) && rc == 0; k++)
@@ -437,7 +281,7 @@ struct tree *tree_parse(const char *json, size_t len, const char *file, struct r
         free(tree);
         return NULL;
     }
-    cJSON *root = parse_json(&l, strlen(text));
+    cJSON *root = loader_json(&l, strlen(text));
     int rc = root != NULL ? read_tree(&l, root) : -EINVAL;
     if (rc == -ENOMEM)
         (void)rc_err_set(err, rc, "out of memory while reading '%s'", file);
@@ -456,24 +300,24 @@ static int read_defect(struct loader *l, const cJSON *object)
                                        "status", "source", "verify",  "say",   NULL};
     struct tree *tree = l->tree;
     if (tree->defect_count == TREE_DEFECTS_MAX)
-        return wrong(l, NULL, "more than %d defects", TREE_DEFECTS_MAX);
+        return loader_wrong(l, NULL, "more than %d defects", TREE_DEFECTS_MAX);
     struct tree_defect *d = &tree->defect[tree->defect_count++];
-    int rc = cJSON_IsObject(object) ? 0 : wrong(l, NULL, "a defect must be an object");
+    int rc = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a defect must be an object");
     if (rc == 0)
-        rc = get_text(l, object, "id", true, &d->id);
+        rc = loader_text(l, object, "id", true, &d->id);
     if (rc < 0)
         return rc;
-    move_near(l, d->id);
-    rc = check_keys(l, object, keys);
+    loader_go_to(l, d->id);
+    rc = loader_check_keys(l, object, keys);
     if (rc == 0)
-        rc = get_expr(l, object, "if", true, &d->when);
+        rc = loader_expr(l, object, "if", true, &d->when);
     if (rc == 0)
-        rc = get_text(l, object, "classes", true, &d->classes);
+        rc = loader_text(l, object, "classes", true, &d->classes);
     if (rc == 0)
-        rc = get_template(l, object, "say", true, &d->say);
+        rc = loader_template(l, object, "say", true, &d->say);
     if (rc == 0)
-        rc = get_text(l, object, "source", true, &d->source);
-    return rc == 0 ? get_template(l, object, "verify", false, &d->verify) : rc;
+        rc = loader_text(l, object, "source", true, &d->source);
+    return rc == 0 ? loader_template(l, object, "verify", false, &d->verify) : rc;
 }
 
 int tree_add_defects(struct tree *tree, const char *json, size_t len, const char *file,
@@ -484,14 +328,14 @@ int tree_add_defects(struct tree *tree, const char *json, size_t len, const char
     struct loader l = {.text = text, .near = text, .file = file, .tree = tree, .err = err};
     if (text == NULL)
         return rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", file);
-    cJSON *root = parse_json(&l, strlen(text));
-    int rc = root != NULL ? check_format(&l, root) : -EINVAL;
+    cJSON *root = loader_json(&l, strlen(text));
+    int rc = root != NULL ? loader_check_format(&l, root) : -EINVAL;
     if (rc == 0)
-        rc = check_keys(&l, root, keys);
+        rc = loader_check_keys(&l, root, keys);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "defects");
     const cJSON *item = NULL;
     if (rc == 0 && !cJSON_IsArray(list))
-        rc = wrong_key(&l, "defects", "must be a list");
+        rc = loader_wrong_key(&l, "defects", "must be a list");
     cJSON_ArrayForEach(item, list)
     {
         if (rc == 0)
