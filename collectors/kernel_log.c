@@ -24,8 +24,8 @@
 #define KEEP_MAX ((size_t)1536 << 10)
 #define RECORD_MAX 8192 /* PRINTKRB_RECORD_MAX is 1 KiB of text, escaped up to four times */
 
-/* A reset is told of tens of seconds after the hang that it ends; what comes later, when `complete` is
- * run in the evening, is another run's. */
+/* A reset is told of tens of seconds after the hang that it ends; what comes later, when `complete`
+ * is run in the evening, is another run's. */
 #define AFTER_END_S 60u
 
 struct source {
@@ -110,14 +110,15 @@ static void read_journal(struct source *s, const struct collect_ctx *ctx)
     char since[32];
     char until[32] = "now";
     if (ctx->end_mono_ns > ctx->start_mono_ns)
-        (void)snprintf(until, sizeof until, "@%llu",
-                       (unsigned long long)((ctx->start_wall_ns + ctx->end_mono_ns -
-                                             ctx->start_mono_ns) / 1000000000u + AFTER_END_S));
+        (void)snprintf(
+            until, sizeof until, "@%llu",
+            (unsigned long long)((ctx->start_wall_ns + ctx->end_mono_ns - ctx->start_mono_ns) /
+                                     1000000000u +
+                                 AFTER_END_S));
     (void)snprintf(since, sizeof since, "@%llu",
                    (unsigned long long)(ctx->start_wall_ns / 1000000000u));
-    const char *const argv[] = {"journalctl", "-k", "-b", "-q", "--no-pager", "-o",
-                                "short-monotonic", "--since", since,
-                                "--until", until, NULL};
+    const char *const argv[] = {"journalctl",      "-k",      "-b",  "-q",      "--no-pager", "-o",
+                                "short-monotonic", "--since", since, "--until", until,        NULL};
     struct buf raw;
     buf_init(&raw, READ_MAX);
     struct rc_err err;

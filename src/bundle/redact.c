@@ -89,8 +89,8 @@ static struct name *name_of(struct redactor *r, enum redact_kind kind, const cha
         return NULL;
     memcpy(copy, value, len);
     copy[len] = '\0';
-    r->names[r->count] = (struct name){
-        .kind = kind, .number = ++r->last_number[kind], .len = len, .value = copy};
+    r->names[r->count] =
+        (struct name){.kind = kind, .number = ++r->last_number[kind], .len = len, .value = copy};
     return &r->names[r->count++];
 }
 

@@ -104,7 +104,8 @@ static int redact_key(const struct walk *w, cJSON *item)
 }
 
 /* As deep as cJSON's parser goes (CJSON_NESTING_LIMIT, 1000). */
-static int walk(const struct walk *w, const cJSON *parent, cJSON *item) /* NOLINT(misc-no-recursion) */
+static int walk(const struct walk *w, const cJSON *parent,
+                cJSON *item) /* NOLINT(misc-no-recursion) */
 {
     int r = redact_key(w, item);
     if (r < 0 || is_kept(w, item->string))

@@ -15,28 +15,31 @@
 
 /* Also our own: "impact", "peak" and the like are values of facts.json. */
 static const char *const trade_words[] = {
-    "root",     "user",     "users",   "home",    "host",        "localhost", "admin",  "ubuntu",
-    "debian",   "fedora",   "arch",    "linux",   "amd",         "amdgpu",    "gpu",    "rocm",
-    "hip",      "hsa",      "kfd",     "torch",   "pytorch",     "python",    "python3", "conda",
-    "jupyter",  "ollama",   "llama",   "vllm",    "comfyui",     "docker",    "render", "video",
-    "test",     "nobody",   "runner",  "worker",  "node",        "server",    "memory", "kernel",
-    "error",    "train",    "model",   "tensor",  "cuda",        "nvidia",    "ray",    "slurm",
-    "spack",    "build",    "builder", "system",  "device",      "fault",     "page",   "process",
-    "desktop",  "laptop",   "workstation", "none", "unknown",    "default",   "main",   "data",
-    "file",     "line",     "code",    "size",    "free",        "used",      "total",  "peak",
-    "impact",   "static",   "after",   "before",  "baseline",    "stderr",    "stdout", "output",
-    "signal",   "status",   "source",  "value",   "name",        "when",      "reason", "target",
-    "tracer",   "failed",   "present", "absent",  "blind",       "reserved",  "cache",  "graph",
-    "alloc",    "bytes",    "split",   "threshold", "limit",     "queue",     "ring",   "debug",
-    "class",    "module",   "driver",  "firmware", "version",    "command",   "program", "thread",
-    "max",      "min",      "dev",     "run",     "log",         "api",       "env",    "tmp",
-    "job",      "cpu",      "ram",     "app",     "sys",         "mem",       "pid",    "new",
-    "leak",     "capacity", "hang",    "proc",    "cgroup",      "mounts",    "mark",   "will",
+    "root",    "user",      "users",       "home",     "host",    "localhost", "admin",
+    "ubuntu",  "debian",    "fedora",      "arch",     "linux",   "amd",       "amdgpu",
+    "gpu",     "rocm",      "hip",         "hsa",      "kfd",     "torch",     "pytorch",
+    "python",  "python3",   "conda",       "jupyter",  "ollama",  "llama",     "vllm",
+    "comfyui", "docker",    "render",      "video",    "test",    "nobody",    "runner",
+    "worker",  "node",      "server",      "memory",   "kernel",  "error",     "train",
+    "model",   "tensor",    "cuda",        "nvidia",   "ray",     "slurm",     "spack",
+    "build",   "builder",   "system",      "device",   "fault",   "page",      "process",
+    "desktop", "laptop",    "workstation", "none",     "unknown", "default",   "main",
+    "data",    "file",      "line",        "code",     "size",    "free",      "used",
+    "total",   "peak",      "impact",      "static",   "after",   "before",    "baseline",
+    "stderr",  "stdout",    "output",      "signal",   "status",  "source",    "value",
+    "name",    "when",      "reason",      "target",   "tracer",  "failed",    "present",
+    "absent",  "blind",     "reserved",    "cache",    "graph",   "alloc",     "bytes",
+    "split",   "threshold", "limit",       "queue",    "ring",    "debug",     "class",
+    "module",  "driver",    "firmware",    "version",  "command", "program",   "thread",
+    "max",     "min",       "dev",         "run",      "log",     "api",       "env",
+    "tmp",     "job",       "cpu",         "ram",      "app",     "sys",       "mem",
+    "pid",     "new",       "leak",        "capacity", "hang",    "proc",      "cgroup",
+    "mounts",  "mark",      "will",
 };
 
 /* Never a name: nobody is told apart by these. */
-static const char *const common_words[] = {"root", "localhost", "nobody", "none", "unknown",
-                                           "user", "host",      "default"};
+static const char *const common_words[] = {"root",    "localhost", "nobody", "none",
+                                           "unknown", "user",      "host",   "default"};
 
 static bool among(const char *const words[], size_t count, const char *value)
 {
@@ -115,8 +118,8 @@ bool redact_is_joined(const struct redact_text *t, size_t at, size_t len)
     char after = redact_at(t, at + len);
     bool before_joins = is_word(before) || ((before == '.' || before == '-') && at > 1 &&
                                             (is_word(t->p[at - 2]) || t->p[at - 2] == '-'));
-    bool after_joins = is_word(after) || ((after == '.' || after == '-') &&
-                                          is_word(redact_at(t, at + len + 1)));
+    bool after_joins =
+        is_word(after) || ((after == '.' || after == '-') && is_word(redact_at(t, at + len + 1)));
     return before_joins || after_joins;
 }
 
@@ -135,7 +138,8 @@ static bool has_port(const struct redact_text *t, size_t end)
         return false;
     char next = redact_at(t, end + 1);
     size_t n = digits_at(t, end + 1);
-    bool pid_and_thread = n > 0 && redact_at(t, end + 1 + n) == ':' && digits_at(t, end + n + 2) > 0;
+    bool pid_and_thread =
+        n > 0 && redact_at(t, end + 1 + n) == ':' && digits_at(t, end + n + 2) > 0;
     return next == '/' || next == '~' || n == 4 || n == 5 || pid_and_thread;
 }
 
@@ -145,7 +149,8 @@ static bool key_before(const struct redact_text *t, size_t at, const char *const
 {
     bool sign = false;
     size_t end = at;
-    while (end > 0 && at - end < 12 && strchr(" \t\"'`:=", t->p[end - 1]) != NULL && t->p[end - 1]) {
+    while (end > 0 && at - end < 12 && strchr(" \t\"'`:=", t->p[end - 1]) != NULL &&
+           t->p[end - 1]) {
         sign = sign || t->p[end - 1] == ':' || t->p[end - 1] == '=';
         end--;
     }

@@ -18,9 +18,12 @@
 static int find_folder(char *out, size_t size)
 {
     /* installed: libexec/rocmcrash/ beside share/rocmcrash/; build tree: build/PRESET/bin/. */
-    static const char *const places[] = {"templates", "../../share/rocmcrash/templates",
-                                         "../share/rocmcrash/templates", "../../../templates",
-                                         "../../templates", "../templates"};
+    static const char *const places[] = {"templates",
+                                         "../../share/rocmcrash/templates",
+                                         "../share/rocmcrash/templates",
+                                         "../../../templates",
+                                         "../../templates",
+                                         "../templates"};
     const char *named = getenv("ROCMCRASH_TEMPLATES");
     if (named != NULL)
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;

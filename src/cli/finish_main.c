@@ -14,8 +14,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char *argv[]);
 } verbs[] = {
-    {"run", verb_run},           {"record", verb_record},     {"recover", verb_recover},
-    {"show", verb_show},         {"verify", verb_verify},     {"triage", verb_triage},
+    {"run", verb_run},           {"record", verb_record},         {"recover", verb_recover},
+    {"show", verb_show},         {"verify", verb_verify},         {"triage", verb_triage},
     {"complete", verb_complete}, {"collectors", verb_collectors},
 };
 

@@ -27,7 +27,8 @@
 
 #define PERISHABLE_MS 400
 #define QUICK_MS 450
-/* Counters settle when the driver's release work has run; the sampler writes its last record then. */
+/* Counters settle when the driver's release work has run; the sampler writes its last record then.
+ */
 #define AFTER_END_MS 1300
 
 static uint64_t ms_to_ns(uint64_t ms)
@@ -43,8 +44,8 @@ static bool cancelled(const struct job *job)
 
 /* --- manifest rows --- */
 
-static void add_row(struct job *job, const char *name, enum collect_status status,
-                    const char *why, uint64_t ms)
+static void add_row(struct job *job, const char *name, enum collect_status status, const char *why,
+                    uint64_t ms)
 {
     RC_AUTO_FREE char *clean = stage_redact_line(job->redactor, why != NULL ? why : "");
     const char *reason = clean != NULL ? clean : "";
@@ -70,18 +71,23 @@ static void add_run_rows(struct job *job)
     bool whole = held && info->impacts[info->failed].header.state == IMPACT_COMPLETE;
     add_row(job, "tracing", lost == NULL ? COLLECT_OK : COLLECT_PARTIAL,
             lost != NULL ? lost->text : "", 0);
-    add_row(job, "impact", whole ? COLLECT_OK : held ? COLLECT_PARTIAL : COLLECT_SKIPPED,
-            whole ? "" : held ? "the tracer ended while it was copying" : "no failing process was held",
+    add_row(job, "impact",
+            whole  ? COLLECT_OK
+            : held ? COLLECT_PARTIAL
+                   : COLLECT_SKIPPED,
+            whole  ? ""
+            : held ? "the tracer ended while it was copying"
+                   : "no failing process was held",
             held ? info->impacts[info->failed].header.held_ns / 1000000u : 0);
-    const char *no_output = info->follow_error[0] != '\0'   ? info->follow_error
-                            : info->output_len == 0         ? "the program wrote nothing to stderr"
-                            : info->output_lost_bytes > 0   ? "the middle was not kept"
-                                                            : "";
+    const char *no_output = info->follow_error[0] != '\0' ? info->follow_error
+                            : info->output_len == 0       ? "the program wrote nothing to stderr"
+                            : info->output_lost_bytes > 0 ? "the middle was not kept"
+                                                          : "";
     add_row(job, "output",
-            no_output[0] == '\0'        ? COLLECT_OK
-            : info->output_len > 0      ? COLLECT_PARTIAL
+            no_output[0] == '\0'            ? COLLECT_OK
+            : info->output_len > 0          ? COLLECT_PARTIAL
             : info->follow_error[0] != '\0' ? COLLECT_FAILED
-                                        : COLLECT_SKIPPED,
+                                            : COLLECT_SKIPPED,
             no_output, 0);
 }
 
@@ -103,8 +109,8 @@ static void fill_context(struct job *job)
         .cwd = info->cwd,
         .maps = job->maps != NULL ? job->maps : "",
         .fds = job->fds != NULL ? job->fds : "",
-        .environ_at_impact = job->environ_list != NULL ? job->environ_list
-                                                       : (const char *const *)environ,
+        .environ_at_impact =
+            job->environ_list != NULL ? job->environ_list : (const char *const *)environ,
         .start_mono_ns = info->start_mono_ns,
         .end_mono_ns = info->end_mono_ns,
         .start_wall_ns = info->start_wall_ns,
@@ -214,7 +220,10 @@ static int make_stage(struct job *job, struct rc_err *err)
     job->items = cJSON_CreateArray();
     job->facts = facts_new();
     job->redactor = stage_redactor();
-    return job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL ? -ENOMEM : 0;
+    return job->redactor == NULL || job->manifest == NULL || job->items == NULL ||
+                   job->facts == NULL
+               ? -ENOMEM
+               : 0;
 }
 
 static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
@@ -279,7 +288,8 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
         job_collect(&job, collectors, COLLECT_QUICK, QUICK_MS);
         (void)first_verdict(&job, err);
         uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
-        uint64_t left_ms = options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
+        uint64_t left_ms =
+            options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
         job_collect(&job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
         wait_for_after(&job);
         read_series(&job);

@@ -38,7 +38,7 @@ struct job {
     struct tree *tree;
     struct manifest *manifest;
     struct redactor *redactor; /* one for all, so that a name has one pseudonym in the bundle */
-    struct cJSON *items; /* the manifest's rows, for the summary */
+    struct cJSON *items;       /* the manifest's rows, for the summary */
     struct series_set series;
     bool has_series;
     struct collect_ctx ctx;

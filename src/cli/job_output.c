@@ -218,8 +218,9 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     input.bundle_name = name;
     input.template_text = template_text;
     report_summary(&input, &summary);
-    int r = buf_failed(&summary) ? -ENOMEM
-                                 : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
+    int r = buf_failed(&summary)
+                ? -ENOMEM
+                : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
     buf_release(&command);
     buf_release(&summary);
     return r;
@@ -271,7 +272,8 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
     if (r == 0)
-        r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere, err);
+        r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere,
+                         err);
     if (r == 0 && elsewhere && !job->options->quiet)
         (void)printf("rocmcrash: the bundle is not where it was asked for: %s\n", err->msg);
     return r;

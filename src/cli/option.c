@@ -10,7 +10,8 @@
 
 #include "base/err.h"
 
-static const struct option_def *find_long(const struct option_def *table, const char *name, size_t len)
+static const struct option_def *find_long(const struct option_def *table, const char *name,
+                                          size_t len)
 {
     for (; table->name != NULL; table++)
         if (strlen(table->name) == len && strncmp(table->name, name, len) == 0)
@@ -36,8 +37,8 @@ static int parse_one(const struct option_def *table, void *target, char *const a
     size_t len = is_long ? strcspn(name, "=") : 1;
     const struct option_def *option =
         is_long ? find_long(table, name, len) : find_letter(table, name[0]);
-    const char *attached = is_long ? (name[len] == '=' ? name + len + 1 : NULL)
-                                   : (name[1] != '\0' ? name + 1 : NULL);
+    const char *attached =
+        is_long ? (name[len] == '=' ? name + len + 1 : NULL) : (name[1] != '\0' ? name + 1 : NULL);
     *ret_used = 1;
     if (option == NULL)
         return rc_err_set(err, -EINVAL, "unknown option '%s'", word);

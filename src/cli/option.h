@@ -11,8 +11,8 @@
 struct rc_err;
 
 struct option_def {
-    const char *name; /* without "--" */
-    char letter;      /* 0 = none */
+    const char *name;     /* without "--" */
+    char letter;          /* 0 = none */
     const char *argument; /* name of the value in --help, NULL = a switch */
     const char *help;
     /* value is NULL for a switch; 0 or -EINVAL with *err. */

@@ -51,7 +51,8 @@ static int set_trace(void *target, const char *value, struct rc_err *err)
     static const struct {
         const char *name;
         enum trace_mode mode;
-    } modes[] = {{"auto", TRACE_AUTO}, {"eager", TRACE_EAGER}, {"late", TRACE_LATE}, {"none", TRACE_NONE}};
+    } modes[] = {
+        {"auto", TRACE_AUTO}, {"eager", TRACE_EAGER}, {"late", TRACE_LATE}, {"none", TRACE_NONE}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(value, modes[i].name) == 0) {
             ((struct command_line *)target)->launch.trace = modes[i].mode;
@@ -129,16 +130,23 @@ static int set_sysroot(void *target, const char *value, struct rc_err *err)
 }
 
 static const struct option_def option_table[] = {
-    {"output-dir", 'o', "DIR", "where the bundle goes (default: the current directory)", set_output_dir},
-    {"bundle-on", 0, "WHEN", "failure (default), oom (also one the program survived), always", set_bundle_on},
+    {"output-dir", 'o', "DIR", "where the bundle goes (default: the current directory)",
+     set_output_dir},
+    {"bundle-on", 0, "WHEN", "failure (default), oom (also one the program survived), always",
+     set_bundle_on},
     {"always", 0, NULL, "the same as --bundle-on=always", set_always},
-    {"finish-within", 0, "TIME", "have the bundle ready after this time (default 5s)", set_finish_within},
-    {"hash-budget", 0, "TIME", "further time for hashing model files (default 60s)", set_hash_budget},
-    {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed", set_trace},
+    {"finish-within", 0, "TIME", "have the bundle ready after this time (default 5s)",
+     set_finish_within},
+    {"hash-budget", 0, "TIME", "further time for hashing model files (default 60s)",
+     set_hash_budget},
+    {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
+     set_trace},
     {"no-follow", 0, NULL, "put nothing between the program and its stderr", set_no_follow},
-    {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL", set_orphan},
+    {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
+     set_orphan},
     {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
-    {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR", set_sysroot},
+    {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
+     set_sysroot},
     {"help", 'h', NULL, "print this and exit", set_help},
     {"version", 'V', NULL, "print the version and exit", set_version},
     {NULL, 0, NULL, NULL, NULL},
@@ -157,24 +165,28 @@ static const struct {
 
 static void print_help(void)
 {
-    (void)printf("Usage: rocmcrash [OPTIONS] -- COMMAND [ARGUMENT...]\n"
-                 "       rocmcrash VERB ...\n\n"
-                 "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves one\n"
-                 ".tar.gz that says what kind of failure it was and which number says so.\n\nOptions:\n");
+    (void)printf(
+        "Usage: rocmcrash [OPTIONS] -- COMMAND [ARGUMENT...]\n"
+        "       rocmcrash VERB ...\n\n"
+        "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves one\n"
+        ".tar.gz that says what kind of failure it was and which number says so.\n\nOptions:\n");
     options_help(option_table);
     (void)printf("\nVerbs:\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         (void)printf("  %-28s %s\n", verbs[i].usage, verbs[i].help);
-    (void)printf("  %-28s %s\n", "release PID", "let go of a traced process, so that gdb -p can attach");
-    (void)printf("\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
-                 "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n"
-                 "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
+    (void)printf("  %-28s %s\n", "release PID",
+                 "let go of a traced process, so that gdb -p can attach");
+    (void)printf(
+        "\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
+        "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n"
+        "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
 }
 
 static const char *find_finisher(void)
 {
     static char path[FS_PATH_MAX + 64];
-    static const char *const places[] = {"rocmcrash-finish", "../libexec/rocmcrash/rocmcrash-finish"};
+    static const char *const places[] = {"rocmcrash-finish",
+                                         "../libexec/rocmcrash/rocmcrash-finish"};
     char directory[FS_PATH_MAX];
     if (own_directory(directory, sizeof directory) < 0)
         return NULL;
@@ -250,15 +262,14 @@ static pid_t parent_of(pid_t pid, bool *ret_is_ours)
     const char *end = strrchr(stat, ')');
     if (name == NULL || end == NULL || strlen(end) < 5)
         return 0;
-    *ret_is_ours =
-        strncmp(name, "(rocmcrash)", 11) == 0 || strncmp(name, "(rocmcrash-T)", 13) == 0;
+    *ret_is_ours = strncmp(name, "(rocmcrash)", 11) == 0 || strncmp(name, "(rocmcrash-T)", 13) == 0;
     return (pid_t)strtol(end + 4, NULL, 10);
 }
 
 /*
- * Part of a run that is observed already? Its supervisor is a subreaper and its tracer the parent of
- * the target (launch/tracer.h), so one of the two is an ancestor of the whole tree. Two that hold,
- * forward and bundle the same failure would be one too many.
+ * Part of a run that is observed already? Its supervisor is a subreaper and its tracer the parent
+ * of the target (launch/tracer.h), so one of the two is an ancestor of the whole tree. Two that
+ * hold, forward and bundle the same failure would be one too many.
  */
 static bool inside_another_run(void)
 {

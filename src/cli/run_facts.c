@@ -24,7 +24,8 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(text, sizeof text, "switched off, or traced by another already");
         break;
     case TRACE_STATE_REFUSED:
-        (void)snprintf(text, sizeof text, "the kernel refused ptrace: %s", strerror(info->trace_errno));
+        (void)snprintf(text, sizeof text, "the kernel refused ptrace: %s",
+                       strerror(info->trace_errno));
         break;
     case TRACE_STATE_SETUID:
         (void)snprintf(text, sizeof text, "the program gains privilege when it starts");
@@ -33,9 +34,11 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(text, sizeof text, "the tracer ended during the run");
         break;
     default:
-        if (info->processes_released_busy == 0 && info->impacts_dropped == 0 && !info->children_late)
+        if (info->processes_released_busy == 0 && info->impacts_dropped == 0 &&
+            !info->children_late)
             return;
-        (void)snprintf(text, sizeof text, "%u busy processes were let go, %u failures found no room%s",
+        (void)snprintf(text, sizeof text,
+                       "%u busy processes were let go, %u failures found no room%s",
                        info->processes_released_busy, info->impacts_dropped,
                        info->children_late ? ", many short children were not traced" : "");
     }
@@ -56,9 +59,11 @@ static void status_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_text(facts, "target.signal_name", FACT_IMPACT,
                              sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "RT",
                              source);
-        (void)facts_set_boolean(facts, "target.core_dumped", FACT_IMPACT, WCOREDUMP(status), source);
+        (void)facts_set_boolean(facts, "target.core_dumped", FACT_IMPACT, WCOREDUMP(status),
+                                source);
     } else {
-        (void)facts_set_integer(facts, "target.exit_code", FACT_IMPACT, WEXITSTATUS(status), source);
+        (void)facts_set_integer(facts, "target.exit_code", FACT_IMPACT, WEXITSTATUS(status),
+                                source);
     }
 }
 
@@ -82,7 +87,8 @@ static void failed_process_facts(const struct run_info *info, const struct share
     }
     const char *name = sigabbrev_np(impact->signo);
     (void)facts_set_integer(facts, "target.failed_signal", FACT_IMPACT, impact->signo, source);
-    (void)facts_set_text(facts, "target.failed_signal_name", FACT_IMPACT, name ? name : "RT", source);
+    (void)facts_set_text(facts, "target.failed_signal_name", FACT_IMPACT, name ? name : "RT",
+                         source);
     (void)facts_set_integer(facts, "target.si_code", FACT_IMPACT, impact->code, source);
     if (impact->sender_pid > 0)
         (void)facts_set_integer(facts, "target.signal_sender_pid", FACT_IMPACT, impact->sender_pid,
@@ -109,8 +115,8 @@ static void status_line_fact(struct facts *facts, const char *status, const char
         (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_ABSENT, "no such line", source);
         return;
     }
-    (void)facts_set_integer(facts, name, FACT_IMPACT, strtoll(line + strlen(needle), NULL, 10) * unit,
-                            source);
+    (void)facts_set_integer(facts, name, FACT_IMPACT,
+                            strtoll(line + strlen(needle), NULL, 10) * unit, source);
 }
 
 static int64_t count_lines(const char *text)

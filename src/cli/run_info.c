@@ -50,7 +50,8 @@ static char **json_argv(const cJSON *json)
     int n = 0;
     if (argv == NULL)
         return NULL;
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach(item, list)
+    {
         const char *text = cJSON_GetStringValue(item);
         if (n < count && (argv[n] = strdup(text != NULL ? text : "")) != NULL)
             n++;
@@ -156,7 +157,8 @@ static void load_output(struct run_info *info)
     append_output(info, &tail, "output.1");
     append_output(info, &all, "output.head");
     size_t overlap = all.len < tail.len ? all.len : tail.len;
-    bool tail_has_head = overlap == all.len && (all.len == 0 || memcmp(all.data, tail.data, overlap) == 0);
+    bool tail_has_head =
+        overlap == all.len && (all.len == 0 || memcmp(all.data, tail.data, overlap) == 0);
     if (tail_has_head) {
         buf_release(&all);
         all = tail;

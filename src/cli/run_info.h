@@ -31,7 +31,7 @@ struct run_info {
     unsigned oom_matches;
     struct impact_record impacts[SHARED_IMPACTS_MAX];
     size_t impact_count;
-    int failed; /* index into impacts of the process that failed first, -1 = none was seen */
+    int failed;   /* index into impacts of the process that failed first, -1 = none was seen */
     char *output; /* what is kept of stderr, NUL-terminated */
     size_t output_len;
 };

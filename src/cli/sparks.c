@@ -91,6 +91,5 @@ void sparks_from_json(struct sparks *sparks, const cJSON *json)
 {
     const cJSON *item;
     sparks->count = 0;
-    cJSON_ArrayForEach(item, json)
-        spark_from_json(sparks, item);
+    cJSON_ArrayForEach(item, json) spark_from_json(sparks, item);
 }

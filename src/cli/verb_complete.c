@@ -162,8 +162,7 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     struct facts *judged = NULL;
     char path[FS_PATH_MAX + 64];
     char name[256];
-    *job = (struct job){
-        .options = &options, .manifest = manifest, .redactor = stage_redactor()};
+    *job = (struct job){.options = &options, .manifest = manifest, .redactor = stage_redactor()};
     (void)snprintf(job->stage, sizeof job->stage, "%s", stage_dir);
     (void)snprintf(path, sizeof path, "%s/run", stage_dir);
     RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

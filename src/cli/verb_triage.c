@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `triage`: judge a bundle (or every bundle of a directory) again with this tree, or judge text that
- * somebody pasted into an issue. Reads no machine: the same input gives the same answer anywhere.
+ * `triage`: judge a bundle (or every bundle of a directory) again with this tree, or judge text
+ * that somebody pasted into an issue. Reads no machine: the same input gives the same answer
+ * anywhere.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -177,8 +178,8 @@ static cJSON *without_features(cJSON *json)
     while (item != NULL) {
         cJSON *next = item->next;
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
-        bool derived = name != NULL && strncmp(name, "f.", 2) == 0 &&
-                       strncmp(name, "f.growth.", 9) != 0;
+        bool derived =
+            name != NULL && strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0;
         if (derived)
             cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
         item = next;
@@ -248,8 +249,8 @@ static int triage_directory(const char *path, const struct tree *tree, bool json
     return failed > 0 ? -EIO : 0;
 }
 
-static int triage_texts(const struct triage_line *line, char *const files[], const struct tree *tree,
-                        struct rc_err *err)
+static int triage_texts(const struct triage_line *line, char *const files[],
+                        const struct tree *tree, struct rc_err *err)
 {
     struct facts *facts = facts_new();
     int r = facts == NULL ? -ENOMEM : 0;
@@ -279,7 +280,8 @@ int verb_triage(int argc, char *argv[])
     int at = options_parse(option_table, &line, argc, argv, &err);
     if (at < 0 || (argv[at] == NULL && line.kernel_log == NULL && line.facts == NULL)) {
         (void)fprintf(stderr, "rocmcrash: %s\n",
-                      at < 0 ? err.msg : "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");
+                      at < 0 ? err.msg
+                             : "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");
         return VERB_EXIT_USAGE;
     }
     struct tree *tree = asset_tree(line.tree, &err);

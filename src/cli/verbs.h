@@ -15,8 +15,8 @@ struct rc_err;
 /* One line on stderr; names the file (NULL = none) when the message does not. */
 void verb_complain(const char *path, const struct rc_err *err);
 
-int verb_run(int argc, char *argv[]);     /* internal: bundle the run of --shared-fd */
-int verb_record(int argc, char *argv[]);  /* internal: note a swallowed out-of-memory error */
+int verb_run(int argc, char *argv[]);    /* internal: bundle the run of --shared-fd */
+int verb_record(int argc, char *argv[]); /* internal: note a swallowed out-of-memory error */
 int verb_recover(int argc, char *argv[]);
 int verb_show(int argc, char *argv[]);
 int verb_verify(int argc, char *argv[]);
