@@ -14,6 +14,8 @@ static uint32_t slot_of(pid_t tid)
 
 struct traced_thread *tracee_find(struct tracees *t, pid_t tid)
 {
+    if (tid <= 0)
+        return NULL; /* that is what a free slot says */
     for (uint32_t i = slot_of(tid);; i = (i + 1) % TRACEE_THREADS_MAX) {
         if (t->threads[i].tid == tid)
             return &t->threads[i];

@@ -362,8 +362,12 @@ static void new_child_event(const struct traced_thread *parent, int event)
 static void exec_event(struct traced_thread *thread)
 {
     unsigned long former = 0;
-    (void)ptrace(PTRACE_GETEVENTMSG, thread->tid, NULL, &former);
-    if ((pid_t)former != thread->tid) {
+    siginfo_t consumed;
+    /* A thread that took the leader's number may not be touched before its exec event was waited
+     * for (looks_like_a_spurious_pid(), kernel/ptrace.c): ESRCH. No signal can be lost by that. */
+    (void)waitid(P_PID, (id_t)thread->tid, &consumed, WSTOPPED | WNOHANG | __WALL);
+    if (ptrace(PTRACE_GETEVENTMSG, thread->tid, NULL, &former) == 0 && former != 0 &&
+        (pid_t)former != thread->tid) {
         struct traced_thread *old = tracee_find(&tracer.tracees, (pid_t)former);
         if (old != NULL)
             tracee_remove(&tracer.tracees, old);
@@ -479,11 +483,20 @@ static void handle_stop(pid_t tid, int status)
         thread = unknown_thread(tid);
     int pass_on = event == 0 ? signo : 0;
     if (thread == NULL) {
+        siginfo_t consumed; /* see exec_event() */
+        if (event == PTRACE_EVENT_EXEC)
+            (void)waitid(P_PID, (id_t)tid, &consumed, WSTOPPED | WNOHANG | __WALL);
         (void)ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)pass_on);
         return;
     }
     struct traced_process *process = tracee_process(&tracer.tracees, thread);
     note_event(process, clock_mono_ns());
+    if (process->releasing && event == PTRACE_EVENT_EXEC) {
+        exec_event(thread);
+        thread = tracee_find(&tracer.tracees, tid); /* others have moved in the table */
+        if (thread == NULL)
+            return;
+    }
     if (process->releasing && event != PTRACE_EVENT_EXIT) {
         /* Other threads of a process released by request are interrupted now. */
         note_released(process->pid);

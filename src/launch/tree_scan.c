@@ -113,11 +113,11 @@ static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
         if (tid <= 0)
             continue;
         (void)snprintf(path, sizeof path, "/proc/%d/task/%ld/children", (int)pid, tid);
-        (void)fs_read_text(path, text, sizeof text);
+        bool cut = fs_read_text(path, text, sizeof text) < 0; /* half a number is somebody else's */
         for (char *p = text; count < room;) {
             char *end;
             long child = strtol(p, &end, 10);
-            if (end == p || *end != ' ') /* a number that was cut is somebody else's */
+            if (end == p || (cut && *end == '\0'))
                 break;
             out[count++] = (pid_t)child;
             p = end;

@@ -257,6 +257,7 @@ static void on_count(int signo)
         continued = continued + 1;
     else
         users = users + 1;
+    say(signo == SIGCONT ? "cont\n" : "user\n");
 }
 
 static int count_signals(void)
