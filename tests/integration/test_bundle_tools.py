@@ -355,9 +355,10 @@ class Private(support.Case):
         code = ("import sys, os\n"
                 f"sys.stderr.write({HIP_OOM!r})\n"
                 "sys.stderr.write(' '.join(sys.argv[1:]) + '\\n%r\\n' % sys.argv)\n"
-                "for key in ('HF_TOKEN', 'NCCL_HOSTID', 'HOME'): sys.stderr.write('%s=%s\\n' % (key, os.environ[key]))\n"
-                "h = os.uname().nodename\n"
-                "sys.stderr.write('on %s and %s by %s and %s\\n' % (h, h.upper(), os.environ['USER'], os.environ['USER'].upper()))\n"
+                "for key in ('HF_TOKEN', 'NCCL_HOSTID', 'HOME'):\n"
+                "    sys.stderr.write('%s=%s\\n' % (key, os.environ[key]))\n"
+                "for name in (os.uname().nodename, os.environ['USER']):\n"
+                "    sys.stderr.write('on or by %s and %s\\n' % (name, name.upper()))\n"
                 "sys.exit(1)")
         bundle = self.run_private(
             self.HOST, self.USER,

@@ -122,8 +122,9 @@ class Failures(FailureCase):
     def test_leader_ends_before_its_threads(self):
         done = self.python(NO_CORE + "import ctypes, threading, os\n"
                            "def crash():\n"
-                           "    while not open('/proc/self/stat').read().rsplit(')', 1)[1].split()[0] == 'Z':\n"
-                           "        pass\n"
+                           "    state = ''\n"
+                           "    while state != 'Z':\n"
+                           "        state = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[0]\n"
                            "    ctypes.string_at(32)\n"
                            "threading.Thread(target=crash).start()\n"
                            "ctypes.CDLL(None).pthread_exit(None)")
