@@ -24,6 +24,17 @@
 
 #define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
 #define FDS_MAX 4096
+#define RANGES_MAX 32768
+#define STACK_UNKNOWN_BYTES (16u << 10) /* of a stack whose mapping is not known */
+
+/* The mappings of the process, in order: a stack is copied to its end and not beyond, where pages that
+ * nobody used would have to be made (65 ms for 200 threads, measured). */
+static struct {
+    struct range {
+        uint64_t start, end;
+    } list[RANGES_MAX];
+    uint32_t count;
+} ranges;
 
 /* An arena that is filled chunk by chunk. */
 struct copier {
@@ -68,7 +79,9 @@ static void copy_bytes(struct copier *c, uint32_t type, const void *data, uint64
     chunk_commit(c, type, length, 0, (uint64_t[2]){arg, 0});
 }
 
-static void copy_proc_file(struct copier *c, uint32_t type, const char *name, uint64_t max)
+/* Returns what was copied, for a look into it; *ret_length bytes. NULL = nothing. */
+static const char *copy_proc_file(struct copier *c, uint32_t type, const char *name, uint64_t max,
+                                  uint64_t *ret_length)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)c->look, name);
@@ -76,15 +89,75 @@ static void copy_proc_file(struct copier *c, uint32_t type, const char *name, ui
     uint64_t room;
     unsigned char *space = chunk_space(c, &room);
     if (fd < 0 || space == NULL)
-        return;
+        return NULL;
     if (max > room)
         max = room;
     uint64_t length = 0;
     ssize_t n = 0;
     while (length < max && (n = read(fd, space + length, max - length)) > 0)
         length += (uint64_t)n;
-    if (length > 0)
-        chunk_commit(c, type, length, length == max && n > 0 ? CHUNK_TRUNCATED : 0, NULL);
+    *ret_length = length;
+    if (length == 0)
+        return NULL;
+    chunk_commit(c, type, length, length == max && n > 0 ? CHUNK_TRUNCATED : 0, NULL);
+    return (const char *)space;
+}
+
+static void copy_file(struct copier *c, uint32_t type, const char *name, uint64_t max)
+{
+    uint64_t length;
+    (void)copy_proc_file(c, type, name, max, &length);
+}
+
+static const char *parse_hex(const char *p, const char *end, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (; p < end; p++) {
+        unsigned digit = *p >= '0' && *p <= '9' ? (unsigned)(*p - '0')
+                         : *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a') + 10
+                                                  : 16;
+        if (digit > 15)
+            break;
+        value = value << 4 | digit;
+    }
+    *ret = value;
+    return p;
+}
+
+/* Real line: "7ffd1c977000-7ffd1c998000 rw-p 00000000 00:00 0                  [stack]". */
+static void copy_maps(struct copier *c)
+{
+    uint64_t length;
+    ranges.count = 0;
+    const char *p = copy_proc_file(c, CHUNK_MAPS, "maps", 4u << 20, &length);
+    const char *end = p != NULL ? p + length : NULL;
+    while (p != NULL && p < end && ranges.count < RANGES_MAX) {
+        struct range *range = &ranges.list[ranges.count];
+        p = parse_hex(p, end, &range->start);
+        if (p >= end || *p != '-')
+            return;
+        p = parse_hex(p + 1, end, &range->end);
+        ranges.count++;
+        p = memchr(p, '\n', (size_t)(end - p));
+        p = p != NULL ? p + 1 : NULL;
+    }
+}
+
+/* Bytes from the address to the end of its mapping. */
+static uint64_t bytes_mapped_from(uint64_t address)
+{
+    uint32_t low = 0;
+    uint32_t high = ranges.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ranges.list[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < ranges.count && ranges.list[low].start <= address)
+        return ranges.list[low].end - address;
+    return STACK_UNKNOWN_BYTES;
 }
 
 static void copy_link(struct copier *c, uint32_t type, const char *name)
@@ -187,11 +260,15 @@ static void copy_stack(struct copier *c, int mem_fd, uint64_t stack_pointer, pid
     if (want > room)
         want = room;
     uint64_t from = (stack_pointer - RED_ZONE) & ~(uint64_t)7;
+    uint64_t mapped = bytes_mapped_from(from);
+    bool whole = mapped <= want && mapped != STACK_UNKNOWN_BYTES;
+    if (want > mapped)
+        want = mapped;
     ssize_t n = pread(mem_fd, space, want, (off_t)from);
     if (n <= 0)
         return;
     c->stack_bytes += (uint64_t)n;
-    chunk_commit(c, CHUNK_STACK, (uint64_t)n, (uint64_t)n == want ? CHUNK_TRUNCATED : 0,
+    chunk_commit(c, CHUNK_STACK, (uint64_t)n, (uint64_t)n == want && !whole ? CHUNK_TRUNCATED : 0,
                  (uint64_t[2]){from, (uint64_t)tid});
 }
 
@@ -263,17 +340,16 @@ static void copy_threads(struct copier *c, struct tracees *tracees,
 
 static void copy_process(struct copier *c)
 {
-    copy_proc_file(c, CHUNK_STATUS, "status", 8192);
-    copy_proc_file(c, CHUNK_STAT, "stat", 2048);
-    copy_proc_file(c, CHUNK_LIMITS, "limits", 4096);
-    copy_proc_file(c, CHUNK_CGROUP, "cgroup", 8192);
-    copy_proc_file(c, CHUNK_CMDLINE, "cmdline", 64u << 10);
-    copy_proc_file(c, CHUNK_AUXV, "auxv", 4096);
-    copy_proc_file(c, CHUNK_IO, "io", 1024);
+    copy_file(c, CHUNK_STATUS, "status", 8192);
+    copy_file(c, CHUNK_STAT, "stat", 2048);
+    copy_file(c, CHUNK_LIMITS, "limits", 4096);
+    copy_file(c, CHUNK_CGROUP, "cgroup", 8192);
+    copy_file(c, CHUNK_CMDLINE, "cmdline", 64u << 10);
+    copy_file(c, CHUNK_AUXV, "auxv", 4096);
+    copy_file(c, CHUNK_IO, "io", 1024);
     copy_link(c, CHUNK_EXE, "exe");
-    copy_proc_file(c, CHUNK_ENVIRON, "environ", 128u << 10);
+    copy_file(c, CHUNK_ENVIRON, "environ", 128u << 10);
     copy_fds(c);
-    copy_proc_file(c, CHUNK_MAPS, "maps", 4u << 20);
 }
 
 /* The counters are worth a short wait while the memory is still held, not a long one. */
@@ -350,6 +426,7 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
     (void)fs_read_text(path, impact->comm, sizeof impact->comm);
     if (cause->siginfo != NULL)
         copy_bytes(&copier, CHUNK_SIGINFO, cause->siginfo, sizeof(siginfo_t), (uint64_t)cause->tid);
+    copy_maps(&copier);
     copy_threads(&copier, tracees, process);
     copy_process(&copier);
     wait_for_sampler(shared, request);

@@ -170,11 +170,11 @@ static int many(int threads, int mappings)
             return 2;
     }
     long page = sysconf(_SC_PAGESIZE);
-    char *base = mmap(NULL, (size_t)mappings * 2 * (size_t)page, PROT_READ | PROT_WRITE,
+    char *base = mmap(NULL, (size_t)mappings * (size_t)page, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return 2;
-    for (int i = 0; i < mappings; i++)
+    for (int i = 0; i < mappings / 2; i++)
         (void)mprotect(base + (size_t)i * 2 * (size_t)page, (size_t)page, PROT_READ);
     say_number("pid", getpid());
     wait_for_line();

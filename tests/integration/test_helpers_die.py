@@ -284,7 +284,7 @@ class AtImpact(Attack):
                     print(f"[{name} {how.name}: {hits} of 3 met] ", end="", flush=True)
 
     def attack(self, name, how):
-        process, reader = self.launch(programs.program(), "many", "300", "20000")
+        process, reader = self.launch(programs.program(), "many", "300", "40000")
         reader.until(process.stdout, b"\n")
         target = int(reader.text(process.stdout).split()[1])
         pid = helper(process.pid, name)
