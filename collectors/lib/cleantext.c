@@ -6,24 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the well-formed UTF-8 character at p, 0 = none (RFC 3629: no surrogates, no overlong).
- */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || left < n)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
+#include "base/utf8.h"
 
 void cleantext_copy(char *out, size_t size, const void *in, size_t len)
 {

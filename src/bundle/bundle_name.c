@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "bundle/internal.h"
 
 /* Copy at most `most` characters, others than [A-Za-z0-9._-] as '-'; no leading '.' or '-'. */
@@ -86,32 +87,6 @@ bool entry_name_ok(const char *name)
         part = name + i + 1;
     }
     return true;
-}
-
-size_t utf8_length(const unsigned char *p, size_t left)
-{
-    size_t need;
-    uint32_t point;
-    uint32_t least;
-    if (p[0] < 0x80)
-        return 1;
-    if (p[0] >= 0xc2 && p[0] <= 0xdf)
-        need = 2, point = p[0] & 0x1f, least = 0x80;
-    else if (p[0] >= 0xe0 && p[0] <= 0xef)
-        need = 3, point = p[0] & 0x0f, least = 0x800;
-    else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-        need = 4, point = p[0] & 0x07, least = 0x10000;
-    else
-        return 0;
-    if (left < need)
-        return 0;
-    for (size_t i = 1; i < need; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        point = point << 6 | (p[i] & 0x3f);
-    }
-    bool surrogate = point >= 0xd800 && point <= 0xdfff;
-    return point < least || point > 0x10ffff || surrogate ? 0 : need;
 }
 
 /* C1 controls (U+0080..9F) act like ESC on some terminals; marks, overrides and isolates (U+200E/F,

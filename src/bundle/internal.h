@@ -26,9 +26,6 @@ struct archive;
 
 #define MANIFEST_NAME "manifest.json"
 
-/* Valid UTF-8 sequence length at p (1..4), 0 when there is none. */
-size_t utf8_length(const unsigned char *p, size_t left);
-
 /* A relative name we write and accept: printable ASCII without '\', no empty, "." or ".." part. */
 bool entry_name_ok(const char *name);
 /* A top folder (and file stem) we write and accept. */

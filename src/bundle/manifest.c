@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/utf8.h"
 #include "bundle/internal.h"
 
 struct manifest {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Bounds of the store, far above a real run (about 600 facts on an eight-GPU machine). */
 #define FACTS_MAX 65536u
 #define NAME_MAX_LEN 160u
@@ -96,26 +98,6 @@ void facts_free(struct facts *f)
     free(f);
 }
 
-/* Length of the valid UTF-8 sequence at p, 0 when there is none (overlong and surrogates too). */
-static size_t utf8_sequence(const unsigned char *p, size_t left)
-{
-    size_t need = p[0] < 0x80   ? 1
-                  : p[0] < 0xc2 ? 0
-                  : p[0] < 0xe0 ? 2
-                  : p[0] < 0xf0 ? 3
-                  : p[0] < 0xf5 ? 4
-                                : 0;
-    if (need == 0 || need > left)
-        return 0;
-    for (size_t i = 1; i < need; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return need;
-}
-
 /* Bounded copy in which every control character and invalid byte has become '?'. */
 static char *clean_copy(const char *text)
 {
@@ -125,7 +107,7 @@ static char *clean_copy(const char *text)
         return NULL;
     for (size_t i = 0; i < len;) {
         const unsigned char *p = (const unsigned char *)text + i;
-        size_t n = utf8_sequence(p, len - i);
+        size_t n = utf8_length(p, len - i);
         bool control = (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f;
         if (n == 0 || control) {
             copy[i++] = '?';

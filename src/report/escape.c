@@ -6,32 +6,13 @@
 #include "report/internal.h"
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Length of the UTF-8 sequence at `s` (1 to 4) with its code point, or 0 when it is not valid. */
-static size_t decode(const char *s, uint32_t *ret)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
-    if (u[0] >= 0x80 && (u[0] < 0xc2 || u[0] > 0xf4))
-        return 0;
-    uint32_t c = n == 1 ? u[0] : u[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((u[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (u[i] & 0x3fu);
-    }
-    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-        return 0;
-    *ret = c;
-    return n;
-}
 
 /* Characters that change direction, hide, or are controls: never shown. */
 static bool is_harmful(uint32_t c)
@@ -46,9 +27,10 @@ typedef void (*emit)(struct buf *out, const char *start, const char *at, size_t 
 static void escape_with(struct buf *out, const char *text, size_t max, emit one)
 {
     const char *at = text;
-    while (*at != '\0') {
+    const char *end = text + strlen(text);
+    while (at < end) {
         uint32_t c = 0;
-        size_t n = decode(at, &c);
+        size_t n = utf8_decode((const unsigned char *)at, (size_t)(end - at), &c);
         if ((size_t)(at - text) + (n > 0 ? n : 1) > max) {
             buf_puts(out, "…");
             return;

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/utf8.h"
 
 static void test_err_wraps_and_truncates(void **state)
 {
@@ -197,6 +198,46 @@ static void test_number_in_name(void **state)
     assert_int_equal(number_in_name("-1", ""), -1);
 }
 
+static void test_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t left, want;
+        uint32_t point;
+    } cases[] = {
+        {"a", 1, 1, 'a'},
+        {"", 1, 1, 0},
+        {"\xc2\x80", 2, 2, 0x80},
+        {"\xdf\xbf", 2, 2, 0x7ff},
+        {"\xe0\xa0\x80", 3, 3, 0x800},
+        {"\xed\x9f\xbf", 3, 3, 0xd7ff},
+        {"\xee\x80\x80", 3, 3, 0xe000},
+        {"\xf0\x90\x80\x80", 4, 4, 0x10000},
+        {"\xf4\x8f\xbf\xbf", 4, 4, 0x10ffff},
+        {"a", 0, 0, 0},
+        {"\x80", 1, 0, 0},             /* a later byte first */
+        {"\xc1\xbf", 2, 0, 0},         /* overlong */
+        {"\xe0\x9f\xbf", 3, 0, 0},     /* overlong */
+        {"\xf0\x8f\xbf\xbf", 4, 0, 0}, /* overlong */
+        {"\xed\xa0\x80", 3, 0, 0},     /* surrogate */
+        {"\xf4\x90\x80\x80", 4, 0, 0}, /* above U+10FFFF */
+        {"\xf5\x80\x80\x80", 4, 0, 0},
+        {"\xc3(", 2, 0, 0},
+        {"\xe2\x82(", 3, 0, 0},
+        {"\xf0\x9f\x98(", 4, 0, 0},
+        {"\xe2\x82", 2, 0, 0}, /* cut */
+        {"\xe2\x82\xac", 2, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const unsigned char *p = (const unsigned char *)cases[i].text;
+        uint32_t point = 77;
+        assert_int_equal(utf8_decode(p, cases[i].left, &point), cases[i].want);
+        assert_int_equal(point, cases[i].want > 0 ? cases[i].point : 77);
+        assert_int_equal(utf8_length(p, cases[i].left), cases[i].want);
+    }
+}
+
 static int setup(void **state)
 {
     static char dir[] = "/tmp/rc-base-XXXXXX";
@@ -221,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_number_take),
         cmocka_unit_test(test_number_take_before),
         cmocka_unit_test(test_number_in_name),
+        cmocka_unit_test(test_utf8),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
