@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "record/shared.h"
 
 struct text {
@@ -29,22 +30,6 @@ static void text_add(struct text *t, const char *bytes, size_t len)
 static void text_puts(struct text *t, const char *s)
 {
     text_add(t, s, strlen(s));
-}
-
-/* Length of the valid UTF-8 sequence at p, 0 if it is not one (RFC 3629: no surrogates, no
- * overlong forms). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (n == 0 || n > left || p[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
 }
 
 static void text_string(struct text *t, const char *s, size_t len)
