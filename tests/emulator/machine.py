@@ -177,7 +177,9 @@ def make_card(tree, index, bdf, gpu, settings):
                f"DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=1002:{gpu['device_id']:04X}\n"
                f"PCI_SUBSYS_ID=1002:0E3B\nPCI_SLOT_NAME={bdf}\n")
     tree.write(f"{parent}/power/runtime_status", "active")
-    for name, value in dict(name="amdgpu", temp1_input=45000, temp2_input=48000, temp3_input=50000,
+    for name, value in dict(name="amdgpu", temp1_label="edge", temp1_input=45000,
+                            temp2_label="junction", temp2_input=48000, temp3_label="mem",
+                            temp3_input=50000, in0_label="vddgfx", in0_input=775,
                             power1_average=41000000, freq1_input=500000000,
                             freq2_input=1600000000).items():
         tree.write(f"{parent}/hwmon/hwmon{index}/{name}", value)

@@ -80,6 +80,7 @@ int state_open(void)
     for (unsigned i = 0; i < STATE_SLOTS; i++)
         if (state->slots[i].pid == getpid())
             memset(&state->slots[i], 0, sizeof state->slots[i]);
+    (void)state_reap();
     state_unlock();
     return 0;
 }
