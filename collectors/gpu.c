@@ -364,7 +364,7 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
 {
     static struct machine machine;
     struct job job = {.out = out, .machine = &machine};
-    machine_scan(&machine);
+    machine_scan_of_run(&machine, ctx->run_dir);
     collect_integer(out, "gpu.count", FACT_STATIC, machine.count,
                     "/sys/class/drm, /sys/class/kfd");
     write_parameters(&job);

@@ -7,6 +7,7 @@
  *     impact.N          struct shared_impact followed by its arena bytes, one file a failed process
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
+ *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
  *     events            lines "<mono_ns> <who> <text>"
  *     state             "running" | "ended STATUS" | "bundled PATH"; locked (flock) by the recorder

@@ -127,6 +127,16 @@ struct shared_run {
     char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */
 };
 
+#define SHARED_GPUS_MAX 128
+#define SHARED_GPU_NONE UINT32_MAX
+
+/* What tells one GPU from another; its place in gpus[] is its index in every sample and fact. */
+struct shared_gpu {
+    char pci[16];      /* "" = not known */
+    uint32_t kfd_node; /* SHARED_GPU_NONE = none */
+    uint32_t card;     /* SHARED_GPU_NONE = none */
+};
+
 /* How far the rings and impacts have been copied to the run directory. R, then the finisher. */
 struct record_progress {
     uint64_t sample_cursor, samples_lost;
@@ -181,6 +191,10 @@ struct shared {
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
     _Atomic uint32_t relay_downstream_closed; /* O: the caller's end is gone; S closes its copy too */
+
+    /* M, the first of the run: cards may appear, vanish and be numbered anew while it lasts. */
+    struct shared_gpu gpus[SHARED_GPUS_MAX];
+    _Atomic uint32_t gpus_listed; /* how many + 1; 0 = not looked for yet */
 
     struct record_progress progress;
 

@@ -137,6 +137,34 @@ static int flush_samples(struct shared *s, const char *run_dir, struct record_pr
     return first;
 }
 
+static void number_or_dash(char *out, size_t size, uint32_t number)
+{
+    if (number == SHARED_GPU_NONE)
+        (void)snprintf(out, size, "-");
+    else
+        (void)snprintf(out, size, "%u", number);
+}
+
+/* Written once: the order of the first sampler holds for the run. */
+static int flush_gpus(const struct shared *s, int dirfd)
+{
+    static char text[SHARED_GPUS_MAX * 48];
+    uint32_t listed = s->gpus_listed;
+    if (listed == 0 || listed - 1 > SHARED_GPUS_MAX || faccessat(dirfd, "gpus", F_OK, 0) == 0)
+        return 0;
+    size_t len = 0;
+    for (uint32_t i = 0; i + 1 < listed; i++) {
+        const struct shared_gpu *gpu = &s->gpus[i];
+        char node[16];
+        char card[16];
+        number_or_dash(node, sizeof node, gpu->kfd_node);
+        number_or_dash(card, sizeof card, gpu->card);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%.15s %s %s\n",
+                                gpu->pci[0] != '\0' ? gpu->pci : "-", node, card);
+    }
+    return fs_write_file_at(dirfd, "gpus", text, len, false);
+}
+
 static int flush_run_json(const struct shared *s, int dirfd)
 {
     static char text[RUN_JSON_MAX];
@@ -161,7 +189,7 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     int results[] = {
         flush_impacts(shared, dirfd, progress),  flush_output(shared, dirfd, progress),
         flush_events(shared, dirfd, progress),   flush_samples(shared, run_dir, progress),
-        flush_run_json(shared, dirfd),
+        flush_gpus(shared, dirfd),               flush_run_json(shared, dirfd),
     };
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
         if (results[i] < 0)

@@ -62,6 +62,18 @@ struct machine {
 
 void machine_scan(struct machine *ret);
 
+struct shared_gpu;
+
+/* The GPUs of a machine as they are told apart, in their order; returns how many. */
+uint32_t machine_identities(const struct machine *m, struct shared_gpu *ret, uint32_t max);
+/*
+ * Give every GPU of `known` the index it has there. One that is gone keeps its place with nothing
+ * but its identity in `have`; one that is new comes behind them.
+ */
+void machine_keep_order(struct machine *m, const struct shared_gpu *known, uint32_t count);
+/* machine_scan() in the order of the run (its file "gpus", record/rundir.h), where that is known. */
+void machine_scan_of_run(struct machine *ret, const char *run_dir);
+
 /* "gfx90a" of gfx_target_version 90010: decimal MMmmss, stepping in hex. False for 0 or nonsense. */
 bool machine_gfx_name(uint64_t gfx_target_version, char ret[16]);
 

@@ -181,6 +181,11 @@ void sampler_begin(struct sampler *s)
 {
     bool again = s->shared->sampler_baseline_done != 0;
     machine_scan(&s->machine);
+    struct shared *shared = s->shared;
+    if (shared->gpus_listed == 0)
+        shared->gpus_listed = machine_identities(&s->machine, shared->gpus, SHARED_GPUS_MAX) + 1;
+    else
+        machine_keep_order(&s->machine, shared->gpus, shared->gpus_listed - 1);
     sampler_gpu_open(s);
     read_devices(s);
     for (uint32_t i = 0; i < s->machine.count; i++)

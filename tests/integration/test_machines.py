@@ -638,7 +638,6 @@ class MovingCounters(support.Case):
         for pci, value in found.items():
             self.assertIn((pci, value), expected, found)
 
-    @unittest.expectedFailure  # the finisher numbers the GPUs anew
     def test_a_card_that_appears_takes_no_numbers_of_another(self):
         for pci in ("0000:03:00.0", "0000:f0:00.0"):  # before and behind 0000:0c:00.0
             with self.subTest(pci=pci):
@@ -653,7 +652,6 @@ class MovingCounters(support.Case):
                 self.check_pairs(bundle, [("0000:0c:00.0", 4444), (pci, 77777), (pci, None)])
                 self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "baseline"), 4444)
 
-    @unittest.expectedFailure  # the finisher numbers the GPUs anew
     def test_a_card_that_disappears_takes_no_numbers_of_another(self):
         self.put(self.used, "4444\n")
         place = os.path.join(self.tree, DRM, "card7")
