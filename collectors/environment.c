@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "collect/collector.h"
 #include "collectors/env_secret.h"
+#include "diagnose/env_names.h"
 
 #define VARIABLES_MAX 8192
 #define VALUE_MAX 2048

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which environment variables may be shown, by name: for the collector of the failed process and
+ * for `env` output in a report. An allow-list: a variable that no rule names is not shown. Within
+ * the list, names that say "secret" hide their value: deny-lists alone leak (knowledge from other
+ * tools' reports).
+ */
+#ifndef DIAGNOSE_ENV_NAMES_H
+#define DIAGNOSE_ENV_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum env_rule {
+    ENV_HIDE,      /* not on the list: count it */
+    ENV_SHOW,      /* name and value */
+    ENV_NAME_ONLY, /* "<set>" */
+    ENV_SECRET,    /* on the list, but its name says that the value is a secret: "<redacted>" */
+};
+
+enum env_rule env_rule_of(const char *name, size_t len);
+/* A word of it says that what it stands for is a secret: "HF_TOKEN", "apikey". */
+bool env_name_is_secret(const char *name, size_t len);
+
+#endif
