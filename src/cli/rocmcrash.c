@@ -155,7 +155,7 @@ static const struct option_def option_table[] = {
 static const struct {
     const char *name, *usage, *help;
 } verbs[] = {
-    {"show", "show BUNDLE", "print the summary of a bundle"},
+    {"show", "show [--all] BUNDLE", "print the summary of a bundle"},
     {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside"},
     {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted"},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `show BUNDLE` and `verify BUNDLE`: the bundle may be a stranger's. */
+/* `show [--all] BUNDLE` and `verify BUNDLE`: the bundle may be a stranger's. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,30 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "bundle/bundle.h"
+#include "cli/option.h"
 #include "cli/verbs.h"
 
 #define SUMMARY_MAX (4u << 20)
+#define DETAILS "\n## Details"
+#define FLOWCHART "```mermaid\n"
+#define FLOWCHART_END "\n```\n"
+
+struct show_line {
+    bool all;
+};
+
+static int set_all(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct show_line *)target)->all = true;
+    return 0;
+}
+
+static const struct option_def show_options[] = {
+    {"all", 'a', NULL, "everything, with the flowchart and the tables of facts", set_all},
+    {NULL, 0, NULL, NULL, NULL},
+};
 
 static const char *one_bundle(int argc, char *argv[], const char *verb)
 {
@@ -20,11 +41,42 @@ static const char *one_bundle(int argc, char *argv[], const char *verb)
     return NULL;
 }
 
+/* What GitHub folds away or draws says nothing on a terminal: the tables of facts, the flowchart. */
+static void shorten_for_terminal(char *text)
+{
+    char *details = strstr(text, DETAILS);
+    if (details != NULL)
+        details[1] = '\0';
+    char *chart = strstr(text, FLOWCHART);
+    char *end = chart != NULL ? strstr(chart, FLOWCHART_END) : NULL;
+    if (end != NULL) {
+        end += strlen(FLOWCHART_END);
+        end += strspn(end, "\n");
+        memmove(chart, end, strlen(end) + 1);
+    }
+}
+
+static bool print_clean(const char *text, const char *last_line)
+{
+    struct buf clean = BUF_INIT;
+    bundle_sanitize_text(&clean, text, strlen(text));
+    if (clean.len > 0 && clean.data[clean.len - 1] != '\n')
+        buf_putc(&clean, '\n');
+    bool ok = fputs(buf_str(&clean), stdout) >= 0 && fputs(last_line, stdout) >= 0 &&
+              fflush(stdout) == 0;
+    buf_release(&clean);
+    return ok;
+}
+
 int verb_show(int argc, char *argv[])
 {
+    struct show_line line = {.all = false};
     struct rc_err err = {""};
     RC_AUTO_FREE char *text = NULL;
-    const char *path = one_bundle(argc, argv, "show");
+    int at = options_parse(show_options, &line, argc, argv, &err);
+    if (at < 0)
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+    const char *path = at < 0 ? NULL : one_bundle(argc - at, argv + at, "show [--all]");
     if (path == NULL)
         return VERB_EXIT_USAGE;
     ssize_t len = bundle_read_file(path, "SUMMARY.md", SUMMARY_MAX, &text, &err);
@@ -32,10 +84,9 @@ int verb_show(int argc, char *argv[])
         verb_complain(path, &err);
         return VERB_EXIT_FAILED;
     }
-    struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, text, (size_t)len);
-    bool ok = fputs(buf_str(&clean), stdout) >= 0 && fflush(stdout) == 0;
-    buf_release(&clean);
+    if (!line.all)
+        shorten_for_terminal(text);
+    bool ok = print_clean(text, line.all ? "" : "(show --all prints every fact with its source)\n");
     return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
 }
 

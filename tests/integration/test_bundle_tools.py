@@ -313,9 +313,18 @@ class Tampered(BundleCase):
         self.assertIn(b"class\n", done.stdout)
 
     def test_show_prints_the_summary(self):
-        done = self.verb("show", self.bundle.path)
+        summary = self.bundle.text("SUMMARY.md")
+        done = self.verb("show", "--all", self.bundle.path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, self.bundle.text("SUMMARY.md"))
+        self.assertEqual(done.stdout.rstrip("\n"), summary.rstrip("\n"))
+        short = self.verb("show", self.bundle.path).stdout
+        head, rest = summary.split("```mermaid\n", 1)
+        self.assertTrue(short.startswith(head))
+        self.assertIn("**What decides it**", short)
+        for gone in ("```mermaid", "<details>"):
+            self.assertIn(gone, "```mermaid" + rest)
+            self.assertNotIn(gone, short)
+        self.assertLess(len(short.splitlines()), 90)
 
 
 class Private(support.Case):
