@@ -91,9 +91,11 @@ class Machine:
         return os.path.join(self.root, *names)
 
     def environ(self, faults=None, preload=LIBRARY, **more):
-        environ = dict(os.environ, EMULATOR_ROOT=self.root, LD_PRELOAD=preload, **more)
-        for name in ("EMULATOR_FAULTS", "ROCMCRASH_SYSROOT"):
+        environ = dict(os.environ)
+        for name in ("EMULATOR_FAULTS", "EMULATOR_LOG", "ROCMCRASH_SYSROOT"):
             environ.pop(name, None)
+        environ.update(EMULATOR_ROOT=self.root, LD_PRELOAD=preload)
+        environ.update(more)
         if faults is not None:
             environ["EMULATOR_FAULTS"] = faults
         return environ

@@ -12,7 +12,7 @@ import sys
 
 MIB = 1 << 20
 GIB = 1 << 30
-COUNTER_WIDTH = 20  # digits of a 64-bit number; the library stores in place, so the size never changes
+COUNTER_WIDTH = 21  # 20 digits and a newline: the library stores in place, so the size never changes
 TOPOLOGY = "sys/devices/virtual/kfd/kfd/topology"
 LARGE_BAR_LINK = 2  # PCIe
 
@@ -95,7 +95,7 @@ class Tree:
             file.write(text if text == "" or text.endswith("\n") else text + "\n")
 
     def counter(self, name, value):
-        self.write(name, f"{value:<{COUNTER_WIDTH}}\n")
+        self.write(name, str(value).ljust(COUNTER_WIDTH, "\n"))
 
     def properties(self, name, values):
         self.write(name, "".join(f"{key} {value}\n" for key, value in values.items()))

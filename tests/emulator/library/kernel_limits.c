@@ -135,7 +135,7 @@ int limits_take(const struct buffer *b, struct slot *mine, const char **ret_reas
     case BUFFER_USERPTR:
         r = fit_in_system(b->size, false, ret_reason);
         if (r == 0)
-            mine->userptr += b->size;
+            h->userptr += b->size;
         return r;
     case BUFFER_GEM_VRAM:
     case BUFFER_GEM_GTT:
@@ -175,7 +175,7 @@ void limits_give_back(const struct buffer *b, struct slot *mine)
         subtract(&h->gtt, b->size);
         break;
     case BUFFER_USERPTR:
-        subtract(&mine->userptr, b->size);
+        subtract(&h->userptr, b->size);
         break;
     case BUFFER_GEM_VRAM:
         subtract(&h->gem_vram, b->size);

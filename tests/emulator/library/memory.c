@@ -135,11 +135,11 @@ static int charge(struct buffer *b, int injected)
 /* As ROCm 7.14 holds one descriptor per handle: the lowest free one, so RLIMIT_NOFILE counts. */
 static int take_descriptor(struct buffer *b)
 {
-    b->descriptor = -1;
     if (b->kind > BUFFER_USERPTR || !faults_descriptor_per_buffer())
         return 0;
-    b->descriptor = node_open_dmabuf(b->handle, 0);
-    return b->descriptor < 0 ? b->descriptor : 0;
+    int fd = node_open_dmabuf(b->handle, 0);
+    b->descriptor = fd < 0 ? -1 : fd;
+    return fd < 0 ? fd : 0;
 }
 
 int memory_alloc(struct buffer *buffer)
@@ -149,6 +149,7 @@ int memory_alloc(struct buffer *buffer)
         return -ENOMEM;
     buffer->size = (buffer->size + PAGE - 1) & ~(PAGE - 1);
     *b = *buffer;
+    b->descriptor = -1;
     unsigned kinds = fault_kinds(b);
     int injected = kinds != 0 ? faults_on_alloc(kinds) : 0;
     (void)pthread_mutex_lock(&mutex);

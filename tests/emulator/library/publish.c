@@ -16,13 +16,13 @@
 #include "state.h"
 
 #define KFD_PROC "/sys/devices/virtual/kfd/kfd/proc"
-#define WIDTH 21 /* 20 digits of a 64-bit number and the newline */
+#define WIDTH 21 /* 20 digits of a 64-bit number and a newline */
 #define QUEUES_MAX 1024
 
-enum card_file { CARD_VRAM, CARD_VISIBLE, CARD_GTT, CARD_FILES };
+enum card_file { CARD_VRAM, CARD_VISIBLE, CARD_GTT, CARD_USERPTR, CARD_FILES };
 
 static const char *const card_names[CARD_FILES] = {"mem_info_vram_used", "mem_info_vis_vram_used",
-                                                   "mem_info_gtt_used"};
+                                                   "mem_info_gtt_used", "mem_info_preempt_used"};
 static char *card_maps[MACHINE_GPUS_MAX][CARD_FILES];
 static char *process_maps[MACHINE_GPUS_MAX];
 static char no_file[WIDTH]; /* stands for one that is not there, or is a FIFO that blocks readers */
@@ -44,7 +44,8 @@ static char *map_counter(const char *path, int flags)
 static void store(char *map, uint64_t value)
 {
     char text[WIDTH + 1];
-    (void)snprintf(text, sizeof text, "%-20llu\n", (unsigned long long)value);
+    int n = snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    memset(text + n, '\n', sizeof text - (size_t)n);
     memcpy(map, text, WIDTH);
 }
 
@@ -70,10 +71,12 @@ void publish_gpu(unsigned gpu)
         sum.vram += part.vram;
         sum.visible += part.visible;
         sum.gtt += part.gtt;
+        sum.userptr += part.userptr;
     }
     store_card(card, CARD_VRAM, sum.vram);
     store_card(card, CARD_VISIBLE, sum.visible);
     store_card(card, CARD_GTT, sum.gtt);
+    store_card(card, CARD_USERPTR, sum.userptr);
     publish_fdinfo(gpu);
 }
 

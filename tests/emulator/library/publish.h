@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The live counters of the tree: mem_info_* of the cards, kfd/proc/PID/..., and ROOT/proc/PID/fdinfo.
- * Readers keep the files open, so they are written in place: each is mapped once and its 21 bytes
- * ("%-20llu\n") are stored anew, which takes no file descriptor and cannot fail when they run out.
+ * Readers keep the files open, so they are written in place: each is mapped once and its 21 bytes are
+ * stored anew, which takes no file descriptor and cannot fail when they run out. Short numbers are
+ * filled up with newlines: every reader strips those (rocm-smi takes blanks for no number).
  * Called with the state lock held.
  */
 #ifndef EMULATOR_PUBLISH_H

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -62,8 +63,15 @@ static int map_file(void)
     }
     if (fd < 0)
         return -errno;
-    void *map = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int r = map == MAP_FAILED ? -errno : 0;
+    struct stat st;
+    int r = syscall(SYS_fstat, fd, &st) == 0 ? 0 : -errno;
+    if (r == 0 && (uint64_t)st.st_size != sizeof *state)
+        r = -EPROTO; /* of another build of the library */
+    void *map = MAP_FAILED;
+    if (r == 0)
+        map = mmap(NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (r == 0 && map == MAP_FAILED)
+        r = -errno;
     (void)syscall(SYS_close, fd);
     if (r == 0)
         state = map;
@@ -189,6 +197,7 @@ struct usage state_usage(unsigned gpu)
         sum.kfd_vram += h->vram;
         sum.vram += (info->vram_in_gtt ? 0 : h->vram) + gem;
         sum.visible += info->small_bar ? h->visible : (info->vram_in_gtt ? 0 : h->vram) + gem;
+        sum.userptr += h->userptr;
         sum.gtt += h->gtt + h->gem_gtt + h->gem_evicted + (info->vram_in_gtt ? h->vram : 0);
     }
     return sum;
@@ -209,8 +218,8 @@ uint64_t state_system_used(void)
 {
     uint64_t sum = state_ttm_used();
     for (unsigned i = 0; i < STATE_SLOTS; i++)
-        if (state->slots[i].pid != 0)
-            sum += state->slots[i].userptr;
+        for (unsigned g = 0; state->slots[i].pid != 0 && g < machine.gpu_count; g++)
+            sum += state->slots[i].gpu[g].userptr;
     return sum;
 }
 

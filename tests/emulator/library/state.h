@@ -20,6 +20,7 @@
 struct holding {
     uint64_t vram;        /* through KFD; counts in kfd/proc/PID/vram_<gpu_id> */
     uint64_t gtt;         /* through KFD */
+    uint64_t userptr;     /* the process's own pages: mem_info_preempt_used */
     uint64_t gem_vram;    /* buffers of the render node that want VRAM ... */
     uint64_t gem_evicted; /* ... and the part of them that was moved to GTT */
     uint64_t gem_gtt;
@@ -28,8 +29,6 @@ struct holding {
 
 struct slot {
     int32_t pid; /* 0 = free */
-    uint64_t userptr;
-    uint64_t evicted_ms; /* queues stopped for an eviction, all GPUs */
     struct holding gpu[MACHINE_GPUS_MAX];
 };
 
@@ -56,6 +55,7 @@ struct usage {
     uint64_t vram;         /* resident in the GPU's memory: mem_info_vram_used */
     uint64_t visible;      /* mem_info_vis_vram_used */
     uint64_t gtt;          /* mem_info_gtt_used */
+    uint64_t userptr;      /* mem_info_preempt_used */
 };
 struct usage state_usage(unsigned gpu);
 /* Against KFD's limits over all GPUs. */
