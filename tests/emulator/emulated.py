@@ -161,9 +161,18 @@ class Case(unittest.TestCase):
                 stream.close()
 
     def machine(self, *models, name="machine", **settings):
+        """keeper=False: what the dead held is given back when the next process looks."""
         settings.setdefault("base", 32 * MIB)
-        return Machine(machine.make(os.path.join(self.folder, name), models or ("gfx90a",),
+        keep = settings.pop("keeper", True)
+        host = Machine(machine.make(os.path.join(self.folder, name), models or ("gfx90a",),
                                     **settings))
+        if keep:
+            self.keep(host)
+        return host
+
+    def keep(self, host):
+        keeper = subprocess.Popen([KEEPER, host.root], stdin=subprocess.PIPE)
+        self.addCleanup(keeper.communicate, timeout=DEADLINE_S)
 
     def recorded(self, fixture, **settings):
         source = os.path.join(RECORDED, fixture)
@@ -171,12 +180,17 @@ class Case(unittest.TestCase):
             self.skipTest(f"the recorded machine {fixture} is not here")
         root, gpus, _ = import_machine.make(os.path.join(self.folder, "machine"), source,
                                             **settings)
-        return Machine(root), gpus
+        host = Machine(root)
+        self.keep(host)
+        return host, gpus
 
     def start(self, host, *argv, **kwargs):
         running = host.start(*argv, **kwargs)
         self.running.append(running)
         return running
+
+    def wait_for_counter(self, host, name, value, card=0):
+        wait_for(lambda: host.counter(name, card) == value, f"{name} to be {value}")
 
     def limit_of(self, host):
         return host.journal("alloc")[-1]["vram_limit"]

@@ -37,7 +37,6 @@ static void start(void)
     starting = true;
     if (machine_load(root) == 0 && journal_open() == 0 && state_open() == 0) {
         (void)pthread_atfork(NULL, NULL, child_of_fork);
-        (void)atexit(state_leave);
         on = true;
     } else {
         machine.root_len = 0;

@@ -164,26 +164,6 @@ struct slot *state_mine(void)
     return unused;
 }
 
-void state_leave(void)
-{
-    int pid = getpid();
-    state_lock();
-    bool found = false;
-    for (unsigned i = 0; i < STATE_SLOTS; i++) {
-        if (state->slots[i].pid != pid)
-            continue;
-        memset(&state->slots[i], 0, sizeof state->slots[i]);
-        found = true;
-    }
-    if (found) {
-        journal("\"event\":\"exit\"");
-        publish_remove_process(pid);
-        for (unsigned g = 0; g < machine.gpu_count; g++)
-            publish_gpu(g);
-    }
-    state_unlock();
-}
-
 struct usage state_usage(unsigned gpu)
 {
     const struct gpu *info = &machine.gpus[gpu];

@@ -44,10 +44,12 @@ void state_unlock(void);
 struct slot *state_mine(void);
 struct slot *state_slots(void); /* STATE_SLOTS of them */
 
-/* Gives back what dead processes held; how many there were. Writes counters. */
+/*
+ * Gives back what dead processes held; how many there were. Writes counters. Nothing is given back
+ * before a process is dead: amdkfd frees when the address space goes, which is after the ptrace exit
+ * stop, and a tool that reads the counters there must still find the memory in use.
+ */
 unsigned state_reap(void);
-/* This process ends orderly: its slot and its files go. Locks itself. */
-void state_leave(void);
 
 /* Sums over all processes. */
 struct usage {

@@ -2,6 +2,8 @@
 /*
  * A program against libamdhip64. Commands: alloc BYTES, fill BYTES (until refused), host BYTES,
  * hostfill BYTES, free NUMBER, info, roundtrip NUMBER, memset NUMBER (a kernel), device NUMBER, quit.
+ * hip_memory BYTES asks for that much again and again, and ends like an application: with the
+ * runtime's message and status 1. hip_memory kernel runs one kernel.
  */
 #include <hip/hip_runtime_api.h>
 #include <stdint.h>
@@ -101,8 +103,34 @@ static void execute(const struct command *c)
         ANSWER("unknown %s", c->name);
 }
 
-int main(void)
+static int run_out(size_t bytes)
 {
+    hipError_t error = hipSuccess;
+    while (error == hipSuccess && count < SLOTS_MAX) {
+        error = hipMalloc(&memory[count], bytes);
+        count += error == hipSuccess;
+    }
+    (void)fprintf(stderr, "hip_memory: hipMalloc of %zu bytes failed: %s: %s\n", bytes,
+                  hipGetErrorName(error), hipGetErrorString(error));
+    return 1;
+}
+
+static int run_kernel(void)
+{
+    hipError_t error = hipMalloc(&memory[0], COPY_BYTES);
+    if (error == hipSuccess)
+        error = hipMemset(memory[0], 0, COPY_BYTES);
+    if (error == hipSuccess)
+        error = hipDeviceSynchronize();
+    return error == hipSuccess ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "kernel") == 0)
+        return run_kernel();
+    if (argc > 1)
+        return run_out((size_t)strtoull(argv[1], NULL, 10));
     int devices = 0;
     hipError_t error = hipGetDeviceCount(&devices);
     answer_error("ready", (unsigned)devices, error);

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocmcrash around a program that runs out of memory on an emulated GPU: what the bundle says equals
+what the emulated kernel decided."""
+
+import os
+import sys
+
+import emulated
+from emulated import GIB, MIB
+
+sys.path.insert(0, os.path.join(emulated.SOURCE, "tests", "integration"))
+import support  # noqa: E402
+
+
+class Bundles(emulated.Case):
+    def recorded_run(self, host, *argv, faults=None, options=()):
+        """Runs the program under rocmcrash, which itself sees the machine through its sysroot."""
+        if not os.path.exists(emulated.ROCMCRASH):
+            self.skipTest("rocmcrash is not built here")
+        outdir = os.path.join(self.folder, "out")
+        os.makedirs(outdir, exist_ok=True)
+        inner = host.environ(faults)
+        changed = {name: inner[name] for name in ("EMULATOR_ROOT", "EMULATOR_FAULTS", "LD_PRELOAD")
+                   if name in inner}
+        environ = dict(os.environ, ROCMCRASH_SYSROOT=host.root,
+                       ROCMCRASH_STATE_DIR=os.path.join(self.folder, "state"),
+                       XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
+        done = emulated.subprocess.run(
+            [emulated.ROCMCRASH, "--output-dir", outdir, *options, "--", "env",
+             *(f"{name}={value}" for name, value in changed.items()), *argv],
+            env=environ, capture_output=True, text=True, timeout=60, check=False)
+        bundles = [name for name in os.listdir(outdir) if name.endswith(".tar.gz")]
+        self.assertEqual(len(bundles), 1, done.stderr)
+        return done, support.Bundle(os.path.join(outdir, bundles[0]))
+
+    def test_capacity(self):
+        host = self.machine("gfx90a", vram=1 * GIB)
+        done, bundle = self.recorded_run(host, emulated.program("hip_memory"), str(100 * MIB))
+        self.assertEqual(done.returncode, 1)
+        refused = host.journal("alloc", result=-12)
+        self.assertEqual({r["size"] for r in refused}, {100 * MIB})
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), refused[-1]["vram_used"])
+        self.assertEqual(bundle.value("gpu.0.vram.total_bytes", "impact"), 1 * GIB)
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "baseline"), 32 * MIB)
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "after"), 32 * MIB)
+        self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
+
+    def test_page_fault(self):
+        host = self.machine("gfx90a", vram=1 * GIB)
+        done, bundle = self.recorded_run(host, emulated.program("hip_memory"), "kernel",
+                                         faults="page-fault on=dispatch address=0x7f1234567000")
+        self.assertEqual(done.returncode, -6)
+        self.assertEqual(bundle.value("kmsg.page_fault_address"), "0x00007f1234567000")
+        self.assertIn("fault", bundle.verdict["class"] + bundle.verdict["subclass"],
+                      bundle.verdict["sentence"])
+
+
+if __name__ == "__main__":
+    emulated.main()
