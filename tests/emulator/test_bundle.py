@@ -13,8 +13,9 @@ import support  # noqa: E402
 
 
 class Bundles(emulated.Case):
-    def recorded_run(self, host, *argv, faults=None, options=()):
-        """Runs the program under rocmcrash, which itself sees the machine through its sysroot."""
+    def recorded_run(self, host, *argv, faults=None, inside=False):
+        """Runs the program under rocmcrash, which sees the machine through its sysroot, or (inside)
+        is on the machine itself."""
         if not os.path.exists(emulated.ROCMCRASH):
             self.skipTest("rocmcrash is not built here")
         outdir = os.path.join(self.folder, "out")
@@ -22,13 +23,16 @@ class Bundles(emulated.Case):
         inner = host.environ(faults)
         changed = {name: inner[name] for name in ("EMULATOR_ROOT", "EMULATOR_FAULTS", "LD_PRELOAD")
                    if name in inner}
-        environ = dict(os.environ, ROCMCRASH_SYSROOT=host.root,
-                       ROCMCRASH_STATE_DIR=os.path.join(self.folder, "state"),
+        environ = dict(os.environ, ROCMCRASH_STATE_DIR=os.path.join(self.folder, "state"),
                        XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
-        done = emulated.subprocess.run(
-            [emulated.ROCMCRASH, "--output-dir", outdir, *options, "--", "env",
-             *(f"{name}={value}" for name, value in changed.items()), *argv],
-            env=environ, capture_output=True, text=True, timeout=60, check=False)
+        command = [emulated.ROCMCRASH, "--output-dir", outdir, "--"]
+        if inside:
+            environ.update(changed)
+        else:
+            environ["ROCMCRASH_SYSROOT"] = host.root
+            command += ["env", *(f"{name}={value}" for name, value in changed.items())]
+        done = emulated.subprocess.run([*command, *argv], env=environ, capture_output=True,
+                                       text=True, timeout=60, check=False)
         bundles = [name for name in os.listdir(outdir) if name.endswith(".tar.gz")]
         self.assertEqual(len(bundles), 1, done.stderr)
         return done, support.Bundle(os.path.join(outdir, bundles[0]))
@@ -43,6 +47,22 @@ class Bundles(emulated.Case):
         self.assertEqual(bundle.value("gpu.0.vram.total_bytes", "impact"), 1 * GIB)
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "baseline"), 32 * MIB)
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "after"), 32 * MIB)
+        self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
+
+    def test_rocmcrash_on_the_machine_itself(self):
+        """Then fdinfo, libdrm and HSA answer too, and agree."""
+        host = self.machine("gfx90a", vram=1 * GIB)
+        version = host.run(emulated.ROCMCRASH, "--version")
+        if version.returncode != 0:
+            self.skipTest("this rocmcrash cannot be preloaded: " + version.stderr[:80])
+        _, bundle = self.recorded_run(host, emulated.program("hip_memory"), str(100 * MIB),
+                                      inside=True)
+        last = host.journal("alloc", result=-12)[-1]
+        self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), last["vram_used"])
+        self.assertEqual(bundle.value("proc.0.kfd_vram_bytes", "impact"), last["kfd_vram"])
+        self.assertEqual(bundle.value("proc.0.drm_vram_bytes", "impact"), last["kfd_vram"])
+        self.assertEqual(bundle.value("gpu.0.hsa.pool_bytes"), 1 * GIB)
+        self.assertEqual(bundle.value("gpu.0.drm.vram_usable_bytes"), 1 * GIB - 32 * MIB)
         self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
 
     def test_page_fault(self):

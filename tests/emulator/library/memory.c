@@ -26,7 +26,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct buffer **buffers; /* by index; NULL = free. Index 0 is never used */
 static uint32_t buffers_size, buffers_hint = 1;
-static uint64_t next_offset = HUGE_PAGE;
+static uint64_t next_offset = PAGE;
 static struct {
     uint64_t start, end;
 } svm[SVM_MAX];
@@ -61,8 +61,9 @@ static int insert(struct buffer *b)
     buffers_hint = index + 1;
     b->handle = (uint64_t)machine.gpus[b->gpu].gpu_id << 32 | index;
     if (b->kind != BUFFER_USERPTR && b->kind != BUFFER_IMPORT) {
-        b->offset = next_offset;
-        next_offset += (b->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+        uint64_t align = b->size < HUGE_PAGE ? PAGE : HUGE_PAGE;
+        b->offset = (next_offset + align - 1) & ~(align - 1);
+        next_offset = b->offset + b->size;
     }
     buffers[index] = b;
     return 0;
@@ -132,6 +133,11 @@ static int charge(struct buffer *b, int injected)
     return r;
 }
 
+static bool has_bytes(const struct buffer *b)
+{
+    return b->kind != BUFFER_USERPTR && b->kind != BUFFER_IMPORT;
+}
+
 /* As ROCm 7.14 holds one descriptor per handle: the lowest free one, so RLIMIT_NOFILE counts. */
 static int take_descriptor(struct buffer *b)
 {
@@ -159,8 +165,11 @@ int memory_alloc(struct buffer *buffer)
         free(b);
         return r;
     }
-    int no_descriptor = injected == 0 ? take_descriptor(b) : 0;
-    r = charge(b, injected < 0 ? injected : no_descriptor);
+    if (injected == 0 && has_bytes(b))
+        injected = node_grow(node_render_memory(b->gpu), b->offset + b->size);
+    if (injected == 0)
+        injected = take_descriptor(b);
+    r = charge(b, injected);
     (void)pthread_mutex_lock(&mutex);
     if (r < 0)
         take_out(b);
@@ -203,9 +212,7 @@ int memory_free(uint64_t handle)
     if (b == NULL)
         return -EINVAL;
     give_back(b);
-    bool has_bytes = b->kind != BUFFER_USERPTR && b->kind != BUFFER_IMPORT &&
-                     b->kind != BUFFER_DOORBELL && b->kind != BUFFER_MMIO;
-    if (has_bytes)
+    if (has_bytes(b))
         (void)fallocate(node_render_memory(b->gpu), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         (off_t)b->offset, (off_t)b->size);
     if (b->descriptor >= 0)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,15 +22,32 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int kfd_memory;                       /* descriptor; 0 = not made yet */
 static int render_memory[MACHINE_GPUS_MAX];
 
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+
+int node_grow(int memory, uint64_t size)
+{
+    struct rlimit limit;
+    struct stat st;
+    int r = 0;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur)
+        return -EFBIG;
+    (void)pthread_mutex_lock(&growing);
+    if (syscall(SYS_fstat, memory, &st) != 0 ||
+        ((uint64_t)st.st_size < size && ftruncate(memory, (off_t)size) != 0))
+        r = -errno;
+    (void)pthread_mutex_unlock(&growing);
+    return r;
+}
+
 static int new_memory(const char *name, uint64_t size)
 {
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, (off_t)size) != 0) {
-        int saved = errno;
+    int r = node_grow(fd, size);
+    if (r < 0) {
         (void)syscall(SYS_close, fd);
-        return -saved;
+        return r;
     }
     return fd;
 }
@@ -48,7 +67,7 @@ int node_kfd_memory(void)
     (void)snprintf(name, sizeof name, "emulator:kfd:%d", getpid());
     (void)pthread_mutex_lock(&mutex);
     if (kfd_memory <= 0)
-        kfd_memory = move_high(new_memory(name, NODE_SIZE));
+        kfd_memory = move_high(new_memory(name, NODE_KFD_SIZE));
     int fd = kfd_memory;
     (void)pthread_mutex_unlock(&mutex);
     return fd;
@@ -61,7 +80,7 @@ int node_render_memory(unsigned gpu)
                    getpid());
     (void)pthread_mutex_lock(&mutex);
     if (render_memory[gpu] <= 0)
-        render_memory[gpu] = move_high(new_memory(name, NODE_SIZE));
+        render_memory[gpu] = move_high(new_memory(name, 0));
     int fd = render_memory[gpu];
     (void)pthread_mutex_unlock(&mutex);
     return fd;
@@ -134,6 +153,7 @@ bool node_of_fd(int fd, struct node *ret)
 void node_after_fork(void)
 {
     (void)pthread_mutex_init(&mutex, NULL);
+    (void)pthread_mutex_init(&growing, NULL);
     kfd_memory = 0;
     memset(render_memory, 0, sizeof render_memory);
 }

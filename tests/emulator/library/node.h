@@ -20,12 +20,16 @@ struct node {
     uint64_t handle; /* NODE_DMABUF */
 };
 
-/* Doorbells of a GPU in the KFD node. libhsakmt 5.2.3 masks the first offset with ~0xffffffff. */
-#define NODE_DOORBELLS(gpu) ((1ull << 40) + ((uint64_t)(gpu) << 33))
+/*
+ * Offsets in the KFD node. libhsakmt 5.2.3 masks a doorbell offset with ~0xffffffff, so the low half
+ * of a base is 0; an event page at 0 would mean that there is none. All is low for one GPU: a memfd
+ * counts against RLIMIT_FSIZE, which a cautious caller sets small.
+ */
+#define NODE_DOORBELLS(gpu) ((uint64_t)(gpu) << 33)
 #define NODE_DOORBELLS_SIZE 8192u
-#define NODE_MMIO 0ull
-#define NODE_EVENTS (1ull << 45)
-#define NODE_SIZE (1ull << 46)
+#define NODE_MMIO 0x4000ull
+#define NODE_EVENTS 0x10000ull
+#define NODE_KFD_SIZE 0x20000ull
 
 /* A descriptor or -errno. cloexec: O_CLOEXEC or 0. */
 int node_open_kfd(int cloexec);
@@ -37,6 +41,9 @@ bool node_of_fd(int fd, struct node *ret);
 /* The memfd itself: where the bytes of the GPU's memory, or of the doorbells, are. */
 int node_kfd_memory(void);
 int node_render_memory(unsigned gpu);
+
+/* At least that large; holes cost nothing. 0 or -errno, -EFBIG beyond RLIMIT_FSIZE (no SIGXFSZ). */
+int node_grow(int memory, uint64_t size);
 
 void node_after_fork(void);
 

@@ -147,6 +147,9 @@ static int map_doorbells(unsigned gpu)
 {
     if (doorbells[gpu] != NULL)
         return 0;
+    int r = node_grow(node_kfd_memory(), NODE_DOORBELLS(gpu) + NODE_DOORBELLS_SIZE);
+    if (r < 0)
+        return r;
     void *map = mmap(NULL, NODE_DOORBELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
                      node_kfd_memory(), (off_t)NODE_DOORBELLS(gpu));
     if (map == MAP_FAILED)
