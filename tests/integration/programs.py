@@ -7,6 +7,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import support
@@ -79,7 +80,10 @@ class Reader:
             return text in self.text(file)
         wait_for(found, what or repr(text), timeout_s)
 
-    def drain(self):
+    def drain(self, timeout_s=60.0):
         """To the end of file of all."""
+        deadline = time.monotonic() + timeout_s
         while self.open:
             self.pump(1.0)
+            if time.monotonic() > deadline:
+                raise AssertionError("timed out waiting for the end of file")
