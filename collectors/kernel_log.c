@@ -6,6 +6,7 @@
  * default of Debian and Ubuntu, and containers have no CAP_SYSLOG).
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,16 +108,14 @@ static void read_device(struct source *s, const struct collect_ctx *ctx, struct 
 
 static void read_journal(struct source *s, const struct collect_ctx *ctx)
 {
+    const uint64_t second = 1000000000;
     char since[32];
     char until[32] = "now";
     if (ctx->end_mono_ns > ctx->start_mono_ns)
-        (void)snprintf(
-            until, sizeof until, "@%llu",
-            (unsigned long long)((ctx->start_wall_ns + ctx->end_mono_ns - ctx->start_mono_ns) /
-                                     1000000000u +
-                                 AFTER_END_S));
-    (void)snprintf(since, sizeof since, "@%llu",
-                   (unsigned long long)(ctx->start_wall_ns / 1000000000u));
+        (void)snprintf(until, sizeof until, "@%" PRIu64,
+                       (ctx->start_wall_ns + ctx->end_mono_ns - ctx->start_mono_ns) / second +
+                           AFTER_END_S);
+    (void)snprintf(since, sizeof since, "@%" PRIu64, ctx->start_wall_ns / second);
     const char *const argv[] = {"journalctl",      "-k",      "-b",  "-q",      "--no-pager", "-o",
                                 "short-monotonic", "--since", since, "--until", until,        NULL};
     struct buf raw;
