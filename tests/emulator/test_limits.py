@@ -160,6 +160,21 @@ class Limits(emulated.Case):
         keeper.communicate(timeout=emulated.DEADLINE_S)
         self.assertEqual(keeper.returncode, 0)
 
+    def test_the_keeper_runs_a_program(self):
+        host = self.machine("gfx90a", vram=1 * GIB, keeper=False)
+        done = emulated.subprocess.run(
+            [emulated.KEEPER, host.root, emulated.program("kfd_memory")], text=True,
+            input=f"vram {600 * MIB}\n", capture_output=True, timeout=emulated.DEADLINE_S,
+            check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines(), ["ready 1 0", "vram 1 0"])
+        self.assertEqual(host.counter("vram_used"), 32 * MIB)
+        for argv, status in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -9 $$"], 137),
+                             (["/no/such/program"], 127)):
+            done = emulated.subprocess.run([emulated.KEEPER, host.root, *argv],
+                                           capture_output=True, check=False)
+            self.assertEqual(done.returncode, status)
+
     def test_a_child_opens_the_device_anew(self):
         host = self.machine("gfx90a", vram=1 * GIB)
         one = self.program(host)
@@ -173,16 +188,23 @@ class Limits(emulated.Case):
 
     def test_exec_gives_back(self):
         host = self.machine("gfx90a", vram=1 * GIB)
-        script = (f"import os, fcntl\nos.open('/dev/kfd', os.O_RDWR | os.O_CLOEXEC)\n"
-                  f"os.execv({emulated.program('kfd_memory')!r}, ['kfd_memory'])")
+        script = f"""
+import fcntl, os, struct
+kfd = os.open('/dev/kfd', os.O_RDWR | os.O_CLOEXEC)
+request = 3 << 30 | 40 << 16 | ord('K') << 8 | 0x16  # AMDKFD_IOC_ALLOC_MEMORY_OF_GPU
+fcntl.ioctl(kfd, request, struct.pack('4Q2I', 1 << 32, {300 * MIB}, 0, 0, 51966, 1))
+os.execv({emulated.program('kfd_memory')!r}, ['kfd_memory'])
+"""
         one = self.start(host, emulated.sys.executable, "-c", script)
         self.assertEqual(self.ask(one, "vram", 100 * MIB), 0)
+        self.assertEqual([r["size"] for r in host.journal("alloc")], [300 * MIB, 100 * MIB])
         self.assertEqual(host.process_vram(one.process.pid), 100 * MIB)
+        self.assertEqual(host.counter("vram_used"), 132 * MIB)
 
     def test_non_root(self):
         if os.getuid() != 0:
             self.skipTest("already no root")
-        host = self.machine("gfx90a", vram=1 * GIB)
+        host = self.machine("gfx90a", vram=1 * GIB, keeper=False)
         os.chmod(self.folder, 0o755)
         for folder, _, names in os.walk(host.root):
             os.chown(folder, 65534, 65534)

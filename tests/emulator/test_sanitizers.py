@@ -3,6 +3,7 @@
 alone and with ROCr around it; and its books balance afterwards."""
 
 import os
+import signal
 import subprocess
 
 import emulated
@@ -48,6 +49,24 @@ class Stress(emulated.Case):
                 host, lines = self.stress("kfd_stress_thread", seed,
                                           TSAN_OPTIONS="halt_on_error=1 exitcode=66")
                 self.check_books(host, lines)
+
+
+class Killed(emulated.Case):
+    def test_death_at_any_moment(self):
+        """kill -9 in the middle of everything, the shared lock included: nothing stays behind."""
+        host = self.machine("gfx90a", vram=1 * GIB)
+        environ = dict(host.environ(), LD_PRELOAD="")
+        for step in range(12):
+            process = subprocess.Popen([emulated.program("kfd_stress_address"), str(step), "100000"],
+                                       env=environ, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, start_new_session=True)
+            emulated.wait_for(lambda p=process: host.journal("alloc", pid=p.pid), "allocations")
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=emulated.DEADLINE_S)
+        self.wait_for_counter(host, "vram_used", 32 * MIB)
+        self.wait_for_counter(host, "gtt_used", 0)
+        one = self.start(host, emulated.program("kfd_memory"))
+        self.assertEqual(one.ask("vram", 1 * GIB - 40 * MIB)[2], "0")
 
 
 class WithRocr(emulated.Case):
