@@ -33,7 +33,8 @@ def program(name):
     path = os.path.join(BUILD, name)
     if not os.path.exists(path):
         package = {"hsa_memory": "libhsa-runtime-dev", "hip_memory": "libamdhip64-dev"}.get(name)
-        raise unittest.SkipTest(f"{name} is not built here (package {package})")
+        needs = f": it needs the package {package}" if package else ""
+        raise unittest.SkipTest(f"{name} is not built here{needs}")
     return path
 
 

@@ -127,7 +127,7 @@ def make_cards(tree, gpus, settings):
         total = parts * int(parse(tree.path(f"{node.folder}/mem_banks/0/properties"))["size_in_bytes"])
         gpu = dict(device_id=node.integer("device_id"), revision=0,
                    unique_id=node.integer("unique_id"), vram=total, visible=total)
-        bdf = f"{domain:04x}:{location >> 8 & 255:02x}:{location >> 3 & 31:02x}.{0:x}"
+        bdf = f"{domain:04x}:{location >> 8 & 255:02x}:{location >> 3 & 31:02x}.0"
         machine.make_card(tree, index, bdf, gpu, settings)
 
 

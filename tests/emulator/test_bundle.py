@@ -60,7 +60,9 @@ class Bundles(emulated.Case):
         last = host.journal("alloc", result=-12)[-1]
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), last["vram_used"])
         self.assertEqual(bundle.value("proc.0.kfd_vram_bytes", "impact"), last["kfd_vram"])
-        self.assertEqual(bundle.value("proc.0.drm_vram_bytes", "impact"), last["kfd_vram"])
+        # A process of a tenth of a second may be gone before its render node was looked for: the
+        # figure is then absent, never another one.
+        self.assertIn(bundle.value("proc.0.drm_vram_bytes", "impact"), (None, last["kfd_vram"]))
         self.assertEqual(bundle.value("gpu.0.hsa.pool_bytes"), 1 * GIB)
         self.assertEqual(bundle.value("gpu.0.drm.vram_usable_bytes"), 1 * GIB - 32 * MIB)
         self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])

@@ -41,7 +41,7 @@ class Fdinfo(emulated.Case):
                          "/dev/dri/renderD128")
         done = host.run("cat", f"/proc/{pid}/fdinfo/{names[0]}")
         self.assertEqual(done.returncode, 0, done.stderr)
-        return dict(line.split(":", 1) for line in done.stdout.splitlines())
+        return dict(line.split(":", 1) for line in done.stdout.splitlines() if line)
 
     def program(self, fdinfo):
         host = self.machine("gfx90a", name=fdinfo, vram=1 * GIB, fdinfo=fdinfo)
@@ -74,6 +74,16 @@ class Fdinfo(emulated.Case):
         self.assertEqual(keys["drm-resident-gtt"], "\t4 KiB")
         self.assertEqual(keys["drm-total-cpu"], "\t0")
         self.assertNotIn("amd-memory-visible-vram", keys)
+
+    def test_an_open_file_stays_live(self):
+        """Readers keep it open, as they do in /proc."""
+        host, one = self.program("6.12")
+        folder = host.path("proc", str(one.process.pid), "fdinfo")
+        with open(os.path.join(folder, os.listdir(folder)[0]), encoding="ascii") as file:
+            self.assertIn("drm-memory-vram:\t65536 KiB", file.read())
+            self.assertEqual(one.ask("vram", 64 * MIB)[2], "0")
+            file.seek(0)
+            self.assertIn("drm-memory-vram:\t131072 KiB", file.read())
 
     def test_evicted_memory_of_a_graphics_client(self):
         host = self.machine("gfx90a", vram=1 * GIB)

@@ -10,10 +10,7 @@
 #include "node.h"
 #include "state.h"
 
-/* The lowest numbers are what libraries get; a descriptor beyond has no fdinfo here. */
-#define FDS_MAX 256
-
-static unsigned char gpu_of[FDS_MAX]; /* index + 1; 0 = no render node */
+static unsigned char gpu_of[FDINFO_FDS]; /* index + 1; 0 = no render node */
 
 uint32_t fdinfo_pasid(int pid)
 {
@@ -22,7 +19,7 @@ uint32_t fdinfo_pasid(int pid)
 
 void fdinfo_opened(int fd, unsigned gpu)
 {
-    if (fd >= 0 && fd < FDS_MAX)
+    if (fd >= 0 && fd < FDINFO_FDS)
         gpu_of[fd] = (unsigned char)(gpu + 1);
 }
 
@@ -34,7 +31,7 @@ void fdinfo_forget(void)
 /* close() is not intercepted: what was closed is noticed here. */
 int fdinfo_next(int fd, unsigned gpu)
 {
-    for (fd++; fd < FDS_MAX; fd++) {
+    for (fd++; fd < FDINFO_FDS; fd++) {
         struct node node;
         if (gpu_of[fd] != gpu + 1)
             continue;
@@ -99,10 +96,10 @@ static void add_amd(struct text *t, const struct holding *held, uint64_t wanted,
     add(t, "amd-requested-gtt:\t%llu KiB\n", (unsigned long long)gtt >> 10);
 }
 
-void fdinfo_write(char *out, size_t size, unsigned gpu, int fd, const struct holding *held)
+void fdinfo_write(char out[FDINFO_SIZE], unsigned gpu, int fd, const struct holding *held)
 {
     const struct gpu *info = &machine.gpus[gpu];
-    struct text t = {out, size, 0};
+    struct text t = {out, FDINFO_SIZE, 0};
     uint64_t kfd_gtt = info->vram_in_gtt ? held->vram : 0;
     uint64_t vram = held->gem_vram - held->gem_evicted + held->vram - kfd_gtt;
     uint64_t gtt = held->gtt + held->gem_gtt + held->gem_evicted + kfd_gtt;
@@ -123,4 +120,5 @@ void fdinfo_write(char *out, size_t size, unsigned gpu, int fd, const struct hol
         add_amd(&t, held, held->gem_vram + held->vram - kfd_gtt, gtt - held->gem_evicted);
         add(&t, "drm-shared-vram:\t0 KiB\ndrm-shared-gtt:\t0 KiB\ndrm-shared-cpu:\t0 KiB\n");
     }
+    memset(out + t.len, '\n', FDINFO_SIZE - t.len);
 }

@@ -6,7 +6,6 @@
 #ifndef EMULATOR_FDINFO_H
 #define EMULATOR_FDINFO_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct holding;
@@ -14,11 +13,16 @@ struct holding;
 /* Process address space id that KFD and the kernel log show for a process. */
 uint32_t fdinfo_pasid(int pid);
 
+/* Libraries get the lowest numbers; a descriptor beyond has no fdinfo here, as ours have none. */
+#define FDINFO_FDS 256
+
 /* Which descriptors of this process are render nodes. fdinfo_next(-1, gpu) is the first, -1 none. */
 void fdinfo_opened(int fd, unsigned gpu);
 void fdinfo_forget(void);
 int fdinfo_next(int fd, unsigned gpu);
 
-void fdinfo_write(char *out, size_t size, unsigned gpu, int fd, const struct holding *held);
+/* The text always has this size: it is filled up with newlines, so that it can be stored in place. */
+#define FDINFO_SIZE 1280
+void fdinfo_write(char out[FDINFO_SIZE], unsigned gpu, int fd, const struct holding *held);
 
 #endif

@@ -135,19 +135,23 @@ static bool parse_name(const char *name, struct node *ret)
     return ret->kind != NODE_NONE;
 }
 
-bool node_of_fd(int fd, struct node *ret)
+bool node_of_link(const char *link, struct node *ret)
 {
-    char path[64];
-    char link[128];
+    char name[128];
     ret->kind = NODE_NONE;
-    if (fd < 0)
-        return false;
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ssize_t n = syscall(SYS_readlinkat, AT_FDCWD, path, link, sizeof link - 1);
+    ssize_t n = syscall(SYS_readlinkat, AT_FDCWD, link, name, sizeof name - 1);
     if (n < (ssize_t)strlen(PREFIX))
         return false;
-    link[n] = '\0';
-    return strncmp(link, PREFIX, strlen(PREFIX)) == 0 && parse_name(link + strlen(PREFIX), ret);
+    name[n] = '\0';
+    return strncmp(name, PREFIX, strlen(PREFIX)) == 0 && parse_name(name + strlen(PREFIX), ret);
+}
+
+bool node_of_fd(int fd, struct node *ret)
+{
+    char link[64];
+    ret->kind = NODE_NONE;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return fd >= 0 && node_of_link(link, ret);
 }
 
 void node_after_fork(void)

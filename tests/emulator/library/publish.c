@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -189,6 +190,7 @@ void publish_remove_process(int pid)
         remove_folder(path, 2);
 }
 
+/* The text first, then the link by which readers find it. */
 void publish_fdinfo_open(int fd, unsigned gpu)
 {
     char path[PATH_MAX];
@@ -197,33 +199,46 @@ void publish_fdinfo_open(int fd, unsigned gpu)
         return;
     size_t len = strlen(path);
     (void)mkdir(path, 0755);
-    (void)snprintf(path + len, sizeof path - len, "/fdinfo");
-    (void)mkdir(path, 0755);
     (void)snprintf(path + len, sizeof path - len, "/fd");
     (void)mkdir(path, 0755);
+    (void)snprintf(path + len, sizeof path - len, "/fdinfo");
+    (void)mkdir(path, 0755);
+    fdinfo_opened(fd, gpu);
+    publish_fdinfo(gpu);
     (void)snprintf(path + len, sizeof path - len, "/fd/%d", fd);
     (void)unlink(path);
     (void)snprintf(target, sizeof target, "/dev/dri/renderD%d", machine.gpus[gpu].render_minor);
     (void)!symlink(target, path);
-    fdinfo_opened(fd, gpu);
-    publish_fdinfo(gpu);
 }
 
-/* By rename: a reader gets a whole text. */
+/* In place, for readers keep it open; complete under its name from the beginning. */
+static void store_fdinfo(int fd, const char text[FDINFO_SIZE])
+{
+    char path[PATH_MAX];
+    char fresh[PATH_MAX];
+    if (!file_path(path, sizeof path, "/proc/%d/fdinfo/%d", getpid(), fd) ||
+        !file_path(fresh, sizeof fresh, "/proc/%d/fdinfo/new", getpid()))
+        return;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
+    bool is_new = file < 0 && errno == ENOENT;
+    if (is_new)
+        file = (int)syscall(SYS_openat, AT_FDCWD, fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (file < 0)
+        return;
+    (void)!pwrite(file, text, FDINFO_SIZE, 0);
+    (void)syscall(SYS_close, file);
+    if (is_new)
+        (void)rename(fresh, path);
+}
+
 void publish_fdinfo(unsigned gpu)
 {
     int fd = fdinfo_next(-1, gpu);
     const struct slot *mine = fd >= 0 ? state_mine() : NULL;
     for (; mine != NULL && fd >= 0; fd = fdinfo_next(fd, gpu)) {
-        char text[2048];
-        char path[PATH_MAX];
-        char fresh[PATH_MAX];
-        fdinfo_write(text, sizeof text, gpu, fd, &mine->gpu[gpu]);
-        if (!file_path(path, sizeof path, "/proc/%d/fdinfo/%d", getpid(), fd) ||
-            !file_path(fresh, sizeof fresh, "/proc/%d/fdinfo/new", getpid()))
-            return;
-        write_file(fresh, text);
-        (void)rename(fresh, path);
+        char text[FDINFO_SIZE];
+        fdinfo_write(text, gpu, fd, &mine->gpu[gpu]);
+        store_fdinfo(fd, text);
     }
 }
 

@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "emulator.h"
+#include "fdinfo.h"
 #include "machine.h"
 
 static bool starts(const char *text, const char *prefix)
@@ -32,6 +35,32 @@ static bool is_drm_of_process(const char *path, char own[64])
            own[end] == '\0' && (strcmp(what, "fdinfo") == 0 || strcmp(what, "fd") == 0);
 }
 
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Another process has just opened a render node and writes its fdinfo at this moment: in the kernel
+ * both are one step. */
+static bool appears(const char *path, const char *inside)
+{
+    char link[64];
+    struct node node;
+    int pid = 0;
+    int fd = 0;
+    if (sscanf(inside, "/proc/%d/fdinfo/%d", &pid, &fd) != 2 || fd >= FDINFO_FDS)
+        return false;
+    (void)snprintf(link, sizeof link, "/proc/%d/fd/%d", pid, fd);
+    const struct timespec pause = {0, 1000000};
+    for (int i = 0; i < 50 && node_of_link(link, &node) && node.kind == NODE_RENDER; i++) {
+        (void)nanosleep(&pause, NULL);
+        if (is_there(path))
+            return true;
+    }
+    return false;
+}
+
 const char *redirect(const char *path, char out[PATH_MAX])
 {
     char own[64];
@@ -48,8 +77,7 @@ const char *redirect(const char *path, char out[PATH_MAX])
     }
     int saved = errno;
     bool found = file_path(out, PATH_MAX, "%s", inside) &&
-                 syscall(SYS_newfstatat, AT_FDCWD, out, &(struct {char space[512];}){{0}},
-                         AT_SYMLINK_NOFOLLOW) == 0;
+                 (is_there(out) || (inside == own && appears(out, inside)));
     errno = saved;
     return found ? out : path;
 }

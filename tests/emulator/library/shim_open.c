@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "emulator.h"
+#include "fdinfo.h"
 #include "machine.h"
 #include "publish.h"
 #include "redirect.h"
@@ -175,10 +176,13 @@ EXPORT int euidaccess(const char *path, int mode)
 static ssize_t node_link(const char *path, char *out, size_t size)
 {
     int fd = -1;
+    int pid = 0;
     struct node node;
     char text[64];
-    if (path == NULL || sscanf(path, "/proc/self/fd/%d", &fd) != 1 || !emulator_on() ||
-        !node_of_fd(fd, &node) || node.kind == NODE_DMABUF)
+    if (path == NULL || (sscanf(path, "/proc/self/fd/%d", &fd) != 1 &&
+                         sscanf(path, "/proc/%d/fd/%d", &pid, &fd) != 2))
+        return -1;
+    if (fd >= FDINFO_FDS || !emulator_on() || !node_of_link(path, &node) || node.kind == NODE_DMABUF)
         return -1;
     int n = node.kind == NODE_KFD
                 ? snprintf(text, sizeof text, "/dev/kfd")
