@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "launch/tracee.h"
 #include "record/shared.h"
 
@@ -60,8 +61,12 @@ static bool may_seize(pid_t pid)
     const char *uid = strstr(status, "\nUid:\t");
     if (tracer == NULL || uid == NULL || strtol(tracer + 12, NULL, 10) != 0)
         return false;
-    unsigned real, effective, saved;
-    return sscanf(uid, "\nUid:\t%u\t%u\t%u", &real, &effective, &saved) == 3 &&
+    uint64_t real;
+    uint64_t effective;
+    uint64_t saved;
+    uid += strlen("\nUid:\t");
+    return number_take_before(&uid, 10, '\t', &real) &&
+           number_take_before(&uid, 10, '\t', &effective) && number_take(&uid, 10, &saved) &&
            real == effective && real == saved && real == getuid();
 }
 

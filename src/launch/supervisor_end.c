@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/supervisor_internal.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "launch/finish.h"
+
+#define DRAIN_MS 1000
+#define RECORDER_READS_MS 100
+#define RECORDER_END_MS 300
+#define FINISHER_GRACE_MS 3000
+#define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
+
+void supervisor_drain_relay(struct supervisor *s)
+{
+    uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * 1000000u;
+    while (s->shared->helpers[HELPER_RELAY].pid > 0 && clock_mono_ns() < give_up_ns &&
+           !relay_drained(&s->helpers.relay, s->shared))
+        supervisor_turn(s, 1);
+}
+
+void supervisor_end_recorder(struct supervisor *s, uint32_t done)
+{
+    s->shared->supervisor_done = done;
+    uint64_t one = 1;
+    (void)!write(s->recorder_wake_fd, &one, sizeof one);
+    uint64_t give_up_ns = clock_mono_ns() + RECORDER_END_MS * 1000000u;
+    while (s->shared->helpers[HELPER_RECORDER].pid > 0 && clock_mono_ns() < give_up_ns)
+        supervisor_turn(s, 5);
+    helper_kill(&s->helpers, HELPER_RECORDER);
+}
+
+/* While the finisher works, a signal to us asks it to come to an end; the bundle is still made. */
+static void wait_for_finisher(struct supervisor *s)
+{
+    uint64_t budget_ms = (uint64_t)s->options->finish_within_ms + s->options->hash_budget_ms +
+                         FINISHER_GRACE_MS;
+    uint64_t give_up_ns = clock_mono_ns() + budget_ms * 1000000u;
+    struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
+    while (!s->finisher_ended && clock_mono_ns() < give_up_ns) {
+        (void)poll(&fd, 1, TICK_MS);
+        struct signalfd_siginfo info;
+        while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
+                info.ssi_signo == SIGQUIT)
+                s->hurry = true;
+        if (s->hurry)
+            (void)kill(s->finisher, SIGTERM);
+        s->hurry = false;
+        supervisor_reap(s);
+    }
+    if (!s->finisher_ended && !s->options->quiet)
+        (void)dprintf(STDERR_FILENO, "rocmcrash: the bundle is still being made in the background\n");
+}
+
+/*
+ * Of a program that failed without a word the kernel log may know why, but the recorder reads it in
+ * its own time. Woken (and never calmed again) it turns at once; a turn begun after now has seen all
+ * that the kernel wrote before the end.
+ */
+static void let_recorder_read_on(struct supervisor *s)
+{
+    const struct shared_helper *recorder = &s->shared->helpers[HELPER_RECORDER];
+    uint64_t one = 1;
+    uint64_t give_up_ns = clock_mono_ns() + RECORDER_READS_MS * 1000000u;
+    uint64_t seen_ns = clock_mono_ns();
+    (void)!write(s->recorder_wake_fd, &one, sizeof one);
+    for (int turns = 0; turns < 2 && recorder->pid > 0 && clock_mono_ns() < give_up_ns;) {
+        uint64_t beat_ns = recorder->heartbeat_ns;
+        if (beat_ns > seen_ns) {
+            seen_ns = beat_ns;
+            turns++;
+        } else {
+            supervisor_turn(s, 1);
+        }
+    }
+}
+
+void supervisor_finish(struct supervisor *s)
+{
+    enum finish_what what = finish_decide(s->shared, s->options);
+    if (what == FINISH_NOTHING && s->shared->target_status != 0) {
+        let_recorder_read_on(s);
+        what = finish_decide(s->shared, s->options);
+    }
+    supervisor_end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
+    if (what == FINISH_NOTHING)
+        return;
+    for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
+        s->finisher_ended = false;
+        s->finisher = finish_start(s->shared_fd, s->options, what, false);
+        if (s->finisher <= 0)
+            break;
+        wait_for_finisher(s);
+        if (!s->finisher_ended || !WIFSIGNALED(s->finisher_status))
+            return;
+        shared_event(s->shared, "supervisor", "the finisher was killed by signal %d",
+                     WTERMSIG(s->finisher_status));
+    }
+    if (!s->options->quiet)
+        (void)dprintf(STDERR_FILENO, "rocmcrash: %s; the run is kept in %s\n",
+                      s->finisher > 0 ? "rocmcrash-finish was killed each time"
+                                      : "cannot start rocmcrash-finish",
+                      s->shared->run.run_dir);
+}
+
+/* End as the target ended. Not dumpable: a second core of ours would overwrite the target's. */
+int supervisor_leave_by_signal(int signo)
+{
+    struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)signal(signo, SIG_DFL);
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, signo);
+    (void)kill(getpid(), signo);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    return 128 + signo; /* as pid 1 the kernel ignores it */
+}

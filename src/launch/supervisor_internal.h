@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the supervisor share.
+ *
+ *   supervisor.c        the turn of the loop: signals, children, job control
+ *   supervisor_start.c  descriptors, processes
+ *   supervisor_end.c    draining, the recorder's end, the finisher, our own exit
+ */
+#ifndef LAUNCH_SUPERVISOR_INTERNAL_H
+#define LAUNCH_SUPERVISOR_INTERNAL_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/forward.h"
+#include "launch/helpers.h"
+#include "launch/inherited.h"
+#include "launch/supervisor.h"
+#include "record/shared.h"
+
+#define TICK_MS 100
+
+struct supervisor {
+    struct shared *shared;
+    int shared_fd;
+    const struct launch_options *options;
+    struct helpers helpers;
+    struct forwarder forwarder;
+    struct inherited inherited;
+    sigset_t caller_mask;
+    bool child_signal_ignored;
+    int signal_fd, wake_fd, recorder_wake_fd, exec_error_fd;
+    uint32_t mirrored_stops; /* how many stops of the target we have shown to our parent */
+    pid_t finisher;
+    int finisher_status;
+    bool finisher_ended, hurry, told_unfinished;
+};
+
+/* --- supervisor.c --- */
+/* One turn of the loop: wait at most timeout_ms, then see to signals, children and helpers. */
+void supervisor_turn(struct supervisor *s, int timeout_ms);
+void supervisor_reap(struct supervisor *s);
+
+/* --- supervisor_start.c --- */
+void supervisor_fill_run(struct supervisor *s, char *const argv[]);
+void supervisor_plan_relay(struct supervisor *s);
+/* Fork the relay, the tracer (which forks the target) and all that only looks on. 0 or -errno. */
+int supervisor_start_processes(struct supervisor *s, char *const argv[]);
+
+/* --- supervisor_end.c --- */
+/* The caller's end has everything before we end; bounded. */
+void supervisor_drain_relay(struct supervisor *s);
+/* done: 1 = leave nothing, 2 = to be bundled. */
+void supervisor_end_recorder(struct supervisor *s, uint32_t done);
+/* Decide, and have the bundle made. */
+void supervisor_finish(struct supervisor *s);
+/* Does not return, but for pid 1: 128 + signal. */
+int supervisor_leave_by_signal(int signo);
+
+#endif

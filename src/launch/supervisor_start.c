@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/supervisor_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "launch/finish.h"
+
+#define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
+
+static void fill_argv(struct shared_run *run, char *const argv[])
+{
+    for (int i = 0; argv[i] != NULL; i++) {
+        size_t len = strlen(argv[i]) + 1;
+        run->argc++;
+        if (len > sizeof run->argv - run->argv_bytes) {
+            run->argv_cut = 1;
+            continue;
+        }
+        memcpy(run->argv + run->argv_bytes, argv[i], len);
+        run->argv_bytes += (uint32_t)len;
+    }
+}
+
+void supervisor_fill_run(struct supervisor *s, char *const argv[])
+{
+    struct shared_run *run = &s->shared->run;
+    run->start_mono_ns = clock_mono_ns();
+    run->start_wall_ns = clock_wall_ns();
+    run->supervisor_pid = getpid();
+    run->kmsg_start_seq = UINT64_MAX;
+    fill_argv(run, argv);
+    if (getcwd(run->cwd, sizeof run->cwd) == NULL)
+        run->cwd[0] = '\0';
+    (void)snprintf(run->output_dir, sizeof run->output_dir, "%s",
+                   s->options->output_dir != NULL ? s->options->output_dir : run->cwd);
+    (void)snprintf(run->sysroot, sizeof run->sysroot, "%s", fs_sysroot());
+    run->trace_mode = s->options->trace;
+}
+
+void supervisor_plan_relay(struct supervisor *s)
+{
+    struct shared_run *run = &s->shared->run;
+    struct rc_err err = {""};
+    enum follow_mode mode = s->options->follow ? FOLLOW_STDERR : FOLLOW_NONE;
+    if (relay_plan(&s->helpers.relay, mode, &err) < 0)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", err.msg);
+    else if (!s->options->follow)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --no-follow");
+    run->stderr_kind = s->helpers.relay.stderr_kind;
+    run->stdout_kind = s->helpers.relay.stdout_kind;
+}
+
+static void bundle_for_recorder(void *context)
+{
+    const struct supervisor *s = context;
+    enum finish_what what = finish_decide(s->shared, s->options);
+    if (what != FINISH_NOTHING)
+        (void)finish_start(s->shared_fd, s->options, what, true);
+}
+
+/* Where the caller closed stdin, stdout or stderr, a descriptor of ours gets that number: it would
+ * be overwritten, or written to. */
+static int move_up(int *fd)
+{
+    if (*fd < 0 || *fd >= OWN_FD_MIN)
+        return *fd < 0 ? -errno : 0;
+    int high = fcntl(*fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+    if (high < 0)
+        return *fd > STDERR_FILENO ? 0 : -errno;
+    (void)close(*fd);
+    *fd = high;
+    return 0;
+}
+
+static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
+{
+    sigset_t all;
+    (void)sigfillset(&all);
+    s->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->recorder_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->signal_fd < 0 || s->wake_fd < 0 || s->recorder_wake_fd < 0 ||
+        pipe2(go, O_CLOEXEC) != 0 || pipe2(exec_error, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -errno;
+    int *fds[] = {&s->signal_fd, &s->wake_fd,  &s->recorder_wake_fd, &s->shared_fd,
+                  &go[0],        &go[1],       &exec_error[0],       &exec_error[1]};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof fds / sizeof fds[0]; i++)
+        r = move_up(fds[i]);
+    return r;
+}
+
+/*
+ * Wait (some 100 us) until the tracer has forked the target: until then nothing that the caller gave
+ * us has been let go of, and the target can still be executed right here if the tracer is killed
+ * or may not fork. -ECHILD: that is the case.
+ */
+static int wait_for_target(struct supervisor *s)
+{
+    struct shared *shared = s->shared;
+    pid_t tracer = shared->helpers[HELPER_TRACER].pid;
+    while (shared->target_state == TARGET_NOT_STARTED || shared->target_state == TARGET_STARTING) {
+        siginfo_t si = {.si_pid = 0};
+        (void)waitid(P_PID, (id_t)tracer, &si, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+        if (si.si_pid == tracer && si.si_code == CLD_STOPPED)
+            (void)kill(tracer, SIGKILL);
+        uint32_t state = TARGET_NOT_STARTED;
+        if (si.si_pid == tracer && si.si_code != CLD_STOPPED &&
+            atomic_compare_exchange_strong(&shared->target_state, &state, TARGET_ENDED))
+            return -ECHILD;
+        struct pollfd fd = {.fd = s->wake_fd, .events = POLLIN};
+        (void)poll(&fd, 1, 1);
+    }
+    return 0;
+}
+
+/* Before the tracer: the target must not get a pipe that nobody carries. */
+static void start_relay(struct supervisor *s)
+{
+    struct relay *relay = &s->helpers.relay;
+    if (relay->way == RELAY_NONE || helper_start(&s->helpers, HELPER_RELAY))
+        return;
+    struct shared_run *run = &s->shared->run;
+    (void)snprintf(run->follow_error, sizeof run->follow_error, "no process for it: %s",
+                   strerror(errno));
+    relay_drop(relay);
+    relay->way = RELAY_NONE;
+}
+
+/* Fork the tracer, which forks the target; then everything that only looks on. */
+int supervisor_start_processes(struct supervisor *s, char *const argv[])
+{
+    int go[2] = {-1, -1};
+    int exec_error[2] = {-1, -1};
+    int r = open_descriptors(s, go, exec_error);
+    if (r < 0)
+        return r;
+    struct helpers *h = &s->helpers;
+    h->tracer = (struct tracer_options){
+        .target = {.argv = argv,
+                   .signal_mask = &s->caller_mask,
+                   .relay = &h->relay,
+                   .child_signal_ignored = s->child_signal_ignored,
+                   .go_fd = go[0],
+                   .go_write_fd = go[1],
+                   .exec_error_fd = exec_error[1]},
+        .go_write_fd = go[1],
+        .wake_fd = s->wake_fd,
+        .inherited = &s->inherited,
+        .mode = s->options->trace,
+        .keep_orphan = s->options->keep_orphan,
+    };
+    h->recorder = (struct recorder_options){
+        .supervisor_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0),
+        .wake_fd = s->recorder_wake_fd,
+        .keep_orphan = s->options->keep_orphan,
+        .bundle = bundle_for_recorder,
+        .context = s,
+    };
+    (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */
+    start_relay(s);
+    if (!helper_start(h, HELPER_TRACER))
+        return -EAGAIN;
+    r = wait_for_target(s);
+    if (r < 0)
+        return r;
+    (void)close(go[0]);
+    (void)close(go[1]);
+    (void)close(exec_error[1]);
+    s->exec_error_fd = exec_error[0];
+    relay_parent_after_fork(&h->relay);
+    inherited_close(&s->inherited);
+    (void)helper_start(h, HELPER_RECORDER);
+    (void)helper_start(h, HELPER_SAMPLER);
+    return 0;
+}

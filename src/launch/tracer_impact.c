@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/tracer_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "launch/impact.h"
+
+/* A failing exit of a process younger than this (grep, test, ...) is no failure of the job. */
+#define EXIT_IMPACT_MIN_AGE_NS 1000000000u
+
+bool tracer_is_fatal_signal(int signo)
+{
+    return signo == SIGSEGV || signo == SIGBUS || signo == SIGFPE || signo == SIGILL ||
+           signo == SIGABRT || signo == SIGSYS || signo == SIGTRAP;
+}
+
+/* Real line: "SigCgt:\t0000000180004a02". Without the line: true, so that a signal of which
+ * nothing is known is no impact (the exit event still is). */
+static bool signal_is_in(const char *status, const char *key, int signo)
+{
+    const char *line = strstr(status, key);
+    if (line == NULL)
+        return true;
+    unsigned long long mask = strtoull(line + strlen(key), NULL, 16);
+    return (mask >> (signo - 1) & 1) != 0;
+}
+
+static bool disposition_is_default(pid_t tid, int signo)
+{
+    char path[64];
+    char status[TRACER_STATUS_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+    if (fs_read_text(path, status, sizeof status) <= 0)
+        return false;
+    return !signal_is_in(status, "\nSigCgt:\t", signo) && !signal_is_in(status, "\nSigIgn:\t", signo);
+}
+
+void tracer_note_target_signal(const siginfo_t *si)
+{
+    struct shared *s = tracer.shared;
+    uint32_t head = s->signals_seen_head;
+    struct signal_seen *seen = &s->signals_seen[head % SHARED_SIGNALS_SEEN];
+    seen->signo = si->si_signo;
+    seen->sender_pid = si->si_code <= 0 ? si->si_pid : 0;
+    seen->time_ns = clock_mono_ns();
+    s->signals_seen_head = head + 1;
+}
+
+void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
+{
+    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    bool kernel_sent = si->si_code > 0;
+    if (!disposition_is_default(thread->tid, si->si_signo)) {
+        /* A handler takes it (faulthandler, PyTorch's): keep it for the re-raise. The latest, as a
+         * JVM or Julia takes faults all day that mean nothing. */
+        if (kernel_sent) {
+            thread->has_first = true;
+            thread->first_signo = si->si_signo;
+            thread->first_code = si->si_code;
+            thread->first_address = (uint64_t)(uintptr_t)si->si_addr;
+        }
+        return;
+    }
+    if (process->impact_taken)
+        return;
+    process->impact_taken = true;
+    struct impact_cause cause = {
+        .kind = IMPACT_SIGNAL_STOP,
+        .pid = process->pid,
+        .tid = thread->tid,
+        .signo = si->si_signo,
+        .code = si->si_code,
+        .sender_pid = kernel_sent ? 0 : si->si_pid,
+        .exit_status = UINT32_MAX,
+        .fault_address = kernel_sent ? (uint64_t)(uintptr_t)si->si_addr : 0,
+        .siginfo = si,
+    };
+    if (!kernel_sent && si->si_pid == process->pid && thread->has_first &&
+        thread->first_signo == si->si_signo) {
+        cause.code = thread->first_code;
+        cause.fault_address = thread->first_address;
+    }
+    impact_copy(tracer.shared, &tracer.tracees, process, &cause);
+    tracer_wake_supervisor();
+}
+
+/* Jobs end their workers by SIGTERM, SIGPIPE and the like every day: no failure of theirs. */
+static bool child_exit_matters(const struct traced_process *process, int signo)
+{
+    if (signo == 0)
+        return clock_mono_ns() - process->first_seen_ns >= EXIT_IMPACT_MIN_AGE_NS;
+    return signo == SIGKILL || tracer_is_fatal_signal(signo);
+}
+
+/* Only the last thread's exit event is the end of a process; a lone leader may go long before. */
+void tracer_exit_event(struct traced_thread *thread)
+{
+    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    unsigned long status = 0;
+    (void)ptrace(PTRACE_GETEVENTMSG, thread->tid, NULL, &status);
+    if (!thread->exiting) {
+        thread->exiting = true;
+        process->threads--;
+    }
+    if (process->threads > 0 || process->impact_taken || status == 0)
+        return;
+    int signo = (int)(status & 0x7f);
+    if (process->pid != tracer.target && !child_exit_matters(process, signo))
+        return;
+    process->impact_taken = true;
+    struct impact_cause cause = {
+        .kind = IMPACT_EXIT_EVENT,
+        .pid = process->pid,
+        .tid = thread->tid,
+        .signo = signo,
+        .exit_status = (uint32_t)status,
+    };
+    impact_copy(tracer.shared, &tracer.tracees, process, &cause);
+    tracer_wake_supervisor();
+}

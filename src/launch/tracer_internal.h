@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the tracer share. One per process: its signal handlers need it.
+ *
+ *   tracer.c          start, the loop, deaths, signal handlers
+ *   tracer_stops.c    what each stop means and how it is answered
+ *   tracer_impact.c   which stop is the end of a process
+ *   tracer_release.c  what is let go: the busy, debuggers, short children
+ */
+#ifndef LAUNCH_TRACER_INTERNAL_H
+#define LAUNCH_TRACER_INTERNAL_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/tracee.h"
+#include "launch/tracer.h"
+
+#define TRACER_RELEASED_MAX 64
+#define TRACER_STATUS_BYTES 32768 /* /proc/PID/status of a user who is in some thousand groups */
+
+struct tracer {
+    struct shared *shared;
+    const struct tracer_options *options;
+    struct tracees tracees;
+    pid_t target;
+    bool eager;
+    int ptrace_options;
+    struct rate forks; /* of the whole tree */
+    pid_t released[TRACER_RELEASED_MAX]; /* thread groups that were let go, newest last */
+    uint32_t released_count;
+};
+
+extern struct tracer tracer;
+
+/* --- tracer.c --- */
+void tracer_wake_supervisor(void);
+
+/* --- tracer_stops.c --- */
+/* Answer one ptrace stop; status = signal | event << 8, as waitid() gives it. */
+void tracer_handle_stop(pid_t tid, int status);
+/* The target was stopped or continued by job control; the caller is shown the same. */
+void tracer_target_stopped(int signo);
+void tracer_target_continued(void);
+
+/* --- tracer_impact.c --- */
+bool tracer_is_fatal_signal(int signo);
+/* For the forwarder: what the target took, and from whom. */
+void tracer_note_target_signal(const siginfo_t *si);
+/* A fatal signal is about to be delivered; the thread is held. */
+void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si);
+/* A thread is at its exit event. */
+void tracer_exit_event(struct traced_thread *thread);
+
+/* --- tracer_release.c --- */
+/* Interrupt every thread of the process; each is detached at its next stop. Async-signal-safe. */
+void tracer_release(struct traced_process *process);
+bool tracer_was_released(pid_t tgid);
+void tracer_note_released(pid_t tgid);
+void tracer_forget_released(pid_t tgid);
+/* Count a stop; lets a process go that has too many. */
+void tracer_note_event(struct traced_process *process, uint64_t now_ns);
+/* Count a fork; from too many on, children are traced late. */
+void tracer_note_fork(void);
+bool tracer_is_debugger(pid_t pid);
+void tracer_scan_every_second(void);
+
+#endif

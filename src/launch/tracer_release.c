@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/tracer_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/time.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "record/shared.h"
+
+/* Above this rate the stops cost the target more than 2 % of a core: let the process go, when it
+ * has had BUSY_BURST more than that. A program that starts a few hundred threads is not busy. */
+#define BUSY_EVENTS_PER_S 2000u
+#define BUSY_BURST 2000u
+/* A short child that is traced from its first moment costs 0.1 to 0.3 ms (fork, first stop, exec, exit,
+ * end): above this rate children are traced late, as without privilege. */
+#define FORKS_PER_S 100u
+#define FORKS_BURST 200u
+#define LATE_SCAN_PERIOD_S 1
+
+void tracer_release(struct traced_process *process)
+{
+    process->releasing = true;
+    uint16_t index = (uint16_t)(process - tracer.tracees.processes);
+    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
+        const struct traced_thread *thread = &tracer.tracees.threads[i];
+        if (thread->tid != 0 && thread->process == index)
+            (void)ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
+    }
+}
+
+/* What a released process is called afterwards: its new threads are attached by the kernel, and
+ * must not look like a process that was never seen. */
+bool tracer_was_released(pid_t tgid)
+{
+    for (uint32_t i = 0; i < tracer.released_count && i < TRACER_RELEASED_MAX; i++)
+        if (tracer.released[i] == tgid)
+            return true;
+    return false;
+}
+
+void tracer_note_released(pid_t tgid)
+{
+    if (!tracer_was_released(tgid))
+        tracer.released[tracer.released_count++ % TRACER_RELEASED_MAX] = tgid;
+}
+
+/* The number belongs to another process now. */
+void tracer_forget_released(pid_t tgid)
+{
+    for (uint32_t i = 0; i < tracer.released_count && i < TRACER_RELEASED_MAX; i++)
+        if (tracer.released[i] == tgid)
+            tracer.released[i] = 0;
+}
+
+/* A bucket that drains at the rate that is fine: true when it holds more than `burst`. */
+static bool rate_exceeded(struct rate *rate, uint64_t now_ns, uint32_t per_s, uint32_t burst)
+{
+    uint64_t drained = (now_ns - rate->drained_ns) * per_s / 1000000000u;
+    if (drained > 0) {
+        rate->events -= drained < rate->events ? (uint32_t)drained : rate->events;
+        rate->drained_ns = now_ns;
+    }
+    rate->events++;
+    return rate->events > burst;
+}
+
+void tracer_note_event(struct traced_process *process, uint64_t now_ns)
+{
+    if (rate_exceeded(&process->rate, now_ns, BUSY_EVENTS_PER_S, BUSY_BURST) &&
+        !process->releasing) {
+        tracer.shared->processes_released_busy++;
+        shared_event(tracer.shared, "tracer", "pid %d is busy: no longer traced", process->pid);
+        tracer_release(process);
+    }
+}
+
+/* A debugger's child must be able to ask to be traced, so a debugger and its children are let go
+ * at its exec. Others that call ptrace(2) need --trace=late. */
+bool tracer_is_debugger(pid_t pid)
+{
+    static const char *const names[] = {"gdb",      "gdbserver", "rocgdb", "lldb",   "lldb-server",
+                                        "lldb-argdumper", "strace", "ltrace", "rr", "uftrace",
+                                        "perf",     "drgdb"};
+    char path[64];
+    char comm[32];
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    if (fs_read_text(path, comm, sizeof comm) <= 0)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(comm, names[i]) == 0)
+            return true;
+    return false;
+}
+
+void tracer_scan_every_second(void)
+{
+    struct itimerval period = {{LATE_SCAN_PERIOD_S, 0}, {LATE_SCAN_PERIOD_S, 0}};
+    (void)setitimer(ITIMER_REAL, &period, NULL);
+}
+
+/* The tree starts short processes all the time: what lives on is found by the scan. */
+static void children_become_late(void)
+{
+    tracer.eager = false;
+    tracer.ptrace_options &= ~(PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK);
+    tracer.shared->children_late = 1;
+    shared_event(tracer.shared, "tracer", "many short processes: no longer traced from their start");
+    tracer_scan_every_second();
+}
+
+void tracer_note_fork(void)
+{
+    if (tracer.eager && rate_exceeded(&tracer.forks, clock_mono_ns(), FORKS_PER_S, FORKS_BURST))
+        children_become_late();
+}
