@@ -29,7 +29,7 @@ static bool is_kept(const struct walk *w, const char *key)
 static const char *name_of_value(const cJSON *parent, const cJSON *item)
 {
     const char *key = item->string;
-    if (cJSON_IsArray(parent) && item != parent->child && cJSON_IsString(item->prev) &&
+    if (parent != NULL && cJSON_IsArray(parent) && item != parent->child && cJSON_IsString(item->prev) &&
         item->prev->valuestring[0] == '-')
         return item->prev->valuestring;
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(parent, "name"));

@@ -101,6 +101,15 @@ static bool key_char(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
+/* What may stand between a name and its value, the sign apart. */
+static bool separates(const struct redact_text *t, size_t at, bool lists, bool sign)
+{
+    char c = t->p[at];
+    bool arrow = sign && c == '>' && t->p[at - 1] == '='; /* key => value */
+    bool in_list = lists && (c == ',' || c == '\0');
+    return arrow || in_list || (c != '\0' && strchr(" \t\"'\\`", c) != NULL);
+}
+
 /* Behind the name: quotes, blanks, one of ":=" (a flag also by blanks or list commas alone; an id
  * also by blanks: "unique_id 1234"). Where the value starts, or 0. */
 static size_t skip_separator(const struct redact_text *t, size_t at, bool by_blanks)
@@ -111,11 +120,7 @@ static size_t skip_separator(const struct redact_text *t, size_t at, bool by_bla
         char c = t->p[at];
         if ((c == ':' || c == '=') && !sign)
             sign = true;
-        else if (by_blanks && !sign && (c == ',' || c == '\0'))
-            continue;
-        else if (sign && c == '>' && t->p[at - 1] == '=') /* key => value */
-            continue;
-        else if (c != ' ' && c != '\t' && c != '"' && c != '\'' && c != '\\' && c != '`')
+        else if (!separates(t, at, by_blanks && !sign, sign))
             break;
     }
     return at > start && at < t->len && (sign || by_blanks) ? at : 0;

@@ -61,7 +61,7 @@ bool redact_is_weak(const char *value, size_t short_up_to)
     size_t letters = 0;
     while (isalpha((unsigned char)value[letters]))
         letters++;
-    return (value[letters] == '\0' && letters <= short_up_to) ||
+    return (letters <= short_up_to && value[letters] == '\0') ||
            strncasecmp(value, "gfx", 3) == 0 ||
            among(trade_words, sizeof trade_words / sizeof trade_words[0], value);
 }

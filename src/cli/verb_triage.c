@@ -101,7 +101,7 @@ static int read_text(const char *path, char **ret, size_t *ret_len, struct rc_er
 static int add_facts_file(struct facts *facts, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
-    size_t len;
+    size_t len = 0;
     int r = read_text(path, &text, &len, err);
     if (r < 0)
         return r;
@@ -124,7 +124,7 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
                          const char *source, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
-    size_t len;
+    size_t len = 0;
     int r = read_text(path, &text, &len, err);
     if (r == 0)
         reader(facts, text, len, source);

@@ -34,8 +34,10 @@ os.abort()
 
 class Attack(support.Case):
     def launch(self, *argv, options=()):
+        # A group of its own below us: it is not orphaned, whoever runs the tests, so SIGTSTP stops it.
         process = self.start(*argv, options=options, stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=os.setpgrp)
         self.addCleanup(self.end, process)
         return process, Reader(process.stdout, process.stderr)
 
@@ -429,6 +431,7 @@ class ProcessTheCallerStarted(Attack):
     def test_killed_while_the_tracer_is_stopped(self):
         process, reader = self.start_writer()
         self.find_target(process, reader)
+        helper(process.pid, "recorder")  # it stands in; the target may be a moment ahead of it
         ours = all_of_ours(process.pid)
         for pid in (helper(process.pid, "tracer"), process.pid):
             os.kill(pid, STOP if pid != process.pid else KILL)
