@@ -246,8 +246,9 @@ class Terminal(support.Case):
         pid, master = self.spawn("/bin/bash", "--norc", "-i")
         line = shlex.join(self.command(
             PYTHON, "-c", "import sys; print('up',flush=True); print('got '+sys.stdin.readline())"))
-        os.write(master, b"PS1='ready> '\n")
-        self.read_until(master, b"hready> ")
+        # Typed in two pieces: only the prompt itself reads like that, whatever readline echoes.
+        os.write(master, b"PS1='rea''dy> '\n")
+        self.read_until(master, b"ready> ")
         os.write(master, line.encode() + b"\n")
         self.read_until(master, b"up\r\n")
         os.write(master, b"\x1a")
