@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/fs.h"
 #include "bundle/redact_forms.h"
 
@@ -113,11 +114,22 @@ int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
     return 0;
 }
 
+/* Not getpwuid(): it asks directory servers, which may not answer. A name that only they know comes
+ * from the environment. */
+static const struct passwd *passwd_entry(FILE *file, uid_t uid)
+{
+    struct passwd *entry = NULL;
+    while (file != NULL && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
+        ;
+    return entry;
+}
+
 int redactor_add_machine(struct redactor *r)
 {
     char host[256] = "";
     char id[64] = "";
-    const struct passwd *pw = getpwuid(getuid());
+    RC_AUTO_FCLOSE FILE *passwd_file = fopen("/etc/passwd", "re");
+    const struct passwd *pw = passwd_entry(passwd_file, getuid());
     const char *const users[] = {getenv("USER"), getenv("LOGNAME"), getenv("SUDO_USER"),
                                  pw != NULL ? pw->pw_name : NULL};
     const char *const homes[] = {getenv("HOME"), pw != NULL ? pw->pw_dir : NULL};

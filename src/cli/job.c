@@ -134,6 +134,21 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
 }
 
 /* A copy, because diagnosing adds features, and those of an early look must not outlive it. */
+/* The evidence is worth keeping when the rules cannot be read: it can be judged later. */
+static int verdict_without_tree(struct verdict *verdict)
+{
+    char **const texts[] = {&verdict->subclass, &verdict->verify};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        *texts[i] = strdup("");
+    verdict->class_name = strdup("unknown");
+    verdict->vendor = strdup("unknown");
+    verdict->confidence = strdup("low");
+    verdict->sentence = strdup("The decision tree could not be read: rocmcrash triage judges this "
+                               "bundle when it can.");
+    verdict->file_at = strdup("the program's own tracker");
+    return verdict->class_name != NULL && verdict->sentence != NULL ? 0 : -ENOMEM;
+}
+
 int job_judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
               struct rc_err *err)
 {
@@ -143,7 +158,8 @@ int job_judge(struct job *job, const struct facts *facts, struct facts **ret_jud
     cJSON_Delete(json);
     verdict_release(&job->verdict);
     if (r == 0)
-        r = diagnose(judged, job->tree, &job->verdict, err);
+        r = job->tree != NULL ? diagnose(judged, job->tree, &job->verdict, err)
+                              : verdict_without_tree(&job->verdict);
     if (r == 0)
         *ret_judged = judged;
     else
@@ -232,7 +248,7 @@ static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
     if (r == 0)
         r = make_stage(job, err);
     if (r == 0 && (job->tree = asset_tree(NULL, err)) == NULL)
-        r = -ENOENT;
+        add_row(job, "verdict", COLLECT_FAILED, err->msg, 0);
     return r;
 }
 

@@ -30,6 +30,10 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
     case TRACE_STATE_SETUID:
         (void)snprintf(text, sizeof text, "the program gains privilege when it starts");
         break;
+    case TRACE_STATE_LATE:
+        (void)snprintf(text, sizeof text,
+                       "a launcher: without privilege it is observed from its second second on");
+        break;
     case TRACE_STATE_LOST:
         (void)snprintf(text, sizeof text, "the tracer ended during the run");
         break;

@@ -163,8 +163,13 @@ static void load_output(struct run_info *info)
         buf_release(&all);
         all = tail;
     } else {
-        buf_puts(&all, "\n[rocmcrash: the middle is not kept]\n");
-        buf_append(&all, buf_str(&tail), tail.len);
+        /* Whole lines only: half of one hides what its value is. */
+        while (all.len > 0 && all.data[all.len - 1] != '\n')
+            all.data[--all.len] = '\0';
+        const char *end = tail.len > 0 ? memchr(tail.data, '\n', tail.len) : NULL;
+        buf_puts(&all, "[rocmcrash: the middle is not kept]\n");
+        if (end != NULL)
+            buf_append(&all, end + 1, tail.len - (size_t)(end + 1 - tail.data));
         buf_release(&tail);
     }
     info->output_len = all.len;

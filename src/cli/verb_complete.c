@@ -53,10 +53,26 @@ static bool is_stale(const char *name)
            (strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0);
 }
 
+/* A log that was read once is not exchanged for what is left of it by now. */
+static bool has_kernel_log(const cJSON *facts)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, facts) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        if (name != NULL && strcmp(name, "kmsg.readable") == 0)
+            return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "value"));
+    }
+    return false;
+}
+
 static int load_facts(struct job *job, struct rc_err *err)
 {
     cJSON *document = read_document(job->stage, "facts.json");
     cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "facts");
+    if (has_kernel_log(list)) {
+        cJSON_Delete(document);
+        return rc_err_set(err, -EALREADY, "it holds its kernel log already");
+    }
     for (cJSON *item = list != NULL ? list->child : NULL; item != NULL;) {
         cJSON *next = item->next;
         if (is_stale(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"))))

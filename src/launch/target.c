@@ -104,6 +104,20 @@ static bool find_in_path(const char *name, char *out, size_t size)
     }
 }
 
+bool target_is_launcher(const char *name)
+{
+    static const char *const launchers[] = {
+        "sh",    "bash",  "dash",    "zsh",    "ksh",    "fish",    "busybox", "env",    "nice",
+        "nohup", "time",  "timeout", "setsid", "stdbuf", "ionice",  "chrt",    "taskset", "numactl",
+        "exec",  "runuser", "setpriv", "unshare", "prlimit", "script", "systemd-run"};
+    const char *slash = strrchr(name, '/');
+    const char *base = slash != NULL ? slash + 1 : name;
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        if (strcmp(base, launchers[i]) == 0)
+            return true;
+    return false;
+}
+
 bool target_exec_is_privileged(const char *name)
 {
     char path[FS_PATH_MAX];

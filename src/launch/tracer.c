@@ -34,7 +34,9 @@ static void on_alarm(int signo)
 static void on_supervisor_death(int signo)
 {
     (void)signo;
-    if (handler_target > 0)
+    /* We are the target's parent: it may have sent this itself, to say that it is ready. The kernel
+     * gives us a new parent before it sends the death signal. */
+    if (handler_target > 0 && getppid() != tracer.shared->run.supervisor_pid)
         (void)kill(handler_target, SIGKILL);
 }
 
@@ -108,6 +110,9 @@ static void handle_death(const siginfo_t *si)
     (void)waitid(P_PID, (id_t)si->si_pid, &consumed, WEXITED | WNOHANG | __WALL);
     if (si->si_pid == tracer.target) {
         tracer_wake_supervisor();
+        /* It may have stopped itself to show a stop of the target, and then reads nothing. */
+        if (tracer.shared->target_stops > 0 && getppid() == tracer.shared->run.supervisor_pid)
+            (void)kill(tracer.shared->run.supervisor_pid, SIGCONT);
         _exit(0); /* what is still traced is let go by the kernel */
     }
 }
@@ -147,6 +152,9 @@ static void seize_late(void)
         .ptrace_options = tracer.ptrace_options,
     };
     tree_scan_seize(&scan);
+    if (tracer.shared->trace_state == TRACE_STATE_LATE &&
+        tracee_find_process(&tracer.tracees, tracer.target) != NULL)
+        tracer.shared->trace_state = TRACE_STATE_TRACING;
 }
 
 static bool may_trace(enum trace_mode mode)
@@ -181,6 +189,8 @@ static void start_tracing(void)
         return;
     if (!privileged && target_exec_is_privileged(options->target.argv[0])) {
         s->trace_state = TRACE_STATE_SETUID;
+    } else if (!privileged && target_is_launcher(options->target.argv[0])) {
+        s->trace_state = TRACE_STATE_LATE;
     } else if (ptrace(PTRACE_SEIZE, tracer.target, NULL,
                       (void *)(intptr_t)tracer.ptrace_options) != 0) {
         s->trace_errno = errno;

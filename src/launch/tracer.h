@@ -27,6 +27,7 @@ enum trace_state {
     TRACE_STATE_REFUSED, /* PTRACE_SEIZE failed, see trace_errno */
     TRACE_STATE_SETUID,  /* the target gains privilege at exec: not traced, so that it can */
     TRACE_STATE_LOST,    /* the tracer was killed or died during the run */
+    TRACE_STATE_LATE,    /* a launcher, not traced in its first second: see target_is_launcher() */
 };
 
 struct tracer_options {

@@ -20,6 +20,8 @@
 #include "launch/tracee.h"
 #include "record/shared.h"
 
+#define SCAN_MAX_NS 10000000u /* stops wait meanwhile; the rest is found by a later scan */
+#define ALL_THREADS_EVERY 16  /* most programs fork in their first thread */
 #define TREE_MAX 512        /* processes looked at in one walk */
 #define SEIZE_PASSES 8      /* until a scan finds no untraced thread; 3 were enough when measured */
 
@@ -105,8 +107,8 @@ static void seize_process(const struct tree_scan *scan, pid_t pid)
 }
 
 /* /proc/PID/task/TID/children: "1234 1240 " (CONFIG_PROC_CHILDREN; the leader's task lists only
- * its own children, so every thread is asked). */
-static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
+ * its own children, so now and then every thread is asked). */
+static uint32_t list_children(pid_t pid, bool all_threads, pid_t *out, uint32_t room)
 {
     char path[96];
     char text[4096];
@@ -115,7 +117,7 @@ static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
     RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         long tid = strtol(entry->d_name, NULL, 10);
-        if (tid <= 0)
+        if (tid <= 0 || (tid != pid && !all_threads))
             continue;
         (void)snprintf(path, sizeof path, "/proc/%d/task/%ld/children", (int)pid, tid);
         bool cut = fs_read_text(path, text, sizeof text) < 0; /* half a number is somebody else's */
@@ -134,11 +136,14 @@ static uint32_t list_children(pid_t pid, pid_t *out, uint32_t room)
 void tree_scan_seize(const struct tree_scan *scan)
 {
     static pid_t queue[TREE_MAX];
+    static uint32_t scans;
+    bool all_threads = scans++ % ALL_THREADS_EVERY == 0;
+    uint64_t give_up_ns = clock_mono_ns() + SCAN_MAX_NS;
     queue[0] = scan->root;
     uint32_t count = 1;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && clock_mono_ns() < give_up_ns; i++) {
         seize_process(scan, queue[i]);
-        count += list_children(queue[i], queue + count, TREE_MAX - count);
+        count += list_children(queue[i], all_threads, queue + count, TREE_MAX - count);
     }
     if (count > scan->shared->processes_seen)
         scan->shared->processes_seen = count;

@@ -103,7 +103,14 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
                              (unsigned long long)(progress->output_lost - lost));
             (void)append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
         }
-        int r = append_output(dirfd, chunk, len, progress->output_cursor - len);
+        const char *kept = chunk;
+        if (progress->output_lost != lost) {
+            /* Half a line hides what its value is: a secret would not be known for one. */
+            const char *end = memchr(chunk, '\n', len);
+            kept = end != NULL ? end + 1 : chunk + len;
+            len -= (size_t)(kept - chunk);
+        }
+        int r = append_output(dirfd, kept, len, progress->output_cursor - len);
         if (r < 0 && first == 0)
             first = r;
     }

@@ -43,6 +43,7 @@ struct carrier {
     bool sampling;  /* too fast to look at every byte */
     bool gathering; /* so fast that a turn for each line would hold the target up */
     bool skipped;   /* bytes were dropped unseen since the last look */
+    bool resync;    /* keep nothing until a line begins: half a line hides what a secret is */
     uint64_t window_start_ns;
     uint64_t window_bytes;
 

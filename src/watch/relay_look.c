@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -53,11 +54,26 @@ static void publish_matches(struct carrier *c)
     }
 }
 
+static void keep(struct carrier *c, const char *data, size_t len)
+{
+    static const char note[] = "\n[rocmcrash: some output was carried, but not kept]\n";
+    if (c->resync) {
+        const char *end = memchr(data, '\n', len);
+        if (end == NULL)
+            return;
+        c->resync = false;
+        ring_write(&c->shared->output, note, sizeof note - 1);
+        len -= (size_t)(end + 1 - data);
+        data = end + 1;
+    }
+    ring_write(&c->shared->output, data, len);
+}
+
 void look_at(struct carrier *c, const void *data, size_t len)
 {
     if (len == 0)
         return;
-    ring_write(&c->shared->output, data, len);
+    keep(c, data, len);
     matcher_feed(&c->matcher, data, len);
     publish_matches(c);
 }
@@ -92,8 +108,10 @@ void look_catch_up(struct carrier *c)
 {
     if (c->peek[0].unread == 0 && c->peek[1].unread == 0)
         return;
-    if (c->skipped)
+    if (c->skipped) {
         matcher_gap(&c->matcher);
+        c->resync = true;
+    }
     c->skipped = false;
     peek_read(c, &c->peek[c->peek_active ^ 1u]);
     peek_read(c, &c->peek[c->peek_active]);

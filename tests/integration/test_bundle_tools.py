@@ -327,6 +327,18 @@ class Tampered(BundleCase):
         self.assertLess(len(short.splitlines()), 90)
 
 
+class Cuts(support.Case):
+    def test_half_a_line_hides_no_secret(self):
+        """More output than is kept: what is left begins and ends with whole lines."""
+        done = self.python("import sys\nfor i in range(60000): sys.stderr.write("
+                           "'password=PLANTEDVALUE%06d-ABCDEFGHIJ\\n' % i)\nsys.exit(1)",
+                           options=["--always"])
+        text = self.only_bundle(done).text("output/stderr.txt")
+        self.assertIn("not kept", text)
+        self.assertNotIn("ABCDEFGHIJ", text)
+        self.assertNotIn("PLANTED", text)
+
+
 class Private(support.Case):
     """Planted in the arguments, the environment and the output of the program."""
 

@@ -380,6 +380,7 @@ class Rights(Traced):
     def test_set_uid_program_keeps_its_rights(self):
         path, plain = self.set_uid_id()
         for argv in ([path], ["/bin/sh", "-c", f"sleep 2.5; {path}"],
+                     ["env", "A=1", path], ["/bin/bash", "-c", path],
                      ["/bin/sh", "-c", f"{path}; exit 0"]):
             with self.subTest(argv=argv):
                 done = self.run_it(*argv)
@@ -391,7 +392,8 @@ class Rights(Traced):
         self.assertIn("gains privilege", bundle.value("run.trace_lost"))
 
     def test_ordinary_user_gets_the_crash(self):
-        done = self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$")
+        done = self.python("import os,resource; resource.setrlimit(resource.RLIMIT_CORE,(0,0));"
+                           "os.kill(os.getpid(),11)")
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
         self.assertGreater(bundle.value("proc.0.rss_bytes"), 0)
@@ -409,7 +411,8 @@ class Rights(Traced):
                 "assert libc.prctl(38,1,0,0,0)==0\n"
                 "assert libc.prctl(22,2,ctypes.byref(f))==0, ctypes.get_errno()\n"
                 "os.execv(sys.argv[1], sys.argv[1:])")
-        argv = self.command("/bin/sh", "-c", "echo out; ulimit -c 0; kill -SEGV $$")
+        argv = self.command(PYTHON, "-c", "import os,resource; print('out',flush=True);"
+                            "resource.setrlimit(resource.RLIMIT_CORE,(0,0)); os.kill(os.getpid(),11)")
         done = subprocess.run([sys.executable, "-c", code, *argv], user=NOBODY, group=NOBODY,
                               extra_groups=[], cwd="/", capture_output=True, text=True, check=False,
                               env=self.environ, timeout=60)

@@ -175,6 +175,22 @@ class Signals(support.Case):
         self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
         self.assertEqual(self.bundles(), [])
 
+    def test_signal_to_the_parent_harms_nobody(self):
+        done = self.python("import os,signal\nfor s in (10,12,14,1,15): os.kill(os.getppid(), s)\n"
+                           "print('alive')")
+        self.assertEqual((done.status, done.stdout), (0, "alive\n"))
+
+    def test_stopped_target_that_is_killed(self):
+        process = self.start(PYTHON, "-c", "import sys; print('up',flush=True); sys.stdin.readline()",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=os.setpgrp,
+                             options=["--quiet"])
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        target = self.target_pid(process.pid)
+        os.kill(target, signal.SIGSTOP)
+        wait_for(lambda: support.state(process.pid) == "T", "us to stop as it did")
+        os.kill(target, signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=20), -signal.SIGKILL)
+
     def test_target_that_ignores_sigterm(self):
         process = self.start(PYTHON, "-c", "import signal,sys,os\n"
                              "signal.signal(15,signal.SIG_IGN); os.write(1,b'r\\n'); sys.stdin.readline()",
