@@ -165,6 +165,7 @@ struct shared {
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
     _Atomic uint32_t target_stops;    /* how often it stopped: S shows each to its parent */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
+    _Atomic uint32_t supervisor_mirrors; /* S: it has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 

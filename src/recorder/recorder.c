@@ -206,6 +206,15 @@ static bool is_stopped(pid_t pid)
     return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'T';
 }
 
+/* The target may be continued between our supervisor's look at its stop and its own: then it would
+ * show for ever a stop that is over. */
+static void end_stale_stop(const struct shared *s)
+{
+    if (s->supervisor_mirrors != 0 && s->target_stopped == 0 && is_stopped(s->run.supervisor_pid) &&
+        s->supervisor_mirrors != 0 && s->target_stopped == 0)
+        (void)kill(s->run.supervisor_pid, SIGCONT);
+}
+
 /* Nobody else is left to free the target from a tracer that is stopped or hangs. */
 static void watch_tracer(const struct recorder *r)
 {
@@ -291,6 +300,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
             supervisor_said_done(&r);
         if ((fds[1].revents & POLLIN) != 0 && getppid() != shared->run.supervisor_pid)
             stand_in_for_supervisor(&r);
+        end_stale_stop(shared);
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
             fds[2].fd = -1;
         uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;

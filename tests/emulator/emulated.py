@@ -114,7 +114,8 @@ class Machine:
         """Records of the journal, those whose members are as given."""
         try:
             with open(self.path("emulator/log.jsonl"), encoding="utf-8") as file:
-                records = [json.loads(line) for line in file]
+                # The last line may be half written.
+                records = [json.loads(line) for line in file if line.endswith("\n")]
         except FileNotFoundError:
             return []
         if event is not None:
