@@ -19,13 +19,19 @@ struct rate {
     uint32_t events;
 };
 
+enum release_reason {
+    RELEASE_NOT,
+    RELEASE_BUSY,     /* too many stops: may be seized again when it has calmed down */
+    RELEASE_FOR_GOOD, /* somebody else wants to trace it */
+};
+
 struct traced_process {
     pid_t pid; /* thread group id, 0 = free */
     uint32_t threads;         /* traced and not yet at their exit event */
     uint32_t members;         /* entries of the thread table */
     uint64_t first_seen_ns;
     struct rate rate;
-    bool releasing;           /* each thread is detached at its next stop */
+    enum release_reason releasing; /* each thread is detached at its next stop */
     bool impact_taken;
 };
 

@@ -53,7 +53,7 @@ static void on_release(int signo, siginfo_t *si, void *context)
     pid_t pid = (pid_t)si->si_value.sival_int;
     struct traced_process *process = pid > 0 ? tracee_find_process(&tracer.tracees, pid) : NULL;
     if (process != NULL)
-        tracer_release(process);
+        tracer_release(process, RELEASE_FOR_GOOD);
     errno = saved;
 }
 
@@ -150,6 +150,7 @@ static void seize_late(void)
         .tracees = &tracer.tracees,
         .root = tracer.target,
         .ptrace_options = tracer.ptrace_options,
+        .wanted = tracer_may_seize_again,
     };
     tree_scan_seize(&scan);
     if (tracer.shared->trace_state == TRACE_STATE_LATE &&

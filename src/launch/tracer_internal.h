@@ -21,6 +21,11 @@
 #define TRACER_RELEASED_MAX 64
 #define TRACER_STATUS_BYTES 32768 /* /proc/PID/status of a user who is in some thousand groups */
 
+struct released {
+    pid_t pid;             /* thread group, 0 = free */
+    uint64_t seize_after_ns; /* CLOCK_MONOTONIC; UINT64_MAX = never again */
+};
+
 struct tracer {
     struct shared *shared;
     const struct tracer_options *options;
@@ -29,7 +34,7 @@ struct tracer {
     bool eager;
     int ptrace_options;
     struct rate forks; /* of the whole tree */
-    pid_t released[TRACER_RELEASED_MAX]; /* thread groups that were let go, newest last */
+    struct released released[TRACER_RELEASED_MAX]; /* newest last */
     uint32_t released_count;
 };
 
@@ -56,10 +61,12 @@ void tracer_exit_event(struct traced_thread *thread);
 
 /* --- tracer_release.c --- */
 /* Interrupt every thread of the process; each is detached at its next stop. Async-signal-safe. */
-void tracer_release(struct traced_process *process);
+void tracer_release(struct traced_process *process, enum release_reason reason);
 bool tracer_was_released(pid_t tgid);
-void tracer_note_released(pid_t tgid);
+void tracer_note_released(const struct traced_process *process);
 void tracer_forget_released(pid_t tgid);
+/* For the scan: never released, or so long ago that it may be seized again. */
+bool tracer_may_seize_again(pid_t tgid);
 /* Count a stop; lets a process go that has too many. */
 void tracer_note_event(struct traced_process *process, uint64_t now_ns);
 /* Count a fork; from too many on, children are traced late. */

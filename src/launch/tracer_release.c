@@ -10,19 +10,22 @@
 #include "base/fs.h"
 #include "record/shared.h"
 
-/* Above this rate the stops cost the target more than 2 % of a core: let the process go, when it
- * has had BUSY_BURST more than that. A program that starts a few hundred threads is not busy. */
-#define BUSY_EVENTS_PER_S 2000u
+/* A stop costs the target 20 us. Above this rate that is 1 % of a core: let the process go, when it
+ * has had BUSY_BURST more than that, and look at it again later. A program that starts a few hundred
+ * threads is not busy; a shell that starts a thousand children a second is, by their SIGCHLD. */
+#define BUSY_EVENTS_PER_S 500u
 #define BUSY_BURST 2000u
+#define BUSY_PAUSE_NS 10000000000u /* the next burst then costs 0.4 % */
 /* A short child that is traced from its first moment costs 0.1 to 0.3 ms (fork, first stop, exec, exit,
  * end): above this rate children are traced late, as without privilege. */
 #define FORKS_PER_S 100u
 #define FORKS_BURST 200u
 #define LATE_SCAN_PERIOD_S 1
 
-void tracer_release(struct traced_process *process)
+void tracer_release(struct traced_process *process, enum release_reason reason)
 {
-    process->releasing = true;
+    if (process->releasing != RELEASE_FOR_GOOD)
+        process->releasing = reason;
     uint16_t index = (uint16_t)(process - tracer.tracees.processes);
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
         const struct traced_thread *thread = &tracer.tracees.threads[i];
@@ -33,26 +36,50 @@ void tracer_release(struct traced_process *process)
 
 /* What a released process is called afterwards: its new threads are attached by the kernel, and
  * must not look like a process that was never seen. */
-bool tracer_was_released(pid_t tgid)
+static struct released *find_released(pid_t tgid)
 {
     for (uint32_t i = 0; i < tracer.released_count && i < TRACER_RELEASED_MAX; i++)
-        if (tracer.released[i] == tgid)
-            return true;
-    return false;
+        if (tracer.released[i].pid == tgid)
+            return &tracer.released[i];
+    return NULL;
 }
 
-void tracer_note_released(pid_t tgid)
+bool tracer_was_released(pid_t tgid)
 {
-    if (!tracer_was_released(tgid))
-        tracer.released[tracer.released_count++ % TRACER_RELEASED_MAX] = tgid;
+    return find_released(tgid) != NULL;
+}
+
+void tracer_note_released(const struct traced_process *process)
+{
+    struct released *entry = find_released(process->pid);
+    if (entry == NULL)
+        entry = &tracer.released[tracer.released_count++ % TRACER_RELEASED_MAX];
+    bool busy = process->releasing == RELEASE_BUSY;
+    *entry = (struct released){
+        .pid = process->pid,
+        .seize_after_ns = busy ? clock_mono_ns() + BUSY_PAUSE_NS : UINT64_MAX,
+    };
+    if (busy)
+        tracer_scan_every_second();
 }
 
 /* The number belongs to another process now. */
 void tracer_forget_released(pid_t tgid)
 {
-    for (uint32_t i = 0; i < tracer.released_count && i < TRACER_RELEASED_MAX; i++)
-        if (tracer.released[i] == tgid)
-            tracer.released[i] = 0;
+    struct released *entry = find_released(tgid);
+    if (entry != NULL)
+        entry->pid = 0;
+}
+
+bool tracer_may_seize_again(pid_t tgid)
+{
+    struct released *entry = find_released(tgid);
+    if (entry == NULL)
+        return true;
+    if (clock_mono_ns() < entry->seize_after_ns)
+        return false;
+    entry->pid = 0;
+    return true;
 }
 
 /* A bucket that drains at the rate that is fine: true when it holds more than `burst`. */
@@ -70,10 +97,10 @@ static bool rate_exceeded(struct rate *rate, uint64_t now_ns, uint32_t per_s, ui
 void tracer_note_event(struct traced_process *process, uint64_t now_ns)
 {
     if (rate_exceeded(&process->rate, now_ns, BUSY_EVENTS_PER_S, BUSY_BURST) &&
-        !process->releasing) {
+        process->releasing == RELEASE_NOT) {
         tracer.shared->processes_released_busy++;
         shared_event(tracer.shared, "tracer", "pid %d is busy: no longer traced", process->pid);
-        tracer_release(process);
+        tracer_release(process, RELEASE_BUSY);
     }
 }
 

@@ -91,7 +91,7 @@ static void exec_event(struct traced_thread *thread)
     }
     thread->has_first = false;
     if (tracer.eager && tracer_is_debugger(process->pid))
-        tracer_release(process);
+        tracer_release(process, RELEASE_FOR_GOOD);
 }
 
 void tracer_target_stopped(int signo)
@@ -199,16 +199,16 @@ void tracer_handle_stop(pid_t tid, int status)
     }
     struct traced_process *process = tracee_process(&tracer.tracees, thread);
     tracer_note_event(process, clock_mono_ns());
-    if (process->releasing && event == PTRACE_EVENT_EXEC) {
+    if (process->releasing != RELEASE_NOT && event == PTRACE_EVENT_EXEC) {
         exec_event(thread);
         thread = tracee_find(&tracer.tracees, tid); /* others have moved in the table */
         if (thread == NULL)
             return;
     }
-    if (process->releasing && event != PTRACE_EVENT_EXIT) {
+    if (process->releasing != RELEASE_NOT && event != PTRACE_EVENT_EXIT) {
         /* Other threads of a process released by request are interrupted now. */
-        tracer_note_released(process->pid);
-        tracer_release(process);
+        tracer_note_released(process);
+        tracer_release(process, process->releasing);
         detach(thread, pass_on);
         return;
     }

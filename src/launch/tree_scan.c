@@ -96,7 +96,7 @@ static uint32_t seize_threads(const struct tree_scan *scan, pid_t pid)
 static void seize_process(const struct tree_scan *scan, pid_t pid)
 {
     if (tracee_find_process(scan->tracees, pid) != NULL || !older_than_min_age(pid) ||
-        !may_seize(pid))
+        !may_seize(pid) || !scan->wanted(pid))
         return;
     uint32_t seized = seize_threads(scan, pid);
     if (seized == 0)

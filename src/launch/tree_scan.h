@@ -22,6 +22,7 @@ struct tree_scan {
     struct tracees *tracees;
     pid_t root;
     int ptrace_options;
+    bool (*wanted)(pid_t pid); /* asked before a process is seized */
 };
 
 /* Walk the tree below root and seize what is old enough, not traced, and of our own user. */

@@ -184,6 +184,26 @@ class Unusual(Traced):
         self.assertIn("1 busy processes were let go",
                       self.only_bundle(done).value("run.trace_lost"))
 
+    def traced_again(self, mode):
+        """In pauses of ten seconds, so that it costs little while it is not."""
+        code = ("import os, signal, time\n"
+                "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+                "traced = lambda: 'TracerPid:\\t0\\n' not in open('/proc/self/status').read()\n"
+                "assert traced()\n"
+                "while traced(): os.kill(os.getpid(), signal.SIGUSR1)\n"
+                "print('let go', flush=True)\n"
+                "while not traced(): time.sleep(0.05)\n"
+                "os.kill(os.getpid(), signal.SIGSEGV)\n")
+        done = self.python(code, options=["--trace=" + mode])
+        self.assertEqual((done.status, done.stdout), (-signal.SIGSEGV, "let go\n"))
+        self.assertGreater(self.only_bundle(done).value("proc.0.rss_bytes"), 0)
+
+    def test_busy_process_is_traced_again_when_it_is_calm(self):
+        self.traced_again("eager")
+
+    def test_busy_process_is_traced_again_by_an_ordinary_user(self):
+        self.traced_again("late")
+
     def test_threads_at_the_start_are_not_busy(self):
         """Some hundred threads at once, as numerical libraries start them, are no reason."""
         process, reader = self.interactive(programs.program(), "many", "300", "10")
