@@ -130,6 +130,19 @@ class GpuFaults(emulated.Case):
         self.assertEqual(other.ask("alloc", 100 * MIB)[3], "hipSuccess")
         self.assertEqual(other.ask("roundtrip", 0)[3], "hipSuccess")  # by kernels, which do nothing
 
+    def test_stuck_copy_engine_that_the_driver_resets(self):
+        """The scheduler of the kernel's own jobs says which ring it was, before any reset."""
+        host = self.machine(vram=1 * GIB)
+        one = self.start(host, emulated.program("hip_memory"), faults="hang on=copy reset-ms=50")
+        self.assertEqual(one.ask("alloc", 100 * MIB)[3], "hipSuccess")
+        one.send("roundtrip", 0)
+        emulated.wait_for(lambda: host.journal("reset"), "the reset")
+        log = host.kernel_log()
+        self.assertIn("ring sdma0 timeout", log[0])
+        self.assertNotIn("cp queue preemption", "\n".join(log))
+        if one.process.poll() is None:
+            one.kill()
+
     def test_fault_on_request_of_the_control_file(self):
         host = self.machine(vram=1 * GIB)
         one = self.start(host, emulated.program("hip_memory"))

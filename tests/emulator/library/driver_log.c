@@ -63,11 +63,20 @@ void driver_log_page_fault(unsigned gpu, uint64_t address, bool is_write)
     kmsg(ERROR, "amdgpu %s: amdgpu: \t RW: 0x%x", pci, is_write ? 1u : 0u);
 }
 
-void driver_log_reset(unsigned gpu)
+/* A copy engine that stands still also holds the kernel's own jobs, whose scheduler notices first:
+ * amdgpu_job_timedout(), 6.12. */
+static void log_copy_engine(const char *pci)
+{
+    kmsg(ERROR, "amdgpu %s: amdgpu: ring sdma0 timeout, signaled seq=1187, emitted seq=1189", pci);
+}
+
+void driver_log_reset(unsigned gpu, bool of_copies)
 {
     const struct gpu *info = &machine.gpus[gpu];
     const char *pci = info->pci;
-    if (info->gfx_version >= 110000) { /* the MES firmware schedules */
+    if (of_copies) {
+        log_copy_engine(pci);
+    } else if (info->gfx_version >= 110000) { /* the MES firmware schedules */
         kmsg(ERROR, "amdgpu %s: amdgpu: MES failed to respond to msg=REMOVE_QUEUE", pci);
         kmsg(ERROR, "amdgpu %s: amdgpu: failed to remove hardware queue from MES, "
                     "doorbell=0x1000",

@@ -33,6 +33,7 @@ static char *doorbells[MACHINE_GPUS_MAX];
 /* A hang that the driver will notice: when, on which GPU. */
 static uint64_t reset_at_ns;
 static unsigned reset_gpu;
+static bool reset_of_copies;
 
 static uint64_t now_ns(void)
 {
@@ -74,6 +75,7 @@ bool queue_faults(struct queue *queue, int moment)
         queue->stopped = true;
         reset_at_ns = fault.reset_ms > 0 ? now_ns() + fault.reset_ms * 1000000ull : 0;
         reset_gpu = queue->gpu;
+        reset_of_copies = moment == FAULT_COPY;
         state_lock();
         journal("\"event\":\"hang\",\"gpu\":%u,\"queue\":%u", machine.gpus[queue->gpu].gpu_id,
                 queue->id);
@@ -88,7 +90,7 @@ static void notice_hang(void)
         return;
     reset_at_ns = 0;
     state_lock();
-    driver_log_reset(reset_gpu);
+    driver_log_reset(reset_gpu, reset_of_copies);
     journal("\"event\":\"reset\",\"gpu\":%u", machine.gpus[reset_gpu].gpu_id);
     state_unlock();
     stop_all();
