@@ -2,13 +2,13 @@
 /*
  * The ledger: what the library inside the target (src/inject) writes about GPU memory, as memory.
  *
- * One memfd of fixed size, made by the supervisor, mapped MAP_SHARED by each process of the target's
- * tree that the library is in; the recorder copies it to `ledger` of the run directory. It holds
- * nothing but data (no pointers, no locks), so it survives the death of any writer by any signal. A
- * writer that dies in the middle of an entry leaves LEDGER_WRITING behind: readers pass over it.
+ * One memfd of fixed size, made by the supervisor, mapped MAP_SHARED by each process of the target
+ * that the library is in; the recorder copies it to `ledger` of the run directory. It holds nothing
+ * but data (no pointers, no locks), so it survives the death of any writer by any signal. A writer
+ * that dies in the middle of an entry leaves LEDGER_WRITING behind: readers pass over it.
  *
- * Reading: a copy (of the run directory, or of a live one) is read with plain loads; state words first.
- * What found no room is counted in `lost`, never silently missing. Bytes are as the kernel charges
+ * Reading: a copy (of the run directory, or of a live one) is read with plain loads, state words
+ * first. What found no room is counted in `lost`, never silently missing. Bytes are as the kernel charges
  * them (whole pages of 4 KiB); `size` is what was asked for.
  */
 #ifndef RECORD_LEDGER_H
@@ -35,7 +35,7 @@
 #define LEDGER_NO_GPU 0xffu
 #define LEDGER_NO_PROCESS 0xffffu
 
-/* What was allocated. KFD's by the flags of the ioctl, DRM's (GEM) by the domain that was asked for. */
+/* What was allocated: KFD's by the flags of the ioctl, DRM's (GEM) by the domain asked for. */
 enum ledger_kind {
     LEDGER_VRAM,
     LEDGER_GTT,
@@ -66,14 +66,14 @@ enum ledger_process_state {
     LEDGER_ENDED,  /* found dead: the kernel freed what it held */
 };
 
-/* A process image that used a GPU, was refused one, or opened a model file; in order of appearance. */
+/* A process image that used a GPU or opened a model file; in order of appearance. */
 struct ledger_process {
     _Atomic uint32_t state; /* enum ledger_state */
     _Atomic uint32_t life;  /* enum ledger_process_state */
     int32_t pid;            /* as the process itself sees it */
     uint16_t parent;        /* slot of what it was forked from, LEDGER_NO_PROCESS = none of these */
     uint16_t forks;         /* how many forks lie between it and its exec */
-    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells a number's owners apart. 0 = unknown */
+    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells a number's owners apart; 0 = none */
     uint64_t seen_ns;       /* CLOCK_MONOTONIC, of its first entry */
     _Atomic uint64_t ended_ns; /* when its end was noticed; 0 = it was not */
     char comm[16];
@@ -84,8 +84,8 @@ struct ledger_process {
 
 /*
  * A GPU, by its KFD gpu_id, its render minor, or both where AMDKFD_IOC_ACQUIRE_VM joined them. Each
- * of the two may have got an entry of its own before they were joined: `same_as` then leads from the
- * one to the other. live and peak are the sums over all processes of the tree; the end of a process
+ * of the two may have got an entry of its own before they were joined: `same_as` then leads from
+ * the one to the other. live and peak are the sums over all processes of the tree; the end of a process
  * is noticed late (recorder, once a second; the next process; the next new peak).
  */
 struct ledger_gpu {
@@ -98,17 +98,17 @@ struct ledger_gpu {
     _Atomic uint64_t peak_ns[LEDGER_KINDS];
 };
 
-/* One process on one GPU, one kind. After its end `live` stays as it was: what it held when it ended. */
+/* One process on one GPU, one kind. After its end `live` stays: what it held when it ended. */
 struct ledger_account {
     _Atomic uint32_t state;
     uint16_t process;
     uint8_t gpu, kind;
-    _Atomic int64_t live, peak;           /* bytes; exact unless threads allocate at the same moment */
+    _Atomic int64_t live, peak; /* bytes; exact unless threads allocate at the same moment */
     _Atomic uint64_t peak_ns;
     _Atomic uint64_t allocations, frees;
-    _Atomic uint64_t allocated_bytes;     /* ever */
+    _Atomic uint64_t allocated_bytes; /* ever */
     _Atomic uint64_t refusals;
-    _Atomic uint32_t gone;                /* 1 = taken out of gpus[].live because the process ended */
+    _Atomic uint32_t gone; /* 1 = taken out of gpus[].live because the process ended */
     uint32_t reserved;
 };
 
@@ -149,7 +149,6 @@ enum ledger_event_type {
     LEDGER_EVENT_ALLOC = 1,
     LEDGER_EVENT_FREE,
     LEDGER_EVENT_REFUSED,
-    LEDGER_EVENT_UNDONE, /* a free, see LEDGER_OP_UNDONE */
 };
 
 /* The last events: number n lies in slot n % LEDGER_EVENTS and is valid when that slot says n. */
@@ -171,12 +170,12 @@ enum ledger_operation {
     LEDGER_OP_ALLOC,  /* the allocating ioctl failed */
     LEDGER_OP_MAP,    /* AMDKFD_IOC_MAP_MEMORY_TO_GPU failed */
     LEDGER_OP_IMPORT, /* a dmabuf could not be imported */
-    LEDGER_OP_UNDONE, /* freed at once by its thread, never mapped: mmap() must have failed */
+    LEDGER_OP_MMAP,   /* the ioctl went well, mmap() of its memory failed */
 };
 
 /*
- * A refusal. Numbers count from 1; number n lies in refusals[n - 1] up to LEDGER_REFUSALS / 2, later
- * ones in turn in the upper half. ROCr tries twice and PyTorch again after emptying its cache:
+ * A refusal. Numbers count from 1; number n lies in refusals[n - 1] up to LEDGER_REFUSALS / 2,
+ * later ones in turn in the upper half. ROCr tries twice and PyTorch again after emptying its cache:
  * retry_of is the first of such a row (same thread, GPU, kind and size, within a second).
  */
 struct ledger_refusal {
@@ -200,8 +199,8 @@ struct ledger_refusal {
 };
 
 /*
- * A HIP function that failed. kernel_refusals 0: no ioctl of the thread was refused meanwhile, so HIP
- * refused by itself (a request above the device's size, or above its largest single allocation).
+ * A HIP function that failed. kernel_refusals 0: no ioctl of the thread was refused meanwhile, so
+ * HIP refused by itself (a request above the device's size, or above its largest single allocation).
  */
 struct ledger_hip_refusal {
     _Atomic uint64_t number; /* as of struct ledger_refusal, with LEDGER_HIP_REFUSALS */
@@ -236,8 +235,15 @@ struct ledger_model {
 /* What could not be recorded. */
 struct ledger_lost {
     _Atomic uint64_t processes, gpus, accounts, sizes, models;
-    _Atomic uint64_t live, live_bytes; /* entries that found no slot in live[]; the accounts have them */
+    _Atomic uint64_t live, live_bytes; /* no slot in live[]; the accounts have them */
     _Atomic uint64_t reserved[4];
+};
+
+/* Where the sampler is asked to read all counters: a page of the run's memory (record/shared.h). */
+struct ledger_counters {
+    _Atomic uint32_t request; /* counted up and woken (futex) by who asks */
+    _Atomic uint32_t answer;  /* the last request that was served, woken by the sampler */
+    _Atomic int32_t pid;      /* whose */
 };
 
 struct ledger {
@@ -248,7 +254,7 @@ struct ledger {
     uint64_t start_ns;   /* CLOCK_MONOTONIC */
     int32_t owner_pid;   /* the supervisor, ... */
     int32_t shared_fd;   /* ... its descriptor of the run's memory, where the words of ... */
-    uint64_t counters_at; /* ... struct counters_page (record/shared.h) lie */
+    uint64_t counters_at; /* ... struct ledger_counters lie */
 
     _Atomic uint32_t processes_used, gpus_used; /* slots are taken from 0 up */
     _Atomic uint64_t attached;      /* process images that mapped this */
@@ -299,7 +305,5 @@ struct ledger *ledger_create(int *ret_fd, struct rc_err *err);
 /* Map a ledger, or a copy of one in a file, for reading; NULL and *err when it is none. */
 const struct ledger *ledger_open(int fd, struct rc_err *err);
 void ledger_close(const struct ledger *ledger);
-/* Notice the ends of processes. Callable by any process that maps the ledger for writing. */
-void ledger_settle(struct ledger *ledger, uint64_t now_ns);
 
 #endif
