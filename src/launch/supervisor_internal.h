@@ -20,7 +20,7 @@
 #include "launch/supervisor.h"
 #include "record/shared.h"
 
-#define TICK_MS 100
+#define TICK_MS 200
 
 struct supervisor {
     struct shared *shared;

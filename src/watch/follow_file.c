@@ -16,6 +16,8 @@
 #include "record/shared.h"
 
 #define FOLLOW_POLL_MS 100
+#define FOLLOW_CALM_MS 200 /* nothing new for CALM_AFTER looks */
+#define CALM_AFTER 50
 /* Behind by more than this (a program that writes 80 MB/s): look at the last part only. */
 #define FOLLOW_BACKLOG_BYTES ((uint64_t)8 << 20)
 
@@ -79,7 +81,7 @@ static void read_new(struct carrier *c, uint64_t *offset)
 }
 
 /* Sleep, but wake at once when the target ends: its last words are what we are here for. */
-static void wait_for_more(const struct carrier *c, int *target_pidfd)
+static void wait_for_more(const struct carrier *c, int *target_pidfd, int wait_ms)
 {
     if (*target_pidfd == -1) {
         int32_t pid = atomic_load(&c->shared->target_pid);
@@ -89,7 +91,7 @@ static void wait_for_more(const struct carrier *c, int *target_pidfd)
             *target_pidfd = -2;
     }
     struct pollfd p = {.fd = *target_pidfd, .events = POLLIN};
-    if (poll(&p, 1, FOLLOW_POLL_MS) > 0 && *target_pidfd >= 0) {
+    if (poll(&p, 1, wait_ms) > 0 && *target_pidfd >= 0) {
         (void)close(*target_pidfd);
         *target_pidfd = -2;
     }
@@ -99,14 +101,17 @@ _Noreturn void file_run(struct carrier *c)
 {
     pid_t parent = getppid();
     int target_pidfd = -1; /* -2 = ended, or cannot be had */
+    unsigned quiet = 0;
     uint64_t offset = c->relay->file_start + atomic_load(&c->shared->output_bytes);
     for (;;) {
         carry_turn(c);
         bool last = getppid() != parent || atomic_load(&c->shared->supervisor_done) != 0;
+        uint64_t before = offset;
         read_new(c, &offset);
         if (last)
             carry_done(c);
         carry_idle(c);
-        wait_for_more(c, &target_pidfd);
+        quiet = offset != before ? 0 : quiet + 1;
+        wait_for_more(c, &target_pidfd, quiet < CALM_AFTER ? FOLLOW_POLL_MS : FOLLOW_CALM_MS);
     }
 }

@@ -6,6 +6,7 @@
 #include <linux/fuse.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -53,6 +54,11 @@ static void reply_read(int fd, const struct fuse_in_header *in, struct fuse_file
     struct timespec delay = {0, control->delay_us * 1000L};
     if (control->delay_us > 0)
         (void)nanosleep(&delay, NULL);
+    char number[32];
+    if (control->counting) {
+        (void)snprintf(number, sizeof number, "%lu\n", strtoul(text, NULL, 10) + control->reads);
+        text = number;
+    }
     size_t len = strlen(text);
     reply(fd, in->unique, 0, text, read_in->offset >= len ? 0 : len);
 }

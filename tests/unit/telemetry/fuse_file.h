@@ -21,6 +21,7 @@ struct fuse_file {
 struct fuse_file_control {
     _Atomic int hang;     /* 1 = reads are not answered */
     _Atomic int delay_us; /* before each answer */
+    _Atomic int counting; /* the file holds a number, and says another one each time */
     _Atomic unsigned reads;
 };
 
