@@ -131,14 +131,6 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     return r;
 }
 
-/* Pasted text may be anything: program output, a kernel log, what rocm-smi prints. */
-static void any_text(struct facts *facts, const char *text, size_t len, const char *source)
-{
-    messages_to_facts(facts, text, len, source);
-    pasted_to_facts(facts, text, len, source);
-    kernel_log_to_facts(facts, text, len, source);
-}
-
 static void print_verdict(const struct facts *facts, const struct verdict *verdict, bool json)
 {
     if (json) {
@@ -257,12 +249,11 @@ static int triage_texts(const struct triage_line *line, char *const files[],
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err);
     /* What was given was read: that nothing is found in it is then a finding. */
-    if (r == 0 && files[0] != NULL)
-        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, files[0]);
     if (r == 0 && line->kernel_log != NULL)
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
     for (int i = 0; r == 0 && files[i] != NULL; i++)
-        r = add_text_file(facts, files[i], any_text, i == 0 ? "stderr" : "further text", err);
+        r = add_text_file(facts, files[i], any_text_to_facts, i == 0 ? "stderr" : "further text",
+                          err);
     if (r == 0 && line->kernel_log != NULL)
         r = add_text_file(facts, line->kernel_log, kernel_log_to_facts, "kernel log", err);
     if (r == 0 && line->env != NULL)

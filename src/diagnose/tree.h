@@ -35,7 +35,7 @@
 struct rc_err;
 struct buf;
 
-#define TREE_NODES_MAX 64 /* verdict.path has that many steps */
+#define TREE_NODES_MAX VERDICT_STEPS_MAX
 #define TREE_RULES_MAX 24
 #define TREE_TERMS_MAX 64
 #define TREE_DEFECTS_MAX 64

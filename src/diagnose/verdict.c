@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define NUMBERS_SHOWN 6
-#define STEPS_MAX 64
 
 static const char *const confidence_names[] = {"low", "medium", "high"};
 
@@ -110,7 +109,7 @@ static void add_step(struct judge *j, const struct tree_node *node, enum answer 
 {
     static const char *const words[] = {"no", "yes", "undecided"};
     struct verdict *v = j->verdict;
-    if (v->steps == STEPS_MAX)
+    if (v->steps == VERDICT_STEPS_MAX)
         return;
     struct verdict_step *step = &v->path[v->steps++];
     step->node = copy_text(j, node->id);

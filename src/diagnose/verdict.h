@@ -17,6 +17,7 @@ struct cJSON;
 struct rc_err;
 
 #define VERDICT_LIST_MAX 32
+#define VERDICT_STEPS_MAX 96
 
 struct verdict_list {
     size_t count;
@@ -46,7 +47,7 @@ struct verdict {
     char *verify;                /* verify step of the first advice, "" = none */
     char *file_at;               /* where to file the issue */
     size_t steps;
-    struct verdict_step path[64]; /* the way through the tree */
+    struct verdict_step path[VERDICT_STEPS_MAX]; /* the way through the tree */
 };
 
 void verdict_release(struct verdict *);
@@ -72,6 +73,9 @@ void messages_to_facts(struct facts *, const char *text, size_t len, const char 
 void kernel_log_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* What tools print when pasted: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
 void pasted_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* Text of unknown kind (triage of what people paste): all of the above; says log.output_read unless
+ * it holds only tables of a tool. */
+void any_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* NAME=VALUE lines. */
 void environment_to_facts(struct facts *, const char *text, size_t len, const char *source);
 

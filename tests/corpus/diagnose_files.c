@@ -3,9 +3,12 @@
  * Test driver: files of one report -> facts -> verdict -> one line of JSON.
  *
  *   diagnose_files TREE DEFECTS [--stderr F] [--dmesg F] [--smi F] [--env F] [--facts F] [--dump]
- *   diagnose_files TREE DEFECTS --batch     paths of such argument files on stdin, one a line
+ *   diagnose_files TREE DEFECTS --batch [--drop FACT]... [--starve]
+ *                                   paths of such argument files on stdin, one a line
  *
  * An argument file holds one argument a line. Used by score.py; what it does is `triage`.
+ * --drop takes a fact away before judging. The verdict's JSON has "facts" more, the names of what
+ * was read; with --starve also "starved": the answers without each one of them.
  */
 #include "base/err.h"
 #include "base/fs.h"
@@ -52,15 +55,14 @@ static int read_facts(struct facts *facts, const char *path)
 static int add_option(struct facts *facts, const char *option, const char *path)
 {
     if (strcmp(option, "--stderr") == 0) {
-        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, "stderr");
-        return read_text(facts, path, messages_to_facts, "stderr");
+        return read_text(facts, path, any_text_to_facts, "stderr");
     }
     if (strcmp(option, "--dmesg") == 0) {
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, "kernel log");
         return read_text(facts, path, kernel_log_to_facts, "kernel log");
     }
     if (strcmp(option, "--smi") == 0)
-        return read_text(facts, path, pasted_to_facts, "pasted");
+        return read_text(facts, path, any_text_to_facts, "further text");
     if (strcmp(option, "--env") == 0)
         return read_text(facts, path, environment_to_facts, "environment");
     if (strcmp(option, "--facts") == 0)
@@ -77,25 +79,100 @@ static void print_json(cJSON *json)
     cJSON_Delete(json);
 }
 
-static int judge(const struct tree *tree, int argc, char **argv)
+/* The facts but for those of one name. */
+static struct facts *facts_without(const struct facts *all, const char *name)
+{
+    struct facts *left = facts_new();
+    cJSON *json = facts_to_json(all);
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "facts");
+    for (cJSON *item = list != NULL ? list->child : NULL; item != NULL;) {
+        cJSON *next = item->next;
+        const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        if (own != NULL && strcmp(own, name) == 0)
+            cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
+        item = next;
+    }
+    if (left != NULL && facts_from_json(left, json, NULL) < 0) {
+        facts_free(left);
+        left = NULL;
+    }
+    cJSON_Delete(json);
+    return left;
+}
+
+static cJSON *name_list(const struct facts *facts)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < facts_count(facts); i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(facts_at(facts, i)->name));
+    return list;
+}
+
+static cJSON *starved_list(const struct facts *facts, const struct tree *tree)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < facts_count(facts); i++) {
+        struct verdict v = {0};
+        const char *name = facts_at(facts, i)->name;
+        struct facts *left = facts_without(facts, name);
+        if (left != NULL && diagnose(left, tree, &v, NULL) == 0) {
+            cJSON *row = cJSON_CreateObject();
+            (void)cJSON_AddStringToObject(row, "without", name);
+            (void)cJSON_AddStringToObject(row, "class", v.class_name);
+            (void)cJSON_AddStringToObject(row, "confidence", v.confidence);
+            cJSON_AddItemToArray(list, row);
+        }
+        verdict_release(&v);
+        facts_free(left);
+    }
+    return list;
+}
+
+struct how {
+    bool dump, starve;
+    size_t drops;
+    const char *drop[ARGS_MAX];
+};
+
+static int collect(struct facts **facts, int argc, char **argv, struct how *how)
+{
+    int rc = *facts != NULL ? 0 : -1;
+    for (int i = 0; i < argc && rc == 0; i++) {
+        if (strcmp(argv[i], "--dump") == 0)
+            how->dump = true;
+        else if (i + 1 < argc)
+            rc = add_option(*facts, argv[i], argv[i + 1]), i++;
+    }
+    for (size_t i = 0; i < how->drops && rc == 0; i++) {
+        struct facts *left = facts_without(*facts, how->drop[i]);
+        facts_free(*facts);
+        *facts = left;
+        rc = left != NULL ? 0 : -1;
+    }
+    return rc;
+}
+
+static int judge(const struct tree *tree, int argc, char **argv, struct how how)
 {
     struct facts *facts = facts_new();
     struct verdict verdict = {0};
     struct rc_err err = {{0}};
-    bool dump = false;
-    int rc = facts != NULL ? 0 : -1;
-    for (int i = 0; i < argc && rc == 0; i++) {
-        if (strcmp(argv[i], "--dump") == 0)
-            dump = true;
-        else if (i + 1 < argc)
-            rc = add_option(facts, argv[i], argv[i + 1]), i++;
-    }
-    if (rc == 0)
-        rc = diagnose(facts, tree, &verdict, &err);
+    cJSON *names = NULL;
+    cJSON *starved = NULL;
+    int rc = collect(&facts, argc, argv, &how);
     if (rc == 0) {
-        if (dump)
+        names = name_list(facts);
+        starved = how.starve ? starved_list(facts, tree) : NULL;
+        rc = diagnose(facts, tree, &verdict, &err);
+    }
+    if (rc == 0) {
+        if (how.dump)
             print_json(facts_to_json(facts));
-        print_json(verdict_to_json(&verdict));
+        cJSON *json = verdict_to_json(&verdict);
+        cJSON_AddItemToObject(json, "facts", names);
+        if (starved != NULL)
+            cJSON_AddItemToObject(json, "starved", starved);
+        print_json(json);
         (void)fflush(stdout);
     } else {
         (void)fprintf(stderr, "%s\n", err.msg);
@@ -105,7 +182,7 @@ static int judge(const struct tree *tree, int argc, char **argv)
     return rc;
 }
 
-static int batch(const struct tree *tree)
+static int batch(const struct tree *tree, const struct how *how)
 {
     char path[4096];
     while (fgets(path, sizeof(path), stdin) != NULL) {
@@ -119,7 +196,7 @@ static int batch(const struct tree *tree)
         for (char *a = strtok_r(text, "\n", &save); a != NULL && count < ARGS_MAX;
              a = strtok_r(NULL, "\n", &save))
             args[count++] = a;
-        int rc = judge(tree, count, args);
+        int rc = judge(tree, count, args, *how);
         free(text);
         if (rc < 0)
             return rc;
@@ -156,8 +233,15 @@ int main(int argc, char **argv)
     struct tree *tree = load(argv[1], argv[2]);
     if (tree == NULL)
         return 1;
-    bool many = argc == 4 && strcmp(argv[3], "--batch") == 0;
-    int rc = many ? batch(tree) : judge(tree, argc - 3, argv + 3);
+    bool many = argc >= 4 && strcmp(argv[3], "--batch") == 0;
+    struct how how = {0};
+    for (int i = 4; many && i < argc; i++) {
+        if (strcmp(argv[i], "--starve") == 0)
+            how.starve = true;
+        else if (strcmp(argv[i], "--drop") == 0 && i + 1 < argc && how.drops < ARGS_MAX)
+            how.drop[how.drops++] = argv[++i];
+    }
+    int rc = many ? batch(tree, &how) : judge(tree, argc - 3, argv + 3, how);
     tree_free(tree);
     return rc == 0 ? 0 : 1;
 }

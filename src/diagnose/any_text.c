@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * any_text_to_facts(): text of a kind that nobody names: what people paste into an issue.
+ *
+ * Pure; runs in `triage`. Program output, a kernel log and what tools print may stand in one text,
+ * so every reader gets all of it.
+ */
+#include <string.h>
+
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+
+static bool has_prefix(const struct facts *facts, size_t from, size_t to, const char *prefix)
+{
+    for (size_t i = from; i < to; i++)
+        if (strncmp(facts_at(facts, i)->name, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
+void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t before = facts_count(facts);
+    messages_to_facts(facts, text, len, source);
+    size_t messages = facts_count(facts);
+    pasted_to_facts(facts, text, len, source);
+    size_t pasted = facts_count(facts);
+    kernel_log_to_facts(facts, text, len, source);
+    /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
+    bool said =
+        has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");
+    bool table =
+        has_prefix(facts, messages, pasted, "gpu.") || has_prefix(facts, messages, pasted, "host.");
+    if (said || !table)
+        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, source);
+}
