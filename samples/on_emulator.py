@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a sample under rocmcrash on an emulated machine made for it: a GPU for those who have none.
 
-usage: samples/on_emulator.py SAMPLE [--near-miss] [--silent] [--model MODEL] [--bare] [--keep FOLDER]
+usage: samples/on_emulator.py SAMPLE [--near-miss] [--silent] [--bare] [--keep FOLDER] ...
        samples/on_emulator.py --list
 
 The table below says for each sample which machine it needs and which class its bundle has to have;
@@ -86,14 +86,18 @@ def build_folder():
 class Run:
     """The emulated machine of one sample, and what runs on it."""
 
-    def __init__(self, name, build, folder, *, near_miss=False, model=DEFAULT_MODEL):
+    def __init__(self, name, build, folder, *, near_miss=False, model=DEFAULT_MODEL,
+                 full_size=False):
         self.name, self.sample, self.near_miss = name, SAMPLES[name], near_miss
         self.build, self.folder = build, folder
         self.keeper = os.path.join(build, "tests", "emulator", "emulator-keeper")
         self.program = os.path.join(build, "samples", self.sample.program)
         self.model = "gfx1151" if self.sample.apu else model
         self.machine = os.path.join(folder, "machine")
-        machine.make(self.machine, [self.model], **self.sample.machine)
+        settings = dict(self.sample.machine)
+        if full_size and not self.sample.apu:
+            del settings["vram"]
+        machine.make(self.machine, [self.model], **settings)
         faults = self.sample.near_miss_faults if near_miss else self.sample.faults
         with open(os.path.join(self.machine, "emulator", "faults"), "w", encoding="ascii") as file:
             file.write(faults + "\n" if faults else "")
@@ -157,7 +161,10 @@ def main():
     parser.add_argument("--near-miss", action="store_true", help="the failure of another class")
     parser.add_argument("--silent", action="store_true", help="the program writes no message")
     parser.add_argument("--bare", action="store_true", help="without rocmcrash around it")
-    parser.add_argument("--model", default=DEFAULT_MODEL, choices=sorted(machine.MODELS))
+    parser.add_argument("--model", default=DEFAULT_MODEL, metavar="MODEL",
+                        choices=["card", *sorted(machine.MODELS)],
+                        help="the chip; card: a graphics card that the installed runtime knows")
+    parser.add_argument("--full-size", action="store_true", help="with the memory of the real one")
     parser.add_argument("--keep", metavar="FOLDER", help="for machine and bundle; deleted before")
     options = parser.parse_args()
     if options.list or options.sample is None:
@@ -168,13 +175,17 @@ def main():
     if options.keep:
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
+    if options.model == "card":
+        options.model = "gfx1030" if runtime_is_old() else "gfx1100"
     run = Run(options.sample, build_folder(), os.path.abspath(folder),
-              near_miss=options.near_miss, model=options.model)
+              near_miss=options.near_miss, model=options.model, full_size=options.full_size)
     done = run.run(*(["--silent"] if options.silent else []), bare=options.bare,
                    options=["--always"] if options.silent else [],
                    environ={"ROCMCRASH_STATE_DIR": os.path.join(folder, "state")})
-    print(f"== ended with status {done.returncode}; machine, journal and bundle are in {folder}")
-    for bundle in run.bundles():
+    print(f"== it ended with status {done.returncode}")
+    if not options.keep:
+        print(f"== machine, journal and bundle are in {folder}")
+    for bundle in run.bundles() if not options.keep else ():
         print(f"== rocmcrash show {bundle}")
     return 0
 

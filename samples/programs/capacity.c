@@ -3,9 +3,12 @@
  * Capacity: layer after layer, until the card is full of this program's own memory.
  * Near miss: the refusal is coped with, by a smaller batch; the program dies later, by itself.
  */
+#include <time.h>
+
 #include "sample.h"
 
 #define LAYERS 64
+#define LOAD_NS 10000000 /* what a disk takes for a layer */
 
 static void *layers[BUFFERS_MAX];
 
@@ -32,7 +35,12 @@ int main(int argc, char **argv)
                        "copes with the refusal, and crashes on the CPU later (no capacity)");
     size_t bytes = sample_share(LAYERS);
     hipError_t error = hipSuccess;
-    size_t count = sample_fill(layers, BUFFERS_MAX, bytes, &error);
+    size_t count = 0;
+    while (sample_fill(layers + count, 1, bytes, &error) == 1) {
+        const struct timespec load = {0, LOAD_NS};
+        (void)nanosleep(&load, NULL);
+        count++;
+    }
     if (is_near_miss)
         return go_on_smaller(count, bytes);
     return sample_refused("hipMalloc", bytes, error);
