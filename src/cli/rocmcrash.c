@@ -121,6 +121,32 @@ static int set_hash_budget(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_inject(void *target, const char *value, struct rc_err *err)
+{
+    static const struct {
+        const char *name;
+        enum inject_what what;
+    } choices[] = {{"none", INJECT_NONE},
+                   {"python", INJECT_PYTHON},
+                   {"ledger", INJECT_LEDGER},
+                   {"all", INJECT_ALL}};
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (strcmp(value, choices[i].name) == 0) {
+            ((struct command_line *)target)->launch.inject = choices[i].what;
+            return 0;
+        }
+    }
+    return rc_err_set(err, -EINVAL, "--inject is none, python, ledger or all, not '%s'", value);
+}
+
+static int set_torch_history(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->launch.torch_history = true;
+    return 0;
+}
+
 static int set_sysroot(void *target, const char *value, struct rc_err *err)
 {
     (void)target;
@@ -144,6 +170,10 @@ static const struct option_def option_table[] = {
     {"no-follow", 0, NULL, "put nothing between the program and its stderr", set_no_follow},
     {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
      set_orphan},
+    {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
+     set_inject},
+    {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (costs time)",
+     set_torch_history},
     {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
     {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
      set_sysroot},
@@ -158,6 +188,7 @@ static const struct {
     {"show", "show [--all] BUNDLE", "print the summary of a bundle"},
     {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside"},
     {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted"},
+    {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails"},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},
     {"recover", "recover", "bundle runs that did not finish"},
     {"collectors", "collectors", "list what is collected"},
@@ -193,6 +224,23 @@ static const char *find_finisher(void)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
         if (access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
+static const char *find_python_hook(void)
+{
+    static char path[FS_PATH_MAX + 64];
+    static const char *const places[] = {"python", "../share/rocmcrash/python"};
+    char directory[FS_PATH_MAX];
+    char probe[sizeof path + 32];
+    if (own_directory(directory, sizeof directory) < 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
+        (void)snprintf(probe, sizeof probe, "%s/rocmcrash_hook.py", path);
+        if (access(probe, R_OK) == 0)
             return path;
     }
     return NULL;
@@ -291,8 +339,10 @@ static int run_as_is(char *argv[])
 
 int main(int argc, char *argv[])
 {
-    struct command_line line = {
-        .launch = {.follow = true, .finish_within_ms = 5000, .hash_budget_ms = 60000}};
+    struct command_line line = {.launch = {.follow = true,
+                                           .finish_within_ms = 5000,
+                                           .hash_budget_ms = 60000,
+                                           .inject = INJECT_ALL}};
     struct rc_err err = {""};
     if (argc > 1 && is_verb(argv[1]))
         return run_verb(argv);
@@ -318,5 +368,6 @@ int main(int argc, char *argv[])
     if (inside_another_run())
         return run_as_is(argv + 1 + at);
     line.launch.finisher = find_finisher();
+    line.launch.python_hook = find_python_hook();
     return launch_run(&line.launch, argv + 1 + at);
 }

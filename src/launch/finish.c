@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launch/inject_python.h"
 #include "record/shared.h"
 
 /* Signals by which people and schedulers end a program that works. */
@@ -44,8 +45,12 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     }
     if (WEXITSTATUS(status) != 0) {
         bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
-        return pattern || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
+        /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
+        return pattern || a_process_crashed(s) || inject_python_saw_oom(s) ? FINISH_BUNDLE
+                                                                           : FINISH_NOTHING;
     }
+    if (options->bundle_on == BUNDLE_ON_OOM && inject_python_saw_oom(s))
+        return FINISH_BUNDLE;
     if (s->oom_matches == 0)
         return FINISH_NOTHING;
     return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;

@@ -19,6 +19,14 @@ enum bundle_on {
     BUNDLE_ALWAYS,
 };
 
+/* What is put into the target, as bits. */
+enum inject_what {
+    INJECT_NONE = 0,
+    INJECT_PYTHON = 1, /* src/inject/python: what PyTorch knows, exceptions, Python's stacks */
+    INJECT_LEDGER = 2, /* src/inject: the ledger of allocations */
+    INJECT_ALL = 3,
+};
+
 struct launch_options {
     enum trace_mode trace;
     enum bundle_on bundle_on;
@@ -29,6 +37,9 @@ struct launch_options {
     uint32_t hash_budget_ms;
     const char *output_dir;
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
+    unsigned inject;         /* enum inject_what */
+    const char *python_hook; /* folder of sitecustomize.py, NULL = not found */
+    bool torch_history;      /* PyTorch records where each block was allocated */
 };
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "launch/finish.h"
+#include "launch/inject_python.h"
 
 #define DRAIN_MS 1000
 #define RECORDER_READS_MS 100
@@ -91,8 +92,10 @@ void supervisor_finish(struct supervisor *s)
         what = finish_decide(s->shared, s->options);
     }
     supervisor_end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
-    if (what == FINISH_NOTHING)
+    if (what == FINISH_NOTHING) {
+        inject_python_remove(s->shared);
         return;
+    }
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
         s->finisher = finish_start(s->shared_fd, s->options, what, false);

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "launch/inject_python.h"
 #include "record/shared.h"
 #include "watch/relay.h"
 
@@ -39,6 +40,7 @@ static _Noreturn void target_exec(struct shared *shared, const struct target_spe
         relay_child_setup(spec->relay);
     if (spec->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
+    inject_python(shared, spec->options);
     (void)sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
     (void)execvp(spec->argv[0], spec->argv);
     int error = errno;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct launch_options;
 struct relay;
 struct shared;
 
@@ -21,6 +22,7 @@ struct target_spec {
     int go_fd;                     /* the child waits for one byte (or EOF) before exec */
     int go_write_fd;               /* the child closes it, so that EOF comes */
     int exec_error_fd;             /* close-on-exec; receives errno as an int when exec fails */
+    const struct launch_options *options;
 };
 
 /* Fork; the child says in the shared memory that it runs (unless the supervisor has given up on it,

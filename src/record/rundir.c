@@ -64,7 +64,7 @@ int rundir_base(char *out, size_t size, struct rc_err *err)
     return r < 0 ? r : try_base(out, size, err, shared_tmp, "/runs");
 }
 
-int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
+int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
 {
     char base[FS_PATH_MAX];
     int r = rundir_base(base, sizeof base, err);
@@ -79,6 +79,14 @@ int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, s
     int n = snprintf(out, size, "%s/%s-%d", base, stamp, (int)pid);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
+    return 0;
+}
+
+int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
+{
+    int r = rundir_name(out, size, start_wall_ns, pid, err);
+    if (r < 0)
+        return r;
     if (mkdir(out, 0700) != 0 && errno != EEXIST)
         return rc_err_errno(err, -errno, "cannot make '%s'", out);
     return 0;

@@ -10,6 +10,8 @@
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
  *     events            lines "<mono_ns> <who> <text>"
+ *     hook/             what the Python hook in the target wrote (inject/python/README.md); the hook may
+ *                       make the run directory too, before the recorder does
  *     state             "running" | "ended STATUS" | "bundled PATH"; locked (flock) by the recorder
  *                       while the run is alive: an unlocked "running" is an unfinished run
  *
@@ -28,6 +30,8 @@ struct rc_err;
  * else /tmp/rocmcrash-<uid>/runs. ROCMCRASH_STATE_DIR names the folder that holds runs/; where it
  * cannot be written, the others are tried. */
 int rundir_base(char *out, size_t size, struct rc_err *err);
+/* The name that rundir_create() will give, without making it. */
+int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp). Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 

@@ -2,6 +2,7 @@
 """The target and its caller see what they would see without rocmcrash."""
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -75,8 +76,12 @@ class Streams(support.Case):
                 "os.getsid(0),os.umask(0),sorted(os.listdir('/proc/self/fd')),os.nice(0)]))")
         own = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True,
                              env=self.environ, cwd="/")
-        done = self.python(code, cwd="/")
+        done = self.python(code, cwd="/", options=("--inject=none",))
         self.assertEqual(done.stdout, own.stdout)
+        seen, plain = json.loads(self.python(code, cwd="/").stdout), json.loads(own.stdout)
+        self.assertTrue(seen[0].pop("PYTHONPATH").endswith("/python"))  # by these two a Python
+        self.assertTrue(seen[0].pop("ROCMCRASH_HOOK"))  # that the target starts finds the hook
+        self.assertEqual(seen, plain)
 
     def test_signal_dispositions_and_mask(self):
         code = ("print([l for l in open('/proc/self/status') "

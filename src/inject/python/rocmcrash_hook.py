@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook in every Python of the target: what must be there from the first line on.
+
+Writes below the run directory (README.md beside this file says what), imports nothing that Python
+has not imported itself at its start, and takes everything else from the program's own modules
+once they are loaded. Nothing here may raise, print, or leave a name in sys.modules.
+"""
+import _thread
+import posix
+import sys
+import time
+
+EVENTS_BYTES_MAX = 4 << 20
+RECORD_BYTES_MAX = 256 << 10
+TEXT_MAX = 4096
+FRAMES_MAX = 64
+THREADS_MAX = 256
+CHAIN_MAX = 4
+FAULTS_FD = 1000  # far above what programs use, below what select() can take
+STACKS_SIGNAL = 58  # a real-time signal; faulthandler writes all threads' stacks when it comes
+
+# Whose import means that native code will run.
+NATIVE = frozenset(("torch", "numpy", "jax", "jaxlib", "tensorflow", "cupy", "triton", "vllm",
+                    "llama_cpp", "onnxruntime"))
+
+# Kept here because a program may replace them (gevent, tests).
+allocate_lock = _thread.allocate_lock
+start_new_thread = _thread.start_new_thread
+monotonic_ns = time.monotonic_ns
+getpid = posix.getpid
+
+folder = ""  # of the hook's own files
+directory = ""  # <run directory>/hook
+supervisor = 0
+flags = ()
+watching_signals = False
+torch = None  # globals of rocmcrash_torch.py, once PyTorch is loaded
+
+
+# --- writing ---
+
+def _text(value):
+    """A JSON string."""
+    out = ['"']
+    for char in value:
+        code = ord(char)
+        if char in '"\\':
+            out.append("\\" + char)
+        elif 32 <= code < 127:
+            out.append(char)
+        elif code < 0x10000:
+            out.append("\\u%04x" % code)
+        else:
+            code -= 0x10000
+            out.append("\\u%04x\\u%04x" % (0xd800 + (code >> 10), 0xdc00 + (code & 0x3ff)))
+    out.append('"')
+    return "".join(out)
+
+
+def encode(value):
+    """JSON of None, bool, int, float, str, list, tuple and dict; anything else is its type's name."""
+    kind = type(value)
+    if kind is str:
+        return _text(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return str(value)
+    if kind is float:
+        return repr(value) if value == value and value not in (float("inf"), -float("inf")) else "null"
+    if kind is list or kind is tuple:
+        return "[" + ",".join([encode(item) for item in value]) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join([_text(str(key)) + ":" + encode(item)
+                               for key, item in value.items()]) + "}"
+    return _text(kind.__name__)
+
+
+def make_directory():
+    """The recorder makes the run directory when a run is older than 100 ms; a Python may be faster.
+    Not after the run: then the directory has been removed for good."""
+    try:
+        posix.mkdir(directory, 0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        posix.stat("/proc/%d" % supervisor)
+        try:
+            posix.mkdir(directory.rpartition("/")[0], 0o700)
+        except FileExistsError:
+            pass
+        try:
+            posix.mkdir(directory, 0o700)
+        except FileExistsError:
+            pass
+
+
+def open_file(name, mode):
+    flags_ = (posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | mode)
+    path = directory + "/" + name
+    try:
+        return posix.open(path, flags_, 0o600)
+    except FileNotFoundError:
+        make_directory()
+        return posix.open(path, flags_, 0o600)
+
+
+def write_all(fd, data):
+    while data:
+        data = data[posix.write(fd, data):]
+
+
+def append(name, data, limit):
+    """One write, so that what others append does not tear it. False: the file is full."""
+    fd = open_file(name, posix.O_APPEND)
+    try:
+        if posix.fstat(fd).st_size + len(data) > limit:
+            return False
+        return posix.write(fd, data) == len(data)
+    finally:
+        posix.close(fd)
+
+
+def replace(name, data):
+    """The whole file or none of it."""
+    part = "%s.%d.part" % (name, _thread.get_ident())
+    fd = open_file(part, posix.O_TRUNC)
+    try:
+        try:
+            write_all(fd, data)
+        finally:
+            posix.close(fd)
+        posix.rename(directory + "/" + part, directory + "/" + name)
+    except BaseException:
+        posix.unlink(directory + "/" + part)
+        raise
+
+
+def event(what, **values):
+    """A line of the file `events`: {"t": CLOCK_MONOTONIC ns, "pid":, "what":, ...}."""
+    record = {"t": monotonic_ns(), "pid": getpid(), "what": what}
+    record.update(values)
+    data = (encode(record) + "\n").encode()
+    if len(data) <= RECORD_BYTES_MAX:
+        append("events", data, EVENTS_BYTES_MAX)
+
+
+def trouble(where, error):
+    """Something of ours did not work: for the manifest, nobody else is told."""
+    try:
+        event("trouble", where=where, error="%s: %s" % (type(error).__name__, str(error)[:TEXT_MAX]))
+    except Exception:
+        pass
+
+
+# --- stacks and exceptions ---
+
+def frames_of(frame):
+    """Innermost first, without ours."""
+    out = []
+    while frame is not None and len(out) < FRAMES_MAX:
+        code = frame.f_code
+        if not code.co_filename.startswith(folder):
+            out.append([code.co_filename[:TEXT_MAX], frame.f_lineno or 0, code.co_name[:TEXT_MAX]])
+        frame = frame.f_back
+    return out
+
+
+def stacks():
+    """All threads but the sampler, the calling one first."""
+    own = _thread.get_ident()
+    found = sys._current_frames()
+    order = [own] + [ident for ident in found if ident != own]
+    out = []
+    for ident in order[:THREADS_MAX]:
+        frames = frames_of(found.get(ident))
+        if frames:
+            out.append({"thread": ident, "current": ident == own, "frames": frames})
+    return out
+
+
+def _traceback(tb):
+    """Innermost first, as frames_of()."""
+    out = []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        out.append([code.co_filename[:TEXT_MAX], tb.tb_lineno or 0, code.co_name[:TEXT_MAX]])
+        if len(out) > 4 * FRAMES_MAX:
+            del out[FRAMES_MAX // 2:FRAMES_MAX]
+        tb = tb.tb_next
+    return out[::-1][:FRAMES_MAX]
+
+
+def _describe(kind, value, tb):
+    try:
+        message = str(value)[:TEXT_MAX]
+    except Exception:
+        message = ""
+    module = getattr(kind, "__module__", "")
+    name = getattr(kind, "__qualname__", "?")
+    if module not in ("builtins", "__main__"):
+        name = "%s.%s" % (module, name)
+    return {"type": name, "message": message, "frames": _traceback(tb)}
+
+
+def uncaught(kind, value, tb):
+    chain = []
+    seen = set()
+    error = value
+    while isinstance(error, BaseException) and len(chain) < CHAIN_MAX and id(error) not in seen:
+        seen.add(id(error))
+        chain.append(_describe(type(error), error, tb if error is value else error.__traceback__))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    event("exception", chain=chain or [_describe(kind, value, tb)])
+    if torch is not None:
+        torch["at_exception"]()
+
+
+def _watch_exceptions():
+    """sys.__excepthook__ too: programs ask whether the one is still the other."""
+    original = sys.excepthook
+    if original is not sys.__excepthook__:
+        return
+
+    def excepthook(*arguments):
+        try:
+            uncaught(*arguments)
+        except BaseException as error:
+            trouble("exception", error)
+        return original(*arguments)
+
+    excepthook.__doc__ = original.__doc__
+    excepthook.__qualname__ = "excepthook"
+    sys.excepthook = sys.__excepthook__ = excepthook
+
+
+# --- fatal signals ---
+
+def _high_descriptor(fd):
+    """The same file under a number that no program reuses when it closes and opens its own."""
+    high = min(FAULTS_FD, posix.sysconf("SC_OPEN_MAX") - 24)
+    while high > 255:
+        try:
+            posix.fstat(high)
+        except OSError:
+            posix.dup2(fd, high, False)
+            posix.close(fd)
+            return high
+        high -= 1
+    return fd
+
+
+def _watch_signals():
+    """Only where native code is at work: in a plain script handlers would be seen and of no use."""
+    global watching_signals
+    watching_signals = True
+    try:
+        _enable_faulthandler()
+    except Exception as error:
+        trouble("signals", error)
+
+
+def _enable_faulthandler():
+    known = "faulthandler" in sys.modules
+    import faulthandler
+    if not known:
+        del sys.modules["faulthandler"]
+    if faulthandler.is_enabled():
+        return
+    fd = _high_descriptor(open_file("faults", posix.O_APPEND))
+    faulthandler.enable(file=fd, all_threads=True)
+    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
+
+
+# --- PyTorch ---
+
+class TorchFinder:
+    """Sees torch and a few others being looked for; leaves when torch is imported. The loader stays
+    the one that would have been found: only its instance is watched, and only while it works."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in NATIVE:
+            return None
+        if not watching_signals:
+            _watch_signals()
+        if name != "torch":
+            return None
+        spec = None
+        for finder in sys.meta_path:
+            if finder is not TorchFinder and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    break
+        try:
+            _watch_loader(spec.loader)
+        except Exception as error:
+            if spec is not None:
+                trouble("import of torch", error)
+        return spec
+
+
+def _watch_loader(loader):
+    exec_module = loader.exec_module
+
+    def watched(module):
+        del loader.exec_module
+        exec_module(module)
+        try:
+            sys.meta_path.remove(TorchFinder)
+        except ValueError:
+            return
+        try:
+            _torch_is_there(module)
+        except Exception as error:
+            trouble("hook of torch", error)
+
+    loader.exec_module = watched
+
+
+def _torch_is_there(module):
+    global torch
+    loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
+        "rocmcrash_torch", folder + "/rocmcrash_torch.py")
+    names = {"__name__": "rocmcrash_torch", "__builtins__": __builtins__}
+    exec(loader.get_code("rocmcrash_torch"), names)
+    torch = names
+    names["install"](module, globals())
+
+
+def start(own_folder):
+    global folder, directory, supervisor, flags
+    where = posix.environ.get(b"ROCMCRASH_HOOK")
+    if not where:
+        return
+    number, words, run_dir = where.decode("utf-8", "surrogateescape").split(":", 2)
+    folder = own_folder
+    directory = run_dir + "/hook"
+    supervisor = int(number)
+    flags = tuple(words.split(","))
+    _watch_exceptions()
+    sys.meta_path.insert(0, TorchFinder)

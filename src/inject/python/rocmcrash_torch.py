@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's allocator knows: executed by rocmcrash_hook when torch has been imported.
+
+Does nothing before the program itself initialises the device (a CPU run gets no context): then an
+out-of-memory observer is attached, which writes before the exception unwinds, and a thread samples
+the allocator's counters. The allocator is asked through torch._C, whose calls hold the GIL for
+some 50 us; the device is never asked.
+"""
+import time  # of Python's own start
+
+RECORD_BYTES_MAX = 1 << 20
+SNAPSHOT_BYTES_MAX = 8 << 20
+HISTORY_BYTES_MAX = 16 << 20
+HISTORY_ENTRIES = 20000
+SAMPLES_BYTES_MAX = 1 << 20
+SLICE_BYTES = 8 << 10
+PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
+PERIOD_MAX_S = 120.0
+THREAD_END_MS = 200
+PYTHON_FRAMES_MAX = 4
+# An allocation that fails may be retried for ever: only so much of the run may go into records.
+FREE_BUDGET_NS = 300000000
+BUDGET_SHARE = 50  # 1/50
+
+COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
+           "inactive_split_bytes", "requested_bytes", "allocated_peak_bytes",
+           "reserved_peak_bytes", "allocated_total_bytes", "freed_total_bytes", "segments",
+           "inactive_splits", "retries", "ooms", "took_us")
+
+hook = {}  # globals of rocmcrash_hook
+torch = None
+sampler = None
+began_ns = 0
+spent_ns = 0
+ooms = 0
+snapshot_ns = 0  # when the last one was written
+owner = 0  # the process that has the device; a fork has not
+
+
+def install(module, hook_names):
+    global torch, hook
+    torch, hook = module, hook_names
+    version = getattr(module, "version", None)
+    vendor = "hip" if getattr(version, "hip", None) else "cuda" if getattr(version, "cuda", None) \
+        else "cpu"
+    hook["event"]("torch", version=str(getattr(module, "__version__", "")), build=vendor)
+    if vendor != "cpu":
+        module.cuda._lazy_call(_device_is_there)
+
+
+def _device_is_there():
+    """Called by torch.cuda at its initialisation. Must not raise: torch would."""
+    global began_ns, owner
+    began_ns = hook["monotonic_ns"]()
+    owner = hook["getpid"]()
+    done = []
+    for step in (_observe, _record_history, _watch_forks, _watch_exit, _start_sampler):
+        try:
+            if step():
+                done.append(step.__name__.strip("_"))
+        except Exception as error:
+            hook["trouble"](step.__name__.strip("_"), error)
+    try:
+        hook["event"]("device", steps=done)
+    except Exception:
+        pass
+
+
+def _observe():
+    attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if attach is None:
+        attach = torch._C._cuda_attachOutOfMemoryObserver
+    attach(_on_oom)
+    return True
+
+
+def _record_history():
+    if "history" not in hook["flags"]:
+        return False
+    torch.cuda.memory._record_memory_history(max_entries=HISTORY_ENTRIES)
+    return True
+
+
+# --- asking the allocator ---
+
+def all_stats():
+    """{device: memory_stats()} of every device that this process has used."""
+    found = {}
+    for device in range(torch.cuda.device_count()):
+        try:
+            stats = torch._C._cuda_memoryStats(device)
+        except RuntimeError:
+            continue
+        if _count(stats, "allocated_bytes", "allocated"):
+            found[device] = stats
+    return found
+
+
+def _count(stats, what, which):
+    pools = stats.get(what)
+    value = pools.get("all", {}).get(which) if isinstance(pools, dict) else None
+    return "" if value is None else value
+
+
+def _row(now_ns, device, stats, took_us):
+    values = (now_ns, device, _count(stats, "allocated_bytes", "current"),
+              _count(stats, "reserved_bytes", "current"), _count(stats, "active_bytes", "current"),
+              _count(stats, "inactive_split_bytes", "current"),
+              _count(stats, "requested_bytes", "current"),
+              _count(stats, "allocated_bytes", "peak"), _count(stats, "reserved_bytes", "peak"),
+              _count(stats, "allocated_bytes", "allocated"),
+              _count(stats, "allocated_bytes", "freed"), _count(stats, "segment", "current"),
+              _count(stats, "inactive_split", "current"), stats.get("num_alloc_retries", ""),
+              stats.get("num_ooms", ""), took_us)
+    return ",".join([str(value) for value in values]) + "\n"
+
+
+def _python_frames(frames):
+    """Innermost first; those of the program before those of PyTorch."""
+    own = [f for f in frames if f["filename"].endswith(".py") and "/torch/" not in f["filename"]]
+    return ["%s:%s %s" % (f["filename"], f["line"], f["name"])
+            for f in (own or frames)[:PYTHON_FRAMES_MAX]]
+
+
+def _encode_block(block):
+    text = '{"size":%d,"state":"%s"' % (block["size"], block["state"])
+    if "requested_size" in block:
+        text += ',"requested_size":%d' % block["requested_size"]
+    if block.get("frames"):
+        text += ',"at":' + hook["encode"](_python_frames(block["frames"]))
+    return text + "}"
+
+
+def _encode_segment(segment, room):
+    """Its blocks, or where they are too many their sums."""
+    kept = {key: segment[key] for key in (
+        "device", "address", "total_size", "allocated_size", "active_size", "requested_size",
+        "stream", "segment_type", "segment_pool_id", "is_expandable") if key in segment}
+    head = hook["encode"](kept)[:-1]
+    blocks = ",".join([_encode_block(block) for block in segment["blocks"]])
+    if len(blocks) < room:
+        return head + ',"blocks":[' + blocks + "]}"
+    idle = [block["size"] for block in segment["blocks"] if block["state"] == "inactive"]
+    return head + ',"blocks_omitted":%d,"inactive_size":%d,"largest_inactive":%d}' % (
+        len(segment["blocks"]), sum(idle), max(idle or [0]))
+
+
+def _snapshot(name):
+    """Segments and blocks, as torch.cuda.memory_snapshot() gives them, without what is not asked."""
+    global snapshot_ns
+    out = []
+    room = SNAPSHOT_BYTES_MAX
+    omitted = 0
+    for segment in torch.cuda.memory.memory_snapshot():
+        text = _encode_segment(segment, room // 2)
+        room -= len(text) + 1
+        if room > 0:
+            out.append(text)
+        else:
+            omitted += 1
+    hook["replace"](name, ('{"format":1,"segments_omitted":%d,"segments":[\n' % omitted +
+                           ",\n".join(out) + "\n]}\n").encode())
+    snapshot_ns = hook["monotonic_ns"]()
+
+
+class BoundedFile:
+    def __init__(self, fd):
+        self.fd, self.room = fd, HISTORY_BYTES_MAX
+
+    def write(self, data):
+        self.room -= len(data)
+        if self.room < 0:
+            raise ValueError("the history is larger than %d bytes" % HISTORY_BYTES_MAX)
+        hook["write_all"](self.fd, memoryview(data))
+        return len(data)
+
+
+def _write_history():
+    import pickle
+    name = "%d.history.pickle" % hook["getpid"]()
+    fd = hook["open_file"](name, hook["posix"].O_TRUNC)
+    try:
+        pickle.dump(torch.cuda.memory._snapshot(), BoundedFile(fd))
+    except BaseException:
+        hook["posix"].ftruncate(fd, 0)
+        raise
+    finally:
+        hook["posix"].close(fd)
+
+
+# --- the moment of failure ---
+
+def _record(name, **values):
+    record = {"format": 1, "t": hook["monotonic_ns"](), "pid": hook["getpid"](),
+              "thread": hook["_thread"].get_ident()}
+    record.update(values)
+    record["stats"] = all_stats()
+    record["stacks"] = hook["stacks"]()
+    data = hook["encode"](record).encode()
+    if len(data) > RECORD_BYTES_MAX:
+        record["stacks"] = record["stacks"][:1]
+        data = hook["encode"](record).encode()
+    hook["replace"](name, data + b"\n")
+
+
+def _guarded(where, step, *arguments, **values):
+    """An exception of ours never reaches the program; its user's Ctrl-C is not lost in here."""
+    try:
+        step(*arguments, **values)
+    except KeyboardInterrupt:
+        hook["_thread"].interrupt_main()
+    except BaseException as error:
+        hook["trouble"](where, error)
+
+
+def _on_oom(device, requested, total, free):
+    global ooms, spent_ns
+    start_ns = hook["monotonic_ns"]()
+    ooms += 1
+    if spent_ns > FREE_BUDGET_NS + (start_ns - began_ns) // BUDGET_SHARE:
+        return
+    pid = hook["getpid"]()
+    which = "first" if ooms == 1 else "last"
+    _guarded("out of memory", _record, "%d.oom.%s.json" % (pid, which), count=ooms, device=device,
+             requested=requested, total=total, free=free)
+    _guarded("snapshot", _snapshot, "%d.snapshot.%s.json" % (pid, which))
+    if "history" in hook["flags"]:
+        _guarded("history", _write_history)
+    spent_ns += hook["monotonic_ns"]() - start_ns
+
+
+def at_exception():
+    """The program ends by an uncaught exception; its memory is still there."""
+    if owner != hook["getpid"]():
+        return
+    _guarded("sample", _sample)
+    if hook["monotonic_ns"]() - snapshot_ns < 5000000000 and ooms:
+        return
+    _guarded("exception", _record, "%d.exit.json" % owner, count=ooms)
+    _guarded("snapshot", _snapshot, "%d.snapshot.exit.json" % owner)
+    if "history" in hook["flags"]:
+        _guarded("history", _write_history)
+
+
+# --- the series ---
+
+def _sample():
+    name = "%d.torch.csv" % hook["getpid"]()
+    now_ns = hook["monotonic_ns"]()
+    found = all_stats()
+    took_us = (hook["monotonic_ns"]() - now_ns) // 1000
+    rows = "".join([_row(now_ns, device, stats, took_us) for device, stats in found.items()])
+    return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True
+
+
+class Sampler:
+    """One thread, at most one. `stop` returns when the kernel knows it no more: from Python 3.12 on
+    a fork beside another thread prints a warning."""
+
+    def __init__(self):
+        self.wake = hook["allocate_lock"]()
+        self.wake.acquire()
+        self.native_id = 0
+        self.ended = False
+        self.stretch = 1.0
+
+    def start(self):
+        self.native_id = 0
+        self.ended = False
+        hook["start_new_thread"](self._run, ())
+
+    def stop(self):
+        try:
+            self.wake.release()
+        except RuntimeError:
+            pass
+        for _ in range(THREAD_END_MS * 10):
+            if self.ended and not self._is_known():
+                break
+            time.sleep(0.0001)
+        self.wake.acquire(False)
+
+    def _is_known(self):
+        try:
+            hook["posix"].stat("/proc/self/task/%d" % self.native_id)
+            return True
+        except OSError:
+            return False
+
+    def _period(self):
+        age_s = (hook["monotonic_ns"]() - began_ns) / 1e9
+        for until_s, period_s in PERIODS:
+            if age_s < until_s:
+                return period_s * self.stretch
+        return min(self.stretch, PERIOD_MAX_S)
+
+    def _run(self):
+        try:
+            self.native_id = hook["_thread"].get_native_id()
+            while not self.wake.acquire(timeout=self._period()):
+                if not _sample():
+                    self._thin()
+        except BaseException as error:
+            hook["trouble"]("sampler", error)
+        finally:
+            self.ended = True
+
+    def _thin(self):
+        """The file is full: every second row goes, a slice at a time, as nobody else runs in one."""
+        name = "%d.torch.csv" % hook["getpid"]()
+        posix = hook["posix"]
+        source = posix.open(hook["directory"] + "/" + name, posix.O_RDONLY | posix.O_CLOEXEC)
+        target = hook["open_file"](name + ".part", posix.O_TRUNC)
+        rest, stamp, keep = b"", b"", False
+        try:
+            while True:
+                data = posix.read(source, SLICE_BYTES)
+                lines = (rest + data).split(b"\n")
+                rest = lines.pop()
+                kept = []
+                for line in lines:  # a sample has a row for each device, all with its time
+                    before, stamp = stamp, line.partition(b",")[0]
+                    keep = keep if stamp == before else not keep
+                    if keep:
+                        kept.append(line + b"\n")
+                hook["write_all"](target, b"".join(kept))
+                if not data:
+                    break
+                time.sleep(0.002)
+            posix.rename(hook["directory"] + "/" + name + ".part", hook["directory"] + "/" + name)
+        finally:
+            posix.close(source)
+            posix.close(target)
+        self.stretch *= 2
+
+
+def _start_sampler():
+    global sampler
+    sampler = Sampler()
+    sampler.start()
+    return True
+
+
+# --- forks and the end ---
+
+def _before_fork():
+    if sampler is not None and owner == hook["getpid"]():
+        _guarded("fork", sampler.stop)
+
+
+def _after_fork_here():
+    if sampler is not None and owner == hook["getpid"]():
+        _guarded("fork", sampler.start)
+
+
+def _watch_forks():
+    hook["posix"].register_at_fork(before=_before_fork, after_in_parent=_after_fork_here)
+    return True
+
+
+def _at_exit():
+    if owner == hook["getpid"]():
+        _guarded("exit", sampler.stop)
+
+
+def _watch_exit():
+    """A thread that comes for the GIL when Python is gone is ended inside foreign code."""
+    import atexit  # PyTorch has imported it
+    atexit.register(_at_exit)
+    return True
