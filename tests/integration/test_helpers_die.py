@@ -2,6 +2,7 @@
 """Helpers of a run are killed and stopped at every stage: the target must not notice, and a bundle
 (or an honest part of one) is left."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -472,9 +473,12 @@ class ProcessTheCallerStarted(Attack):
                  os.path.exists(os.path.join(runs, os.listdir(runs)[0], "run.json"))),
                  "the run directory")
         ours = all_of_ours(process.pid)
-        for pid in victims(process):
-            os.kill(pid, KILL)
-        self.ended(ours)
+        dying = victims(process)
+        os.kill(process.pid, signal.SIGSTOP)  # or it replaces what is killed before it
+        for pid in dying:
+            with contextlib.suppress(ProcessLookupError):  # gone with the one before
+                os.kill(pid, KILL)
+        wait_for(lambda: reader.pump() or all(gone(pid) for pid in ours), f"{ours} to end")
         if is_running(self.target):  # by SIGPIPE soon; not waited for by any of us
             os.kill(self.target, KILL)
         wait_for(lambda: gone(self.target), "the target")

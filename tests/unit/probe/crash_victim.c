@@ -16,23 +16,30 @@ extern char __executable_start;
 /* No tail calls, nothing optimised away: each function has a frame of its own. */
 #define FRAME() __asm__ volatile("" ::: "memory")
 
+/* gcc 14 clones a function that is only not inlined, and calls it middle_call.isra.0. */
+#if defined(__clang__)
+#define OWN_FRAME __attribute__((noinline))
+#else
+#define OWN_FRAME __attribute__((noinline, noipa))
+#endif
+
 static sem_t ready;
 
-static __attribute__((noinline)) int crash_here(volatile int *where)
+static OWN_FRAME int crash_here(volatile int *where)
 {
     *where = 1;
     FRAME();
     return 2;
 }
 
-static __attribute__((noinline)) int middle_call(volatile int *where)
+static OWN_FRAME int middle_call(volatile int *where)
 {
     int r = crash_here(where);
     FRAME();
     return r + 1;
 }
 
-static __attribute__((noinline)) int outer_call(volatile int *where)
+static OWN_FRAME int outer_call(volatile int *where)
 {
     int r = middle_call(where);
     FRAME();
@@ -40,12 +47,12 @@ static __attribute__((noinline)) int outer_call(volatile int *where)
 }
 
 /* The call is the last instruction: its return address belongs to the next function. */
-static __attribute__((noinline, noreturn)) void ends_in_abort(void)
+static OWN_FRAME __attribute__((noreturn)) void ends_in_abort(void)
 {
     abort();
 }
 
-static __attribute__((noinline)) void next_function(void)
+static OWN_FRAME void next_function(void)
 {
     FRAME();
 }
@@ -86,7 +93,7 @@ static void *crashing_thread(void *arg)
     return (void *)(intptr_t)r;
 }
 
-static __attribute__((noinline)) void idle_wait_here(void)
+static OWN_FRAME void idle_wait_here(void)
 {
     (void)sem_post(&ready);
     for (;;) {
@@ -107,7 +114,7 @@ static void on_fault(int signo)
     ends_in_abort();
 }
 
-static __attribute__((noinline)) int recurse_deeply(int depth)
+static OWN_FRAME int recurse_deeply(int depth)
 {
     volatile char room[256];
     memset((void *)room, depth, sizeof room);
