@@ -259,7 +259,7 @@ static void explain_unfinished(const struct model_work *work)
 int model_work_run(const struct model_work *work)
 {
     struct table *t = table_of(work->models);
-    pid_t pids[WORKERS_MAX];
+    pid_t pids[WORKERS_MAX] = {0};
     int ends[2];
     sort_jobs(t, work->count);
     unsigned wanted = work->workers != 0 ? work->workers : usable_cores();

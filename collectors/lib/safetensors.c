@@ -76,7 +76,7 @@ static bool json_expect(struct json *j, int c)
 /* A string, cut to size; escapes are kept as '?' where they are not one plain character. */
 static bool json_string(struct json *j, char *out, size_t size)
 {
-    char raw[256];
+    char raw[256] = "";
     size_t len = 0;
     if (!json_expect(j, '"'))
         return false;
