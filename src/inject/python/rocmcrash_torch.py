@@ -213,6 +213,14 @@ def _guarded(where, step, *arguments, **values):
         hook["trouble"](where, error)
 
 
+def _device_total(device):
+    """The observer is told what a fraction allows; torch keeps the properties, the device rests."""
+    try:
+        return torch.cuda.get_device_properties(device).total_memory
+    except Exception:
+        return None
+
+
 def _on_oom(device, requested, total, free):
     global ooms, spent_ns
     start_ns = hook["monotonic_ns"]()
@@ -222,7 +230,7 @@ def _on_oom(device, requested, total, free):
     pid = hook["getpid"]()
     which = "first" if ooms == 1 else "last"
     _guarded("out of memory", _record, "%d.oom.%s.json" % (pid, which), count=ooms, device=device,
-             requested=requested, total=total, free=free)
+             requested=requested, total=total, free=free, device_total=_device_total(device))
     _guarded("snapshot", _snapshot, "%d.snapshot.%s.json" % (pid, which))
     if "history" in hook["flags"]:
         _guarded("history", _write_history)

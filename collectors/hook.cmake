@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+if(NOT TARGET rc_collector_lib)
+  add_subdirectory(lib)
+endif()
+list(APPEND COLLECTOR_SOURCES hook_text.c hook_facts.c)
+list(APPEND COLLECTOR_LINK rc_collector_lib PkgConfig::CJSON)

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of the collector "hook": hook.c finds and copies what the Python hook wrote and gives the
+ * facts, hook_text.c makes readable text of its records.
+ */
+#ifndef COLLECTORS_HOOK_H
+#define COLLECTORS_HOOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct cJSON;
+
+/* What the file "events" says of one process, and of the hook itself. */
+struct hook_events {
+    struct cJSON *list;            /* every line, in order */
+    const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
+    const char *version;           /* of its torch, "" = not imported */
+    const char *build;             /* "hip", "cuda", "cpu" */
+    bool device_used;
+    int processes;     /* that said anything */
+    char trouble[256]; /* the first thing that did not work, "" = none */
+};
+
+/* pid 0: the last of any process. `text` is changed. 0 or -ENOMEM. */
+int hook_events_read(char *text, int64_t pid, struct hook_events *ret);
+void hook_events_release(struct hook_events *events);
+
+/* Python's stacks of a record, one thread after the other. */
+void hook_stacks_text(const struct cJSON *record, struct buf *out);
+void hook_exception_text(const struct cJSON *exception, struct buf *out);
+
+/* Does the exception, or one that it came of, say that memory ran out? */
+bool hook_exception_is_oom(const struct cJSON *exception);
+
+/* Numbers below 2^53 only, which bytes of memory are; -1 = not there. */
+int64_t hook_number(const struct cJSON *object, const char *name);
+const char *hook_string(const struct cJSON *object, const char *name);
+
+/* --- hook_facts.c: figures to facts; `device` is PyTorch's ordinal --- */
+struct collect_out;
+struct torch_series;
+struct torch_snapshot;
+
+/* The figures of an out-of-memory record; `caused`: it is what the program failed of. */
+void hook_facts_of_oom(const struct cJSON *record, bool caused, const char *source,
+                       struct collect_out *out);
+/* memory_stats() of `device` in any record. */
+void hook_facts_of_stats(const struct cJSON *record, int64_t device, const char *source,
+                         struct collect_out *out);
+void hook_facts_of_snapshot(const struct torch_snapshot *snapshot, const char *source,
+                            struct collect_out *out);
+/* The last row stands for the statistics where there is no record; and growth. */
+void hook_facts_of_series(const struct torch_series *series, const char *source,
+                          struct collect_out *out);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collect/collector.h"
+#include "collectors/hook.h"
+#include "collectors/lib/torch_snapshot.h"
+
+static void put(struct collect_out *out, const char *name, int64_t value, const char *source)
+{
+    if (value >= 0)
+        collect_integer(out, name, FACT_IMPACT, value, source);
+}
+
+static void put_log(struct collect_out *out, const char *name, int64_t value, const char *source)
+{
+    if (value >= 0)
+        collect_integer(out, name, FACT_LOG, value, source);
+}
+
+static const cJSON *stats_of(const cJSON *record, int64_t device)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "%lld", (long long)device);
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(record, "stats"),
+                                            name);
+}
+
+/* stats.allocated_bytes.all.current */
+static int64_t counter(const cJSON *stats, const char *what, const char *which)
+{
+    const cJSON *pools = cJSON_GetObjectItemCaseSensitive(stats, what);
+    return hook_number(cJSON_GetObjectItemCaseSensitive(pools, "all"), which);
+}
+
+/*
+ * The same names as the message's: it says them rounded, and a program may swallow it. What the
+ * device has in all is larger than what the observer was told where a fraction of it is allowed.
+ */
+void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
+                       struct collect_out *out)
+{
+    int64_t device = hook_number(record, "device");
+    int64_t total = hook_number(record, "total");
+    int64_t device_total = hook_number(record, "device_total");
+    const cJSON *stats = stats_of(record, device);
+    int64_t allocated = counter(stats, "allocated_bytes", "current");
+    int64_t reserved = counter(stats, "reserved_bytes", "current");
+    put(out, "torch.ooms_count", hook_number(record, "count"), source);
+    if (!caused)
+        return;
+    put(out, "torch.requested_bytes", hook_number(record, "requested"), source);
+    put(out, "torch.device_free_bytes", hook_number(record, "free"), source);
+    put(out, "torch.device_total_bytes", device_total > 0 ? device_total : total, source);
+    collect_boolean(out, "oom.seen", FACT_LOG, true, source);
+    collect_text(out, "oom.framework", FACT_LOG, "pytorch", source);
+    put_log(out, "oom.requested_bytes", hook_number(record, "requested"), source);
+    put_log(out, "oom.device", device, source);
+    put_log(out, "oom.free_bytes", hook_number(record, "free"), source);
+    put_log(out, "oom.total_bytes", device_total > total ? device_total : total, source);
+    if (device_total > total)
+        put_log(out, "oom.allowed_bytes", total, source);
+    put_log(out, "oom.allocated_bytes", allocated, source);
+    if (reserved >= allocated && allocated >= 0)
+        put_log(out, "oom.reserved_unallocated_bytes", reserved - allocated, source);
+}
+
+void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source,
+                         struct collect_out *out)
+{
+    static const struct {
+        const char *fact, *what, *which;
+    } counters[] = {
+        {"torch.allocated_bytes", "allocated_bytes", "current"},
+        {"torch.reserved_bytes", "reserved_bytes", "current"},
+        {"torch.active_bytes", "active_bytes", "current"},
+        {"torch.inactive_split_bytes", "inactive_split_bytes", "current"},
+        {"torch.requested_live_bytes", "requested_bytes", "current"},
+        {"torch.allocated_peak_bytes", "allocated_bytes", "peak"},
+        {"torch.reserved_peak_bytes", "reserved_bytes", "peak"},
+        {"torch.allocated_total_bytes", "allocated_bytes", "allocated"},
+        {"torch.freed_total_bytes", "allocated_bytes", "freed"},
+        {"torch.segments_count", "segment", "current"},
+    };
+    const cJSON *stats = stats_of(record, device);
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        put(out, counters[i].fact, counter(stats, counters[i].what, counters[i].which), source);
+    put(out, "torch.retries_count", hook_number(stats, "num_alloc_retries"), source);
+    put(out, "torch.ooms_count", hook_number(stats, "num_ooms"), source);
+}
+
+void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
+                            struct collect_out *out)
+{
+    char text[512];
+    int n = 0;
+    put(out, "torch.inactive_bytes", s->idle_bytes, source);
+    put(out, "torch.largest_inactive_bytes", s->largest_idle_bytes, source);
+    put(out, "torch.split_idle_bytes", s->split_bytes, source);
+    put(out, "torch.free_segments_bytes", s->free_segment_bytes, source);
+    put(out, "torch.private_pools_bytes", s->private_bytes, source);
+    put(out, "torch.private_pools_idle_bytes", s->private_idle_bytes, source);
+    put(out, "torch.expandable_bytes", s->expandable_bytes, source);
+    put(out, "torch.streams_count", s->streams, source);
+    put(out, "torch.largest_stream_idle_bytes", s->largest_stream_idle_bytes, source);
+    put(out, "torch.fragmentation_percent", (int64_t)(s->fragmentation_percent + 0.5), source);
+    for (size_t i = 0; i < TORCH_CLASSES && n >= 0 && (size_t)n < sizeof text; i++)
+        if (s->classes[i].blocks > 0)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld MiB in %lld blocks %s",
+                          n > 0 ? ", " : "", (long long)(s->classes[i].bytes >> 20),
+                          (long long)s->classes[i].blocks, s->classes[i].name);
+    if (n > 0)
+        collect_text(out, "torch.live_by_size", FACT_IMPACT, text, source);
+    if (s->largest_site[0] != '\0') {
+        collect_text(out, "torch.largest_site", FACT_IMPACT, s->largest_site, source);
+        put(out, "torch.largest_site_bytes", s->largest_site_bytes, source);
+    }
+}
+
+static void put_growth(const struct torch_growth *g, const char *name_of, const char *source,
+                       struct collect_out *out)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } values[] = {
+        {"samples", g->windows},
+        {"total_bytes", g->total},
+        {"rising_share_percent", (int64_t)(g->rising_share * 100.0 + 0.5)},
+        {"slope_bytes_per_s", (int64_t)g->slope_per_s},
+        {"duration_ms", g->duration_ms},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.%s", name_of, values[i].name);
+        collect_integer(out, name, FACT_IMPACT, values[i].value, source);
+    }
+}
+
+void hook_facts_of_series(const struct torch_series *series, const char *source,
+                          struct collect_out *out)
+{
+    if (series->count == 0)
+        return;
+    const struct torch_point *last = &series->points[series->count - 1];
+    put(out, "torch.allocated_bytes", last->allocated, source);
+    put(out, "torch.reserved_bytes", last->reserved, source);
+    put(out, "torch.allocated_total_bytes", last->allocated_total, source);
+    put(out, "torch.freed_total_bytes", last->freed_total, source);
+    struct torch_growth g = torch_series_growth(series);
+    if (!g.valid)
+        return;
+    put_growth(&g, "torch.growth", source, out);
+    /* What the allocator counts is nearer to the cause than what the device does; but where PyTorch
+     * does not grow, something beside it may. */
+    if (g.total > 0 && g.slope_per_s > 0)
+        put_growth(&g, "f.growth", source, out);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/lib/torch_snapshot.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectors/lib/cleantext.h"
+
+#define MIB ((int64_t)1 << 20)
+#define STREAMS_MAX 64
+#define SITES_MAX 2048
+
+struct site {
+    const char *where;
+    int64_t bytes;
+};
+
+struct reading {
+    struct torch_snapshot *ret;
+    int64_t stream_of[STREAMS_MAX];
+    int64_t stream_idle[STREAMS_MAX];
+    int stream_count;
+    struct site sites[SITES_MAX];
+    size_t site_count;
+};
+
+static int64_t number(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9e15)
+        return 0;
+    return (int64_t)item->valuedouble;
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    return text != NULL ? text : "";
+}
+
+/* "segment_pool_id": [0, 0] is the common pool; a graph's own has another number. */
+static bool is_private(const cJSON *segment)
+{
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(segment, "segment_pool_id");
+    const cJSON *part;
+    cJSON_ArrayForEach(part, id)
+    {
+        if (cJSON_IsNumber(part) && part->valuedouble != 0)
+            return true;
+    }
+    return false;
+}
+
+static void count_class(struct torch_snapshot *s, int64_t size)
+{
+    static const int64_t limits[TORCH_CLASSES - 1] = {MIB, 10 * MIB, 100 * MIB, 1024 * MIB};
+    size_t at = 0;
+    while (at < TORCH_CLASSES - 1 && size > limits[at])
+        at++;
+    s->classes[at].bytes += size;
+    s->classes[at].blocks++;
+}
+
+static void count_site(struct reading *r, const cJSON *block, int64_t size)
+{
+    const cJSON *frames = cJSON_GetObjectItemCaseSensitive(block, "at");
+    const char *where = cJSON_GetStringValue(cJSON_GetArrayItem(frames, 0));
+    if (where == NULL)
+        return;
+    size_t at = 0;
+    while (at < r->site_count && strcmp(r->sites[at].where, where) != 0)
+        at++;
+    if (at == SITES_MAX)
+        return;
+    if (at == r->site_count)
+        r->sites[r->site_count++] = (struct site){.where = where};
+    r->sites[at].bytes += size;
+}
+
+/* Idle bytes of the segment and its largest idle block. */
+static int64_t read_blocks(struct reading *r, const cJSON *segment, int64_t *ret_largest)
+{
+    struct torch_snapshot *s = r->ret;
+    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(segment, "blocks");
+    const cJSON *block;
+    int64_t idle = 0;
+    *ret_largest = 0;
+    if (blocks == NULL) { /* too many: inject/python wrote their sums */
+        s->blocks += number(segment, "blocks_omitted");
+        s->cut = true;
+        *ret_largest = number(segment, "largest_inactive");
+        return number(segment, "inactive_size");
+    }
+    cJSON_ArrayForEach(block, blocks)
+    {
+        int64_t size = number(block, "size");
+        s->blocks++;
+        if (strcmp(text_of(block, "state"), "inactive") == 0) {
+            idle += size;
+            *ret_largest = size > *ret_largest ? size : *ret_largest;
+        } else {
+            count_class(s, size);
+            count_site(r, block, size);
+        }
+    }
+    return idle;
+}
+
+static void count_stream(struct reading *r, int64_t stream, int64_t idle)
+{
+    int at = 0;
+    while (at < r->stream_count && r->stream_of[at] != stream)
+        at++;
+    if (at == STREAMS_MAX)
+        return;
+    if (at == r->stream_count)
+        r->stream_of[r->stream_count++] = stream;
+    r->stream_idle[at] += idle;
+}
+
+static void read_segment(struct reading *r, const cJSON *segment)
+{
+    struct torch_snapshot *s = r->ret;
+    int64_t total = number(segment, "total_size");
+    int64_t largest = 0;
+    int64_t idle = read_blocks(r, segment, &largest);
+    s->segments++;
+    s->reserved_bytes += total;
+    s->used_bytes += total - idle;
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(segment, "is_expandable")))
+        s->expandable_bytes += total;
+    if (is_private(segment)) {
+        s->private_bytes += total;
+        s->private_idle_bytes += idle;
+        return;
+    }
+    s->idle_bytes += idle;
+    if (idle < total)
+        s->split_bytes += idle;
+    else
+        s->free_segment_bytes += idle;
+    if (largest > s->largest_idle_bytes)
+        s->largest_idle_bytes = largest;
+    if (largest > s->largest_idle_large_bytes &&
+        strcmp(text_of(segment, "segment_type"), "small") != 0)
+        s->largest_idle_large_bytes = largest;
+    count_stream(r, number(segment, "stream"), idle);
+}
+
+static void finish(struct reading *r)
+{
+    struct torch_snapshot *s = r->ret;
+    s->streams = r->stream_count;
+    for (int i = 0; i < r->stream_count; i++)
+        if (r->stream_idle[i] > s->largest_stream_idle_bytes)
+            s->largest_stream_idle_bytes = r->stream_idle[i];
+    if (s->idle_bytes > 0)
+        s->fragmentation_percent =
+            100.0 * (1.0 - (double)s->largest_idle_bytes / (double)s->idle_bytes);
+    for (size_t i = 0; i < r->site_count; i++) {
+        if (r->sites[i].bytes <= s->largest_site_bytes)
+            continue;
+        s->largest_site_bytes = r->sites[i].bytes;
+        cleantext_copy(s->largest_site, sizeof s->largest_site, r->sites[i].where,
+                       strlen(r->sites[i].where));
+    }
+}
+
+int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret)
+{
+    static const char *const names[TORCH_CLASSES] = {"up to 1 MiB", "up to 10 MiB", "up to 100 MiB",
+                                                     "up to 1 GiB", "above 1 GiB"};
+    *ret = (struct torch_snapshot){0};
+    for (size_t i = 0; i < TORCH_CLASSES; i++)
+        ret->classes[i].name = names[i];
+    struct reading *r = calloc(1, sizeof *r);
+    cJSON *json = cJSON_ParseWithLength(text, len);
+    const cJSON *list =
+        cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "segments") : json;
+    int result = r == NULL ? -ENOMEM : cJSON_IsArray(list) ? 0 : -EINVAL;
+    if (result == 0) {
+        const cJSON *segment;
+        r->ret = ret;
+        ret->cut = number(json, "segments_omitted") > 0;
+        cJSON_ArrayForEach(segment, list)
+        {
+            if (device < 0 || number(segment, "device") == device)
+                read_segment(r, segment);
+        }
+        finish(r);
+    }
+    cJSON_Delete(json);
+    free(r);
+    return result;
+}
