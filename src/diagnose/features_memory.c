@@ -119,7 +119,7 @@ static void derive_stranded(struct facts *facts)
 
 void features_gpu(struct facts *facts)
 {
-    static const char *const inputs[] = {"oom.device", "gpu.count"};
+    static const char *const inputs[] = {"oom.device", "ledger.refused.gpu", "gpu.count"};
     int count = count_gpus(facts);
     double ordinal = 0;
     int gpu = -1;
@@ -127,13 +127,15 @@ void features_gpu(struct facts *facts)
         gpu = 0;
     else if (feature_input(facts, "oom.device", &ordinal))
         gpu = visible_index(facts, (int)ordinal);
+    else if (feature_input(facts, "ledger.refused.gpu", &ordinal))
+        gpu = (int)ordinal;
     else
         gpu = fullest_gpu(facts, count);
     if (gpu < 0 || gpu >= count) {
-        feature_missing(facts, "f.gpu", inputs, 2);
+        feature_missing(facts, "f.gpu", inputs, 3);
         gpu = 0; /* the names below then say which file was not there */
     } else {
-        feature_set(facts, "f.gpu", gpu, inputs, 2);
+        feature_set(facts, "f.gpu", gpu, inputs, 3);
     }
     copy_counter(facts, gpu, "vram.total_bytes", "f.vram_total_bytes");
     copy_counter(facts, gpu, "vram.used_bytes", "f.vram_used_bytes");
@@ -284,4 +286,5 @@ void features_memory(struct facts *facts)
                2);
     derive_share_of(facts, "f.vram_used_percent", "f.vram_used_bytes", "f.vram_total_bytes");
     derive_share_of(facts, "f.stranded_percent", "f.stranded_bytes", "f.vram_total_bytes");
+    features_ledger(facts);
 }

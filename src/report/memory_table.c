@@ -97,6 +97,10 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "failed process, VRAM by KFD", "proc.0.kfd_vram_bytes", NULL, &rows);
     memory_row(facts, "failed process, VRAM by DRM", "proc.0.drm_vram_bytes", NULL, &rows);
     memory_row(facts, "failed process, GTT by DRM", "proc.0.drm_gtt_bytes", NULL, &rows);
+    memory_row(facts, "failed process, VRAM by the ledger", "ledger.vram.live_bytes", NULL, &rows);
+    memory_row(facts, "failed process, GTT by the ledger", "ledger.gtt.live_bytes", NULL, &rows);
+    memory_row(facts, "failed process, pinned by the ledger", "ledger.userptr.live_bytes", NULL,
+               &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
     memory_row(facts, "failed process, pinned", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);

@@ -194,6 +194,17 @@ static void messages(const struct report_input *in, struct buf *out)
     report_fact_table(in->facts, prefixes, out);
 }
 
+static void ledger(const struct report_input *in, struct buf *out)
+{
+    report_ledger(in->facts, out);
+}
+
+static void ledger_facts(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"ledger.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
 static void features(const struct report_input *in, struct buf *out)
 {
     static const char *const prefixes[] = {"f.", NULL};
@@ -227,6 +238,8 @@ static const struct {
     {"models", models},
     {"timeline", timeline},
     {"messages", messages},
+    {"ledger", ledger},
+    {"ledger_facts", ledger_facts},
     {"features", features},
 };
 
