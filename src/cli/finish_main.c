@@ -16,7 +16,7 @@ static const struct {
 } verbs[] = {
     {"run", verb_run},           {"record", verb_record},         {"recover", verb_recover},
     {"show", verb_show},         {"verify", verb_verify},         {"triage", verb_triage},
-    {"complete", verb_complete}, {"collectors", verb_collectors},
+    {"complete", verb_complete}, {"collectors", verb_collectors}, {"doctor", verb_doctor},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)

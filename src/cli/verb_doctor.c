@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `doctor [OPTIONS] [-- COMMAND...]`: what would a bundle say of this machine, before anything has
+ * failed? One line a finding, its number in it; the next two say what mends it and how to see that.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/assets.h"
+#include "cli/doctor_collect.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+#include "diagnose/doctor.h"
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+
+struct doctor_line {
+    bool json, all, help;
+    const char *rules, *facts;
+};
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct doctor_line *)target)->json = true;
+    return 0;
+}
+
+static int set_all(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct doctor_line *)target)->all = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct doctor_line *)target)->help = true;
+    return 0;
+}
+
+static int set_rules(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct doctor_line *)target)->rules = value;
+    return 0;
+}
+
+static int set_facts(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct doctor_line *)target)->facts = value;
+    return 0;
+}
+
+static int set_sysroot(void *target, const char *value, struct rc_err *err)
+{
+    (void)target;
+    (void)err;
+    fs_set_sysroot(value);
+    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
+}
+
+static const struct option_def option_table[] = {
+    {"json", 0, NULL, "print the findings, and every rule that could not be asked, as JSON",
+     set_json},
+    {"all", 'a', NULL, "also print what could not be looked at, and where the rules come from",
+     set_all},
+    {"facts", 0, "FILE", "judge these facts (facts.json of a bundle) instead of this machine",
+     set_facts},
+    {"rules", 0, "FILE", "rules of one's own instead of templates/doctor.json", set_rules},
+    {"sysroot", 0, "DIR", "read /sys, /dev and machine-wide /proc files below DIR", set_sysroot},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+    (void)printf(
+        "Usage: rocmcrash doctor [OPTIONS] [-- COMMAND [ARGUMENT...]]\n\n"
+        "Looks at this machine, its limits and its environment for what makes ROCm programs fail.\n"
+        "COMMAND is not run: its interpreter and libraries are looked at (default: python3).\n"
+        "Nothing is changed, and no GPU that sleeps is woken.\n\nOptions:\n");
+    options_help(option_table);
+    (void)printf("\nExit status: 0 nothing is wrong, 1 something may be wrong, 2 something will\n"
+                 "fail, 125 the doctor itself failed.\n");
+}
+
+/* --- the report in words --- */
+
+static void put_clean(struct buf *out, const char *text)
+{
+    bundle_sanitize_text(out, text, strlen(text));
+}
+
+/* A path, a variable or a kernel line may hold anything: one line stays one line. */
+static void put_line(struct buf *out, const char *label, const char *text)
+{
+    size_t start = out->len;
+    buf_puts(out, label);
+    put_clean(out, text);
+    for (size_t i = start; i < out->len; i++)
+        if (out->data[i] == '\n')
+            out->data[i] = ' ';
+    buf_putc(out, '\n');
+}
+
+static void put_finding(struct buf *out, const struct doctor_finding *f, bool all)
+{
+    struct buf label = BUF_INIT;
+    bool many = strpbrk(f->gpus, ",-") != NULL;
+    buf_printf(&label, "%s %s: ", doctor_severity_name(f->severity), f->id);
+    if (many)
+        buf_printf(&label, "(GPU %s) ", f->gpus);
+    put_line(out, buf_str(&label), f->say);
+    put_line(out, "     mend: ", f->mend);
+    put_line(out, "     see:  ", f->verify);
+    if (all)
+        put_line(out, "     why:  ", f->source);
+    buf_release(&label);
+}
+
+/* "2 GPUs (gfx1100), Linux 6.12.48, PyTorch 2.9.1+rocm6.4" as far as it is known. */
+static void put_machine(struct buf *out, const struct facts *facts)
+{
+    int64_t gpus = 0;
+    const char *text = NULL;
+    (void)facts_get_integer(facts, "gpu.count", &gpus);
+    buf_printf(out, "%d GPU%s", (int)gpus, gpus == 1 ? "" : "s");
+    if (facts_get_text(facts, "gpu.0.gfx", &text))
+        buf_printf(out, " (%s)", text);
+    if (facts_get_text(facts, "host.kernel", &text))
+        buf_printf(out, ", Linux %s", text);
+    if (facts_get_text(facts, "software.torch_version", &text))
+        buf_printf(out, ", PyTorch %s", text);
+}
+
+static void put_summary(struct buf *out, const struct facts *facts,
+                        const struct doctor_report *report)
+{
+    size_t counts[DOCTOR_FAIL + 1] = {0};
+    for (size_t i = 0; i < report->finding_count; i++)
+        counts[report->findings[i].severity]++;
+    buf_puts(out, "rocmcrash: ");
+    if (doctor_worst(report) == DOCTOR_NOTE)
+        buf_puts(out, "nothing that is known to make ROCm programs fail was found: ");
+    else
+        buf_printf(out, "%zu will fail, %zu may be wrong, %zu to note: ", counts[DOCTOR_FAIL],
+                   counts[DOCTOR_WARN], counts[DOCTOR_NOTE]);
+    put_machine(out, facts);
+    buf_printf(out, "; %zu rules", report->rules);
+    if (report->undecided_count > 0)
+        buf_printf(out, ", %zu not decidable here (--all lists them)", report->undecided_count);
+    buf_putc(out, '\n');
+}
+
+static int print_words(const struct facts *facts, const struct doctor_report *report, bool all)
+{
+    struct buf out = BUF_INIT;
+    for (size_t i = 0; i < report->finding_count; i++)
+        put_finding(&out, &report->findings[i], all);
+    for (size_t i = 0; all && i < report->undecided_count; i++) {
+        struct buf label = BUF_INIT;
+        buf_printf(&label, "????  %s: ", report->undecided[i].id);
+        put_line(&out, buf_str(&label), report->undecided[i].missing);
+        buf_release(&label);
+    }
+    put_summary(&out, facts, report);
+    bool ok = !buf_failed(&out) && fputs(buf_str(&out), stdout) >= 0 && fflush(stdout) == 0;
+    buf_release(&out);
+    return ok ? 0 : -EIO;
+}
+
+static int print_json(const struct doctor_report *report)
+{
+    cJSON *document = doctor_report_to_json(report);
+    RC_AUTO_FREE char *text = document != NULL ? cJSON_Print(document) : NULL;
+    cJSON_Delete(document);
+    return text != NULL && puts(text) >= 0 && fflush(stdout) == 0 ? 0 : -EIO;
+}
+
+/* --- the examination --- */
+
+static struct doctor_rules *read_rules(const char *own, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = own != NULL ? fs_read_all(own, (size_t)1 << 20, &text)
+                              : asset_read("doctor.json", &text, err);
+    if (len < 0) {
+        if (own != NULL)
+            (void)rc_err_errno(err, (int)len, "cannot read '%s'", own);
+        return NULL;
+    }
+    return doctor_rules_parse(text, (size_t)len, own != NULL ? own : "doctor.json", err);
+}
+
+static int add_facts_file(struct facts *facts, const char *path, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = fs_read_all(path, (size_t)16 << 20, &text);
+    if (len < 0)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
+    cJSON *document = cJSON_ParseWithLength(text, (size_t)len);
+    int r = document == NULL ? rc_err_set(err, -EBADMSG, "'%s' is not JSON", path)
+                             : facts_from_json(facts, document, err);
+    cJSON_Delete(document);
+    return r;
+}
+
+static int examine(const struct doctor_line *line, const char *const *argv,
+                   const struct doctor_rules *rules, enum doctor_severity *ret, struct rc_err *err)
+{
+    struct facts *facts = facts_new();
+    struct doctor_report report = {.rules = 0};
+    int r = facts == NULL ? -ENOMEM : 0;
+    if (r == 0 && line->facts != NULL)
+        r = add_facts_file(facts, line->facts, err);
+    else if (r == 0)
+        r = doctor_collect(facts, argv, err);
+    if (r == 0)
+        r = doctor_examine(facts, rules, &report, err);
+    if (r == 0)
+        r = line->json ? print_json(&report) : print_words(facts, &report, line->all);
+    *ret = doctor_worst(&report);
+    doctor_report_release(&report);
+    facts_free(facts);
+    return r;
+}
+
+int verb_doctor(int argc, char *argv[])
+{
+    static const char *const python[] = {"python3", NULL};
+    struct doctor_line line = {.json = false};
+    struct rc_err err = {""};
+    enum doctor_severity worst = DOCTOR_NOTE;
+    int at = options_parse(option_table, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        print_help();
+        return VERB_EXIT_OK;
+    }
+    bool has_command = at > 0 && strcmp(argv[at - 1], "--") == 0 && argv[at] != NULL;
+    if (at < 0 || (argv[at] != NULL && !has_command)) {
+        (void)fprintf(stderr, "rocmcrash: %s\n",
+                      at < 0 ? err.msg : "usage: rocmcrash doctor [OPTIONS] [-- COMMAND...]");
+        return VERB_EXIT_USAGE;
+    }
+    struct doctor_rules *rules = read_rules(line.rules, &err);
+    int r = rules == NULL ? -EINVAL : 0;
+    if (r == 0)
+        r = examine(&line, has_command ? (const char *const *)argv + at : python, rules, &worst,
+                    &err);
+    doctor_rules_free(rules);
+    if (r < 0) {
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg[0] != '\0' ? err.msg : strerror(-r));
+        return VERB_EXIT_USAGE;
+    }
+    return worst == DOCTOR_FAIL ? VERB_EXIT_FAILED
+                                : (worst == DOCTOR_WARN ? VERB_EXIT_BAD : VERB_EXIT_OK);
+}
