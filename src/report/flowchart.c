@@ -21,7 +21,7 @@ static bool has_numbers(const struct verdict_step *s)
 }
 
 /* Index from which steps are drawn one by one. */
-static void choose_alone(const struct verdict *v, bool alone[64])
+static void choose_alone(const struct verdict *v, bool alone[VERDICT_STEPS_MAX])
 {
     size_t left = ALONE_MAX;
     for (size_t i = v->steps; i-- > 0;) {
@@ -74,7 +74,7 @@ static void group_box(const struct verdict *v, size_t from, size_t to, struct bu
 
 void report_flowchart(const struct verdict *v, struct buf *out)
 {
-    bool alone[64] = {false};
+    bool alone[VERDICT_STEPS_MAX] = {false};
     if (v->steps == 0)
         return;
     choose_alone(v, alone);
