@@ -14,7 +14,7 @@
 #include "sample.h"
 
 #define BYTES (8 * MIB)
-#define BEHIND (256 * MIB) /* more than the next buffer can hide */
+#define FAR (256 * MIB) /* where no buffer of this program is */
 
 struct found {
     hsa_agent_t gpu, cpu;
@@ -73,7 +73,7 @@ static char *target_address(struct found *found)
         return (char *)(uintptr_t)0x1000;
     char *buffer = allocate(found, found->gpu);
     if (kind != NULL && strcmp(kind, "past-end") == 0)
-        return buffer + BYTES + BEHIND;
+        return buffer + BYTES - BYTES / 4;
     (void)hsa_amd_memory_pool_free(buffer);
     return buffer;
 }
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     char *host = allocate(&found, found.cpu);
     (void)hsa_amd_agents_allow_access(1, &found.gpu, NULL, host);
     if (is_near_miss)
-        return *(volatile char *)((uintptr_t)allocate(&found, found.gpu) + BYTES + BEHIND);
+        return *(volatile char *)((uintptr_t)allocate(&found, found.gpu) + BYTES + FAR);
     char *target = target_address(&found);
     sample_watchdog(10, "the copy did not end");
     if (hsa_signal_create(1, 0, NULL, &done) != HSA_STATUS_SUCCESS ||

@@ -328,6 +328,29 @@ struct gpu_access memory_begin_access(uint64_t va, uint64_t len)
     return access;
 }
 
+/* End of the mapped buffer or range that `va` lies in; 0 when it lies in none. With the mutex held. */
+static uint64_t end_of_mapping(uint64_t va)
+{
+    for (uint32_t i = 0; i < buffers_size; i++)
+        if (covers(buffers[i], va, 1))
+            return buffers[i]->va + buffers[i]->size;
+    for (unsigned i = 0; i < svm_count; i++)
+        if (va >= svm[i].start && va < svm[i].end)
+            return svm[i].end;
+    return 0;
+}
+
+uint64_t memory_first_fault(uint64_t va, uint64_t len)
+{
+    uint64_t at = va;
+    uint64_t next = 0;
+    (void)pthread_mutex_lock(&mutex);
+    while (at - va < len && (next = end_of_mapping(at)) != 0)
+        at = next;
+    (void)pthread_mutex_unlock(&mutex);
+    return at - va < len ? at : va;
+}
+
 void memory_end_access(const struct gpu_access *access)
 {
     if (access->unmap != NULL)

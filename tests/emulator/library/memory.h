@@ -58,6 +58,8 @@ struct gpu_access {
     uint64_t unmap_size;
 };
 struct gpu_access memory_begin_access(uint64_t va, uint64_t len);
+/* The first byte of [va, va + len) that nothing maps. */
+uint64_t memory_first_fault(uint64_t va, uint64_t len);
 void memory_end_access(const struct gpu_access *access);
 
 void memory_after_fork(void);

@@ -63,7 +63,8 @@ static bool copy(struct queue *q, const uint32_t *words)
     if (good)
         log_copy(q, "copy", to, from, size);
     else
-        queue_page_fault(q, source.data == NULL ? from : to, source.data != NULL);
+        queue_page_fault(q, memory_first_fault(source.data == NULL ? from : to, size),
+                         source.data != NULL);
     return good;
 }
 
@@ -80,7 +81,7 @@ static bool fill(struct queue *q, const uint32_t *words)
     if (good)
         log_copy(q, "fill", to, words[3], size);
     else
-        queue_page_fault(q, to, true);
+        queue_page_fault(q, memory_first_fault(to, size), true);
     return good;
 }
 
