@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "diagnose/fact.h"
+#include "diagnose/messages.h"
 #include "diagnose/verdict.h"
 
 static bool has_prefix(const struct facts *facts, size_t from, size_t to, const char *prefix)
@@ -26,6 +27,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     pasted_to_facts(facts, text, len, source);
     size_t pasted = facts_count(facts);
     kernel_log_to_facts(facts, text, len, source);
+    prose_to_facts(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
     bool said =
         has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "diagnose/fact.h"
 #include "diagnose/features_internal.h"
+#include "diagnose/tree.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -374,6 +375,23 @@ static void derive_limits(struct facts *facts)
                       FACT_AFTER);
 }
 
+/* CLR refuses one allocation above this share of VRAM: GPU_SINGLE_ALLOC_PERCENT, 85 up to ROCm 6.3
+ * and 100 since 6.4 (flags.hpp). */
+static void derive_alloc_cap(struct facts *facts)
+{
+    static const char *const inputs[] = {"env.GPU_SINGLE_ALLOC_PERCENT", "software.rocm_version"};
+    const char *text = NULL;
+    char *end = NULL;
+    long percent = feature_text(facts, inputs[0], &text) ? strtol(text, &end, 10) : 0;
+    if (percent >= 1 && percent <= 100 && *end == '\0')
+        feature_set(facts, "f.alloc_cap_percent", (double)percent, &inputs[0], 1);
+    else if (feature_text(facts, inputs[1], &text) && version_number(text) > 0)
+        feature_set(facts, "f.alloc_cap_percent",
+                    version_number(text) < version_number("6.4") ? 85 : 100, &inputs[1], 1);
+    else
+        feature_missing(facts, "f.alloc_cap_percent", inputs, 2);
+}
+
 static void derive_torch_cache(struct facts *facts)
 {
     static const char *const inputs[] = {"torch.reserved_bytes", "torch.allocated_bytes"};
@@ -396,6 +414,7 @@ void features_derive(struct facts *facts)
     derive_windows(facts);
     derive_limits(facts);
     derive_torch_cache(facts);
+    derive_alloc_cap(facts);
     features_memory(facts);
     features_apu(facts);
 }

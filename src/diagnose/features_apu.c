@@ -9,6 +9,7 @@
 
 #include "diagnose/fact.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,19 @@ static void derive_ram(struct facts *facts)
         return;
     }
     feature_missing(facts, "f.ram_bytes", inputs, 1);
+}
+
+/* "RX 7900 XTX 24 GB": what a reporter calls the size of a card with memory of its own. */
+static void derive_reported_vram(struct facts *facts)
+{
+    static const char *const input = "report.gpu";
+    double apu = 0;
+    const char *text = NULL;
+    if (feature_input(facts, "f.is_apu", &apu) && apu == 0 && feature_text(facts, input, &text) &&
+        strstr(text, "RAM") == NULL && strstr(text, "used") == NULL && nominal_gib(text) > 0)
+        feature_set(facts, "f.reported_vram_bytes", nominal_gib(text) * GIB, &input, 1);
+    else
+        feature_missing(facts, "f.reported_vram_bytes", &input, 1);
 }
 
 /* The budget that HIP sees: said by the message, by hipMemGetInfo, or by the driver's start line.
@@ -131,6 +145,27 @@ static void derive_carveout(struct facts *facts)
     feature_missing(facts, "f.carveout_bytes", inputs, 2);
 }
 
+/* "6 GB carve-out" in what the reporter wrote about an APU. */
+static void derive_reported_carveout(struct facts *facts)
+{
+    static const char *const input = "report.gpu";
+    const char *text = NULL;
+    const char *word = feature_text(facts, input, &text) ? strstr(text, " carve") : NULL;
+    if (word != NULL) {
+        const char *at = word;
+        while (at > text && (isalpha((unsigned char)at[-1]) || at[-1] == ' '))
+            at--;
+        while (at > text && (isdigit((unsigned char)at[-1]) || at[-1] == '.'))
+            at--;
+        double gib = strtod(at, NULL);
+        if (gib > 0 && gib < 4096) {
+            feature_set(facts, "f.reported_carveout_bytes", gib * GIB, &input, 1);
+            return;
+        }
+    }
+    feature_missing(facts, "f.reported_carveout_bytes", &input, 1);
+}
+
 /* amd-ttm --set N: at most 90 % of MemTotal, in whole GiB (the tool warns above that). */
 static void derive_ttm_setting(struct facts *facts)
 {
@@ -175,5 +210,7 @@ void features_apu(struct facts *facts)
     derive_budget(facts);
     derive_half(facts);
     derive_carveout(facts);
+    derive_reported_carveout(facts);
+    derive_reported_vram(facts);
     derive_ttm_setting(facts);
 }

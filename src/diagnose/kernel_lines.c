@@ -39,7 +39,7 @@ static const struct count_row kernel_rows[] = {
     {"kmsg.gpu_init_failed",
      NULL,
      {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
-      "NVIDIA probe routine failed"}},
+      "NVIDIA probe routine failed", "amdgpu*Fatal error during"}},
     {"kmsg.ring_test_failed", NULL, {"ring * test failed"}},
     {"kmsg.queues_evict_failed", NULL, {"Failed to evict", "Failed to quiesce KFD"}},
     {"kmsg.queue_vital_buffer", NULL, {"Freeing queue vital buffer"}},
@@ -61,7 +61,9 @@ static const struct count_row kernel_rows[] = {
      {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected"}},
     {"kmsg.pcie_aer_nonfatal", NULL, {"Uncorrected (Non-Fatal)", "Uncorrectable (Non-Fatal)"}},
     {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
-    {"kmsg.gpu_lost", NULL, {"allen off the bus"}},
+    {"kmsg.gpu_lost", NULL, {"allen off the bus", "device lost from bus"}},
+    {"kmsg.over_temperature", NULL, {"over temperature range(SW CTF)", "due to GPU SW CTF"}},
+    {"kmsg.machine_check", NULL, {"Machine check events logged", ": Machine Check: "}},
     {"kmsg.iommu_fault", NULL, {"AMD-Vi: Event logged", "DMAR: [DMA*fault"}},
     {"kmsg.evictions", NULL, {"Evicting PASID", "Started evicting pasid"}},
     {"kmsg.segfault", NULL, {": segfault at "}},
@@ -77,8 +79,28 @@ static const char *const class_names[] = {
     [BAD_HOST_OOM] = "host-oom",
 };
 
+/* Bad records so far apart are two incidents: the last one is what is asked about. */
+#define INCIDENT_GAP_S 600.0
+
+/* A reboot sets the clock back; a hardware error does not pass with time. */
+static void note_incident(struct klog *k, unsigned line)
+{
+    bool rebooted = k->now >= 0 && k->last_bad > k->now + 1;
+    bool apart = k->now >= 0 && k->last_bad >= 0 && k->now - k->last_bad > INCIDENT_GAP_S;
+    bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
+    if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
+        k->before = k->events[0].class;
+        k->incident = line;
+        k->incidents++;
+        k->events_count = 0;
+    }
+    if (k->now >= 0)
+        k->last_bad = k->now;
+}
+
 unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
 {
+    note_incident(k, line);
     k->bad_count++;
     struct scan at = k->s;
     at.line = line;
@@ -92,6 +114,34 @@ unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct te
     e->class = class;
     (void)text_copy(text_trim(text), e->text, sizeof e->text);
     return k->events_count;
+}
+
+/* "[  781.680189] text", "6,1234,5678901,-;text", "May 02 15:06:23 host kernel: [ 2237.9] text" */
+double klog_stamp(struct text record)
+{
+    struct text t = record;
+    uint64_t skipped, usec;
+    double seconds;
+    if (text_take_u64(&t, &skipped) && text_starts(t, ",")) {
+        t = text_skip(t, 1);
+        if (text_take_u64(&t, &skipped) && text_starts(t, ",")) {
+            t = text_skip(t, 1);
+            if (text_take_u64(&t, &usec) && text_starts(t, ","))
+                return (double)usec / 1e6;
+        }
+    }
+    t = text_first(record, 120);
+    if (!text_starts(t, "[") && !text_after(t, "kernel: ", &t))
+        return -1;
+    t = text_trim(t);
+    if (!text_starts(t, "["))
+        return -1;
+    t = text_trim(text_skip(t, 1));
+    struct text digits = t;
+    if (!text_take_u64(&digits, &skipped) || !text_starts(digits, ".") ||
+        !text_take_real(&t, &seconds) || !text_starts(t, "]"))
+        return -1;
+    return seconds;
 }
 
 /* "6,1234,5678901,-;text" or "6,1234,5678901,-,caller=T123;text" (/dev/kmsg) */
@@ -256,40 +306,95 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
+/* Rows of a record that stay true after an incident: limits, what the driver found at its start. */
+static bool is_context(const struct count_row *row)
+{
+    static const char *const facts[] = {"kmsg.gttsize_deprecated", "kmsg.kfd_skipped_device",
+                                        "kmsg.gpu_init_failed",    "kmsg.aer_corrected",
+                                        "kmsg.apei_corrected",     "kmsg.machine_check",
+                                        "kmsg.small_bar_refused"};
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        if (strcmp(row->fact, facts[i]) == 0)
+            return true;
+    return false;
+}
+
+/* One pass; records in front of line `from` are read for their context only. `states` may be NULL:
+ * nothing is counted. */
+static void read_log(struct klog *k, struct count_state *states, struct text rest, unsigned from)
+{
+    struct text record, line;
+    while (text_next_line(&rest, &record)) {
+        k->s.line++;
+        if (!klog_strip(record, &line) || line.len < 4)
+            continue;
+        memory_ready(&k->s, line);
+        for (size_t i = 0; i < KERNEL_ROWS && states != NULL; i++)
+            if (k->s.line >= from || is_context(&kernel_rows[i]))
+                scan_count(&kernel_rows[i], &states[i], 1, k->s.line, line);
+        if (k->s.line < from)
+            continue;
+        k->now = klog_stamp(record);
+        klog_hardware_line(k, line);
+        klog_fault_line(k, line);
+        klog_hang_line(k, line);
+        klog_host_line(k, line);
+    }
+    klog_fault_close(k);
+}
+
+static struct klog begin(struct facts *facts, const char *source, unsigned before)
+{
+    return (struct klog){
+        .s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before},
+        .now = -1,
+        .last_bad = -1,
+        .incident = 1};
+}
+
+static void emit_counts(struct klog *k)
+{
+    if (k->timeouts > 0)
+        (void)facts_set_integer(k->s.facts, "kmsg.ring_timeouts", FACT_LOG, k->timeouts,
+                                k->s.source);
+    if (k->kills > 0) {
+        (void)facts_set_integer(k->s.facts, "kmsg.oom_kills", FACT_LOG, k->kills, k->s.source);
+        struct text pids = text_trim((struct text){k->kill_pids, strlen(k->kill_pids)});
+        char list[sizeof k->kill_pids];
+        (void)facts_set_text(k->s.facts, "kmsg.oom_kill_pids", FACT_LOG,
+                             text_copy(pids, list, sizeof list), k->s.source);
+    }
+    if (k->uncorrectable > 0)
+        scan_integer_at(&k->s, k->uncorrectable_line, "kmsg.ras_uncorrectable", k->uncorrectable);
+    if (k->aer_fatal > 0)
+        scan_integer_at(&k->s, k->aer_fatal_line, "kmsg.pcie_aer_fatal", k->aer_fatal);
+}
+
+/* Where the last incident begins: a first pass whose facts are thrown away. */
+static struct klog find_incident(struct text all, unsigned before)
+{
+    struct facts *scratch = facts_new();
+    struct klog k = begin(scratch, NULL, before);
+    if (scratch != NULL)
+        read_log(&k, NULL, all, 0);
+    facts_free(scratch);
+    return k;
+}
+
 void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     unsigned before;
-    struct text rest = text_tail(data, len, &before), record, line;
+    struct text all = text_tail(data, len, &before);
     struct count_state states[KERNEL_ROWS] = {{0}};
-    struct klog k = {
-        .s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before}};
-
-    while (text_next_line(&rest, &record)) {
-        k.s.line++;
-        if (!klog_strip(record, &line) || line.len < 4)
-            continue;
-        scan_count(kernel_rows, states, KERNEL_ROWS, k.s.line, line);
-        klog_hardware_line(&k, line);
-        klog_fault_line(&k, line);
-        klog_hang_line(&k, line);
-        klog_host_line(&k, line);
-        memory_ready(&k.s, line);
-    }
-    klog_fault_close(&k);
+    struct klog found = find_incident(all, before);
+    struct klog k = begin(facts, source, before);
+    read_log(&k, states, all, found.incident);
     klog_fault_emit(&k);
     emit_order(&k);
-    if (k.timeouts > 0)
-        (void)facts_set_integer(facts, "kmsg.ring_timeouts", FACT_LOG, k.timeouts, k.s.source);
-    if (k.kills > 0) {
-        (void)facts_set_integer(facts, "kmsg.oom_kills", FACT_LOG, k.kills, k.s.source);
-        struct text pids = text_trim((struct text){k.kill_pids, strlen(k.kill_pids)});
-        char list[sizeof k.kill_pids];
-        (void)facts_set_text(facts, "kmsg.oom_kill_pids", FACT_LOG,
-                             text_copy(pids, list, sizeof list), k.s.source);
+    emit_counts(&k);
+    if (found.incidents > 0) {
+        const char *name = class_names[found.before];
+        (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);
     }
-    if (k.uncorrectable > 0)
-        scan_integer_at(&k.s, k.uncorrectable_line, "kmsg.ras_uncorrectable", k.uncorrectable);
-    if (k.aer_fatal > 0)
-        scan_integer_at(&k.s, k.aer_fatal_line, "kmsg.pcie_aer_fatal", k.aer_fatal);
     scan_count_emit(&k.s, kernel_rows, states, KERNEL_ROWS);
 }

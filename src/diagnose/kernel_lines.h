@@ -37,7 +37,12 @@ struct klog {
     struct bad_event events[BAD_EVENTS_MAX];
     unsigned events_count;
     unsigned bad_count;
-    struct fault_block fault;       /* the one being read */
+    double now;               /* seconds of the record's stamp, -1 = none that counts seconds */
+    double last_bad;          /* of the last bad record */
+    unsigned incident;        /* line where the last incident begins; 1 = all of the log */
+    unsigned incidents;       /* beside the last one */
+    enum bad_class before;    /* what the one before the last began with */
+    struct fault_block fault; /* the one being read */
     struct fault_block first_fault; /* line 0 = none yet */
     char first_client[24];          /* of the first fault that names one */
     unsigned first_client_line;
@@ -52,6 +57,9 @@ struct klog {
 
 /* Note a bad event; returns its index + 1, or 0 when it changed nothing. */
 unsigned klog_bad(struct klog *, unsigned line, enum bad_class, struct text text);
+
+/* Seconds since boot that dmesg or /dev/kmsg put in front of a record, -1 = none. */
+double klog_stamp(struct text record);
 
 /* Each takes one record without its time stamp. */
 void klog_fault_line(struct klog *, struct text line);

@@ -342,9 +342,17 @@ static void blocks(struct klog *k, struct text line)
 void klog_hang_line(struct klog *k, struct text line)
 {
     static const char *const hangs[] = {
-        "MES*failed to respon",    "MES might be in unrecoverable",
-        "fence wait loop timeout", "The cp might be in an unrecoverable state",
-        "GPU reset begin",         "queue * at pasid * is reset",
+        "MES*failed to respon",
+        "MES might be in unrecoverable",
+        "fence wait loop timeout",
+        "The cp might be in an unrecoverable state",
+        "GPU reset begin",
+        "queue * at pasid * is reset",
+        "Starting * ring reset",
+        "device wedged",
+        "Waiting for fences timed out",
+        "failed to suspend all gangs",
+        "Ring * reset failed",
     };
     char name[64];
     int64_t pid;

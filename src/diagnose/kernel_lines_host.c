@@ -177,7 +177,9 @@ void klog_hardware_line(struct klog *k, struct text line)
     ras(k, line);
     xid(k, line);
     pcie(k, line);
-    if (text_has(line, "fallen off the bus") ||
+    /* amdgpu_device_bus_status_check(); the SMU's thermal trip (smu_v11_0.c and later) */
+    if (text_has(line, "fallen off the bus") || text_has(line, "device lost from bus") ||
+        text_has(line, "over temperature range(SW CTF)") ||
         (text_has(line, "[Hardware Error]: event severity: fatal"))) {
         (void)klog_bad(k, k->s.line, BAD_HW_RAS, line);
     }

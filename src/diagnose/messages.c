@@ -104,7 +104,7 @@ static void seen_without_figures(const struct scan *s)
     } signs[] = {
         {"msg.ggml_alloc_failed", "llama.cpp"}, {"msg.xla_oom", "jax"},
         {"msg.bfc_oom", "tensorflow"},          {"msg.directml_oom", "directml"},
-        {"msg.hip_out_of_memory", "hip"},
+        {"msg.hip_out_of_memory", "hip"},       {"msg.vulkan_oom", "vulkan"},
     };
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         const struct fact *f = facts_find(s->facts, signs[i].fact, FACT_LOG);
@@ -132,6 +132,7 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
     struct count_state states[MESSAGE_ROWS_MAX] = {{0}};
     struct runtime_state runtime = {0};
+    struct usage_state usage = {.readings = 0};
     struct oom_log log = {.count = 0};
 
     for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
@@ -141,11 +142,16 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
         scan_count(message_rows, states, message_rows_count, s.line, line);
         runtime_line(&s, &runtime, line);
         framework_line(&s, &log, line);
+        usage_line(&s, &usage, line);
         scan_vendor(&s, line);
     }
     torch_messages(&log, all, before + 1);
+    if (log.count == 1 && log.last.ladder && runtime_ladder_ended(&runtime))
+        log.count = 0;
     oom_log_emit(&s, &log);
+    order_emit(&s, all, before + 1, &log, &runtime);
     scan_count_emit(&s, message_rows, states, message_rows_count);
     runtime_emit(&s, &runtime);
+    usage_emit(&s, &usage);
     seen_without_figures(&s);
 }

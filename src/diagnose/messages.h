@@ -30,6 +30,7 @@ struct oom {
     unsigned line;         /* where its first figure stands */
     unsigned known;        /* bit per field */
     bool headless;         /* figures without the words in front of them */
+    bool ladder;           /* a pool asks for less and less: harmless when it ends in success */
     int64_t value[OOM_FIELDS];
 };
 
@@ -68,14 +69,32 @@ struct runtime_state {
     unsigned exception_line;
     char exception[96];
     char message[400];
-    unsigned ladder, ladder_line;
+    unsigned ladder, ladder_line, after_ladder; /* ordinary lines behind the last refusal */
     unsigned killed, killed_line;
 };
 void runtime_line(const struct scan *, struct runtime_state *, struct text line);
 void runtime_emit(const struct scan *, const struct runtime_state *);
 
+/* The pool was given memory in the end: the program printed on, and no exception followed. */
+bool runtime_ladder_ended(const struct runtime_state *);
+/* msg.exception_after_oom, when the program survived its last failed allocation. */
+void order_emit(const struct scan *, struct text all, unsigned first, const struct oom_log *,
+                const struct runtime_state *);
+
+/* Readings of memory that the program printed: one line. */
+struct usage_state {
+    bool release; /* a line since the last reading said that memory is given back */
+    unsigned readings, kept, given_back, line;
+    int64_t used, total;
+};
+void usage_line(const struct scan *, struct usage_state *, struct text line);
+void usage_emit(const struct scan *, const struct usage_state *);
+
+/* A reporter's own words (any_text.c only): report.memory_grows, report.memory_stays. */
+void prose_to_facts(struct facts *, const char *text, size_t len, const char *source);
+
 extern const struct count_row message_rows[];
 extern const size_t message_rows_count;
-#define MESSAGE_ROWS_MAX 96
+#define MESSAGE_ROWS_MAX 128
 
 #endif

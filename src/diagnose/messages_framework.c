@@ -56,6 +56,8 @@ static void ggml(const struct scan *s, struct oom_log *log, struct text line)
     } else if (text_like(line, "projected to use * MiB of device") &&
                size_behind(line, "projected to use ", SIZE_RULE, &size)) {
         scan_integer(s, "msg.ggml_projected_bytes", size);
+        if (size_behind(line, "device memory vs. ", SIZE_RULE, &size))
+            scan_integer(s, "msg.ggml_projected_free_bytes", size);
     }
 }
 
@@ -94,6 +96,8 @@ static void ollama(const struct scan *s, struct text line)
             scan_integer(s, "msg.device_total_bytes", size);
         if (size_behind(line, "available=\"", SIZE_RULE, &size))
             scan_integer(s, "msg.device_free_bytes", size);
+        if (text_has(line, "type=iGPU"))
+            scan_boolean(s, "msg.device_is_igpu", true);
     }
 }
 
@@ -178,6 +182,7 @@ static void tensorflow(const struct scan *s, struct oom_log *log, struct text li
         }
         /* a ladder asks for 10 % less each time: its first step is what was wanted */
         oom_set(&o, OOM_REQUESTED, size);
+        o.ladder = true;
         if (facts_find(s->facts, "msg.allocation_ladder_first_bytes", FACT_LOG) == NULL)
             oom_log_add(log, &o);
         scan_integer(s, "msg.allocation_ladder_first_bytes", size);
@@ -187,11 +192,52 @@ static void tensorflow(const struct scan *s, struct oom_log *log, struct text li
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }
+    if (text_has(line, "total_region_allocated_bytes_") &&
+        size_behind(line, "available bytes: ", 0, &size))
+        scan_integer(s, "msg.bfc_region_left_bytes", size);
     struct text trimmed = text_trim(line);
     if (text_starts(trimmed, "Limit:") && size_behind(trimmed, "Limit:", 0, &size))
         scan_integer(s, "msg.bfc_limit_bytes", size);
     if (text_starts(trimmed, "InUse:") && size_behind(trimmed, "InUse:", 0, &size))
         scan_integer(s, "msg.bfc_in_use_bytes", size);
+}
+
+/* oom log chunk=0 ... size=286GB in_use_blocks=619 in_use=39.87GB free_blocks=83 free=246.13GB
+ * largest_free=127.03GB    (a pool's own account of itself; "request=11.90GB" on the line before)
+ */
+static void pool_dump(const struct scan *s, struct oom_log *log, struct text line)
+{
+    int64_t size;
+    if (text_like(line, "^largest_free=") && size_behind(line, "largest_free=", SIZE_RULE, &size))
+        scan_integer(s, "msg.pool_largest_free_bytes", size);
+    if (text_like(line, "^in_use=") && text_has(line, " free=")) {
+        if (size_behind(line, " in_use=", SIZE_RULE, &size))
+            scan_integer(s, "msg.pool_in_use_bytes", size);
+        if (size_behind(line, " free=", SIZE_RULE, &size))
+            scan_integer(s, "msg.pool_free_bytes", size);
+    }
+    if (text_has(line, "UT_OF_MEMORY") && size_behind(line, " request=", SIZE_RULE, &size)) {
+        struct oom o = begin(s, "pool");
+        oom_set(&o, OOM_REQUESTED, size);
+        oom_log_add(log, &o);
+    }
+}
+
+/* radv/amdgpu: Failed to allocate a buffer:
+ * radv/amdgpu:    size      : 4269813760 bytes
+ * ggml_vulkan: Device memory allocation of size 4269813760 failed. */
+static void vulkan(const struct scan *s, struct oom_log *log, struct text line)
+{
+    struct oom o = begin(s, "vulkan");
+    struct text t;
+    int64_t size;
+    if ((text_like(line, "amdgpu: *size *: ") && text_after(line, " size", &t) &&
+         text_after(t, ": ", &t) && text_take_size(&t, SIZE_RULE, &size)) ||
+        (text_has(line, "emory allocation of size ") && text_has(line, "failed") &&
+         size_behind(line, "llocation of size ", 0, &size))) {
+        oom_set(&o, OOM_REQUESTED, size);
+        oom_log_add(log, &o);
+    }
 }
 
 /* Could not allocate tensor with 52428800 bytes. There is not enough GPU video memory available!
@@ -269,6 +315,8 @@ void framework_line(const struct scan *s, struct oom_log *log, struct text line)
     xla(s, log, line);
     tensorflow(s, log, line);
     other_requests(s, log, line);
+    pool_dump(s, log, line);
+    vulkan(s, log, line);
     torch_summary(s, line);
     totals(s, line);
 }

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The program went on when it printed so many lines behind the last refusal of a ladder. */
+#define AFTER_LADDER_LINES 5
+
 /* Memory access fault by GPU node-1 (Agent handle: 0x55..) on address 0x7f40c8c94000. Reason: Page
  * not present or supervisor privilege.                 (ROCr runtime.cpp; "on address (nil)" too)
  */
@@ -85,9 +88,9 @@ static void kfd_open(const struct scan *s, struct text line)
     if (text_after(line, "Unable to open /dev/kfd read-write: ", &t) ||
         text_after(line, "open /dev/kfd failed: ", &t))
         scan_text(s, "msg.kfd_open_failed", t);
-    else if (text_like(line, "/dev/kfd*Permission denied"))
+    else if (text_like(line, "/dev/kfd*ermission denied"))
         scan_text(s, "msg.kfd_open_failed", (struct text){"Permission denied", 17});
-    else if (text_like(line, "/dev/kfd*No such file or directory"))
+    else if (text_like(line, "/dev/kfd*o such file or directory"))
         scan_text(s, "msg.kfd_open_failed", (struct text){"No such file or directory", 25});
 }
 
@@ -197,13 +200,11 @@ static void python(const struct scan *s, struct runtime_state *st, struct text l
 static void killed(const struct scan *s, struct runtime_state *st, struct text line)
 {
     static const char *const words[] = {
-        "signal: killed",
-        "exited with code 137",
-        "exit code 137",
-        "exitcode: -9",
-        "Signals.SIGKILL",
-        "signal 9 (SIGKILL)",
-        "returned non-zero exit status 137",
+        "signal: killed",      "exited with code 137",
+        "exit code 137",       "exitcode: -9",
+        "exitcode=-9",         "return code = -9",
+        "with signal SIGKILL", "Signals.SIGKILL",
+        "signal 9 (SIGKILL)",  "returned non-zero exit status 137",
     };
     struct text t = text_trim(line);
     bool hit = text_equals(t, "Killed") || text_like(line, ": line *: * Killed") ||
@@ -266,8 +267,20 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
     killed(s, st, line);
     windows_path(s, line);
     versions(s, line);
-    if (text_like(line, "failed to allocate * from device") && st->ladder++ == 0)
+    if (!text_like(line, "failed to allocate * from device")) {
+        st->after_ladder++;
+        return;
+    }
+    st->after_ladder = 0;
+    if (st->ladder++ == 0)
         st->ladder_line = s->line;
+}
+
+/* "failed to allocate 7.35G ... 6.61G ... 5.95G from device", then the training's own lines */
+bool runtime_ladder_ended(const struct runtime_state *st)
+{
+    return st->ladder > 0 && st->after_ladder >= AFTER_LADDER_LINES &&
+           st->exception_line <= st->ladder_line;
 }
 
 void runtime_emit(const struct scan *s, const struct runtime_state *st)
@@ -279,6 +292,8 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         scan_integer_at(s, st->first_traceback, "msg.python_traceback", st->tracebacks);
     if (st->ladder > 0)
         scan_integer_at(s, st->ladder_line, "msg.allocation_ladder", st->ladder);
+    if (runtime_ladder_ended(st))
+        scan_boolean_at(s, st->ladder_line, "msg.allocation_ladder_ended", true);
     if (st->killed > 0)
         scan_integer_at(s, st->killed_line, "msg.killed", st->killed);
     if (st->exception_line > 0) {

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory readings that a program prints about itself, one after the other.
+ *
+ * Pure; one line at a time. A reading that does not fall behind a line that says "releasing" is
+ * what memory that is not given back looks like; one that falls says the opposite.
+ */
+#include "diagnose/messages.h"
+
+#include <string.h>
+
+static const char *const release_words[] = {
+    "releas",      "freeing",  "freed",   "free(",   "unmap",         "unload",
+    "empty_cache", "emptying", "delet",   "destroy", "clearing",      "cleared",
+    "clean up",    "sleep",    "offload", "exited",  "after the end", NULL};
+
+/* "Used: 73012MB", "Total(LOC -  6.48%):    16368MB", "free = 1.2 GiB" */
+static bool labelled_size(struct text line, const char *label, int64_t *ret)
+{
+    for (struct text t = line; t.len > 0;) {
+        ptrdiff_t at = text_ifind(t, label);
+        if (at < 0)
+            return false;
+        t = text_skip(t, (size_t)at + strlen(label));
+        struct text value = t;
+        if (text_starts(value, "(")) {
+            value = text_skip(text_until(value, ")"), 0);
+            value = text_skip(t, value.len + 1);
+        }
+        size_t n = 0;
+        while (n < value.len && n < 12 && strchr(" \t:=|", value.at[n]) != NULL)
+            n++;
+        value = text_skip(value, n);
+        if (n > 0 && text_take_size(&value, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, ret) &&
+            *ret >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* GPU memory usage -- Total: 196048MB, Used: 73012MB, Free: 123036MB */
+void usage_line(const struct scan *s, struct usage_state *st, struct text line)
+{
+    int64_t used, total, free_bytes;
+    bool has_used = labelled_size(line, "used", &used);
+    bool has_total = labelled_size(line, "total", &total);
+    bool has_free = labelled_size(line, "free", &free_bytes);
+    if (!has_used || (!has_total && !has_free)) {
+        for (const char *const *w = release_words; *w != NULL; w++)
+            st->release = st->release || text_ifind(line, *w) >= 0;
+        return;
+    }
+    if (st->readings > 0 && used < st->used)
+        st->given_back++;
+    else if (st->readings > 0 && st->release && used > 0)
+        st->kept++;
+    if (st->readings++ == 0)
+        st->line = s->line;
+    st->release = false;
+    st->used = used;
+    if (has_total)
+        st->total = total;
+}
+
+void usage_emit(const struct scan *s, const struct usage_state *st)
+{
+    if (st->readings == 0)
+        return;
+    scan_integer_at(s, st->line, "msg.usage_readings", st->readings);
+    scan_integer_at(s, st->line, "msg.usage_used_bytes", st->used);
+    if (st->total > 0)
+        scan_integer_at(s, st->line, "msg.usage_total_bytes", st->total);
+    if (st->kept > 0)
+        scan_integer_at(s, st->line, "msg.usage_kept", st->kept);
+    if (st->given_back > 0)
+        scan_integer_at(s, st->line, "msg.usage_given_back", st->given_back);
+}

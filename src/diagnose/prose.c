@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prose_to_facts(): what a reporter says in words: that memory is not given back, that it grows.
+ *
+ * Pure; runs in `triage` over pasted text only, never over a program's own output: a person is a
+ * witness, and what programs print has other readers. A sentence counts when it is about memory and
+ * says "grows", or says "not freed" or "still held" together with what should have freed it.
+ *
+ *   "VRAM is not freed, even after the test exits."
+ *   "GPU memory usage keeps growing with every request"
+ *   "VRAM stays allocated after the container was stopped, no process is listed"
+ */
+#include "diagnose/messages.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Longer lines are logs or dumps, not sentences. */
+#define SENTENCE_MAX 600
+
+static const char *const subjects[] = {
+    "vram", "gpu memory", "video memory", "device memory", "memory", "ram", NULL};
+static const char *const grows[] = {
+    "keeps growing",   "keep growing",    "keeps increasing", "keeps rising",    "keeps climbing",
+    "ever-increasing", "ever increasing", "ever-growing",     "grows after",     "grows with",
+    "grows over",      "grows by",        "grows until",      "grows every",     "grows each",
+    "increases after", "increases with",  "increases across", "increases every", "increases each",
+    "increases over",  "growing over",    "accumulates",      "accumulate over", "memory leak",
+    "vram leak",       "leaks memory",    "leaking",          "leaks vram",      NULL};
+static const char *const kept[] = {"not freed",        "not released",
+                                   "not be freed",     "not be released",
+                                   "never freed",      "never released",
+                                   "n't freed",        "n't released",
+                                   "n't free ",        "n't release ",
+                                   "not free ",        "not release ",
+                                   "not returned",     "not reclaimed",
+                                   "not unload",       "n't unload",
+                                   "stays occupied",   "stays allocated",
+                                   "stays used",       "stays in use",
+                                   "remains occupied", "remains allocated",
+                                   "remains used",     "remains in use",
+                                   "still occupied",   "still allocated",
+                                   "still used",       "still in use",
+                                   "still holds",      "still held",
+                                   "stuck at",         "left vram",
+                                   "leaves vram",      "leaves memory",
+                                   "vram used",        "vram is used",
+                                   "residual",         NULL};
+static const char *const causes[] = {
+    "after",   "even though", "although", "despite",       "once the",    "when the",     "on exit",
+    "closing", "unload",      "sleep",    "several hours", "hours later", "until reboot", NULL};
+
+static bool is_word_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* One of the words, begun at the start of a word. */
+static bool has_one(struct text line, const char *const *words)
+{
+    for (; *words != NULL; words++) {
+        for (struct text t = line; t.len > 0;) {
+            ptrdiff_t at = text_ifind(t, *words);
+            if (at < 0)
+                break;
+            const char *hit = t.at + at;
+            bool inside = isalnum((unsigned char)**words) && hit > line.at && is_word_byte(hit[-1]);
+            if (!inside || **words == 'n')
+                return true;
+            t = text_skip(t, (size_t)at + 1);
+        }
+    }
+    return false;
+}
+
+/* "name=value" and "[12:34:56]" are a log's, not a person's. */
+static bool is_sentence(struct text line)
+{
+    size_t spaces = 0, odd = 0;
+    for (size_t i = 0; i < line.len; i++) {
+        spaces += line.at[i] == ' ';
+        odd += strchr("={}[]|<>\\", line.at[i]) != NULL && line.at[i] != '\0';
+    }
+    return line.len <= SENTENCE_MAX && spaces >= 3 && odd <= 2;
+}
+
+void prose_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
+{
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), line;
+    struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
+    unsigned grown = 0, held = 0, grown_line = 0, held_line = 0;
+    while (text_next_line(&rest, &line)) {
+        s.line++;
+        if (!is_sentence(line) || !has_one(line, subjects))
+            continue;
+        if (has_one(line, grows) && grown++ == 0)
+            grown_line = s.line;
+        if (has_one(line, kept) && has_one(line, causes) && held++ == 0)
+            held_line = s.line;
+    }
+    if (grown > 0)
+        scan_integer_at(&s, grown_line, "report.memory_grows", grown);
+    if (held > 0)
+        scan_integer_at(&s, held_line, "report.memory_stays", held);
+}
