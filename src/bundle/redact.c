@@ -1,85 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The redactor: known names, pseudonyms, and the walk over the text. Forms are in redact_forms.c.
- *
- * One pass; at each place the matchers of that place are asked in a fixed order and the first says
- * how many bytes it takes. Runs in the finisher.
+ * The redactor: known names and their pseudonyms, what is learned, and the text with all of it
+ * replaced. What is private: redact_search.c. Runs in the finisher.
  */
 #include "bundle/redact.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <pwd.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/fs.h"
-#include "bundle/redact_forms.h"
+#include "base/err.h"
+#include "bundle/redact_internal.h"
 
-#define NAMES_MAX 4096 /* pseudonyms of one redactor; later ones share a name without number */
-#define INSIDE_WORDS_FROM 5
-#define SHORT_USER 2 /* initials of three letters are a name, "vm" and "box" are not */
+#define NAMES_MAX 20000   /* pseudonyms of one redactor; later ones share a name without number */
+#define LITERALS_MAX 2000 /* looked for everywhere */
+#define SHORT_USER 2      /* initials of three letters are a name, "vm" and "box" are not */
 #define SHORT_HOST 3
+#define SHORT_LEARNED 4
+#define SECRET_LEARNED_MIN 8u
+#define SECRET_LEARNED_MAX 400u
 
-struct name {
-    enum redact_kind kind;
-    unsigned number;
-    bool literal; /* given by redactor_add(): looked for everywhere */
-    bool weak;    /* ... where it stands as a host or a user */
-    size_t len;
-    char *value;
-};
-
-struct redactor {
-    struct name *names;
-    size_t count, capacity;
-    unsigned last_number[REDACT_KIND_MAX];
-    uint64_t counts[REDACT_KIND_MAX];
-    uint64_t secret_counts[REDACT_SECRETS_MAX];
-    bool first[256]; /* lower-case first bytes of literals */
-};
-
-static const char *const kind_names[REDACT_KIND_MAX] = {
-    [REDACT_SECRET] = "secret", [REDACT_HOME] = "home",   [REDACT_USER] = "user",
-    [REDACT_HOST] = "host",     [REDACT_IP] = "ip",       [REDACT_MAC] = "mac",
-    [REDACT_ID] = "id",         [REDACT_EMAIL] = "email",
-};
+struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
+                                    struct rc_err *err)
+{
+    struct redactor *r = calloc(1, sizeof *r);
+    if (r != NULL && redact_rules_parse(&r->rules, rules, len, name, err) == 0) {
+        r->file = -1;
+        r->rule_counts = calloc(r->rules->count, sizeof *r->rule_counts);
+        if (r->rule_counts != NULL)
+            return r;
+    }
+    redactor_free(r);
+    return NULL;
+}
 
 struct redactor *redactor_new(void)
 {
-    return calloc(1, sizeof(struct redactor));
+    return redactor_new_rules((const char *)redact_builtin_rules, redact_builtin_rules_len,
+                              "redaction.rules", NULL);
 }
 
 void redactor_free(struct redactor *r)
 {
     if (r == NULL)
         return;
-    for (size_t i = 0; i < r->count; i++)
+    for (size_t i = 0; i < r->count; i++) {
+        explicit_bzero(r->names[i].value, r->names[i].len);
         free(r->names[i].value);
+    }
+    for (size_t i = 0; i < r->file_count; i++)
+        free(r->files[i].name);
+    free(r->files);
     free(r->names);
+    free(r->rule_counts);
+    free(r->keyword_rule);
+    redact_scan_free(r->scan);
+    redact_rules_free(r->rules);
     free(r);
 }
 
-/* The pseudonym of a value; NULL when there is no memory or the table is full. */
-static struct name *name_of(struct redactor *r, enum redact_kind kind, const char *value,
-                            size_t len)
+const char *redact_kind_name(enum redact_kind kind)
 {
-    for (size_t i = 0; i < r->count; i++) {
-        struct name *name = &r->names[i];
+    return kind < REDACT_KIND_MAX ? redact_kind_names[kind] : "";
+}
+
+static const struct {
+    const char *word;
+    enum redact_kind kind;
+} kind_words[] = {
+    {"hostnames", REDACT_HOST}, {"usernames", REDACT_USER}, {"addresses", REDACT_IP},
+    {"serials", REDACT_ID},     {"mails", REDACT_EMAIL},    {"folders", REDACT_PATH},
+};
+
+/* "host", "hosts", "hostnames". */
+static int kind_from_word(const char *word, size_t len)
+{
+    for (size_t i = 0; i < sizeof kind_words / sizeof kind_words[0]; i++) {
+        if (strlen(kind_words[i].word) == len && memcmp(kind_words[i].word, word, len) == 0)
+            return (int)kind_words[i].kind;
+    }
+    int kind = redact_kind_of(word, len);
+    return kind < 0 && len > 1 && word[len - 1] == 's' ? redact_kind_of(word, len - 1) : kind;
+}
+
+int redactor_keep(struct redactor *r, const char *list, struct rc_err *err)
+{
+    for (const char *at = list; *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        int kind = kind_from_word(at, len);
+        if (len > 0 && kind == REDACT_SECRET)
+            return rc_err_set(err, -EINVAL, "secrets are never kept");
+        if (len > 0 && kind < 0)
+            return rc_err_set(
+                err, -EINVAL,
+                "not a kind that can be kept: '%.*s' (homes, users, hosts, ips, macs, "
+                "ids, emails, accounts, paths)",
+                (int)(len < 40 ? len : 40), at);
+        if (len > 0)
+            r->kept[kind] = true;
+        at += len + (at[len] == ',');
+    }
+    return 0;
+}
+
+/* --- names --- */
+
+static uint32_t bucket_of(enum redact_kind kind, const char *value, size_t len)
+{
+    uint32_t hash = 2166136261u + (uint32_t)kind;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (uint32_t)tolower((unsigned char)value[i])) * 16777619u;
+    return (hash ^ hash >> 13) % NAME_BUCKETS;
+}
+
+struct redact_name *redact_name_of(struct redactor *r, enum redact_kind kind, const char *value,
+                                   size_t len)
+{
+    uint32_t bucket = bucket_of(kind, value, len);
+    for (uint32_t i = r->buckets[bucket]; i != 0; i = r->names[i - 1].next) {
+        struct redact_name *name = &r->names[i - 1];
         if (name->kind == kind && name->len == len && strncasecmp(name->value, value, len) == 0)
             return name;
     }
     if (r->count >= NAMES_MAX)
         return NULL;
     if (r->count == r->capacity) {
-        size_t capacity = r->capacity ? r->capacity * 2 : 16;
-        struct name *grown = realloc(r->names, capacity * sizeof *grown);
+        size_t capacity = r->capacity ? r->capacity * 2 : 64;
+        struct redact_name *grown = realloc(r->names, capacity * sizeof *grown);
         if (grown == NULL)
             return NULL;
         r->names = grown;
@@ -90,9 +141,26 @@ static struct name *name_of(struct redactor *r, enum redact_kind kind, const cha
         return NULL;
     memcpy(copy, value, len);
     copy[len] = '\0';
-    r->names[r->count] =
-        (struct name){.kind = kind, .number = ++r->last_number[kind], .len = len, .value = copy};
-    return &r->names[r->count++];
+    struct redact_name *name = &r->names[r->count++];
+    *name = (struct redact_name){.kind = kind,
+                                 .number = ++r->last_number[kind],
+                                 .len = len,
+                                 .value = copy,
+                                 .next = r->buckets[bucket]};
+    r->buckets[bucket] = (uint32_t)r->count;
+    return name;
+}
+
+static int make_literal(struct redactor *r, struct redact_name *name)
+{
+    if (name == NULL)
+        return -ENOMEM;
+    if (name->literal)
+        return 0;
+    name->literal = true;
+    r->literals++;
+    r->scan_stale = true;
+    return 0;
 }
 
 int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
@@ -104,140 +172,238 @@ int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
         len--;
     if (len < 2 || (kind != REDACT_HOME && redact_is_common(value)))
         return 0;
-    struct name *name = name_of(r, kind, value, len);
-    if (name == NULL)
-        return -ENOMEM;
-    name->literal = true;
+    struct redact_name *name = redact_name_of(r, kind, value, len);
+    int e = make_literal(r, name);
+    if (e < 0)
+        return e;
+    name->learned = false;
     name->weak = (kind == REDACT_USER && redact_is_weak(value, SHORT_USER)) ||
                  (kind == REDACT_HOST && redact_is_weak(value, SHORT_HOST));
-    r->first[tolower((unsigned char)value[0])] = true;
     return 0;
 }
 
-/* Not getpwuid(): it asks directory servers, which may not answer. A name that only they know comes
- * from the environment. */
-static const struct passwd *passwd_entry(FILE *file, uid_t uid)
+/* --- learning --- */
+
+/* A password of letters alone may be any word: hiding it everywhere would hide facts. */
+static bool worth_learning(const char *p, size_t len)
 {
-    struct passwd *entry = NULL;
-    while (file != NULL && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
-        ;
-    return entry;
+    size_t digits = 0, letters = 0;
+    for (size_t i = 0; i < len; i++) {
+        digits += isdigit((unsigned char)p[i]) != 0;
+        letters += isalpha((unsigned char)p[i]) != 0;
+        if ((unsigned char)p[i] <= ' ' || p[i] == 0x7f)
+            return false;
+    }
+    if (len < SECRET_LEARNED_MIN || len > SECRET_LEARNED_MAX || strchr("/<$~%{[(-", p[0]) != NULL ||
+        letters < 2 || (len >= 3 && strncasecmp(p, "gfx", 3) == 0) ||
+        (len >= 2 && strncasecmp(p, "0x", 2) == 0))
+        return false;
+    return (digits >= 2 && redact_entropy(p, len) > 2.5) ||
+           (len >= 24 && redact_entropy(p, len) > 3.5);
 }
 
-int redactor_add_machine(struct redactor *r)
+static int learn_secret(struct redactor *r, const char *p, size_t len, const char *label)
 {
-    char host[256] = "";
-    char id[64] = "";
-    RC_AUTO_FCLOSE FILE *passwd_file = fopen("/etc/passwd", "re");
-    const struct passwd *pw = passwd_entry(passwd_file, getuid());
-    const char *const users[] = {getenv("USER"), getenv("LOGNAME"), getenv("SUDO_USER"),
-                                 pw != NULL ? pw->pw_name : NULL};
-    const char *const homes[] = {getenv("HOME"), pw != NULL ? pw->pw_dir : NULL};
-    int e = 0;
-    for (size_t i = 0; i < 2 && e == 0; i++)
-        e = homes[i] != NULL && strlen(homes[i]) > 4 ? redactor_add(r, REDACT_HOME, homes[i]) : 0;
-    for (size_t i = 0; i < 4 && e == 0; i++)
-        e = redactor_add(r, REDACT_USER, users[i]);
-    if (e == 0 && gethostname(host, sizeof host - 1) == 0) {
-        e = redactor_add(r, REDACT_HOST, host);
-        char *dot = strchr(host, '.');
-        if (dot != NULL)
-            *dot = '\0';
-        if (e == 0 && dot != NULL)
-            e = redactor_add(r, REDACT_HOST, host);
+    static const char between[] = " \t\r\n:;,=&\"'\\`<>@";
+    for (size_t at = 0; at < len;) {
+        size_t n = 0;
+        while (at + n < len && p[at + n] != '\0' && strchr(between, p[at + n]) == NULL)
+            n++;
+        if (n > 0 && r->literals < LITERALS_MAX && worth_learning(p + at, n)) {
+            struct redact_name *name = redact_name_of(r, REDACT_SECRET, p + at, n);
+            if (make_literal(r, name) < 0)
+                return -ENOMEM;
+            if (name->label == NULL)
+                name->label = label;
+        }
+        at += n + 1;
     }
-    if (e == 0 && fs_read_machine_text("/etc/machine-id", id, sizeof id) == 32)
-        e = redactor_add(r, REDACT_ID, id);
+    return 0;
+}
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' ||
+           (unsigned char)c >= 0x80;
+}
+
+static int learn_name(struct redactor *r, enum redact_kind kind, const char *p, size_t len)
+{
+    char value[128];
+    if (len < 3 || len >= sizeof value || r->literals >= LITERALS_MAX)
+        return 0;
+    for (size_t i = 0; i < len; i++) {
+        if (!is_name_char(p[i]))
+            return 0;
+    }
+    memcpy(value, p, len);
+    value[len] = '\0';
+    if (redact_is_common(value))
+        return 0;
+    struct redact_name *name = redact_name_of(r, kind, value, len);
+    if (name != NULL && name->literal)
+        return 0; /* known better */
+    int e = make_literal(r, name);
+    if (e == 0) {
+        name->learned = true;
+        name->weak = kind != REDACT_ID && redact_is_weak(value, SHORT_LEARNED);
+    }
+    char *dot = kind == REDACT_HOST ? strchr(value, '.') : NULL;
+    if (e == 0 && dot != NULL && !isdigit((unsigned char)value[0]))
+        e = learn_name(r, kind, value, (size_t)(dot - value));
     return e;
 }
 
-/* Is it the name that stands there, or a part of another word? */
-static bool is_meant(const struct name *name, const struct redact_text *t, size_t at)
+int redact_learn_span(struct redactor *r, const struct redact_text *t,
+                      const struct redact_span *span)
 {
-    bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
-    if (person_or_machine && redact_in_kernel_path(t, at))
-        return false;
-    if (name->weak)
-        return name->kind == REDACT_HOST ? redact_stands_as_host(t, at, name->len)
-                                         : redact_stands_as_user(t, at, name->len);
-    if (name->kind == REDACT_HOME)
-        return !isalnum((unsigned char)redact_at(t, at + name->len));
-    return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);
-}
-
-/* A literal at `at`: the longest one that fits. */
-static struct redact_match match_literal(const struct redactor *r, const struct redact_text *t,
-                                         size_t at)
-{
-    struct redact_match best = {0};
-    if (!r->first[tolower((unsigned char)t->p[at])])
-        return best;
-    for (size_t i = 0; i < r->count; i++) {
-        const struct name *name = &r->names[i];
-        if (name->literal && name->len <= t->len - at && name->len > best.len &&
-            strncasecmp(t->p + at, name->value, name->len) == 0 && is_meant(name, t, at))
-            best = (struct redact_match){.len = name->len, .kind = name->kind};
+    const char *p = t->p + span->from;
+    size_t len = span->to - span->from;
+    switch (span->kind) {
+    case REDACT_SECRET:
+        return learn_secret(r, p, len, span->label);
+    case REDACT_USER:
+    case REDACT_HOST:
+    case REDACT_ACCOUNT:
+        return learn_name(r, span->kind, p, len);
+    case REDACT_ID:
+        return len >= 10 ? learn_name(r, span->kind, p, len) : 0;
+    default:
+        return 0;
     }
-    return best;
 }
 
-void redact_pseudonym(struct redactor *r, const struct redact_match *m, const char *value,
-                      struct buf *out)
+int redactor_learn(struct redactor *r, const char *text, size_t len)
 {
-    r->counts[m->kind]++;
-    if (m->kind == REDACT_SECRET) {
-        r->secret_counts[m->secret]++;
-        buf_printf(out, "<secret:%s>", redact_secret_names[m->secret]);
+    const struct redact_text t = {text, len};
+    struct redact_spans spans = {0};
+    int e = len > 0 ? redact_search(r, &t, true, &spans) : 0;
+    for (size_t i = 0; e == 0 && i < spans.count; i++) {
+        if (spans.list[i].rule != NULL && spans.list[i].rule->learn)
+            e = redact_learn_span(r, &t, &spans.list[i]);
+    }
+    free(spans.list);
+    return e;
+}
+
+/* --- replacing --- */
+
+static const char *file_name(const struct redactor *r)
+{
+    return r->file >= 0 ? r->files[r->file].name : "";
+}
+
+void redactor_begin_file(struct redactor *r, const char *name)
+{
+    r->file = -1;
+    for (size_t i = 0; name != NULL && i < r->file_count; i++) {
+        if (strcmp(r->files[i].name, name) == 0)
+            r->file = (int)i;
+    }
+    if (name == NULL || r->file >= 0)
         return;
+    if (r->file_count == r->file_capacity) {
+        size_t capacity = r->file_capacity ? r->file_capacity * 2 : 64;
+        struct redact_file *grown = realloc(r->files, capacity * sizeof *grown);
+        if (grown == NULL)
+            return; /* then only the sums count it */
+        r->files = grown;
+        r->file_capacity = capacity;
     }
-    const struct name *name = name_of(r, m->kind, value, m->len);
-    if (name != NULL)
-        buf_printf(out, "<%s%u>", kind_names[m->kind], name->number);
-    else
-        buf_printf(out, "<%s>", kind_names[m->kind]);
+    char *copy = strdup(name);
+    if (copy == NULL)
+        return;
+    r->files[r->file_count] = (struct redact_file){.name = copy};
+    r->file = (int)r->file_count++;
+}
+
+void redactor_on_change(struct redactor *r, redact_change_fn fn, void *arg)
+{
+    r->on_change = fn;
+    r->on_change_arg = arg;
+}
+
+static void count_span(struct redactor *r, const struct redact_span *span)
+{
+    r->counts[span->kind]++;
+    if (r->file >= 0)
+        r->files[r->file].counts[span->kind]++;
+    if (span->kind != REDACT_SECRET)
+        return;
+    for (size_t i = 0; i < r->rules->count; i++) {
+        if (strcmp(r->rules->list[i].name, span->label) == 0) {
+            r->rule_counts[i]++;
+            return;
+        }
+    }
+    r->other_secrets++;
+}
+
+static size_t line_of(const struct redact_text *t, size_t at)
+{
+    size_t line = 1;
+    for (size_t i = 0; i < at; i++)
+        line += t->p[i] == '\n';
+    return line;
+}
+
+void redact_pseudonym(struct redactor *r, const struct redact_span *span,
+                      const struct redact_text *t, struct buf *out)
+{
+    char word[96];
+    const char *value = t->p + span->from;
+    size_t len = span->to - span->from;
+    const char *kind = redact_kind_names[span->kind];
+    count_span(r, span);
+    if (span->kind == REDACT_SECRET) {
+        (void)snprintf(word, sizeof word, "<secret:%s>", span->label);
+    } else {
+        const struct redact_name *name = redact_name_of(r, span->kind, value, len);
+        if (name != NULL)
+            (void)snprintf(word, sizeof word, "<%s%u>", kind, name->number);
+        else
+            (void)snprintf(word, sizeof word, "<%s>", kind);
+    }
+    buf_puts(out, word);
+    if (r->on_change == NULL)
+        return;
+    const struct redact_change change = {
+        .file = file_name(r),
+        .rule = span->rule != NULL ? span->rule->name : "known name",
+        .value = value,
+        .len = len,
+        .line = line_of(t, span->from),
+        .kind = span->kind,
+        .becomes = word,
+    };
+    r->on_change(r->on_change_arg, &change);
+}
+
+void redact_apply(struct redactor *r, const struct redact_text *t, const struct redact_spans *spans,
+                  struct buf *out)
+{
+    size_t done = 0; /* copied up to here */
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct redact_span *span = &spans->list[i];
+        buf_append(out, t->p + done, span->from - done);
+        redact_pseudonym(r, span, t, out);
+        done = span->to;
+    }
+    buf_append(out, t->p + done, t->len - done);
 }
 
 int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)
 {
     const struct redact_text t = {in, len};
-    size_t done = 0; /* copied up to here */
-    for (size_t at = 0; at < len;) {
-        struct redact_match m = redact_match_form(&t, at);
-        if (m.len == 0)
-            m = match_literal(r, &t, at);
-        if (m.len == 0) {
-            at++;
-            continue;
-        }
-        buf_append(out, in + done, at + m.skip - done);
-        redact_pseudonym(r, &m, in + at + m.skip, out);
-        at += m.skip + m.len;
-        done = at;
-    }
-    buf_append(out, in + done, len - done);
-    return buf_failed(out) ? -ENOMEM : 0;
+    struct redact_spans spans = {0};
+    int e = len > 0 ? redact_search(r, &t, false, &spans) : 0;
+    if (e == 0)
+        redact_apply(r, &t, &spans, out);
+    free(spans.list);
+    return e < 0 || buf_failed(out) ? -ENOMEM : 0;
 }
 
 uint64_t redactor_count(const struct redactor *r, enum redact_kind kind)
 {
     return kind < REDACT_KIND_MAX ? r->counts[kind] : 0;
-}
-
-int redactor_report_json(const struct redactor *r, struct buf *out)
-{
-    buf_puts(out, "{\"format\": 1, \"counts\": {");
-    for (size_t i = 0; i < REDACT_KIND_MAX; i++)
-        buf_printf(out, "%s\"%s\": %llu", i > 0 ? ", " : "", kind_names[i],
-                   (unsigned long long)r->counts[i]);
-    buf_puts(out, "}, \"secrets\": {");
-    const char *comma = "";
-    for (size_t i = 0; i < REDACT_SECRETS_MAX; i++) {
-        if (r->secret_counts[i] == 0)
-            continue;
-        buf_printf(out, "%s\"%s\": %llu", comma, redact_secret_names[i],
-                   (unsigned long long)r->secret_counts[i]);
-        comma = ", ";
-    }
-    buf_puts(out, "}}\n");
-    return buf_failed(out) ? -ENOMEM : 0;
 }

@@ -1,36 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First privacy layer for text that is staged: known names (user, home, host) and things that show
- * themselves by form (tokens, keys, addresses, serials) become stable pseudonyms or "<secret:...>".
+ * What is private in text that is staged becomes a stable pseudonym ("<user1>") or, a secret, its
+ * kind ("<secret:github>"). Found by rules that are data (templates/redaction.rules) and by name:
+ * of this machine, and of what a rule that learns has found anywhere in the bundle.
  *
  * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they
  * are: a bundle must judge the same before and after. The map from pseudonym to name never leaves
- * the redactor. Pass whole texts: what is split over two calls is not seen.
+ * the redactor. Pass whole texts: what is split over two calls is only seen where it was learned.
  */
 #ifndef BUNDLE_REDACT_H
 #define BUNDLE_REDACT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct buf;
 struct cJSON;
+struct rc_err;
 struct redactor;
 
 enum redact_kind {
-    REDACT_SECRET, /* <secret:what>; no number, nothing to tell apart */
-    REDACT_HOME,   /* <home1> */
-    REDACT_USER,   /* <user1> */
-    REDACT_HOST,   /* <host1> */
-    REDACT_IP,     /* <ip1>, IPv4 and IPv6; loopback and "any" stay */
-    REDACT_MAC,    /* <mac1> */
-    REDACT_ID,     /* <id1>: GPU serials and unique ids, UUIDs, machine-id */
-    REDACT_EMAIL,  /* <email1> */
+    REDACT_SECRET,  /* <secret:rule>; no number, nothing to tell apart */
+    REDACT_HOME,    /* <home1> */
+    REDACT_USER,    /* <user1> */
+    REDACT_HOST,    /* <host1> */
+    REDACT_IP,      /* <ip1>, IPv4 and IPv6; loopback and "any" stay */
+    REDACT_MAC,     /* <mac1> */
+    REDACT_ID,      /* <id1>: GPU serials and unique ids, UUIDs, machine-id */
+    REDACT_EMAIL,   /* <email1> */
+    REDACT_ACCOUNT, /* <account1>: of a cluster or a cloud */
+    REDACT_PATH,    /* <path1>: folder of a model or of data; the last name in it stays */
     REDACT_KIND_MAX,
 };
 
+/* With the rules the program was built with; NULL when there is no memory. */
 struct redactor *redactor_new(void);
+/* With these rules; `name` is for the complaint. NULL with *err. */
+struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
+                                    struct rc_err *err);
 void redactor_free(struct redactor *);
+/* "hostnames,ips": kinds that are not hidden. Secrets always are. 0 or -EINVAL with *err. */
+int redactor_keep(struct redactor *, const char *list, struct rc_err *err);
 /*
  * A known value of HOME, USER, HOST (or any kind but SECRET), found in both cases. Values of five
  * and more characters are found inside other words too, shorter ones as words only. Words of the
@@ -40,15 +51,34 @@ void redactor_free(struct redactor *);
  */
 int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
- * entry, host name and its first part, machine-id. 0 or -ENOMEM. */
+ * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
 int redactor_add_machine(struct redactor *);
+/* Look through a text for names and secrets to hide everywhere, also where nothing but the value
+ * gives them away. All texts first, then redact_text(). 0 or -ENOMEM. */
+int redactor_learn(struct redactor *, const char *text, size_t len);
+int redactor_learn_json(struct redactor *, const struct cJSON *document);
 /* Append `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);
 /* Every string of a document in place, but those under the keys of `keep` (NULL-terminated, or
  * NULL), which are words of ours. It stays well-formed. 0 or -ENOMEM (then it must not be used). */
 int redact_json(struct redactor *, struct cJSON *document, const char *const keep[]);
+
+/* From here on changes are counted for this file of the bundle (NULL = none). */
+void redactor_begin_file(struct redactor *, const char *name);
+struct redact_change {
+    const char *file, *rule, *value;
+    size_t line, len; /* line 0 = unknown; `value` is not terminated */
+    enum redact_kind kind;
+    const char *becomes;
+};
+typedef void (*redact_change_fn)(void *arg, const struct redact_change *change);
+/* Called for each change, for --preview. */
+void redactor_on_change(struct redactor *, redact_change_fn fn, void *arg);
+const char *redact_kind_name(enum redact_kind kind);
+
 uint64_t redactor_count(const struct redactor *, enum redact_kind kind);
-/* {"format":1,"counts":{"secret":2,...},"secrets":{"github":1,...}}: by kind, no values. */
-int redactor_report_json(const struct redactor *, struct buf *out);
+/* {"format":1,"counts":{"secret":2,...},"secrets":{"github":1,...},"files":{"x":{"user":1}},
+ * "kept":[...]}: no values. NULL when there is no memory. */
+struct cJSON *redactor_report(const struct redactor *);
 
 #endif

@@ -6,14 +6,18 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "bundle/redact_forms.h"
+#include "bundle/redact_internal.h"
+
+#define LIST_MAX ((size_t)1 << 20) /* a list of strings that may be a command line */
 
 struct walk {
     struct redactor *redactor;
     const char *const *keep; /* keys whose values are ours */
+    bool learning;
 };
 
 static bool is_kept(const struct walk *w, const char *key)
@@ -29,69 +33,140 @@ static bool is_kept(const struct walk *w, const char *key)
 static const char *name_of_value(const cJSON *parent, const cJSON *item)
 {
     const char *key = item->string;
-    if (parent != NULL && cJSON_IsArray(parent) && item != parent->child && cJSON_IsString(item->prev) &&
-        item->prev->valuestring[0] == '-')
+    if (parent != NULL && cJSON_IsArray(parent) && item != parent->child &&
+        cJSON_IsString(item->prev) && item->prev->valuestring[0] == '-')
         return item->prev->valuestring;
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(parent, "name"));
     return key != NULL && strcmp(key, "value") == 0 && name != NULL ? name : key;
 }
 
-static bool given_away(const char *name, const char *value, struct redact_match *ret)
+/* --- spans of a text as spans of a piece of it --- */
+
+static void take_piece(struct redact_spans *out, const struct redact_spans *all, size_t from,
+                       size_t len)
 {
-    struct buf line = BUF_INIT;
-    buf_printf(&line, "%s=%s", name, value);
-    const struct redact_text t = {buf_str(&line), line.len};
-    *ret = redact_match_named(&t, 0);
-    bool whole = !buf_failed(&line) && ret->len > 0 && ret->skip == strlen(name) + 1;
-    ret->len = strlen(value);
-    buf_release(&line);
-    return whole;
+    for (size_t i = 0; i < all->count; i++) {
+        struct redact_span span = all->list[i];
+        if (span.to <= from || span.from >= from + len)
+            continue;
+        span.from = span.from > from ? span.from - from : 0;
+        span.to = span.to < from + len ? span.to - from : len;
+        redact_spans_add(out, span);
+    }
 }
 
-/* The value of the string or number item. */
-static int redact_value(const struct walk *w, const cJSON *parent, cJSON *item)
+/* Secrets and identities are hidden whole where the name says what they are, blanks and all; of a
+ * path the last part stays. */
+static bool hides_whole(const struct redact_span *span)
+{
+    return span->kind == REDACT_SECRET || span->kind == REDACT_ID || span->kind == REDACT_ACCOUNT;
+}
+
+static bool starts_with_span(const struct redact_spans *spans)
+{
+    for (size_t i = 0; i < spans->count; i++) {
+        if (spans->list[i].from == 0 && hides_whole(&spans->list[i]))
+            return true;
+    }
+    return false;
+}
+
+/* As "name=value" would be. */
+static int search_named(const struct walk *w, const char *name, const char *value,
+                        struct redact_spans *out)
+{
+    struct buf line = BUF_INIT;
+    struct redact_spans spans = {0};
+    struct redact_spans found = {0};
+    buf_printf(&line, "%s=%s", name, value);
+    const struct redact_text t = {buf_str(&line), line.len};
+    size_t at = strlen(name) + 1;
+    int e = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, w->learning, &spans);
+    if (e == 0)
+        take_piece(&found, &spans, at, strlen(value));
+    bool before = starts_with_span(out);
+    for (size_t i = 0; e == 0 && i < found.count; i++) {
+        struct redact_span span = found.list[i];
+        if (span.from == 0 && hides_whole(&span) && !before)
+            span.to = strlen(value);
+        redact_spans_add(out, span);
+    }
+    e = e == 0 && (found.failed || out->failed) ? -ENOMEM : e;
+    free(spans.list);
+    free(found.list);
+    buf_release(&line);
+    return e;
+}
+
+static int set_string(cJSON *item, const struct buf *text)
+{
+    char *copy = buf_failed(text) ? NULL : cJSON_malloc(text->len + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    memcpy(copy, buf_str(text), text->len + 1);
+    cJSON_free(item->valuestring);
+    item->valuestring = copy;
+    item->type = (item->type & ~0xff) | cJSON_String;
+    return 0;
+}
+
+static int learn_spans(const struct walk *w, const struct redact_text *t,
+                       const struct redact_spans *spans)
+{
+    int e = 0;
+    for (size_t i = 0; e == 0 && i < spans->count; i++) {
+        if (spans->list[i].rule != NULL && spans->list[i].rule->learn)
+            e = redact_learn_span(w->redactor, t, &spans->list[i]);
+    }
+    return e;
+}
+
+/* The value of the string or number item; `spans` were found by what stands around it. */
+static int redact_value(const struct walk *w, const cJSON *parent, cJSON *item,
+                        struct redact_spans *spans)
 {
     char number[40];
     const char *value = item->valuestring;
-    struct redact_match named;
-    struct buf out = BUF_INIT;
-    int r = 0;
     if (cJSON_IsNumber(item)) {
         (void)snprintf(number, sizeof number, "%.17g", item->valuedouble);
         value = number;
     }
+    const struct redact_text t = {value, strlen(value)};
     const char *name = name_of_value(parent, item);
-    if (name != NULL && given_away(name, value, &named))
-        redact_pseudonym(w->redactor, &named, value, &out);
-    else if (cJSON_IsString(item))
-        r = redact_text(w->redactor, value, strlen(value), &out);
-    else
-        return 0;
-    if (r == 0 && buf_failed(&out))
-        r = -ENOMEM;
-    if (r == 0 && strcmp(buf_str(&out), value) != 0) {
-        char *copy = cJSON_malloc(out.len + 1);
-        if (copy == NULL) {
-            r = -ENOMEM;
-        } else {
-            memcpy(copy, buf_str(&out), out.len + 1);
-            cJSON_free(item->valuestring);
-            item->valuestring = copy;
-            item->type = (item->type & ~0xff) | cJSON_String;
-        }
-    }
+    int r =
+        cJSON_IsString(item) && t.len > 0 ? redact_search(w->redactor, &t, w->learning, spans) : 0;
+    if (r == 0 && name != NULL && t.len > 0)
+        r = search_named(w, name, value, spans);
+    if (r == 0 && w->learning)
+        return learn_spans(w, &t, spans);
+    if (r < 0 || spans->count == 0)
+        return r;
+    struct buf out = BUF_INIT;
+    redact_spans_settle(spans);
+    redact_apply(w->redactor, &t, spans, &out);
+    r = set_string(item, &out);
     buf_release(&out);
     return r;
 }
 
-/* {"/home/alice/x": ...}: a key that is a path. */
+/* {"/home/alice/x": ...}, {"hf_...": 1}: a key may hold anything. */
 static int redact_key(const struct walk *w, cJSON *item)
 {
-    if (item->string == NULL || strpbrk(item->string, "/@\\") == NULL)
+    const struct redact_text t = {item->string, item->string != NULL ? strlen(item->string) : 0};
+    struct redact_spans spans = {0};
+    if (t.len == 0 || w->learning)
         return 0;
+    int r = redact_search(w->redactor, &t, false, &spans);
+    /* A user called like a word of ours must not rename it. */
+    if (strpbrk(item->string, "/@\\:= ") == NULL && t.len < 16)
+        spans.count = 0;
     struct buf out = BUF_INIT;
-    int r = redact_text(w->redactor, item->string, strlen(item->string), &out);
-    char *copy = r == 0 ? cJSON_malloc(out.len + 1) : NULL;
+    char *copy = NULL;
+    if (r == 0 && spans.count > 0) {
+        redact_apply(w->redactor, &t, &spans, &out);
+        copy = buf_failed(&out) ? NULL : cJSON_malloc(out.len + 1);
+        r = copy == NULL ? -ENOMEM : 0;
+    }
     if (copy != NULL) {
         memcpy(copy, buf_str(&out), out.len + 1);
         if ((item->type & cJSON_StringIsConst) == 0)
@@ -99,8 +174,56 @@ static int redact_key(const struct walk *w, cJSON *item)
         item->type &= ~cJSON_StringIsConst;
         item->string = copy;
     }
+    free(spans.list);
     buf_release(&out);
-    return r < 0 ? r : copy == NULL ? -ENOMEM : 0;
+    return r;
+}
+
+/* ["curl", "-u", "name:password"]: what is a secret shows only in the whole line. */
+static int search_list(const struct walk *w, const cJSON *array, struct redact_spans *out,
+                       struct buf *line)
+{
+    const cJSON *item;
+    size_t count = 0;
+    cJSON_ArrayForEach(item, array)
+    {
+        if (!cJSON_IsString(item))
+            return 0;
+        if (count++ > 0)
+            buf_putc(line, ' ');
+        buf_puts(line, item->valuestring);
+    }
+    const struct redact_text t = {buf_str(line), line->len};
+    if (count < 2 || buf_failed(line))
+        return 0;
+    return redact_search(w->redactor, &t, w->learning, out);
+}
+
+static int walk(const struct walk *w, const cJSON *parent, cJSON *item);
+
+static int walk_array(const struct walk *w, cJSON *array) /* NOLINT(misc-no-recursion) */
+{
+    struct redact_spans all = {0};
+    struct buf line;
+    size_t at = 0;
+    buf_init(&line, LIST_MAX);
+    int r = search_list(w, array, &all, &line);
+    bool joined = line.len > 0 && !buf_failed(&line);
+    for (cJSON *item = array->child; r == 0 && item != NULL; item = item->next) {
+        size_t len = cJSON_IsString(item) ? strlen(item->valuestring) : 0;
+        if (joined && cJSON_IsString(item)) {
+            struct redact_spans own = {0};
+            take_piece(&own, &all, at, len);
+            r = redact_value(w, array, item, &own);
+            free(own.list);
+        } else {
+            r = walk(w, array, item);
+        }
+        at += len + 1;
+    }
+    free(all.list);
+    buf_release(&line);
+    return r;
 }
 
 /* As deep as cJSON's parser goes (CJSON_NESTING_LIMIT, 1000). */
@@ -110,8 +233,14 @@ static int walk(const struct walk *w, const cJSON *parent,
     int r = redact_key(w, item);
     if (r < 0 || is_kept(w, item->string))
         return r;
-    if (cJSON_IsString(item) || cJSON_IsNumber(item))
-        return redact_value(w, parent, item);
+    if (cJSON_IsString(item) || cJSON_IsNumber(item)) {
+        struct redact_spans spans = {0};
+        r = redact_value(w, parent, item, &spans);
+        free(spans.list);
+        return r;
+    }
+    if (cJSON_IsArray(item))
+        return walk_array(w, item);
     for (cJSON *child = item->child; r == 0 && child != NULL; child = child->next)
         r = walk(w, item, child);
     return r;
@@ -119,6 +248,12 @@ static int walk(const struct walk *w, const cJSON *parent,
 
 int redact_json(struct redactor *redactor, struct cJSON *document, const char *const keep[])
 {
-    const struct walk w = {redactor, keep};
+    const struct walk w = {redactor, keep, false};
     return walk(&w, NULL, document);
+}
+
+int redactor_learn_json(struct redactor *redactor, const struct cJSON *document)
+{
+    const struct walk w = {redactor, NULL, true};
+    return walk(&w, NULL, (cJSON *)(uintptr_t)document); /* learning alters nothing */
 }

@@ -4,7 +4,7 @@
  * /proc/sys/vm/max_map_count or max_split_size_mb into something else: the words of the trade are
  * hidden only where a host or a user is meant, and nothing is hidden inside a path of the kernel.
  */
-#include "bundle/redact_forms.h"
+#include "bundle/redact_internal.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 
 #define LOOK_BACK 400
 #define KEY_MAX 24
+#define INSIDE_WORDS_FROM 5
 
 /* Also our own: "impact", "peak" and the like are values of facts.json. */
 static const char *const trade_words[] = {
@@ -101,14 +102,6 @@ bool redact_in_kernel_path(const struct redact_text *t, size_t at)
     const char *path = path_around(t, at, &len);
     return path != NULL && (begins(path, len, "/proc/") || begins(path, len, "/sys/")) &&
            memmem(path, len, "/cgroup/", 8) == NULL;
-}
-
-/* SecureBoot-8be4df61-...: the vendor of a variable, the same on every machine. */
-bool redact_in_efivars(const struct redact_text *t, size_t at)
-{
-    size_t len;
-    const char *path = path_around(t, at, &len);
-    return path != NULL && memmem(path, len, "/efivars/", 9) != NULL;
 }
 
 /* A part of a longer name: max_split_size_mb, --max-model-len, memory.max, v1.max. */
@@ -210,4 +203,28 @@ bool redact_stands_as_user(const struct redact_text *t, size_t at, size_t len)
     if (at > 1 && before == '(' && after == ')' && isdigit((unsigned char)t->p[at - 2]))
         return true; /* uid=1000(ray) */
     return key_before(t, at, keys, sizeof keys / sizeof keys[0]);
+}
+
+/* A name that somebody's text told of: whole words of it, "job_marlowe_3" but not "unstable". */
+static bool is_whole_word(const struct redact_text *t, size_t at, size_t len)
+{
+    char before = at > 0 ? t->p[at - 1] : '\0';
+    char after = redact_at(t, at + len);
+    bool escape = at > 1 && t->p[at - 2] == '\\';
+    return (!isalnum((unsigned char)before) || escape) && !isalnum((unsigned char)after);
+}
+
+bool redact_is_meant(const struct redact_name *name, const struct redact_text *t, size_t at)
+{
+    bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
+    if (person_or_machine && redact_in_kernel_path(t, at))
+        return false;
+    if (name->weak)
+        return name->kind == REDACT_HOST ? redact_stands_as_host(t, at, name->len)
+                                         : redact_stands_as_user(t, at, name->len);
+    if (name->kind == REDACT_HOME)
+        return !isalnum((unsigned char)redact_at(t, at + name->len));
+    if (name->learned)
+        return is_whole_word(t, at, name->len);
+    return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);
 }

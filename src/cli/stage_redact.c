@@ -172,19 +172,15 @@ static void add_earlier_report(cJSON *report, const char *stage)
 
 static int write_report(const struct redactor *redactor, const char *stage, int stage_fd)
 {
-    struct buf text = BUF_INIT;
-    int r = redactor_report_json(redactor, &text);
-    cJSON *report = r == 0 ? cJSON_ParseWithLength(buf_str(&text), text.len) : NULL;
+    int r;
+    cJSON *report = redactor_report(redactor);
     if (report != NULL)
         add_earlier_report(report, stage);
     char *printed = report != NULL ? cJSON_Print(report) : NULL;
-    if (r == 0)
-        r = printed != NULL
-                ? fs_write_file_at(stage_fd, REPORT_NAME, printed, strlen(printed), false)
-                : -ENOMEM;
+    r = printed != NULL ? fs_write_file_at(stage_fd, REPORT_NAME, printed, strlen(printed), false)
+                        : -ENOMEM;
     cJSON_free(printed);
     cJSON_Delete(report);
-    buf_release(&text);
     return r;
 }
 

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# INPUT as an array of bytes in OUTPUT (a string literal that long is not standard C).
+file(READ ${INPUT} bytes HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+string(REGEX REPLACE "(0x0a,)" "\\1\n" bytes "${bytes}")
+file(WRITE ${OUTPUT} "/* Made from templates/redaction.rules. */
+#include <stddef.h>
+#include \"bundle/redact_rules.h\"
+const unsigned char redact_builtin_rules[] = {\n${bytes}};
+const size_t redact_builtin_rules_len = sizeof redact_builtin_rules;
+")

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one rule finds in a piece of text, and how findings of several are put together. Fails
+ * closed: where the search was given up the whole piece is hidden.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle/redact_rules.h"
+
+#define UNLESS_MAX 120
+
+void redact_spans_add(struct redact_spans *spans, struct redact_span span)
+{
+    if (span.to <= span.from || spans->failed)
+        return;
+    if (spans->count == spans->capacity) {
+        size_t capacity = spans->capacity ? spans->capacity * 2 : 64;
+        struct redact_span *grown = realloc(spans->list, capacity * sizeof *grown);
+        if (grown == NULL) {
+            spans->failed = true;
+            return;
+        }
+        spans->list = grown;
+        spans->capacity = capacity;
+    }
+    spans->list[spans->count++] = span;
+}
+
+double redact_entropy(const char *p, size_t len)
+{
+    unsigned counts[256] = {0};
+    double bits = 0;
+    for (size_t i = 0; i < len; i++)
+        counts[(unsigned char)p[i]]++;
+    for (size_t c = 0; c < 256; c++) {
+        if (counts[c] > 0)
+            bits -= (double)counts[c] / (double)len * log2((double)counts[c] / (double)len);
+    }
+    return bits;
+}
+
+/* "version 10.2.3.4": one of the rule's words shortly before, on the same line. */
+static bool excused(const struct redact_rule *rule, const char *text, size_t at)
+{
+    char window[UNLESS_MAX + 1];
+    size_t n = 0;
+    size_t reach = rule->unless_reach < UNLESS_MAX ? rule->unless_reach : UNLESS_MAX;
+    for (size_t i = at > reach ? at - reach : 0; i < at; i++) {
+        if (text[i] == '\n')
+            n = 0;
+        else
+            window[n++] = (char)tolower((unsigned char)text[i]);
+    }
+    for (size_t i = 0; i < rule->unless_count; i++) {
+        if (memmem(window, n, rule->unless[i], strlen(rule->unless[i])) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* `base` is the place of the searched piece in the text. */
+static void add_match(const struct redact_rule *rule, const char *text, size_t base,
+                      const PCRE2_SIZE *ovector, int pairs, struct redact_spans *out)
+{
+    bool any_group = false;
+    if (rule->unless_count > 0 && excused(rule, text, base + ovector[0]))
+        return;
+    for (int i = 1; i <= (int)rule->groups; i++) {
+        struct redact_span span = {.kind = rule->group_kind[i],
+                                   .rule = rule,
+                                   .label = rule->name,
+                                   .learn_only = rule->group_learn_only[i]};
+        if (rule->group_kind[i] == NOT_HIDDEN)
+            continue;
+        any_group = any_group || !span.learn_only;
+        if (i >= pairs || ovector[2 * i] == PCRE2_UNSET)
+            continue;
+        span.from = base + ovector[2 * i];
+        span.to = base + ovector[2 * i + 1];
+        if (rule->bits > 0 && redact_entropy(text + span.from, span.to - span.from) < rule->bits)
+            continue;
+        redact_spans_add(out, span);
+    }
+    if (any_group)
+        return;
+    struct redact_span whole = {
+        base + ovector[0], base + ovector[1], rule->kind, rule, rule->name, false};
+    if (rule->bits <= 0 || redact_entropy(text + whole.from, whole.to - whole.from) >= rule->bits)
+        redact_spans_add(out, whole);
+}
+
+void redact_rule_find(const struct redact_rules *rules, const struct redact_rule *rule,
+                      const char *text, size_t len, size_t from, size_t to,
+                      struct redact_spans *out)
+{
+    PCRE2_SPTR piece = (PCRE2_SPTR)text + from;
+    /* "$" is where the text was cut off, not the end of each line. */
+    uint32_t flags = to < len ? PCRE2_NOTEOL : 0;
+    for (size_t at = 0; at <= to - from;) {
+        int pairs = pcre2_match(rule->code, piece, to - from, at, flags, rules->match_data,
+                                rules->match_context);
+        if (pairs == PCRE2_ERROR_NOMATCH)
+            return;
+        if (pairs < 0) { /* a limit, or no memory */
+            struct redact_span all = {from, to, REDACT_SECRET, rule, "not-searched", false};
+            redact_spans_add(out, all);
+            return;
+        }
+        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(rules->match_data);
+        add_match(rule, text, from, ovector, pairs, out);
+        at = ovector[1] > at ? ovector[1] : at + 1;
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct redact_span *x = a;
+    const struct redact_span *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    if (x->to != y->to)
+        return x->to > y->to ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->rule == y->rule  ? 0
+           : x->rule == NULL   ? 1
+           : y->rule == NULL   ? -1
+           : x->rule < y->rule ? -1
+                               : 1;
+}
+
+void redact_spans_settle(struct redact_spans *spans)
+{
+    size_t kept = 0;
+    if (spans->count == 0)
+        return;
+    qsort(spans->list, spans->count, sizeof *spans->list, by_place);
+    for (size_t i = 0; i < spans->count; i++) {
+        struct redact_span *last = kept > 0 ? &spans->list[kept - 1] : NULL;
+        const struct redact_span *span = &spans->list[i];
+        if (last == NULL || span->from >= last->to) {
+            spans->list[kept++] = *span;
+            continue;
+        }
+        if (span->to <= last->to)
+            continue;
+        last->to = span->to;
+        if (span->kind == REDACT_SECRET && last->kind != REDACT_SECRET) {
+            last->kind = REDACT_SECRET;
+            last->label = span->label;
+        }
+    }
+    spans->count = kept;
+}

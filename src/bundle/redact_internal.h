@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The redactor's own parts. Private to bundle/redact*.c. */
+#ifndef BUNDLE_REDACT_INTERNAL_H
+#define BUNDLE_REDACT_INTERNAL_H
+
+#include "bundle/redact_rules.h"
+
+struct redact_text {
+    const char *p;
+    size_t len;
+};
+
+struct redact_name {
+    enum redact_kind kind;
+    unsigned number;   /* of the pseudonym */
+    bool literal;      /* looked for everywhere */
+    bool learned;      /* ... as whole words only: somebody else's text says that it is a name */
+    bool weak;         /* ... where it stands as a host or a user */
+    const char *label; /* of a secret: the rule that found it */
+    size_t len;
+    char *value;
+    uint32_t next; /* in its bucket */
+};
+
+struct redact_file {
+    char *name;
+    uint64_t counts[REDACT_KIND_MAX];
+};
+
+#define NAME_BUCKETS 4096u
+
+struct redactor {
+    struct redact_rules *rules;
+    struct redact_scan *scan; /* of keywords and literals */
+    bool scan_stale;          /* literals were added since; looking for new ones does not mind */
+    uint32_t *keyword_rule;   /* rule of keyword i */
+    size_t keyword_count;
+    struct redact_name *names;
+    size_t count, capacity, literals;
+    uint32_t buckets[NAME_BUCKETS]; /* index + 1 */
+    unsigned last_number[REDACT_KIND_MAX];
+    bool kept[REDACT_KIND_MAX];
+    uint64_t counts[REDACT_KIND_MAX];
+    uint64_t *rule_counts; /* of secrets, by rule */
+    uint64_t other_secrets;
+    struct redact_file *files;
+    size_t file_count, file_capacity;
+    int file; /* -1 = none */
+    redact_change_fn on_change;
+    void *on_change_arg;
+};
+
+/* redact.c: the pseudonym of a value; NULL when there is no memory or the table is full. */
+struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, const char *value,
+                                   size_t len);
+/* redact_search.c: everything private in the text, settled. 0 or -ENOMEM. */
+int redact_search(struct redactor *, const struct redact_text *t, bool learning,
+                  struct redact_spans *out);
+/* redact.c: count the span, and write what stands for it. */
+void redact_pseudonym(struct redactor *, const struct redact_span *, const struct redact_text *t,
+                      struct buf *out);
+/* redact.c: text[0, len) with the spans that lie in it replaced. */
+void redact_apply(struct redactor *, const struct redact_text *t, const struct redact_spans *spans,
+                  struct buf *out);
+/* redact.c: look everywhere for what the span holds, when it is worth it. */
+int redact_learn_span(struct redactor *, const struct redact_text *t,
+                      const struct redact_span *span);
+
+/* --- redact_place.c: where a known name stands --- */
+
+/* Says nothing about anybody ("root", "localhost", digits): never hidden. */
+bool redact_is_common(const char *value);
+/* A word of the trade, or of so few letters that it may be any: hidden only where it is meant. */
+bool redact_is_weak(const char *value, size_t short_up_to);
+/* Inside a path below /proc or /sys, which the kernel named (but for control groups). */
+bool redact_in_kernel_path(const struct redact_text *t, size_t at);
+/* A part of a longer name, joined by '_', '.' or '-'. */
+bool redact_is_joined(const struct redact_text *t, size_t at, size_t len);
+bool redact_stands_as_host(const struct redact_text *t, size_t at, size_t len);
+bool redact_stands_as_user(const struct redact_text *t, size_t at, size_t len);
+/* Is the known name meant by what stands at `at`? */
+bool redact_is_meant(const struct redact_name *name, const struct redact_text *t, size_t at);
+
+/* Byte at i, or NUL beyond the ends. */
+static inline char redact_at(const struct redact_text *t, size_t i)
+{
+    return i < t->len ? t->p[i] : '\0';
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The redaction rules (templates/redaction.rules) compiled, and what they find in a text. Private
+ * to bundle/redact*.c.
+ *
+ * A text is scanned once for all keywords and known names (redact_scan.c); a rule is tried only on
+ * lines where one of its keywords stands. Matching works on bytes, so that text in no valid
+ * encoding is searched like any other. It is bounded: a line that a rule gives up on is hidden
+ * whole, so that no input can make the search long or make it miss.
+ */
+#ifndef BUNDLE_REDACT_RULES_H
+#define BUNDLE_REDACT_RULES_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bundle/redact.h"
+
+struct rc_err;
+
+#define RULE_GROUPS_MAX 16
+#define RULE_WORDS_MAX 64
+#define NOT_HIDDEN ((unsigned char)255)
+
+struct redact_example {
+    char *text; /* as in the file, "{alnum:36}" where something private is to be made up */
+    bool must_hide;
+};
+
+struct redact_rule {
+    char *name; /* also what a secret is called: <secret:name> */
+    enum redact_kind kind;
+    bool learn;  /* what it finds is looked for everywhere */
+    bool across; /* may reach over line ends */
+    double bits; /* least entropy per character of what is hidden */
+    char *near[RULE_WORDS_MAX];
+    size_t near_count;
+    char *unless[RULE_WORDS_MAX]; /* not when one of these stands shortly before, on the line */
+    size_t unless_count, unless_reach;
+    pcre2_code *code;
+    uint32_t groups;
+    unsigned char group_kind[RULE_GROUPS_MAX]; /* of what group i hides; NOT_HIDDEN = nothing */
+    bool group_learn_only[RULE_GROUPS_MAX];
+    struct redact_example *examples;
+    size_t example_count;
+};
+
+struct redact_rules {
+    struct redact_rule *list;
+    size_t count, capacity;
+    pcre2_match_context *match_context;
+    pcre2_match_data *match_data;
+    pcre2_jit_stack *jit_stack;
+};
+
+/* Where something private stands. */
+struct redact_span {
+    size_t from, to;
+    enum redact_kind kind;
+    const struct redact_rule *rule; /* NULL: a known name */
+    const char *label;              /* of a secret */
+    bool learn_only;                /* stays in the text where it stands */
+};
+
+struct redact_spans {
+    struct redact_span *list;
+    size_t count, capacity;
+    bool failed; /* no memory: nothing of the text may be used */
+};
+
+/* `name` is for complaints ("NAME:12: ..."). 0 or -errno. */
+int redact_rules_parse(struct redact_rules **ret, const char *text, size_t len, const char *name,
+                       struct rc_err *err);
+void redact_rules_free(struct redact_rules *);
+/* The rules that the program was built with. */
+extern const unsigned char redact_builtin_rules[];
+extern const size_t redact_builtin_rules_len;
+
+void redact_spans_add(struct redact_spans *, struct redact_span span);
+/* What the rule finds in text[from, to); the text before `from` may be looked at where the rule
+ * says so. */
+void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
+                      size_t len, size_t from, size_t to, struct redact_spans *out);
+/* In order, without overlaps; where two overlapped all of it is hidden. */
+void redact_spans_settle(struct redact_spans *);
+/* Shannon entropy per byte. */
+double redact_entropy(const char *p, size_t len);
+
+extern const char *const redact_kind_names[REDACT_KIND_MAX];
+/* Kind of a singular name ("host"); -1 when it is none. */
+int redact_kind_of(const char *name, size_t len);
+
+/* --- redact_scan.c: many words at once, in any case --- */
+
+struct redact_scan;
+
+struct redact_scan *redact_scan_new(void);
+void redact_scan_free(struct redact_scan *);
+/* `id` is given back for each place where the word ends. 0 or -ENOMEM. */
+int redact_scan_add(struct redact_scan *, const char *word, size_t len, uint32_t id);
+/* After the last word. 0 or -ENOMEM. */
+int redact_scan_build(struct redact_scan *);
+typedef void (*redact_scan_fn)(void *arg, uint32_t id, size_t from, size_t to);
+void redact_scan_run(const struct redact_scan *, const char *text, size_t len, redact_scan_fn fn,
+                     void *arg);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything private in one text: rules without keywords over all of it, the others on the lines
+ * where a keyword stands, known names where they are meant.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bundle/redact_internal.h"
+
+/* A rule that reaches over lines looks so far back and ahead of its keyword: a private key of 16
+ * kbit has 12 KB. */
+#define WINDOW_BACK 8192
+#define WINDOW_AHEAD 32768
+/* ... and may look at so many bytes in all; what comes after that is hidden unread. */
+#define WORK_FLOOR ((uint64_t)4 << 20)
+#define WORK_FACTOR 64u
+/* Of a known secret, so much at either end gives a piece of it away. */
+#define PIECE 12u
+
+struct search {
+    struct redactor *r;
+    const struct redact_text *t;
+    struct redact_spans *out;
+    size_t *done; /* by rule: searched up to here */
+    uint64_t *work;
+    size_t line_from, line_to; /* of the last hit */
+    bool learning;
+};
+
+static void find_line(struct search *s, size_t at)
+{
+    const char *p = s->t->p;
+    if (at >= s->line_from && at < s->line_to)
+        return;
+    size_t from = at;
+    while (from > 0 && p[from - 1] != '\n' && p[from - 1] != '\r')
+        from--;
+    size_t to = at;
+    while (to < s->t->len && p[to] != '\n' && p[to] != '\r')
+        to++;
+    s->line_from = from;
+    s->line_to = to;
+}
+
+static void search_window(struct search *s, size_t index, size_t from, size_t to)
+{
+    const struct redact_rule *rule = &s->r->rules->list[index];
+    size_t start = from > WINDOW_BACK ? from - WINDOW_BACK : 0;
+    size_t end = s->t->len - to < WINDOW_AHEAD ? s->t->len : to + WINDOW_AHEAD;
+    s->work[index] += end - start;
+    if (s->work[index] > WORK_FLOOR + WORK_FACTOR * s->t->len) {
+        struct redact_span line = {s->line_from, s->line_to,     REDACT_SECRET,
+                                   rule,         "not-searched", false};
+        redact_spans_add(s->out, line);
+        return;
+    }
+    redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, start, end, s->out);
+}
+
+static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
+{
+    const struct redact_rule *rule = &s->r->rules->list[index];
+    if (from < s->done[index] || (s->learning && !rule->learn))
+        return;
+    find_line(s, from);
+    s->done[index] = s->line_to;
+    if (rule->across)
+        search_window(s, index, from, to);
+    else
+        redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, s->line_from, s->line_to, s->out);
+}
+
+/* The end of a known secret may be cut off, or its beginning: as much as is there. */
+static void on_secret(struct search *s, const struct redact_name *name, bool ending, size_t from,
+                      size_t to)
+{
+    size_t piece = to - from;
+    if (!ending) {
+        for (size_t n = piece; n < name->len && to < s->t->len; n++, to++) {
+            if (strncasecmp(s->t->p + to, name->value + n, 1) != 0)
+                break;
+        }
+    } else {
+        for (size_t n = name->len - piece; n > 0 && from > 0; n--, from--) {
+            if (strncasecmp(s->t->p + from - 1, name->value + n - 1, 1) != 0)
+                break;
+        }
+    }
+    struct redact_span span = {from, to, REDACT_SECRET, NULL, name->label, false};
+    redact_spans_add(s->out, span);
+}
+
+static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
+{
+    struct search *s = arg;
+    if (id < s->r->keyword_count) {
+        on_keyword(s, s->r->keyword_rule[id], from, to);
+        return;
+    }
+    const struct redact_name *name = &s->r->names[(id - s->r->keyword_count) / 2];
+    if (s->learning || s->r->kept[name->kind])
+        return;
+    if (name->kind == REDACT_SECRET) {
+        on_secret(s, name, (id - s->r->keyword_count) % 2 == 1, from, to);
+    } else if (redact_is_meant(name, s->t, from)) {
+        struct redact_span span = {from, to, name->kind, NULL, NULL, false};
+        redact_spans_add(s->out, span);
+    }
+}
+
+static int add_literal(struct redactor *r, size_t index)
+{
+    const struct redact_name *name = &r->names[index];
+    uint32_t id = (uint32_t)(r->keyword_count + 2 * index);
+    if (name->kind != REDACT_SECRET || name->len <= PIECE)
+        return redact_scan_add(r->scan, name->value, name->len, id);
+    int e = redact_scan_add(r->scan, name->value, PIECE, id);
+    return e == 0 ? redact_scan_add(r->scan, name->value + name->len - PIECE, PIECE, id + 1) : e;
+}
+
+static int make_scan(struct redactor *r)
+{
+    size_t words = 0;
+    for (size_t i = 0; i < r->rules->count; i++)
+        words += r->rules->list[i].near_count;
+    if (r->keyword_rule == NULL &&
+        (r->keyword_rule = calloc(words + 1, sizeof *r->keyword_rule)) == NULL)
+        return -ENOMEM;
+    redact_scan_free(r->scan);
+    r->keyword_count = 0;
+    r->scan_stale = false;
+    r->scan = redact_scan_new();
+    int e = r->scan != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; i < r->rules->count; i++) {
+        const struct redact_rule *rule = &r->rules->list[i];
+        for (size_t k = 0; e == 0 && k < rule->near_count; k++) {
+            r->keyword_rule[r->keyword_count] = (uint32_t)i;
+            e = redact_scan_add(r->scan, rule->near[k], strlen(rule->near[k]),
+                                (uint32_t)r->keyword_count++);
+        }
+    }
+    for (size_t i = 0; e == 0 && i < r->count; i++)
+        e = r->names[i].literal ? add_literal(r, i) : 0;
+    if (e == 0)
+        e = redact_scan_build(r->scan);
+    if (e < 0) {
+        redact_scan_free(r->scan);
+        r->scan = NULL;
+    }
+    return e;
+}
+
+/* What is kept, what only teaches, what says nothing about anybody. */
+static void drop_others(struct search *s)
+{
+    struct redact_spans *spans = s->out;
+    size_t kept = 0;
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct redact_span *span = &spans->list[i];
+        bool common = false;
+        if (span->rule != NULL && (span->kind == REDACT_USER || span->kind == REDACT_HOST)) {
+            char value[64] = "";
+            if (span->to - span->from < sizeof value)
+                memcpy(value, s->t->p + span->from, span->to - span->from);
+            common = value[0] != '\0' && redact_is_common(value);
+        }
+        if (!common && !s->r->kept[span->kind] && (s->learning || !span->learn_only))
+            spans->list[kept++] = *span;
+    }
+    spans->count = kept;
+}
+
+int redact_search(struct redactor *r, const struct redact_text *t, bool learning,
+                  struct redact_spans *out)
+{
+    struct search s = {.r = r, .t = t, .out = out, .learning = learning};
+    if ((r->scan == NULL || (r->scan_stale && !learning)) && make_scan(r) < 0)
+        return -ENOMEM;
+    s.done = calloc(r->rules->count, sizeof *s.done);
+    s.work = calloc(r->rules->count, sizeof *s.work);
+    if (s.done != NULL && s.work != NULL) {
+        for (size_t i = 0; i < r->rules->count; i++) {
+            const struct redact_rule *rule = &r->rules->list[i];
+            if (rule->near_count == 0 && (!learning || rule->learn))
+                redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
+        }
+        redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
+        drop_others(&s);
+        if (!learning)
+            redact_spans_settle(out);
+    }
+    int e = s.done == NULL || s.work == NULL || out->failed ? -ENOMEM : 0;
+    free(s.done);
+    free(s.work);
+    return e;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules as data: each hides its own examples, with what is private made up anew in every run
+ * and in both cases, leaves its counter-examples alone, and is needed: without it one of its
+ * examples leaks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/redact.h"
+#include "bundle/redact_rules.h"
+
+#define RULES_FILE TEST_SOURCE_DIR "/templates/redaction.rules"
+#define PLANTS_MAX 8
+#define ROUNDS 20
+
+static uint64_t seed;
+static char *rules_text;
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed >> 8;
+}
+
+struct filled {
+    struct buf text;
+    char plants[PLANTS_MAX][200];
+    unsigned count;
+};
+
+static const struct {
+    const char *name, *set;
+} sets[] = {
+    {"alnum", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"},
+    {"letters", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"},
+    {"hex", "0123456789abcdef"},
+    {"digits", "123456789"},
+    {"name", "bcdfghjklmnpqrstvwxz"},
+    {"upper", "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"},
+    {"base32", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"},
+    {"base64", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"},
+};
+
+/* Secrets have a letter and a digit in them, as nearly all have; "letters" and names have none. */
+static void make(char *out, const char *kind, size_t n)
+{
+    const char *set = NULL;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (strncmp(kind, sets[i].name, strlen(sets[i].name)) == 0)
+            set = sets[i].set;
+    }
+    if (strncmp(kind, "ipv4", 4) == 0) {
+        (void)snprintf(out, 200, "10.%u.%u.%u", (unsigned)(draw() % 256), (unsigned)(draw() % 256),
+                       (unsigned)(1 + draw() % 254));
+        return;
+    }
+    assert_non_null(set);
+    size_t size = strlen(set);
+    for (size_t i = 0; i < n; i++)
+        out[i] = set[draw() % size];
+    if (n > 1 && strpbrk(set, "234567") != NULL && strpbrk(set, "abcABC") != NULL) {
+        out[0] = strpbrk(set, "abcdABCD")[0];
+        out[1] = (char)('2' + draw() % 6);
+    }
+    out[n] = '\0';
+}
+
+static void plant(struct filled *f, const char *value)
+{
+    assert_true(f->count < PLANTS_MAX);
+    (void)snprintf(f->plants[f->count++], sizeof f->plants[0], "%s", value);
+    buf_puts(&f->text, value);
+}
+
+/* "\n", "\t" and "\\" are one character; "{alnum:20}" is made up, "{exact:x}" is x. */
+static struct filled fill(const char *example)
+{
+    struct filled f = {.text = BUF_INIT};
+    for (const char *p = example; *p != '\0'; p++) {
+        const char *colon = *p == '{' ? strpbrk(p, ":}") : NULL;
+        const char *close = colon != NULL ? strchr(colon, '}') : NULL;
+        char made[200] = "";
+        if (close != NULL && islower((unsigned char)p[1]) &&
+            (strncmp(p, "{ipv4}", 6) == 0 || (*colon == ':' && colon - p < 10))) {
+            if (strncmp(p, "{exact:", 7) == 0)
+                (void)snprintf(made, sizeof made, "%.*s", (int)(close - p - 7), p + 7);
+            else
+                make(made, p + 1, (size_t)atoi(colon + 1));
+            plant(&f, made);
+            p = close;
+        } else if (*p == '\\' && (p[1] == 'n' || p[1] == 't' || p[1] == '\\')) {
+            buf_putc(&f.text, p[1] == 'n' ? '\n' : p[1] == 't' ? '\t' : '\\');
+            p++;
+        } else {
+            buf_putc(&f.text, *p);
+        }
+    }
+    return f;
+}
+
+static void in_case(struct buf *text, bool upper)
+{
+    for (size_t i = 0; i < text->len; i++)
+        text->data[i] = (char)(upper ? toupper((unsigned char)text->data[i])
+                                     : tolower((unsigned char)text->data[i]));
+}
+
+/* How many of the plants can be read in the redacted text. */
+static unsigned leaks(struct redactor *r, const struct filled *f, struct buf *out)
+{
+    unsigned n = 0;
+    out->len = 0;
+    assert_int_equal(redact_text(r, buf_str(&f->text), f->text.len, out), 0);
+    for (unsigned i = 0; i < f->count; i++)
+        n += strcasestr(buf_str(out), f->plants[i]) != NULL;
+    return n;
+}
+
+static struct redactor *with_rules(const char *text)
+{
+    struct rc_err err = {""};
+    struct redactor *r = redactor_new_rules(text, strlen(text), "redaction.rules", &err);
+    if (r == NULL)
+        fail_msg("%s", err.msg);
+    return r;
+}
+
+static struct redact_rules *parsed(void)
+{
+    struct redact_rules *rules = NULL;
+    struct rc_err err = {""};
+    if (redact_rules_parse(&rules, rules_text, strlen(rules_text), "redaction.rules", &err) < 0)
+        fail_msg("%s", err.msg);
+    return rules;
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    seed = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15u | 1;
+    const char *given = getenv("REDACT_SEED");
+    if (given != NULL)
+        seed = strtoull(given, NULL, 10) | 1;
+    print_message("REDACT_SEED=%llu\n", (unsigned long long)seed);
+    return fs_read_all(RULES_FILE, 1u << 20, &rules_text) > 0 ? 0 : -1;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    free(rules_text);
+    return 0;
+}
+
+/* The copy in the program is the file. */
+static void test_builtin(void **state)
+{
+    (void)state;
+    assert_int_equal(strlen(rules_text), redact_builtin_rules_len);
+    assert_memory_equal(rules_text, redact_builtin_rules, redact_builtin_rules_len);
+}
+
+static unsigned check_example(struct redactor *r, const struct redact_rule *rule,
+                              const struct redact_example *example, int round)
+{
+    struct filled f = fill(example->text);
+    struct buf out = BUF_INIT;
+    unsigned n = 0;
+    if (example->must_hide) {
+        assert_true(f.count > 0);
+        if (round % 3 > 0)
+            in_case(&f.text, round % 3 == 1);
+        n = leaks(r, &f, &out);
+        if (n > 0)
+            print_message("%s: '%s' became '%s'\n", rule->name, buf_str(&f.text), buf_str(&out));
+    } else {
+        assert_int_equal(redact_text(r, buf_str(&f.text), f.text.len, &out), 0);
+        if (strcmp(buf_str(&f.text), buf_str(&out)) != 0) {
+            print_message("%s: never '%s' became '%s'\n", rule->name, buf_str(&f.text),
+                          buf_str(&out));
+            n = 1;
+        }
+    }
+    buf_release(&f.text);
+    buf_release(&out);
+    return n;
+}
+
+static void test_examples(void **state)
+{
+    (void)state;
+    struct redact_rules *rules = parsed();
+    struct redactor *r = with_rules(rules_text);
+    unsigned planted = 0, leaked = 0;
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct redact_rule *rule = &rules->list[i];
+        bool any = false;
+        for (size_t k = 0; k < rule->example_count; k++) {
+            any = any || rule->examples[k].must_hide;
+            for (int round = 0; round < (rule->examples[k].must_hide ? ROUNDS : 1); round++) {
+                leaked += check_example(r, rule, &rule->examples[k], round);
+                planted++;
+            }
+        }
+        if (!any)
+            fail_msg("rule '%s' has no example", rule->name);
+    }
+    print_message("%zu rules: %u examples planted, %u wrong\n", rules->count, planted, leaked);
+    redactor_free(r);
+    redact_rules_free(rules);
+    assert_int_equal(leaked, 0);
+}
+
+/* The text of the rules without one of them. */
+static char *without(const char *name)
+{
+    char head[100];
+    (void)snprintf(head, sizeof head, "\nrule %s\n", name);
+    const char *from = strstr(rules_text, head);
+    assert_non_null(from);
+    const char *to = strstr(from + strlen(head), "\nrule ");
+    struct buf out = BUF_INIT;
+    buf_append(&out, rules_text, (size_t)(from - rules_text));
+    /* Definitions that stand within it are for later ones too. */
+    for (const char *line = from + 1; line != NULL && (to == NULL || line <= to);) {
+        const char *end = strchr(line, '\n');
+        size_t n = end != NULL ? (size_t)(end - line) : strlen(line);
+        if (strncmp(line, "define ", 7) == 0) {
+            buf_putc(&out, '\n');
+            buf_append(&out, line, n);
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+    buf_puts(&out, to != NULL ? to : "\n");
+    return out.data;
+}
+
+static void test_every_rule_is_needed(void **state)
+{
+    (void)state;
+    struct redact_rules *rules = parsed();
+    unsigned idle = 0;
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct redact_rule *rule = &rules->list[i];
+        RC_AUTO_FREE char *text = without(rule->name);
+        struct redactor *r = with_rules(text);
+        unsigned leaked = 0;
+        for (size_t k = 0; k < rule->example_count; k++) {
+            if (!rule->examples[k].must_hide)
+                continue;
+            struct filled f = fill(rule->examples[k].text);
+            struct buf out = BUF_INIT;
+            leaked += leaks(r, &f, &out);
+            buf_release(&f.text);
+            buf_release(&out);
+        }
+        if (leaked == 0)
+            print_message("rule '%s' is not needed for its examples\n", rule->name);
+        idle += leaked == 0;
+        redactor_free(r);
+    }
+    print_message("%zu rules taken out one by one: %zu leaked, %u did not\n", rules->count,
+                  rules->count - idle, idle);
+    redact_rules_free(rules);
+    assert_int_equal(idle, 0);
+}
+
+static void test_wrong_rules(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"", "no rule in"},
+        {"rule a\nkind secret\n", "no pattern"},
+        {"rule a\nkind sekret\npattern x\n", "x:2: not a kind"},
+        {"rule a\npattern x\n", "x:2: the kind comes first"},
+        {"pattern x\n", "x:1: before the first rule"},
+        {"rule a\nkind secret\npattern (x\n", "missing closing parenthesis"},
+        {"rule a\nkind secret\npattern {{none}}\n", "nothing is defined as"},
+        {"rule a\nkind secret\npattern x\nrule a\nkind secret\npattern x\n", "x:4: a second rule"},
+        {"rule A\n", "x:1: a rule's name"},
+        {"rule a\nkind secret\nfoo x\npattern x\n", "x:3: not a word of the rules"},
+        {"define x\n", "x:1: not a definition"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct rc_err err = {""};
+        assert_null(redactor_new_rules(wrong[i][0], strlen(wrong[i][0]), "x", &err));
+        if (strstr(err.msg, wrong[i][1]) == NULL)
+            fail_msg("'%s' said '%s'", wrong[i][0], err.msg);
+    }
+}
+
+/* A rule that runs away is stopped, and what it was searching is hidden rather than shown. */
+static void test_limits(void **state)
+{
+    (void)state;
+    struct redactor *r = with_rules("rule bad\nkind secret\nnear aaaa\npattern (a+a+)+[xyz]\n");
+    struct buf text = BUF_INIT;
+    struct buf out = BUF_INIT;
+    buf_puts(&text, "before\n");
+    for (int i = 0; i < 5000; i++)
+        buf_putc(&text, 'a');
+    buf_puts(&text, "\nafter\n");
+    clock_t start = clock();
+    assert_int_equal(redact_text(r, text.data, text.len, &out), 0);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    assert_string_equal(buf_str(&out), "before\n<secret:not-searched>\nafter\n");
+    print_message("a runaway rule was stopped after %.3f s\n", seconds);
+    assert_true(seconds < 5);
+    buf_release(&text);
+    buf_release(&out);
+    redactor_free(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_builtin),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_every_rule_is_needed),
+        cmocka_unit_test(test_wrong_rules),
+        cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
