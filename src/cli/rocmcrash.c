@@ -191,6 +191,7 @@ static const struct {
     {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails"},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},
     {"recover", "recover", "bundle runs that did not finish"},
+    {"rerun", "rerun [OPTIONS] BUNDLE|-- CMD", "run it again, with the runtime's own trace"},
     {"collectors", "collectors", "list what is collected"},
 };
 
@@ -213,20 +214,31 @@ static void print_help(void)
         "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
 }
 
-static const char *find_finisher(void)
+/* Beside this program, or where it is installed. */
+static const char *find_part(const char *name, char *path, size_t size)
 {
-    static char path[FS_PATH_MAX + 64];
-    static const char *const places[] = {"rocmcrash-finish",
-                                         "../libexec/rocmcrash/rocmcrash-finish"};
+    static const char *const places[] = {"", "../libexec/rocmcrash/"};
     char directory[FS_PATH_MAX];
     if (own_directory(directory, sizeof directory) < 0)
         return NULL;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
+        (void)snprintf(path, size, "%s/%s%s", directory, places[i], name);
         if (access(path, X_OK) == 0)
             return path;
     }
     return NULL;
+}
+
+static const char *find_finisher(void)
+{
+    static char path[FS_PATH_MAX + 64];
+    return find_part("rocmcrash-finish", path, sizeof path);
+}
+
+static const char *find_ledger_library(void)
+{
+    static char path[FS_PATH_MAX + 64];
+    return find_part("librocmcrash-ledger.so", path, sizeof path);
 }
 
 static const char *find_python_hook(void)
@@ -368,6 +380,7 @@ int main(int argc, char *argv[])
     if (inside_another_run())
         return run_as_is(argv + 1 + at);
     line.launch.finisher = find_finisher();
+    line.launch.ledger_library = find_ledger_library();
     line.launch.python_hook = find_python_hook();
     return launch_run(&line.launch, argv + 1 + at);
 }

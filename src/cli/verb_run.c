@@ -18,6 +18,7 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/flush.h"
+#include "recorder/ledger_copy.h"
 
 struct run_line {
     struct job_options job;
@@ -92,7 +93,10 @@ static int settle_run_dir(struct shared *shared, struct rc_err *err)
     if (run->run_dir[0] == '\0')
         r = rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns,
                           run->supervisor_pid, err);
-    return r < 0 ? r : recorder_flush(shared, run->run_dir, err);
+    if (r < 0)
+        return r;
+    (void)ledger_copy_late(shared, run->run_dir);
+    return recorder_flush(shared, run->run_dir, err);
 }
 
 int verb_run(int argc, char *argv[])

@@ -38,6 +38,7 @@ struct launch_options {
     const char *output_dir;
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */
+    const char *ledger_library; /* path of librocmcrash-ledger.so, NULL = not found */
     const char *python_hook; /* folder of sitecustomize.py, NULL = not found */
     bool torch_history;      /* PyTorch records where each block was allocated */
 };

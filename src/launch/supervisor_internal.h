@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "inject/preload.h"
 #include "launch/forward.h"
 #include "launch/helpers.h"
 #include "launch/inherited.h"
@@ -25,6 +26,9 @@
 struct supervisor {
     struct shared *shared;
     int shared_fd;
+    struct ledger *ledger; /* NULL = none */
+    int ledger_fd;
+    struct preload preload;
     const struct launch_options *options;
     struct helpers helpers;
     struct forwarder forwarder;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,7 +15,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "inject/settle.h"
 #include "launch/finish.h"
+#include "record/ledger.h"
 
 #define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
 
@@ -138,6 +141,36 @@ static void start_relay(struct supervisor *s)
     relay->way = RELAY_NONE;
 }
 
+/* After the descriptors have their numbers: the library finds the memory by them. */
+static void prepare_ledger(struct supervisor *s)
+{
+    struct shared_run *run = &s->shared->run;
+    struct rc_err err = {""};
+    run->ledger_fd = -1;
+    if ((s->options->inject & INJECT_LEDGER) == 0 || s->options->ledger_library == NULL) {
+        (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",
+                       s->options->ledger_library == NULL ? "its library is not installed"
+                                                          : "switched off by --inject");
+        return;
+    }
+    s->ledger = ledger_create(&s->ledger_fd, &err);
+    if (s->ledger == NULL || move_up(&s->ledger_fd) < 0 ||
+        preload_set_path(&s->preload, s->options->ledger_library) < 0) {
+        (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",
+                       s->ledger == NULL ? err.msg : "its library cannot be preloaded from there");
+        return;
+    }
+    struct ledger *l = s->ledger;
+    l->owner_pid = getpid();
+    l->shared_fd = s->shared_fd;
+    l->counters_at = offsetof(struct shared, impact_request);
+    l->pid_namespace = ledger_pid_namespace();
+    run->ledger_fd = s->ledger_fd;
+    (void)snprintf(s->preload.config, sizeof s->preload.config, PRELOAD_CONFIG "%d:%d:%llx:%llx",
+                   l->owner_pid, s->ledger_fd, (unsigned long long)l->nonce[0],
+                   (unsigned long long)l->nonce[1]);
+}
+
 /* Fork the tracer, which forks the target; then everything that only looks on. */
 int supervisor_start_processes(struct supervisor *s, char *const argv[])
 {
@@ -146,9 +179,11 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     int r = open_descriptors(s, go, exec_error);
     if (r < 0)
         return r;
+    prepare_ledger(s);
     struct helpers *h = &s->helpers;
     h->tracer = (struct tracer_options){
         .target = {.argv = argv,
+                   .preload = &s->preload,
                    .signal_mask = &s->caller_mask,
                    .relay = &h->relay,
                    .child_signal_ignored = s->child_signal_ignored,
@@ -165,6 +200,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     h->recorder = (struct recorder_options){
         .supervisor_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0),
         .wake_fd = s->recorder_wake_fd,
+        .ledger = s->ledger,
         .keep_orphan = s->options->keep_orphan,
         .bundle = bundle_for_recorder,
         .context = s,

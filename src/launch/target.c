@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "inject/preload.h"
 #include "launch/inject_python.h"
 #include "record/shared.h"
 #include "watch/relay.h"
@@ -29,6 +30,37 @@ static void say_running(struct shared *shared)
     shared->target_state = TARGET_RUNNING;
 }
 
+/* The environment with the ledger's library, where the program can load it; else as it is. */
+static char **environment_for(struct shared *shared, const struct target_spec *spec)
+{
+    static const char *const reasons[] = {
+        [PRELOAD_NO_FILE] = "the program cannot be read",
+        [PRELOAD_NOT_ELF] = "the program is no ELF file",
+        [PRELOAD_OTHER_CLASS] = "the program is not one for x86-64",
+        [PRELOAD_STATIC] = "the program is linked statically",
+        [PRELOAD_OTHER_LOADER] = "the program has another libc than glibc",
+        [PRELOAD_SANITIZER] = "the program has a sanitizer that must come first",
+        [PRELOAD_PRIVILEGED] = "the program gains privilege",
+        [PRELOAD_INVISIBLE] = "the program cannot see the library",
+        [PRELOAD_LIMITED] = "the program has little address space",
+        [PRELOAD_TOO_LONG] = "the environment is too long",
+    };
+    static struct preload_environ room;
+    char found[PRELOAD_PATH_MAX];
+    if (spec->preload == NULL || spec->preload->path[0] == '\0')
+        return environ;
+    const char *program = preload_find(spec->argv[0], getenv("PATH"), found);
+    enum preload_answer answer =
+        program != NULL ? preload_check(spec->preload, program) : PRELOAD_NO_FILE;
+    if (answer == PRELOAD_YES)
+        answer = preload_environment(spec->preload, environ, &room);
+    if (answer == PRELOAD_YES)
+        return room.list;
+    (void)snprintf(shared->run.ledger_error, sizeof shared->run.ledger_error, "%s",
+                   reasons[answer]);
+    return environ;
+}
+
 static _Noreturn void target_exec(struct shared *shared, const struct target_spec *spec)
 {
     char go;
@@ -41,8 +73,9 @@ static _Noreturn void target_exec(struct shared *shared, const struct target_spe
     if (spec->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
     inject_python(shared, spec->options);
+    char **environment = environment_for(shared, spec);
     (void)sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
-    (void)execvp(spec->argv[0], spec->argv);
+    (void)execvpe(spec->argv[0], spec->argv, environment);
     int error = errno;
     while (write(spec->exec_error_fd, &error, sizeof error) < 0 && errno == EINTR)
         ;

@@ -11,11 +11,13 @@
 #include <sys/types.h>
 
 struct launch_options;
+struct preload;
 struct relay;
 struct shared;
 
 struct target_spec {
     char *const *argv;
+    const struct preload *preload; /* the ledger's library, NULL = none */
     const sigset_t *signal_mask;   /* as the caller gave it to us */
     const struct relay *relay;     /* NULL = descriptors stay as they are */
     bool child_signal_ignored;     /* the caller had SIGCHLD ignored: so has the target */

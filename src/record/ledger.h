@@ -8,8 +8,8 @@
  * that dies in the middle of an entry leaves LEDGER_WRITING behind: readers pass over it.
  *
  * Reading: a copy (of the run directory, or of a live one) is read with plain loads, state words
- * first. What found no room is counted in `lost`, never silently missing. Bytes are as the kernel charges
- * them (whole pages of 4 KiB); `size` is what was asked for.
+ * first. What found no room is counted in `lost`, never silently missing. Bytes are as the kernel
+ * charges them (whole pages of 4 KiB); `size` is what was asked for.
  */
 #ifndef RECORD_LEDGER_H
 #define RECORD_LEDGER_H
@@ -73,20 +73,21 @@ struct ledger_process {
     int32_t pid;            /* as the process itself sees it */
     uint16_t parent;        /* slot of what it was forked from, LEDGER_NO_PROCESS = none of these */
     uint16_t forks;         /* how many forks lie between it and its exec */
-    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells a number's owners apart; 0 = none */
+    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells a number's owners apart */
     uint64_t seen_ns;       /* CLOCK_MONOTONIC, of its first entry */
     _Atomic uint64_t ended_ns; /* when its end was noticed; 0 = it was not */
     char comm[16];
     _Atomic uint64_t allocations, frees, refusals, hip_refusals;
     _Atomic uint64_t unknown_frees; /* of handles that are not in live[] */
-    uint64_t reserved[3];
+    uint64_t pid_namespace;         /* inode; where it is not the ledger's, pid means nothing outside */
+    uint64_t reserved[2];
 };
 
 /*
  * A GPU, by its KFD gpu_id, its render minor, or both where AMDKFD_IOC_ACQUIRE_VM joined them. Each
  * of the two may have got an entry of its own before they were joined: `same_as` then leads from
- * the one to the other. live and peak are the sums over all processes of the tree; the end of a process
- * is noticed late (recorder, once a second; the next process; the next new peak).
+ * the one to the other. live and peak are the sums over all processes of the tree; the end of a
+ * process is noticed late (recorder, once a second; the next process; the next new peak).
  */
 struct ledger_gpu {
     _Atomic uint32_t state;
@@ -175,8 +176,8 @@ enum ledger_operation {
 
 /*
  * A refusal. Numbers count from 1; number n lies in refusals[n - 1] up to LEDGER_REFUSALS / 2,
- * later ones in turn in the upper half. ROCr tries twice and PyTorch again after emptying its cache:
- * retry_of is the first of such a row (same thread, GPU, kind and size, within a second).
+ * later ones in turn in the upper half. ROCr tries twice and PyTorch again after emptying its
+ * cache: retry_of is the first of such a row (same thread, GPU, kind and size, within a second).
  */
 struct ledger_refusal {
     _Atomic uint64_t number; /* written last; 0 = empty */
@@ -200,7 +201,7 @@ struct ledger_refusal {
 
 /*
  * A HIP function that failed. kernel_refusals 0: no ioctl of the thread was refused meanwhile, so
- * HIP refused by itself (a request above the device's size, or above its largest single allocation).
+ * HIP refused by itself (a request above the device's size, or above its largest allocation).
  */
 struct ledger_hip_refusal {
     _Atomic uint64_t number; /* as of struct ledger_refusal, with LEDGER_HIP_REFUSALS */
@@ -255,6 +256,7 @@ struct ledger {
     int32_t owner_pid;   /* the supervisor, ... */
     int32_t shared_fd;   /* ... its descriptor of the run's memory, where the words of ... */
     uint64_t counters_at; /* ... struct ledger_counters lie */
+    uint64_t pid_namespace;
 
     _Atomic uint32_t processes_used, gpus_used; /* slots are taken from 0 up */
     _Atomic uint64_t attached;      /* process images that mapped this */
@@ -271,7 +273,8 @@ struct ledger {
     _Atomic uint32_t counters_asked;    /* how often */
     _Atomic uint32_t counters_late;     /* how often it did not answer in time: then never again */
     _Atomic uint64_t counters_waited_ns; /* in all */
-    uint64_t reserved[16];
+    _Atomic uint64_t settled_ns;         /* when dead processes were last looked for */
+    uint64_t reserved[14];
 
     struct ledger_process processes[LEDGER_PROCESSES];
     struct ledger_gpu gpus[LEDGER_GPUS];

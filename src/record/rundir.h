@@ -9,6 +9,7 @@
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
+ *     ledger            copy of the ledger of GPU memory (record/ledger.h), sparse
  *     events            lines "<mono_ns> <who> <text>"
  *     hook/             what the Python hook in the target wrote (inject/python/README.md); the hook may
  *                       make the run directory too, before the recorder does

@@ -30,7 +30,7 @@ _Static_assert(offsetof(struct shared, event_data) ==
 
 /* Beyond RLIMIT_FSIZE ftruncate(2) would fail and send SIGXFSZ, which is the target's then. The
  * limit is lifted for this call where we may, and is what it was when the target starts. */
-static int set_size(int fd, rlim_t size)
+int shared_set_size(int fd, uint64_t size)
 {
     struct rlimit caller;
     if (getrlimit(RLIMIT_FSIZE, &caller) != 0)
@@ -53,7 +53,7 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
         return NULL;
     }
     struct shared *s = MAP_FAILED;
-    int r = set_size(fd, sizeof *s);
+    int r = shared_set_size(fd, sizeof *s);
     if (r == 0 && (s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
         r = -errno;
     if (r < 0) {

@@ -21,6 +21,7 @@
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
 #define SHARED_VERSION 1u
 
+#define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
 #define SHARED_OUTPUT_RING_BYTES (512u << 10)
 #define SHARED_EVENT_RING_BYTES (64u << 10)
@@ -125,6 +126,8 @@ struct shared_run {
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
     char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */
+    int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
+    char ledger_error[128];  /* why there is none, or why the target has no library; "" = it has */
 };
 
 #define SHARED_GPUS_MAX 128
@@ -180,14 +183,16 @@ struct shared {
     struct signal_seen signals_seen[SHARED_SIGNALS_SEEN];
     _Atomic uint32_t signals_seen_head;
 
-    /* T asks M to read the GPU counters and the DRM fdinfo of impact_pid now. Futex words. */
-    _Atomic uint32_t impact_request; /* T counts up */
+    /* T asks M to read the GPU counters and the DRM fdinfo of impact_pid now. Futex words. Alone on
+     * their page: the target's library maps it, as struct ledger_counters, to ask at a refusal. */
+    _Alignas(SHARED_PAGE) _Atomic uint32_t impact_request; /* T and the target count up */
     _Atomic uint32_t impact_answer;  /* M: the last request that is in the sample ring */
     _Atomic int32_t impact_pid;
     _Atomic uint64_t counters_asked_ns; /* last shared_counters_at_message() */
 
     /* O and R: matches of output and kernel patterns while running. */
-    _Atomic uint32_t oom_matches, fault_matches, hang_matches, error_matches;
+    _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;
+    _Atomic uint32_t fault_matches, hang_matches, error_matches;
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
@@ -221,6 +226,8 @@ struct shared {
 
 struct rc_err;
 
+/* ftruncate() beyond RLIMIT_FSIZE, which is the target's; 0 or -errno. */
+int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.
  * NULL and *err on failure; then the run goes on without us. */
 struct shared *shared_create(int *ret_fd, struct rc_err *err);

@@ -17,6 +17,7 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/flush.h"
+#include "recorder/ledger_copy.h"
 #include "watch/kernel_log.h"
 
 #define FLUSH_PERIOD_MS 1000
@@ -179,6 +180,10 @@ static void flush(struct recorder *r)
     struct rc_err err = {""};
     if (recorder_flush(r->shared, r->shared->run.run_dir, &err) < 0)
         shared_event(r->shared, "recorder", "%s", err.msg);
+    int copied = ledger_copy_turn(r->options->ledger, r->shared, r->dirfd,
+                                  r->shared->supervisor_done != 0);
+    if (copied < 0)
+        shared_event(r->shared, "recorder", "cannot copy the ledger: %s", strerror(-copied));
 }
 
 /* Numbers are given again to others, descriptors are not. Still running afterwards: then the number

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+struct ledger;
 struct shared;
 
 #define RECORDER_QUIET_MS 100
@@ -19,6 +20,7 @@ struct shared;
 struct recorder_options {
     int supervisor_pidfd; /* readable when the supervisor is gone; -1 = unknown */
     int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
+    struct ledger *ledger; /* NULL = none */
     bool keep_orphan;     /* do not take the target along when the supervisor is killed */
     void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */
     void *context;

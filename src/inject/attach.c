@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/attach.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject/book_internal.h"
+#include "inject/next.h"
+#include "inject/raw.h"
+#include "inject/settle.h"
+
+#define MEMFD_NAME "/memfd:rocmcrash-ledger"
+#define REGISTER_SPINS 10000
+#define REGISTERING 1u /* no process that uses a GPU is init */
+
+/* A page that fork() gives empty to the child, so that it notices to be another process. */
+struct identity {
+    _Atomic uint32_t epoch; /* pid; 0 = not entered */
+    _Atomic uint32_t process;
+};
+
+static struct {
+    struct ledger *ledger;
+    struct identity *identity;
+    struct preload preload;
+    int (*clock)(clockid_t, struct timespec *);
+    /* Kept over fork(): what the child's parent was. */
+    uint32_t process, forks;
+    bool entered;
+} self = {.process = LEDGER_NO_PROCESS};
+
+/* In the first block of TLS: preloaded libraries are there when a program starts. */
+static __thread struct attach_thread thread_state __attribute__((tls_model("initial-exec")));
+
+struct ledger *attach_ledger(void)
+{
+    return self.ledger;
+}
+
+const struct preload *attach_preload(void)
+{
+    return &self.preload;
+}
+
+uint64_t attach_now_ns(void)
+{
+    struct timespec ts = {0, 0};
+    if (self.clock == NULL || self.clock(CLOCK_MONOTONIC, &ts) != 0)
+        (void)raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* --- entering the process --- */
+
+static void read_comm(char comm[16])
+{
+    for (int i = 0; i < 16; i++)
+        comm[i] = '\0';
+    (void)raw_call(SYS_prctl, 16 /* PR_GET_NAME */, comm, 0, 0);
+}
+
+static uint32_t enter(uint32_t pid)
+{
+    struct book_process p = {
+        .pid = (int32_t)pid,
+        .parent = self.entered ? self.process : LEDGER_NO_PROCESS,
+        .forks = self.entered ? self.forks + 1 : 0,
+        .start_ticks = ledger_start_ticks((int32_t)pid),
+        .pid_namespace = ledger_pid_namespace(),
+        .now_ns = attach_now_ns(),
+    };
+    /* The leader's name is the program's; a thread's is its own. */
+    read_comm(p.comm);
+    uint32_t process = book_add_process(self.ledger, &p);
+    self.process = process;
+    self.forks = p.forks;
+    self.entered = true;
+    return process;
+}
+
+/* 0 = another thread has not done in time; it may have died there. */
+static uint32_t wait_until_entered(void)
+{
+    uint32_t epoch = REGISTERING;
+    for (int i = 0; i < REGISTER_SPINS && epoch <= REGISTERING; i++) {
+        (void)raw_call(SYS_sched_yield, 0, 0, 0, 0);
+        epoch = atomic_load_explicit(&self.identity->epoch, memory_order_acquire);
+    }
+    return epoch > REGISTERING ? epoch : 0;
+}
+
+static uint32_t own_epoch(void)
+{
+    uint32_t epoch = atomic_load_explicit(&self.identity->epoch, memory_order_acquire);
+    if (epoch > REGISTERING)
+        return epoch;
+    if (epoch == 0 && atomic_compare_exchange_strong(&self.identity->epoch, &epoch, REGISTERING)) {
+        uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
+        SET(self.identity->process, enter(pid));
+        /* As init of a namespace it is 1 itself: never ready, entered by no thread. */
+        atomic_store_explicit(&self.identity->epoch, pid > REGISTERING ? pid : UINT32_MAX,
+                              memory_order_release);
+        return pid > REGISTERING ? pid : UINT32_MAX;
+    }
+    return wait_until_entered();
+}
+
+struct attach_thread *attach_thread(void)
+{
+    return &thread_state;
+}
+
+bool attach_actor(struct book_actor *actor)
+{
+    if (self.ledger == NULL)
+        return false;
+    uint32_t epoch = own_epoch();
+    struct attach_thread *t = &thread_state;
+    if (t->epoch != epoch) {
+        *t = (struct attach_thread){.epoch = epoch, .hip_device = t->hip_device,
+                                    .hip_depth = t->hip_depth};
+        t->tid = (int32_t)raw_call(SYS_gettid, 0, 0, 0, 0);
+    }
+    *actor = (struct book_actor){
+        .ledger = self.ledger,
+        .process = epoch != 0 ? atomic_load_explicit(&self.identity->process, memory_order_relaxed)
+                              : LEDGER_NO_PROCESS,
+        .tid = t->tid,
+        .now_ns = attach_now_ns(),
+    };
+    return true;
+}
+
+/* --- exec --- */
+
+static bool is_entered_here(void)
+{
+    return self.ledger != NULL && self.identity->process < LEDGER_PROCESSES &&
+           self.identity->epoch > REGISTERING &&
+           self.identity->epoch == (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
+}
+
+void attach_exec_begins(void)
+{
+    if (is_entered_here())
+        ledger_end_process(self.ledger, self.identity->process, LEDGER_EXECED, attach_now_ns());
+}
+
+void attach_exec_failed(void)
+{
+    if (is_entered_here())
+        ledger_revive_process(self.ledger, self.identity->process);
+}
+
+void attach_count_left_out(enum preload_answer answer)
+{
+    if (self.ledger != NULL)
+        ADD(self.ledger->left_out[answer], 1);
+}
+
+/* --- the start --- */
+
+struct place {
+    uint64_t pid, fd, nonce[2];
+};
+
+/* "4711:12:0123456789abcdef:fedcba9876543210" */
+static struct place parse_config(const char *text)
+{
+    struct place p = {0, 0, {0, 0}};
+    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1]};
+    for (size_t i = 0; i < 4; i++) {
+        *fields[i] = raw_number(&text, i < 2 ? 10 : 16);
+        if (*text == ':')
+            text++;
+    }
+    return p;
+}
+
+/* In another PID namespace the number may be somebody else's, and opening what he has open (a device,
+ * a FIFO) may do something: so it is looked at first. */
+static int open_memory(const struct place *place, const char *name)
+{
+    char path[64] = "/proc/";
+    char link[64];
+    size_t n = 6 + raw_put_number(path + 6, place->pid, 10);
+    n += raw_put(path + n, sizeof path - n, "/fd/");
+    (void)raw_put_number(path + n, place->fd, 10);
+    long len = raw_call(SYS_readlinkat, AT_FDCWD, path, link, sizeof link - 1);
+    if (len <= 0)
+        return -1;
+    link[len] = '\0';
+    if (!raw_starts(link, name))
+        return -1;
+    return (int)raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0);
+}
+
+static struct ledger *map_ledger(const struct place *place)
+{
+    struct stat st;
+    int fd = open_memory(place, MEMFD_NAME);
+    if (fd < 0)
+        return NULL;
+    long at = -1;
+    if (raw_call(SYS_fstat, fd, &st, 0, 0) == 0 && st.st_size == (off_t)sizeof(struct ledger))
+        at = raw_call6(SYS_mmap, 0, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)raw_call(SYS_close, fd, 0, 0, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    struct ledger *ledger = (struct ledger *)at;
+    if (ledger->magic == LEDGER_MAGIC && ledger->version == LEDGER_VERSION &&
+        ledger->size == sizeof *ledger && ledger->nonce[0] == place->nonce[0] &&
+        ledger->nonce[1] == place->nonce[1]) {
+        /* Core files need no copy of it. */
+        (void)raw_call(SYS_madvise, ledger, sizeof *ledger, MADV_DONTDUMP, 0);
+        return ledger;
+    }
+    (void)raw_call(SYS_munmap, ledger, sizeof *ledger, 0, 0);
+    return NULL;
+}
+
+static struct identity *map_identity(void)
+{
+    long at = raw_call6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                        0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    if (raw_call(SYS_madvise, at, 4096, MADV_WIPEONFORK, 0) == 0) /* Linux 4.14 */
+        return (struct identity *)at;
+    (void)raw_call(SYS_munmap, at, 4096, 0, 0);
+    return NULL;
+}
+
+static void attach(const char *config, const char *own_path)
+{
+    struct place place = parse_config(config);
+    struct ledger *ledger = map_ledger(&place);
+    struct identity *identity = ledger != NULL ? map_identity() : NULL;
+    if (identity == NULL) {
+        if (ledger != NULL)
+            (void)raw_call(SYS_munmap, ledger, sizeof *ledger, 0, 0);
+        return;
+    }
+    (void)preload_set_path(&self.preload, own_path);
+    size_t n = raw_put(self.preload.config, sizeof self.preload.config, PRELOAD_CONFIG);
+    (void)raw_put(self.preload.config + n, sizeof self.preload.config - n, config);
+    self.identity = identity;
+    self.ledger = ledger;
+    ADD(ledger->attached, 1);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *own_path = next_own_path();
+    *(void **)&self.clock = next_clock();
+    ioctl_resolve();
+    const char *config = environ != NULL ? preload_remove(environ, own_path) : NULL;
+    if (config != NULL)
+        attach(config, own_path);
+}

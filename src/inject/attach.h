@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library in one process: taken out of the environment by its constructor, the ledger mapped, the
+ * process entered into it at its first event. Runs in the target.
+ */
+#ifndef INJECT_ATTACH_H
+#define INJECT_ATTACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inject/book.h"
+#include "inject/preload.h"
+
+/* What one thread knows. Zero in a new thread; a forked child has a copy of its parent's. */
+struct attach_thread {
+    uint32_t epoch; /* pid of the process this belongs to */
+    int32_t tid;
+    struct book_row row;
+    uint32_t refusals; /* ever, of this thread: HIP's failures are compared with it */
+    uint64_t last_refusal;
+    int32_t hip_device;
+    uint32_t hip_depth; /* a HIP function of ours is running: those it calls are not noted */
+    /* The last allocation, for mmap() of it. */
+    uint64_t last_size;
+    uint8_t last_gpu, last_kind;
+};
+
+/* NULL = there is no ledger: everything is only passed on. */
+struct ledger *attach_ledger(void);
+/* False = as above. Enters the process when it has not been. */
+bool attach_actor(struct book_actor *actor);
+struct attach_thread *attach_thread(void);
+uint64_t attach_now_ns(void);
+/* For the programs that this process starts; path "" = do not inject. */
+const struct preload *attach_preload(void);
+/* Around an exec. No effect in a vfork()ed child, which is not the process. */
+void attach_exec_begins(void);
+void attach_exec_failed(void);
+/* What exec found about a program. */
+void attach_count_left_out(enum preload_answer answer);
+
+/* Called once by the constructor. */
+void ioctl_resolve(void);
+
+#endif

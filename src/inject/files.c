@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * open() and fopen() of the program: a descriptor that comes from there is no longer what the number was
+ * before, and files that are models by their name are noted. Runs in the target.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "inject/attach.h"
+#include "inject/device.h"
+#include "inject/next.h"
+#include "inject/raw.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int (*open_fn)(const char *, int, ...);
+typedef int (*openat_fn)(int, const char *, int, ...);
+typedef FILE *(*fopen_fn)(const char *, const char *);
+
+/* fortified callers; musl has none of them */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dir, const char *path, int flags);
+int __openat64_2(int dir, const char *path, int flags);
+
+/* --- models --- */
+
+static bool ends_with(const char *path, size_t len, const char *end)
+{
+    size_t n = raw_length(end);
+    return len > n && raw_equal(path + len - n, end, n);
+}
+
+/* ".bin" alone says nothing; Hugging Face and ggml write these two. */
+static bool is_binary_model(const char *path, size_t len)
+{
+    size_t at = len;
+    while (at > 0 && path[at - 1] != '/')
+        at--;
+    return raw_starts(path + at, "pytorch_model") || raw_starts(path + at, "ggml-");
+}
+
+static bool is_model(const char *path)
+{
+    static const char *const endings[] = {".gguf", ".safetensors", ".onnx", ".pth",
+                                          ".pt",   ".ckpt",        ".ggml"};
+    size_t len = raw_length(path);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (ends_with(path, len, endings[i]))
+            return true;
+    return ends_with(path, len, ".bin") && is_binary_model(path, len);
+}
+
+static void note_model(const char *path, int fd, int error)
+{
+    struct book_actor actor;
+    struct stat st = {.st_dev = 0, .st_ino = 0};
+    char link[LEDGER_MODEL_PATH];
+    char number[40] = "/proc/self/fd/";
+    if (!attach_actor(&actor))
+        return;
+    if (fd >= 0) {
+        (void)raw_call(SYS_fstat, fd, &st, 0, 0);
+        (void)raw_put_number(number + 14, (uint64_t)fd, 10);
+        long n = raw_call(SYS_readlinkat, AT_FDCWD, number, link, sizeof link - 1);
+        if (n > 0) {
+            link[n] = '\0';
+            path = link;
+        }
+    }
+    book_model(&actor, path, error, st.st_dev, st.st_ino);
+}
+
+static void opened(const char *path, int fd, int error)
+{
+    device_forget(fd);
+    if (path != NULL && attach_ledger() != NULL && is_model(path))
+        note_model(path, fd, error);
+}
+
+/* --- open --- */
+
+static int plain_open(int dir, const char *path, int flags, mode_t mode)
+{
+    long r = raw_call(SYS_openat, dir, path, flags, mode);
+    if (r >= 0)
+        return (int)r;
+    errno = (int)-r;
+    return -1;
+}
+
+static int pass_open(const char *name, _Atomic(void *) *slot, const char *path, int flags,
+                     mode_t mode)
+{
+    open_fn next;
+    int before = errno;
+    *(void **)&next = next_lazily(slot, name);
+    int fd = next != NULL ? next(path, flags, mode) : plain_open(AT_FDCWD, path, flags, mode);
+    int error = fd < 0 ? errno : 0;
+    opened(path, fd, error);
+    errno = error != 0 ? error : before;
+    return fd;
+}
+
+static int pass_openat(const char *name, _Atomic(void *) *slot, int dir, const char *path,
+                       int flags, mode_t mode)
+{
+    openat_fn next;
+    int before = errno;
+    *(void **)&next = next_lazily(slot, name);
+    int fd = next != NULL ? next(dir, path, flags, mode) : plain_open(dir, path, flags, mode);
+    int error = fd < 0 ? errno : 0;
+    opened(path, fd, error);
+    errno = error != 0 ? error : before;
+    return fd;
+}
+
+#define MODE_OF(flags, mode)                                                                       \
+    mode_t mode = 0;                                                                               \
+    if (((flags) & (O_CREAT | __O_TMPFILE)) != 0) {                                                \
+        va_list args;                                                                              \
+        va_start(args, flags);                                                                     \
+        mode = va_arg(args, mode_t);                                                               \
+        va_end(args);                                                                              \
+    }
+
+#define DEFINE_OPEN(name)                                                                          \
+    EXPORT int name(const char *path, int flags, ...)                                              \
+    {                                                                                              \
+        static _Atomic(void *) next;                                                               \
+        MODE_OF(flags, mode)                                                                       \
+        return pass_open(#name, &next, path, flags, mode);                                         \
+    }
+
+#define DEFINE_OPENAT(name)                                                                        \
+    EXPORT int name(int dir, const char *path, int flags, ...)                                     \
+    {                                                                                              \
+        static _Atomic(void *) next;                                                               \
+        MODE_OF(flags, mode)                                                                       \
+        return pass_openat(#name, &next, dir, path, flags, mode);                                  \
+    }
+
+#define DEFINE_OPEN_2(name)                                                                        \
+    EXPORT int name(const char *path, int flags)                                                   \
+    {                                                                                              \
+        static _Atomic(void *) next;                                                               \
+        return pass_open(#name, &next, path, flags, 0);                                            \
+    }
+
+#define DEFINE_OPENAT_2(name)                                                                      \
+    EXPORT int name(int dir, const char *path, int flags)                                          \
+    {                                                                                              \
+        static _Atomic(void *) next;                                                               \
+        return pass_openat(#name, &next, dir, path, flags, 0);                                     \
+    }
+
+DEFINE_OPEN(open)
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat)
+DEFINE_OPENAT(openat64)
+DEFINE_OPEN_2(__open_2)
+DEFINE_OPEN_2(__open64_2)
+DEFINE_OPENAT_2(__openat_2)
+DEFINE_OPENAT_2(__openat64_2)
+
+/* --- fopen --- */
+
+static FILE *pass_fopen(const char *name, _Atomic(void *) *slot, const char *path, const char *mode)
+{
+    fopen_fn next;
+    int before = errno;
+    *(void **)&next = next_lazily(slot, name);
+    if (next == NULL) {
+        errno = ENOSYS;
+        return NULL;
+    }
+    FILE *file = next(path, mode);
+    int error = file == NULL ? errno : 0;
+    opened(path, file != NULL ? fileno(file) : -1, error);
+    errno = error != 0 ? error : before;
+    return file;
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+    static _Atomic(void *) next;
+    return pass_fopen("fopen", &next, path, mode);
+}
+
+EXPORT FILE *fopen64(const char *path, const char *mode)
+{
+    static _Atomic(void *) next;
+    return pass_fopen("fopen64", &next, path, mode);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * May a program be given the library? The dynamic loader prints an error where it cannot load what
+ * LD_PRELOAD names (32-bit, other root), AddressSanitizer refuses to start behind it, and a static
+ * program would only hand the variable on. So it is looked at before each exec, and the variable set
+ * only where it works. Runs in the target, and in the child that becomes it. No libc, no memory but
+ * the caller's: also between vfork and exec.
+ */
+#ifndef INJECT_PRELOAD_H
+#define INJECT_PRELOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRELOAD_CONFIG "ROCMCRASH_LEDGER="
+#define PRELOAD_PATH_MAX 4096
+/* On the stack of whoever execs: after vfork nothing else may be touched. */
+#define PRELOAD_LIST_MAX 2048
+#define PRELOAD_ENVIRON_MAX 1024
+
+/* Index of ledger.left_out[]. */
+enum preload_answer {
+    PRELOAD_YES,
+    PRELOAD_NO_FILE,      /* not found, or may not be read */
+    PRELOAD_NOT_ELF,
+    PRELOAD_OTHER_CLASS,  /* 32-bit, or of another processor */
+    PRELOAD_STATIC,
+    PRELOAD_OTHER_LOADER, /* not glibc's */
+    PRELOAD_SANITIZER,
+    PRELOAD_PRIVILEGED,   /* set-uid, set-gid, file capabilities: the loader ignores it there */
+    PRELOAD_INVISIBLE,    /* the library is not there in the program's root, or not executable */
+    PRELOAD_LIMITED,      /* little address space */
+    PRELOAD_TOO_LONG,     /* the environment */
+};
+
+/* The library and the ledger. */
+struct preload {
+    char path[PRELOAD_PATH_MAX]; /* "" = do not inject */
+    uint64_t device, inode;      /* of that file */
+    char config[128];            /* PRELOAD_CONFIG and where the ledger is */
+};
+
+/* Room for a program's environment; the strings must live until the exec. */
+struct preload_environ {
+    char preload[PRELOAD_LIST_MAX];
+    char *list[PRELOAD_ENVIRON_MAX];
+};
+
+/* Looks at the file and names it; `path` must not contain what LD_PRELOAD splits at. */
+int preload_set_path(struct preload *preload, const char *path);
+/* The program as execve() would find it; "#!" lines are followed. */
+enum preload_answer preload_check(const struct preload *preload, const char *program);
+/* PRELOAD_YES: room->list is the environment with our two variables. */
+enum preload_answer preload_environment(const struct preload *preload, char *const environment[],
+                                        struct preload_environ *room);
+/* Where execvp() would find it: `name` itself, or out; NULL = nowhere. `path` is $PATH or NULL. */
+const char *preload_find(const char *name, const char *path, char out[PRELOAD_PATH_MAX]);
+/* Takes the library and the configuration out of an environment, in place. Returns the
+ * configuration's value, NULL = there is none. */
+const char *preload_remove(char **environment, const char *own_path);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/program.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "inject/raw.h"
+
+#define HEADERS_MAX 32
+#define DYNAMIC_MAX 128
+
+/* AddressSanitizer checks that its runtime is the first library; the others intercept what we do. */
+static const char *const sanitizer_libraries[] = {"libasan.", "libtsan.", "liblsan.", "libhwasan.",
+                                                  "libclang_rt."};
+/* With clang the runtime is in the program. */
+static const char *const sanitizer_symbols[] = {"__asan_init", "__tsan_init", "__msan_init",
+                                                "__hwasan_init"};
+
+struct program {
+    int fd;
+    Elf64_Phdr headers[HEADERS_MAX];
+    unsigned count;
+    Elf64_Dyn dynamic[DYNAMIC_MAX];
+};
+
+static bool read_at(int fd, void *out, size_t size, uint64_t at)
+{
+    return raw_call(SYS_pread64, fd, out, size, at) == (long)size;
+}
+
+static bool is_privileged(int fd)
+{
+    struct stat st;
+    if (raw_call(SYS_fstat, fd, &st, 0, 0) != 0)
+        return true;
+    return (st.st_mode & (S_ISUID | S_ISGID)) != 0 ||
+           raw_call(SYS_fgetxattr, fd, "security.capability", NULL, 0) > 0;
+}
+
+/* "#!/usr/bin/env python3\n" -> "/usr/bin/env" */
+static void read_interpreter(const char *line, size_t len, char *out, size_t size)
+{
+    size_t at = 2;
+    size_t n = 0;
+    out[0] = '\0';
+    while (at < len && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    while (at < len && n + 1 < size && line[at] != ' ' && line[at] != '\t' && line[at] != '\n' &&
+           line[at] != '\r' && line[at] != '\0')
+        out[n++] = line[at++];
+    out[n < size ? n : 0] = '\0';
+}
+
+static const Elf64_Phdr *header_of(const struct program *p, uint32_t type)
+{
+    for (unsigned i = 0; i < p->count; i++)
+        if (p->headers[i].p_type == type)
+            return &p->headers[i];
+    return NULL;
+}
+
+/* Where an address of the program lies in its file; UINT64_MAX = nowhere. */
+static uint64_t offset_of(const struct program *p, uint64_t address)
+{
+    for (unsigned i = 0; i < p->count; i++) {
+        const Elf64_Phdr *h = &p->headers[i];
+        if (h->p_type == PT_LOAD && address >= h->p_vaddr && address - h->p_vaddr < h->p_filesz)
+            return h->p_offset + (address - h->p_vaddr);
+    }
+    return UINT64_MAX;
+}
+
+static uint64_t dynamic_value(const struct program *p, int64_t tag)
+{
+    for (unsigned i = 0; i < DYNAMIC_MAX && p->dynamic[i].d_tag != DT_NULL; i++)
+        if (p->dynamic[i].d_tag == tag)
+            return p->dynamic[i].d_un.d_val;
+    return 0;
+}
+
+static bool needs_sanitizer(const struct program *p)
+{
+    char name[32];
+    uint64_t strings = offset_of(p, dynamic_value(p, DT_STRTAB));
+    for (unsigned i = 0; i < DYNAMIC_MAX && p->dynamic[i].d_tag != DT_NULL; i++) {
+        if (p->dynamic[i].d_tag != DT_NEEDED || strings == UINT64_MAX)
+            continue;
+        long n = raw_call(SYS_pread64, p->fd, name, sizeof name - 1,
+                          strings + p->dynamic[i].d_un.d_val);
+        name[n > 0 ? n : 0] = '\0';
+        for (size_t k = 0; k < sizeof sanitizer_libraries / sizeof sanitizer_libraries[0]; k++)
+            if (raw_starts(name, sanitizer_libraries[k]))
+                return true;
+    }
+    return false;
+}
+
+/* In the GNU hash table of the file: the filter says no for nearly every other program. */
+static bool may_define(const struct program *p, uint64_t table, const uint32_t head[4],
+                       const char *name)
+{
+    uint64_t word;
+    uint32_t bucket;
+    uint32_t hash = 5381;
+    for (const char *c = name; *c != '\0'; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    if (head[0] == 0 || head[2] == 0 ||
+        !read_at(p->fd, &word, sizeof word, table + 16 + (uint64_t)((hash / 64) % head[2]) * 8) ||
+        ((word >> (hash % 64)) & (word >> ((hash >> (head[3] & 31)) % 64)) & 1) == 0)
+        return false;
+    uint64_t buckets = table + 16 + (uint64_t)head[2] * 8;
+    uint64_t chains = buckets + (uint64_t)head[0] * 4;
+    if (!read_at(p->fd, &bucket, sizeof bucket, buckets + (uint64_t)(hash % head[0]) * 4) ||
+        bucket < head[1])
+        return false;
+    for (uint32_t i = bucket; i - bucket < 4096; i++) {
+        uint32_t other;
+        if (!read_at(p->fd, &other, sizeof other, chains + (uint64_t)(i - head[1]) * 4))
+            return false;
+        if ((other | 1) == (hash | 1))
+            return true;
+        if ((other & 1) != 0)
+            return false;
+    }
+    return false;
+}
+
+static bool contains_sanitizer(const struct program *p)
+{
+    uint32_t head[4];
+    uint64_t address = dynamic_value(p, DT_GNU_HASH);
+    uint64_t table = address != 0 ? offset_of(p, address) : UINT64_MAX;
+    if (table == UINT64_MAX || !read_at(p->fd, head, sizeof head, table))
+        return false;
+    for (size_t i = 0; i < sizeof sanitizer_symbols / sizeof sanitizer_symbols[0]; i++)
+        if (may_define(p, table, head, sanitizer_symbols[i]))
+            return true;
+    return false;
+}
+
+static bool has_our_loader(const struct program *p, const Elf64_Phdr *interpreter)
+{
+    static const char name[] = "/ld-linux-x86-64.so.2";
+    char path[256];
+    size_t n = interpreter->p_filesz;
+    if (n < sizeof name || n > sizeof path || !read_at(p->fd, path, n, interpreter->p_offset))
+        return false;
+    return raw_equal(path + n - sizeof name, name, sizeof name);
+}
+
+static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
+{
+    if (elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_machine != EM_X86_64)
+        return PRELOAD_OTHER_CLASS;
+    if (elf->e_phentsize != sizeof(Elf64_Phdr) || elf->e_phnum > HEADERS_MAX)
+        return PRELOAD_NOT_ELF;
+    p->count = elf->e_phnum;
+    if (!read_at(p->fd, p->headers, p->count * sizeof(Elf64_Phdr), elf->e_phoff))
+        return PRELOAD_NOT_ELF;
+    const Elf64_Phdr *interpreter = header_of(p, PT_INTERP);
+    const Elf64_Phdr *dynamic = header_of(p, PT_DYNAMIC);
+    if (interpreter == NULL || dynamic == NULL)
+        return PRELOAD_STATIC;
+    if (!has_our_loader(p, interpreter))
+        return PRELOAD_OTHER_LOADER;
+    size_t size = dynamic->p_filesz < sizeof p->dynamic ? dynamic->p_filesz : sizeof p->dynamic;
+    size -= size % sizeof(Elf64_Dyn);
+    if (size == 0 || !read_at(p->fd, p->dynamic, size, dynamic->p_offset))
+        return PRELOAD_NOT_ELF;
+    p->dynamic[size / sizeof(Elf64_Dyn) - 1].d_tag = DT_NULL;
+    return needs_sanitizer(p) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
+}
+
+enum preload_answer program_check(int fd, char *interpreter, size_t size)
+{
+    union {
+        Elf64_Ehdr elf;
+        char bytes[256];
+    } start;
+    struct program p;
+    interpreter[0] = '\0';
+    long n = raw_call(SYS_pread64, fd, &start, sizeof start, 0);
+    if (n < 2)
+        return n < 0 ? PRELOAD_NO_FILE : PRELOAD_NOT_ELF;
+    if (raw_equal(start.bytes, "#!", 2)) {
+        read_interpreter(start.bytes, (size_t)n, interpreter, size);
+        return PRELOAD_NOT_ELF;
+    }
+    if (n < (long)sizeof start.elf || !raw_equal(start.bytes, ELFMAG, SELFMAG))
+        return PRELOAD_NOT_ELF;
+    if (is_privileged(fd))
+        return PRELOAD_PRIVILEGED;
+    p.fd = fd;
+    return check_elf(&p, &start.elf);
+}

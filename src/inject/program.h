@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kind of program a file is, as far as preloading goes. Runs where preload.h says. */
+#ifndef INJECT_PROGRAM_H
+#define INJECT_PROGRAM_H
+
+#include <stddef.h>
+
+#include "inject/preload.h"
+
+/* PRELOAD_YES, or the reason. A script is PRELOAD_NOT_ELF with its interpreter, else that is "". */
+enum preload_answer program_check(int fd, char *interpreter, size_t size);
+
+#endif

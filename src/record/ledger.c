@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/ledger.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "record/shared.h"
+
+_Static_assert(offsetof(struct shared, impact_answer) - offsetof(struct shared, impact_request) ==
+                   offsetof(struct ledger_counters, answer),
+               "the library sees these words as struct ledger_counters");
+_Static_assert(offsetof(struct shared, impact_pid) - offsetof(struct shared, impact_request) ==
+                   offsetof(struct ledger_counters, pid),
+               "the library sees these words as struct ledger_counters");
+
+struct ledger *ledger_create(int *ret_fd, struct rc_err *err)
+{
+    int fd = memfd_create("rocmcrash-ledger", MFD_CLOEXEC);
+    if (fd < 0) {
+        (void)rc_err_errno(err, -errno, "cannot create the ledger");
+        return NULL;
+    }
+    struct ledger *ledger = MAP_FAILED;
+    int r = shared_set_size(fd, sizeof *ledger);
+    if (r == 0 && (ledger = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
+                      MAP_FAILED)
+        r = -errno;
+    if (r < 0) {
+        (void)rc_err_errno(err, r, "cannot make the ledger");
+        (void)close(fd);
+        return NULL;
+    }
+    uint64_t nonce[2] = {0, 0}; /* 0 does as well: the name and the size are looked at too */
+    (void)!getrandom(nonce, sizeof nonce, GRND_NONBLOCK);
+    memcpy(ledger->nonce, nonce, sizeof nonce);
+    ledger->magic = LEDGER_MAGIC;
+    ledger->version = LEDGER_VERSION;
+    ledger->size = sizeof *ledger;
+    ledger->start_ns = clock_mono_ns();
+    *ret_fd = fd;
+    return ledger;
+}
+
+const struct ledger *ledger_open(int fd, struct rc_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || st.st_size != (off_t)sizeof(struct ledger)) {
+        (void)rc_err_set(err, -EINVAL, "no ledger of this version: its size is another");
+        return NULL;
+    }
+    struct ledger *ledger = mmap(NULL, sizeof *ledger, PROT_READ, MAP_SHARED, fd, 0);
+    if (ledger == MAP_FAILED) {
+        (void)rc_err_errno(err, -errno, "cannot map the ledger");
+        return NULL;
+    }
+    if (ledger->magic == LEDGER_MAGIC && ledger->version == LEDGER_VERSION &&
+        ledger->size == sizeof *ledger)
+        return ledger;
+    (void)munmap(ledger, sizeof *ledger);
+    (void)rc_err_set(err, -EINVAL, "not a ledger, or of another version");
+    return NULL;
+}
+
+void ledger_close(const struct ledger *ledger)
+{
+    if (ledger != NULL)
+        (void)munmap((void *)(uintptr_t)ledger, sizeof *ledger);
+}

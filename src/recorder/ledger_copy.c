@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/ledger_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "inject/settle.h"
+#include "record/ledger.h"
+#include "record/shared.h"
+
+#define COPY_NAME "ledger"
+#define COPY_PERIOD_NS 30000000000u
+#define BLOCK 16384
+
+/* What is the same on disk is not written again: a busy table touches a few of its pages. */
+static int copy_block(int from, int to, off_t at, size_t len)
+{
+    static char new[BLOCK];
+    static char old[BLOCK];
+    ssize_t n = pread(from, new, len, at);
+    if (n <= 0)
+        return n < 0 ? -errno : -EIO;
+    if (pread(to, old, (size_t)n, at) == n && memcmp(old, new, (size_t)n) == 0)
+        return 0;
+    ssize_t written = pwrite(to, new, (size_t)n, at);
+    if (written < 0)
+        return -errno;
+    return written == n ? 0 : -ENOSPC;
+}
+
+static int copy_data(int from, int to, off_t size)
+{
+    off_t at = 0;
+    while (at < size) {
+        off_t data = lseek(from, at, SEEK_DATA); /* holes were never touched */
+        if (data < 0)
+            return errno == ENXIO ? 0 : -errno;
+        at = data - data % BLOCK;
+        off_t end = lseek(from, data, SEEK_HOLE);
+        if (end < 0)
+            return -errno;
+        for (; at < end && at < size; at += BLOCK) {
+            int r = copy_block(from, to, at, size - at < BLOCK ? (size_t)(size - at) : BLOCK);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+int ledger_copy(int fd, int dirfd)
+{
+    /* Its own description: the position of the inherited one is everybody's. */
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    RC_AUTO_CLOSE int from = open(path, O_RDONLY | O_CLOEXEC);
+    RC_AUTO_CLOSE int to =
+        openat(dirfd, COPY_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (to < 0)
+        return -errno;
+    if (ftruncate(to, (off_t)sizeof(struct ledger)) != 0)
+        return -errno;
+    return copy_data(from >= 0 ? from : fd, to, (off_t)sizeof(struct ledger));
+}
+
+int ledger_copy_turn(struct ledger *ledger, const struct shared *shared, int dirfd, bool final)
+{
+    static uint64_t copied_events, copied_refusals, copied_ns;
+    static uint32_t copied_impacts;
+    if (ledger == NULL)
+        return 0;
+    uint64_t now_ns = clock_mono_ns();
+    ledger_settle(ledger, now_ns);
+    uint64_t refusals = ledger->refusals_head + ledger->hip_refusals_head;
+    uint64_t events = ledger->events_head + ledger->models_used + refusals;
+    bool urgent = final || refusals != copied_refusals || shared->impacts_used != copied_impacts;
+    if (dirfd < 0 || (events == copied_events && !urgent) || events == 0 ||
+        (!urgent && now_ns - copied_ns < COPY_PERIOD_NS))
+        return 0;
+    int r = ledger_copy(shared->run.ledger_fd, dirfd);
+    if (r < 0)
+        return r;
+    copied_events = events;
+    copied_refusals = refusals;
+    copied_impacts = shared->impacts_used;
+    copied_ns = now_ns;
+    return 0;
+}
+
+int ledger_copy_late(const struct shared *shared, const char *run_dir)
+{
+    char path[64];
+    if (shared->run.ledger_fd < 0)
+        return 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", shared->run.supervisor_pid,
+                   shared->run.ledger_fd);
+    RC_AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC);
+    RC_AUTO_CLOSE int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || dirfd < 0)
+        return -errno;
+    const struct ledger *ledger = ledger_open(fd, NULL); /* and not what took the number since */
+    if (ledger == NULL)
+        return -EINVAL;
+    bool empty = ledger->events_head + ledger->models_used + ledger->hip_refusals_head == 0;
+    ledger_close(ledger);
+    return empty ? 0 : ledger_copy(fd, dirfd);
+}
