@@ -71,6 +71,8 @@ struct runtime_state {
     char message[400];
     unsigned ladder, ladder_line, after_ladder; /* ordinary lines behind the last refusal */
     unsigned killed, killed_line;
+    bool pin_frame; /* the innermost frame so far is pin_memory() */
+    unsigned pin_line;
 };
 void runtime_line(const struct scan *, struct runtime_state *, struct text line);
 void runtime_emit(const struct scan *, const struct runtime_state *);

@@ -154,6 +154,9 @@ static size_t exception_name(struct text t, bool any_word)
 
 static void keep_exception(const struct scan *s, struct runtime_state *st, struct text t, size_t n)
 {
+    if (st->pin_frame)
+        st->pin_line = s->line;
+    st->pin_frame = false;
     (void)text_copy(text_first(t, n), st->exception, sizeof st->exception);
     struct text rest = text_skip(t, n);
     if (text_starts(rest, ":"))
@@ -174,6 +177,8 @@ static void python(const struct scan *s, struct runtime_state *st, struct text l
         st->in_traceback = true;
         return;
     }
+    if (text_like(line, "^File \"*, line *, in "))
+        st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
     bool indented = line.len == 0 || isspace((unsigned char)line.at[0]);
     if (!indented && (n = exception_name(line, st->in_traceback)) > 0) {
         keep_exception(s, st, line, n);
@@ -294,6 +299,8 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         scan_integer_at(s, st->ladder_line, "msg.allocation_ladder", st->ladder);
     if (runtime_ladder_ended(st))
         scan_boolean_at(s, st->ladder_line, "msg.allocation_ladder_ended", true);
+    if (st->pin_line > 0 && st->pin_line == st->exception_line)
+        scan_boolean_at(s, st->pin_line, "msg.pin_memory_raised", true);
     if (st->killed > 0)
         scan_integer_at(s, st->killed_line, "msg.killed", st->killed);
     if (st->exception_line > 0) {

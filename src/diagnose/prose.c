@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prose_to_facts(): what a reporter says in words: that memory is not given back, that it grows.
+ * prose_to_facts(): what a reporter says in words: that memory grows or is not given back, that
+ * copies hang, that a run without SDMA passes.
  *
  * Pure; runs in `triage` over pasted text only, never over a program's own output: a person is a
  * witness, and what programs print has other readers. A sentence counts when it is about memory and
@@ -21,12 +22,16 @@
 static const char *const subjects[] = {
     "vram", "gpu memory", "video memory", "device memory", "memory", "ram", NULL};
 static const char *const grows[] = {
-    "keeps growing",   "keep growing",    "keeps increasing", "keeps rising",    "keeps climbing",
-    "ever-increasing", "ever increasing", "ever-growing",     "grows after",     "grows with",
-    "grows over",      "grows by",        "grows until",      "grows every",     "grows each",
-    "increases after", "increases with",  "increases across", "increases every", "increases each",
-    "increases over",  "growing over",    "accumulates",      "accumulate over", "memory leak",
-    "vram leak",       "leaks memory",    "leaking",          "leaks vram",      NULL};
+    "keeps growing",  "keep growing",    "keeps increasing", "keeps rising",
+    "keeps climbing", "ever-increasing", "ever-growing",     "ever increasing",
+    "memory leak",    "vram leak",       "leaks memory",     "leaking",
+    "leaks vram",     "creeps up",       "creeping up",      NULL};
+static const char *const verbs[] = {"grow",   "increas", "climb",   "creep", "rise",
+                                    "rising", "accumul", "balloon", NULL};
+static const char *const manners[] = {
+    "over time",  "hours",       "until",         "slowly",      "unbounded",   "steadily",
+    "gradually",  "continuous",  "constantly",    "each",        "every",       "after",
+    "indefinite", "across runs", "without limit", "never stops", "drastically", NULL};
 static const char *const kept[] = {"not freed",        "not released",
                                    "not be freed",     "not be released",
                                    "never freed",      "never released",
@@ -55,6 +60,15 @@ static bool is_word_byte(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+/* "hipMemcpy hangs on the second call", "setting HSA_ENABLE_SDMA=0 solved the problem" */
+static const char *const copies[] = {"hipmemcpy", "memcpy", "copy", "copies", "h2d", "d2h", NULL};
+static const char *const hangs[] = {"hang",           "stuck",    "never return",
+                                    "blocks forever", "deadlock", NULL};
+static const char *const helps[] = {"solv",   "fix",  "work", "help", "resolv",
+                                    "passes", "runs", "gone", NULL};
+static const char *const denials[] = {"not ",    "n't",   "no effect", "no difference",
+                                      "nothing", "n\xe2", NULL};
+
 /* One of the words, begun at the start of a word. */
 static bool has_one(struct text line, const char *const *words)
 {
@@ -73,6 +87,22 @@ static bool has_one(struct text line, const char *const *words)
     return false;
 }
 
+struct tally {
+    unsigned count, line;
+};
+
+static void tally(struct tally *t, const struct scan *s, bool hit)
+{
+    if (hit && t->count++ == 0)
+        t->line = s->line;
+}
+
+static void tally_emit(const struct scan *s, const struct tally *t, const char *fact)
+{
+    if (t->count > 0)
+        scan_integer_at(s, t->line, fact, t->count);
+}
+
 /* "name=value" and "[12:34:56]" are a log's, not a person's. */
 static bool is_sentence(struct text line)
 {
@@ -89,18 +119,22 @@ void prose_to_facts(struct facts *facts, const char *data, size_t len, const cha
     unsigned before;
     struct text rest = text_tail(data, len, &before), line;
     struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
-    unsigned grown = 0, held = 0, grown_line = 0, held_line = 0;
+    struct tally grown = {0}, held = {0}, hung = {0}, helped = {0};
     while (text_next_line(&rest, &line)) {
         s.line++;
-        if (!is_sentence(line) || !has_one(line, subjects))
+        if (!is_sentence(line))
             continue;
-        if (has_one(line, grows) && grown++ == 0)
-            grown_line = s.line;
-        if (has_one(line, kept) && has_one(line, causes) && held++ == 0)
-            held_line = s.line;
+        tally(&helped, &s,
+              text_has(line, "HSA_ENABLE_SDMA=0") && has_one(line, helps) &&
+                  !has_one(line, denials));
+        tally(&hung, &s, has_one(line, copies) && has_one(line, hangs));
+        if (!has_one(line, subjects))
+            continue;
+        tally(&grown, &s, has_one(line, grows) || (has_one(line, verbs) && has_one(line, manners)));
+        tally(&held, &s, has_one(line, kept) && has_one(line, causes));
     }
-    if (grown > 0)
-        scan_integer_at(&s, grown_line, "report.memory_grows", grown);
-    if (held > 0)
-        scan_integer_at(&s, held_line, "report.memory_stays", held);
+    tally_emit(&s, &grown, "report.memory_grows");
+    tally_emit(&s, &held, "report.memory_stays");
+    tally_emit(&s, &hung, "report.copy_hangs");
+    tally_emit(&s, &helped, "report.sdma_off_helps");
 }
