@@ -8,15 +8,17 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cli/trace_split.h"
 #include "cli/verbs.h"
 
 static const struct {
     const char *name;
     int (*run)(int argc, char *argv[]);
 } verbs[] = {
-    {"run", verb_run},           {"record", verb_record},         {"recover", verb_recover},
-    {"show", verb_show},         {"verify", verb_verify},         {"triage", verb_triage},
-    {"complete", verb_complete}, {"collectors", verb_collectors}, {"doctor", verb_doctor},
+    {"run", verb_run},           {"record", verb_record},           {"recover", verb_recover},
+    {"show", verb_show},         {"verify", verb_verify},           {"triage", verb_triage},
+    {"complete", verb_complete}, {"collectors", verb_collectors},   {"doctor", verb_doctor},
+    {"rerun", verb_rerun},       {"trace-split", verb_trace_split},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)
