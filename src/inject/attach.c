@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "inject/book_internal.h"
+#include "inject/hip.h"
 #include "inject/next.h"
 #include "inject/raw.h"
 #include "inject/settle.h"
@@ -120,8 +121,7 @@ bool attach_actor(struct book_actor *actor)
     uint32_t epoch = own_epoch();
     struct attach_thread *t = &thread_state;
     if (t->epoch != epoch) {
-        *t = (struct attach_thread){.epoch = epoch, .hip_device = t->hip_device,
-                                    .hip_depth = t->hip_depth};
+        *t = (struct attach_thread){.epoch = epoch, .hip_device = t->hip_device};
         t->tid = (int32_t)raw_call(SYS_gettid, 0, 0, 0, 0);
     }
     *actor = (struct book_actor){
@@ -180,8 +180,8 @@ static struct place parse_config(const char *text)
     return p;
 }
 
-/* In another PID namespace the number may be somebody else's, and opening what he has open (a device,
- * a FIFO) may do something: so it is looked at first. */
+/* In another PID namespace the number may be somebody else's, and opening what he has open (a
+ * device, a FIFO) may do something: so it is looked at first. */
 static int open_memory(const struct place *place, const char *name)
 {
     char path[64] = "/proc/";
@@ -206,7 +206,8 @@ static struct ledger *map_ledger(const struct place *place)
         return NULL;
     long at = -1;
     if (raw_call(SYS_fstat, fd, &st, 0, 0) == 0 && st.st_size == (off_t)sizeof(struct ledger))
-        at = raw_call6(SYS_mmap, 0, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        at = raw_call6(SYS_mmap, 0, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                       0);
     (void)raw_call(SYS_close, fd, 0, 0, 0);
     if (at < 0 && at > -4096)
         return NULL;
@@ -224,8 +225,8 @@ static struct ledger *map_ledger(const struct place *place)
 
 static struct identity *map_identity(void)
 {
-    long at = raw_call6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                        0);
+    long at =
+        raw_call6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at < 0 && at > -4096)
         return NULL;
     if (raw_call(SYS_madvise, at, 4096, MADV_WIPEONFORK, 0) == 0) /* Linux 4.14 */
@@ -260,4 +261,5 @@ __attribute__((constructor)) static void start(void)
     const char *config = environ != NULL ? preload_remove(environ, own_path) : NULL;
     if (config != NULL)
         attach(config, own_path);
+    hip_look();
 }

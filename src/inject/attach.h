@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library in one process: taken out of the environment by its constructor, the ledger mapped, the
- * process entered into it at its first event. Runs in the target.
+ * The library in one process: taken out of the environment by its constructor, the ledger mapped,
+ * the process entered into it at its first event. Runs in the target.
  */
 #ifndef INJECT_ATTACH_H
 #define INJECT_ATTACH_H
@@ -20,7 +20,6 @@ struct attach_thread {
     uint32_t refusals; /* ever, of this thread: HIP's failures are compared with it */
     uint64_t last_refusal;
     int32_t hip_device;
-    uint32_t hip_depth; /* a HIP function of ours is running: those it calls are not noted */
     /* The last allocation, for mmap() of it. */
     uint64_t last_size;
     uint8_t last_gpu, last_kind;

@@ -5,95 +5,8 @@
 #include "inject/raw.h"
 #include "inject/settle.h"
 
-#define PROBES 64u
 #define SETTLE_PERIOD_NS 100000000u
 #define GONE_TRIES 3
-
-/* --- find or make, by open addressing --- */
-
-struct table {
-    void *rows;
-    size_t row_size;
-    uint32_t count;
-};
-
-static _Atomic uint32_t *state_of(const struct table *table, uint32_t index)
-{
-    /* Each row starts with its state. */
-    return (_Atomic uint32_t *)(void *)((char *)table->rows + index * table->row_size);
-}
-
-/* Claims a slot that said `seen`: its new word with LEDGER_WRITING, or 0. */
-static uint32_t claim(_Atomic uint32_t *state, uint32_t seen)
-{
-    uint32_t word = (((seen >> 8) + 1) << 8) | LEDGER_WRITING;
-    return atomic_compare_exchange_strong(state, &seen, word) ? word : 0;
-}
-
-static void publish(_Atomic uint32_t *state, uint32_t word)
-{
-    atomic_store_explicit(state, (word & ~0xffu) | LEDGER_USED, memory_order_release);
-}
-
-/* A neighbour is writing this slot, maybe the row that is looked for: some hundred cycles, unless it
- * died there. */
-static uint32_t settled_state(_Atomic uint32_t *state)
-{
-    uint32_t word = atomic_load_explicit(state, memory_order_acquire);
-    for (int i = 0; i < 256 && LEDGER_STATE(word) == LEDGER_WRITING; i++) {
-        __builtin_ia32_pause();
-        word = atomic_load_explicit(state, memory_order_acquire);
-    }
-    return word;
-}
-
-typedef bool (*match_fn)(const void *row, const void *key);
-
-/* The row of the key, or BOOK_NONE and in *ret_spot the first slot it could have (or BOOK_NONE). */
-static uint32_t look_up(const struct table *table, uint64_t hash, match_fn matches, const void *key,
-                        uint32_t *ret_spot)
-{
-    *ret_spot = BOOK_NONE;
-    for (uint32_t i = 0; i < PROBES; i++) {
-        uint32_t at = (uint32_t)((hash + i) % table->count);
-        uint32_t word = settled_state(state_of(table, at));
-        uint32_t state = LEDGER_STATE(word);
-        if (state == LEDGER_USED && matches((char *)table->rows + at * table->row_size, key))
-            return at;
-        if ((state == LEDGER_EMPTY || state == LEDGER_FREED) && *ret_spot == BOOK_NONE)
-            *ret_spot = at;
-        if (state == LEDGER_EMPTY)
-            break;
-    }
-    return BOOK_NONE;
-}
-
-/* The row of the key; one that is being made has *ret_word != 0 and waits for publish(). */
-static uint32_t find_or_claim(const struct table *table, uint64_t hash, match_fn matches,
-                              const void *key, uint32_t *ret_word)
-{
-    *ret_word = 0;
-    for (int i = 0; i < GONE_TRIES; i++) {
-        uint32_t spot;
-        uint32_t at = look_up(table, hash, matches, key, &spot);
-        if (at != BOOK_NONE || spot == BOOK_NONE)
-            return at;
-        uint32_t seen = atomic_load_explicit(state_of(table, spot), memory_order_relaxed);
-        if (LEDGER_STATE(seen) != LEDGER_EMPTY && LEDGER_STATE(seen) != LEDGER_FREED)
-            continue;
-        *ret_word = claim(state_of(table, spot), seen);
-        if (*ret_word != 0)
-            return spot;
-    }
-    return BOOK_NONE;
-}
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15u;
-    return x ^ x >> 29;
-}
 
 /* --- accounts and sizes --- */
 
@@ -108,10 +21,11 @@ struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uin
                                     uint8_t kind)
 {
     struct ledger_account key = {.process = (uint16_t)process, .gpu = gpu, .kind = kind};
-    struct table table = {ledger->accounts, sizeof key, LEDGER_ACCOUNTS};
+    struct book_table table = {ledger->accounts, sizeof key, LEDGER_ACCOUNTS};
     uint32_t word;
-    uint32_t at = find_or_claim(&table, mix((uint64_t)process << 16 | (uint64_t)gpu << 8 | kind),
-                                is_account, &key, &word);
+    uint32_t at =
+        book_find_or_claim(&table, book_mix((uint64_t)process << 16 | (uint64_t)gpu << 8 | kind),
+                           is_account, &key, &word);
     if (at == BOOK_NONE) {
         ADD(ledger->lost.accounts, 1);
         return NULL;
@@ -129,7 +43,7 @@ struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uin
         SET(a->allocated_bytes, 0);
         SET(a->refusals, 0);
         SET(a->gone, 0);
-        publish(&a->state, word);
+        book_publish(&a->state, word);
     }
     return a;
 }
@@ -151,10 +65,11 @@ static void count_size(const struct book_actor *actor, const struct ledger_entry
     ADD(*(freed ? &p->freed_bytes : &p->allocated_bytes), e->bytes);
     struct ledger_size key = {
         .process = e->process, .gpu = e->gpu, .kind = e->kind, .bytes = e->bytes};
-    struct table table = {ledger->sizes, sizeof key, LEDGER_SIZES};
-    uint64_t hash = mix(e->bytes ^ mix((uint64_t)e->process << 16 | (uint64_t)e->gpu << 8 | e->kind));
+    struct book_table table = {ledger->sizes, sizeof key, LEDGER_SIZES};
+    uint64_t hash =
+        book_mix(e->bytes ^ book_mix((uint64_t)e->process << 16 | (uint64_t)e->gpu << 8 | e->kind));
     uint32_t word;
-    uint32_t at = find_or_claim(&table, hash, is_size, &key, &word);
+    uint32_t at = book_find_or_claim(&table, hash, is_size, &key, &word);
     if (at == BOOK_NONE) {
         ADD(ledger->lost.sizes, 1);
         return;
@@ -168,7 +83,7 @@ static void count_size(const struct book_actor *actor, const struct ledger_entry
         PUT(s->first_ns, actor->now_ns);
         SET(s->allocations, 0);
         SET(s->frees, 0);
-        publish(&s->state, word);
+        book_publish(&s->state, word);
     }
     ADD(*(freed ? &s->frees : &s->allocations), 1);
     SET(s->last_ns, actor->now_ns);
@@ -264,7 +179,7 @@ void book_event(const struct book_actor *actor, const struct ledger_entry *e,
 
 static uint64_t entry_hash(uint32_t process, uint64_t handle, int32_t file)
 {
-    return mix(handle ^ mix((uint64_t)process << 32 | (uint32_t)file));
+    return book_mix(handle ^ book_mix((uint64_t)process << 32 | (uint32_t)file));
 }
 
 static bool is_entry(const struct ledger_entry *e, uint32_t process, uint64_t handle, int32_t file)
@@ -276,7 +191,7 @@ uint32_t book_find(const struct book_actor *actor, uint64_t handle, int32_t file
 {
     struct ledger *ledger = actor->ledger;
     uint64_t hash = entry_hash(actor->process, handle, file);
-    for (uint32_t i = 0; i < PROBES && actor->process != LEDGER_NO_PROCESS; i++) {
+    for (uint32_t i = 0; i < BOOK_PROBES && actor->process != LEDGER_NO_PROCESS; i++) {
         uint32_t at = (uint32_t)((hash + i) % LEDGER_LIVE);
         struct ledger_entry *e = &ledger->live[at];
         uint32_t state = LEDGER_STATE(atomic_load_explicit(&e->state, memory_order_acquire));
@@ -305,12 +220,12 @@ static bool is_of_the_dead(const struct ledger *ledger, const struct ledger_entr
 static struct ledger_entry *claim_entry(struct ledger *ledger, uint64_t hash, uint32_t *ret_word)
 {
     for (int evicting = 0; evicting < 2; evicting++) {
-        for (uint32_t i = 0; i < PROBES; i++) {
+        for (uint32_t i = 0; i < BOOK_PROBES; i++) {
             struct ledger_entry *e = &ledger->live[(hash + i) % LEDGER_LIVE];
             uint32_t seen = atomic_load_explicit(&e->state, memory_order_relaxed);
             if (!is_free(seen) && !(evicting && is_of_the_dead(ledger, e, seen)))
                 continue;
-            *ret_word = claim(&e->state, seen);
+            *ret_word = book_claim(&e->state, seen);
             if (*ret_word != 0)
                 return e;
         }
@@ -340,7 +255,7 @@ static void keep_entry(struct ledger *ledger, const struct ledger_entry *from)
     PUT(e->file, from->file);
     PUT(e->tid, from->tid);
     PUT(e->mapped, 0);
-    publish(&e->state, word);
+    book_publish(&e->state, word);
 }
 
 static struct ledger_entry entry_of(const struct book_actor *actor, const struct book_buffer *b)
@@ -399,9 +314,14 @@ void book_end_free(const struct book_actor *actor, uint32_t entry, bool freed)
     struct ledger_entry *e = &ledger->live[entry];
     uint32_t word = atomic_load_explicit(&e->state, memory_order_relaxed) & ~0xffu;
     struct ledger_entry copy = {
-        .process = GET(e->process), .gpu = GET(e->gpu),     .kind = GET(e->kind),
-        .handle = GET(e->handle),   .address = GET(e->address), .size = GET(e->size),
-        .bytes = GET(e->bytes),     .flags = GET(e->flags),
+        .process = GET(e->process),
+        .gpu = GET(e->gpu),
+        .kind = GET(e->kind),
+        .handle = GET(e->handle),
+        .address = GET(e->address),
+        .size = GET(e->size),
+        .bytes = GET(e->bytes),
+        .flags = GET(e->flags),
     };
     atomic_store_explicit(&e->state, word | (freed ? LEDGER_FREED : LEDGER_USED),
                           memory_order_release);
@@ -409,166 +329,4 @@ void book_end_free(const struct book_actor *actor, uint32_t entry, bool freed)
         return;
     subtract(actor, &copy);
     book_event(actor, &copy, LEDGER_EVENT_FREE, 0);
-}
-
-/* --- processes and GPUs --- */
-
-/* Makes the slots of an ended process free for another: the table is full. */
-static void purge(struct ledger *ledger, uint32_t process)
-{
-#define PURGE(rows, count)                                                                         \
-    for (uint32_t i = 0; i < (count); i++) {                                                       \
-        uint32_t word = atomic_load_explicit(&(rows)[i].state, memory_order_acquire);              \
-        if (LEDGER_STATE(word) == LEDGER_USED && GET((rows)[i].process) == process)                \
-            (void)atomic_compare_exchange_strong(&(rows)[i].state, &word,                          \
-                                                 (word & ~0xffu) | LEDGER_FREED);                  \
-    }
-    PURGE(ledger->accounts, LEDGER_ACCOUNTS)
-    PURGE(ledger->sizes, LEDGER_SIZES)
-    PURGE(ledger->live, LEDGER_LIVE)
-#undef PURGE
-}
-
-static uint32_t oldest_ended(const struct ledger *ledger)
-{
-    uint32_t found = BOOK_NONE;
-    uint64_t oldest_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < LEDGER_PROCESSES; i++) {
-        const struct ledger_process *p = &ledger->processes[i];
-        uint64_t ended_ns = atomic_load_explicit(&p->ended_ns, memory_order_acquire);
-        if (LEDGER_STATE(p->state) == LEDGER_USED && p->life != LEDGER_ALIVE && ended_ns != 0 &&
-            ended_ns < oldest_ns) {
-            oldest_ns = ended_ns;
-            found = i;
-        }
-    }
-    return found;
-}
-
-static uint32_t claim_process(struct ledger *ledger, uint64_t now_ns, uint32_t *ret_word)
-{
-    if (atomic_load(&ledger->processes_used) < LEDGER_PROCESSES) {
-        uint32_t at = ADD(ledger->processes_used, 1);
-        if (at < LEDGER_PROCESSES) {
-            *ret_word = claim(&ledger->processes[at].state, LEDGER_EMPTY);
-            return *ret_word != 0 ? at : BOOK_NONE;
-        }
-        atomic_store(&ledger->processes_used, LEDGER_PROCESSES);
-    }
-    ledger_settle(ledger, now_ns);
-    for (int i = 0; i < GONE_TRIES; i++) {
-        uint32_t at = oldest_ended(ledger);
-        if (at == BOOK_NONE)
-            break;
-        uint32_t seen = atomic_load(&ledger->processes[at].state);
-        *ret_word = LEDGER_STATE(seen) == LEDGER_USED
-                        ? claim(&ledger->processes[at].state, seen)
-                        : 0;
-        if (*ret_word != 0) {
-            purge(ledger, at);
-            return at;
-        }
-    }
-    return BOOK_NONE;
-}
-
-/* The same number, earlier: it died, or became another program by an exec that nobody saw. */
-static void end_namesakes(struct ledger *ledger, const struct book_process *process)
-{
-    for (uint32_t i = 0; i < LEDGER_PROCESSES; i++) {
-        struct ledger_process *p = &ledger->processes[i];
-        if (LEDGER_STATE(atomic_load_explicit(&p->state, memory_order_acquire)) == LEDGER_USED &&
-            GET(p->pid) == process->pid && GET(p->pid_namespace) == process->pid_namespace)
-            ledger_end_process(ledger, i,
-                               GET(p->start_ticks) == process->start_ticks ? LEDGER_EXECED
-                                                                           : LEDGER_ENDED,
-                               process->now_ns);
-    }
-}
-
-uint32_t book_add_process(struct ledger *ledger, const struct book_process *process)
-{
-    uint32_t word = 0;
-    end_namesakes(ledger, process);
-    uint32_t at = claim_process(ledger, process->now_ns, &word);
-    if (at == BOOK_NONE) {
-        ADD(ledger->lost.processes, 1);
-        return LEDGER_NO_PROCESS;
-    }
-    struct ledger_process *p = &ledger->processes[at];
-    PUT(p->pid, process->pid);
-    PUT(p->parent, (uint16_t)process->parent);
-    PUT(p->forks, (uint16_t)process->forks);
-    PUT(p->start_ticks, process->start_ticks);
-    PUT(p->pid_namespace, process->pid_namespace);
-    PUT(p->seen_ns, process->now_ns);
-    for (size_t i = 0; i < sizeof p->comm; i++)
-        PUT(p->comm[i], process->comm[i]);
-    SET(p->life, LEDGER_ALIVE);
-    SET(p->ended_ns, 0);
-    SET(p->allocations, 0);
-    SET(p->frees, 0);
-    SET(p->refusals, 0);
-    SET(p->hip_refusals, 0);
-    SET(p->unknown_frees, 0);
-    publish(&p->state, word);
-    return at;
-}
-
-static bool gpu_has(const struct ledger_gpu *gpu, uint32_t kfd_gpu_id, uint32_t minor)
-{
-    return kfd_gpu_id != 0
-               ? atomic_load_explicit(&gpu->kfd_gpu_id, memory_order_relaxed) == kfd_gpu_id
-               : atomic_load_explicit(&gpu->render_minor, memory_order_relaxed) == minor;
-}
-
-static uint8_t find_gpu(struct ledger *ledger, uint32_t kfd_gpu_id, uint32_t minor)
-{
-    for (uint32_t i = 0; i < LEDGER_GPUS; i++) {
-        struct ledger_gpu *gpu = &ledger->gpus[i];
-        uint32_t seen = settled_state(&gpu->state);
-        if (LEDGER_STATE(seen) == LEDGER_USED && gpu_has(gpu, kfd_gpu_id, minor))
-            return (uint8_t)i;
-        if (LEDGER_STATE(seen) != LEDGER_EMPTY)
-            continue;
-        uint32_t word = claim(&gpu->state, seen);
-        if (word == 0) { /* another thread was faster, maybe with the same GPU: look again */
-            i--;
-            continue;
-        }
-        SET(gpu->kfd_gpu_id, kfd_gpu_id);
-        SET(gpu->render_minor, minor);
-        ADD(ledger->gpus_used, 1);
-        publish(&gpu->state, word);
-        return (uint8_t)i;
-    }
-    ADD(ledger->lost.gpus, 1);
-    return LEDGER_NO_GPU;
-}
-
-uint8_t book_gpu_by_kfd(struct ledger *ledger, uint32_t kfd_gpu_id)
-{
-    return kfd_gpu_id != 0 ? find_gpu(ledger, kfd_gpu_id, 0) : LEDGER_NO_GPU;
-}
-
-uint8_t book_gpu_by_minor(struct ledger *ledger, uint32_t render_minor)
-{
-    return render_minor != 0 ? find_gpu(ledger, 0, render_minor) : LEDGER_NO_GPU;
-}
-
-void book_join_gpu(struct ledger *ledger, uint32_t kfd_gpu_id, uint32_t render_minor)
-{
-    uint8_t at = book_gpu_by_kfd(ledger, kfd_gpu_id);
-    if (at == LEDGER_NO_GPU || render_minor == 0)
-        return;
-    for (uint32_t i = 0; i < LEDGER_GPUS; i++) {
-        struct ledger_gpu *other = &ledger->gpus[i];
-        if (i != at && LEDGER_STATE(settled_state(&other->state)) == LEDGER_USED &&
-            gpu_has(other, 0, render_minor)) {
-            SET(other->same_as, at + 1u);
-            SET(ledger->gpus[at].same_as, i + 1u);
-            return;
-        }
-    }
-    SET(ledger->gpus[at].render_minor, render_minor);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bookkeeping of record/ledger.h: what happens to its tables when something is allocated, freed or
- * refused. Runs in the target; pure but for the memory it writes. No locks: every table is filled by
- * compare-and-swap, searches are bounded, and what finds no room is counted.
+ * The bookkeeping of record/ledger.h: what happens to its tables when something is allocated, freed
+ * or refused. Runs in the target; pure but for the memory it writes. No locks: every table is
+ * filled by compare-and-swap, searches are bounded, and what finds no room is counted.
  */
 #ifndef INJECT_BOOK_H
 #define INJECT_BOOK_H

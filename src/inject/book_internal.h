@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the bookkeeping share. Writers never wait for each other, so that every field
- * that two threads may meet at is stored and loaded as one piece; order comes from the state words. */
+ * that two threads may meet at is stored and loaded as one piece; order comes from the state words.
+ */
 #ifndef INJECT_BOOK_INTERNAL_H
 #define INJECT_BOOK_INTERNAL_H
+
+#include <stddef.h>
 
 #include "inject/book.h"
 
@@ -12,6 +15,28 @@
 /* _Atomic fields. ADD gives the value before. */
 #define SET(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
 #define ADD(field, value) atomic_fetch_add_explicit(&(field), (value), memory_order_relaxed)
+
+#define BOOK_PROBES 64u /* how far from its place a row may lie */
+
+/* Each row starts with its state. */
+struct book_table {
+    void *rows;
+    size_t row_size;
+    uint32_t count;
+};
+
+typedef bool (*book_match_fn)(const void *row, const void *key);
+
+/* The row of the key; one that is being made has *ret_word != 0 and waits for book_publish(). */
+uint32_t book_find_or_claim(const struct book_table *table, uint64_t hash, book_match_fn matches,
+                            const void *key, uint32_t *ret_word);
+/* Claims a slot that said `seen`: its new word with LEDGER_WRITING, or 0. */
+uint32_t book_claim(_Atomic uint32_t *state, uint32_t seen);
+void book_publish(_Atomic uint32_t *state, uint32_t word);
+/* Its word. A neighbour may be writing the slot, maybe the row that is looked for: that takes some
+ * hundred cycles, unless it died there. */
+uint32_t book_state(_Atomic uint32_t *state);
+uint64_t book_mix(uint64_t x);
 
 struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uint8_t gpu,
                                     uint8_t kind);

@@ -5,7 +5,8 @@
 #define RETRY_NS 1000000000u
 
 static uint64_t row_of(struct book_row *row, const struct book_actor *actor,
-                       const struct book_buffer *b, enum ledger_operation operation, uint64_t number)
+                       const struct book_buffer *b, enum ledger_operation operation,
+                       uint64_t number)
 {
     bool again = row->first != 0 && row->gpu == b->gpu && row->kind == b->kind &&
                  row->size == b->size && row->operation == operation &&
@@ -83,8 +84,12 @@ uint64_t book_refused(const struct book_actor *actor, const struct book_buffer *
     PUT(r->mappings_limit, 0);
     count_refusal(actor, r, b->gpu, b->kind);
     atomic_store_explicit(&r->number, number, memory_order_release);
-    struct ledger_entry e = {.gpu = b->gpu, .kind = b->kind, .handle = b->handle,
-                             .address = b->address, .size = b->size, .flags = b->flags};
+    struct ledger_entry e = {.gpu = b->gpu,
+                             .kind = b->kind,
+                             .handle = b->handle,
+                             .address = b->address,
+                             .size = b->size,
+                             .flags = b->flags};
     book_event(actor, &e, LEDGER_EVENT_REFUSED, error);
     return number;
 }

@@ -43,7 +43,8 @@ static uint32_t ask_minor(int fd)
     }
     *(void **)&ask = found;
     long r = ask != NULL ? ask(fd, &st) : raw_call(SYS_fstat, fd, &st, 0, 0);
-    return r == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == DRM_MAJOR && minor(st.st_rdev) < 4096
+    return r == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == DRM_MAJOR &&
+                   minor(st.st_rdev) < 4096
                ? minor(st.st_rdev)
                : MINOR_UNKNOWN;
 }
@@ -62,9 +63,8 @@ static uint16_t ask(int fd, device_ioctl_fn next)
 
 static uint16_t look(int fd)
 {
-    return fd >= 0 && fd < REMEMBERED
-               ? atomic_load_explicit(&remembered[fd], memory_order_relaxed)
-               : 0;
+    return fd >= 0 && fd < REMEMBERED ? atomic_load_explicit(&remembered[fd], memory_order_relaxed)
+                                      : 0;
 }
 
 enum device_kind device_known(int fd)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec and posix_spawn of the program: the library, which has taken itself out of the environment, is
- * put back for programs that can load it. Callable between vfork and exec: nothing but the stack is
- * written. system() and popen() of glibc do not pass here: what they start goes without the library.
- * Runs in the target.
+ * exec and posix_spawn of the program: the library, which has taken itself out of the environment,
+ * is put back for programs that can load it. Callable between vfork and exec: nothing but the stack
+ * is written. system() and popen() of glibc do not pass here: what they start goes without the
+ * library. Runs in the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +49,8 @@ static const char *value_of(const char *name, char *const environment[])
     return NULL;
 }
 
-/* By the PATH of this process, as execvp() and posix_spawnp(). A text that is no program is run by the
- * shell. */
+/* By the PATH of this process, as execvp() and posix_spawnp(). A text that is no program is run by
+ * the shell. */
 static char *const *environment_for_name(const char *name, char *const environment[],
                                          struct preload_environ *room)
 {
@@ -206,8 +206,9 @@ DEFINE_EXECL(execle, pass_execve, va_arg(args, char *const *))
 /* --- posix_spawn --- */
 
 static int pass_spawn(const char *function, _Atomic(void *) *slot, pid_t *pid, const char *path,
-                      const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-                      char *const argv[], char *const environment[], bool search)
+                      const posix_spawn_file_actions_t *actions,
+                      const posix_spawnattr_t *attributes, char *const argv[],
+                      char *const environment[], bool search)
 {
     struct preload_environ room;
     spawn_fn next;
@@ -226,7 +227,8 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                        char *const environment[])
 {
     static _Atomic(void *) next;
-    return pass_spawn("posix_spawn", &next, pid, path, actions, attributes, argv, environment, false);
+    return pass_spawn("posix_spawn", &next, pid, path, actions, attributes, argv, environment,
+                      false);
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
@@ -234,5 +236,6 @@ EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_act
                         char *const environment[])
 {
     static _Atomic(void *) next;
-    return pass_spawn("posix_spawnp", &next, pid, path, actions, attributes, argv, environment, true);
+    return pass_spawn("posix_spawnp", &next, pid, path, actions, attributes, argv, environment,
+                      true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open() and fopen() of the program: a descriptor that comes from there is no longer what the number was
- * before, and files that are models by their name are noted. Runs in the target.
+ * open() and fopen() of the program: a descriptor that comes from there is no longer what the
+ * number was before, and files that are models by their name are noted. Runs in the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "inject/next.h"
 #include "inject/raw.h"
 
+#define SMALLEST_MODEL 65536
 #define EXPORT __attribute__((visibility("default")))
 
 typedef int (*open_fn)(const char *, int, ...);
@@ -44,27 +45,34 @@ static bool is_binary_model(const char *path, size_t len)
     return raw_starts(path + at, "pytorch_model") || raw_starts(path + at, "ggml-");
 }
 
-static bool is_model(const char *path)
+enum likeness { NO_MODEL, MAYBE_MODEL, SURE_MODEL };
+
+static enum likeness looks_like_model(const char *path)
 {
-    static const char *const endings[] = {".gguf", ".safetensors", ".onnx", ".pth",
-                                          ".pt",   ".ckpt",        ".ggml"};
+    static const char *const sure[] = {".gguf", ".safetensors", ".onnx", ".ggml"};
+    static const char *const maybe[] = {".pth", ".pt", ".ckpt"};
     size_t len = raw_length(path);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (ends_with(path, len, endings[i]))
-            return true;
-    return ends_with(path, len, ".bin") && is_binary_model(path, len);
+    for (size_t i = 0; i < sizeof sure / sizeof sure[0]; i++)
+        if (ends_with(path, len, sure[i]))
+            return SURE_MODEL;
+    for (size_t i = 0; i < sizeof maybe / sizeof maybe[0]; i++)
+        if (ends_with(path, len, maybe[i]))
+            return MAYBE_MODEL;
+    return ends_with(path, len, ".bin") && is_binary_model(path, len) ? MAYBE_MODEL : NO_MODEL;
 }
 
-static void note_model(const char *path, int fd, int error)
+static void note_model(const char *path, enum likeness likeness, int fd, int error)
 {
     struct book_actor actor;
-    struct stat st = {.st_dev = 0, .st_ino = 0};
+    struct stat st = {.st_dev = 0, .st_ino = 0, .st_size = 0};
     char link[LEDGER_MODEL_PATH];
     char number[40] = "/proc/self/fd/";
-    if (!attach_actor(&actor))
+    if (fd >= 0)
+        (void)raw_call(SYS_fstat, fd, &st, 0, 0);
+    /* Python's lists of folders are .pth as well. */
+    if ((likeness == MAYBE_MODEL && st.st_size < SMALLEST_MODEL) || !attach_actor(&actor))
         return;
     if (fd >= 0) {
-        (void)raw_call(SYS_fstat, fd, &st, 0, 0);
         (void)raw_put_number(number + 14, (uint64_t)fd, 10);
         long n = raw_call(SYS_readlinkat, AT_FDCWD, number, link, sizeof link - 1);
         if (n > 0) {
@@ -78,8 +86,11 @@ static void note_model(const char *path, int fd, int error)
 static void opened(const char *path, int fd, int error)
 {
     device_forget(fd);
-    if (path != NULL && attach_ledger() != NULL && is_model(path))
-        note_model(path, fd, error);
+    enum likeness likeness = NO_MODEL;
+    if (path != NULL && attach_ledger() != NULL)
+        likeness = looks_like_model(path);
+    if (likeness != NO_MODEL)
+        note_model(path, likeness, fd, error);
 }
 
 /* --- open --- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ioctl() and mmap() of the program: those that allocate, map and free GPU memory are noted. By their
- * numbers, not their codes, since the structures grow at the end with the kernel; what is read here are
- * the first members, of include/uapi/linux/kfd_ioctl.h and drm/amdgpu_drm.h. Runs in the target.
+ * ioctl() and mmap() of the program: those that allocate, map and free GPU memory are noted. By
+ * their numbers, not their codes, since the structures grow at the end with the kernel; what is
+ * read here are the first members, of include/uapi/linux/kfd_ioctl.h and drm/amdgpu_drm.h. Runs in
+ * the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,15 +16,17 @@
 #include "inject/book_internal.h"
 #include "inject/counters.h"
 #include "inject/device.h"
+#include "inject/hip.h"
 #include "inject/next.h"
 #include "inject/raw.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define TYPE(request) (((uint32_t)(request) >> 8) & 0xff)
-#define NUMBER(request) ((uint32_t)(request) & 0xff)
+#define NUMBER(request) ((uint32_t)(request)&0xff)
 #define SIZE(request) (((uint32_t)(request) >> 16) & 0x3fff)
 
 enum {
+    KFD_CREATE_QUEUE = 0x02,
     KFD_ACQUIRE_VM = 0x15,
     KFD_ALLOC = 0x16,
     KFD_FREE = 0x17,
@@ -70,7 +73,8 @@ struct prime {
 typedef int (*ioctl_fn)(int, unsigned long, ...);
 typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
 
-/* NULL until the constructor: the system call itself then, for malloc() may be what needs memory. */
+/* NULL until the constructor: the system call itself then, for malloc() may be what needs memory.
+ */
 static mmap_fn next_mmap, next_mmap64;
 
 void ioctl_resolve(void)
@@ -127,7 +131,8 @@ static uint8_t gem_kind(uint64_t domains)
     return (domains & 2) != 0 ? LEDGER_GEM_GTT : LEDGER_GEM_OTHER;
 }
 
-/* The buffer of a call that makes one, from its arguments before the driver has overwritten them. */
+/* The buffer of a call that makes one, from its arguments before the driver has overwritten them.
+ */
 static bool read_request(const struct book_actor *actor, struct call *c, int fd, uint32_t number,
                          const void *arg)
 {
@@ -136,14 +141,19 @@ static bool read_request(const struct book_actor *actor, struct call *c, int fd,
     switch (number) {
     case KFD_ALLOC: {
         const struct kfd_alloc *a = arg;
-        *b = (struct book_buffer){.address = a->address, .size = a->size, .flags = a->flags,
-                                  .file = -1, .kind = kfd_kind(a->flags),
+        *b = (struct book_buffer){.address = a->address,
+                                  .size = a->size,
+                                  .flags = a->flags,
+                                  .file = -1,
+                                  .kind = kfd_kind(a->flags),
                                   .gpu = book_gpu_by_kfd(actor->ledger, a->gpu_id)};
         return true;
     }
     case KFD_IMPORT_DMABUF: {
         const struct kfd_import *a = arg;
-        *b = (struct book_buffer){.address = a->address, .kind = LEDGER_IMPORT, .file = -1,
+        *b = (struct book_buffer){.address = a->address,
+                                  .kind = LEDGER_IMPORT,
+                                  .file = -1,
                                   .gpu = book_gpu_by_kfd(actor->ledger, a->gpu_id)};
         c->operation = LEDGER_OP_IMPORT;
         return true;
@@ -243,7 +253,8 @@ static void note_made(struct book_actor *actor, struct call *c, int fd, uint32_t
     note_allocated(actor, c);
 }
 
-static void note_mapped(const struct book_actor *actor, const struct kfd_map *map, int fd, int error)
+static void note_mapped(const struct book_actor *actor, const struct kfd_map *map, int fd,
+                        int error)
 {
     if (error == EINTR || error == EAGAIN || !is_device(fd, false, error))
         return;
@@ -255,8 +266,12 @@ static void note_mapped(const struct book_actor *actor, const struct kfd_map *ma
         PUT(e->mapped, 1);
         return;
     }
-    struct book_buffer b = {.handle = map->handle, .address = GET(e->address), .size = GET(e->size),
-                            .flags = GET(e->flags), .file = -1, .gpu = GET(e->gpu),
+    struct book_buffer b = {.handle = map->handle,
+                            .address = GET(e->address),
+                            .size = GET(e->size),
+                            .flags = GET(e->flags),
+                            .file = -1,
+                            .gpu = GET(e->gpu),
                             .kind = GET(e->kind)};
     note_refused(actor, &b, LEDGER_OP_MAP, error);
 }
@@ -290,7 +305,8 @@ static bool reads_enough(uint32_t number, uint32_t size)
 }
 
 /* A free: the entry is taken out before, see book.h. */
-static int pass_free(struct book_actor *actor, int fd, unsigned long request, void *arg, bool is_drm)
+static int pass_free(struct book_actor *actor, int fd, unsigned long request, void *arg,
+                     bool is_drm)
 {
     uint64_t handle = is_drm ? *(const uint32_t *)arg : *(const uint64_t *)arg;
     uint32_t entry = book_begin_free(actor, handle, is_drm ? fd : -1);
@@ -365,6 +381,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     void *arg = va_arg(args, void *);
     va_end(args);
     uint32_t type = TYPE(request);
+    if (type == 'K' && NUMBER(request) <= KFD_CREATE_QUEUE)
+        hip_look(); /* a runtime starts: it is mapped now */
     if ((type != 'K' && type != 'd') || !concerns_memory(type, NUMBER(request)) ||
         attach_ledger() == NULL)
         return call_next(fd, request, arg);
@@ -380,7 +398,9 @@ static void note_unmappable(int fd, size_t size)
     if (attach_actor(&actor)) {
         const struct attach_thread *t = attach_thread();
         bool is_last = t->last_size == size;
-        struct book_buffer b = {.size = size, .file = fd, .kind = is_last ? t->last_kind : LEDGER_VRAM,
+        struct book_buffer b = {.size = size,
+                                .file = fd,
+                                .kind = is_last ? t->last_kind : LEDGER_VRAM,
                                 .gpu = is_last ? t->last_gpu
                                                : book_gpu_by_minor(actor.ledger, device_minor(fd))};
         note_refused(&actor, &b, LEDGER_OP_MMAP, error);

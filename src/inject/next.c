@@ -105,7 +105,8 @@ struct walk {
     void *context;
 };
 
-static void describe(struct next_object *o, uintptr_t base, const Elf64_Phdr *headers, unsigned count)
+static void describe(struct next_object *o, uintptr_t base, const Elf64_Phdr *headers,
+                     unsigned count)
 {
     o->base = base;
     o->headers = headers;

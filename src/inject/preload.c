@@ -84,7 +84,8 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
 
 static bool names_sanitizer(const char *list)
 {
-    static const char *const names[] = {"libasan", "libtsan", "liblsan", "libhwasan", "libclang_rt"};
+    static const char *const names[] = {"libasan", "libtsan", "liblsan", "libhwasan",
+                                        "libclang_rt"};
     for (const char *p = list; *p != '\0'; p++)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
             if (raw_starts(p, names[i]))
@@ -165,7 +166,8 @@ const char *preload_find(const char *name, const char *path, char out[PRELOAD_PA
     }
 }
 
-/* "LD_PRELOAD=ours:other" -> "LD_PRELOAD=other"; true when nothing is left and nothing was there. */
+/* "LD_PRELOAD=ours:other" -> "LD_PRELOAD=other"; true when nothing is left and nothing was there.
+ */
 static bool cut_own(char *list, const char *own_path)
 {
     size_t own = raw_length(own_path);

@@ -2,9 +2,9 @@
 /*
  * May a program be given the library? The dynamic loader prints an error where it cannot load what
  * LD_PRELOAD names (32-bit, other root), AddressSanitizer refuses to start behind it, and a static
- * program would only hand the variable on. So it is looked at before each exec, and the variable set
- * only where it works. Runs in the target, and in the child that becomes it. No libc, no memory but
- * the caller's: also between vfork and exec.
+ * program would only hand the variable on. So it is looked at before each exec, and the variable
+ * set only where it works. Runs in the target, and in the child that becomes it. No libc, no memory
+ * but the caller's: also between vfork and exec.
  */
 #ifndef INJECT_PRELOAD_H
 #define INJECT_PRELOAD_H
@@ -21,16 +21,16 @@
 /* Index of ledger.left_out[]. */
 enum preload_answer {
     PRELOAD_YES,
-    PRELOAD_NO_FILE,      /* not found, or may not be read */
+    PRELOAD_NO_FILE, /* not found, or may not be read */
     PRELOAD_NOT_ELF,
-    PRELOAD_OTHER_CLASS,  /* 32-bit, or of another processor */
+    PRELOAD_OTHER_CLASS, /* 32-bit, or of another processor */
     PRELOAD_STATIC,
     PRELOAD_OTHER_LOADER, /* not glibc's */
     PRELOAD_SANITIZER,
-    PRELOAD_PRIVILEGED,   /* set-uid, set-gid, file capabilities: the loader ignores it there */
-    PRELOAD_INVISIBLE,    /* the library is not there in the program's root, or not executable */
-    PRELOAD_LIMITED,      /* little address space */
-    PRELOAD_TOO_LONG,     /* the environment */
+    PRELOAD_PRIVILEGED, /* set-uid, set-gid, file capabilities: the loader ignores it there */
+    PRELOAD_INVISIBLE,  /* the library is not there in the program's root, or not executable */
+    PRELOAD_LIMITED,    /* little address space */
+    PRELOAD_TOO_LONG,   /* the environment */
 };
 
 /* The library and the ledger. */

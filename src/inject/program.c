@@ -10,7 +10,8 @@
 #define HEADERS_MAX 32
 #define DYNAMIC_MAX 128
 
-/* AddressSanitizer checks that its runtime is the first library; the others intercept what we do. */
+/* AddressSanitizer checks that its runtime is the first library; the others intercept what we do.
+ */
 static const char *const sanitizer_libraries[] = {"libasan.", "libtsan.", "liblsan.", "libhwasan.",
                                                   "libclang_rt."};
 /* With clang the runtime is in the program. */
@@ -86,8 +87,8 @@ static bool needs_sanitizer(const struct program *p)
     for (unsigned i = 0; i < DYNAMIC_MAX && p->dynamic[i].d_tag != DT_NULL; i++) {
         if (p->dynamic[i].d_tag != DT_NEEDED || strings == UINT64_MAX)
             continue;
-        long n = raw_call(SYS_pread64, p->fd, name, sizeof name - 1,
-                          strings + p->dynamic[i].d_un.d_val);
+        long n =
+            raw_call(SYS_pread64, p->fd, name, sizeof name - 1, strings + p->dynamic[i].d_un.d_val);
         name[n > 0 ? n : 0] = '\0';
         for (size_t k = 0; k < sizeof sanitizer_libraries / sizeof sanitizer_libraries[0]; k++)
             if (raw_starts(name, sanitizer_libraries[k]))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls and byte loops without libc: what runs inside a foreign program must not pass through
- * functions that this program, or another preloaded library, has replaced, and must not touch errno.
- * Runs in the target. x86-64 only, as ROCm.
+ * System calls and byte loops without libc: what runs inside a foreign program must not pass
+ * through functions that this program, or another preloaded library, has replaced, and must not
+ * touch errno. Runs in the target. x86-64 only, as ROCm.
  */
 #ifndef INJECT_RAW_H
 #define INJECT_RAW_H
@@ -95,7 +95,7 @@ static inline uint64_t raw_number(const char **text, unsigned base)
     uint64_t number = 0;
     for (;; (*text)++) {
         char c = **text;
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0')
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
                          : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
                                                 : 16;
         if (digit >= base)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes end without telling: by SIGKILL, by an exec that nobody saw. Whoever looks takes what they
- * held out of the sums of the GPUs; their own accounts and live entries stay as the evidence.
+ * Processes end without telling: by SIGKILL, by an exec that nobody saw. Whoever looks takes what
+ * they held out of the sums of the GPUs; their own accounts and live entries stay as the evidence.
  * Runs in the target and in the recorder. No libc.
  */
 #ifndef INJECT_SETTLE_H

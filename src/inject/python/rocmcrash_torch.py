@@ -213,12 +213,14 @@ def _guarded(where, step, *arguments, **values):
         hook["trouble"](where, error)
 
 
-def _device_total(device):
-    """The observer is told what a fraction allows; torch keeps the properties, the device rests."""
+def _device_of_record(device):
+    """What torch keeps of the device. The observer is told what a fraction allows, not the whole."""
     try:
-        return torch.cuda.get_device_properties(device).total_memory
+        known = torch.cuda.get_device_properties(device)
+        return {"device_total": known.total_memory, "device_name": str(known.name),
+                "device_arch": str(getattr(known, "gcnArchName", ""))}
     except Exception:
-        return None
+        return {}
 
 
 def _on_oom(device, requested, total, free):
@@ -230,7 +232,7 @@ def _on_oom(device, requested, total, free):
     pid = hook["getpid"]()
     which = "first" if ooms == 1 else "last"
     _guarded("out of memory", _record, "%d.oom.%s.json" % (pid, which), count=ooms, device=device,
-             requested=requested, total=total, free=free, device_total=_device_total(device))
+             requested=requested, total=total, free=free, **_device_of_record(device))
     _guarded("snapshot", _snapshot, "%d.snapshot.%s.json" % (pid, which))
     if "history" in hook["flags"]:
         _guarded("history", _write_history)
@@ -244,7 +246,9 @@ def at_exception():
     _guarded("sample", _sample)
     if hook["monotonic_ns"]() - snapshot_ns < 5000000000 and ooms:
         return
-    _guarded("exception", _record, "%d.exit.json" % owner, count=ooms)
+    first = next(iter(all_stats()), 0)
+    _guarded("exception", _record, "%d.exit.json" % owner, count=ooms, device=first,
+             **_device_of_record(first))
     _guarded("snapshot", _snapshot, "%d.snapshot.exit.json" % owner)
     if "history" in hook["flags"]:
         _guarded("history", _write_history)

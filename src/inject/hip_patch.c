@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding HIP runtimes, and putting our functions before theirs in the address tables of those who
+ * call them. An address is replaced only where it is known to be the runtime's: what is bound to
+ * another definition (a profiler's) stays. Runs in the target, at its start and when something was
+ * loaded.
+ */
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include "inject/attach.h"
+#include "inject/book_internal.h"
+#include "inject/hip.h"
+#include "inject/next.h"
+#include "inject/raw.h"
+
+#define RUNTIME_NAME "libamdhip64.so"
+#define PAGE 4096u
+
+/* 0 = never looked; else one more than how many objects had been loaded then. */
+static _Atomic uint64_t looked_at;
+static _Atomic uint32_t looking;
+
+static const char *base_name(const char *path)
+{
+    const char *name = path;
+    for (const char *p = path; *p != '\0'; p++)
+        if (*p == '/')
+            name = p + 1;
+    return name;
+}
+
+/* --- runtimes --- */
+
+struct census {
+    unsigned runtimes, definitions; /* objects that define hipMalloc, runtimes included */
+};
+
+static bool is_known(const struct next_object *o)
+{
+    for (unsigned i = 0; i < HIP_RUNTIMES; i++)
+        if (hip_runtimes[i].base == o->base && hip_runtimes[i].end != 0)
+            return true;
+    return false;
+}
+
+static void add_runtime(const struct next_object *o)
+{
+    static const char *const names[] = {
+#define HIP_NAME(name) #name,
+        HIP_EACH(HIP_NAME)
+#undef HIP_NAME
+    };
+    for (unsigned i = 0; i < HIP_RUNTIMES; i++) {
+        struct hip_runtime *r = &hip_runtimes[i];
+        if (r->end != 0)
+            continue;
+        for (unsigned f = 0; f < HIP_FUNCTIONS; f++)
+            r->real[f] = next_in(o, names[f]);
+        r->base = o->base;
+        r->start = o->start;
+        __atomic_store_n(&r->end, o->end, __ATOMIC_RELEASE);
+        if (attach_ledger() != NULL)
+            ADD(attach_ledger()->hip_runtimes, 1);
+        return;
+    }
+}
+
+static bool count_object(const struct next_object *o, void *context)
+{
+    struct census *census = context;
+    if (next_is_own(o) || next_in(o, "hipMalloc") == NULL)
+        return false;
+    census->definitions++;
+    if (!raw_starts(base_name(o->name), RUNTIME_NAME))
+        return false;
+    census->runtimes++;
+    if (!is_known(o))
+        add_runtime(o);
+    return false;
+}
+
+/* --- address tables --- */
+
+struct relocations {
+    const Elf64_Rela *first;
+    size_t count;
+};
+
+struct caller {
+    const struct next_object *object;
+    const Elf64_Sym *symbols;
+    const char *strings;
+    bool alone; /* there is one definition: an unbound entry can only become that */
+};
+
+static uint64_t value_of(const struct next_object *o, int64_t tag)
+{
+    for (const Elf64_Dyn *d = o->dynamic; d != NULL && d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            return d->d_un.d_val;
+    return 0;
+}
+
+static const void *pointer_of(const struct next_object *o, int64_t tag)
+{
+    uint64_t value = value_of(o, tag);
+    return value != 0 ? (const void *)next_address(o, value) : NULL;
+}
+
+void *hip_replacement(enum hip_function function, void *real)
+{
+    for (unsigned i = 0; i < HIP_RUNTIMES && real != NULL; i++)
+        if (__atomic_load_n(&hip_runtimes[i].end, __ATOMIC_ACQUIRE) != 0 &&
+            hip_runtimes[i].real[function] == real)
+            return hip_stand_in(function, i);
+    return NULL;
+}
+
+static bool is_inside(const struct next_object *o, uintptr_t address)
+{
+    return address >= o->start && address < o->end;
+}
+
+/* After relocation the loader has made these read-only ("full RELRO"). */
+static bool is_read_only(const struct next_object *o, uintptr_t address)
+{
+    for (unsigned i = 0; i < o->header_count; i++) {
+        const Elf64_Phdr *h = &o->headers[i];
+        if (h->p_type == PT_GNU_RELRO && address >= o->base + h->p_vaddr &&
+            address < o->base + h->p_vaddr + h->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static void replace(const struct next_object *o, void **slot, void *ours)
+{
+    uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
+    bool read_only = is_read_only(o, (uintptr_t)slot);
+    if (read_only && raw_call(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE, 0) != 0)
+        return;
+    __atomic_store_n(slot, ours, __ATOMIC_RELEASE);
+    if (read_only)
+        (void)raw_call(SYS_mprotect, page, PAGE, PROT_READ, 0);
+}
+
+static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
+{
+    unsigned type = ELF64_R_TYPE(rela->r_info);
+    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
+        return;
+    enum hip_function function =
+        hip_by_name(c->strings + c->symbols[ELF64_R_SYM(rela->r_info)].st_name);
+    if (function == HIP_FUNCTIONS)
+        return;
+    void **slot = (void **)(c->object->base + rela->r_offset);
+    void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    void *ours = hip_replacement(function, value);
+    /* Not bound yet: it points to the object's own stub, which would have the loader bind it. */
+    if (ours == NULL && type == R_X86_64_JUMP_SLOT && c->alone &&
+        is_inside(c->object, (uintptr_t)value) && hip_runtimes[0].real[function] != NULL)
+        ours = hip_stand_in(function, 0);
+    if (ours != NULL && value != ours)
+        replace(c->object, slot, ours);
+}
+
+static bool look_at_caller(const struct next_object *o, void *context)
+{
+    const struct census *census = context;
+    struct caller c = {.object = o,
+                       .symbols = pointer_of(o, DT_SYMTAB),
+                       .strings = pointer_of(o, DT_STRTAB),
+                       .alone = census->runtimes == 1 && census->definitions == 1};
+    if (next_is_own(o) || is_known(o) || c.symbols == NULL || c.strings == NULL)
+        return false;
+    struct relocations tables[] = {
+        {pointer_of(o, DT_JMPREL), value_of(o, DT_PLTRELSZ) / sizeof(Elf64_Rela)},
+        {pointer_of(o, DT_RELA), value_of(o, DT_RELASZ) / sizeof(Elf64_Rela)},
+    };
+    if (value_of(o, DT_PLTREL) != DT_RELA)
+        tables[0].count = 0;
+    /* The relative ones come first, and are by far the most. */
+    size_t relative = value_of(o, DT_RELACOUNT);
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = t == 1 ? relative : 0; tables[t].first != NULL && i < tables[t].count; i++)
+            look_at_slot(&c, &tables[t].first[i]);
+    return false;
+}
+
+void hip_look(void)
+{
+    uint64_t loads = next_loads() + 1;
+    uint32_t nobody = 0;
+    if (attach_ledger() == NULL || loads == atomic_load(&looked_at) ||
+        !atomic_compare_exchange_strong(&looking, &nobody, 1))
+        return;
+    struct census census = {0, 0};
+    atomic_store(&looked_at, loads);
+    next_objects(count_object, &census);
+    if (census.runtimes > 0)
+        next_objects(look_at_caller, &census);
+    atomic_store(&looking, 0);
+}
+
+/* --- dlsym() --- */
+
+/* Triton, CuPy and ctypes ask for addresses. Jumped to with the caller's own return address, for
+ * dlsym() answers by its caller. */
+__attribute__((visibility("hidden"))) void *hip_next_dlsym;
+__attribute__((visibility("hidden"))) void *hip_answer_dlsym(void *handle, const char *name);
+
+static void *no_dlsym(void *handle, const char *name)
+{
+    (void)handle;
+    (void)name;
+    return NULL;
+}
+
+/* NULL = the next dlsym() answers. */
+void *hip_answer_dlsym(void *handle, const char *name)
+{
+    static _Atomic(void *) slot;
+    void *(*next)(void *, const char *);
+    if (__atomic_load_n(&hip_next_dlsym, __ATOMIC_ACQUIRE) == NULL) {
+        void *found = next_lazily(&slot, "dlsym");
+        if (found == NULL)
+            *(void *(**)(void *, const char *)) & found = no_dlsym;
+        __atomic_store_n(&hip_next_dlsym, found, __ATOMIC_RELEASE);
+    }
+    if (name == NULL || !raw_starts(name, "hip") || handle == RTLD_NEXT || attach_ledger() == NULL)
+        return NULL;
+    enum hip_function function = hip_by_name(name);
+    hip_look();
+    if (function == HIP_FUNCTIONS || hip_runtimes[0].end == 0)
+        return NULL;
+    *(void **)&next = hip_next_dlsym;
+    return hip_replacement(function, next(handle, name));
+}
+
+/* Stack: the return address, two saved arguments, 8 bytes for the alignment of the call. */
+__asm__(".text\n"
+        ".globl dlsym\n"
+        ".type dlsym, @function\n"
+        "dlsym:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    call hip_answer_dlsym\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jnz 1f\n"
+        "    jmpq *hip_next_dlsym(%rip)\n"
+        "1:  ret\n"
+        "    .cfi_endproc\n"
+        ".size dlsym, .-dlsym\n");
