@@ -18,7 +18,7 @@ static const struct {
     {"run", verb_run},           {"record", verb_record},           {"recover", verb_recover},
     {"show", verb_show},         {"verify", verb_verify},           {"triage", verb_triage},
     {"complete", verb_complete}, {"collectors", verb_collectors},   {"doctor", verb_doctor},
-    {"rerun", verb_rerun},       {"trace-split", verb_trace_split},
+    {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)

@@ -188,6 +188,7 @@ static const struct {
     {"show", "show [--all] BUNDLE", "print the summary of a bundle"},
     {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside"},
     {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted"},
+    {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first"},
     {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails"},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},
     {"recover", "recover", "bundle runs that did not finish"},
