@@ -17,6 +17,8 @@
 #include "launch/supervisor.h"
 
 #define ANCESTORS_MAX 64
+#define RELEASE_USAGE "release PID"
+#define RELEASE_HELP "let go of a traced process, so that gdb -p can attach"
 
 struct command_line {
     struct launch_options launch;
@@ -184,16 +186,18 @@ static const struct option_def option_table[] = {
 
 static const struct {
     const char *name, *usage, *help;
+    bool has_options; /* then the verb prints its own --help */
 } verbs[] = {
-    {"show", "show [--all] BUNDLE", "print the summary of a bundle"},
-    {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside"},
-    {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted"},
-    {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first"},
-    {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails"},
-    {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window"},
-    {"recover", "recover", "bundle runs that did not finish"},
-    {"rerun", "rerun [OPTIONS] BUNDLE|-- CMD", "run it again, with the runtime's own trace"},
-    {"collectors", "collectors", "list what is collected"},
+    {"show", "show [--all] BUNDLE", "print the summary of a bundle", false},
+    {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside", false},
+    {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted",
+     true},
+    {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first", true},
+    {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails", true},
+    {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window", false},
+    {"recover", "recover", "bundle runs that did not finish", false},
+    {"rerun", "rerun [OPTIONS] BUNDLE|-- CMD", "run it again, with the runtime's own trace", true},
+    {"collectors", "collectors", "list what is collected", false},
 };
 
 static void print_help(void)
@@ -206,10 +210,10 @@ static void print_help(void)
     options_help(option_table);
     (void)printf("\nVerbs:\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        (void)printf("  %-28s %s\n", verbs[i].usage, verbs[i].help);
-    (void)printf("  %-28s %s\n", "release PID",
-                 "let go of a traced process, so that gdb -p can attach");
+        (void)printf("  %-30s %s\n", verbs[i].usage, verbs[i].help);
+    (void)printf("  %-30s %s\n", RELEASE_USAGE, RELEASE_HELP);
     (void)printf(
+        "\n'rocmcrash VERB --help' has a verb's options.\n"
         "\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
         "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n"
         "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
@@ -265,6 +269,23 @@ static bool is_verb(const char *word)
         if (strcmp(word, verbs[i].name) == 0)
             return true;
     return false;
+}
+
+/* `show --help`: of a verb that has no options of its own to tell of. */
+static bool help_of_verb(const char *verb, const char *word)
+{
+    if (word == NULL || (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0))
+        return false;
+    if (strcmp(verb, "release") == 0)
+        (void)printf("Usage: rocmcrash %s\n\n%s\n", RELEASE_USAGE, RELEASE_HELP);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verb, verbs[i].name) != 0)
+            continue;
+        if (verbs[i].has_options)
+            return false;
+        (void)printf("Usage: rocmcrash %s\n\n%s\n", verbs[i].usage, verbs[i].help);
+    }
+    return true;
 }
 
 static int run_verb(char *argv[])
@@ -357,6 +378,9 @@ int main(int argc, char *argv[])
                                            .hash_budget_ms = 60000,
                                            .inject = INJECT_ALL}};
     struct rc_err err = {""};
+    if (argc > 1 && (is_verb(argv[1]) || strcmp(argv[1], "release") == 0) &&
+        help_of_verb(argv[1], argv[2]))
+        return 0;
     if (argc > 1 && is_verb(argv[1]))
         return run_verb(argv);
     if (argc > 1 && strcmp(argv[1], "release") == 0)

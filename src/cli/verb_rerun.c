@@ -38,7 +38,7 @@
 #define ARGUMENTS_MAX 4096
 
 struct rerun {
-    bool trace;
+    bool trace, help;
     const char *output_dir;
     char folder[FS_PATH_MAX]; /* ours: trace and new bundle */
     char **command;
@@ -61,10 +61,19 @@ static int set_output_dir(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct rerun *)target)->help = true;
+    return 0;
+}
+
 static const struct option_def table[] = {
     {"trace-alloc", 0, NULL, "with the runtime's own trace of its allocations", set_trace},
     {"output-dir", 'o', "DIR", "where the new bundle goes (default: the current directory)",
      set_output_dir},
+    {"help", 'h', NULL, "print this and exit", set_help},
     {NULL, 0, NULL, NULL, NULL},
 };
 
@@ -358,6 +367,15 @@ int verb_rerun(int argc, char *argv[])
     struct rc_err err = {""};
     char here[FS_PATH_MAX];
     int at = options_parse(table, &r, argc, argv, &err);
+    if (at >= 0 && r.help) {
+        (void)printf("Usage: rocmcrash rerun [OPTIONS] BUNDLE\n"
+                     "       rocmcrash rerun [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
+                     "Runs the command of a bundle, or COMMAND, once more and bundles it.\n\n"
+                     "Options:\n");
+        options_help(table);
+        (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");
+        return VERB_EXIT_OK;
+    }
     int code = at < 0 ? at : choose_command(&r, argc, argv, at, &err);
     if (code == 0) {
         if (r.output_dir == NULL || r.output_dir[0] != '/') {

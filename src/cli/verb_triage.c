@@ -29,7 +29,7 @@
 
 struct triage_line {
     const char *kernel_log, *env, *facts, *tree;
-    bool json;
+    bool json, help;
 };
 
 static int set_kernel_log(void *target, const char *value, struct rc_err *err)
@@ -68,12 +68,21 @@ static int set_json(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct triage_line *)target)->help = true;
+    return 0;
+}
+
 static const struct option_def option_table[] = {
     {"kernel-log", 0, "FILE", "what the kernel said (dmesg, journalctl -k)", set_kernel_log},
     {"env", 0, "FILE", "environment as NAME=VALUE lines", set_env},
     {"facts", 0, "FILE", "further facts as JSON", set_facts},
     {"tree", 0, "FILE", "use this decision tree", set_tree},
     {"json", 0, NULL, "print the verdict as JSON", set_json},
+    {"help", 'h', NULL, "print this and exit", set_help},
     {NULL, 0, NULL, NULL, NULL},
 };
 
@@ -269,6 +278,14 @@ int verb_triage(int argc, char *argv[])
     struct triage_line line = {.kernel_log = NULL};
     struct rc_err err = {""};
     int at = options_parse(option_table, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...\n\n"
+                     "Judges a bundle again, every bundle of a directory, or text that somebody\n"
+                     "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
+        options_help(option_table);
+        (void)printf("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
+        return VERB_EXIT_OK;
+    }
     if (at < 0 || (argv[at] == NULL && line.kernel_log == NULL && line.facts == NULL)) {
         (void)fprintf(stderr, "rocmcrash: %s\n",
                       at < 0 ? err.msg

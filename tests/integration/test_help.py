@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What --help says, what README.md says and what there is: the same."""
+
+import os
+import re
+
+import support
+from support import SOURCE
+
+READABLE = 100  # columns
+
+
+class Help(support.Case):
+    def help_of(self, *verb):
+        done = self.verb(*verb, "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+        return done.stdout
+
+    def verbs(self):
+        listed = self.help_of().split("\nVerbs:\n")[1].split("\n\n")[0]
+        return [line.split()[0] for line in listed.splitlines()]
+
+    def readme(self):
+        return support.read(os.path.join(SOURCE, "README.md"))
+
+    def test_every_verb_has_help_and_is_in_the_readme(self):
+        verbs, readme = self.verbs(), self.readme()
+        self.assertGreater(len(verbs), 8)
+        for verb in verbs:
+            with self.subTest(verb=verb):
+                self.assertTrue(self.help_of(verb).startswith(f"Usage: rocmcrash {verb}"))
+                self.assertTrue(re.search(rf"rocmcrash {verb}\b", readme), "not in README.md")
+
+    def test_the_readme_names_no_other_verb_or_option(self):
+        verbs, readme = self.verbs(), self.readme()
+        used = set(re.findall(r"(?m)^    (?:sudo )?rocmcrash ([a-z]+)", readme))
+        self.assertEqual(used - set(verbs), set())
+        options = set(re.findall(r"(--[a-z-]+)", self.help_of()))
+        for verb in verbs:
+            options |= set(re.findall(r"(--[a-z-]+)", self.help_of(verb)))
+        block = readme.split("## Use it")[1].split("\n## ")[0]
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", block))
+        self.assertEqual(named - options, set())
+
+    def test_it_fits_a_terminal(self):
+        for verb in ([], *([v] for v in self.verbs())):
+            for line in self.help_of(*verb).splitlines():
+                self.assertLessEqual(len(line), READABLE, line)
+
+    def test_exit_statuses_are_told(self):
+        for verb in ([], ["triage"], ["doctor"], ["diff"], ["rerun"]):
+            self.assertIn("Exit status:", self.help_of(*verb))
+
+
+if __name__ == "__main__":
+    support.main()
