@@ -66,6 +66,21 @@ void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
         put_log(out, "oom.reserved_unallocated_bytes", reserved - allocated, source);
 }
 
+/* ZLUDA and HIP speak CUDA's words too; the name of the device is the driver's. */
+static void put_device(const cJSON *record, const char *source, struct collect_out *out)
+{
+    const char *name = hook_string(record, "device_name");
+    const char *arch = hook_string(record, "device_arch");
+    if (name[0] != '\0')
+        collect_text(out, "torch.device_name", FACT_STATIC, name, source);
+    if (strncmp(arch, "gfx", 3) == 0)
+        collect_text(out, "torch.device_arch", FACT_STATIC, arch, source);
+    if (strncmp(name, "NVIDIA ", 7) == 0)
+        collect_boolean(out, "vendor.nvidia", FACT_LOG, true, source);
+    else if (strncmp(name, "AMD ", 4) == 0 || strncmp(arch, "gfx", 3) == 0)
+        collect_boolean(out, "vendor.amd", FACT_LOG, true, source);
+}
+
 void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source,
                          struct collect_out *out)
 {
@@ -84,6 +99,7 @@ void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source
         {"torch.segments_count", "segment", "current"},
     };
     const cJSON *stats = stats_of(record, device);
+    put_device(record, source, out);
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         put(out, counters[i].fact, counter(stats, counters[i].what, counters[i].which), source);
     put(out, "torch.retries_count", hook_number(stats, "num_alloc_retries"), source);

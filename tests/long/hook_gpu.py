@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real PyTorch on a real GPU under rocmcrash: the class of each failure, the figures, the costs.
+
+usage: hook_gpu.py [--pairs N] [NAME...]      with ROCMCRASH=path of the program
+
+Without --pairs runs every program of hook_programs.py (or those named) and checks the bundle; with
+it times `loop` N times with and without rocmcrash, in turn. Bundles are left in $OUT or a new folder.
+Exit 77: no PyTorch with a GPU here.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook_programs.py")
+ROCMCRASH = os.environ.get("ROCMCRASH", "rocmcrash")
+# None: nothing may be left.
+EXPECTED = {
+    "capacity": {"capacity"}, "capacity_step": {"capacity"}, "fragmentation": {"fragmentation"},
+    "leak": {"leak"}, "leak_swap": {"leak"}, "held": {"held-by-other"},
+    "cache_greed": {"fragmentation"}, "illegal": {"app-bug", "page-fault"}, "killed": {"unknown", "killed"},
+    "swallowed": {"capacity"}, "healthy": None, "handled": None, "equal": {"capacity"}, "cpu": None,
+}
+
+
+def bundle_of(folder):
+    paths = glob.glob(os.path.join(folder, "*.tar.gz"))
+    if not paths:
+        return None
+    with tarfile.open(paths[0]) as tar:
+        return {m.name.split("/", 1)[1]: tar.extractfile(m).read()
+                for m in tar.getmembers() if m.isfile()}
+
+
+def run(name, folder, options=(), env=None):
+    os.makedirs(folder, exist_ok=True)
+    done = subprocess.run([ROCMCRASH, "-o", folder, *options, "--", sys.executable, PROGRAM, name],
+                          capture_output=True, text=True, check=False, env=env)
+    for kind in ("stdout", "stderr"):
+        with open(os.path.join(folder, kind), "w", encoding="utf-8") as file:
+            file.write(getattr(done, kind))
+    return done
+
+
+def check_equal(done, files):
+    """The observer's figures are torch's own."""
+    said = json.loads(done.stdout.splitlines()[-1])
+    wrote = json.loads(files["hook/oom-first.json"])
+    facts = {f["name"]: f.get("value") for f in json.loads(files["facts.json"])["facts"]}
+    told = said["told"]
+    wrong = []
+    for ours, theirs in zip(("device", "requested", "total", "free"), told):
+        if wrote[ours] != theirs:
+            wrong.append(f"{ours} {wrote[ours]} != {theirs}")
+    stats, compared = wrote["stats"]["0"], 0
+    for key, value in said["stats"].items():
+        item = stats
+        for part in key.split("."):
+            item = item.get(part, {}) if isinstance(item, dict) else {}
+        if item == {}:
+            continue
+        compared += 1
+        if item != value:
+            wrong.append(f"{key} {item} != {value}")
+    if facts["torch.inactive_bytes"] != sum(said["idle"]) or \
+            facts["torch.largest_inactive_bytes"] != max(said["idle"]):
+        wrong.append(f"idle {facts['torch.inactive_bytes']} of {facts['torch.largest_inactive_bytes']}"
+                     f" != {sum(said['idle'])} of {max(said['idle'])}")
+    return compared, wrong
+
+
+def one(name, out):
+    env = dict(os.environ)
+    if name == "cpu":
+        env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = ""
+    holder = None
+    if name == "held":
+        holder = subprocess.Popen([sys.executable, PROGRAM, "hold"], stdout=subprocess.PIPE)
+        holder.stdout.readline()
+    start = time.monotonic()
+    folder = os.path.join(out, name)
+    done = run(name, folder, env=env)
+    if holder:
+        holder.kill()
+        holder.wait()
+    files = bundle_of(folder)
+    verdict = json.loads(files["verdict.json"]) if files else None
+    want = EXPECTED[name]
+    good = verdict is None if want is None else verdict is not None and verdict["class"] in want
+    note = ""
+    if verdict:
+        row = next((i for i in json.loads(files["manifest.json"])["items"] if i["name"] == "hook"), {})
+        note = f"{verdict['class']}/{verdict['subclass']} {verdict['confidence']} {verdict['path'][-1]['node']}" \
+               f" | hook {row.get('status')} {row.get('reason', '')}"
+    elif done.returncode != 0:
+        good, note = False, f"exit {done.returncode}, no bundle: {done.stderr[-300:]}"
+    if name == "equal" and files:
+        compared, wrong = check_equal(done, files)
+        good = good and compared > 60 and not wrong
+        note += f" | {compared} figures equal torch's" if not wrong else f" | WRONG {wrong[:5]}"
+    if name == "cpu":
+        said = json.loads(done.stdout)
+        good = good and not said["initialised"] and not said["nvidia"]
+        note = str(said)
+    if name == "healthy":
+        plain = subprocess.run([sys.executable, PROGRAM, name], capture_output=True, text=True, check=True)
+        same = json.loads(plain.stdout) == json.loads(done.stdout)
+        good = good and same
+        note = "memory the same to the byte" if same else f"{plain.stdout[:200]} {done.stdout[:200]}"
+    print(f"{'ok ' if good else 'BAD'} {name:14} {time.monotonic() - start:5.1f} s  {note}", flush=True)
+    return good
+
+
+def pairs(count):
+    """In turn, and each pair in the other order, so that a drift falls on both."""
+    command = [sys.executable, PROGRAM, "loop"]
+    figures = {"plain": [], "with": []}
+    outside = {"plain": [], "with": []}
+    for i in range(count):
+        for kind in (("plain", "with") if i % 2 == 0 else ("with", "plain")):
+            with tempfile.TemporaryDirectory() as folder:
+                argv = command if kind == "plain" else [ROCMCRASH, "-o", folder, "--", *command]
+                start = time.monotonic()
+                done = subprocess.run(argv, capture_output=True, text=True, check=True)
+                outside[kind].append(time.monotonic() - start)
+            figures[kind].append(json.loads(done.stdout))
+    for key in ("loop_s", "all_s"):
+        ratios = [w[key] / p[key] for p, w in zip(figures["plain"], figures["with"])]
+        print(f"{key}: plain {statistics.median(p[key] for p in figures['plain']):.3f} s, ratio median "
+              f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}, "
+              f"from {min(ratios):.4f} to {max(ratios):.4f}")
+    ratios = [w / p for p, w in zip(outside["plain"], outside["with"])]
+    print(f"whole process: plain {statistics.median(outside['plain']):.3f} s, ratio median "
+          f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--pairs", type=int, default=0)
+    p.add_argument("names", nargs="*")
+    a = p.parse_args()
+    probe = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
+                           capture_output=True, check=False)
+    if probe.returncode != 0:
+        print("skipped: no PyTorch with a GPU here")
+        sys.exit(77)
+    if a.pairs:
+        pairs(a.pairs)
+        return
+    out = os.environ.get("OUT") or tempfile.mkdtemp(prefix="hook-gpu-")
+    bad = [name for name in a.names or EXPECTED if not one(name, out)]
+    print(f"{len(a.names or EXPECTED) - len(bad)} as expected, {len(bad)} not: {bad}")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that end, on a real GPU, in one way each: hook_programs.py NAME. Run by hook_gpu.py.
+
+Sizes are shares of the card, so that any card is filled; none of them is that of a recording.
+"""
+import ctypes
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def torch_and_total():
+    import torch
+    return torch, torch.cuda.get_device_properties(0).total_memory
+
+
+def block(torch, size):
+    return torch.empty(int(size), dtype=torch.uint8, device="cuda")
+
+
+def small_step(torch, weights, size=512):
+    x = torch.randn(size, size, device="cuda")
+    for w in weights:
+        x = torch.relu(x @ w)
+    return x.sum()
+
+
+def weights_of(torch, count=8, size=512):
+    return [torch.randn(size, size, device="cuda") / size ** 0.5 for _ in range(count)]
+
+
+def capacity():
+    """Layers of 3.1 to 4.7 GiB are loaded until the card is full."""
+    torch, _ = torch_and_total()
+    layers, rng = [], random.Random(5)
+    while True:
+        layers.append(block(torch, rng.uniform(3.1, 4.7) * GIB).fill_(1))
+        time.sleep(0.05)
+
+
+def capacity_step():
+    """Steady steps, then a batch whose activations need two thirds of the card beside the model."""
+    torch, total = torch_and_total()
+    model = block(torch, 0.45 * total)
+    for _ in range(120):
+        activations = block(torch, 0.1 * total)
+        time.sleep(0.02)
+        del activations
+    block(torch, 0.66 * total)
+    return model
+
+
+def fragmentation():
+    """Blocks of 3 to 9 MiB fill most of the card; 60 % go at random; then 5 GiB at a time."""
+    torch, total = torch_and_total()
+    rng = random.Random(11)
+    blocks, size = [], 0
+    while size < 0.92 * total:
+        blocks.append(block(torch, rng.uniform(3, 9) * MIB))
+        size += blocks[-1].numel()
+    rng.shuffle(blocks)
+    del blocks[:int(0.6 * len(blocks))]
+    time.sleep(1)
+    large = []
+    while True:
+        large.append(block(torch, 5 * GIB))
+
+
+def leak():
+    """Every step keeps its outputs in a list."""
+    torch, total = torch_and_total()
+    weights, history = weights_of(torch), []
+    while True:
+        work = block(torch, 0.02 * total)
+        history.append(block(torch, total / 300))
+        small_step(torch, weights).item()
+        del work
+        time.sleep(0.05)
+
+
+def leak_swap():
+    """A model of a third of the card is loaded and dropped; a part of each stays referenced."""
+    torch, total = torch_and_total()
+    kept = []
+    while True:
+        model = [block(torch, 0.06 * total) for _ in range(5)]
+        for _ in range(4):
+            time.sleep(0.1)
+        kept.append(block(torch, 0.015 * total))
+        model.clear()
+        time.sleep(0.1)
+
+
+def held():
+    """hook_gpu.py has started another process that holds four fifths of the card."""
+    torch, total = torch_and_total()
+    model = block(torch, 0.1 * total)
+    time.sleep(1)
+    block(torch, 0.25 * total)
+    return model
+
+
+def hold():
+    torch, total = torch_and_total()
+    keep = block(torch, 0.8 * total)
+    print("held", flush=True)
+    time.sleep(600)
+    return keep
+
+
+def cache_greed():
+    """PyTorch's cache keeps what a plain cudaMalloc then does not get."""
+    torch, total = torch_and_total()
+    blocks = [block(torch, 0.047 * total) for _ in range(20)]
+    small = block(torch, 30 * MIB)
+    blocks.clear()
+    time.sleep(1.5)
+    name = "libamdhip64.so" if torch.version.hip else "libcudart.so"
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        path = next(line.split()[-1] for line in maps if name in line)
+    runtime = ctypes.CDLL(path)
+    pointer = ctypes.c_void_p()
+    function = "hipMalloc" if torch.version.hip else "cudaMalloc"
+    code = getattr(runtime, function)(ctypes.byref(pointer), ctypes.c_size_t(int(0.2 * total)))
+    if code != 0:
+        raise RuntimeError(f"{function} returned {code} for {int(0.2 * total)} bytes")
+    return small
+
+
+def illegal():
+    """A kernel writes far beyond its tensor."""
+    import torch
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def stray(pointer, offset):
+        tl.store(pointer + offset, 1.0)
+
+    weights = weights_of(torch)
+    for _ in range(20):
+        small_step(torch, weights).item()
+    x = torch.zeros(1024, device="cuda")
+    stray[(1,)](x, 1 << 41)
+    torch.cuda.synchronize()
+
+
+def killed():
+    """SIGKILL in the middle of a step."""
+    torch, total = torch_and_total()
+    weights, keep = weights_of(torch), block(torch, 0.3 * total)
+    for step in range(1000):
+        small_step(torch, weights)
+        if step == 400:
+            time.sleep(1.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+    return keep
+
+
+def swallowed():
+    """The exception is caught, and the process leaves without a word."""
+    torch, total = torch_and_total()
+    model = block(torch, 0.7 * total)
+    time.sleep(0.5)
+    try:
+        block(torch, 0.5 * total)
+    except Exception:
+        os._exit(3)
+    return model
+
+
+def healthy(steps=300):
+    torch, total = torch_and_total()
+    weights = weights_of(torch)
+    for _ in range(steps):
+        work = block(torch, 0.01 * total)
+        small_step(torch, weights).item()
+        del work
+    torch.cuda.synchronize()
+    print(json.dumps({"mem_get_info": torch.cuda.mem_get_info(),
+                      "stats": torch.cuda.memory_stats()}))
+
+
+def handled():
+    """A batch size is looked for by failing; the run ends well."""
+    torch, total = torch_and_total()
+    for share in (1.5, 1.1, 0.5):
+        try:
+            work = block(torch, share * total)
+            break
+        except torch.OutOfMemoryError:
+            continue
+    del work
+    healthy(50)
+
+
+def equal():
+    """What torch itself says at the failure, to be compared with what the observer wrote."""
+    torch, total = torch_and_total()
+    rng = random.Random(3)
+    keep = [block(torch, rng.uniform(1, 30) * MIB) for _ in range(2000)]
+    for _ in range(900):
+        keep.pop(rng.randrange(len(keep)))
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        other = block(torch, 300 * MIB)
+    del other
+    told = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *values: told.append(values))
+    try:
+        block(torch, 0.99 * total)
+    except torch.OutOfMemoryError as error:
+        idle = [b["size"] for s in torch.cuda.memory_snapshot() for b in s["blocks"]
+                if b["state"] == "inactive"]
+        print(json.dumps({"stats": torch.cuda.memory_stats(), "told": told[0], "idle": idle,
+                          "message": str(error)}))
+        raise
+
+
+def cpu():
+    """PyTorch on the CPU: the card must not be touched."""
+    import torch
+    x = torch.randn(256, 256)
+    for _ in range(50):
+        x = torch.relu(x @ x.T) / 256
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        text = maps.read()
+    print(json.dumps({"initialised": torch.cuda.is_initialized(),
+                      "nvidia": "/dev/nvidia" in text, "kfd": "/dev/kfd" in text}))
+
+
+def loop(steps=3000):
+    """Small steps, as many as the interpreter can start: the overhead is largest here."""
+    start = time.monotonic()
+    import torch
+    weights = weights_of(torch, 4, 256)
+    for _ in range(50):
+        small_step(torch, weights, 256)
+    torch.cuda.synchronize()
+    begun = time.monotonic()
+    for step in range(steps):
+        value = small_step(torch, weights, 256)
+        if step % 50 == 0:
+            value.item()
+    torch.cuda.synchronize()
+    end = time.monotonic()
+    print(json.dumps({"loop_s": end - begun, "all_s": end - start}))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*[int(word) for word in sys.argv[2:]])

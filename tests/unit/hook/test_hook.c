@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collector "hook" and the readers of what the Python hook writes; against recordings of real
+ * PyTorch where they are at hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "collect/collector.h"
+#include "collectors/hook.h"
+#include "collectors/lib/torch_snapshot.h"
+#include "sink.h"
+
+extern const struct collector collector_hook;
+
+#define MIB ((int64_t)1 << 20)
+
+/* --- snapshots --- */
+
+static const char *const two_pools =
+    "{\"format\":1,\"segments_omitted\":0,\"segments\":["
+    "{\"device\":0,\"address\":1,\"total_size\":20971520,\"stream\":0,\"segment_type\":\"large\","
+    "\"segment_pool_id\":[0,0],\"is_expandable\":false,\"blocks\":["
+    "{\"size\":8388608,\"state\":\"active_allocated\",\"at\":[\"a.py:1 f\",\"b.py:2 g\"]},"
+    "{\"size\":2097152,\"state\":\"inactive\"},"
+    "{\"size\":4194304,\"state\":\"active_pending_free\",\"at\":[\"c.py:1 f\"]},"
+    "{\"size\":6291456,\"state\":\"inactive\"}]},"
+    "{\"device\":0,\"address\":2,\"total_size\":2097152,\"stream\":7,\"segment_type\":\"small\","
+    "\"segment_pool_id\":[0,0],\"is_expandable\":false,\"blocks\":["
+    "{\"size\":2097152,\"state\":\"inactive\"}]},"
+    "{\"device\":0,\"address\":3,\"total_size\":41943040,\"stream\":0,\"segment_type\":\"large\","
+    "\"segment_pool_id\":[0,1],\"is_expandable\":true,\"blocks\":["
+    "{\"size\":41943040,\"state\":\"inactive\"}]},"
+    "{\"device\":1,\"address\":4,\"total_size\":1048576,\"stream\":0,\"segment_type\":\"large\","
+    "\"blocks_omitted\":9000,\"inactive_size\":524288,\"largest_inactive\":4096}]}";
+
+static void test_snapshot_of_pools_and_streams(void **state)
+{
+    (void)state;
+    struct torch_snapshot s;
+    assert_int_equal(torch_snapshot_read(two_pools, strlen(two_pools), 0, &s), 0);
+    assert_int_equal(s.segments, 3);
+    assert_int_equal(s.blocks, 6);
+    assert_int_equal(s.reserved_bytes, 62 * MIB);
+    assert_int_equal(s.used_bytes, 12 * MIB);
+    assert_int_equal(s.idle_bytes, 10 * MIB); /* not the 40 MiB of the private pool */
+    assert_int_equal(s.largest_idle_bytes, 6 * MIB);
+    assert_int_equal(s.largest_idle_large_bytes, 6 * MIB);
+    assert_int_equal(s.split_bytes, 8 * MIB);
+    assert_int_equal(s.free_segment_bytes, 2 * MIB);
+    assert_int_equal(s.private_bytes, 40 * MIB);
+    assert_int_equal(s.private_idle_bytes, 40 * MIB);
+    assert_int_equal(s.expandable_bytes, 40 * MIB);
+    assert_int_equal(s.streams, 2);
+    assert_int_equal(s.largest_stream_idle_bytes, 8 * MIB);
+    assert_true(fabs(s.fragmentation_percent - 40.0) < 1e-9);
+    assert_int_equal(s.classes[1].bytes, 12 * MIB);
+    assert_int_equal(s.classes[1].blocks, 2);
+    assert_string_equal(s.largest_site, "a.py:1 f");
+    assert_int_equal(s.largest_site_bytes, 8 * MIB);
+    assert_false(s.cut);
+}
+
+static void test_snapshot_of_another_device(void **state)
+{
+    (void)state;
+    struct torch_snapshot s;
+    assert_int_equal(torch_snapshot_read(two_pools, strlen(two_pools), 1, &s), 0);
+    assert_int_equal(s.blocks, 9000);
+    assert_int_equal(s.idle_bytes, 524288);
+    assert_int_equal(s.largest_idle_bytes, 4096);
+    assert_true(s.cut);
+    assert_int_equal(torch_snapshot_read(two_pools, strlen(two_pools), -1, &s), 0);
+    assert_int_equal(s.segments, 4);
+}
+
+static void test_snapshot_garbage(void **state)
+{
+    (void)state;
+    struct torch_snapshot s;
+    static const char *const bad[] = {"", "{", "5", "\"x\"", "{\"segments\":4}", "null"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(torch_snapshot_read(bad[i], strlen(bad[i]), 0, &s), -22);
+    for (size_t cut = 0; cut < strlen(two_pools); cut++)
+        assert_int_equal(torch_snapshot_read(two_pools, cut, 0, &s), -22);
+    static const char odd[] =
+        "[1,null,{\"blocks\":3},{\"total_size\":-4,\"blocks\":[{\"size\":1e300}]},"
+        "{\"total_size\":\"x\",\"stream\":[],\"blocks\":[{\"state\":4}]}]";
+    assert_int_equal(torch_snapshot_read(odd, strlen(odd), -1, &s), 0);
+    assert_int_equal(s.reserved_bytes, 0);
+    assert_int_equal(s.idle_bytes, 0);
+}
+
+static char *read_gz(const char *name, size_t *ret_len)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/recordings/%s/snapshot.json.gz", TEST_SHARED_DIR, name);
+    gzFile file = gzopen(path, "rb");
+    if (file == NULL || access(path, R_OK) != 0)
+        return NULL;
+    char *text = malloc(16u << 20);
+    int n = text != NULL ? gzread(file, text, 16u << 20) : -1;
+    (void)gzclose(file);
+    *ret_len = n > 0 ? (size_t)n : 0;
+    return text;
+}
+
+/* What torch counted itself at that moment (oom.json of the recording). */
+static void test_recorded_snapshots(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t allocated, reserved, largest_below;
+    } recordings[] = {
+        {"fragmentation", 84338016256, 145806589952, 20971521},
+        {"leak", 149411594240, 149411594240, 1},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        size_t len = 0;
+        struct torch_snapshot s;
+        char *text = read_gz(recordings[i].name, &len);
+        if (text == NULL) {
+            print_message("no recordings in %s\n", TEST_SHARED_DIR);
+            skip();
+        }
+        assert_int_equal(torch_snapshot_read(text, len, -1, &s), 0);
+        free(text);
+        assert_int_equal(s.used_bytes, recordings[i].allocated);
+        assert_int_equal(s.reserved_bytes, recordings[i].reserved);
+        assert_int_equal(s.idle_bytes, recordings[i].reserved - recordings[i].allocated);
+        assert_true(s.largest_idle_bytes < recordings[i].largest_below);
+    }
+}
+
+/* --- series --- */
+
+static void put_row(struct buf *b, int64_t t_ns, int device, int64_t allocated)
+{
+    buf_printf(b, "%lld,%d,%lld,%lld,1,2,3,4,5,600,300,7,,0,0,%d\n", (long long)t_ns, device,
+               (long long)allocated, (long long)(allocated + 5), 40 + device);
+}
+
+static struct torch_growth growth_of(struct buf *b, int device)
+{
+    struct torch_series series;
+    assert_int_equal(torch_series_read(b->data, b->len, device, &series), 0);
+    struct torch_growth g = torch_series_growth(&series);
+    torch_series_release(&series);
+    buf_release(b);
+    return g;
+}
+
+static void test_series(void **state)
+{
+    (void)state;
+    struct torch_series series;
+    static const char rows[] = "1000,0,50,60,,,,,,700,600,1,,0,0,33\n"
+                               "garbage\n1,2\n-5,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                               "2000,1,9,9,9,9,9,9,9,9,9,9,9,9,9,450\n"
+                               "500,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                               "3000,0,51,61,,,,,,701,601,1,,0,0,34\n"
+                               "4000,0,52,62,,,,,,70";
+    assert_int_equal(torch_series_read(rows, strlen(rows), 0, &series), 0);
+    assert_int_equal(series.count, 2);
+    assert_int_equal(series.points[1].time_ns, 3000);
+    assert_int_equal(series.points[1].allocated, 51);
+    assert_int_equal(series.points[1].freed_total, 601);
+    assert_int_equal(series.slowest_us, 450);
+    assert_false(torch_series_growth(&series).valid);
+    torch_series_release(&series);
+}
+
+/* A step needs 2 GiB and gives them back; 1 MiB stays each time. */
+static void test_growth_of_a_leak_below_steps(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 400; i++)
+        put_row(&b, (int64_t)i * 100000000, 0, (i % 3 == 0 ? 10 : 2000) * MIB + i * MIB);
+    struct torch_growth g = growth_of(&b, 0);
+    assert_true(g.valid);
+    assert_int_equal(g.windows, 64);
+    assert_true(g.rising_share > 0.95);
+    assert_in_range(g.total / MIB, 330, 360);
+    assert_true(fabs(g.slope_per_s / (double)MIB - 10) < 0.5);
+}
+
+static void test_growth_of_steps_alone(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 400; i++)
+        put_row(&b, (int64_t)i * 100000000, 0, (i % 3 == 0 ? 10 : 2000) * MIB);
+    struct torch_growth g = growth_of(&b, 0);
+    assert_true(g.valid);
+    assert_int_equal(g.total, 0);
+    assert_true(g.rising_share < 0.1);
+    struct buf other = BUF_INIT;
+    put_row(&other, 5, 1, MIB);
+    assert_false(growth_of(&other, 0).valid);
+}
+
+/* --- the collector --- */
+
+static const char record_format[] =
+    "{\"format\":1,\"t\":%s,\"pid\":%d,\"thread\":7,\"count\":%d,\"device\":1,\"requested\":"
+    "6442450944,"
+    "\"total\":17179869184,\"free\":4471128064,\"device_total\":%s,\"device_name\":\"NVIDIA H200\","
+    "\"device_arch\":\"\",\"stats\":{\"1\":{\"num_alloc_retries\":2,\"num_ooms\":3,"
+    "\"allocated_bytes\":{\"all\":{\"current\":100,\"peak\":120,\"allocated\":1000,\"freed\":900}},"
+    "\"reserved_bytes\":{\"all\":{\"current\":150,\"peak\":160,\"allocated\":160,\"freed\":10}}}},"
+    "\"stacks\":[{\"thread\":7,\"current\":true,\"frames\":[[\"a.py\",3,\"step\"]]},"
+    "{\"thread\":8,\"current\":false,\"frames\":[[\"b.py\",9,\"loa\\nder\"]]}]}\n";
+
+static struct collect_ctx context_of(int64_t failed_pid, uint64_t end_ns)
+{
+    static const char *const nothing[] = {NULL};
+    return (struct collect_ctx){.run_dir = temp_path("run"),
+                                .failed_pid = failed_pid,
+                                .argv = nothing,
+                                .cwd = "/",
+                                .maps = "",
+                                .fds = "",
+                                .environ_at_impact = nothing,
+                                .start_mono_ns = 1000,
+                                .end_mono_ns = end_ns};
+}
+
+static void write_record(int pid, const char *what, const char *time_ns, int count,
+                         const char *device_total)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, record_format, time_ns, pid, count, device_total);
+    write_text(temp_path("run/hook/%d.%s.json", pid, what), text);
+}
+
+static struct collect_out *collected(int64_t failed_pid, uint64_t end_ns, enum collect_status want)
+{
+    struct collect_out *out = sink_new();
+    struct collect_ctx ctx = context_of(failed_pid, end_ns);
+    assert_int_equal(collector_hook.run(&ctx, out), want);
+    return out;
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    temp_remove();
+    (void)temp_path("run/hook/x");
+    return 0;
+}
+
+static void test_nothing_written(void **state)
+{
+    (void)state;
+    temp_remove();
+    struct collect_out *out = collected(5, 0, COLLECT_SKIPPED);
+    assert_non_null(strstr(out->reason, "no Python with the hook"));
+    sink_free(out);
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    write_record(40, "oom.first", "5000", 1, "17179869184");
+    write_text(temp_path("run/hook/40.snapshot.first.json"), two_pools);
+    write_text(temp_path("run/hook/40.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33\n");
+    struct collect_out *out = collected(40, 6000, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "oom.requested_bytes"), 6442450944);
+    assert_int_equal(sink_integer(out, "oom.total_bytes"), 17179869184);
+    assert_int_equal(sink_integer(out, "oom.device"), 1);
+    assert_int_equal(sink_integer(out, "oom.reserved_unallocated_bytes"), 50);
+    assert_int_equal(sink_integer(out, "torch.allocated_bytes"), 100);
+    assert_int_equal(sink_integer(out, "torch.freed_total_bytes"), 900);
+    assert_int_equal(sink_integer(out, "torch.retries_count"), 2);
+    assert_int_equal(sink_integer(out, "torch.inactive_bytes"), 524288);
+    assert_int_equal(sink_integer(out, "vendor.nvidia"), 1);
+    assert_int_equal(sink_integer(out, "oom.allowed_bytes"), INT64_MIN);
+    assert_non_null(strstr(sink_file(out, "stacks.txt"), "File \"b.py\", line 9, in loa?der"));
+    assert_non_null(strstr(sink_file(out, "torch-stats.csv"), "\n0.000001,1,50,60,"));
+    sink_free(out);
+}
+
+/* A fraction of the device was allowed: the observer is told that, the message says both. */
+static void test_fraction(void **state)
+{
+    (void)state;
+    write_record(40, "oom.first", "5000", 1, "34359738368");
+    struct collect_out *out = collected(40, 6000, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "oom.total_bytes"), 34359738368);
+    assert_int_equal(sink_integer(out, "oom.allowed_bytes"), 17179869184);
+    sink_free(out);
+}
+
+static void test_handled_long_ago(void **state)
+{
+    (void)state;
+    write_record(40, "oom.first", "5000", 1, "17179869184");
+    struct collect_out *out = collected(40, 5000 + UINT64_C(31000000000), COLLECT_OK);
+    assert_int_equal(sink_integer(out, "oom.seen"), INT64_MIN);
+    assert_int_equal(sink_integer(out, "torch.ooms_count"), 1);
+    sink_free(out);
+}
+
+static void test_exception_decides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *message;
+        bool cause;
+    } cases[] = {{"torch.OutOfMemoryError", "x", true},
+                 {"RuntimeError", "HIP error: out of memory", true},
+                 {"AssertionError", "shape", false}};
+    for (size_t i = 0; i < 3; i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text,
+                       "{\"t\":5500,\"pid\":40,\"what\":\"exception\",\"chain\":[{\"type\":\"%s\","
+                       "\"message\":\"%s\",\"frames\":[[\"t.py\",4,\"f\"]]}]}\n{\"t\":5600,\"pi",
+                       cases[i].type, cases[i].message);
+        write_text(temp_path("run/hook/events"), text);
+        write_record(40, "oom.first", "5000", 1, "17179869184");
+        struct collect_out *out = collected(40, 6000, COLLECT_OK);
+        assert_int_equal(sink_integer(out, "oom.seen"), cases[i].cause ? 1 : INT64_MIN);
+        assert_string_equal(sink_text(out, "hook.exception_type"), cases[i].type);
+        assert_non_null(strstr(sink_file(out, "exception.txt"), "File \"t.py\", line 4, in f"));
+        sink_free(out);
+    }
+}
+
+/* Rank 41 ran out first; rank 42, told of it by a collective, later. Nobody knows who failed. */
+static void test_first_of_several(void **state)
+{
+    (void)state;
+    write_record(42, "oom.first", "7000", 1, "17179869184");
+    write_record(41, "oom.first", "6000", 1, "17179869184");
+    write_text(temp_path("run/hook/39.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33\n");
+    struct collect_out *out = collected(0, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "hook.torch_pid"), 41);
+    assert_true(strlen(sink_file(out, "torch-stats.39.csv")) > 0);
+    sink_free(out);
+    out = collected(42, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "hook.torch_pid"), 42);
+    sink_free(out);
+}
+
+static void test_last_record_counts(void **state)
+{
+    (void)state;
+    write_record(40, "oom.first", "5000", 1, "17179869184");
+    write_record(40, "oom.last", "5900", 9, "17179869184");
+    struct collect_out *out = collected(40, 6000, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "torch.ooms_count"), 9);
+    sink_free(out);
+}
+
+static void test_trouble_and_garbage(void **state)
+{
+    (void)state;
+    write_text(temp_path("run/hook/events"), "{}\n[]\n5\nnot json\n"
+                                             "{\"t\":1,\"pid\":40,\"what\":\"trouble\",\"where\":"
+                                             "\"observe\",\"error\":\"AttributeError\"}\n");
+    write_text(temp_path("run/hook/40.oom.first.json"), "{\"device\":");
+    write_text(temp_path("run/hook/40.snapshot.first.json"), "[[[[");
+    write_text(temp_path("run/hook/40.torch.csv"), "\n\n,,,\n");
+    write_text(temp_path("run/hook/-3.torch.csv"), "x");
+    write_text(temp_path("run/hook/99999999999999999999.oom.first.json"), "{}");
+    struct collect_out *out = collected(40, 6000, COLLECT_PARTIAL);
+    assert_string_equal(out->reason, "observe: AttributeError");
+    assert_int_equal(sink_integer(out, "torch.allocated_bytes"), INT64_MIN);
+    sink_free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_snapshot_of_pools_and_streams),
+        cmocka_unit_test(test_snapshot_of_another_device),
+        cmocka_unit_test(test_snapshot_garbage),
+        cmocka_unit_test(test_recorded_snapshots),
+        cmocka_unit_test(test_series),
+        cmocka_unit_test(test_growth_of_a_leak_below_steps),
+        cmocka_unit_test(test_growth_of_steps_alone),
+        cmocka_unit_test(test_nothing_written),
+        cmocka_unit_test_setup(test_out_of_memory, fresh),
+        cmocka_unit_test_setup(test_fraction, fresh),
+        cmocka_unit_test_setup(test_handled_long_ago, fresh),
+        cmocka_unit_test_setup(test_exception_decides, fresh),
+        cmocka_unit_test_setup(test_first_of_several, fresh),
+        cmocka_unit_test_setup(test_last_record_counts, fresh),
+        cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
+    };
+    int failed = cmocka_run_group_tests_name("hook", tests, NULL, NULL);
+    temp_remove();
+    return failed;
+}
