@@ -21,6 +21,7 @@
 struct buf;
 struct cJSON;
 struct rc_err;
+struct redactor;
 
 #define BUNDLE_MAX_BYTES (25u * 1000u * 1000u)
 #define MANIFEST_FORMAT 1
@@ -36,6 +37,12 @@ int manifest_add_item(struct manifest *, const char *name, enum collect_status s
                       const char *reason, uint64_t milliseconds);
 /* Take out the rows of something that is tried again. */
 void manifest_forget_item(struct manifest *, const char *name);
+/* The texts of the rows, but names and statuses, without what is private. 0 or -ENOMEM. */
+int manifest_redact(struct manifest *, struct redactor *redactor);
+/* The top folder of the bundle that is rewritten gets this name. 0, -EINVAL, -ENOMEM. */
+int manifest_rename(struct manifest *, const char *top);
+/* Of the bundle that is rewritten: what its top folder was called. */
+const char *manifest_name(const struct manifest *);
 /* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
 int manifest_set(struct manifest *, const char *key, struct cJSON *value);
 /* The manifest.json of a stage (of an unpacked bundle) as one that can be added to. NULL: *err. */

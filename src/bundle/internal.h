@@ -79,6 +79,10 @@ void sha256_to_hex(const unsigned char digest[32], char hex[SHA256_HEX]);
 int manifest_for_archive(const char *base, const struct stage *stage, const char *name,
                          struct buf *out, struct rc_err *err);
 
+/* A new name for the top folder, NULL = none was given. */
+const char *manifest_top(const struct manifest *manifest);
+int manifest_set_name(struct manifest *manifest, const char *name);
+
 /* --- cut.c --- */
 
 int cut_rank(const char *path);

@@ -18,9 +18,11 @@
 #include "base/fs.h"
 #include "base/utf8.h"
 #include "bundle/internal.h"
+#include "bundle/redact.h"
 
 struct manifest {
     cJSON *doc; /* {"format", "tool", "version", "created", "items": [], ...} */
+    char *top;  /* a new name for the top folder, NULL = none */
 };
 
 const char *collect_status_name(enum collect_status status)
@@ -100,6 +102,7 @@ void manifest_free(struct manifest *manifest)
     if (manifest == NULL)
         return;
     cJSON_Delete(manifest->doc);
+    free(manifest->top);
     free(manifest);
 }
 
@@ -147,6 +150,40 @@ int manifest_set(struct manifest *manifest, const char *key, struct cJSON *value
     if (r < 0)
         cJSON_Delete(value);
     return r;
+}
+
+int manifest_redact(struct manifest *manifest, struct redactor *redactor)
+{
+    static const char *const ours[] = {"name", "status",  "sha256",  "how", "format",
+                                       "tool", "version", "created", NULL};
+    return redact_json(redactor, manifest->doc, ours);
+}
+
+int manifest_rename(struct manifest *manifest, const char *top)
+{
+    if (!top_name_ok(top))
+        return -EINVAL;
+    free(manifest->top);
+    manifest->top = strdup(top);
+    return manifest->top != NULL ? 0 : -ENOMEM;
+}
+
+const char *manifest_top(const struct manifest *manifest)
+{
+    return manifest->top;
+}
+
+const char *manifest_name(const struct manifest *manifest)
+{
+    const char *name =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(manifest->doc, "name"));
+    return name != NULL ? name : "";
+}
+
+int manifest_set_name(struct manifest *manifest, const char *name)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(manifest->doc, "name");
+    return add_text(manifest->doc, "name", name) ? 0 : -ENOMEM;
 }
 
 /* A usable document from the text of a manifest.json, or NULL. */

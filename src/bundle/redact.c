@@ -182,6 +182,26 @@ int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
     return 0;
 }
 
+void redactor_reserve(struct redactor *r, const char *text, size_t len)
+{
+    for (const char *at = text; (at = memchr(at, '<', len - (size_t)(at - text))) != NULL;) {
+        const char *word = ++at;
+        size_t n = 0;
+        size_t left = len - (size_t)(at - text);
+        while (n < left && n < 8 && islower((unsigned char)word[n]))
+            n++;
+        int kind = redact_kind_of(word, n);
+        unsigned number = 0;
+        size_t digits = 0;
+        for (; n + digits < left && digits < 8 && isdigit((unsigned char)word[n + digits]);
+             digits++)
+            number = number * 10 + (unsigned)(word[n + digits] - '0');
+        if (kind >= 0 && digits > 0 && n + digits < left && word[n + digits] == '>' &&
+            number > r->last_number[kind])
+            r->last_number[kind] = number;
+    }
+}
+
 /* --- learning --- */
 
 /* A password of letters alone may be any word: hiding it everywhere would hide facts. */
@@ -198,8 +218,8 @@ static bool worth_learning(const char *p, size_t len)
         letters < 2 || (len >= 3 && strncasecmp(p, "gfx", 3) == 0) ||
         (len >= 2 && strncasecmp(p, "0x", 2) == 0))
         return false;
-    return (digits >= 2 && redact_entropy(p, len) > 2.5) ||
-           (len >= 24 && redact_entropy(p, len) > 3.5);
+    return (digits >= 1 && redact_entropy(p, len) > 2.5) ||
+           (len >= 16 && redact_entropy(p, len) > 3.2);
 }
 
 static int learn_secret(struct redactor *r, const char *p, size_t len, const char *label)

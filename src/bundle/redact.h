@@ -53,6 +53,8 @@ int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
  * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
 int redactor_add_machine(struct redactor *);
+/* Pseudonyms that stand in the text ("<user3>") are not given to others. */
+void redactor_reserve(struct redactor *, const char *text, size_t len);
 /* Look through a text for names and secrets to hide everywhere, also where nothing but the value
  * gives them away. All texts first, then redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);

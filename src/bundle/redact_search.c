@@ -20,6 +20,8 @@
 #define WORK_FACTOR 64u
 /* Of a known secret, so much at either end gives a piece of it away. */
 #define PIECE 12u
+#define PSEUDONYM_MAX 60u
+#define QUOTES_MAX 4u
 
 struct search {
     struct redactor *r;
@@ -154,6 +156,46 @@ static int make_scan(struct redactor *r)
     return e;
 }
 
+/* Length of a pseudonym that stands at `at`: "<user1>", "<secret:named>"; 0 = none. */
+static size_t pseudonym_at(const struct redact_text *t, size_t at)
+{
+    size_t n = 0, tail = 0;
+    if (redact_at(t, at) != '<')
+        return 0;
+    while (n < 8 && islower((unsigned char)redact_at(t, at + 1 + n)))
+        n++;
+    int kind = n > 0 ? redact_kind_of(t->p + at + 1, n) : -1;
+    size_t from = at + 1 + n;
+    if (kind == REDACT_SECRET && redact_at(t, from) == ':') {
+        for (tail = 1; tail < PSEUDONYM_MAX; tail++) {
+            char c = redact_at(t, from + tail);
+            if (!islower((unsigned char)c) && !isdigit((unsigned char)c) && c != '-')
+                break;
+        }
+    } else if (kind >= 0 && kind != REDACT_SECRET) {
+        while (tail < 8 && isdigit((unsigned char)redact_at(t, from + tail)))
+            tail++;
+    }
+    return tail > 0 && redact_at(t, from + tail) == '>' ? 1 + n + tail + 1 : 0;
+}
+
+/* Of a text that was redacted before: what stands there is hidden already. */
+static bool is_hidden_already(const struct redact_text *t, const struct redact_span *span)
+{
+    size_t first = span->from > PSEUDONYM_MAX ? span->from - PSEUDONYM_MAX : 0;
+    for (size_t at = span->from + 1; at-- > first;) {
+        size_t len = pseudonym_at(t, at);
+        if (len > 0 && at + len > span->from)
+            return span->to <= at + len;
+    }
+    for (size_t at = span->from; at < span->to && at <= span->from + QUOTES_MAX; at++) {
+        size_t len = pseudonym_at(t, at);
+        if (len > 0)
+            return span->to <= at + len;
+    }
+    return false;
+}
+
 /* What is kept, what only teaches, what says nothing about anybody. */
 static void drop_others(struct search *s)
 {
@@ -168,7 +210,8 @@ static void drop_others(struct search *s)
                 memcpy(value, s->t->p + span->from, span->to - span->from);
             common = value[0] != '\0' && redact_is_common(value);
         }
-        if (!common && !s->r->kept[span->kind] && (s->learning || !span->learn_only))
+        if (!common && !is_hidden_already(s->t, span) && !s->r->kept[span->kind] &&
+            (s->learning || !span->learn_only))
             spans->list[kept++] = *span;
     }
     spans->count = kept;

@@ -92,7 +92,11 @@ static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct r
     if (manifest == NULL)
         return -EBADMSG;
     struct buf text = BUF_INIT;
-    int r = change(arg, w->stage, manifest, err);
+    int r = manifest_set_name(manifest, w->top);
+    if (r == 0)
+        r = change(arg, w->stage, manifest, err);
+    if (r == 0 && manifest_top(manifest) != NULL)
+        (void)snprintf(w->top, sizeof w->top, "%s", manifest_top(manifest));
     if (r == 0)
         r = manifest_render(manifest, w->stage, &text, err);
     if (r == 0) {

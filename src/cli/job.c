@@ -177,16 +177,44 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
     return r;
 }
 
+/* What the environment and the command line give away is looked for everywhere: a password that a
+ * variable names stands without its name in a traceback. */
+static void learn_about_run(struct job *job)
+{
+    struct buf text = BUF_INIT;
+    for (const char *const *entry = job->ctx.environ_at_impact; *entry != NULL; entry++) {
+        buf_puts(&text, *entry);
+        buf_putc(&text, '\n');
+    }
+    for (const char *const *word = job->ctx.argv; *word != NULL; word++) {
+        buf_puts(&text, *word);
+        buf_putc(&text, ' ');
+    }
+    if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
+        add_row(job, "redaction", COLLECT_PARTIAL, "no memory for what the environment gives away",
+                0);
+    explicit_bzero(text.data, text.len);
+    buf_release(&text);
+}
+
+/* Texts are redacted before facts are read out of them: a fact is a piece of a line, and of half a
+ * token nobody can tell what it is. */
 static void read_texts(struct job *job)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *log = NULL;
-    if (job->info.output != NULL)
+    if (job->info.output != NULL &&
+        stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
+                          &job->info.output_len) == 0)
         messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
     (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
-    ssize_t len = fs_read_all(path, 8u << 20, &log);
-    if (log != NULL)
-        kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
+    ssize_t n = fs_read_all(path, 8u << 20, &log);
+    size_t len = n >= 0 ? (size_t)n : log != NULL ? strlen(log) : 0;
+    if (log == NULL || stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len) < 0)
+        return;
+    if (n >= 0)
+        (void)fs_write_file_at(AT_FDCWD, path, log, len, false);
+    kernel_log_to_facts(job->facts, log, len, "kernel log");
 }
 
 static void read_series(struct job *job)
@@ -235,11 +263,13 @@ static int make_stage(struct job *job, struct rc_err *err)
     job->manifest = manifest_new();
     job->items = cJSON_CreateArray();
     job->facts = facts_new();
-    job->redactor = stage_redactor();
-    return job->redactor == NULL || job->manifest == NULL || job->items == NULL ||
-                   job->facts == NULL
-               ? -ENOMEM
-               : 0;
+    struct rc_err why = {""};
+    job->redactor = stage_redactor(&job->options->privacy, &why);
+    if (job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot make a bundle");
+    if (why.msg[0] != '\0')
+        add_row(job, "redaction", COLLECT_PARTIAL, why.msg, 0);
+    return 0;
 }
 
 static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
@@ -272,7 +302,12 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
 {
     struct facts *judged = NULL;
     char *first_class = job->verdict.class_name != NULL ? strdup(job->verdict.class_name) : NULL;
-    int r = job_judge_clean(job, &judged, err);
+    job_stage_run(job);
+    int r = stage_learn(job->redactor, job->stage, err);
+    if (r == 0)
+        r = stage_redact_rows(job->redactor, job->manifest, job->items);
+    if (r == 0)
+        r = job_judge_clean(job, &judged, err);
     if (r == 0)
         r = job_write(job, judged, ret_path, ret_size, err);
     if (r == 0 && !job->options->quiet) {
@@ -297,6 +332,7 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     if (r == 0) {
         run_info_to_facts(&job.info, job.facts);
         fill_context(&job);
+        learn_about_run(&job);
         add_run_rows(&job);
         job_collect(&job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
         read_texts(&job);

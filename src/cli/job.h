@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "cli/run_info.h"
 #include "collect/collector.h"
+#include "cli/stage_redact.h"
 #include "diagnose/verdict.h"
 #include "telemetry/series.h"
 
@@ -25,6 +26,7 @@ struct job_options {
     unsigned finish_within_ms;
     unsigned hash_budget_ms;
     bool quiet;
+    struct privacy privacy;
     int cancel_fd; /* readable = come to an end; -1 = none */
 };
 

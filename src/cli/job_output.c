@@ -168,6 +168,12 @@ static int write_telemetry(const struct job *job)
     return r;
 }
 
+void job_stage_run(const struct job *job)
+{
+    write_run(job);
+    (void)write_telemetry(job);
+}
+
 static void command_line(const struct job *job, struct buf *out)
 {
     for (char **word = job->info.argv; *word != NULL; word++) {
@@ -264,11 +270,12 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
     bundle_name(name, sizeof name, job->info.start_wall_ns, program != NULL ? program : "program",
                 job->verdict.class_name, rank_of(judged));
-    write_run(job);
-    (void)write_telemetry(job);
     int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
-        r = stage_redact_files(job->redactor, job->stage, stage_fd, err);
+        r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,
+                               &job->options->privacy, err);
+    if (r == 0 && job->options->privacy.preview)
+        stage_print_preview_end(job->redactor);
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
     if (r == 0)

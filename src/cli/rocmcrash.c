@@ -157,6 +157,44 @@ static int set_sysroot(void *target, const char *value, struct rc_err *err)
     return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
 }
 
+/* Said now, not when the bundle is made: that may be in a week. */
+static int set_keep(void *target, const char *value, struct rc_err *err)
+{
+    static const char *const words[] = {
+        "home", "user", "host", "ip", "mac", "id", "email", "account", "path", "homes", "users",
+        "hosts", "ips", "macs", "ids", "emails", "accounts", "paths", "hostnames", "usernames",
+        "addresses", "serials", "mails", "folders"};
+    for (const char *at = value; *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        bool known = len == 0;
+        for (size_t i = 0; !known && i < sizeof words / sizeof words[0]; i++)
+            known = strlen(words[i]) == len && strncmp(words[i], at, len) == 0;
+        if (!known)
+            return rc_err_set(err, -EINVAL,
+                              "--keep is a list of homes, users, hosts, ips, macs, ids, emails, "
+                              "accounts, paths; not '%.*s'",
+                              (int)(len < 40 ? len : 40), at);
+        at += len + (at[len] == ',');
+    }
+    ((struct command_line *)target)->launch.keep = value;
+    return 0;
+}
+
+static int set_include(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct command_line *)target)->launch.include = value;
+    return 0;
+}
+
+static int set_preview(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct command_line *)target)->launch.preview = true;
+    return 0;
+}
+
 static const struct option_def option_table[] = {
     {"output-dir", 'o', "DIR", "where the bundle goes (default: the current directory)",
      set_output_dir},
@@ -177,6 +215,10 @@ static const struct option_def option_table[] = {
     {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (costs time)",
      set_torch_history},
     {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
+    {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...", set_keep},
+    {"include", 0, "NAMES", "keep files that are not text in the bundle (devcoredump, all, ...)",
+     set_include},
+    {"preview", 0, NULL, "show each replacement before the bundle is written", set_preview},
     {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
      set_sysroot},
     {"help", 'h', NULL, "print this and exit", set_help},
@@ -195,6 +237,7 @@ static const struct {
     {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first", true},
     {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails", true},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window", false},
+    {"redact", "redact [OPTIONS] BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},
     {"rerun", "rerun [OPTIONS] BUNDLE|-- CMD", "run it again, with the runtime's own trace", true},
     {"collectors", "collectors", "list what is collected", false},

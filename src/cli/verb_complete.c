@@ -178,13 +178,16 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     struct facts *judged = NULL;
     char path[FS_PATH_MAX + 64];
     char name[256];
-    *job = (struct job){.options = &options, .manifest = manifest, .redactor = stage_redactor()};
+    struct rc_err why = {""}; /* of the rules: the built-in ones do */
+    *job = (struct job){.options = &options, .manifest = manifest, .redactor = stage_redactor(&options.privacy, &why)};
     (void)snprintf(job->stage, sizeof job->stage, "%s", stage_dir);
     (void)snprintf(path, sizeof path, "%s/run", stage_dir);
     RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = stage_fd < 0 ? -errno : job->redactor == NULL ? -ENOMEM : 0;
     if (r == 0)
         r = run_info_load(&job->info, path, err);
+    if (r == 0)
+        r = stage_reserve(job->redactor, stage_dir, err);
     if (r == 0)
         r = load_facts(job, err);
     if (r == 0)
@@ -198,12 +201,16 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     }
     if (r == 0) {
         read_kernel_log(job);
+        r = stage_learn(job->redactor, stage_dir, err);
+    }
+    if (r == 0) {
         r = job_judge_clean(job, &judged, err);
     }
     if (r == 0)
         r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
-        r = stage_redact_files(job->redactor, stage_dir, stage_fd, err);
+        r = stage_redact_files(job->redactor, stage_dir, stage_fd, STAGE_OWN, &options.privacy,
+                               err);
     if (r == 0)
         job_print_verdict(job, judged, NULL);
     facts_free(judged);

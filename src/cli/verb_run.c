@@ -69,11 +69,36 @@ static int set_quiet(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_keep(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct run_line *)target)->job.privacy.keep = value;
+    return 0;
+}
+
+static int set_include(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct run_line *)target)->job.privacy.include = value;
+    return 0;
+}
+
+static int set_preview(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct run_line *)target)->job.privacy.preview = true;
+    return 0;
+}
+
 static const struct option_def option_table[] = {
     {"shared-fd", 0, "N", "descriptor of the run's shared memory", set_shared_fd},
     {"finish-within-ms", 0, "N", "time for the bundle", set_finish_within},
     {"hash-budget-ms", 0, "N", "further time for hashing", set_hash_budget},
     {"quiet", 'q', NULL, "print nothing", set_quiet},
+    {"keep", 0, "KINDS", "what is not redacted", set_keep},
+    {"include", 0, "NAMES", "files that are not text and stay", set_include},
+    {"preview", 0, NULL, "show each change", set_preview},
     {NULL, 0, NULL, NULL, NULL},
 };
 

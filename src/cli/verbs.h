@@ -22,6 +22,7 @@ int verb_show(int argc, char *argv[]);
 int verb_verify(int argc, char *argv[]);
 int verb_triage(int argc, char *argv[]);
 int verb_complete(int argc, char *argv[]);
+int verb_redact(int argc, char *argv[]);
 int verb_collectors(int argc, char *argv[]);
 int verb_doctor(int argc, char *argv[]);
 int verb_rerun(int argc, char *argv[]);

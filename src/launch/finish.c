@@ -92,6 +92,16 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc++] = hash;
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
+    if (options->preview)
+        argv[argc++] = "--preview";
+    if (options->keep != NULL) {
+        argv[argc++] = "--keep";
+        argv[argc++] = options->keep;
+    }
+    if (options->include != NULL) {
+        argv[argc++] = "--include";
+        argv[argc++] = options->include;
+    }
     argv[argc] = NULL;
 
     (void)setsid();

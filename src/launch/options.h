@@ -36,6 +36,9 @@ struct launch_options {
     uint32_t finish_within_ms;
     uint32_t hash_budget_ms;
     const char *output_dir;
+    const char *keep;        /* kinds of private things that stay in the bundle, NULL = none */
+    const char *include;     /* files that are not text and stay in the bundle, NULL = none */
+    bool preview;            /* show what is redacted before the bundle is written */
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */
     const char *ledger_library; /* path of librocmcrash-ledger.so, NULL = not found */

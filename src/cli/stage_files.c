@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of a stage: learned from, renamed, redacted in place, left out when they are not text;
+ * and redaction.json, which says how much was hidden where.
+ */
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/utf8.h"
+#include "bundle/redact.h"
+#include "cli/stage_redact.h"
+
+#define STAGED_FILE_MAX ((size_t)64 << 20)
+#define REPORT_MAX ((size_t)1 << 20)
+#define REPORT_NAME "redaction.json"
+#define SAME_NAME_MAX 1000u
+#define LOOK_AT ((size_t)64 << 10)
+
+struct files {
+    struct redactor *redactor;
+    const char *stage;
+    size_t stage_len;
+    enum stage_scope scope;
+    const char *include;
+    cJSON *left_out;
+    bool learning;
+    struct rc_err *err;
+};
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t len = strlen(text);
+    size_t want = strlen(ending);
+    return len >= want && strcmp(text + len - want, ending) == 0;
+}
+
+/* Below the stage. */
+static const char *below(const struct files *files, const char *path)
+{
+    const char *name = path + files->stage_len;
+    return name + strspn(name, "/");
+}
+
+/* Folders and files that we named ourselves keep their names, whatever a user is called. */
+static bool is_own_name(const struct files *files, const FTSENT *entry)
+{
+    static const char *const names[] = {"manifest.json", REPORT_NAME,  "facts.json",
+                                        "verdict.json",  "SUMMARY.md", "report.html"};
+    if (entry->fts_level == 1 && files->scope == STAGE_OWN)
+        return true;
+    for (size_t i = 0; entry->fts_level == 1 && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(entry->fts_name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Made of redacted facts, or of rows that are redacted where they are kept. */
+static bool is_clean(const struct files *files, const FTSENT *entry)
+{
+    static const char *const always[] = {"manifest.json", REPORT_NAME};
+    static const char *const own[] = {"facts.json", "verdict.json", "SUMMARY.md"};
+    for (size_t i = 0; entry->fts_level == 1 && i < 2; i++) {
+        if (strcmp(entry->fts_name, always[i]) == 0)
+            return true;
+    }
+    for (size_t i = 0; entry->fts_level == 1 && files->scope == STAGE_OWN && i < 3; i++) {
+        if (strcmp(entry->fts_name, own[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* --- text or not --- */
+
+/* One byte in eight that no text has: a dump, a pickle, an image. */
+static bool is_binary(const char *text, size_t len)
+{
+    size_t odd = 0;
+    size_t look = len < LOOK_AT ? len : LOOK_AT;
+    for (size_t i = 0; i < look;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t n = utf8_length((const unsigned char *)text + i, look - i);
+        odd += n == 0 || (c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != 0x1b);
+        i += n > 0 ? n : 1;
+    }
+    return odd * 8 > look;
+}
+
+/* Formats that hold user data and may look like text. */
+static bool is_blob(const char *name)
+{
+    static const char *const endings[] = {".pickle", ".pkl", ".core", ".bin",
+                                          ".raw",    ".npy", ".pt",   ".safetensors"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (ends_with(name, endings[i]))
+            return true;
+    }
+    return false;
+}
+
+/* "devcoredump,*.pickle": a name, a folder, or a pattern. */
+static bool is_included(const struct files *files, const char *name)
+{
+    char word[256];
+    for (const char *at = files->include; at != NULL && *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        if (len > 0 && len < sizeof word) {
+            memcpy(word, at, len);
+            word[len] = '\0';
+            bool folder = strncmp(name, word, len) == 0 && (name[len] == '/' || name[len] == '\0');
+            if (folder || strcmp(word, "all") == 0 || fnmatch(word, name, 0) == 0)
+                return true;
+        }
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+static int leave_out(struct files *files, const char *path)
+{
+    cJSON *row = cJSON_CreateObject();
+    RC_AUTO_FREE char *name = stage_redact_line(files->redactor, below(files, path));
+    (void)cJSON_AddStringToObject(row, "file", name != NULL ? name : "?");
+    (void)cJSON_AddStringToObject(row, "why", "not text; --include keeps it");
+    if (!cJSON_AddItemToArray(files->left_out, row))
+        cJSON_Delete(row);
+    return unlink(path) == 0 ? 0 : rc_err_errno(files->err, -errno, "cannot remove '%s'", path);
+}
+
+/* --- one file --- */
+
+static int handle_document(const struct files *files, cJSON *document, struct buf *out)
+{
+    static const char *const ours[] = {"name",       "when",   "status", "type", "class",
+                                       "confidence", "answer", "node",   NULL};
+    if (files->learning)
+        return redactor_learn_json(files->redactor, document);
+    int r = redact_json(files->redactor, document, files->scope == STAGE_OWN ? NULL : ours);
+    char *printed = r == 0 ? cJSON_Print(document) : NULL;
+    if (printed != NULL)
+        buf_puts(out, printed);
+    else if (r == 0)
+        r = -ENOMEM;
+    cJSON_free(printed);
+    return r;
+}
+
+/* A document that parses stays one; what does not is text. */
+static int handle_text(const struct files *files, const char *path, const char *text, size_t len,
+                       struct buf *out)
+{
+    cJSON *document = ends_with(path, ".json") ? cJSON_ParseWithLength(text, len) : NULL;
+    int r;
+    if (document != NULL)
+        r = handle_document(files, document, out);
+    else if (files->learning)
+        r = redactor_learn(files->redactor, text, len);
+    else
+        r = redact_text(files->redactor, text, len, out);
+    cJSON_Delete(document);
+    return r;
+}
+
+static uint64_t total_count(const struct redactor *redactor)
+{
+    uint64_t sum = 0;
+    for (unsigned kind = 0; kind < REDACT_KIND_MAX; kind++)
+        sum += redactor_count(redactor, kind);
+    return sum;
+}
+
+static int handle_file(struct files *files, const char *path)
+{
+    RC_AUTO_FREE char *text = NULL;
+    struct buf clean;
+    const char *name = below(files, path);
+    uint64_t before = total_count(files->redactor);
+    buf_init(&clean, 2 * STAGED_FILE_MAX);
+    ssize_t len = fs_read_all(path, STAGED_FILE_MAX, &text);
+    bool blob = len >= 0 && (is_blob(path) || is_binary(text, (size_t)len));
+    if ((blob || len == -EFBIG) && (files->learning || is_included(files, name)))
+        return 0;
+    if (blob || len == -EFBIG) /* too long to be searched */
+        return leave_out(files, path);
+    redactor_begin_file(files->redactor, name);
+    int r = len < 0 ? (int)len : handle_text(files, path, text, (size_t)len, &clean);
+    if (r == 0 && buf_failed(&clean))
+        r = -ENOMEM;
+    if (r == 0 && total_count(files->redactor) != before)
+        r = fs_write_file_at(AT_FDCWD, path, buf_str(&clean), clean.len, false);
+    redactor_begin_file(files->redactor, NULL);
+    buf_release(&clean);
+    return r < 0 ? rc_err_errno(files->err, r, "cannot redact '%s'", path) : 0;
+}
+
+/* --- names --- */
+
+/* "<user1>.txt" as "_user1_.txt", which every system can unpack. */
+static void as_file_name(char *name)
+{
+    for (char *p = name; *p != '\0'; p++) {
+        if (!isalnum((unsigned char)*p) && strchr("._-+", *p) == NULL)
+            *p = '_';
+    }
+}
+
+static int handle_name(struct files *files, const FTSENT *entry)
+{
+    char to[FS_PATH_MAX];
+    RC_AUTO_FREE char *clean = stage_redact_line(files->redactor, entry->fts_name);
+    if (clean == NULL)
+        return -ENOMEM;
+    if (strcmp(clean, entry->fts_name) == 0)
+        return 0;
+    as_file_name(clean);
+    int folder = (int)(entry->fts_pathlen - entry->fts_namelen);
+    for (unsigned number = 1; number < SAME_NAME_MAX; number++) {
+        char suffix[16] = "";
+        if (number > 1)
+            (void)snprintf(suffix, sizeof suffix, "-%u", number);
+        int n = snprintf(to, sizeof to, "%.*s%s%s", folder, entry->fts_path, clean, suffix);
+        if (n < 0 || (size_t)n >= sizeof to)
+            return rc_err_set(files->err, -ENAMETOOLONG, "a file's name is too long");
+        if (renameat2(AT_FDCWD, entry->fts_path, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return rc_err_errno(files->err, -errno, "cannot rename '%s'", entry->fts_path);
+    }
+    return rc_err_set(files->err, -EEXIST, "no free name for '%s'", to);
+}
+
+static int each_entry(struct files *files, int (*handle)(struct files *files, const FTSENT *entry))
+{
+    char *roots[] = {(char *)(uintptr_t)files->stage, NULL};
+    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+    int r = walk == NULL ? rc_err_errno(files->err, -errno, "cannot walk '%s'", files->stage) : 0;
+    for (FTSENT *entry; r == 0 && (entry = fts_read(walk)) != NULL;) {
+        if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR)
+            r = rc_err_errno(files->err, -entry->fts_errno, "cannot walk '%s'", entry->fts_path);
+        else
+            r = handle(files, entry);
+    }
+    if (walk != NULL)
+        (void)fts_close(walk);
+    return r;
+}
+
+static int content_of(struct files *files, const FTSENT *entry)
+{
+    if (entry->fts_info != FTS_F || (!files->learning && is_clean(files, entry)))
+        return 0;
+    return handle_file(files, entry->fts_path);
+}
+
+/* Folders after what is in them. */
+static int name_of(struct files *files, const FTSENT *entry)
+{
+    bool named = entry->fts_info == FTS_F || entry->fts_info == FTS_DP;
+    return entry->fts_level > 0 && named && !is_own_name(files, entry) ? handle_name(files, entry)
+                                                                       : 0;
+}
+
+static int reserve_of(struct files *files, const FTSENT *entry)
+{
+    RC_AUTO_FREE char *text = NULL;
+    if (entry->fts_info != FTS_F)
+        return 0;
+    ssize_t len = fs_read_all(entry->fts_path, STAGED_FILE_MAX, &text);
+    if (len > 0)
+        redactor_reserve(files->redactor, text, (size_t)len);
+    return 0;
+}
+
+int stage_reserve(struct redactor *redactor, const char *stage, struct rc_err *err)
+{
+    struct files files = {.redactor = redactor, .stage = stage, .err = err};
+    return each_entry(&files, reserve_of);
+}
+
+int stage_learn(struct redactor *redactor, const char *stage, struct rc_err *err)
+{
+    struct files files = {.redactor = redactor,
+                          .stage = stage,
+                          .stage_len = strlen(stage),
+                          .learning = true,
+                          .err = err};
+    return each_entry(&files, content_of);
+}
+
+/* --- redaction.json --- */
+
+static void add_counts(cJSON *to, const cJSON *from)
+{
+    const cJSON *old;
+    cJSON_ArrayForEach(old, from)
+    {
+        cJSON *now = cJSON_GetObjectItemCaseSensitive(to, old->string);
+        if (cJSON_IsObject(old)) {
+            now = now != NULL ? now : cJSON_AddObjectToObject(to, old->string);
+            const cJSON *inner;
+            cJSON_ArrayForEach(inner, old)
+            {
+                cJSON *count = cJSON_GetObjectItemCaseSensitive(now, inner->string);
+                if (count != NULL)
+                    cJSON_SetNumberValue(count, count->valuedouble + inner->valuedouble);
+                else
+                    (void)cJSON_AddNumberToObject(now, inner->string, inner->valuedouble);
+            }
+        } else if (now != NULL) {
+            cJSON_SetNumberValue(now, now->valuedouble + old->valuedouble);
+        } else {
+            (void)cJSON_AddNumberToObject(to, old->string, old->valuedouble);
+        }
+    }
+}
+
+/* `complete` and `redact` redact a second time: what was removed the first time still was. */
+static void add_earlier_report(cJSON *report, const struct files *files)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/" REPORT_NAME, files->stage);
+    ssize_t len = fs_read_all(path, REPORT_MAX, &text);
+    cJSON *earlier = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    static const char *const parts[] = {"counts", "secrets", "files"};
+    /* Names of files, in somebody else's report. */
+    const char *kinds[REDACT_KIND_MAX + 1] = {NULL};
+    for (int kind = 0; kind < REDACT_KIND_MAX; kind++)
+        kinds[kind] = redact_kind_name((enum redact_kind)kind);
+    cJSON *names = cJSON_GetObjectItemCaseSensitive(earlier, "files");
+    if (names != NULL && files->scope == STAGE_EVERYTHING &&
+        redact_json(files->redactor, names, kinds) < 0) {
+        cJSON_Delete(earlier);
+        return;
+    }
+    for (size_t i = 0; earlier != NULL && i < 3; i++)
+        add_counts(cJSON_GetObjectItemCaseSensitive(report, parts[i]),
+                   cJSON_GetObjectItemCaseSensitive(earlier, parts[i]));
+    cJSON_Delete(earlier);
+}
+
+static int write_report(struct files *files, int stage_fd)
+{
+    cJSON *report = redactor_report(files->redactor);
+    if (report != NULL) {
+        add_earlier_report(report, files);
+        (void)cJSON_AddItemToObject(report, "left_out", cJSON_Duplicate(files->left_out, 1));
+    }
+    char *printed = report != NULL ? cJSON_Print(report) : NULL;
+    int r = printed != NULL
+                ? fs_write_file_at(stage_fd, REPORT_NAME, printed, strlen(printed), false)
+                : -ENOMEM;
+    cJSON_free(printed);
+    cJSON_Delete(report);
+    return r < 0 ? rc_err_errno(files->err, r, "cannot write " REPORT_NAME) : 0;
+}
+
+int stage_redact_files(struct redactor *redactor, const char *stage, int stage_fd,
+                       enum stage_scope scope, const struct privacy *privacy, struct rc_err *err)
+{
+    struct files files = {.redactor = redactor,
+                          .stage = stage,
+                          .stage_len = strlen(stage),
+                          .scope = scope,
+                          .include = privacy->include,
+                          .left_out = cJSON_CreateArray(),
+                          .err = err};
+    int r = files.left_out != NULL ? 0 : -ENOMEM;
+    if (r == 0)
+        r = each_entry(&files, name_of);
+    if (r == 0)
+        r = each_entry(&files, content_of);
+    if (r == 0)
+        r = write_report(&files, stage_fd);
+    cJSON_Delete(files.left_out);
+    return r;
+}

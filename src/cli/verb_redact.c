@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `redact BUNDLE`: clean an old bundle, or one that somebody else made, in place. `redact LOG`: the
+ * text on stdout with what is private replaced, for pasting into an issue.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "bundle/redact.h"
+#include "cli/option.h"
+#include "cli/stage_redact.h"
+#include "cli/verbs.h"
+
+#define TEXT_MAX ((size_t)64 << 20)
+
+struct redact_line {
+    struct privacy privacy;
+    struct redactor *redactor;
+    bool help;
+    char new_name[256]; /* of the bundle, "" = as it was */
+};
+
+static int set_keep(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct redact_line *)target)->privacy.keep = value;
+    return 0;
+}
+
+static int set_include(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct redact_line *)target)->privacy.include = value;
+    return 0;
+}
+
+static int set_preview(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct redact_line *)target)->privacy.preview = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct redact_line *)target)->help = true;
+    return 0;
+}
+
+static const struct option_def option_table[] = {
+    {"keep", 0, "KINDS",
+     "leave these: homes, users, hosts, ips, macs, ids, emails, accounts, paths", set_keep},
+    {"include", 0, "NAMES", "files that are not text and are kept (names, patterns, all)",
+     set_include},
+    {"preview", 0, NULL, "show each change and write nothing", set_preview},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static void print_counts(const struct redactor *redactor)
+{
+    const char *comma = "";
+    (void)fprintf(stderr, "rocmcrash: replaced: ");
+    for (int kind = 0; kind < REDACT_KIND_MAX; kind++) {
+        uint64_t count = redactor_count(redactor, (enum redact_kind)kind);
+        if (count == 0)
+            continue;
+        (void)fprintf(stderr, "%s%llu %s", comma, (unsigned long long)count,
+                      redact_kind_name((enum redact_kind)kind));
+        comma = ", ";
+    }
+    (void)fprintf(stderr, "%s\n", comma[0] == '\0' ? "nothing" : "");
+}
+
+/* --- a bundle --- */
+
+/* The name may hold one too: rocmcrash-...-alice_train.py-oom. */
+static int clean_name(struct redact_line *line, struct manifest *manifest, struct rc_err *err)
+{
+    RC_AUTO_FREE char *clean = stage_redact_line(line->redactor, manifest_name(manifest));
+    char name[200];
+    size_t n = 0;
+    if (clean == NULL)
+        return -ENOMEM;
+    if (strcmp(clean, manifest_name(manifest)) == 0)
+        return 0;
+    for (const char *p = clean; *p != '\0' && n + 1 < sizeof name; p++) {
+        if (*p != '<' && *p != '>')
+            name[n++] = *p == ':' ? '-' : *p;
+    }
+    name[n] = '\0';
+    if (manifest_rename(manifest, name) < 0)
+        return rc_err_set(err, -EINVAL, "cannot make a clean name for the bundle");
+    (void)snprintf(line->new_name, sizeof line->new_name, "%s.tar.gz", name);
+    return 0;
+}
+
+static int change_bundle(void *context, const char *stage_dir, struct manifest *manifest,
+                         struct rc_err *err)
+{
+    struct redact_line *line = context;
+    RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = stage_fd < 0 ? -errno : stage_reserve(line->redactor, stage_dir, err);
+    if (r == 0)
+        r = stage_learn(line->redactor, stage_dir, err);
+    if (r == 0)
+        r = stage_redact_files(line->redactor, stage_dir, stage_fd, STAGE_EVERYTHING,
+                               &line->privacy, err);
+    if (r == 0)
+        r = stage_redact_rows(line->redactor, manifest, NULL);
+    if (r == 0)
+        r = clean_name(line, manifest, err);
+    if (r == 0 && line->privacy.preview) {
+        stage_print_preview_end(line->redactor);
+        return rc_err_set(err, -ECANCELED, "preview: nothing was written");
+    }
+    return r;
+}
+
+static bool ends_clean(const struct redact_line *line, const char *file)
+{
+    RC_AUTO_FREE char *clean = stage_redact_line(line->redactor, file);
+    return clean != NULL && strcmp(clean, file) == 0;
+}
+
+/* Its file is named after the top folder; one that somebody renamed stays when nothing is in it. */
+static const char *rename_file(const struct redact_line *line, const char *path, char *to,
+                               size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    int n = snprintf(to, size, "%.*s%s", (int)(file - path), path, line->new_name);
+    if (line->new_name[0] == '\0' || ends_clean(line, file) || n < 0 || (size_t)n >= size)
+        return path;
+    if (renameat2(AT_FDCWD, path, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return to;
+    (void)fprintf(stderr, "rocmcrash: the file's own name holds something private, rename it: %s\n",
+                  strerror(errno));
+    return path;
+}
+
+static int redact_bundle(struct redact_line *line, const char *path)
+{
+    struct rc_err err = {""};
+    char to[FS_PATH_MAX];
+    int r = bundle_rewrite(path, change_bundle, line, &err);
+    if (r == -ECANCELED && line->privacy.preview)
+        return VERB_EXIT_OK;
+    if (r < 0) {
+        verb_complain(path, &err);
+        return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
+    }
+    print_counts(line->redactor);
+    (void)printf("rocmcrash: redacted: %s\n", rename_file(line, path, to, sizeof to));
+    return VERB_EXIT_OK;
+}
+
+/* --- text --- */
+
+static int read_stdin(char **ret, size_t *ret_len)
+{
+    struct buf text;
+    char chunk[65536];
+    ssize_t n;
+    buf_init(&text, TEXT_MAX);
+    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
+        buf_append(&text, chunk, (size_t)n);
+    *ret = text.data != NULL ? text.data : strdup("");
+    *ret_len = text.len;
+    return n < 0 ? -errno : buf_failed(&text) ? -EFBIG : *ret == NULL ? -ENOMEM : 0;
+}
+
+/* A terminal shows it, it does not obey it. */
+static int put_text(const char *text, size_t len)
+{
+    struct buf clean;
+    int r;
+    if (!isatty(STDOUT_FILENO))
+        return fs_write_all(STDOUT_FILENO, text, len);
+    buf_init(&clean, 5 * TEXT_MAX);
+    bundle_sanitize_text(&clean, text, len);
+    r = buf_failed(&clean) ? -ENOMEM : fs_write_all(STDOUT_FILENO, buf_str(&clean), clean.len);
+    buf_release(&clean);
+    return r;
+}
+
+static int redact_log(struct redact_line *line, const char *path)
+{
+    RC_AUTO_FREE char *text = NULL;
+    struct rc_err err = {""};
+    size_t len = 0;
+    int r;
+    if (strcmp(path, "-") == 0) {
+        r = read_stdin(&text, &len);
+    } else {
+        ssize_t n = fs_read_all(path, TEXT_MAX, &text);
+        r = n < 0 ? (int)n : 0;
+        len = n < 0 ? 0 : (size_t)n;
+    }
+    if (r == 0 && len > 0)
+        r = stage_redact_text(line->redactor, path, &text, &len);
+    if (r == 0 && line->privacy.preview)
+        stage_print_preview_end(line->redactor);
+    else if (r == 0)
+        r = put_text(text, len);
+    if (r < 0) {
+        (void)rc_err_errno(&err, r, "cannot redact '%s'", path);
+        verb_complain(path, &err);
+        return VERB_EXIT_FAILED;
+    }
+    print_counts(line->redactor);
+    return VERB_EXIT_OK;
+}
+
+/* By name, or by gzip's first bytes: a bundle that a browser renamed. */
+static bool is_bundle(const char *path)
+{
+    unsigned char magic[2] = {0};
+    size_t len = strlen(path);
+    RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
+    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    return gzip || (len > 7 && strcmp(path + len - 7, ".tar.gz") == 0);
+}
+
+int verb_redact(int argc, char *argv[])
+{
+    struct redact_line line = {.redactor = NULL};
+    struct rc_err err = {""};
+    int at = options_parse(option_table, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        (void)printf("Usage: rocmcrash redact [OPTIONS] BUNDLE|LOG|-\n\n"
+                     "Replaces what is private: in a bundle in place, of a text (- is stdin) on\n"
+                     "stdout. Secrets always; people, machines and places unless they are kept.\n\n"
+                     "Options:\n");
+        options_help(option_table);
+        return VERB_EXIT_OK;
+    }
+    if (at < 0 || argc - at != 1) {
+        (void)fprintf(stderr, "rocmcrash: %s\n",
+                      at < 0 ? err.msg
+                             : "usage: rocmcrash redact [--keep=KINDS] [--include=NAMES] "
+                               "[--preview] BUNDLE|LOG|-");
+        return VERB_EXIT_USAGE;
+    }
+    line.redactor = stage_redactor(&line.privacy, &err);
+    struct rc_err wrong = {""};
+    int status = line.redactor == NULL ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+    if (status == VERB_EXIT_OK && line.privacy.keep != NULL &&
+        redactor_keep(line.redactor, line.privacy.keep, &wrong) < 0)
+        status = VERB_EXIT_USAGE;
+    if (status != VERB_EXIT_OK) {
+        (void)fprintf(stderr, "rocmcrash: %s\n", wrong.msg[0] != '\0' ? wrong.msg : err.msg);
+        redactor_free(line.redactor);
+        return status;
+    }
+    if (err.msg[0] != '\0')
+        (void)fprintf(stderr, "rocmcrash: %s; the rules that are built in are used\n", err.msg);
+    status = is_bundle(argv[at]) ? redact_bundle(&line, argv[at]) : redact_log(&line, argv[at]);
+    redactor_free(line.redactor);
+    return status;
+}
