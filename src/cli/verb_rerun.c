@@ -269,9 +269,14 @@ static int add_trace(void *arg, const char *stage_dir, struct manifest *manifest
     bool is_cut = false;
     char folder[FS_PATH_MAX];
     read_trace(r->folder, &trace, &is_cut);
-    struct redactor *redactor = stage_redactor();
-    int code =
-        redactor == NULL ? -ENOMEM : redact_text(redactor, buf_str(&trace), trace.len, &clean);
+    static const struct privacy nothing_kept = {.keep = NULL};
+    struct rc_err why = {""}; /* of the rules: the built-in ones do */
+    struct redactor *redactor = stage_redactor(&nothing_kept, &why);
+    int code = redactor == NULL ? -ENOMEM : stage_reserve(redactor, stage_dir, err);
+    if (code == 0)
+        code = redactor_learn(redactor, buf_str(&trace), trace.len);
+    if (code == 0)
+        code = redact_text(redactor, buf_str(&trace), trace.len, &clean);
     (void)snprintf(folder, sizeof folder, "%s/trace", stage_dir);
     if (code == 0)
         code = fs_mkdir_p(folder);
