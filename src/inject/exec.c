@@ -75,12 +75,13 @@ static int no_function(void)
 
 /* --- exec --- */
 
-static int pass_execve(const char *path, char *const argv[], char *const environment[])
+/* `called`: the function of this family that the program called. */
+static int pass_execve(const char *called, _Atomic(void *) *slot, const char *path,
+                       char *const argv[], char *const environment[])
 {
-    static _Atomic(void *) slot;
     struct preload_environ room;
     exec_fn next;
-    *(void **)&next = next_lazily(&slot, "execve");
+    *(void **)&next = next_lazily_of(slot, called, "execve");
     if (next == NULL)
         return no_function();
     char *const *list = environment_for(path, environment, &room);
@@ -88,12 +89,12 @@ static int pass_execve(const char *path, char *const argv[], char *const environ
     return passed(next(path, argv, (char *const *)list));
 }
 
-static int pass_execvpe(const char *name, char *const argv[], char *const environment[])
+static int pass_execvpe(const char *called, _Atomic(void *) *slot, const char *name,
+                        char *const argv[], char *const environment[])
 {
-    static _Atomic(void *) slot;
     struct preload_environ room;
     exec_fn next;
-    *(void **)&next = next_lazily(&slot, "execvpe");
+    *(void **)&next = next_lazily_of(slot, called, "execvpe");
     if (next == NULL)
         return no_function();
     char *const *list = environment_for_name(name, environment, &room);
@@ -103,22 +104,26 @@ static int pass_execvpe(const char *name, char *const argv[], char *const enviro
 
 EXPORT int execve(const char *path, char *const argv[], char *const environment[])
 {
-    return pass_execve(path, argv, environment);
+    static _Atomic(void *) slot;
+    return pass_execve("execve", &slot, path, argv, environment);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    return pass_execve(path, argv, environ);
+    static _Atomic(void *) slot;
+    return pass_execve("execv", &slot, path, argv, environ);
 }
 
 EXPORT int execvp(const char *name, char *const argv[])
 {
-    return pass_execvpe(name, argv, environ);
+    static _Atomic(void *) slot;
+    return pass_execvpe("execvp", &slot, name, argv, environ);
 }
 
 EXPORT int execvpe(const char *name, char *const argv[], char *const environment[])
 {
-    return pass_execvpe(name, argv, environment);
+    static _Atomic(void *) slot;
+    return pass_execvpe("execvpe", &slot, name, argv, environment);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const environment[])
@@ -187,6 +192,7 @@ static size_t count_arguments(const char *first, va_list args)
 #define DEFINE_EXECL(name, pass, tail)                                                             \
     EXPORT int name(const char *path, const char *first, ...)                                      \
     {                                                                                              \
+        static _Atomic(void *) slot;                                                               \
         va_list args;                                                                              \
         va_start(args, first);                                                                     \
         size_t count = count_arguments(first, args);                                               \
@@ -196,7 +202,7 @@ static size_t count_arguments(const char *first, va_list args)
         TAKE_ARGUMENTS(first, args, argv);                                                         \
         char *const *environment = tail;                                                           \
         va_end(args);                                                                              \
-        return pass(path, argv, environment);                                                      \
+        return pass(#name, &slot, path, argv, environment);                                        \
     }
 
 DEFINE_EXECL(execl, pass_execve, environ)

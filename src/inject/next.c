@@ -184,6 +184,37 @@ void *next_symbol(const char *name)
     return s.found;
 }
 
+struct pair {
+    const char *called, *wanted;
+    void *found;
+    bool behind;
+};
+
+static bool search_pair(const struct next_object *object, void *context)
+{
+    struct pair *p = context;
+    if (!p->behind) {
+        p->behind = next_is_own(object);
+        return false;
+    }
+    if (next_in(object, p->called) == NULL)
+        return false;
+    p->found = next_in(object, p->wanted);
+    return true;
+}
+
+void *next_lazily_of(_Atomic(void *) *slot, const char *called, const char *wanted)
+{
+    struct pair p = {called, wanted, atomic_load_explicit(slot, memory_order_relaxed), false};
+    if (p.found == NULL) {
+        next_objects(search_pair, &p);
+        if (p.found == NULL)
+            p.found = next_symbol(wanted);
+        atomic_store_explicit(slot, p.found, memory_order_relaxed);
+    }
+    return p.found;
+}
+
 void *next_lazily(_Atomic(void *) *slot, const char *name)
 {
     void *found = atomic_load_explicit(slot, memory_order_relaxed);

@@ -30,6 +30,9 @@ uint64_t next_loads(void);
 void *next_in(const struct next_object *object, const char *name);
 /* The first definition in the objects loaded after this library, NULL. */
 void *next_symbol(const char *name);
+/* `wanted` of the object that answers to `called`: libc's execv() makes libc's execve() call,
+ * whatever others have put before the latter. */
+void *next_lazily_of(_Atomic(void *) *slot, const char *called, const char *wanted);
 /* The same, found once: `slot` starts as NULL. For what may be called before our constructor. */
 void *next_lazily(_Atomic(void *) *slot, const char *name);
 /* The path of this library as it was loaded. */
