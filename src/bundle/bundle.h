@@ -59,7 +59,8 @@ void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
 /*
  * Archive stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
  * entry lies below "<name>/". When output_dir cannot be written, tries in turn the fallback
- * folders ($XDG_STATE_HOME/rocmcrash/bundles, /tmp/rocmcrash-<uid>). ret_path gets the final path.
+ * folders ($ROCMCRASH_STATE_DIR/bundles, $XDG_STATE_HOME/rocmcrash/bundles or that below the home,
+ * /tmp/rocmcrash-<uid>, /dev/shm/rocmcrash-<uid>). ret_path gets the final path.
  * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for, and *err then
  * says why. A name that is taken gets "-2", "-3" ... (also as top folder): nothing is overwritten.
  *

@@ -277,19 +277,43 @@ int place_with_fallbacks(const char *stage_dir, const char *name,
     return r;
 }
 
-int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
-                 size_t ret_size, bool *ret_elsewhere, struct rc_err *err)
+/* $XDG_STATE_HOME/rocmcrash/bundles, else that below the home; "" = there is none. */
+static void user_folder(char *out, size_t size)
 {
-    char state[FS_PATH_MAX] = "";
     const char *xdg = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     int n = 0;
+    out[0] = '\0';
     if (xdg != NULL && xdg[0] == '/')
-        n = snprintf(state, sizeof state, "%s/rocmcrash/bundles", xdg);
+        n = snprintf(out, size, "%s/rocmcrash/bundles", xdg);
     else if (home != NULL && home[0] == '/')
-        n = snprintf(state, sizeof state, "%s/.local/state/rocmcrash/bundles", home);
-    if (n < 0 || (size_t)n >= sizeof state)
-        state[0] = '\0';
-    const struct place_folders folders = {output_dir, state, "/tmp"};
-    return place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere, err);
+        n = snprintf(out, size, "%s/.local/state/rocmcrash/bundles", home);
+    if (n < 0 || (size_t)n >= size)
+        out[0] = '\0';
+}
+
+int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
+                 size_t ret_size, bool *ret_elsewhere, struct rc_err *err)
+{
+    char user[FS_PATH_MAX];
+    char named[FS_PATH_MAX] = "";
+    const char *state = getenv("ROCMCRASH_STATE_DIR"); /* as the run directories (record/rundir.h) */
+    user_folder(user, sizeof user);
+    if (state != NULL && state[0] != '\0' &&
+        (size_t)snprintf(named, sizeof named, "%s/bundles", state) >= sizeof named)
+        named[0] = '\0';
+    const struct place_folders folders = {output_dir, named[0] != '\0' ? named : user, "/tmp"};
+    struct rc_err first = {{0}};
+    int r = place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere,
+                                 &first);
+    bool nowhere = r < 0 && r != -EINVAL && r != -ENOMEM && r != -EFBIG && r != -EBADMSG;
+    if (nowhere) {
+        /* Memory is lost with the machine, but by then somebody may have copied it. */
+        const struct place_folders last = {"", named[0] != '\0' ? user : "", "/dev/shm"};
+        if (place_with_fallbacks(stage_dir, name, &last, ret_path, ret_size, ret_elsewhere, NULL) == 0)
+            r = 0;
+    }
+    if (err != NULL)
+        *err = first;
+    return r;
 }
