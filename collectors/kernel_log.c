@@ -111,12 +111,17 @@ static void read_journal(struct source *s, const struct collect_ctx *ctx)
     const uint64_t second = 1000000000;
     char since[32];
     char until[32] = "now";
+    char boot[40] = "-b";
+    /* journalctl(1): -b[ID], 32 digits. */
+    for (const char *c = ctx->boot_id; c != NULL && *c != '\0' && strlen(boot) < 34; c++)
+        if (*c != '-')
+            strncat(boot, c, 1);
     if (ctx->end_mono_ns > ctx->start_mono_ns)
         (void)snprintf(until, sizeof until, "@%" PRIu64,
                        (ctx->start_wall_ns + ctx->end_mono_ns - ctx->start_mono_ns) / second +
                            AFTER_END_S);
     (void)snprintf(since, sizeof since, "@%" PRIu64, ctx->start_wall_ns / second);
-    const char *const argv[] = {"journalctl",      "-k",      "-b",  "-q",      "--no-pager", "-o",
+    const char *const argv[] = {"journalctl",      "-k",      boot,  "-q",      "--no-pager", "-o",
                                 "short-monotonic", "--since", since, "--until", until,        NULL};
     struct buf raw;
     buf_init(&raw, READ_MAX);
@@ -162,6 +167,10 @@ static void read_recorded(struct source *s)
 static void read_machine(struct source *s, const struct collect_ctx *ctx)
 {
     struct kmsg_window window = {.first_seq = 0};
+    if (ctx->boot_id != NULL) /* what was said last before the machine's end only this may know */
+        read_journal(s, ctx);
+    if (s->found)
+        return;
     if (ctx->end_mono_ns > 0)
         window.until_usec = ctx->end_mono_ns / 1000u + AFTER_END_S * 1000000u;
     if (ctx->kmsg_start_seq != UINT64_MAX)
@@ -171,11 +180,14 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
     read_followed(s, ctx, &window);
     if (window.records > 0)
         window.first_seq = window.last_seq + 1;
-    read_device(s, ctx, &window);
+    if (ctx->boot_id == NULL)
+        read_device(s, ctx, &window);
+    else
+        why_not(s, "/dev/kmsg", "the machine was started anew since");
     if (window.lost > 0)
         buf_printf(&s->text, "# %llu records were overwritten before they could be read\n",
                    (unsigned long long)window.lost);
-    if (!s->found)
+    if (!s->found && ctx->boot_id == NULL)
         read_journal(s, ctx);
 }
 

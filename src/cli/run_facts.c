@@ -188,6 +188,13 @@ void run_boot_time_fact(struct facts *facts)
                                 "/proc/stat btime");
 }
 
+static void restart_facts(const struct run_info *info, struct facts *facts)
+{
+    (void)facts_set_boolean(facts, "run.machine_restarted", FACT_STATIC, true, "boot_id");
+    (void)facts_set_integer(facts, "run.boot_time_s", FACT_STATIC, info->boot_time_s,
+                            "CLOCK_BOOTTIME");
+}
+
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
     (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
@@ -195,13 +202,20 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
                                 (int64_t)((info->end_mono_ns - info->start_mono_ns) / 1000000u),
                                 "CLOCK_MONOTONIC");
-    run_boot_time_fact(facts);
+    if (info->restarted)
+        restart_facts(info, facts);
+    else
+        run_boot_time_fact(facts);
     if (info->supervisor_killed)
         (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
     if (info->follow_error[0] != '\0')
         (void)facts_set_missing(facts, "run.output", FACT_LOG, FACT_UNREADABLE, info->follow_error,
                                 "stderr of the program");
-    trace_facts(info, facts);
+    if (info->damage[0] == '\0')
+        trace_facts(info, facts);
+    else
+        (void)facts_set_missing(facts, "run.traced", FACT_STATIC, FACT_UNREADABLE, info->damage,
+                                "the tracer");
     status_facts(info, facts);
     if (info->failed >= 0) {
         failed_process_facts(info, &info->impacts[info->failed].header, facts);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -95,20 +96,56 @@ static void parse_run(struct run_info *info, const cJSON *json)
     }
 }
 
+/* "20261121T164059Z-4711": run directories tell by their names when the run began. */
+static uint64_t start_in_name(const char *dir)
+{
+    const char *name = strrchr(dir, '/');
+    struct tm utc = {.tm_mday = 0};
+    time_t seconds = -1;
+    if (name != NULL && strptime(name + 1, "%Y%m%dT%H%M%SZ", &utc) != NULL)
+        seconds = timegm(&utc);
+    return seconds > 0 ? (uint64_t)seconds * 1000000000u : 0;
+}
+
+/* The machine's end can leave run.json empty or torn; the rest is evidence all the same. */
 static int load_run_json(struct run_info *info, struct rc_err *err)
 {
     char path[FS_PATH_MAX];
     RC_AUTO_FREE char *text = NULL;
     (void)snprintf(path, sizeof path, "%s/run.json", info->dir);
     ssize_t len = fs_read_all(path, RUN_JSON_MAX, &text);
+    if (len == -ENOMEM)
+        return rc_err_errno(err, -ENOMEM, "cannot read '%s'", path);
+    cJSON *json = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     if (len < 0)
-        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
-    cJSON *json = cJSON_ParseWithLength(text, (size_t)len);
-    if (json == NULL)
-        return rc_err_set(err, -EBADMSG, "'%s' is not JSON", path);
-    parse_run(info, json);
+        (void)snprintf(info->damage, sizeof info->damage, "run.json: %s", strerror((int)-len));
+    else if (!cJSON_IsObject(json))
+        (void)snprintf(info->damage, sizeof info->damage, "run.json was not written to its end");
+    parse_run(info, json); /* of NULL: everything is unknown */
     cJSON_Delete(json);
-    return info->argv == NULL || info->cwd == NULL ? -ENOMEM : 0;
+    if (info->start_wall_ns == 0)
+        info->start_wall_ns = start_in_name(info->dir);
+    return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
+                   info->kmsg_error == NULL || info->follow_error == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+/* "1b9d2c6e-...-0242ac120002 1795000000" */
+static void load_boot(struct run_info *info)
+{
+    char path[FS_PATH_MAX];
+    char text[80];
+    char now[40];
+    uint64_t seconds;
+    (void)snprintf(path, sizeof path, "%s/boot", info->dir);
+    char *space = fs_read_text(path, text, sizeof text) > 0 ? strchr(text, ' ') : NULL;
+    if (space == NULL || space - text != 36 || fs_parse_u64(space + 1, &seconds) < 0)
+        return;
+    (void)snprintf(info->boot_id, sizeof info->boot_id, "%.36s", text);
+    info->boot_time_s = (int64_t)seconds;
+    info->restarted = fs_read_text("/proc/sys/kernel/random/boot_id", now, sizeof now) > 0 &&
+                      strcmp(now, info->boot_id) != 0;
 }
 
 /* The earliest signal, else the earliest exit: a worker that crashed took the others with it. */
@@ -183,6 +220,7 @@ int run_info_load(struct run_info *info, const char *dir, struct rc_err *err)
     int r = info->dir == NULL ? -ENOMEM : load_run_json(info, err);
     if (r < 0)
         return r;
+    load_boot(info);
     load_impacts(info);
     load_output(info);
     return 0;

@@ -27,6 +27,10 @@ struct run_info {
     bool children_late;
     unsigned watchdog_kills, helper_restarts;
     bool supervisor_killed, argv_cut;
+    char damage[160];        /* why run.json tells nothing; "" = it does */
+    char boot_id[40];        /* of the run, "" = unknown */
+    int64_t boot_time_s;     /* of that boot, 0 = unknown */
+    bool restarted;          /* the machine, since */
     uint64_t output_lost_bytes, samples_lost_bytes;
     unsigned oom_matches;
     struct impact_record impacts[SHARED_IMPACTS_MAX];
@@ -36,7 +40,7 @@ struct run_info {
     size_t output_len;
 };
 
-/* 0 or -errno; a run that was cut off at any point gives what is there. */
+/* 0 or -errno; a run that was cut off at any point, also in run.json, gives what is there. */
 int run_info_load(struct run_info *info, const char *dir, struct rc_err *err);
 void run_info_release(struct run_info *info);
 /* Last path component of the program; a Python script rather than "python". Never empty. */

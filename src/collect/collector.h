@@ -49,6 +49,7 @@ struct collect_ctx {
     const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process, or our own */
     uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
     uint64_t start_wall_ns;
+    const char *boot_id;       /* of the run, when the machine was started anew since; else NULL */
     uint64_t kmsg_start_seq;   /* UINT64_MAX = unknown */
     uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
     uint64_t hash_budget_ms;   /* for the models collector */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "record/shared.h"
@@ -20,13 +21,19 @@
 #define RUN_JSON_MAX (160u << 10)
 #define OUTPUT_HEAD_BYTES (64u << 10)
 #define OUTPUT_TAIL_BYTES (512u << 10)
+#define SYNC_PERIOD_MS 10000u
+#define SYNC_FIRST_MS 2000u
 
+/* All or nothing: what a full disk did not take whole is offered again. */
 static int append_at(int dirfd, const char *name, const void *data, size_t len)
 {
+    struct stat st;
     int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    int r = fs_write_all(fd, data, len);
+    int r = fstat(fd, &st) != 0 ? -errno : fs_write_all(fd, data, len);
+    if (r < 0)
+        (void)!ftruncate(fd, st.st_size);
     if (close(fd) != 0 && r == 0)
         r = -errno;
     return r;
@@ -73,35 +80,35 @@ static int flush_impacts(struct shared *s, int dirfd, struct record_progress *pr
 /* The head is kept for good, the tail in two halves that take turns: output.0 and output.1. */
 static int append_output(int dirfd, const char *data, size_t len, uint64_t before)
 {
-    int r = 0;
-    if (before < OUTPUT_HEAD_BYTES) {
-        size_t head = OUTPUT_HEAD_BYTES - (size_t)before;
-        r = append_at(dirfd, "output.head", data, len < head ? len : head);
-    }
     struct stat st;
     if (fstatat(dirfd, "output.1", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_size >= (off_t)(OUTPUT_TAIL_BYTES / 2) &&
         renameat(dirfd, "output.1", dirfd, "output.0") != 0)
-        r = -errno;
-    int appended = append_at(dirfd, "output.1", data, len);
-    return r < 0 ? r : appended;
+        return -errno;
+    int r = append_at(dirfd, "output.1", data, len);
+    if (r == 0 && before < OUTPUT_HEAD_BYTES) {
+        size_t head = OUTPUT_HEAD_BYTES - (size_t)before;
+        r = append_at(dirfd, "output.head", data, len < head ? len : head);
+    }
+    return r;
 }
 
 static int flush_output(struct shared *s, int dirfd, struct record_progress *progress)
 {
     static char chunk[32768];
-    int first = 0;
     for (;;) {
         uint64_t lost = progress->output_lost;
+        uint64_t start = progress->output_cursor;
         size_t len = ring_read(&s->output, &progress->output_cursor, chunk, sizeof chunk,
                                &progress->output_lost);
         if (len == 0)
-            return first;
+            return 0;
+        int r = 0;
         if (progress->output_lost != lost) {
             char note[80];
             int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]\n",
                              (unsigned long long)(progress->output_lost - lost));
-            (void)append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
+            r = append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
         }
         const char *kept = chunk;
         if (progress->output_lost != lost) {
@@ -110,9 +117,13 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
             kept = end != NULL ? end + 1 : chunk + len;
             len -= (size_t)(kept - chunk);
         }
-        int r = append_output(dirfd, kept, len, progress->output_cursor - len);
-        if (r < 0 && first == 0)
-            first = r;
+        if (r == 0)
+            r = append_output(dirfd, kept, len, progress->output_cursor - len);
+        if (r < 0) {
+            progress->output_cursor = start;
+            progress->output_lost = lost;
+            return r;
+        }
     }
 }
 
@@ -120,28 +131,44 @@ static int flush_events(struct shared *s, int dirfd, struct record_progress *pro
 {
     static char chunk[8192];
     size_t len;
-    int first = 0;
     while ((len = ring_read(&s->events, &progress->event_cursor, chunk, sizeof chunk,
                             &progress->events_lost)) > 0) {
         int r = append_at(dirfd, "events", chunk, len);
-        if (r < 0 && first == 0)
-            first = r;
+        if (r < 0) {
+            progress->event_cursor -= len;
+            return r;
+        }
     }
-    return first;
+    return 0;
 }
 
 static int flush_samples(struct shared *s, const char *run_dir, struct record_progress *progress)
 {
     static unsigned char chunk[65536];
     size_t len;
-    int first = 0;
     while ((len = ring_read(&s->samples, &progress->sample_cursor, chunk, sizeof chunk,
                             &progress->samples_lost)) > 0) {
-        int r = segment_append(run_dir, chunk, len);
-        if (r < 0 && first == 0)
-            first = r;
+        size_t taken = 0;
+        int r = segment_append_some(run_dir, chunk, len, &taken);
+        if (r < 0) {
+            progress->sample_cursor -= len - taken;
+            return r;
+        }
     }
-    return first;
+    return 0;
+}
+
+/* Whoever finishes the run after the machine's end must not read another boot's kernel log. */
+static int flush_boot(int dirfd)
+{
+    char id[40];
+    char text[80];
+    if (faccessat(dirfd, "boot", F_OK, 0) == 0 ||
+        fs_read_text("/proc/sys/kernel/random/boot_id", id, sizeof id) <= 0)
+        return 0;
+    int n = snprintf(text, sizeof text, "%s %llu\n", id,
+                     (unsigned long long)(clock_wall_ns() - clock_ns(CLOCK_BOOTTIME)) / 1000000000u);
+    return fs_write_file_at(dirfd, "boot", text, (size_t)n, false);
 }
 
 static void number_or_dash(char *out, size_t size, uint32_t number)
@@ -172,19 +199,60 @@ static int flush_gpus(const struct shared *s, int dirfd)
     return fs_write_file_at(dirfd, "gpus", text, len, false);
 }
 
-static int flush_run_json(const struct shared *s, int dirfd)
+/* What somebody would want to know after the machine's end. */
+static uint64_t trouble_seen(const struct shared *s)
+{
+    return (uint64_t)s->impacts_used | (uint64_t)(s->oom_matches > 0) << 16 |
+           (uint64_t)(s->fault_matches > 0) << 17 | (uint64_t)(s->hang_matches > 0) << 18 |
+           (uint64_t)(s->kernel_oom_matches > 0) << 19 | (uint64_t)s->supervisor_killed << 20;
+}
+
+/* Renamed over the old one before it is on the disk, it could leave neither: then it is fsynced, and
+ * mere counters wait until that is due. */
+static int flush_run_json(const struct shared *s, int dirfd, bool sync_due)
 {
     static char text[RUN_JSON_MAX];
     static char written[RUN_JSON_MAX];
+    bool first = written[0] == '\0';
+    if (!first && !sync_due && s->target_state != TARGET_ENDED)
+        return 0;
     size_t len = run_json_render(s, text, sizeof text);
     if (len == 0)
         return -EFBIG;
-    if (strcmp(text, written) == 0)
+    if (strcmp(text, written) == 0 && faccessat(dirfd, "run.json", F_OK, 0) == 0)
         return 0;
-    int r = fs_write_file_at(dirfd, "run.json", text, len, false);
+    int r = fs_write_file_at(dirfd, "run.json", text, len, sync_due);
     if (r == 0)
         memcpy(written, text, len + 1);
     return r;
+}
+
+/* Only what has grown: a quiet program costs two of these in SYNC_PERIOD_MS. */
+static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
+{
+    struct stat st;
+    RC_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size == *synced_bytes || fdatasync(fd) != 0)
+        return;
+    *synced_bytes = st.st_size;
+}
+
+/* A GPU takes its machine with it: what is known is on the disk soon, and at once when something
+ * was noticed. Names last, for a name without its bytes is an empty file. */
+static void sync_run(int dirfd)
+{
+    static const char *const names[] = {"output.head", "output.0", "output.1", "events", "kmsg",
+                                        "gpus",        "boot"};
+    static off_t synced_bytes[sizeof names / sizeof names[0]];
+    static bool parent_synced;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        sync_file(dirfd, names[i], &synced_bytes[i]);
+    segment_sync();
+    (void)fsync(dirfd);
+    if (parent_synced)
+        return;
+    RC_AUTO_CLOSE int parent = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    parent_synced = parent >= 0 && fsync(parent) == 0;
 }
 
 int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *err)
@@ -193,13 +261,28 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     RC_AUTO_CLOSE int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (dirfd < 0)
         return rc_err_errno(err, -errno, "cannot open run directory '%s'", run_dir);
+    static uint64_t synced_ns;
+    static uint64_t synced_trouble;
+    uint64_t now_ns = clock_mono_ns();
+    uint64_t trouble = trouble_seen(shared);
+    if (synced_ns == 0)
+        synced_ns = now_ns - (SYNC_PERIOD_MS - SYNC_FIRST_MS) * 1000000u;
+    /* The bundle follows the end at once, and is synced itself. */
+    bool due = shared->target_state != TARGET_ENDED &&
+               (trouble != synced_trouble || now_ns - synced_ns >= SYNC_PERIOD_MS * 1000000u);
     int results[] = {
         flush_impacts(shared, dirfd, progress),  flush_output(shared, dirfd, progress),
         flush_events(shared, dirfd, progress),   flush_samples(shared, run_dir, progress),
-        flush_gpus(shared, dirfd),               flush_run_json(shared, dirfd),
+        flush_gpus(shared, dirfd),               flush_boot(dirfd),
+        flush_run_json(shared, dirfd, due),
     };
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
         if (results[i] < 0)
             return rc_err_errno(err, results[i], "cannot write to run directory '%s'", run_dir);
+    if (due) {
+        sync_run(dirfd);
+        synced_ns = clock_mono_ns();
+        synced_trouble = trouble;
+    }
     return 0;
 }

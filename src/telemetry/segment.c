@@ -324,9 +324,9 @@ static bool at_boundary(const struct writer *w)
     return w->header_have == 0 && w->body_left == 0;
 }
 
-static int append(struct writer *w, const unsigned char *data, size_t len)
+static int append(struct writer *w, const unsigned char *data, size_t len, size_t *taken)
 {
-    while (len > 0) {
+    while (*taken < len) {
         int r = 0;
         if (w->bytes >= SEGMENT_BYTES && at_boundary(w))
             r = rotate(w);
@@ -334,20 +334,22 @@ static int append(struct writer *w, const unsigned char *data, size_t len)
             return r < 0 ? r : -EBADF;
         size_t used = 0;
         do
-            used += to_boundary(w, data + used, len - used);
-        while (used < len && w->bytes + used < SEGMENT_BYTES);
-        r = fs_write_all(w->fd, data, used);
-        if (r < 0)
+            used += to_boundary(w, data + *taken + used, len - *taken - used);
+        while (used < len - *taken && w->bytes + used < SEGMENT_BYTES);
+        r = fs_write_all(w->fd, data + *taken, used);
+        if (r < 0) {
+            (void)!ftruncate(w->fd, (off_t)w->bytes);
             return r;
+        }
         w->bytes += used;
-        data += used;
-        len -= used;
+        *taken += used;
     }
     return 0;
 }
 
-int segment_append(const char *run_dir, const void *data, size_t len)
+int segment_append_some(const char *run_dir, const void *data, size_t len, size_t *ret_taken)
 {
+    *ret_taken = 0;
     if (writer.dirfd < 0 || strcmp(writer.run_dir, run_dir) != 0) {
         segment_close(false);
         int r = open_writer(&writer, run_dir);
@@ -356,8 +358,20 @@ int segment_append(const char *run_dir, const void *data, size_t len)
             return r;
         }
     }
-    int r = append(&writer, data, len);
+    int r = append(&writer, data, len, ret_taken);
     if (r < 0)
         segment_close(false); /* open again next time */
     return r;
+}
+
+int segment_append(const char *run_dir, const void *data, size_t len)
+{
+    size_t taken;
+    return segment_append_some(run_dir, data, len, &taken);
+}
+
+void segment_sync(void)
+{
+    if (writer.fd >= 0 && durable_writes)
+        (void)fdatasync(writer.fd);
 }
