@@ -27,6 +27,8 @@
 
 #define PERISHABLE_MS 400
 #define QUICK_MS 450
+#define STAGE_ROOM ((size_t)16 << 20)
+#define STAGE_TRIES_MAX 6u
 /* Counters settle when the driver's release work has run; the sampler writes its last record then.
  */
 #define AFTER_END_MS 1300
@@ -67,10 +69,17 @@ static void add_run_rows(struct job *job)
 {
     const struct run_info *info = &job->info;
     const struct fact *lost = facts_best(job->facts, "run.trace_lost");
+    if (info->damage[0] != '\0') {
+        add_row(job, "run", COLLECT_FAILED, info->damage, 0);
+        lost = facts_best(job->facts, "run.traced");
+    }
     bool held = info->failed >= 0;
     bool whole = held && info->impacts[info->failed].header.state == IMPACT_COMPLETE;
     add_row(job, "tracing", lost == NULL ? COLLECT_OK : COLLECT_PARTIAL,
-            lost != NULL ? lost->text : "", 0);
+            lost == NULL              ? ""
+            : info->damage[0] != '\0' ? info->damage
+                                      : lost->text,
+            0);
     add_row(job, "impact",
             whole  ? COLLECT_OK
             : held ? COLLECT_PARTIAL
@@ -115,6 +124,7 @@ static void fill_context(struct job *job)
         .end_mono_ns = info->end_mono_ns,
         .start_wall_ns = info->start_wall_ns,
         .kmsg_start_seq = info->kmsg_start_seq,
+        .boot_id = info->restarted ? info->boot_id : NULL,
         .hash_budget_ms = job->options->hash_budget_ms,
     };
 }
@@ -234,7 +244,7 @@ static bool first_verdict(struct job *job, struct rc_err *err)
     struct facts *judged = NULL;
     if (job_judge(job, job->facts, &judged, err) < 0)
         return false;
-    if (!job->options->quiet)
+    if (!job->options->quiet && !job->told)
         job_print_verdict(job, judged, NULL);
     facts_free(judged);
     return true;
@@ -251,15 +261,38 @@ static void wait_for_after(struct job *job)
     (void)recorder_flush(job->shared, job->info.dir, NULL);
 }
 
-static int make_stage(struct job *job, struct rc_err *err)
+/* In the run directory; where its disk takes no more, in another of the folders for runs. */
+static int find_stage(struct job *job, struct rc_err *err)
 {
-    int n = snprintf(job->stage, sizeof job->stage, "%s/stage", job->info.dir);
-    if (n < 0 || (size_t)n >= sizeof job->stage)
+    const char *dir = job->info.dir;
+    const char *name = strrchr(dir, '/');
+    char other[FS_PATH_MAX];
+    struct rc_err why = {""};
+    if ((size_t)snprintf(job->stage, sizeof job->stage, "%s/stage", dir) >= sizeof job->stage ||
+        (size_t)snprintf(other, sizeof other, "%s.stage", name != NULL ? name + 1 : dir) >=
+            sizeof other)
         return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
     (void)fs_remove_tree(AT_FDCWD, job->stage);
-    int r = fs_mkdir_p(job->stage);
+    int r = job->stage_place > 0 ? -ENOSPC : fs_mkdir_p(job->stage);
+    if (r == 0)
+        r = rundir_has_room(job->stage, STAGE_ROOM, &why);
+    if (r == 0 || (job->stage_place == 0 && !rundir_is_disk_error(r)))
+        return r == 0 ? 0 : rc_err_errno(err, r, "cannot make '%s'", job->stage);
+    (void)fs_remove_tree(AT_FDCWD, job->stage);
+    r = rundir_make(job->stage, sizeof job->stage, &job->stage_place, other, STAGE_ROOM, &why);
+    job->stage_place++;
+    if (r == 0) { /* what a finisher left that was killed */
+        (void)fs_remove_tree(AT_FDCWD, job->stage);
+        r = fs_mkdir_p(job->stage);
+    }
+    return r == 0 ? 0 : rc_err_errno(err, -ENOSPC, "no room for the bundle in '%s' or elsewhere", dir);
+}
+
+static int make_stage(struct job *job, struct rc_err *err)
+{
+    int r = find_stage(job, err);
     if (r < 0)
-        return rc_err_errno(err, r, "cannot make '%s'", job->stage);
+        return r;
     job->manifest = manifest_new();
     job->items = cJSON_CreateArray();
     job->facts = facts_new();
@@ -319,35 +352,54 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
     return r;
 }
 
+/* Once through; -ENOSPC and the like with job->stage_failed: worth another try elsewhere. */
+static int make_bundle(struct job *job, const char *run_dir, char *ret_path, size_t ret_size,
+                       struct rc_err *err)
+{
+    const struct job_options *options = job->options;
+    uint64_t start_ns = clock_mono_ns();
+    int r = job_open(job, run_dir, err);
+    if (r < 0)
+        return r;
+    run_info_to_facts(&job->info, job->facts);
+    fill_context(job);
+    learn_about_run(job);
+    add_run_rows(job);
+    job_collect(job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
+    read_texts(job);
+    read_series(job);
+    job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
+    (void)first_verdict(job, err);
+    uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
+    uint64_t left_ms =
+        options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
+    job_collect(job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
+    wait_for_after(job);
+    read_series(job);
+    return finish_bundle(job, ret_path, ret_size, err);
+}
+
 int job_run(const char *run_dir, struct shared *shared, const struct job_options *options,
             char *ret_path, size_t ret_size, struct rc_err *err)
 {
     static struct job job;
-    job = (struct job){.options = options, .shared = shared};
-    uint64_t start_ns = clock_mono_ns();
     RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
     if (lock == -EWOULDBLOCK && shared == NULL)
         return rc_err_set(err, -EBUSY, "the run in '%s' is not over", run_dir);
-    int r = job_open(&job, run_dir, err);
-    if (r == 0) {
-        run_info_to_facts(&job.info, job.facts);
-        fill_context(&job);
-        learn_about_run(&job);
-        add_run_rows(&job);
-        job_collect(&job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
-        read_texts(&job);
-        read_series(&job);
-        job_collect(&job, collectors, COLLECT_QUICK, QUICK_MS);
-        (void)first_verdict(&job, err);
-        uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
-        uint64_t left_ms =
-            options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
-        job_collect(&job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
-        wait_for_after(&job);
-        read_series(&job);
-        r = finish_bundle(&job, ret_path, ret_size, err);
-    }
-    job_close(&job);
+    unsigned place = 0;
+    bool again = false;
+    int r;
+    do {
+        job = (struct job){.options = options, .shared = shared, .stage_place = place,
+                           .told = again};
+        r = make_bundle(&job, run_dir, ret_path, ret_size, err);
+        again = r < 0 && job.stage_failed;
+        /* In a run directory that goes it goes with it; one elsewhere, or a failed one, is ours. */
+        if (job.stage[0] != '\0')
+            (void)fs_remove_tree(AT_FDCWD, job.stage);
+        place = job.stage_place > place ? job.stage_place : place + 1;
+        job_close(&job);
+    } while (again && place < STAGE_TRIES_MAX);
     if (r == 0)
         (void)fs_remove_tree(AT_FDCWD, run_dir);
     return r;

@@ -35,6 +35,9 @@ struct job {
     struct shared *shared; /* NULL when recovering */
     struct run_info info;
     char stage[FS_PATH_MAX];
+    unsigned stage_place; /* of rundir_place() from where on a stage is looked for; 0 = the run's */
+    bool stage_failed;    /* its disk did: another one is worth a try */
+    bool told;            /* the verdict, in an attempt before */
     struct facts *facts;
     struct verdict verdict;
     struct tree *tree;

@@ -19,6 +19,7 @@
 #include "cli/job.h"
 #include "cli/sparks.h"
 #include "cli/stage_redact.h"
+#include "record/rundir.h"
 #include "report/report.h"
 
 #define CSV_ROWS_MAX 20000
@@ -278,6 +279,9 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
         stage_print_preview_end(job->redactor);
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
+    job->stage_failed = rundir_is_disk_error(r);
+    if (job->stage_failed)
+        (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
         r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere,
                          err);

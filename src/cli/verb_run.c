@@ -18,6 +18,7 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/flush.h"
+#include "telemetry/segment.h"
 #include "recorder/ledger_copy.h"
 
 struct run_line {
@@ -110,18 +111,30 @@ static struct shared *open_run(int argc, char *argv[], struct run_line *line, st
     return shared_map((int)line->shared_fd, err);
 }
 
-/* The recorder may not have got as far as making the directory. */
+/* The recorder may not have got as far as making the directory; or its disk has failed since, then
+ * what is in memory still goes elsewhere, with what can be read of the rest. */
 static int settle_run_dir(struct shared *shared, struct rc_err *err)
 {
     struct shared_run *run = &shared->run;
+    char first[sizeof run->run_dir];
+    unsigned place = 0;
     int r = 0;
     if (run->run_dir[0] == '\0')
         r = rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns,
                           run->supervisor_pid, err);
-    if (r < 0)
-        return r;
-    (void)ledger_copy_late(shared, run->run_dir);
-    return recorder_flush(shared, run->run_dir, err);
+    memcpy(first, run->run_dir, sizeof first);
+    if (r == 0)
+        r = recorder_flush(shared, run->run_dir, err);
+    while (r < 0 && run->run_dir[0] != '\0' && rundir_is_disk_error(r)) {
+        struct rc_err nowhere = {""};
+        segment_close(false);
+        if (rundir_move(run->run_dir, sizeof run->run_dir, &place, &nowhere) < 0)
+            return r;
+        r = recorder_flush(shared, run->run_dir, err);
+    }
+    if (r == 0 && strcmp(first, run->run_dir) != 0)
+        (void)fs_remove_tree(AT_FDCWD, first);
+    return r;
 }
 
 int verb_run(int argc, char *argv[])

@@ -13,6 +13,9 @@
 #include "base/err.h"
 #include "base/fs.h"
 
+#define ROOM_TO_START ((size_t)256 << 10)
+#define PLACE_SHARED 3 /* the first of those that others may write to */
+
 static int format_path(char *out, size_t size, struct rc_err *err, const char *a, const char *b)
 {
     int n = snprintf(out, size, "%s%s", a, b);
@@ -32,62 +35,150 @@ static int check_private(const char *path, struct rc_err *err)
     return 0;
 }
 
-static int try_base(char *out, size_t size, struct rc_err *err, const char *root, const char *tail)
+static int try_base(const char *path, struct rc_err *err)
 {
-    int r = format_path(out, size, err, root, tail);
-    if (r == 0 && (r = fs_mkdir_p(out)) < 0)
-        return rc_err_errno(err, r, "cannot make '%s'", out);
-    if (r == 0)
-        r = check_private(out, err);
-    if (r == 0 && access(out, W_OK | X_OK) != 0)
-        r = rc_err_errno(err, -errno, "cannot write to '%s'", out);
+    int r = fs_mkdir_p(path);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot make '%s'", path);
+    r = check_private(path, err);
+    if (r == 0 && access(path, W_OK | X_OK) != 0)
+        r = rc_err_errno(err, -errno, "cannot write to '%s'", path);
     return r;
+}
+
+/* Where others may write, the folder that holds "runs" is private to us, too. */
+static int private_parent(const char *runs, struct rc_err *err)
+{
+    char own[64];
+    (void)snprintf(own, sizeof own, "%.*s", (int)(strrchr(runs, '/') - runs), runs);
+    if (mkdir(own, 0700) != 0 && errno != EEXIST)
+        return rc_err_errno(err, -errno, "cannot make '%s'", own);
+    return check_private(own, err);
+}
+
+int rundir_place(unsigned place, char *out, size_t size)
+{
+    static const struct {
+        const char *name, *tail; /* of a variable of the environment, or a shared folder */
+    } places[] = {{"ROCMCRASH_STATE_DIR", "/runs"},
+                  {"XDG_STATE_HOME", "/rocmcrash/runs"},
+                  {"HOME", "/.local/state/rocmcrash/runs"},
+                  {"/tmp", NULL},
+                  {"/dev/shm", NULL}}; /* memory: when no disk takes anything */
+    if (place >= sizeof places / sizeof places[0])
+        return -ENOENT;
+    const char *name = places[place].name;
+    if (places[place].tail == NULL) {
+        int n = snprintf(out, size, "%s/rocmcrash-%lu/runs", name, (unsigned long)geteuid());
+        return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+    }
+    const char *value = getenv(name);
+    if (value == NULL || (place == 0 ? value[0] == '\0' : value[0] != '/'))
+        return -EINVAL;
+    return format_path(out, size, NULL, value, places[place].tail);
+}
+
+static int open_place(unsigned place, char *out, size_t size, struct rc_err *err)
+{
+    int r = rundir_place(place, out, size);
+    if (r == 0 && place >= PLACE_SHARED)
+        r = private_parent(out, err);
+    return r < 0 ? r : try_base(out, err);
 }
 
 int rundir_base(char *out, size_t size, struct rc_err *err)
 {
-    const char *named = getenv("ROCMCRASH_STATE_DIR");
-    if (named != NULL && named[0] != '\0' && try_base(out, size, err, named, "/runs") == 0)
-        return 0;
-    const char *xdg = getenv("XDG_STATE_HOME");
-    if (xdg != NULL && xdg[0] == '/' && try_base(out, size, err, xdg, "/rocmcrash/runs") == 0)
-        return 0;
-    const char *home = getenv("HOME");
-    if (home != NULL && home[0] == '/' &&
-        try_base(out, size, err, home, "/.local/state/rocmcrash/runs") == 0)
-        return 0;
-    char shared_tmp[64];
-    (void)snprintf(shared_tmp, sizeof shared_tmp, "/tmp/rocmcrash-%lu", (unsigned long)geteuid());
-    if (mkdir(shared_tmp, 0700) != 0 && errno != EEXIST)
-        return rc_err_errno(err, -errno, "cannot make '%s'", shared_tmp);
-    int r = check_private(shared_tmp, err);
-    return r < 0 ? r : try_base(out, size, err, shared_tmp, "/runs");
+    struct rc_err tried = {""};
+    int r = -ENOENT;
+    for (unsigned place = 0; (r = rundir_place(place, out, size)) != -ENOENT; place++)
+        if (r == 0 && open_place(place, out, size, &tried) == 0)
+            return 0;
+    return rc_err_set(err, -EACCES, "%s", tried.msg);
 }
 
-int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
+static int run_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid)
 {
-    char base[FS_PATH_MAX];
-    int r = rundir_base(base, sizeof base, err);
-    if (r < 0)
-        return r;
     time_t seconds = (time_t)(start_wall_ns / 1000000000u);
     struct tm utc;
     char stamp[32];
     if (gmtime_r(&seconds, &utc) == NULL ||
         strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc) == 0)
-        return rc_err_set(err, -EINVAL, "cannot name the run directory");
-    int n = snprintf(out, size, "%s/%s-%d", base, stamp, (int)pid);
+        return -EINVAL;
+    int n = snprintf(out, size, "%s-%d", stamp, (int)pid);
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+static int join(char *out, size_t size, const char *base, const char *name, struct rc_err *err)
+{
+    int n = snprintf(out, size, "%s/%s", base, name);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
     return 0;
 }
 
+int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
+{
+    char base[FS_PATH_MAX];
+    char name[64];
+    int r = rundir_base(base, sizeof base, err);
+    if (r == 0 && (r = run_name(name, sizeof name, start_wall_ns, pid)) < 0)
+        return rc_err_errno(err, r, "cannot name the run directory");
+    return r < 0 ? r : join(out, size, base, name, err);
+}
+
+bool rundir_is_disk_error(int code)
+{
+    return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO;
+}
+
+/* A name that is taken without a word, and fails when it is written to, is what a full disk gives. */
+int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
+{
+    char path[FS_PATH_MAX];
+    int r = join(path, sizeof path, dir, ".room", err);
+    int fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (r == 0 && fd < 0)
+        return rc_err_errno(err, -errno, "cannot write to '%s'", dir);
+    static const char page[4096];
+    if (r == 0 && fallocate(fd, 0, 0, (off_t)room) != 0)
+        r = errno == EOPNOTSUPP || errno == ENOSYS ? fs_write_all(fd, page, sizeof page) : -errno;
+    if (fd >= 0 && close(fd) != 0 && r == 0)
+        r = -errno;
+    (void)unlink(path);
+    return r < 0 ? rc_err_errno(err, r, "no room in '%s'", dir) : 0;
+}
+
+int rundir_make(char *out, size_t size, unsigned *place, const char *name, size_t room,
+                struct rc_err *err)
+{
+    char base[FS_PATH_MAX];
+    int r;
+    for (; (r = rundir_place(*place, base, sizeof base)) != -ENOENT; ++*place) {
+        if (r < 0 || open_place(*place, base, sizeof base, err) < 0 ||
+            join(out, size, base, name, err) < 0)
+            continue;
+        bool made = mkdir(out, 0700) == 0;
+        if (!made && errno != EEXIST) {
+            (void)rc_err_errno(err, -errno, "cannot make '%s'", out);
+            continue;
+        }
+        if (room == 0 || rundir_has_room(out, room, err) == 0)
+            return 0;
+        if (made)
+            (void)rmdir(out);
+    }
+    return -ENOENT;
+}
+
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
 {
-    int r = rundir_name(out, size, start_wall_ns, pid, err);
+    char name[64];
+    unsigned place = 0;
+    int r = run_name(name, sizeof name, start_wall_ns, pid);
     if (r < 0)
-        return r;
-    if (mkdir(out, 0700) != 0 && errno != EEXIST)
-        return rc_err_errno(err, -errno, "cannot make '%s'", out);
-    return 0;
+        return rc_err_errno(err, r, "cannot name the run directory");
+    if (rundir_make(out, size, &place, name, ROOM_TO_START, err) == 0)
+        return 0;
+    place = 0; /* full everywhere: what fits is better than nothing */
+    return rundir_make(out, size, &place, name, 0, err);
 }

@@ -8,9 +8,11 @@
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
+ *     boot              "BOOT_ID BTIME_S" of the machine
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
  *     ledger            copy of the ledger of GPU memory (record/ledger.h), sparse
  *     events            lines "<mono_ns> <who> <text>"
+ *     moved             where this directory was before that disk failed (rundir_move())
  *     hook/             what the Python hook in the target wrote (inject/python/README.md); the hook may
  *                       make the run directory too, before the recorder does
  *     state             "running" | "ended STATUS" | "bundled PATH"; locked (flock) by the recorder
@@ -22,25 +24,42 @@
 #ifndef RECORD_RUNDIR_H
 #define RECORD_RUNDIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct rc_err;
 
 /* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs,
- * else /tmp/rocmcrash-<uid>/runs. ROCMCRASH_STATE_DIR names the folder that holds runs/; where it
- * cannot be written, the others are tried. */
+ * else /tmp/rocmcrash-<uid>/runs, else that in /dev/shm. ROCMCRASH_STATE_DIR names the folder that
+ * holds runs/; where it cannot be written, the others are tried. */
 int rundir_base(char *out, size_t size, struct rc_err *err);
-/* The name that rundir_create() will give, without making it. */
+/* The path of such a folder by its number, whether it is there or not. -EINVAL: there is none with
+ * that number here; -ENOENT: nor a later one. */
+int rundir_place(unsigned place, char *out, size_t size);
+/* The name that rundir_create() will give where the disk takes it, without making it. */
 int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
-/* Make the directory of this run (0700, not through links in a shared /tmp). Fills path. */
+/* Make the directory of this run (0700, not through links in a shared /tmp) in the first of those
+ * folders whose disk takes something. Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
+/* Make `name` in the first of those folders, from number *place on, that has room for `room` bytes;
+ * *place becomes its number. -ENOENT behind the last, *err is of that. */
+int rundir_make(char *out, size_t size, unsigned *place, const char *name, size_t room,
+                struct rc_err *err);
+/* 0, or -ENOSPC and the like: `room` bytes could not be written into `dir`. */
+int rundir_has_room(const char *dir, size_t room, struct rc_err *err);
+/* A disk that is full, broken or not to be written: another folder is worth a try. */
+bool rundir_is_disk_error(int code);
+/* Copy what was recorded in `path` (of `size` bytes) into the next folder from number *place on,
+ * and make that `path`. What cannot be read is left behind. 0 or -errno: nothing has changed. */
+int rundir_move(char *path, size_t size, unsigned *place, struct rc_err *err);
 
 /* Lock the state file of a run; the lock lasts until the descriptor is closed or its process ends.
  * -EWOULDBLOCK: the run is alive, or being bundled. -errno otherwise. */
 int rundir_lock(const char *run_dir);
 
-/* Called with the path of each run that has ended without a bundle and that nobody works on. */
+/* Called with the path of each run that has ended without a bundle and that nobody works on, also of
+ * those that were moved away from the folder where they belong. */
 typedef void (*rundir_unfinished_fn)(void *context, const char *run_dir);
 /* Returns how many there are, or -errno; `fn` may be NULL. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -26,35 +27,77 @@ int rundir_lock(const char *run_dir)
     return rc_take_fd(&fd);
 }
 
-/* A directory without run.json is one that is just being made, or was never used. */
+/* A directory that holds nothing yet is one that is just being made, or was never used. Its run.json
+ * may be what the machine's end took with it; then the rest is worth a bundle still. */
+static bool has_evidence(const char *run_dir)
+{
+    static const char *const names[] = {"run.json",    "impact.0", "output.head", "output.1",
+                                        "samples.0000", "kmsg",     "events"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[FS_PATH_MAX];
+        struct stat st;
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", run_dir, names[i]) < sizeof path &&
+            lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_unfinished(const char *run_dir)
 {
-    char path[FS_PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s/run.json", run_dir) >= sizeof path ||
-        access(path, R_OK) != 0)
+    if (!has_evidence(run_dir))
         return false;
     RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
-    return lock >= 0;
+    return lock >= 0 || rundir_is_disk_error(lock); /* a disk that nobody can lock on */
+}
+
+/* rundir_move() put it there because the disk of `base` took no more. */
+static bool was_moved_from(const char *base, const char *run_dir)
+{
+    char path[FS_PATH_MAX];
+    char before[FS_PATH_MAX];
+    size_t len = strlen(base);
+    return (size_t)snprintf(path, sizeof path, "%s/moved", run_dir) < sizeof path &&
+           fs_read_text(path, before, sizeof before) > (ssize_t)len &&
+           strncmp(before, base, len) == 0 && before[len] == '/';
+}
+
+static int look_in(const char *folder, const char *base, rundir_unfinished_fn fn, void *context)
+{
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return -errno;
+    int count = 0;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char run_dir[FS_PATH_MAX];
+        int n = snprintf(run_dir, sizeof run_dir, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || n < 0 || (size_t)n >= sizeof run_dir ||
+            (strcmp(folder, base) != 0 && !was_moved_from(base, run_dir)) || !is_unfinished(run_dir))
+            continue;
+        count++;
+        if (fn != NULL)
+            fn(context, run_dir);
+    }
+    return count;
 }
 
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err)
 {
     char base[FS_PATH_MAX];
-    int count = 0;
+    char other[FS_PATH_MAX];
     int r = rundir_base(base, sizeof base, err);
     if (r < 0)
         return r;
-    RC_AUTO_CLOSEDIR DIR *dir = opendir(base);
-    if (dir == NULL)
-        return rc_err_errno(err, -errno, "cannot open '%s'", base);
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char run_dir[FS_PATH_MAX];
-        int n = snprintf(run_dir, sizeof run_dir, "%s/%s", base, entry->d_name);
-        if (entry->d_name[0] == '.' || n < 0 || (size_t)n >= sizeof run_dir || !is_unfinished(run_dir))
+    int count = look_in(base, base, fn, context);
+    if (count < 0)
+        return rc_err_errno(err, count, "cannot open '%s'", base);
+    for (unsigned place = 0; (r = rundir_place(place, other, sizeof other)) != -ENOENT; place++) {
+        struct stat st;
+        if (r < 0 || strcmp(other, base) == 0 || lstat(other, &st) != 0 ||
+            !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
             continue;
-        count++;
-        if (fn != NULL)
-            fn(context, run_dir);
+        int more = look_in(other, base, fn, context);
+        count += more > 0 ? more : 0;
     }
     return count;
 }
