@@ -272,12 +272,15 @@ static void copy_stack(struct copier *c, int mem_fd, uint64_t stack_pointer, pid
                  (uint64_t[2]){from, (uint64_t)tid});
 }
 
-static void copy_thread(struct copier *c, int mem_fd, pid_t tid)
+static void copy_thread(struct copier *c, int mem_fd, pid_t tid, const void *registers)
 {
     struct user_regs_struct regs;
     struct iovec iov = {&regs, sizeof regs};
     if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) != 0)
         return;
+    /* The handler runs above the frames of the fault, or on a stack of its own: they are still there. */
+    if (registers != NULL)
+        memcpy(&regs, registers, sizeof regs);
     char path[64];
     char comm[32];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", c->impact->pid, (int)tid);
@@ -317,7 +320,7 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
         uint32_t left = 0;
         for (uint32_t i = 0; i < count; i++) {
             if (is_stopped(waiting[i]))
-                copy_thread(c, mem_fd, waiting[i]);
+                copy_thread(c, mem_fd, waiting[i], NULL);
             else
                 waiting[left++] = waiting[i];
         }
@@ -328,12 +331,12 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
 }
 
 static void copy_threads(struct copier *c, struct tracees *tracees,
-                         const struct traced_process *process)
+                         const struct traced_process *process, const void *registers)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)c->look);
     RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
-    copy_thread(c, mem_fd, c->impact->tid);
+    copy_thread(c, mem_fd, c->impact->tid, registers);
     if (c->impact->kind == IMPACT_SIGNAL_STOP)
         copy_other_threads(c, tracees, process, mem_fd);
 }
@@ -427,7 +430,7 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
     if (cause->siginfo != NULL)
         copy_bytes(&copier, CHUNK_SIGINFO, cause->siginfo, sizeof(siginfo_t), (uint64_t)cause->tid);
     copy_maps(&copier);
-    copy_threads(&copier, tracees, process);
+    copy_threads(&copier, tracees, process, cause->registers);
     copy_process(&copier);
     wait_for_sampler(shared, request);
     impact->held_ns = clock_mono_ns() - start_ns;

@@ -28,6 +28,8 @@ struct impact_cause {
     uint64_t fault_address;
     uint32_t exit_status; /* wait status, UINT32_MAX = not known yet */
     const void *siginfo;  /* siginfo_t, NULL = none */
+    const void *registers; /* struct user_regs_struct of the failing thread at the fault that a handler
+                              took and raised again; NULL = those that it has now */
 };
 
 /* Copy what the process is into the next free slot; counts a drop when there is none. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/tracer_internal.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -37,7 +40,8 @@ static bool disposition_is_default(pid_t tid, int signo)
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
     if (fs_read_text(path, status, sizeof status) <= 0)
         return false;
-    return !signal_is_in(status, "\nSigCgt:\t", signo) && !signal_is_in(status, "\nSigIgn:\t", signo);
+    return !signal_is_in(status, "\nSigCgt:\t", signo) &&
+           !signal_is_in(status, "\nSigIgn:\t", signo);
 }
 
 void tracer_note_target_signal(const siginfo_t *si)
@@ -51,11 +55,46 @@ void tracer_note_target_signal(const siginfo_t *si)
     s->signals_seen_head = head + 1;
 }
 
+/*
+ * The registers of the last threads whose fatal signal a handler took: when it raises the signal
+ * again (faulthandler, PyTorch's), the stack to be shown is that of the first, not that of the
+ * handler, which often has one of its own (sigaltstack) from which no way leads back.
+ */
+#define FIRSTS 8
+
+static struct first {
+    pid_t tid;
+    int signo;
+    struct user_regs_struct regs;
+} firsts[FIRSTS];
+
+static const struct first *find_first(pid_t tid, int signo)
+{
+    for (size_t i = 0; i < FIRSTS; i++)
+        if (firsts[i].tid == tid && firsts[i].signo == signo)
+            return &firsts[i];
+    return NULL;
+}
+
+static void remember_registers(pid_t tid, int signo)
+{
+    static size_t next;
+    const struct first *known = find_first(tid, signo);
+    size_t at = known != NULL ? (size_t)(known - firsts) : next++ % FIRSTS;
+    struct iovec iov = {&firsts[at].regs, sizeof firsts[at].regs};
+    firsts[at].signo = signo;
+    firsts[at].tid = ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) == 0 &&
+                             iov.iov_len == sizeof firsts[at].regs
+                         ? tid
+                         : 0;
+}
+
 void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
 {
     struct traced_process *process = tracee_process(&tracer.tracees, thread);
     bool kernel_sent = si->si_code > 0;
     if (!disposition_is_default(thread->tid, si->si_signo)) {
+        remember_registers(thread->tid, si->si_signo);
         /* A handler takes it (faulthandler, PyTorch's): keep it for the re-raise. The latest, as a
          * JVM or Julia takes faults all day that mean nothing. */
         if (kernel_sent) {
@@ -85,6 +124,9 @@ void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
         cause.code = thread->first_code;
         cause.fault_address = thread->first_address;
     }
+    const struct first *first = find_first(thread->tid, si->si_signo);
+    if (!kernel_sent && si->si_pid == process->pid && first != NULL)
+        cause.registers = &first->regs;
     impact_copy(tracer.shared, &tracer.tracees, process, &cause);
     tracer_wake_supervisor();
 }

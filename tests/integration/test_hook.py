@@ -389,7 +389,7 @@ class Signals(Direct):
         self.assertIsNone(process.poll())
 
     def test_descriptor_is_far_away_and_not_inherited(self):
-        code = "import numpy, os, subprocess, sys\nprint([n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if n < 256])\n" \
+        code = "import numpy, os, subprocess, sys\nprint('faulthandler' in sys.modules, [n for n in sorted(map(int, os.listdir('/proc/self/fd'))) if n < 256])\n" \
                "subprocess.run(['ls', '-1', '/proc/self/fd'], close_fds=False)"
         self.same("-c", code, path=[self.path("site")])
 
@@ -467,6 +467,20 @@ class Bundles(support.Case):
         # By the uncaught exception.
         self.assertEqual(bundle.value("torch.inactive_bytes"),
                          bundle.value("torch.reserved_bytes") - bundle.value("torch.allocated_bytes"))
+
+    def test_native_stack_is_that_of_the_fault(self):
+        """faulthandler raises the signal again, on a stack of its own: the first one counts."""
+        self.write("site/numpy.py", "")
+        self.environ["PYTHONPATH"] = self.path("site")
+        bundle = self.only_bundle(self.python("import numpy, ctypes; ctypes.string_at(1)"))
+        stacks = [text for name, text in bundle.files.items() if name.startswith("stacks/stacks.")]
+        if bundle.row("stacks").get("status") not in ("ok", "partial") or not stacks:
+            self.skipTest("no stacks: " + bundle.row("stacks").get("reason", ""))
+        text = stacks[0].decode()
+        self.assertIn("SIGSEGV at 0x1", text)
+        self.assertIn("in _start", text)
+        self.assertNotIn("truncated", text)
+        self.assertIn(b"Segmentation fault", bundle.files["hook/faults.txt"])
 
     def test_inject_none(self):
         done = self.python(FRAGMENT + "while True: large.append(torch.empty(6 << 30))",
