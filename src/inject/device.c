@@ -91,6 +91,12 @@ uint32_t device_minor(int fd)
     return minor_number != MINOR_UNKNOWN ? minor_number : 0;
 }
 
+bool device_is_render_node(int fd, device_ioctl_fn next)
+{
+    return device_known(fd) == DEVICE_RENDER ||
+           (ask_minor(fd) != MINOR_UNKNOWN && device_kind(fd, next) == DEVICE_RENDER);
+}
+
 void device_forget(int fd)
 {
     if (fd >= 0 && fd < REMEMBERED &&

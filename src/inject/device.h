@@ -19,6 +19,8 @@ enum device_kind device_kind(int fd, device_ioctl_fn next);
 enum device_kind device_known(int fd);
 /* Of a render node: 128 ...; 0 = not known. */
 uint32_t device_minor(int fd);
+/* Looks at its number first, and asks the driver only of what is a DRM device. */
+bool device_is_render_node(int fd, device_ioctl_fn next);
 void device_forget(int fd);
 
 #endif

@@ -395,7 +395,7 @@ static void note_unmappable(int fd, size_t size)
 {
     struct book_actor actor;
     int error = errno;
-    if (attach_actor(&actor)) {
+    if (device_is_render_node(fd, call_next_variadic) && attach_actor(&actor)) {
         const struct attach_thread *t = attach_thread();
         bool is_last = t->last_size == size;
         struct book_buffer b = {.size = size,
@@ -422,7 +422,7 @@ static void *pass_mmap(mmap_fn next, void *at, size_t size, int protection, int 
             p = MAP_FAILED;
         }
     }
-    if (p == MAP_FAILED && fd >= 0 && device_known(fd) == DEVICE_RENDER)
+    if (p == MAP_FAILED && fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && attach_ledger() != NULL)
         note_unmappable(fd, size);
     return p;
 }

@@ -122,12 +122,23 @@ class Fresh:
         self.fd = os.memfd_create("rocmcrash-ledger")
         os.ftruncate(self.fd, size)
         self.memory = mmap.mmap(self.fd, size)
-        head = Layout.from_buffer(self.memory)
-        head.magic, head.version, head.size = 0x7265676465636F72, 1, size
-        head.nonce[0], head.nonce[1], head.owner_pid = 0xABC, os.getpid(), os.getpid()
-        del head  # the memory cannot be closed while it is lent
+        self.counters = -1
+        self.write(magic=0x7265676465636F72, version=1, size=size, owner_pid=os.getpid(),
+                   nonce=(U64 * 2)(0xABC, os.getpid()))
         self.environ = {"ROCMCRASH_LEDGER": f"{os.getpid()}:{self.fd}:abc:{os.getpid():x}",
                         "LD_PRELOAD": library}
+
+    def add_counters(self):
+        """A page for the library's requests to the sampler, which nobody answers."""
+        self.counters = os.memfd_create("rocmcrash")
+        os.ftruncate(self.counters, 2 * mmap.PAGESIZE)
+        self.write(shared_fd=self.counters, counters_at=mmap.PAGESIZE)
+
+    def write(self, **fields):
+        head = Layout.from_buffer(self.memory)
+        for name, value in fields.items():
+            setattr(head, name, value)
+        del head  # the memory cannot be closed while it is lent
 
     def read(self):
         return Ledger(bytes(self.memory))
@@ -135,6 +146,8 @@ class Fresh:
     def close(self):
         self.memory.close()
         os.close(self.fd)
+        if self.counters >= 0:
+            os.close(self.counters)
 
 
 def show(ledger):

@@ -90,6 +90,258 @@ class Oracle(support.Case):
         self.check(range(9000, 9005), steps=150, threads=4)
 
 
+class Noted(emulated.Case):
+    """What a program does, without rocmcrash around it."""
+
+    def setUp(self):
+        super().setUp()
+        need(emulated.LIBRARY, "libdrm-dev")
+        self.ledger = ledger_file.Fresh(LIBRARY)
+        self.addCleanup(self.ledger.close)
+
+    def environ(self):
+        return {**self.ledger.environ, "LD_PRELOAD": f"{LIBRARY}:{emulated.LIBRARY}"}
+
+    def program(self, name, host=None, **kwargs):
+        host = host or self.machine("gfx90a", vram=1 * emulated.GIB)
+        return self.start(host, emulated.program(name), environ=self.environ(), **kwargs)
+
+    def test_retry_and_success(self):
+        one = self.program("kfd_memory")
+        first = one.ask("vram", 900 << 20)
+        self.assertEqual(first, ["vram", "1", "0"])
+        self.assertEqual(one.ask("vram", 200 << 20)[2], "12")
+        self.assertEqual(one.ask("vram", 200 << 20)[2], "12")
+        self.assertEqual(one.ask("free", 0)[2], "0")
+        self.assertEqual(one.ask("vram", 200 << 20)[2], "0")
+        self.assertEqual(one.ask("gtt", 4096)[2], "0")
+        ledger = self.ledger.read()
+        self.assertEqual([(r.retry_of, r.size, r.error, r.live) for r in ledger.refusals],
+                         [(0, 200 << 20, 12, 900 << 20), (1, 200 << 20, 12, 900 << 20)])
+        self.assertGreater(ledger.refusals[0].satisfied_ns, ledger.refusals[1].time_ns)
+        self.assertEqual(ledger.gpus[0].live[0], 200 << 20)
+        self.assertEqual(ledger.gpus[0].peak[0], 900 << 20)
+        sizes = {(s.bytes, s.kind): (s.allocations, s.frees) for s in ledger.sizes}
+        self.assertEqual(sizes, {(900 << 20, 0): (1, 1), (200 << 20, 0): (1, 0), (4096, 1): (1, 0)})
+        power = ledger.raw.powers[27]
+        self.assertEqual((power.allocations, power.allocated_bytes), (1, 200 << 20))
+        self.assertEqual([ledger_file.EVENTS[e.type] for e in ledger.events],
+                         ["alloc", "refused", "refused", "free", "alloc", "alloc"])
+
+    def test_mapping_and_descriptor_limits(self):
+        host = self.machine("gfx90a", vram=1 * emulated.GIB)
+        one = self.program("kfd_memory", host, faults="alloc kind=gtt errno=EMFILE")
+        self.assertEqual(one.ask("gtt", 4096)[2], "24")
+        refusal = self.ledger.read().refusals[0]
+        self.assertEqual((refusal.error, refusal.operation), (24, 0))
+        self.assertGreater(refusal.fds, 4)
+        self.assertGreater(refusal.fds_limit, refusal.fds)
+        self.assertGreater(refusal.mappings, 10)
+        self.assertGreater(refusal.mappings_limit, refusal.mappings)
+
+    def test_mmap_that_fails(self):
+        host = self.machine("gfx90a", vram=1 * emulated.GIB)
+        one = self.program("kfd_memory", host)
+        with open(f"/proc/{one.process.pid}/maps", encoding="ascii") as maps:
+            lines = len(maps.readlines())
+        with open(host.path("emulator/faults"), "w", encoding="ascii") as file:
+            file.write(f"mappings max={lines + 4}\n")
+        errors = []
+        for number in range(8):
+            self.assertEqual(one.ask("gtt", 8192)[2], "0")
+            errors.append(one.ask("map", number)[2])
+        self.assertIn("12", errors)
+        failed = self.ledger.read().refusals
+        self.assertEqual(len(failed), errors.count("12"))
+        self.assertEqual({(r.operation, r.error, r.size, r.kind) for r in failed},
+                         {(ledger_file.OPERATIONS.index("mmap"), 12, 8192, 1)})
+        self.assertGreaterEqual(failed[0].mappings, lines)
+
+    def test_gem_and_one_gpu(self):
+        """The render node and the KFD are joined by what ROCr tells the driver."""
+        one = self.program("hsa_memory")
+        self.assertEqual(one.ready[0], "ready")
+        ledger = self.ledger.read()
+        self.assertEqual([(g.kfd_gpu_id, g.render_minor) for g in ledger.gpus.values()],
+                         [(51966, 128)])
+
+    def test_refused_inside_hip(self):
+        done = self.machine("gfx90a", vram=1 * emulated.GIB).run(
+            emulated.program("hip_memory"), str(3 << 30), environ=self.environ())
+        self.assertEqual(done.returncode, 1)
+        ledger = self.ledger.read()
+        self.assertEqual(ledger.refusals, [])
+        self.assertEqual([(r.function, r.size, r.error, r.kernel_refusals)
+                          for r in ledger.hip_refusals], [(b"hipMalloc", 3 << 30, 2, 0)])
+
+    def test_refused_by_the_driver_below_hip(self):
+        done = self.machine("gfx90a", vram=1 * emulated.GIB).run(
+            emulated.program("hip_memory"), str(100 << 20), environ=self.environ())
+        self.assertEqual(done.returncode, 1)
+        ledger = self.ledger.read()
+        self.assertEqual([(r.size, r.error, r.retry_of) for r in ledger.refusals],
+                         [(100 << 20, 12, 0), (100 << 20, 12, 1)])
+        self.assertEqual([(r.function, r.size, r.kernel_refusals, r.kernel_refusal)
+                          for r in ledger.hip_refusals], [(b"hipMalloc", 100 << 20, 2, 2)])
+
+    def test_hip_by_address(self):
+        """A runtime of a local scope, its functions by dlsym(): Python's way, and Triton's."""
+        emulated.program("hip_memory")
+        code = ("import ctypes, sys\n"
+                "hip = ctypes.CDLL('libamdhip64.so.5')\n"
+                "p, n = ctypes.c_void_p(), ctypes.c_size_t\n"
+                "class Extent(ctypes.Structure):\n"
+                " _fields_ = [('w', n), ('h', n), ('d', n)]\n"
+                "print(hip.hipMalloc(ctypes.byref(p), n(4 << 30)), hip.hipGetLastError())\n"
+                "print(hip.hipMalloc3D((n * 4)(), Extent(1 << 20, 1 << 10, 4)))\n"
+                "print(hip.hipMalloc(ctypes.byref(p), n(1 << 20)))\n")
+        host = self.machine("gfx90a", vram=1 * emulated.GIB)
+        plain = host.run("/usr/bin/python3", "-S", "-c", code)
+        if plain.returncode != 0:
+            self.skipTest("no libamdhip64.so.5 here")
+        done = host.run("/usr/bin/python3", "-S", "-c", code, environ=self.environ())
+        self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr))
+        self.assertEqual(done.stdout, "2 2\n2\n0\n")
+        self.assertEqual([(r.function, r.size, r.kernel_refusals)
+                          for r in self.ledger.read().hip_refusals],
+                         [(b"hipMalloc", 4 << 30, 0), (b"hipMalloc3D", 4 << 30, 0)])
+
+    def test_no_symbol_of_hip_where_there_is_none(self):
+        code = ("import ctypes\n"
+                "try: print(ctypes.CDLL(None).hipMalloc)\n"
+                "except AttributeError as error: print(error)\n")
+        environ = dict(os.environ)
+        plain = subprocess.run(["/usr/bin/python3", "-S", "-c", code], env=environ,
+                               capture_output=True, text=True, check=False)
+        done = subprocess.run(["/usr/bin/python3", "-S", "-c", code], capture_output=True,
+                              text=True, check=False, env={**environ, **self.ledger.environ})
+        self.assertIn("undefined symbol", plain.stdout)
+        self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr))
+        self.assertEqual(self.ledger.read().raw.attached, 1)
+
+    def test_silent_sampler_costs_once(self):
+        self.ledger.add_counters()
+        one = self.program("kfd_memory")
+        self.assertEqual(one.ask("vram", 4 << 30)[2], "12")
+        raw = self.ledger.read().raw
+        self.assertEqual((raw.counters_asked, raw.counters_late), (1, 1))
+        self.assertGreaterEqual(raw.counters_waited_ns, 50e6)
+        self.assertLess(raw.counters_waited_ns, 500e6)
+        self.assertEqual(self.ledger.read().refusals[0].counters_ns, 0)
+        for times in range(2, 14):
+            self.ledger.write(counters_asked_ns=1)  # as if a second had passed
+            self.assertEqual(one.ask("vram", 4 << 30)[2], "12")
+            again = self.ledger.read().raw
+            self.assertEqual((again.counters_asked, again.counters_late), (min(times, 10), 1))
+            self.assertEqual(again.counters_waited_ns, raw.counters_waited_ns)
+
+    def test_models(self):
+        folder = os.path.join(self.folder, "models")
+        os.mkdir(folder)
+        for name, size in (("small.gguf", 10), ("list.pth", 10), ("weights.pt", 1 << 20),
+                           ("firmware.bin", 1 << 20), ("pytorch_model-1.bin", 1 << 20)):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.truncate(size)
+        code = ("import os, sys\n"
+                "os.chdir(sys.argv[1])\n"
+                "for name in sorted(os.listdir('.')) * 2: open(name, 'rb').close()\n"
+                "try: open('missing.safetensors')\n"
+                "except OSError: pass\n")
+        done = subprocess.run(["/usr/bin/python3", "-S", "-c", code, folder], check=False,
+                              env={**os.environ, **self.ledger.environ})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([(m.path.decode(), m.error) for m in self.ledger.read().models],
+                         [(os.path.join(folder, "pytorch_model-1.bin"), 0),
+                          (os.path.join(folder, "small.gguf"), 0),
+                          (os.path.join(folder, "weights.pt"), 0), ("missing.safetensors", 2)])
+
+
+class Recorded(support.Case):
+    """With rocmcrash around it, on the emulated machine."""
+
+    def setUp(self):
+        super().setUp()
+        need(emulated.LIBRARY, "libdrm-dev")
+        self.host = emulated.Machine(emulated.machine.make(
+            self.path("machine"), ("gfx90a",), vram=1 << 30, base=32 << 20))
+
+    def on_machine(self, *argv, ours=False, options=(), **kwargs):
+        command = self.command(*argv, options=options) if ours else list(argv)
+        return [emulated.KEEPER, self.host.root, *command]
+
+    def ledger_in_run_dir(self):
+        found = glob.glob(self.path("state", "runs", "*", "ledger"))
+        return found[0] if found else None
+
+    def test_tools_print_the_same(self):
+        for tool, *options in (("rocminfo",), ("rocm-smi",), ("rocm-smi", "--showmeminfo", "vram"),
+                               ("rocm-smi", "--showpids"), ("rocm-smi", "-a")):
+            if shutil.which(tool) is None:
+                self.skipTest(f"{tool} is not installed here")
+            runs = [subprocess.run(self.on_machine(tool, *options, ours=ours), env=self.environ,
+                                   capture_output=True, timeout=60, check=False)
+                    for ours in (False, True)]
+            plain, ours = runs
+            with self.subTest(tool=tool, options=options):
+                self.assertEqual(plain.returncode, ours.returncode)
+                self.assertEqual(plain.stdout.decode(), ours.stdout.decode())
+                self.assertEqual(plain.stderr.decode(), ours.stderr.decode())
+
+    def test_copy_survives_everybody(self):
+        """The sampler answers at the refusal; the copy on disk has it when all are killed."""
+        process = subprocess.Popen(
+            self.on_machine(emulated.program("kfd_memory"), ours=True), env=self.environ, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        self.addCleanup(process.communicate)
+        for line in ("vram 104857600\n", "gtt 8192\n", "vram 3221225472\n"):
+            process.stdin.write(line)
+        process.stdin.flush()
+        answers = [process.stdout.readline().split() for _ in range(4)]
+        self.assertEqual(answers[3], ["vram", "2", "12"])
+        path = support.wait_for(self.ledger_in_run_dir, "the copy of the ledger")
+        support.wait_for(lambda: len(ledger_file.read(path).refusals) == 1, "the refusal in it")
+        supervisor = support.children(process.pid)[0]
+        target = self.target_pid(supervisor)
+        ours = [supervisor, target] + [self.helper(supervisor, name) for name in support.HELPERS]
+        for pid in ours:
+            os.kill(pid, 9)
+        support.wait_for(lambda: not any(map(support.is_running, ours)), "their ends")
+        ledger = ledger_file.read(path)
+        refusal = ledger.refusals[0]
+        self.assertEqual((refusal.size, refusal.error, refusal.live), (3 << 30, 12, 100 << 20))
+        self.assertGreater(refusal.counters_ns, refusal.time_ns)
+        self.assertEqual(ledger.raw.counters_late, 0)
+        self.assertEqual({(ledger_file.KINDS[e.kind], e.size) for e in ledger.live},
+                         {("vram", 100 << 20), ("gtt", 8192)})
+        self.assertEqual(list(ledger.processes.values())[0].pid, target)
+
+    def test_end_of_a_process_is_noticed(self):
+        """What a child held when it was killed stays in its account, and leaves the GPU's sum."""
+        code = ("import os, subprocess, sys\n"
+                "def run(*lines):\n"
+                "  p = subprocess.Popen([sys.argv[1]], stdin=-1, stdout=-1, text=True)\n"
+                "  for line in lines: print(line, file=p.stdin, flush=True)\n"
+                "  for _ in range(len(lines) + 1): p.stdout.readline()\n"
+                "  return p\n"
+                "p = run('vram 10485760'); p.kill(); p.wait()\n"
+                "p = run('vram 4096', 'vram 3221225472')\n"
+                "print('ready', flush=True)\n"
+                "sys.stdin.read()\n")
+        process = subprocess.Popen(
+            self.on_machine("/usr/bin/python3", "-S", "-c", code, emulated.program("kfd_memory"),
+                            ours=True), env=self.environ, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        path = support.wait_for(self.ledger_in_run_dir, "the copy of the ledger")
+        support.wait_for(lambda: ledger_file.read(path).refusals, "the refusal in it")
+        ledger = ledger_file.read(path)
+        lives = [ledger_file.LIVES[p.life] for _, p in sorted(ledger.processes.items())]
+        self.assertEqual(lives, ["ended", "alive"])
+        self.assertEqual(sorted(a.live for a in ledger.accounts), [4096, 10485760])
+        self.assertEqual(ledger.gpus[0].live[0], 4096)
+
+
 class Unnoticed(support.Case):
     """Programs of every kind print and return the same with the library as without."""
 
