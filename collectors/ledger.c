@@ -141,7 +141,7 @@ static void put_refusal(const struct reading *r, const struct ledger_refusal *re
     static const char source[] = SOURCE ": the refused ioctl";
     const char *name = strerrorname_np(refusal->error);
     char flags[16];
-    put(r, "ledger.refused.bytes", FACT_IMPACT, refusal->size, source);
+    put(r, "ledger.refused.size_bytes", FACT_IMPACT, refusal->size, source);
     put(r, "ledger.refused.errno", FACT_IMPACT, refusal->error, source);
     collect_text(r->out, "ledger.refused.errno_name", FACT_IMPACT, name != NULL ? name : "?",
                  source);
@@ -169,7 +169,7 @@ static void put_hip_refusal(const struct reading *r, const struct ledger_hip_ref
     memcpy(function, hip->function, sizeof hip->function);
     function[sizeof hip->function] = '\0';
     collect_text(r->out, "ledger.hip.function", FACT_IMPACT, function, source);
-    put(r, "ledger.hip.bytes", FACT_IMPACT, hip->size, source);
+    put(r, "ledger.hip.size_bytes", FACT_IMPACT, hip->size, source);
     collect_integer(r->out, "ledger.hip.error", FACT_IMPACT, hip->error, source);
     collect_integer(r->out, "ledger.hip.device", FACT_IMPACT, hip->device, source);
     /* No ioctl was refused meanwhile: HIP said no by itself. */
@@ -208,7 +208,7 @@ static void put_growth(const struct reading *r)
     if (growth.bytes == 0 || !r->view.is_exact)
         return;
     static const char source[] = SOURCE ": live buffers of one size";
-    put(r, "ledger.growth.bytes", FACT_IMPACT, growth.bytes, source);
+    put(r, "ledger.growth.size_bytes", FACT_IMPACT, growth.bytes, source);
     put(r, "ledger.growth.live_count", FACT_IMPACT, growth.live_count, source);
     put(r, "ledger.growth.live_bytes", FACT_IMPACT, growth.live_bytes, source);
     put(r, "ledger.growth.allocations_count", FACT_IMPACT, growth.allocations, source);

@@ -21,7 +21,7 @@ static double or_zero(const struct facts *facts, const char *name)
 /* HIP's request is the program's; the ioctl's may be a block of the runtime's own. */
 static void derive_request(struct facts *facts)
 {
-    static const char *const inputs[] = {"ledger.hip.bytes", "ledger.refused.bytes"};
+    static const char *const inputs[] = {"ledger.hip.size_bytes", "ledger.refused.size_bytes"};
     double value = 0;
     for (size_t i = 0; i < 2; i++)
         if (feature_input(facts, inputs[i], &value)) {

@@ -31,17 +31,26 @@ static bool is_true(const struct facts *facts, const char *name)
     return facts_get_integer(facts, name, &number) && number != 0;
 }
 
+/* fact_format() leaves short ones bare. */
+static void duration(struct buf *out, const struct facts *facts, const char *name)
+{
+    int64_t ms = 0;
+    value(out, facts, name);
+    if (facts_get_integer(facts, name, &ms) && ms < 1000)
+        buf_puts(out, " ms");
+}
+
 static void kernel_refusal(const struct facts *facts, struct buf *out)
 {
     buf_puts(out, "- the driver refused ");
-    value(out, facts, "ledger.refused.bytes");
+    value(out, facts, "ledger.refused.size_bytes");
     buf_puts(out, " (");
     value(out, facts, "ledger.refused.kind");
     buf_puts(out, ") with ");
     value(out, facts, "ledger.refused.errno_name");
     if (is_there(facts, "ledger.refused.age_ms")) {
         buf_puts(out, ", ");
-        value(out, facts, "ledger.refused.age_ms");
+        duration(out, facts, "ledger.refused.age_ms");
         buf_puts(out, " before the end");
     }
     buf_puts(out, "; the process held ");
@@ -57,7 +66,7 @@ static void hip_refusal(const struct facts *facts, struct buf *out)
     buf_puts(out, "- ");
     value(out, facts, "ledger.hip.function");
     buf_puts(out, " of ");
-    value(out, facts, "ledger.hip.bytes");
+    value(out, facts, "ledger.hip.size_bytes");
     buf_puts(out, " failed with HIP error ");
     value(out, facts, "ledger.hip.error");
     buf_puts(out, is_true(facts, "ledger.hip.inside")
@@ -70,7 +79,7 @@ static void growth(const struct facts *facts, struct buf *out)
     buf_puts(out, "- ");
     value(out, facts, "ledger.growth.live_count");
     buf_puts(out, " live buffers of ");
-    value(out, facts, "ledger.growth.bytes");
+    value(out, facts, "ledger.growth.size_bytes");
     buf_puts(out, " (");
     value(out, facts, "ledger.growth.kind");
     buf_puts(out, ") make up ");
@@ -111,11 +120,11 @@ static void fault(const struct facts *facts, struct buf *out)
 
 void report_ledger(const struct facts *facts, struct buf *out)
 {
-    if (is_there(facts, "ledger.refused.bytes"))
+    if (is_there(facts, "ledger.refused.size_bytes"))
         kernel_refusal(facts, out);
-    if (is_there(facts, "ledger.hip.bytes"))
+    if (is_there(facts, "ledger.hip.size_bytes"))
         hip_refusal(facts, out);
-    if (is_there(facts, "ledger.growth.bytes"))
+    if (is_there(facts, "ledger.growth.size_bytes"))
         growth(facts, out);
     if (is_there(facts, "ledger.fault.place"))
         fault(facts, out);
