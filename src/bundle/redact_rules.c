@@ -18,8 +18,8 @@
 #define RULES_MAX 400
 /* A search step is some ten nanoseconds: a line on which a rule is at a loss costs milliseconds. */
 #define MATCH_LIMIT 400000
-#define DEPTH_LIMIT 20000
-#define HEAP_LIMIT_KIB 8192
+#define DEPTH_LIMIT 200000
+#define HEAP_LIMIT_KIB 65536
 #define UNLESS_REACH 32
 #define JIT_STACK_MAX ((size_t)1 << 20)
 

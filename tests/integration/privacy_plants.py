@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets and names as programs print them, made up anew from a seed: what test_privacy.py plants.
+
+Written from how tools show them (curl -v, git, .env files, tracebacks with locals, srun, dmesg), not
+from the rules, so that a rule that is too narrow is seen. {alnum:20} and the like are made up and must
+not be found afterwards; {keep:text} stands for itself and must be.
+"""
+
+import random
+import re
+import string
+
+SETS = {
+    "alnum": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "lower": string.ascii_lowercase,
+    "lownum": string.ascii_lowercase + string.digits,
+    "hex": "0123456789abcdef",
+    "digits": "123456789",
+    "upnum": string.ascii_uppercase + string.digits,
+    "base32": string.ascii_uppercase + "234567",
+    "base64": string.ascii_letters + string.digits + "+/",
+    "url64": string.ascii_letters + string.digits + "-_",
+    "odd": string.ascii_letters + string.digits + "!#%^*_+~.?-",
+}
+NAMES = "bdfghjklmnpqrstvwxz"
+VOWELS = "aeiou"
+TOKEN = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+SECRETS = [
+    # forges
+    "remote: Invalid username or token ghp_{alnum:36}",
+    "fatal: could not read from https://x-access-token:ghs_{alnum:36}@github.example/a/b.git",
+    "GH_TOKEN=gho_{alnum:36} gh auth status", "{{'token': 'ghu_{alnum:36}'}}", "ghr_{alnum:76}",
+    "git config: url.https://github_pat_{alnum:22}_{alnum:59}@github.example/.insteadOf",
+    "logged in by github_pat_{alnum:22}_{alnum:59}", "  File 'x', in f: pat = github_pat_{alnum:22}_{alnum:59}",
+    "PRIVATE-TOKEN: glpat-{url64:20}", "runner glrt-{alnum:20} registered", "deploy gldt-{alnum:20}",
+    "bitbucket app ATBB{alnum:32}", "jira ATATT3xFfGF0{alnum:80}=A1B2C3D4",
+    # model hubs and services
+    "huggingface_hub.errors.HfHubHTTPError: 401 for token hf_{letters:34}",
+    "HF_TOKEN=hf_{alnum:34}", "Token is valid (permission: read). hf_{alnum:34}", "api_org_{letters:34}",
+    "openai.AuthenticationError: Incorrect API key provided: sk-{alnum:48}.",
+    "OPENAI_API_KEY=sk-proj-{url64:74}T3BlbkFJ{url64:74}", "client = OpenAI(api_key=\"sk-svcacct-{url64:60}\")",
+    "x-api-key: sk-ant-api03-{url64:93}AA", "anthropic sk-ant-admin01-{url64:93}AA",
+    "wandb: Appending key for api.wandb.example to your netrc file: {hex:40}",
+    "$ wandb login {hex:40}", "WANDB_API_KEY={hex:40}", "wandb_v1_{alnum:48}",
+    "COMET_API_KEY={alnum:25}", "[comet] api_key = {alnum:25}", "comet_ml.init(api_key='{alnum:25}')",
+    "NEPTUNE_API_TOKEN=eyJhcGlfYWRkcmVzcyI6Imh0dHBzOi8v{base64:90}", "neptune eyJhcGlfdXJsIjoi{base64:90}=",
+    "replicate r8_{alnum:37}", "nvcr nvapi-{url64:64}", "groq gsk_{alnum:52}", "x pplx-{alnum:48}",
+    "langsmith lsv2_pt_{hex:32}_{hex:10}", "jina_{alnum:60}",
+    # clouds
+    "aws_access_key_id = AKIA{base32:16}", "using ASIA{base32:16} from env", "AWS key AKIA{base32:16}.",
+    "aws_secret_access_key = {base64:40}", "AWS_SESSION_TOKEN={base64:120}",
+    "ABSK{base64:100}", "\"SecretAccessKey\": \"{base64:40}\"",
+    "https://maps.googleapis.example/x?key=AIza{url64:35}", "key AIza{url64:35} is not valid",
+    "ya29.{url64:120}", "refresh 1//0{url64:60}", "client_secret GOCSPX-{url64:28}",
+    "\"private_key_id\": \"{hex:40}\", \"private_key\": \"-----BEGIN PRIVATE KEY-----\\n{base64:64}\\n"
+    "{base64:64}\\n-----END PRIVATE KEY-----\\n\"",
+    "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={base64:86}==;EndpointSuffix=core",
+    "Endpoint=sb://x/;SharedAccessKeyName=Root;SharedAccessKey={base64:43}=",
+    "AZURE_CLIENT_SECRET={alnum:3}8Q~{alnum:34}", "azure says {alnum:3}8Q~{alnum:34} expired",
+    "https://acc.blob.example/c/x?sv=2022-11-02&sr=b&sig={base64:43}%3D", "pat {alnum:76}AZDO{alnum:4}",
+    "https://bucket.s3.example/x?X-Amz-Credential={base32:20}%2F20260101&X-Amz-Signature={hex:64}",
+    "DATABRICKS_TOKEN=dapi{hex:32}", "databricks dapi{hex:32}-2", "dop_v1_{hex:64}",
+    "vault token hvs.{url64:90}", "SG.{url64:22}.{url64:43}", "tskey-auth-{alnum:12}-{alnum:32}",
+    "AGE-SECRET-KEY-1{upnum:58}", "grafana glsa_{alnum:32}_{hex:8}", "pul-{hex:40}", "lin_api_{alnum:40}",
+    # chat, packages, payment
+    "SLACK_BOT_TOKEN=xoxb-{digits:12}-{digits:12}-{alnum:24}", "slack: xoxp-{digits:11}-{digits:11}-{hex:32}",
+    "xapp-1-A{upnum:10}-{digits:13}-{hex:64}",
+    "POST https://hooks.slack.com/services/T{upnum:8}/B{upnum:8}/{alnum:24}",
+    "https://discord.com/api/webhooks/{digits:18}/{url64:68}", "bot{digits:10}:AA{url64:33}/getMe",
+    "telegram {digits:10}:AA{url64:33}", "//registry.example/:_authToken=npm_{alnum:36}", "npm_{alnum:36}",
+    "twine: pypi-AgEIcHlwaS5vcmc{url64:120}", "dckr_pat_{url64:27}", "rubygems_{hex:48}",
+    "stripe sk_live_{alnum:24}", "rk_test_{alnum:24}",
+    # keys, JWTs, headers, cookies
+    "-----BEGIN RSA PRIVATE KEY-----\n{base64:64}\n{base64:64}\n{base64:40}=\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\n{base64:70}\n{base64:70}\n-----END OPENSSH PRIVATE KEY-----",
+    "  | -----BEGIN EC PRIVATE KEY-----\n  | {base64:64}\n  | {base64:40}\n  | -----END EC PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n{base64:64}\n{base64:64}\nTraceback (most recent call last):",
+    "...cut...\n{base64:64}\n{base64:64}\n{base64:22}==\n-----END PRIVATE KEY-----",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{base64:64}\n{base64:64}\n=AbCd\n-----END PGP PRIVATE KEY BLOCK-----",
+    "id_token eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJ{url64:90}.{url64:86}", "eyJhbGciOiJub25lIn0.eyJ{url64:60}.",
+    "> Authorization: Bearer {url64:60}", "< authorization: token {alnum:40}", "Proxy-Authorization: Basic {base64:24}==",
+    "curl -H \"Authorization: Bearer {alnum:32}\" https://x.example", "headers={{'Authorization': 'Api-Key {alnum:30}'}}",
+    "grpc metadata ('authorization', 'Bearer {alnum:40}')", "auth header was Bearer {alnum:40}",
+    "401 Unauthorized Basic {lower:2}{upnum:8}{base64:20}=", "WWW Bearer: {alnum:30}",
+    "Cookie: theme={alnum:14}; lang=x", "Cookie: sessionid={lownum:32}; csrftoken={alnum:32}", "Set-Cookie: JSESSIONID={upnum:32}; Path=/",
+    "requests.cookies {{'cookie': 'auth={alnum:20}'}}", "http://x.example/a;jsessionid={upnum:32}",
+    # names and values
+    "POSTGRES_PASSWORD={odd:14}", "export DB_PASS='{alnum:12}'", "password: {alnum:10}", "Password={odd:12};Encrypt=true",
+    "{{\"password\": \"{alnum:8} {alnum:8}\", \"n\": 3}}", "passphrase = '{letters:9} {letters:7} {letters:8}'",
+    "  api_key: {alnum:32}", "apiKey={alnum:24}", "\"clientSecret\":\"{alnum:40}\"", "X-Api-Key: {alnum:32}",
+    "secret_key = b'{alnum:50}'", "DJANGO_SECRET_KEY='{alnum:50}'", "\\\"auth_token\\\": \\\"{alnum:24}\\\"",
+    "access-token={alnum:32}", "refresh_token='{alnum:40}'", "SENTRY_DSN={alnum:32}", "creds={alnum:16}",
+    "sig: {alnum:40}", "<password>{alnum:12}</password>", "<api_key>{alnum:30}</api_key>", "VENDOR_KEY={alnum:32}",
+    "LICENSE_KEY={upnum:25}", "SIGNING_CERT={alnum:40}", "os.environ[\"MY_SECRET\"] = \"{alnum:20}\"",
+    "locals: {{'self': <x>, 'token': '{alnum:24}', 'n': 3}}", "    pwd = '{alnum:12}'", "kwargs={{'auth_key': '{alnum:16}'}}",
+    "│ api_token = '{alnum:32}' │", "Config(hf_token='{alnum:20}', seed=1)",
+    # command lines
+    "python train.py --token {alnum:24} --max-tokens 512", "argv: ['x', '--password', '{odd:12}']", "--api-key={alnum:20}",
+    "serve --hf-token \"{alnum:24}\"", "cmd --wandb-api-key {hex:40}", "-token {alnum:20}", "run --auth {alnum:24}",
+    "curl -s -u {lower:6}:{alnum:12} https://x.example", "wget --http-password={alnum:14} x", "sshpass -p {alnum:9} ssh h",
+    "mysql -h db -u root -p{alnum:10} x", "redis-cli -h c -a {alnum:12} ping", "docker login -u x -p {alnum:14} r.example",
+    # connections and files of secrets
+    "postgresql://{lower:6}:{alnum:14}@db.example:5432/x", "mongodb+srv://u:{alnum:16}@c0.example/x", "redis://:{alnum:20}@cache.example/0",
+    "amqps://guest:{alnum:12}@mq.example/%2f", "https://{alnum:40}@git.example/x.git", "s3: http_proxy=http://p:{alnum:10}@proxy.example:3128",
+    "machine api.example login {lower:8} password {alnum:40}", "machine h.example\n  login {lower:8}\n  password {alnum:20}",
+    "{lower:6}:{alnum:12}@tcp(db.example:3306)/x", "jdbc:oracle:thin:{lower:6}/{alnum:10}@db.example:1521:x", "Driver={{ODBC}};UID={lower:7};PWD={alnum:12};",
+    "GET /login?password={alnum:12}&x=1", "/cb?code={alnum:30}&state=x", "wss://x.example/?access_token={alnum:40}",
+]
+
+OTHERS = [
+    ("home", "File \"/home/{name:8}/proj/train.py\", line 3"), ("home", "cwd /Users/{name:7}/x"), ("home", "C:\\Users\\{name:8}\\AppData"),
+    ("home", "{{\"p\": \"C:\\\\Users\\\\{name:8}\\\\x\"}}"), ("home", "/export/home/{name:7}/.cache"), ("home", "file:///home/{name:9}"),
+    ("home", "/home/{name:4}.{name:6}/x"), ("home", "/var/home/{name:8}/.local"), ("home", "/data/home/{name:7}/x"), ("home", "cache in {root}"),
+    ("user", "USER={name:8}"), ("user", "LOGNAME={name:7}"), ("user", "uid=1000({name:7}) gid=1000({name:8}) groups=44(video)"),
+    ("user", "pam_unix(sudo:session): session opened for user {name:8}(uid=1000)"), ("user", "UserId={name:7}(1001) GroupId=users(100)"),
+    ("user", "{name:7}@{name:8}:~/proj$ python train.py"), ("user", "[{name:7}@{name:8} ~]$ ls"), ("user", "sudo:    {name:8} : TTY=pts/0 ; PWD=/x"),
+    ("user", "SLURM_JOB_USER={name:8}"),
+    ("host", "HOSTNAME={name:7}-07"), ("host", "Jan  7 10:00:00 {name:8} kernel: [drm] x"), ("host", "Linux {name:8} 6.8.0-60-generic #63 SMP x86_64"),
+    ("host", "2026-01-07T10:00:00.123+01:00 {name:8} systemd[1]: x"), ("host", "{name:7}3:4711:4720 [0] NCCL INFO Bootstrap"),
+    ("host", "  host      : {name:8}.example.org"), ("host", "srun: error: {name:6}017: task 3: Killed"), ("host", "MASTER_ADDR={name:8}"),
+    ("host", "slurmstepd: error: *** STEP 17.0 ON {name:7}01 CANCELLED AT 2026-01-01T00:00:00 ***"), ("host", "\"hostname\": \"{name:9}\""),
+    ("host", "SLURM_JOB_NODELIST={name:7}[01-04]"), ("host", "could not reach {name:8}.{name:5}.corp"), ("host", "{name:8}.default.svc.cluster.local"),
+    ("host", "on {ipdash}.eu-west-1"), ("host", "NodeList={name:8}"),
+    ("ip", "connect to {ip4} port 29500"), ("ip", "tcp://{ip4}:29500"), ("ip", "inet {ip4}/24 brd"), ("ip", "NET/Socket : Using bond0:{ip4}<0>"),
+    ("ip", "inet6 fe80::{hex:4}:{hex:3}f:fe{hex:2}:{hex:4}/64"), ("ip", "[2001:db8:{hex:4}:{hex:4}::1]:8000"), ("ip", "2001:0db8:{hex:4}:{hex:4}:0000:0000:{hex:4}:0001"),
+    ("mac", "link/ether {mac} brd"), ("mac", "hwaddr {macdash}"), ("mac", "IB port guid {ib}"),
+    ("id", "GPU[0]\t\t: Serial Number: {digits:12}"), ("id", "GPU[0]\t\t: Unique ID: 0x{hex:16}"), ("id", "unique_id {digits:19}"),
+    ("id", "  Uuid:                    GPU-{hex:16}"), ("id", "ASIC_SERIAL: 0x{hex:16}"), ("id", "machine-id: {hex:32}"),
+    ("id", "root=UUID={hex:8}-{hex:4}-4{hex:3}-8{hex:3}-{hex:12} ro quiet"), ("id", "BOOT_ID={hex:32}"), ("id", "Product Serial Number: PCB{digits:10}"),
+    ("id", "vg {hex:8}-{hex:4}-4{hex:3}-a{hex:3}-{hex:12}"),
+    ("email", "mail {name:8}@corp.example.com now"), ("email", "Author: X <{name:6}.{name:7}@example.org>"), ("email", "iam: {name:8}@proj.iam.gserviceaccount.example.com"),
+    ("account", "SLURM_JOB_ACCOUNT={name:9}"), ("account", "#SBATCH --account={name:8}"), ("account", "sbatch -p gpu -A {name:8} job.sh"),
+    ("account", "   Account={name:8} QOS=normal"), ("account", "arn:aws:iam::{digits:12}:role/train"), ("account", "{digits:12}.dkr.ecr.eu-west-1.example/x"),
+    ("path", "loading /opt/{name:8}/{name:7}/{keep:llama-7b.Q4_K_M.gguf}"), ("path", "--model /srv/{name:8}/{name:7}/{keep:llama-3}"),
+    ("path", "data_dir='/scratch/{name:8}/{name:7}/{keep:imagenet}'"), ("path", "s3://{name:9}/{name:7}/{keep:model.bin} "),
+    ("path", "open('/app/{name:8}/{keep:model-00001-of-00002.safetensors}')"), ("path", "/mnt/{name:8}/{name:7}/{keep:config.json}"),
+    ("path", "/lustre/{name:7}/{name:8}/venv/{keep:lib/python3.12/site-packages/torch/x.py}"), ("path", "checkpoint /work/{name:8}/{keep:step_100.pt} saved"),
+    ("path", "hdfs://{name:8}/{name:7}/{keep:part-0001}"), ("path", "model_name_or_path: /opt/{name:8}/{name:6}/{keep:llama}"), ("path", "/gpfs/{name:8}/{name:6}/{keep:out}"),
+]
+
+
+class Plant:
+    def __init__(self, kind, text, secrets, kept, form):
+        self.kind, self.text, self.secrets, self.kept, self.form = kind, text, secrets, kept, form
+
+    def found_in(self, lower):
+        """What of it stands in the text (which is in lower case): a value, or 12 characters of a secret."""
+        for secret in self.secrets:
+            secret = secret.lower()
+            if self.kind == "secret" and len(secret) > 12:
+                for at in range(len(secret) - 11):
+                    if secret[at:at + 12] in lower:
+                        return secret[at:at + 12]
+            elif secret in lower:
+                return secret
+        return ""
+
+
+class Maker:
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def name(self, n):
+        """Pronounceable, of consonants and vowels, so that it is no other word by accident."""
+        return "".join(self.rng.choice(NAMES if i % 2 == 0 else VOWELS) for i in range(n - 1)) + "q"
+
+    def value(self, what, argument):
+        rng = self.rng
+        if what == "name":
+            return self.name(int(argument))
+        if what == "ip4":
+            return f"10.{rng.randrange(256)}.{rng.randrange(100, 256)}.{rng.randrange(100, 255)}"
+        if what in ("mac", "macdash"):
+            pairs = ["52"] + ["%02x" % rng.randrange(1, 256) for _ in range(5)]
+            return (":" if what == "mac" else "-").join(pairs)
+        if what == "ib":
+            return ":".join(["80"] + ["%02x" % rng.randrange(256) for _ in range(19)])
+        if what == "ipdash":
+            return f"ip-10-{rng.randrange(256)}-{rng.randrange(256)}-{rng.randrange(256)}"
+        if what == "root":
+            return f"/root/.{self.name(8)}"
+        n = int(argument)
+        text = [rng.choice(SETS[what]) for _ in range(n)]
+        if n > 4 and what not in ("letters", "lower", "digits"):  # as nearly all real ones have
+            text[rng.randrange(n)] = rng.choice("23456789" if what != "base32" else "234567")
+            text[0] = rng.choice("abcdef") if what in ("hex", "lownum") else rng.choice("ABCDEF")
+            text[n // 2] = "7"
+        return "".join(text)
+
+    def plant(self, kind, template, case):
+        secrets, kept = [], []
+
+        def fill(match):
+            what, argument = match.group(1), match.group(2)
+            if what == "keep":
+                kept.append(argument)
+                return argument
+            made = self.value(what, argument)
+            if len(made) > 3:
+                secrets.append(made)
+            return made
+
+        text = TOKEN.sub(fill, template.replace("{{", "\x01").replace("}}", "\x02"))
+        text = text.replace("\x01", "{").replace("\x02", "}")
+        text = {"upper": text.upper(), "lower": text.lower()}.get(case, text)
+        return Plant(kind, text, secrets, [k.lower() for k in kept], template)
+
+    def all(self, cases=("as it is", "upper", "lower")):
+        rows = [("secret", template) for template in SECRETS] + OTHERS
+        return [self.plant(kind, template, case) for case in cases for kind, template in rows]
