@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import dataclasses
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -144,6 +145,12 @@ class Run:
 
     def bundles(self):
         return sorted(glob.glob(os.path.join(self.folder, "bundles", "*.tar.gz")))
+
+
+def journal(root):
+    """What the emulated kernel decided, in its order."""
+    with open(os.path.join(root, "emulator", "log.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
 
 
 def runtime_is_old():

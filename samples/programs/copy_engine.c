@@ -9,7 +9,7 @@
 #include "sample.h"
 
 #define BYTES (64 * MIB)
-#define PATIENCE_S 3
+#define PATIENCE_S 2
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every sample on the emulated GPU: the class it was made for at high confidence, its near miss another
+one, and ledger, bundle and the emulator's journal agree to the byte."""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+sys.path.insert(0, os.path.join(support.SOURCE, "samples"))
+import on_emulator  # noqa: E402
+
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(support.ROCMCRASH)))
+AT_ONCE = 4  # most of a run is waiting for the counters a second after its end
+LEDGER_KINDS = {"vram": "vram", "gtt": "gtt", "userptr": "userptr"}
+# What a caching allocator keeps idle is known to its message only.
+NEEDS_ITS_MESSAGE = {"fragmentation"}
+
+
+def why_not():
+    if not os.path.exists(os.path.join(BUILD, "samples", "capacity")):
+        return "the samples are not built here: they need the package libamdhip64-dev"
+    with tempfile.TemporaryDirectory(prefix="rc-samples-") as folder:
+        run = on_emulator.Run("capacity", BUILD, folder)
+        done = subprocess.run([run.keeper, run.machine, support.ROCMCRASH, "--version"],
+                              capture_output=True, text=True, check=False)
+    return "this rocmcrash cannot be preloaded: " + done.stderr[:80] if done.returncode else None
+
+
+class Result:
+    """One sample that has run: its bundle, and what the emulated kernel did for its process."""
+
+    def __init__(self, name, near_miss, silent, folder):
+        self.run = on_emulator.Run(name, BUILD, folder, near_miss=near_miss)
+        state = {"ROCMCRASH_STATE_DIR": os.path.join(folder, "state"),
+                 "XDG_CACHE_HOME": os.path.join(folder, "cache")}
+        done = self.run.run(*(["--silent"] if silent else []), environ=state, capture_output=True,
+                            text=True, options=["--always"] if silent else (), timeout=100)
+        self.status, self.stderr = done.returncode, done.stderr
+        paths = self.run.bundles()
+        self.bundle = support.Bundle(paths[0]) if paths else None
+        self.records = []
+        if self.bundle is not None:
+            pid = self.bundle.value("ledger.pid")
+            self.records = [r for r in on_emulator.journal(self.run.machine) if r["pid"] == pid]
+
+    def verdict(self):
+        return self.bundle.verdict
+
+    def refused(self):
+        return [r for r in self.records if r["event"] == "alloc" and r["result"] < 0]
+
+    def live(self, until=None):
+        """Bytes of each kind after the record with the number `until`; peaks over all of them."""
+        live, peak, sizes = {}, {}, {}
+        frozen = None
+        for record in self.records:
+            if until is not None and frozen is None and record["seq"] >= until:
+                frozen = dict(live)
+            kind = record.get("kind")
+            if record["event"] == "alloc" and record["result"] == 0:
+                live[kind] = live.get(kind, 0) + record["size"]
+                sizes[record["handle"]] = record["size"]
+                peak[kind] = max(peak.get(kind, 0), live[kind])
+            elif record["event"] == "free":
+                live[kind] -= sizes.pop(record["handle"])
+        return frozen if frozen is not None else live, peak
+
+
+class Samples(unittest.TestCase):
+    results = {}
+
+    @classmethod
+    def setUpClass(cls):
+        reason = why_not()
+        if reason is not None:
+            raise unittest.SkipTest(reason)
+        cls.folder = tempfile.TemporaryDirectory(prefix="rc-samples-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        wanted = [(name, near_miss, False) for name in on_emulator.SAMPLES
+                  for near_miss in (False, True)]
+        wanted += [(name, False, True) for name in on_emulator.SAMPLES
+                   if name not in NEEDS_ITS_MESSAGE]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            futures = {key: pool.submit(cls.start, *key) for key in wanted}
+            cls.results = {key: future.result() for key, future in futures.items()}
+
+    @classmethod
+    def start(cls, name, near_miss, silent):
+        folder = os.path.join(cls.folder.name, f"{name}-{near_miss}-{silent}")
+        os.makedirs(folder)
+        return Result(name, near_miss, silent, folder)
+
+    def each(self, check, near_miss, silent=False):
+        for (name, is_near_miss, is_silent), result in self.results.items():
+            if (is_near_miss, is_silent) != (near_miss, silent):
+                continue
+            with self.subTest(sample=name, near_miss=near_miss, silent=silent):
+                self.assertIsNotNone(result.bundle, result.stderr)
+                check(on_emulator.SAMPLES[name], result)
+
+    def check_class(self, sample, result):
+        verdict = result.verdict()
+        self.assertEqual(verdict["class"], sample.expected, verdict["sentence"])
+        self.assertIn(sample.subclass, verdict["subclass"])
+        self.assertEqual(verdict["confidence"], "high", verdict["sentence"])
+        self.assertNotEqual(result.status, 0)
+
+    def test_each_has_its_class(self):
+        self.each(self.check_class, near_miss=False)
+
+    def test_each_has_its_class_without_a_message(self):
+        self.each(self.check_class, near_miss=False, silent=True)
+
+    def check_near_miss(self, sample, result):
+        verdict = result.verdict()
+        if sample.near_miss:
+            self.assertEqual(verdict["class"], sample.near_miss, verdict["sentence"])
+        wrong = (sample.expected, sample.subclass)
+        self.assertNotEqual((verdict["class"], verdict["subclass"]), wrong)
+        self.assertTrue(sample.subclass or verdict["class"] != sample.expected)
+
+    def test_no_near_miss_has_it(self):
+        self.each(self.check_near_miss, near_miss=True)
+
+    def check_live(self, result, until):
+        live, peak = result.live(until)
+        for kind, name in LEDGER_KINDS.items():
+            fact = f"ledger.{name}.live_bytes"
+            self.assertEqual(result.bundle.value(fact, "impact"), live.get(kind, 0), fact)
+            self.assertEqual(result.bundle.value(fact, "peak"), peak.get(kind, 0), fact)
+
+    def check_refusal(self, result):
+        bundle, refused = result.bundle, result.refused()
+        self.assertEqual(bundle.value("ledger.refusals_count"), len(refused))
+        if not refused or bundle.value("ledger.refused.errno") is None:
+            return None
+        last = refused[-1]
+        self.assertEqual(bundle.value("ledger.refused.size_bytes"), last["size"])
+        self.assertEqual(bundle.value("ledger.refused.errno"), -last["result"])
+        self.assertEqual(bundle.value("ledger.refused.kind"), last["kind"])
+        self.assertEqual(bundle.value("ledger.refused.flags"), f"0x{int(last['flags'], 16):08x}")
+        self.assertEqual(bundle.value("ledger.refused.live_bytes"),
+                         result.live(last["seq"])[0].get(last["kind"], 0))
+        if last["kind"] == "vram" and result.run.sample.hold == 0:
+            self.assertEqual(bundle.value("ledger.refused.gpu_live_bytes"), last["kfd_vram"])
+        return None if bundle.value("ledger.refused.coped") else last["seq"]
+
+    def test_ledger_and_journal_agree_to_the_byte(self):
+        checked = []
+
+        def check(_, result):
+            until = self.check_refusal(result)
+            if until is None and result.bundle.value("ledger.hip.inside"):
+                return  # refused without the driver: the journal does not know when
+            self.check_live(result, until)
+            checked.append(result)
+
+        self.each(check, near_miss=False)
+        self.each(check, near_miss=True)
+        self.assertGreater(len(checked), 20)
+
+    def test_the_summary_tells_it(self):
+        for name, words in (("capacity", "the driver refused 32.0 MiB (vram) with ENOMEM"),
+                            ("oversize", "HIP refused it by itself"),
+                            ("leak", "live buffers of 12.0 MiB"),
+                            ("page_fault", "into a buffer that was given back")):
+            text = self.results[name, False, False].bundle.text("SUMMARY.md")
+            self.assertTrue(words in text, f"{name}: {words}")
+
+    def test_the_journal_is_in_the_bundle(self):
+        bundle = self.results["capacity", False, False].bundle
+        self.assertIn('"refusals"', bundle.text("ledger/ledger.json"))
+        self.assertEqual(bundle.row("ledger")["status"], "ok")
+
+
+class Rerun(unittest.TestCase):
+    """The runtime's own trace of the same failure, in a new bundle."""
+
+    def setUp(self):
+        reason = why_not()
+        if reason is not None:
+            self.skipTest(reason)
+        folder = tempfile.TemporaryDirectory(prefix="rc-rerun-")
+        self.addCleanup(folder.cleanup)
+        self.first = Result("oversize", True, False, folder.name)
+        self.out = os.path.join(folder.name, "again")
+        os.mkdir(self.out)
+        self.environ = self.first.run.environ(
+            {"ROCMCRASH_STATE_DIR": os.path.join(folder.name, "state")})
+
+    def rerun(self, *arguments):
+        return subprocess.run([self.first.run.keeper, self.first.run.machine, support.ROCMCRASH,
+                               "rerun", "-o", self.out, *arguments], env=self.environ,
+                              capture_output=True, text=True, timeout=100, check=False)
+
+    def new_bundle(self):
+        names = os.listdir(self.out)
+        self.assertEqual(len(names), 1, names)
+        return support.Bundle(os.path.join(self.out, names[0]))
+
+    def test_trace(self):
+        done = self.rerun("--trace-alloc", self.first.bundle.path)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        bundle = self.new_bundle()
+        trace = bundle.text("trace/runtime.log")
+        self.assertIn("[hsaKmtAllocMemory]", trace)
+        self.assertEqual(bundle.row("trace")["status"], "ok")
+        self.assertNotIn("[hsaKmtAllocMemory]", bundle.text("output/stderr.txt"))
+        self.assertNotIn("[hsaKmtAllocMemory]", done.stderr)
+        self.assertIn("oversize: hipMalloc of", done.stderr)
+        self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
+        verify = subprocess.run([support.ROCMCRASH, "verify", bundle.path], check=False,
+                                capture_output=True, text=True)
+        self.assertEqual(verify.returncode, 0, verify.stderr)
+
+    def test_signal_and_status_are_the_commands(self):
+        done = self.rerun("--trace-alloc", "--", "sh", "-c", "echo here >&2; kill -SEGV $$")
+        self.assertEqual(done.returncode, 128 + 11, done.stderr)
+        self.assertIn("here\n", done.stderr)
+        self.assertEqual(self.new_bundle().row("trace")["status"], "skipped")
+
+    def test_nothing_to_run(self):
+        self.assertEqual(self.rerun().returncode, 125)
+        self.assertEqual(self.rerun("/nonexistent.tar.gz").returncode, 2)
+        self.assertEqual(os.listdir(self.out), [])
+
+
+class Tools(unittest.TestCase):
+    """rocminfo and rocm-smi say the same with rocmcrash around them."""
+
+    def test_the_same_output(self):
+        reason = why_not()
+        if reason is not None:
+            self.skipTest(reason)
+        with tempfile.TemporaryDirectory(prefix="rc-tools-") as folder:
+            run = on_emulator.Run("capacity", BUILD, folder)
+            environ = run.environ({"ROCMCRASH_STATE_DIR": os.path.join(folder, "state")})
+            for command in (["rocminfo"], ["rocm-smi", "--showmeminfo", "vram", "--json"]):
+                if not on_emulator.shutil.which(command[0]):
+                    continue
+                outputs = []
+                for around in ([], [support.ROCMCRASH, "--output-dir", folder, "--"]):
+                    done = subprocess.run([run.keeper, run.machine, *around, *command], env=environ,
+                                          capture_output=True, text=True, timeout=60, check=False)
+                    outputs.append((done.returncode, done.stdout, done.stderr))
+                self.assertEqual(outputs[0], outputs[1])
+                self.assertEqual(outputs[0][0], 0, outputs[0][2])
+
+
+if __name__ == "__main__":
+    support.main()
