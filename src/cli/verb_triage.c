@@ -21,6 +21,7 @@
 #include "cli/assets.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
+#include "diagnose/explain.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 #include "report/report.h"
@@ -28,7 +29,7 @@
 #define TEXT_MAX ((size_t)8 << 20)
 
 struct triage_line {
-    const char *kernel_log, *env, *facts, *tree;
+    const char *kernel_log, *env, *facts, *tree, *explain;
     bool json, help;
 };
 
@@ -60,6 +61,13 @@ static int set_tree(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_explain(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct triage_line *)target)->explain = value;
+    return 0;
+}
+
 static int set_json(void *target, const char *value, struct rc_err *err)
 {
     (void)value;
@@ -81,6 +89,7 @@ static const struct option_def option_table[] = {
     {"env", 0, "FILE", "environment as NAME=VALUE lines", set_env},
     {"facts", 0, "FILE", "further facts as JSON", set_facts},
     {"tree", 0, "FILE", "use this decision tree", set_tree},
+    {"explain", 0, "CLASS", "say also why it is not CLASS (or why it is)", set_explain},
     {"json", 0, NULL, "print the verdict as JSON", set_json},
     {"help", 'h', NULL, "print this and exit", set_help},
     {NULL, 0, NULL, NULL, NULL},
@@ -140,17 +149,43 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     return r;
 }
 
-static void print_verdict(const struct facts *facts, const struct verdict *verdict, bool json)
+static void print_json(const struct verdict *verdict, const struct explanation *why,
+                       const char *name)
 {
-    if (json) {
-        cJSON *document = verdict_to_json(verdict);
-        char *text = document != NULL ? cJSON_Print(document) : NULL;
-        if (text != NULL)
-            (void)puts(text);
-        free(text);
-        cJSON_Delete(document);
-        return;
+    cJSON *document = verdict_to_json(verdict);
+    if (name != NULL)
+        (void)cJSON_AddStringToObject(document, "file", name);
+    if (why != NULL)
+        cJSON_AddItemToObject(document, "explain", explanation_to_json(why));
+    char *text = document != NULL ? cJSON_Print(document) : NULL;
+    if (text != NULL)
+        (void)puts(text);
+    free(text);
+    cJSON_Delete(document);
+}
+
+static void print_conditions(const char *what, const struct verdict_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        (void)printf("    %-8s %s\n", what, list->text[i]);
+}
+
+static void print_explanation(const struct explanation *why, const char *class_name, bool is_it)
+{
+    (void)printf("\nWhy %s%s?\n", is_it ? "" : "not ", class_name);
+    for (size_t i = 0; i < why->count; i++) {
+        const struct explain_node *node = &why->node[i];
+        (void)printf("  %s: %s %s%s\n", node->id, node->question, node->answer,
+                     node->later ? ", but an earlier question had decided" : "");
+        if (strcmp(node->answer, "yes") == 0)
+            print_conditions("holds", &node->holds);
+        print_conditions("false", &node->fails);
+        print_conditions("unknown", &node->unknown);
     }
+}
+
+static void print_verdict(const struct facts *facts, const struct verdict *verdict)
+{
     struct buf text = BUF_INIT;
     struct report_input input = {
         .facts = facts, .verdict = verdict, .tool_version = ROCMCRASH_VERSION};
@@ -159,13 +194,27 @@ static void print_verdict(const struct facts *facts, const struct verdict *verdi
     buf_release(&text);
 }
 
-static int judge_and_print(struct facts *facts, const struct tree *tree, bool json,
-                           struct rc_err *err)
+/* `name`: of the bundle, when there are several. */
+static int judge_and_print(struct facts *facts, const struct tree *tree,
+                           const struct triage_line *line, const char *name, struct rc_err *err)
 {
     struct verdict verdict = {.class_name = NULL};
+    struct explanation why = {.count = 0};
+    const char *wanted = line->explain;
     int r = diagnose(facts, tree, &verdict, err);
-    if (r == 0)
-        print_verdict(facts, &verdict, json);
+    if (r == 0 && wanted != NULL)
+        r = explain_class(facts, tree, &verdict, wanted, &why, err);
+    if (r == 0 && line->json) {
+        print_json(&verdict, wanted != NULL ? &why : NULL, name);
+    } else if (r == 0) {
+        if (name != NULL)
+            (void)printf("%s\n", name);
+        print_verdict(facts, &verdict);
+        if (wanted != NULL)
+            print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
+    }
+    (void)fflush(stdout);
+    explanation_release(&why);
     verdict_release(&verdict);
     return r;
 }
@@ -188,7 +237,8 @@ static cJSON *without_features(cJSON *json)
     return json;
 }
 
-static int triage_bundle(const char *path, const struct tree *tree, bool json, struct rc_err *err)
+static int triage_bundle(const char *path, const struct tree *tree, const struct triage_line *line,
+                         const char *name, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
     struct facts *facts = facts_new();
@@ -199,7 +249,7 @@ static int triage_bundle(const char *path, const struct tree *tree, bool json, s
             : facts == NULL    ? -ENOMEM
                                : facts_from_json(facts, without_features(document), err);
     if (r == 0)
-        r = judge_and_print(facts, tree, json, err);
+        r = judge_and_print(facts, tree, line, name, err);
     cJSON_Delete(document);
     facts_free(facts);
     return r;
@@ -220,8 +270,8 @@ static bool is_bundle(const char *path)
     return gzip || has_bundle_name(path);
 }
 
-static int triage_directory(const char *path, const struct tree *tree, bool json,
-                            struct rc_err *err)
+static int triage_directory(const char *path, const struct tree *tree,
+                            const struct triage_line *line, struct rc_err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(path, &entries, NULL, alphasort);
@@ -235,9 +285,7 @@ static int triage_directory(const char *path, const struct tree *tree, bool json
         int n = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
         if (n > 0 && (size_t)n < sizeof file && has_bundle_name(file)) {
             judged++;
-            (void)printf("%s\n", entries[i]->d_name);
-            (void)fflush(stdout);
-            if (triage_bundle(file, tree, json, &why) < 0) {
+            if (triage_bundle(file, tree, line, entries[i]->d_name, &why) < 0) {
                 verb_complain(file, &why);
                 failed++;
             }
@@ -247,6 +295,21 @@ static int triage_directory(const char *path, const struct tree *tree, bool json
     free(entries);
     if (judged == 0)
         return rc_err_set(err, -ENOENT, "there is no bundle (*.tar.gz) in '%s'", path);
+    return failed > 0 ? -EIO : 0;
+}
+
+static int triage_bundles(char *const files[], const struct tree *tree,
+                          const struct triage_line *line)
+{
+    bool several = files[1] != NULL;
+    int failed = 0;
+    for (size_t i = 0; files[i] != NULL; i++) {
+        struct rc_err why = {""};
+        if (triage_bundle(files[i], tree, line, several ? files[i] : NULL, &why) < 0) {
+            verb_complain(files[i], &why);
+            failed++;
+        }
+    }
     return failed > 0 ? -EIO : 0;
 }
 
@@ -268,7 +331,7 @@ static int triage_texts(const struct triage_line *line, char *const files[],
     if (r == 0 && line->env != NULL)
         r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
     if (r == 0)
-        r = judge_and_print(facts, tree, line->json, err);
+        r = judge_and_print(facts, tree, line, NULL, err);
     facts_free(facts);
     return r;
 }
@@ -279,8 +342,8 @@ int verb_triage(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...\n\n"
-                     "Judges a bundle again, every bundle of a directory, or text that somebody\n"
+        (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE...|DIRECTORY|LOG...\n\n"
+                     "Judges bundles again, every bundle of a directory, or text that somebody\n"
                      "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
         options_help(option_table);
         (void)printf("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
@@ -294,16 +357,15 @@ int verb_triage(int argc, char *argv[])
     }
     struct tree *tree = asset_tree(line.tree, &err);
     struct stat st;
-    const char *bundle = NULL;
     int r = -EINVAL;
     if (tree != NULL && argv[at] != NULL && stat(argv[at], &st) == 0 && S_ISDIR(st.st_mode))
-        r = triage_directory(argv[at], tree, line.json, &err);
+        r = triage_directory(argv[at], tree, &line, &err);
     else if (tree != NULL && argv[at] != NULL && is_bundle(argv[at]))
-        r = triage_bundle(bundle = argv[at], tree, line.json, &err);
+        r = triage_bundles(argv + at, tree, &line);
     else if (tree != NULL)
         r = triage_texts(&line, argv + at, tree, &err);
     if (r < 0 && err.msg[0] != '\0')
-        verb_complain(bundle, &err);
+        verb_complain(NULL, &err);
     tree_free(tree);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -14,6 +14,25 @@
 #include "diagnose/verdict.h"
 
 static const struct count_row kernel_rows[] = {
+    /* true beyond an incident: limits, what the driver found at its start */
+    {"kmsg.small_bar_refused", NULL, {"host visible vram on small bar"}},
+    {"kmsg.gttsize_deprecated",
+     NULL,
+     {"gttsize via module parameter is deprecated", "unknown parameter 'gtt"}},
+    {"kmsg.kfd_skipped_device",
+     NULL,
+     {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
+    {"kmsg.gpu_init_failed",
+     NULL,
+     {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
+      "NVIDIA probe routine failed", "amdgpu*Fatal error during"}},
+    {"kmsg.aer_corrected",
+     NULL,
+     {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected",
+      "AER: Correctable error", "AER: Multiple Correctable", "severity=Correctable"}},
+    {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
+    {"kmsg.machine_check", NULL, {"Machine check events logged", ": Machine Check: "}},
+    /* of an incident */
     {"kmsg.mes_failed", NULL, {"MES*failed to respon", "MES might be in unrecoverable"}},
     {"kmsg.gpu_reset", NULL, {"GPU reset begin"}},
     {"kmsg.gpu_reset_failed",
@@ -29,17 +48,6 @@ static const struct count_row kernel_rows[] = {
      {"amdgpu_vm_validate*failed", "ttm_eu_reserve_buffers failed"}},
     {"kmsg.svm_limit", NULL, {"exceeds resident system memory limit"}},
     {"kmsg.userptr_failed", NULL, {"Failed to get user pages: -"}},
-    {"kmsg.small_bar_refused", NULL, {"host visible vram on small bar"}},
-    {"kmsg.gttsize_deprecated",
-     NULL,
-     {"gttsize via module parameter is deprecated", "unknown parameter 'gtt"}},
-    {"kmsg.kfd_skipped_device",
-     NULL,
-     {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
-    {"kmsg.gpu_init_failed",
-     NULL,
-     {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
-      "NVIDIA probe routine failed", "amdgpu*Fatal error during"}},
     {"kmsg.ring_test_failed", NULL, {"ring * test failed"}},
     {"kmsg.queues_evict_failed", NULL, {"Failed to evict", "Failed to quiesce KFD"}},
     {"kmsg.queue_vital_buffer", NULL, {"Freeing queue vital buffer"}},
@@ -56,19 +64,14 @@ static const struct count_row kernel_rows[] = {
     {"kmsg.page_alloc_failure",
      NULL,
      {"page allocation failure", "mm/page_alloc.c", "SLUB: Unable to allocate memory"}},
-    {"kmsg.aer_corrected",
-     NULL,
-     {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected",
-      "AER: Correctable error", "AER: Multiple Correctable", "severity=Correctable"}},
     {"kmsg.pcie_aer_nonfatal", NULL, {"Uncorrected (Non-Fatal)", "Uncorrectable (Non-Fatal)"}},
-    {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
     {"kmsg.gpu_lost", NULL, {"allen off the bus", "device lost from bus"}},
     {"kmsg.over_temperature", NULL, {"over temperature range(SW CTF)", "due to GPU SW CTF"}},
-    {"kmsg.machine_check", NULL, {"Machine check events logged", ": Machine Check: "}},
     {"kmsg.iommu_fault", NULL, {"AMD-Vi: Event logged", "DMAR: [DMA*fault"}},
     {"kmsg.evictions", NULL, {"Evicting PASID", "Started evicting pasid"}},
     {"kmsg.segfault", NULL, {": segfault at "}},
 };
+#define CONTEXT_ROWS 7 /* the first ones */
 #define KERNEL_ROWS (sizeof kernel_rows / sizeof kernel_rows[0])
 
 static const char *const class_names[] = {
@@ -307,19 +310,6 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
-/* Rows of a record that stay true after an incident: limits, what the driver found at its start. */
-static bool is_context(const struct count_row *row)
-{
-    static const char *const facts[] = {"kmsg.gttsize_deprecated", "kmsg.kfd_skipped_device",
-                                        "kmsg.gpu_init_failed",    "kmsg.aer_corrected",
-                                        "kmsg.apei_corrected",     "kmsg.machine_check",
-                                        "kmsg.small_bar_refused"};
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
-        if (strcmp(row->fact, facts[i]) == 0)
-            return true;
-    return false;
-}
-
 /* One pass; records in front of line `from` are read for their context only. `states` may be NULL:
  * nothing is counted. */
 static void read_log(struct klog *k, struct count_state *states, struct text rest, unsigned from)
@@ -330,9 +320,9 @@ static void read_log(struct klog *k, struct count_state *states, struct text res
         if (!klog_strip(record, &line) || line.len < 4)
             continue;
         memory_ready(&k->s, line);
-        for (size_t i = 0; i < KERNEL_ROWS && states != NULL; i++)
-            if (k->s.line >= from || is_context(&kernel_rows[i]))
-                scan_count(&kernel_rows[i], &states[i], 1, k->s.line, line);
+        if (states != NULL)
+            scan_count(kernel_rows, states, k->s.line >= from ? KERNEL_ROWS : CONTEXT_ROWS,
+                       k->s.line, line);
         if (k->s.line < from)
             continue;
         k->now = klog_stamp(record);

@@ -42,11 +42,13 @@ static bool labelled_size(struct text line, const char *label, int64_t *ret)
 void usage_line(const struct scan *s, struct usage_state *st, struct text line)
 {
     int64_t used, total, free_bytes;
-    bool has_used = labelled_size(line, "used", &used);
-    bool has_total = labelled_size(line, "total", &total);
-    bool has_free = labelled_size(line, "free", &free_bytes);
-    if (!has_used || (!has_total && !has_free)) {
-        for (const char *const *w = release_words; *w != NULL; w++)
+    bool maybe = text_has(line, "sed") || text_has(line, "SED"); /* most lines of a log: no */
+    bool has_used = maybe && labelled_size(line, "used", &used);
+    bool has_total = has_used && labelled_size(line, "total", &total);
+    bool has_free = has_used && labelled_size(line, "free", &free_bytes);
+    if (!has_total && !has_free) {
+        /* what was given back before the first reading cannot be seen */
+        for (const char *const *w = release_words; *w != NULL && st->readings > 0; w++)
             st->release = st->release || text_ifind(line, *w) >= 0;
         return;
     }

@@ -29,6 +29,9 @@ void fixture_parse(char kind, struct facts *facts, const char *data, size_t len)
     case 'p':
         pasted_to_facts(facts, data, len, "pasted");
         break;
+    case 'a':
+        any_text_to_facts(facts, data, len, "text");
+        break;
     default:
         environment_to_facts(facts, data, len, "env");
     }

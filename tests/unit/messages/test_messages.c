@@ -27,6 +27,12 @@ static void test_pasted(void **state)
     assert_true(fixture_run_all("p") >= 12);
 }
 
+static void test_any_text(void **state)
+{
+    (void)state;
+    assert_true(fixture_run_all("a") >= 4);
+}
+
 static void test_environment(void **state)
 {
     (void)state;
@@ -235,13 +241,10 @@ static void test_line_numbers_behind_the_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program_output),
-        cmocka_unit_test(test_pasted),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_worked_numbers),
-        cmocka_unit_test(test_growing_reserve),
-        cmocka_unit_test(test_recordings),
-        cmocka_unit_test(test_line_numbers_behind_the_bound),
+        cmocka_unit_test(test_program_output), cmocka_unit_test(test_pasted),
+        cmocka_unit_test(test_any_text),       cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_worked_numbers), cmocka_unit_test(test_growing_reserve),
+        cmocka_unit_test(test_recordings),     cmocka_unit_test(test_line_numbers_behind_the_bound),
     };
     return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

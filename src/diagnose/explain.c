@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes a node's test apart at its "and"s and says of each part whether it holds; see explain.h.
+ */
+#include "diagnose/explain.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "diagnose/tree.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A condition longer than this says nothing to anybody. */
+#define CONDITION_MAX 240
+#define VALUES_SHOWN 6
+
+struct explainer {
+    const struct facts *facts;
+    const struct tree *tree;
+    struct explain_node *node;
+    bool out_of_memory;
+};
+
+static void print(const struct tree *tree, const struct expr *e, unsigned depth, struct buf *out);
+
+static void print_list(const struct tree *tree, const struct expr *e, const char *between,
+                       unsigned depth, struct buf *out)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        const struct expr *part = e->arg[i];
+        while (part->op == EXPR_TERM)
+            part = part->term;
+        bool inner = (part->op == EXPR_OR || part->op == EXPR_AND) && part->op != e->op &&
+                     e->op != EXPR_CALL;
+        buf_puts(out, i > 0 ? between : "");
+        buf_puts(out, inner ? "(" : "");
+        print(tree, e->arg[i], depth, out);
+        buf_puts(out, inner ? ")" : "");
+    }
+}
+
+static void print_number(double n, struct buf *out)
+{
+    static const struct {
+        double factor;
+        const char *unit;
+    } units[] = {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}};
+    for (size_t i = 0; i < 3; i++) {
+        if (n >= units[i].factor) {
+            buf_printf(out, "%g %s", n / units[i].factor, units[i].unit);
+            return;
+        }
+    }
+    buf_printf(out, "%g", n);
+}
+
+static void print_call(const struct tree *tree, const struct expr *e, unsigned depth,
+                       struct buf *out)
+{
+    static const char *const names[] = {
+        "known", "said",     "contains",         "version", "near",           "min",          "max",
+        "abs",   "first of", "before the start", "peak",    "at the failure", "after the end"};
+    buf_printf(out, "%s(", names[e->function]);
+    print_list(tree, e, ", ", depth, out);
+    buf_puts(out, ")");
+}
+
+/* The expression with facts by their words and terms written out. */
+static void print(const struct tree *tree, const struct expr *e, unsigned depth, struct buf *out)
+{
+    char sign[6];
+    if (out->len > CONDITION_MAX || depth > EXPR_DEPTH_MAX)
+        return;
+    switch (e->op) {
+    case EXPR_NUMBER:
+        print_number(e->number, out);
+        break;
+    case EXPR_BOOLEAN:
+        buf_puts(out, e->number != 0 ? "true" : "false");
+        break;
+    case EXPR_TEXT:
+        buf_printf(out, "'%s'", e->text);
+        break;
+    case EXPR_FACT:
+        buf_puts(out, tree_label(tree, e->text));
+        break;
+    case EXPR_TERM:
+        print(tree, e->term, depth + 1, out);
+        break;
+    case EXPR_CALL:
+        print_call(tree, e, depth + 1, out);
+        break;
+    case EXPR_NOT:
+        buf_puts(out, "not (");
+        print(tree, e->arg[0], depth + 1, out);
+        buf_puts(out, ")");
+        break;
+    case EXPR_NEGATE:
+        buf_puts(out, "-");
+        print(tree, e->arg[0], depth + 1, out);
+        break;
+    default:
+        (void)snprintf(sign, sizeof(sign), " %.3s ", e->sign);
+        print_list(tree, e,
+                   e->op == EXPR_OR    ? " or "
+                   : e->op == EXPR_AND ? " and "
+                                       : sign,
+                   depth + 1, out);
+    }
+}
+
+static void values(const struct explainer *x, const struct eval *ev, struct buf *out)
+{
+    char value[120];
+    for (size_t i = 0; i < ev->used_count && i < VALUES_SHOWN; i++) {
+        fact_format(ev->used[i], value, sizeof(value));
+        buf_printf(out, "%s%s %s", i > 0 ? ", " : " [", tree_label(x->tree, ev->used[i]->name),
+                   value);
+    }
+    buf_puts(out, ev->used_count > 0 ? "]" : "");
+}
+
+static void missing(const struct explainer *x, const struct eval *ev, struct buf *out)
+{
+    for (size_t i = 0; i < ev->missing_count && i < VALUES_SHOWN; i++) {
+        const struct fact *f = facts_best(x->facts, ev->missing[i]);
+        bool reason = f != NULL && f->reason != NULL && f->reason[0] != '\0';
+        buf_printf(out, "%s%s", i > 0 ? ", " : "; missing: ", tree_label(x->tree, ev->missing[i]));
+        if (reason)
+            buf_printf(out, " (%.120s)", f->reason);
+    }
+}
+
+static void add(struct explainer *x, struct verdict_list *list, struct buf *line)
+{
+    char *text = buf_failed(line) ? NULL : strdup(buf_str(line));
+    if (text == NULL) {
+        x->out_of_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->text[i], text) == 0) {
+            free(text);
+            return;
+        }
+    }
+    if (list->count < VERDICT_LIST_MAX)
+        list->text[list->count++] = text;
+    else
+        free(text);
+}
+
+static void add_condition(struct explainer *x, const struct expr *e)
+{
+    struct eval ev = {.facts = x->facts};
+    struct buf line = BUF_INIT;
+    enum answer answer = eval_answer(&ev, e);
+    print(x->tree, e, 0, &line);
+    if (line.len > CONDITION_MAX)
+        buf_puts(&line, " ...");
+    values(x, &ev, &line);
+    if (answer == ANSWER_UNDECIDED)
+        missing(x, &ev, &line);
+    add(x,
+        answer == ANSWER_YES  ? &x->node->holds
+        : answer == ANSWER_NO ? &x->node->fails
+                              : &x->node->unknown,
+        &line);
+    buf_release(&line);
+}
+
+/* The parts that must all hold; a term that is an "and" is taken apart too. */
+static void take_apart(struct explainer *x, const struct expr *e)
+{
+    while (e->op == EXPR_TERM)
+        e = e->term;
+    if (e->op != EXPR_AND) {
+        add_condition(x, e);
+        return;
+    }
+    for (size_t i = 0; i < e->count; i++)
+        take_apart(x, e->arg[i]);
+}
+
+static void explain_node(struct explainer *x, const struct tree_node *node, bool decided)
+{
+    static const char *const words[] = {"no", "yes", "undecided"};
+    struct eval ev = {.facts = x->facts};
+    enum answer answer = eval_answer(&ev, node->test);
+    x->node->id = strdup(node->id);
+    x->node->question = strdup(node->question);
+    x->node->answer = strdup(words[answer]);
+    x->node->later = decided && answer == ANSWER_YES;
+    x->out_of_memory |= x->node->id == NULL || x->node->question == NULL || x->node->answer == NULL;
+    take_apart(x, node->test);
+}
+
+static int no_such_class(const struct tree *tree, const char *name, struct rc_err *err)
+{
+    struct buf list = BUF_INIT;
+    for (size_t i = 0; i < tree->node_count; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i; k++)
+            seen |= strcmp(tree->node[k].class_name, tree->node[i].class_name) == 0;
+        if (!seen)
+            buf_printf(&list, "%s%s", i > 0 ? ", " : "", tree->node[i].class_name);
+    }
+    int r =
+        rc_err_set(err, -EINVAL, "this tree has no class '%.40s'; it has %s", name, buf_str(&list));
+    buf_release(&list);
+    return r;
+}
+
+int explain_class(const struct facts *facts, const struct tree *tree, const struct verdict *verdict,
+                  const char *class_name, struct explanation *ret, struct rc_err *err)
+{
+    struct explanation e = {.count = 0};
+    struct explainer x = {.facts = facts, .tree = tree};
+    const char *last = verdict->steps > 0 ? verdict->path[verdict->steps - 1].node : "";
+    bool decided = false;
+    bool any = false;
+    for (size_t i = 0; i < tree->node_count; i++) {
+        const struct tree_node *node = &tree->node[i];
+        bool of_class = strcmp(node->class_name, class_name) == 0;
+        any |= of_class;
+        if (of_class && e.count < EXPLAIN_NODES_MAX) {
+            x.node = &e.node[e.count++];
+            explain_node(&x, node, decided);
+        }
+        decided |= strcmp(node->id, last) == 0;
+    }
+    if (any && !x.out_of_memory) {
+        *ret = e;
+        return 0;
+    }
+    explanation_release(&e);
+    return any ? rc_err_set(err, -ENOMEM, "out of memory while explaining")
+               : no_such_class(tree, class_name, err);
+}
+
+static void release_list(struct verdict_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+    list->count = 0;
+}
+
+void explanation_release(struct explanation *e)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        free(e->node[i].id);
+        free(e->node[i].question);
+        free(e->node[i].answer);
+        release_list(&e->node[i].holds);
+        release_list(&e->node[i].fails);
+        release_list(&e->node[i].unknown);
+    }
+    e->count = 0;
+}
+
+static void list_to_json(cJSON *node, const char *key, const struct verdict_list *list)
+{
+    cJSON *array = cJSON_AddArrayToObject(node, key);
+    for (size_t i = 0; i < list->count; i++)
+        cJSON_AddItemToArray(array, cJSON_CreateString(list->text[i]));
+}
+
+cJSON *explanation_to_json(const struct explanation *e)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < e->count; i++) {
+        cJSON *node = cJSON_CreateObject();
+        (void)cJSON_AddStringToObject(node, "node", e->node[i].id);
+        (void)cJSON_AddStringToObject(node, "question", e->node[i].question);
+        (void)cJSON_AddStringToObject(node, "answer", e->node[i].answer);
+        (void)cJSON_AddBoolToObject(node, "decided_before", e->node[i].later);
+        list_to_json(node, "false", &e->node[i].fails);
+        list_to_json(node, "unknown", &e->node[i].unknown);
+        list_to_json(node, "true", &e->node[i].holds);
+        cJSON_AddItemToArray(list, node);
+    }
+    return list;
+}

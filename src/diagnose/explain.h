@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why not that class? Every node of a class with its conditions: which hold, which are false, which
+ * cannot be decided and for want of what. Pure; used by `triage --explain`.
+ */
+#ifndef DIAGNOSE_EXPLAIN_H
+#define DIAGNOSE_EXPLAIN_H
+
+#include "diagnose/verdict.h"
+
+#define EXPLAIN_NODES_MAX 32
+
+struct explain_node {
+    char *id;
+    char *question;
+    char *answer; /* "yes", "no", "undecided" */
+    bool later;   /* yes, but another node had been asked before it and decided */
+    struct verdict_list holds;
+    struct verdict_list fails;   /* each with the values that make it false */
+    struct verdict_list unknown; /* each with the names of what is missing */
+};
+
+struct explanation {
+    size_t count;
+    struct explain_node node[EXPLAIN_NODES_MAX];
+};
+
+/* `facts` as diagnose() left them (with their features), `verdict` as it was given. -EINVAL: there
+ * is no such class; *err lists those that there are. */
+int explain_class(const struct facts *, const struct tree *, const struct verdict *,
+                  const char *class_name, struct explanation *ret, struct rc_err *err);
+void explanation_release(struct explanation *);
+struct cJSON *explanation_to_json(const struct explanation *);
+
+#endif
