@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`rocmcrash triage`: why not another class, several bundles, the collection as its README feeds it, and its speed."""
+import json
+import os
+import statistics
+import sys
+import time
+
+import support
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "corpus"))
+import collection  # noqa: E402
+
+OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB "
+       "of which 6.22 GiB is free. Of the allocated memory 5.34 GiB is allocated by PyTorch, and 7.10 GiB is reserved "
+       "by PyTorch but unallocated.\n")
+SHARED = os.path.join(os.environ.get("ROCMCRASH_SOURCE", os.path.join(HERE, "..", "..")), "..", "shared")
+# what a loaded machine and a sanitized build may add to the 20 ms of a bundle and the 2 s of the collection
+SLACK = 10
+
+
+class Explain(support.Case):
+    def test_why_not(self):
+        done = self.verb("triage", "--explain", "capacity", "-", input=OOM)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("fragmentation, high", done.stdout)
+        self.assertIn("Why not capacity?", done.stdout)
+        self.assertRegex(done.stdout, r"N22: .* no\n +false +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
+
+    def test_why(self):
+        done = self.verb("triage", "--explain=fragmentation", "-", input=OOM)
+        self.assertIn("Why fragmentation?", done.stdout)
+        self.assertRegex(done.stdout, r"N16: .* yes\n +holds ")
+
+    def test_json(self):
+        done = self.verb("triage", "--json", "--explain", "leak", "-", input=OOM)
+        nodes = {n["node"]: n for n in json.loads(done.stdout)["explain"]}
+        self.assertEqual(nodes["N20"]["answer"], "no")
+        self.assertTrue(any("missing: samples" in text for text in nodes["N20"]["unknown"]))
+
+    def test_no_such_class(self):
+        done = self.verb("triage", "--explain", "bogus", "-", input=OOM)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("no class 'bogus'", done.stderr)
+        self.assertIn("page-fault", done.stderr)
+
+
+class Bundles(support.Case):
+    def two(self):
+        for _ in range(2):
+            self.run_it("/bin/sh", "-c", "kill -SEGV $$", options=["--quiet"])
+        return [bundle.path for bundle in self.bundles()]
+
+    def test_several_bundles(self):
+        paths = self.two()
+        done = self.verb("triage", *paths)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line for line in done.stdout.splitlines() if line in paths], paths)
+        done = self.verb("triage", paths[0], self.path("none.tar.gz"), paths[1])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("none.tar.gz", done.stderr)
+        self.assertEqual(done.stdout.count("app-bug, "), 2)
+
+    def test_a_folder_as_json(self):
+        names = [os.path.basename(path) for path in self.two()]
+        done = self.verb("triage", "--json", self.outdir)
+        decoder, text, found = json.JSONDecoder(), done.stdout.lstrip(), []
+        while text:
+            document, end = decoder.raw_decode(text)
+            found.append(document["file"])
+            text = text[end:].lstrip()
+        self.assertEqual(found, names)
+
+    def test_speed(self):
+        path = self.two()[0]
+        taken = []
+        for _ in range(15):
+            began = time.monotonic()
+            self.verb("triage", "--json", path)
+            taken.append(time.monotonic() - began)
+        print(f"one bundle: {1000 * statistics.median(taken):.1f} ms (median of {len(taken)}, with the start of the program)")
+        self.assertLess(statistics.median(taken), 0.020 * SLACK)
+
+
+class Collection(support.Case):
+    def test_every_case_as_the_readme_feeds_it(self):
+        if not os.path.exists(os.path.join(SHARED, "corpus", "cases.jsonl")):
+            self.skipTest("no collection here")
+        cases = [c for c in collection.load(SHARED) if (c.get("context") or {}).get("log_text")]
+        lines = []
+        for i, case in enumerate(cases):
+            shown, argv = collection.fields(case), ["triage", "--json"]
+            for name, option in (("dmesg", "--kernel-log"), ("env", "--env")):
+                if shown[name]:
+                    argv += [option, self.write(f"{i}-{name}", shown[name])]
+            facts = {f"report.{k}": shown[k] for k in ("gpu", "rocm", "framework") if shown[k]}
+            argv += ["--facts", self.write(f"{i}-facts", json.dumps(facts))]
+            argv += [self.write(f"{i}-{name}", shown[name]) for name in ("stderr", "smi") if shown[name]]
+            lines.append(argv)
+        began = time.monotonic()
+        verdicts = [json.loads(self.verb(*argv).stdout) for argv in lines]
+        seconds = time.monotonic() - began
+        grades = [collection.grade(case, v["class"]) for case, v in zip(cases, verdicts)]
+        print(f"{len(cases)} cases, a process each: {seconds:.2f} s; " +
+              ", ".join(f"{g} {grades.count(g)}" for g in ("strict", "lenient", "unknown", "wrong")))
+        self.assertLess(seconds, 2 * SLACK)
+        for case, verdict, grade in zip(cases, verdicts, grades):
+            self.assertFalse(grade == "wrong" and verdict["confidence"] == "high", case["id"])
+        self.assertGreater(grades.count("strict") + grades.count("lenient"), 0.9 * len(cases))
+
+
+if __name__ == "__main__":
+    support.main()
