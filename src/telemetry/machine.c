@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "telemetry/machine.h"
+#include "telemetry/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,6 +334,7 @@ void machine_scan(struct machine *m)
     for (uint32_t i = 0; i < m->count; i++)
         decide_apu(&m->gpus[i]);
     sort_gpus(m);
+    nvml_add_gpus(m);
 }
 
 const char *machine_ttm_parameters(void)

@@ -25,8 +25,8 @@ enum value_status {
 
 /* X(id, name, unit, scope, where it comes from). `name` is also the column of telemetry.csv. */
 #define METRIC_TABLE(X)                                                                            \
-    X(1, GPU_VRAM_TOTAL, "vram.total", "bytes", SCOPE_GPU, "device/mem_info_vram_total")           \
-    X(2, GPU_VRAM_USED, "vram.used", "bytes", SCOPE_GPU, "device/mem_info_vram_used")              \
+    X(1, GPU_VRAM_TOTAL, "vram.total", "bytes", SCOPE_GPU, "device/mem_info_vram_total, or NVML")  \
+    X(2, GPU_VRAM_USED, "vram.used", "bytes", SCOPE_GPU, "device/mem_info_vram_used, or NVML")     \
     X(3, GPU_VIS_TOTAL, "vram_visible.total", "bytes", SCOPE_GPU, "device/mem_info_vis_vram_total")\
     X(4, GPU_VIS_USED, "vram_visible.used", "bytes", SCOPE_GPU, "device/mem_info_vis_vram_used")   \
     X(5, GPU_GTT_TOTAL, "gtt.total", "bytes", SCOPE_GPU, "device/mem_info_gtt_total")              \
@@ -42,7 +42,7 @@ enum value_status {
     X(13, GPU_MCLK, "clock.memory", "Hz", SCOPE_GPU, "device/hwmon/hwmonN/freq2_input")            \
     X(14, GPU_PREEMPT_USED, "preempt.used", "bytes", SCOPE_GPU, "device/mem_info_preempt_used")    \
     X(15, GPU_OTHERS_KFD_VRAM, "others_kfd_vram", "bytes", SCOPE_GPU,                              \
-      "kfd/proc/*/vram_*, processes outside the target's tree")                                    \
+      "kfd/proc/*/vram_*, or NVML: processes outside the target's tree")                           \
     X(20, PROC_RSS, "rss", "bytes", SCOPE_PROCESS, "/proc/PID/status VmRSS")                       \
     X(21, PROC_RSS_SHMEM, "rss_shmem", "bytes", SCOPE_PROCESS, "/proc/PID/status RssShmem")        \
     X(22, PROC_SWAP, "swap", "bytes", SCOPE_PROCESS, "/proc/PID/status VmSwap")                    \
@@ -52,7 +52,7 @@ enum value_status {
     X(26, PROC_FDS_LIMIT, "fds_limit", "count", SCOPE_PROCESS, "/proc/PID/limits")                 \
     X(27, PROC_MAPS, "maps", "count", SCOPE_PROCESS, "/proc/PID/maps")                             \
     X(28, PROC_THREADS, "threads", "count", SCOPE_PROCESS, "/proc/PID/status Threads")             \
-    X(29, PROC_KFD_VRAM, "kfd_vram", "bytes", SCOPE_PROCESS, "kfd/proc/PID/vram_*, all GPUs")      \
+    X(29, PROC_KFD_VRAM, "kfd_vram", "bytes", SCOPE_PROCESS, "kfd/proc/PID/vram_*, or NVML; all")  \
     X(30, PROC_DRM_VRAM, "drm_vram", "bytes", SCOPE_PROCESS, "/proc/PID/fdinfo, per client once")  \
     X(31, PROC_DRM_GTT, "drm_gtt", "bytes", SCOPE_PROCESS, "/proc/PID/fdinfo, per client once")    \
     X(32, PROC_DRM_EVICTED, "drm_evicted", "bytes", SCOPE_PROCESS,                                 \

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
 #define FAST_NS (100 * MS)       /* device counters while they change */
@@ -200,6 +201,10 @@ void sampler_begin(struct sampler *s)
         emit(s, SAMPLE_FULL | SAMPLE_BASELINE);
         s->shared->sampler_baseline_done = 1;
     }
+    nvml_open(s);
+    for (uint32_t i = 0; i < s->machine.count; i++)
+        if (nvml_is(&s->machine.gpus[i]))
+            sampler_gpu_total(s, i);
     uint64_t now = clock_mono_ns();
     s->now_ns = now;
     for (uint32_t i = 0; i < s->machine.count; i++) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
 enum place { IN_DEVICE, IN_HWMON };
@@ -111,14 +112,21 @@ static bool read_counter(struct sampler *s, uint32_t gpu, enum metric m)
 void sampler_gpu_fast(struct sampler *s, uint32_t gpu)
 {
     bool changed = false;
-    for (size_t i = 0; i < COUNT(fast_files); i++)
-        changed |= read_counter(s, gpu, fast_files[i].metric);
+    if (nvml_is(&s->machine.gpus[gpu]))
+        changed = nvml_fast(s, gpu);
+    else
+        for (size_t i = 0; i < COUNT(fast_files); i++)
+            changed |= read_counter(s, gpu, fast_files[i].metric);
     if (changed)
         s->gpus[gpu].changed_ns = s->now_ns;
 }
 
 void sampler_gpu_total(struct sampler *s, uint32_t gpu)
 {
+    if (nvml_is(&s->machine.gpus[gpu])) {
+        nvml_total(s, gpu);
+        return;
+    }
     for (size_t i = 0; i < COUNT(total_files); i++)
         (void)read_counter(s, gpu, total_files[i].metric);
 }
@@ -137,6 +145,10 @@ static bool is_awake(struct sampler *s, uint32_t gpu)
 
 void sampler_gpu_slow(struct sampler *s, uint32_t gpu)
 {
+    if (nvml_is(&s->machine.gpus[gpu])) {
+        nvml_slow(s, gpu);
+        return;
+    }
     bool awake = is_awake(s, gpu);
     for (size_t i = 0; i < COUNT(slow_files); i++) {
         enum metric m = slow_files[i].metric;

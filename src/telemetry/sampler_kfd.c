@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "telemetry/dirscan.h"
+#include "telemetry/nvml.h"
 #include "telemetry/procfs.h"
 #include "telemetry/sampler_internal.h"
 
@@ -114,6 +115,13 @@ static void read_proc(struct sampler *s, struct kfd_proc *p, uint64_t *others)
     bool any = false;
     for (uint32_t g = 0; g < s->machine.count; g++) {
         uint64_t bytes = 0;
+        if (nvml_bytes(p->pid, g, &bytes)) {
+            any = true;
+            sum += bytes;
+            if (others != NULL)
+                others[g] += bytes;
+            continue;
+        }
         if ((s->machine.gpus[g].have & GPU_HAVE_KFD_GPU_ID) == 0)
             continue;
         int r = read_vram(s, p, g, &bytes);
@@ -135,8 +143,11 @@ void sampler_kfd_read_pid(struct sampler *s, int32_t pid)
     char path[FS_PATH_MAX];
     char name[64];
     (void)snprintf(name, sizeof name, KFD_PROC "/%d", pid);
-    if (!s->kfd_pids_ours || fs_machine_path(path, sizeof path, name) < 0 ||
-        access(path, F_OK) != 0)
+    if (!s->kfd_pids_ours)
+        return;
+    nvml_list(s);
+    if (!nvml_holds(pid) &&
+        (fs_machine_path(path, sizeof path, name) < 0 || access(path, F_OK) != 0))
         return;
     struct kfd_proc *p = find(s, pid, true);
     if (p == NULL)
@@ -185,8 +196,11 @@ static void set_others(struct sampler *s, enum value_status status, const uint64
 {
     for (uint32_t g = 0; g < s->machine.count; g++) {
         bool known = (s->machine.gpus[g].have & GPU_HAVE_KFD_GPU_ID) != 0;
-        (void)values_set_gpu(&s->values, g, METRIC_GPU_OTHERS_KFD_VRAM,
-                             known ? status : VALUE_ABSENT, others[g]);
+        uint64_t bytes;
+        enum value_status of_this = known ? status : VALUE_ABSENT;
+        if (nvml_is(&s->machine.gpus[g]) && s->kfd_pids_ours)
+            of_this = nvml_bytes(0, g, &bytes) ? VALUE_OK : VALUE_UNREADABLE;
+        (void)values_set_gpu(&s->values, g, METRIC_GPU_OTHERS_KFD_VRAM, of_this, others[g]);
     }
 }
 
@@ -196,6 +210,13 @@ static int list_procs(struct sampler *s)
     struct dirscan dir;
     for (uint32_t i = 0; i < SAMPLER_KFD_PROCS_MAX; i++)
         s->kfd[i].seen = false;
+    nvml_list(s);
+    uint32_t at = 0;
+    for (int32_t pid; (pid = nvml_next_pid(&at)) > 0;) {
+        struct kfd_proc *p = find(s, pid, true);
+        if (p != NULL)
+            p->seen = true;
+    }
     int r = fs_machine_path(path, sizeof path, KFD_PROC);
     if (r == 0)
         r = dirscan_open(&dir, path);

@@ -39,6 +39,8 @@ static const struct kernel_pattern patterns[] = {
     {KERNEL_LINE_FAULT, "Uncorrected (Fatal)", NULL},
     {KERNEL_LINE_FAULT, "Uncorrected (Non-Fatal)", NULL},
     {KERNEL_LINE_FAULT, "Accelerator Check Architecture", NULL},
+    /* "NVRM: Xid (PCI:0000:4d:00): 31, pid=1234, name=python3, Ch 00000010, intr 00000000. MMU Fault" */
+    {KERNEL_LINE_FAULT, "NVRM: Xid (", NULL},
     {KERNEL_LINE_FAULT, "unable to handle kernel paging request", NULL},
     /* "ring sdma0 timeout, signaled seq=12, emitted seq=14" */
     {KERNEL_LINE_HANG, " timeout, signaled seq=", NULL},
