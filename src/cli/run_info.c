@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "record/rundir.h"
 
 #define RUN_JSON_MAX (1u << 20)
 #define OUTPUT_MAX (2u << 20)
@@ -185,17 +186,36 @@ static void append_output(struct run_info *info, struct buf *text, const char *n
         buf_append(text, data, len >= 0 ? (size_t)len : strlen(data));
 }
 
+/* What follows a gap is the end of a line whose beginning is lost. */
+static void drop_cut_lines(struct buf *text)
+{
+    static const char mark[] = OUTPUT_WITHIN_LINE "\n";
+    size_t at = 0;
+    const char *found;
+    while (at < text->len &&
+           (found = memmem(text->data + at, text->len - at, mark, sizeof mark - 1)) != NULL) {
+        at = (size_t)(found - text->data) + sizeof mark - 1;
+        size_t end = at;
+        while (end < text->len && text->data[end] != '\n')
+            end++;
+        memmove(text->data + at, text->data + end, text->len - end + 1);
+        text->len -= end - at;
+    }
+}
+
 /* output.0 and output.1 are the tail; the head is only of use when they do not reach back to it. */
 static void load_output(struct run_info *info)
 {
     struct buf tail = BUF_INIT;
     struct buf all = BUF_INIT;
     append_output(info, &tail, "output.0");
+    bool rotated = tail.len > 0;
     append_output(info, &tail, "output.1");
     append_output(info, &all, "output.head");
     size_t overlap = all.len < tail.len ? all.len : tail.len;
+    /* Without a head (the recorder came too late for it) the tail begins anywhere. */
     bool tail_has_head =
-        overlap == all.len && (all.len == 0 || memcmp(all.data, tail.data, overlap) == 0);
+        overlap == all.len && (all.len == 0 ? !rotated : memcmp(all.data, tail.data, overlap) == 0);
     if (tail_has_head) {
         buf_release(&all);
         all = tail;
@@ -209,6 +229,7 @@ static void load_output(struct run_info *info)
             buf_append(&all, end + 1, tail.len - (size_t)(end + 1 - tail.data));
         buf_release(&tail);
     }
+    drop_cut_lines(&all);
     info->output_len = all.len;
     info->output = all.data;
 }

@@ -28,6 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Ends the note about a gap in the output when what follows it is the end of a line. */
+#define OUTPUT_WITHIN_LINE " from within a line"
+
 struct rc_err;
 
 /* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs,

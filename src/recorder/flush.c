@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/run_json.h"
 #include "telemetry/segment.h"
@@ -104,18 +105,18 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
         if (len == 0)
             return 0;
         int r = 0;
-        if (progress->output_lost != lost) {
-            char note[80];
-            int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]\n",
-                             (unsigned long long)(progress->output_lost - lost));
-            r = append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
-        }
         const char *kept = chunk;
         if (progress->output_lost != lost) {
-            /* Half a line hides what its value is: a secret would not be known for one. */
+            /* Half a line hides what its value is: a secret would not be known for one. The end of
+             * a longer line is for the finisher to drop, which sees where it ends. */
             const char *end = memchr(chunk, '\n', len);
-            kept = end != NULL ? end + 1 : chunk + len;
+            kept = end != NULL ? end + 1 : chunk;
             len -= (size_t)(kept - chunk);
+            char note[120];
+            int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]%s\n",
+                             (unsigned long long)(progress->output_lost - lost),
+                             end != NULL ? "" : OUTPUT_WITHIN_LINE);
+            r = append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
         }
         if (r == 0)
             r = append_output(dirfd, kept, len, progress->output_cursor - len);
@@ -166,8 +167,9 @@ static int flush_boot(int dirfd)
     if (faccessat(dirfd, "boot", F_OK, 0) == 0 ||
         fs_read_text("/proc/sys/kernel/random/boot_id", id, sizeof id) <= 0)
         return 0;
-    int n = snprintf(text, sizeof text, "%s %llu\n", id,
-                     (unsigned long long)(clock_wall_ns() - clock_ns(CLOCK_BOOTTIME)) / 1000000000u);
+    int n =
+        snprintf(text, sizeof text, "%s %llu\n", id,
+                 (unsigned long long)(clock_wall_ns() - clock_ns(CLOCK_BOOTTIME)) / 1000000000u);
     return fs_write_file_at(dirfd, "boot", text, (size_t)n, false);
 }
 
@@ -207,8 +209,8 @@ static uint64_t trouble_seen(const struct shared *s)
            (uint64_t)(s->kernel_oom_matches > 0) << 19 | (uint64_t)s->supervisor_killed << 20;
 }
 
-/* Renamed over the old one before it is on the disk, it could leave neither: then it is fsynced, and
- * mere counters wait until that is due. */
+/* Renamed over the old one before it is on the disk, it could leave neither: then it is fsynced,
+ * and mere counters wait until that is due. */
 static int flush_run_json(const struct shared *s, int dirfd, bool sync_due)
 {
     static char text[RUN_JSON_MAX];
@@ -241,8 +243,8 @@ static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
  * was noticed. Names last, for a name without its bytes is an empty file. */
 static void sync_run(int dirfd)
 {
-    static const char *const names[] = {"output.head", "output.0", "output.1", "events", "kmsg",
-                                        "gpus",        "boot"};
+    static const char *const names[] = {"output.head", "output.0", "output.1", "events",
+                                        "kmsg",        "gpus",     "boot"};
     static off_t synced_bytes[sizeof names / sizeof names[0]];
     static bool parent_synced;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -271,9 +273,12 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     bool due = shared->target_state != TARGET_ENDED &&
                (trouble != synced_trouble || now_ns - synced_ns >= SYNC_PERIOD_MS * 1000000u);
     int results[] = {
-        flush_impacts(shared, dirfd, progress),  flush_output(shared, dirfd, progress),
-        flush_events(shared, dirfd, progress),   flush_samples(shared, run_dir, progress),
-        flush_gpus(shared, dirfd),               flush_boot(dirfd),
+        flush_impacts(shared, dirfd, progress),
+        flush_output(shared, dirfd, progress),
+        flush_events(shared, dirfd, progress),
+        flush_samples(shared, run_dir, progress),
+        flush_gpus(shared, dirfd),
+        flush_boot(dirfd),
         flush_run_json(shared, dirfd, due),
     };
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
