@@ -124,12 +124,12 @@ OTHERS = [
     ("host", "SLURM_JOB_NODELIST={name:7}[01-04]"), ("host", "could not reach {name:8}.{name:5}.corp"), ("host", "{name:8}.default.svc.cluster.local"),
     ("host", "on {ipdash}.eu-west-1"), ("host", "NodeList={name:8}"),
     ("ip", "connect to {ip4} port 29500"), ("ip", "tcp://{ip4}:29500"), ("ip", "inet {ip4}/24 brd"), ("ip", "NET/Socket : Using bond0:{ip4}<0>"),
-    ("ip", "inet6 fe80::{hex:4}:{hex:3}f:fe{hex:2}:{hex:4}/64"), ("ip", "[2001:db8:{hex:4}:{hex:4}::1]:8000"), ("ip", "2001:0db8:{hex:4}:{hex:4}:0000:0000:{hex:4}:0001"),
+    ("ip", "inet6 {ip6}/64"), ("ip", "[{ip6}]:8000"), ("ip", "addr {ip6long}"),
     ("mac", "link/ether {mac} brd"), ("mac", "hwaddr {macdash}"), ("mac", "IB port guid {ib}"),
     ("id", "GPU[0]\t\t: Serial Number: {digits:12}"), ("id", "GPU[0]\t\t: Unique ID: 0x{hex:16}"), ("id", "unique_id {digits:19}"),
     ("id", "  Uuid:                    GPU-{hex:16}"), ("id", "ASIC_SERIAL: 0x{hex:16}"), ("id", "machine-id: {hex:32}"),
-    ("id", "root=UUID={hex:8}-{hex:4}-4{hex:3}-8{hex:3}-{hex:12} ro quiet"), ("id", "BOOT_ID={hex:32}"), ("id", "Product Serial Number: PCB{digits:10}"),
-    ("id", "vg {hex:8}-{hex:4}-4{hex:3}-a{hex:3}-{hex:12}"),
+    ("id", "root=UUID={uuid} ro quiet"), ("id", "BOOT_ID={hex:32}"), ("id", "Product Serial Number: PCB{digits:10}"),
+    ("id", "vg {uuid}"),
     ("email", "mail {name:8}@corp.example.com now"), ("email", "Author: X <{name:6}.{name:7}@example.org>"), ("email", "iam: {name:8}@proj.iam.gserviceaccount.example.com"),
     ("account", "SLURM_JOB_ACCOUNT={name:9}"), ("account", "#SBATCH --account={name:8}"), ("account", "sbatch -p gpu -A {name:8} job.sh"),
     ("account", "   Account={name:8} QOS=normal"), ("account", "arn:aws:iam::{digits:12}:role/train"), ("account", "{digits:12}.dkr.ecr.eu-west-1.example/x"),
@@ -177,6 +177,11 @@ class Maker:
             return (":" if what == "mac" else "-").join(pairs)
         if what == "ib":
             return ":".join(["80"] + ["%02x" % rng.randrange(256) for _ in range(19)])
+        if what in ("ip6", "ip6long"):
+            groups = ["%04x" % rng.randrange(0x1000, 0x10000) for _ in range(4)]
+            return ("fe80::" if what == "ip6" else "2001:0db8:0:1:") + ":".join(groups)
+        if what == "uuid":
+            return "-".join("%0*x" % (n, rng.getrandbits(4 * n)) for n in (8, 4, 4, 4, 12))
         if what == "ipdash":
             return f"ip-10-{rng.randrange(256)}-{rng.randrange(256)}-{rng.randrange(256)}"
         if what == "root":

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing private leaves unasked: secrets and names are planted everywhere and looked for in the finished
+archive; real reports and records come through with every fact and verdict; every rule is needed."""
+
+import collections
+import gzip
+import html
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import stat
+import struct
+import subprocess
+import tarfile
+import tempfile
+import time
+import unittest
+
+import privacy_plants
+import support
+from support import PYTHON, ROCMCRASH, SHARED, SOURCE
+
+RULES = os.path.join(SOURCE, "templates", "redaction.rules")
+DRIVER = os.path.join(os.path.dirname(ROCMCRASH), "..", "tests", "corpus", "diagnose_files")
+KINDS = ("secret", "home", "user", "host", "ip", "mac", "id", "email", "account", "path")
+KEPT = {"home": "homes", "user": "users", "host": "hostnames", "ip": "ips", "mac": "macs", "id": "ids",
+        "email": "emails", "account": "accounts", "path": "paths"}
+SEED = int(os.environ.get("REDACT_SEED", "0")) or int.from_bytes(os.urandom(4), "big") | 1
+HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
+           "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
+           "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
+
+
+def setUpModule():
+    print(f"REDACT_SEED={SEED}", flush=True)
+
+
+def redact(text, *options, env=None):
+    done = subprocess.run([ROCMCRASH, "redact", *options, "-"], input=text.encode("utf-8", "surrogateescape"),
+                          capture_output=True, check=False, env=env, timeout=120)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr.decode())
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def plain(text):
+    """As a reader sees it: without the escapes of Markdown, HTML and JSON."""
+    return html.unescape(text.replace("\\", "")).lower()
+
+
+def table(title, rows):
+    print(title)
+    for row in rows:
+        print("  %-12s %8s %8s" % row)
+
+
+def count_leaks(plants, text):
+    """Rows (kind, planted, leaked), and what leaked."""
+    lower = text.lower()
+    planted, leaked, found = collections.Counter(), collections.Counter(), []
+    for plant in plants:
+        planted[plant.kind] += 1
+        what = plant.found_in(lower)
+        if what:
+            leaked[plant.kind] += 1
+            found.append((plant.kind, plant.form, what))
+    return [(kind, planted[kind], leaked[kind]) for kind in KINDS], found
+
+
+class PlantedInText(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.plants = privacy_plants.Maker(SEED).all()
+        cls.text = "\n".join(plant.text for plant in cls.plants) + "\n"
+        with open(RULES, encoding="utf-8") as file:
+            cls.rules = file.read()
+
+    def test_nothing_leaks(self):
+        out = redact(self.text)
+        rows, found = count_leaks(self.plants, out)
+        table("as text      planted   leaked", rows)
+        self.assertGreaterEqual(sum(row[1] for row in rows), 200)
+        self.assertEqual(found, [])
+        for plant in self.plants:
+            for word in plant.kept:
+                self.assertIn(word, out.lower(), plant.text)
+        self.assertEqual(redact(out), out, "a second time changes nothing")
+
+    def test_at_every_cut(self):
+        """A text that ends, or begins, anywhere inside a secret shows no twelve characters of it."""
+        maker = privacy_plants.Maker(SEED + 1)
+        found = []
+        for template in ("HF_TOKEN=hf_{alnum:34}", "key sk-proj-{url64:60}", "Authorization: Bearer {url64:50}",
+                         "xoxb-{digits:12}-{digits:12}-{alnum:24}", "password={alnum:30}"):
+            plant = maker.plant("secret", template, "")
+            for at in range(len(plant.text)):
+                # The whole once, as a log has it where it was not cut, and the piece.
+                for piece in (plant.text[:at], plant.text[at:]):
+                    out = "" if not piece else piece
+                    found.append((plant, out))
+        whole = "\n".join(sorted({plant.text for plant, _ in found}))
+        out = redact(whole + "\n" + "\n---\n".join(piece for _, piece in found) + "\n")
+        leaks = [plant.form for plant, _ in found if plant.found_in(out.lower())]
+        self.assertEqual(collections.Counter(leaks), {})
+
+    def without(self, name):
+        """The rules without one of them, but with what it defines for later ones."""
+        match = re.search(rf"^rule {re.escape(name)}\n.*?(?=^rule |\Z)", self.rules, re.M | re.S)
+        defines = "".join(line for line in match.group(0).splitlines(True) if line.startswith("define"))
+        return self.rules[:match.start()] + defines + self.rules[match.end():]
+
+    def test_every_rule_is_needed(self):
+        names = re.findall(r"^rule (\S+)", self.rules, re.M)
+        idle, leaked = [], 0
+        folder = tempfile.mkdtemp(prefix="rc-test-")
+        self.addCleanup(shutil.rmtree, folder)
+        env = dict(os.environ, ROCMCRASH_TEMPLATES=folder)
+        for name in names:
+            if name == "root-home" and os.geteuid() == 0:
+                continue  # /root is the home of whoever runs this, and known as such
+            with open(os.path.join(folder, "redaction.rules"), "w", encoding="utf-8") as file:
+                file.write(self.without(name))
+            _, found = count_leaks(self.plants, redact(self.text, env=env))
+            leaked += bool(found)
+            if not found:
+                idle.append(name)
+        print(f"{len(names)} rules taken out one by one: the check failed for {leaked}, not for {idle}")
+        self.assertEqual(idle, [])
+
+    def test_every_kind_can_be_kept_and_is_then_seen(self):
+        rows = []
+        for kind, word in KEPT.items():
+            counts, found = count_leaks(self.plants, redact(self.text, f"--keep={word}"))
+            leaked = dict((row[0], row[2]) for row in counts)
+            rows.append((kind, leaked[kind], leaked["secret"]))
+            self.assertGreater(leaked[kind], 0, kind)
+            self.assertEqual(leaked["secret"], 0, found)
+        table("--keep       kept     secrets leaked", rows)
+        done = subprocess.run([ROCMCRASH, "redact", "--keep=secrets", "-"], input=b"", capture_output=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (125, b""))
+
+    def test_bytes_that_are_no_text(self):
+        """Secrets between bytes of no encoding, controls and NULs."""
+        rng = privacy_plants.Maker(SEED).rng
+        noise = lambda: bytes(rng.choice([0, 0x80, 0xc3, 0xff, 0xf0, 0x1b, 9, 32]) for _ in range(rng.randrange(9)))
+        data = b"".join(noise() + b" " + plant.text.encode() + b"\n" for plant in self.plants
+                        if "\n" not in plant.text and not plant.form.startswith(("2026", "Jan", "Linux", "srun", "  host")))
+        done = subprocess.run([ROCMCRASH, "redact", "-"], input=data, capture_output=True, check=True)
+        used = [plant for plant in self.plants if plant.text.encode() in data]
+        _, found = count_leaks(used, done.stdout.decode("latin-1"))
+        self.assertEqual(found, [])
+
+    def test_speed(self):
+        text = (self.text + HIP_OOM * 200 + "[ 12.5] amdgpu 0000:03:00.0: ring gfx timeout\n" * 2000) * 25
+        start = time.monotonic()
+        redact(text)
+        seconds = time.monotonic() - start
+        print(f"{len(text) / 1e6:.1f} MB of text in {seconds:.2f} s: {len(text) / 1e6 / seconds:.0f} MB/s")
+        self.assertLess(seconds, 10)
+
+
+# --- a real run ---
+
+def gguf(metadata):
+    data = struct.pack("<4sIQQ", b"GGUF", 3, 0, len(metadata))
+    for key, value in metadata.items():
+        data += struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", 8)
+        data += struct.pack("<Q", len(value.encode())) + value.encode()
+    return data + b"\0" * 64
+
+
+def safetensors(metadata):
+    header = json.dumps({"__metadata__": metadata,
+                         "w": {"dtype": "U8", "shape": [64], "data_offsets": [0, 64]}}).encode()
+    return struct.pack("<Q", len(header)) + header + b"\0" * 64
+
+
+PROGRAM = r"""
+import json, mmap, os, random, resource, sys, time, traceback
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+plan = json.load(open(sys.argv[1]))
+held = [open(path, "rb") for path in plan["files"]]
+mapped = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in held if os.fstat(file.fileno()).st_size]
+rng = random.Random(plan["seed"])
+data = plan["stderr"].encode("utf-8", "surrogateescape")
+while data:  # in pieces that end anywhere
+    n = rng.randrange(1, plan["piece"])
+    os.write(2, data[:n])
+    data = data[n:]
+if plan["kmsg"]:
+    with open(plan["kmsg"][0], "a") as log:
+        for line in plan["kmsg"][1]:
+            log.write(line)
+            log.flush()
+def login(user, password, token):
+    raise RuntimeError(f"cannot log in as {user} with {token}")
+try:
+    if plan["locals"]:
+        login(*plan["locals"])
+except RuntimeError as error:
+    lines = traceback.TracebackException.from_exception(error, capture_locals=True).format()
+    os.write(2, "".join(lines).encode())
+os.write(2, plan["last"].encode())
+time.sleep(0.5)
+os.abort()
+"""
+
+
+class PlantedInRun(support.Case):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0 or shutil.which("unshare") is None:
+            self.skipTest("a host name of one's own needs root and unshare")
+        self.maker = privacy_plants.Maker(SEED + 7)
+        self.user, self.host = self.maker.name(9), self.maker.name(8) + "7"
+        self.account = self.maker.name(9)
+
+    def named(self, kind, form, *values):
+        return privacy_plants.Plant(kind, form, list(values), [], form)
+
+    def run_plan(self, plan, argv, env, options=()):
+        home = self.path("homes", self.user)
+        os.makedirs(home, exist_ok=True)
+        plan_path = self.write("plan.json", json.dumps(plan))
+        program = self.write(f"homes/{self.user}/{self.user}_train.py", PROGRAM)
+        self.environ.update(env, HOME=home, USER=self.user, LOGNAME=self.user, SLURM_JOB_ACCOUNT=self.account)
+        process = subprocess.Popen(
+            ["unshare", "--uts", "/bin/sh", "-c", 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"',
+             self.host, *self.command(PYTHON, program, plan_path, *argv, options=options)],
+            env=self.environ, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate(timeout=120)
+        return self.finished(process, out, err)
+
+    def everything(self, bundle):
+        """Names, headers and contents, decompressed; and the file's own name."""
+        with open(bundle.path, "rb") as file:
+            raw = file.read()
+        data = gzip.decompress(raw) + raw[:64] + os.path.basename(bundle.path).encode()
+        text = data.decode("latin-1")
+        return text.lower() + plain(text)
+
+    def check(self, title, bundle, plants):
+        rows, found = count_leaks(plants, self.everything(bundle))
+        table(f"{title:24} planted   leaked", rows)
+        if found:
+            for name, data in bundle.files.items():
+                text = data.decode("latin-1").lower()
+                for kind, form, what in found:
+                    at = text.find(what)
+                    if at >= 0:
+                        print("LEAK", name, kind, form, repr(text[max(0, at - 60):at + 60]))
+        self.assertEqual(found, [])
+        return rows
+
+    def test_everywhere(self):
+        maker = self.maker
+        lines = maker.all()
+        argv, on_argv = [], []
+        for plant in maker.all(("as it is",)):
+            if "\n" not in plant.text and len(argv) < 300:
+                argv += shlex.split(plant.text) if plant.text.startswith(("--", "curl", "python")) else [plant.text]
+                on_argv.append(plant)
+        env, in_env = {}, []
+        for plant in maker.all(("as it is",)):
+            match = re.fullmatch(r"(?:export )?([A-Z][A-Z0-9_]{3,})='?([^'\n ]+)'?", plant.text)
+            if match and not match.group(1).startswith(("USER", "LOGNAME", "SLURM_JOB_A", "HOSTNAME")):
+                env[match.group(1)] = match.group(2)
+                in_env.append(plant)
+        for name in ("VLLM_API_KEY", "TORCH_TOKEN", "HIP_SECRET", "NCCL_NET_AUTH", "LLAMA_ARG_HF_TOKEN"):
+            plant = maker.plant("secret", name + "={alnum:30}", "")
+            env[name] = plant.secrets[0]
+            in_env.append(plant)
+        kmsg = [plant for plant in maker.all(("as it is", "upper"))
+                if "\n" not in plant.text and not re.match(r"\d{4}-|[A-Z][a-z]{2} |Linux|srun|  host|\[", plant.text, re.I)]
+        in_gguf = [plant for plant in maker.all(("as it is",)) if not re.match(r"Linux|srun|  host|Jan|2026", plant.text)]
+        in_tensors = maker.all(("upper",))[:150]
+        inner = maker.name(8)
+        gguf_path = self.path("store", inner, self.user, "llama.gguf")
+        os.makedirs(os.path.dirname(gguf_path))
+        with open(gguf_path, "wb") as file:
+            file.write(gguf({"general.architecture": "llama", "general.author": self.user,
+                             **{f"general.note{i}": plant.text for i, plant in enumerate(in_gguf)}}))
+        tensors_path = self.path("store", inner, "x.safetensors")
+        with open(tensors_path, "wb") as file:
+            file.write(safetensors({f"k{i}": plant.text for i, plant in enumerate(in_tensors)}))
+        token_name = maker.plant("secret", "hf_{alnum:34}", "")
+        named_file = self.write(f"store/{self.user}-{self.host}-{token_name.text}.log", "x" * 5000)
+        self.write("sysroot/dev/kmsg", "[  800.000000] usb 1-2: new high-speed USB device number 7\n")
+        os.makedirs(self.path("sysroot/sys/class/drm"))
+        local = [self.user, maker.value("alnum", 14), "hf_" + maker.value("alnum", 34)]
+        env_values = self.named("secret", "DB_PASSWORD by value", maker.value("alnum", 18))
+        env["DB_PASSWORD"] = env_values.secrets[0]
+        last = (f"connection to {env_values.secrets[0]} failed; ran by {self.user.upper()} on {self.host.upper()} for "
+                f"{self.account}; job_{self.user}_3 x{self.user}x {self.host}.example.org\n" + HIP_OOM)
+        plan = {"seed": SEED, "piece": 97, "files": [gguf_path, tensors_path, named_file],
+                "stderr": "\n".join(plant.text for plant in lines) + "\n", "locals": local, "last": last,
+                "kmsg": [self.path("sysroot/dev/kmsg"),
+                         [f"[  812.{i:06d}] x: {plant.text}\n" for i, plant in enumerate(kmsg)]]}
+        done = self.run_plan(plan, ["--model", gguf_path, *argv], env,
+                             options=["--sysroot", self.path("sysroot")])
+        bundle = self.only_bundle(done)
+        names = [self.named("user", "own user", self.user), self.named("host", "own host", self.host),
+                 self.named("account", "own account", self.account), self.named("path", "own folder", inner),
+                 self.named("secret", "locals", *local[1:]), env_values, token_name]
+        total = collections.Counter()
+        for title, plants in (("stderr", lines), ("argv", on_argv), ("environ", in_env), ("kernel log", kmsg),
+                              ("GGUF", in_gguf), ("safetensors", in_tensors), ("names, locals", names)):
+            for kind, planted, leaked in self.check(title, bundle, plants):
+                total["planted"] += planted
+                total["leaked"] += leaked
+        print(f"in a finished archive: {total['planted']} planted, {total['leaked']} leaked")
+        self.assertGreaterEqual(total["planted"], 200)
+        # They were there to be found: the channels are not just empty.
+        for name in ("output/stderr.txt", "run/run.json", "models/models.json", "environment/environment.txt",
+                     "impact/0/fds.txt", "impact/0/maps.txt", "kernel_log/kernel.log"):
+            self.assertIn(name, bundle.files)
+            self.assertRegex(bundle.text(name), r"<(secret:[a-z-]+|[a-z]+\d+|set|redacted)>", name)
+        self.assertEqual(bundle.verdict["class"], "capacity")
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        report = json.loads(bundle.text("redaction.json"))
+        for kind in KINDS:
+            self.assertGreater(report["counts"][kind], 0, kind)
+        self.assertGreater(report["files"]["output/stderr.txt"]["secret"], 200)
+        self.assertIn("github", report["secrets"])
+        again = json.loads(self.verb("triage", "--json", bundle.path).stdout)
+        self.assertEqual(again, bundle.verdict)
+
+    def test_more_output_than_is_kept(self):
+        """3 MB of tokens, written so that every buffer of ours ends inside one."""
+        maker = self.maker
+        plants = [maker.plant("secret", template, "") for _ in range(9000)
+                  for template in ("hf_{alnum:34}", "token={alnum:40}", "xoxb-{digits:12}-{digits:12}-{alnum:24}",
+                                   "Authorization: Bearer {url64:60}")]
+        text = "".join(plant.text + maker.rng.choice(["\n", "\n", " and then\n"]) for plant in plants)
+        plan = {"seed": SEED, "piece": 60000, "files": [], "stderr": text, "locals": [],
+                "last": HIP_OOM, "kmsg": []}
+        bundle = self.only_bundle(self.run_plan(plan, [], {}))
+        data = self.everything(bundle)
+        grams = {data[at:at + 12] for at in range(len(data) - 11)}
+        leaked = []
+        for plant in plants:
+            what = next((secret.lower()[at:at + 12] for secret in plant.secrets for at in range(len(secret) - 11)
+                         if secret.lower()[at:at + 12] in grams), "")
+            if what:
+                at = data.find(what)
+                leaked.append((plant.text, data[max(0, at - 100):at + 80]))
+        kept = len(bundle.files["output/stderr.txt"])
+        print(f"{len(text)} bytes of output, {kept} kept: {len(plants)} planted, {len(leaked)} leaked")
+        for text, where in leaked:
+            print("LEAK", repr(text), repr(where))
+        self.assertEqual(leaked, [])
+        self.assertGreater(kept, 100000)
+
+    def test_keep_and_preview(self):
+        token = "hf_" + self.maker.value("alnum", 34)
+        plan = {"seed": SEED, "piece": 50, "files": [], "locals": [], "kmsg": [],
+                "stderr": f"{token} by {self.user} on {self.host}\n", "last": HIP_OOM}
+        done = self.run_plan(plan, [], {}, options=["--keep=hostnames,users", "--preview"])
+        bundle = self.only_bundle(done)
+        text = bundle.text("output/stderr.txt")
+        self.assertIn(f"<secret:hugging-face> by {self.user} on {self.host}\n", text)
+        self.assertEqual(json.loads(bundle.text("redaction.json"))["kept"], ["user", "host"])
+        preview = [line for line in done.own_lines if line.startswith("rocmcrash: preview: ")]
+        self.assertTrue(any("secret (hugging-face)" in line for line in preview), preview)
+        self.assertNotIn(token.lower(), "\n".join(preview).lower(), "a secret is not shown whole")
+        at = next(i for i, line in enumerate(done.own_lines) if line.startswith("rocmcrash: bundle: "))
+        self.assertLess(done.own_lines.index(preview[-1]), at, "before the bundle is final")
+        wrong = self.verb("--keep=everything", "--", "/bin/true")
+        self.assertEqual(wrong.returncode, 125)
+        self.assertIn("--keep", wrong.stderr)
+
+    def test_megabytes_within_the_time(self):
+        """What the rules have most to do with, as much of it as is kept."""
+        lines = [plant.text for plant in self.maker.all()]
+        text = ("\n".join(lines) + "\n") * 40
+        plan = {"seed": SEED, "piece": 60000, "files": [], "stderr": text, "locals": [],
+                "last": HIP_OOM, "kmsg": []}
+        start = time.monotonic()
+        bundle = self.only_bundle(self.run_plan(plan, [], {}))
+        seconds = time.monotonic() - start
+        size = sum(len(data) for data in bundle.files.values())
+        print(f"run and bundle of {size / 1e6:.2f} MB in {seconds:.2f} s")
+        self.assertLess(seconds, 15)  # 5 s for the bundle; the machine may be busy
+
+
+if __name__ == "__main__":
+    support.main()
