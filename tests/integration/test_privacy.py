@@ -387,5 +387,143 @@ class PlantedInRun(support.Case):
         self.assertLess(seconds, 15)  # 5 s for the bundle; the machine may be busy
 
 
+# --- the reverse: what is a fact stays ---
+
+CUT = "\n=== rocmcrash test: next part ===\n"
+# What a maintainer reads in a report: nothing of these may change.
+TOKENS = {
+    "address": re.compile(r"(?<![\w-])0x[0-9a-fA-F]{2,16}(?!\w)"),
+    "size": re.compile(r"(?<![\w.])\d+(?:\.\d+)? ?(?:[KMGT]i?B|bytes|kB|MB)(?!\w)"),
+    "gfx name": re.compile(r"(?<!\w)gfx[0-9a-f]{3,4}(?!\w)"),
+    "PCI address": re.compile(r"(?<![\w:])[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7](?!\w)"),
+    "version": re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?:[-+][\w.+]+)?(?![\w.])"),
+    "hash": re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)[0-9a-f]{32,64}(?![\w-])"),
+    "library": re.compile(r"(?<!\w)lib\w+\.so(?:\.\d+)*"),
+    "number": re.compile(r"(?<![\w.:<-])\d+(?:\.\d+)?(?![\w.:>-])"),
+}
+# Lines on which a number names a card, a machine or an account.
+IDENTITY = re.compile(r"serial|unique|uuid|machine.id", re.I)
+
+
+class Reverse(unittest.TestCase):
+    """Every report and every record, before and after."""
+
+    @classmethod
+    def setUpClass(cls):
+        path = os.path.join(SHARED, "corpus", "cases.jsonl")
+        if not os.path.exists(path):
+            raise unittest.SkipTest("no labelled reports beside this checkout")
+        with open(path, encoding="utf-8") as file:
+            cls.cases = [json.loads(line) for line in file]
+        records = os.path.join(SHARED, "records")
+        cls.records = {}
+        for name in sorted(os.listdir(records)):
+            if not name.endswith(".source"):
+                with open(os.path.join(records, name), encoding="utf-8", errors="surrogateescape") as file:
+                    cls.records[name] = file.read()
+
+    def parts(self, case):
+        context = case.get("context") or {}
+        env = context.get("env") or {}
+        texts = {"--stderr": case.get("stderr"), "--dmesg": case.get("dmesg"), "--smi": context.get("rocm_smi"),
+                 "--env": "".join(f"{k}={v}\n" for k, v in env.items()) if isinstance(env, dict) else str(env)}
+        return {option: text for option, text in texts.items() if text}
+
+    def redacted(self, texts):
+        """All parts of a report at once, as a bundle has them: what one gives away is hidden in all."""
+        out = redact(CUT.join(texts.values())).split(CUT)
+        self.assertEqual(len(out), len(texts))
+        return dict(zip(texts, out))
+
+    def facts(self, reports):
+        """[(facts, verdict)] of the reports, by the program that scores the triage."""
+        with tempfile.TemporaryDirectory() as folder:
+            lines = []
+            for index, texts in enumerate(reports):
+                arguments = ["--dump"]
+                for option, text in texts.items():
+                    path = os.path.join(folder, f"{index}{option}")
+                    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+                        file.write(text)
+                    arguments += [option, path]
+                path = os.path.join(folder, f"{index}.args")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("\n".join(arguments) + "\n")
+                lines.append(path)
+            done = subprocess.run([DRIVER, os.path.join(SOURCE, "templates", "tree.json"),
+                                   os.path.join(SOURCE, "templates", "defects.json"), "--batch"],
+                                  input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return list(zip(rows[0::2], rows[1::2]))
+
+    def is_hidden(self, was, now):
+        """The same text but for pseudonyms in it, which are for something without a blank."""
+        if not isinstance(was, str) or not isinstance(now, str):
+            return False
+        parts = re.split(r"<[a-z]+\d+>", now)
+        return len(parts) > 1 and re.fullmatch(r"[^\s]+".join(re.escape(part) for part in parts), was) is not None
+
+    def test_reports_judge_the_same(self):
+        if not os.path.exists(DRIVER):
+            self.skipTest("the program that scores the triage is not built")
+        with_text = [case for case in self.cases if self.parts(case)]
+        before = [self.parts(case) for case in with_text]
+        ids = [case["id"] for case in with_text]
+        # Records are no reports, but each is read as one.
+        for name, text in self.records.items():
+            before.append({"--dmesg" if name.startswith("dmesg") else "--smi": text})
+            ids.append(name)
+        after = [self.redacted(texts) for texts in before]
+        facts = changed = hidden = verdicts = 0
+        wrong = []
+        for name, old, new in zip(ids, self.facts(before), self.facts(after)):
+            values = {(f["name"], f["when"]): f for f in old[0]["facts"]}
+            others = {(f["name"], f["when"]): f for f in new[0]["facts"]}
+            facts += len(values)
+            for key in sorted(values.keys() | others.keys()):
+                was, now = values.get(key, {}).get("value"), others.get(key, {}).get("value")
+                if was != now and self.is_hidden(was, now):
+                    hidden += 1
+                elif was != now:
+                    changed += 1
+                    wrong.append((name, key, values.get(key), others.get(key)))
+            verdicts += 1
+            for key in ("class", "subclass", "confidence"):
+                if old[1][key] != new[1][key]:
+                    wrong.append((name, key, old[1][key], new[1][key]))
+        print(f"{len(ids)} reports and records: {facts} facts, {hidden} with a name hidden in them, "
+              f"{changed} changed; {verdicts} verdicts")
+        for row in wrong:
+            print("CHANGED", row)
+        self.assertEqual(wrong, [])
+        self.assertGreater(facts, 500)
+
+    def test_what_is_read_in_them_stays(self):
+        rows = collections.Counter()
+        lost = collections.Counter()
+        gone = []
+        texts = [(case["id"], part) for case in self.cases for part in self.parts(case).values()]
+        texts += list(self.records.items())
+        out = redact(CUT.join(text for _, text in texts)).split(CUT)
+        self.assertEqual(len(out), len(texts))
+        for (name, text), new in zip(texts, out):
+            old_lines, new_lines = text.split("\n"), new.split("\n")
+            self.assertEqual(len(old_lines), len(new_lines), name)
+            for old, now in zip(old_lines, new_lines):
+                if IDENTITY.search(old):
+                    continue
+                for what, pattern in TOKENS.items():
+                    had = collections.Counter(pattern.findall(old))
+                    missing = had - collections.Counter(pattern.findall(now))
+                    rows[what] += sum(had.values())
+                    lost[what] += sum(missing.values())
+                    if missing:
+                        gone.append((name, what, dict(missing), old[:200], now[:200]))
+        table("               facts  changed", [(what, rows[what], lost[what]) for what in TOKENS])
+        for row in gone:
+            print("GONE", row)
+        self.assertEqual(gone, [])
+
+
 if __name__ == "__main__":
     support.main()

@@ -47,7 +47,7 @@ static void test_examples(void **state)
     static const char *const rows[][2] = {
         {"cd /home/alice/x && ls /home/bob /home/alice", "cd <home1>/x && ls <home2> <home1>"},
         {"/root/.cache /rootfs /sys/root x/root", "<home1>/.cache /rootfs /sys/root x/root"},
-        {"C:\\Users\\Bob\\x", "C:<home1>\\x"},
+        {"C:\\Users\\Bobby\\x", "C:\\Users\\<user3>\\x"},
         {"/scratch/people/marlowe/run by MARLOWE on Thorin7.cluster",
          "<home1>/run by <user1> on <host1>.cluster"},
         {"job_marlowe_3 jdo jdoe", "job_<user1>_3 <user2> jdoe"},
