@@ -15,6 +15,8 @@
 
 #define MEMFD_NAME "/memfd:rocmcrash-ledger"
 #define REGISTER_SPINS 10000
+enum attaching { NOT_YET, IN_WORK, DONE };
+
 #define REGISTERING 1u /* no process that uses a GPU is init */
 
 /* A page that fork() gives empty to the child, so that it notices to be another process. */
@@ -24,8 +26,10 @@ struct identity {
 };
 
 static struct {
-    struct ledger *ledger;
+    _Atomic(struct ledger *) ledger;
     struct identity *identity;
+    _Atomic uint32_t attaching; /* enum attaching */
+    bool wanted;
     struct preload preload;
     int (*clock)(clockid_t, struct timespec *);
     /* Kept over fork(): what the child's parent was. */
@@ -36,9 +40,9 @@ static struct {
 /* In the first block of TLS: preloaded libraries are there when a program starts. */
 static __thread struct attach_thread thread_state __attribute__((tls_model("initial-exec")));
 
-struct ledger *attach_ledger(void)
+bool attach_wanted(void)
 {
-    return self.ledger;
+    return self.wanted;
 }
 
 const struct preload *attach_preload(void)
@@ -46,12 +50,22 @@ const struct preload *attach_preload(void)
     return &self.preload;
 }
 
-uint64_t attach_now_ns(void)
+static uint64_t read_clock(clockid_t id)
 {
     struct timespec ts = {0, 0};
-    if (self.clock == NULL || self.clock(CLOCK_MONOTONIC, &ts) != 0)
-        (void)raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, &ts, 0, 0);
+    if (self.clock == NULL || self.clock(id, &ts) != 0)
+        (void)raw_call(SYS_clock_gettime, id, &ts, 0, 0);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t attach_now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t attach_coarse_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
 /* --- entering the process --- */
@@ -116,7 +130,8 @@ struct attach_thread *attach_thread(void)
 
 bool attach_actor(struct book_actor *actor)
 {
-    if (self.ledger == NULL)
+    struct ledger *ledger = attach_ledger();
+    if (ledger == NULL)
         return false;
     uint32_t epoch = own_epoch();
     struct attach_thread *t = &thread_state;
@@ -125,11 +140,10 @@ bool attach_actor(struct book_actor *actor)
         t->tid = (int32_t)raw_call(SYS_gettid, 0, 0, 0, 0);
     }
     *actor = (struct book_actor){
-        .ledger = self.ledger,
+        .ledger = ledger,
         .process = epoch != 0 ? atomic_load_explicit(&self.identity->process, memory_order_relaxed)
                               : LEDGER_NO_PROCESS,
         .tid = t->tid,
-        .now_ns = attach_now_ns(),
     };
     return true;
 }
@@ -157,8 +171,9 @@ void attach_exec_failed(void)
 
 void attach_count_left_out(enum preload_answer answer)
 {
-    if (self.ledger != NULL)
-        ADD(self.ledger->left_out[answer], 1);
+    struct ledger *ledger = attach_ledger();
+    if (ledger != NULL)
+        ADD(ledger->left_out[answer], 1);
 }
 
 /* --- the start --- */
@@ -235,31 +250,49 @@ static struct identity *map_identity(void)
     return NULL;
 }
 
-static void attach(const char *config, const char *own_path)
+/* Another thread may be at it, or may have died at it: then this event is not noted. */
+static void attach(void)
 {
-    struct place place = parse_config(config);
-    struct ledger *ledger = map_ledger(&place);
-    struct identity *identity = ledger != NULL ? map_identity() : NULL;
-    if (identity == NULL) {
-        if (ledger != NULL)
-            (void)raw_call(SYS_munmap, ledger, sizeof *ledger, 0, 0);
+    uint32_t not_yet = NOT_YET;
+    if (!atomic_compare_exchange_strong(&self.attaching, &not_yet, IN_WORK)) {
+        for (int i = 0; i < REGISTER_SPINS && atomic_load(&self.attaching) == IN_WORK; i++)
+            (void)raw_call(SYS_sched_yield, 0, 0, 0, 0);
         return;
     }
-    (void)preload_set_path(&self.preload, own_path);
-    size_t n = raw_put(self.preload.config, sizeof self.preload.config, PRELOAD_CONFIG);
-    (void)raw_put(self.preload.config + n, sizeof self.preload.config - n, config);
-    self.identity = identity;
-    self.ledger = ledger;
-    ADD(ledger->attached, 1);
+    struct place place = parse_config(self.preload.config + sizeof PRELOAD_CONFIG - 1);
+    struct ledger *ledger = map_ledger(&place);
+    self.identity = ledger != NULL ? map_identity() : NULL;
+    if (self.identity == NULL && ledger != NULL) {
+        (void)raw_call(SYS_munmap, ledger, sizeof *ledger, 0, 0);
+        ledger = NULL;
+    }
+    if (ledger != NULL)
+        ADD(ledger->attached, 1);
+    atomic_store(&self.ledger, ledger);
+    atomic_store(&self.attaching, DONE);
+}
+
+struct ledger *attach_ledger(void)
+{
+    struct ledger *ledger = atomic_load_explicit(&self.ledger, memory_order_acquire);
+    if (ledger == NULL && self.wanted && atomic_load(&self.attaching) != DONE) {
+        attach();
+        ledger = atomic_load_explicit(&self.ledger, memory_order_acquire);
+    }
+    return ledger;
 }
 
 __attribute__((constructor)) static void start(void)
 {
     const char *own_path = next_own_path();
-    *(void **)&self.clock = next_clock();
     ioctl_resolve();
     const char *config = environ != NULL ? preload_remove(environ, own_path) : NULL;
-    if (config != NULL)
-        attach(config, own_path);
+    if (config == NULL || raw_length(config) + sizeof PRELOAD_CONFIG > sizeof self.preload.config)
+        return;
+    *(void **)&self.clock = next_clock();
+    (void)preload_set_path(&self.preload, own_path);
+    size_t n = raw_put(self.preload.config, sizeof self.preload.config, PRELOAD_CONFIG);
+    (void)raw_put(self.preload.config + n, sizeof self.preload.config - n, config);
+    self.wanted = true;
     hip_look();
 }

@@ -25,12 +25,17 @@ struct attach_thread {
     uint8_t last_gpu, last_kind;
 };
 
-/* NULL = there is no ledger: everything is only passed on. */
+/* False = there is no ledger: everything is only passed on. It is mapped when there is something to
+ * write, since most programs of a run never see a GPU. */
+bool attach_wanted(void);
+/* NULL = not mapped, or not possible any more. */
 struct ledger *attach_ledger(void);
-/* False = as above. Enters the process when it has not been. */
+/* False = as above. Enters the process when it has not been. Without the time. */
 bool attach_actor(struct book_actor *actor);
 struct attach_thread *attach_thread(void);
 uint64_t attach_now_ns(void);
+/* The time of the last tick: at a fifth of the price. */
+uint64_t attach_coarse_ns(void);
 /* For the programs that this process starts; path "" = do not inject. */
 const struct preload *attach_preload(void);
 /* Around an exec. No effect in a vfork()ed child, which is not the process. */

@@ -5,7 +5,7 @@
 #include "inject/raw.h"
 #include "inject/settle.h"
 
-#define SETTLE_PERIOD_NS 100000000u
+#define SETTLE_PERIOD_NS 100000000
 #define GONE_TRIES 3
 
 /* --- accounts and sizes --- */
@@ -39,8 +39,8 @@ struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uin
         SET(a->peak, 0);
         SET(a->peak_ns, 0);
         SET(a->allocations, 0);
-        SET(a->frees, 0);
         SET(a->allocated_bytes, 0);
+        SET(a->frees, 0);
         SET(a->refusals, 0);
         SET(a->gone, 0);
         book_publish(&a->state, word);
@@ -56,13 +56,19 @@ static bool is_size(const void *row, const void *key)
            GET(s->kind) == k->kind;
 }
 
+/* Where there is no room for the exact size. */
+static void count_power(struct ledger *ledger, uint64_t bytes, bool freed)
+{
+    unsigned power = bytes > 0 ? 63u - (unsigned)__builtin_clzll(bytes) : 0;
+    struct ledger_power *p = &ledger->powers[power < LEDGER_POWERS ? power : LEDGER_POWERS - 1];
+    ADD(*(freed ? &p->frees : &p->allocations), 1);
+    ADD(*(freed ? &p->freed_bytes : &p->allocated_bytes), bytes);
+    ADD(ledger->lost.sizes, 1);
+}
+
 static void count_size(const struct book_actor *actor, const struct ledger_entry *e, bool freed)
 {
     struct ledger *ledger = actor->ledger;
-    unsigned power = e->bytes > 0 ? 63u - (unsigned)__builtin_clzll(e->bytes) : 0;
-    struct ledger_power *p = &ledger->powers[power < LEDGER_POWERS ? power : LEDGER_POWERS - 1];
-    ADD(*(freed ? &p->frees : &p->allocations), 1);
-    ADD(*(freed ? &p->freed_bytes : &p->allocated_bytes), e->bytes);
     struct ledger_size key = {
         .process = e->process, .gpu = e->gpu, .kind = e->kind, .bytes = e->bytes};
     struct book_table table = {ledger->sizes, sizeof key, LEDGER_SIZES};
@@ -71,7 +77,7 @@ static void count_size(const struct book_actor *actor, const struct ledger_entry
     uint32_t word;
     uint32_t at = book_find_or_claim(&table, hash, is_size, &key, &word);
     if (at == BOOK_NONE) {
-        ADD(ledger->lost.sizes, 1);
+        count_power(ledger, e->bytes, freed);
         return;
     }
     struct ledger_size *s = &ledger->sizes[at];
@@ -107,7 +113,7 @@ static void settle_sometimes(const struct book_actor *actor)
     struct ledger *ledger = actor->ledger;
     uint64_t last_ns = atomic_load_explicit(&ledger->settled_ns, memory_order_relaxed);
     if (atomic_load_explicit(&ledger->processes_used, memory_order_relaxed) > 1 &&
-        actor->now_ns - last_ns >= SETTLE_PERIOD_NS &&
+        (int64_t)(actor->now_ns - last_ns) >= SETTLE_PERIOD_NS &&
         atomic_compare_exchange_strong(&ledger->settled_ns, &last_ns, actor->now_ns))
         ledger_settle(ledger, actor->now_ns);
 }
@@ -135,7 +141,7 @@ static void add(const struct book_actor *actor, const struct ledger_entry *e)
         SET(a->peak_ns, actor->now_ns);
     ADD(a->allocations, 1);
     ADD(a->allocated_bytes, e->bytes);
-    ADD(actor->ledger->processes[e->process].allocations, 1);
+    COUNT(actor->ledger->processes[e->process].allocations);
     add_to_gpu(actor, e);
     count_size(actor, e, false);
 }
@@ -147,7 +153,7 @@ static void subtract(const struct book_actor *actor, const struct ledger_entry *
         return;
     ADD(a->live, -(int64_t)e->bytes);
     ADD(a->frees, 1);
-    ADD(actor->ledger->processes[e->process].frees, 1);
+    COUNT(actor->ledger->processes[e->process].frees);
     if (e->gpu < LEDGER_GPUS)
         ADD(actor->ledger->gpus[e->gpu].live[e->kind], -(int64_t)e->bytes);
     count_size(actor, e, true);
@@ -177,9 +183,12 @@ void book_event(const struct book_actor *actor, const struct ledger_entry *e,
 
 /* --- the live set --- */
 
+/* The kernel gives the lowest free number: eight neighbours lie side by side, in memory that is
+ * warm; more would make ranges of two processes meet. */
 static uint64_t entry_hash(uint32_t process, uint64_t handle, int32_t file)
 {
-    return book_mix(handle ^ book_mix((uint64_t)process << 32 | (uint32_t)file));
+    uint64_t owner = book_mix((uint64_t)process << 32 | (uint32_t)file);
+    return (book_mix(handle >> 3 ^ owner) << 3) + (handle & 7);
 }
 
 static bool is_entry(const struct ledger_entry *e, uint32_t process, uint64_t handle, int32_t file)

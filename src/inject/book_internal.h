@@ -38,6 +38,9 @@ void book_publish(_Atomic uint32_t *state, uint32_t word);
 uint32_t book_state(_Atomic uint32_t *state);
 uint64_t book_mix(uint64_t x);
 
+/* Cheaper by a locked instruction, and may miss one when two threads meet. */
+#define COUNT(field) SET(field, atomic_load_explicit(&(field), memory_order_relaxed) + 1)
+
 struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uint8_t gpu,
                                     uint8_t kind);
 void book_event(const struct book_actor *actor, const struct ledger_entry *e,

@@ -72,15 +72,19 @@ enum device_kind device_known(int fd)
     return (enum device_kind)(look(fd) & 15);
 }
 
+enum device_kind device_kind_anew(int fd, device_ioctl_fn next)
+{
+    uint16_t word = ask(fd, next);
+    if (fd >= 0 && fd < REMEMBERED)
+        atomic_store_explicit(&remembered[fd], word != DEVICE_OTHER ? word : 0,
+                              memory_order_relaxed);
+    return (enum device_kind)(word & 15);
+}
+
 enum device_kind device_kind(int fd, device_ioctl_fn next)
 {
-    uint16_t word = look(fd);
-    if (word == 0) {
-        word = ask(fd, next);
-        if (word != DEVICE_OTHER && fd >= 0 && fd < REMEMBERED)
-            atomic_store_explicit(&remembered[fd], word, memory_order_relaxed);
-    }
-    return (enum device_kind)(word & 15);
+    enum device_kind known = device_known(fd);
+    return known != DEVICE_OTHER ? known : device_kind_anew(fd, next);
 }
 
 uint32_t device_minor(int fd)

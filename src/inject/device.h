@@ -15,6 +15,9 @@ typedef int (*device_ioctl_fn)(int fd, unsigned long request, ...);
 
 /* next = the ioctl() behind us. */
 enum device_kind device_kind(int fd, device_ioctl_fn next);
+/* Asks in any case. What is remembered stays until there is an answer: others rely on it meanwhile.
+ */
+enum device_kind device_kind_anew(int fd, device_ioctl_fn next);
 /* What is remembered; asks nobody. */
 enum device_kind device_known(int fd);
 /* Of a render node: 128 ...; 0 = not known. */

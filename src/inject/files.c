@@ -16,6 +16,7 @@
 #include "inject/raw.h"
 
 #define SMALLEST_MODEL 65536
+#define LONGEST_ENDING 12 /* .safetensors */
 #define EXPORT __attribute__((visibility("default")))
 
 typedef int (*open_fn)(const char *, int, ...);
@@ -52,6 +53,11 @@ static enum likeness looks_like_model(const char *path)
     static const char *const sure[] = {".gguf", ".safetensors", ".onnx", ".ggml"};
     static const char *const maybe[] = {".pth", ".pt", ".ckpt"};
     size_t len = raw_length(path);
+    size_t dot = len;
+    while (dot > 0 && len - dot < LONGEST_ENDING && path[dot] != '.')
+        dot--;
+    if (path[dot] != '.') /* nearly every file */
+        return NO_MODEL;
     for (size_t i = 0; i < sizeof sure / sizeof sure[0]; i++)
         if (ends_with(path, len, sure[i]))
             return SURE_MODEL;
@@ -72,6 +78,7 @@ static void note_model(const char *path, enum likeness likeness, int fd, int err
     /* Python's lists of folders are .pth as well. */
     if ((likeness == MAYBE_MODEL && st.st_size < SMALLEST_MODEL) || !attach_actor(&actor))
         return;
+    actor.now_ns = attach_now_ns();
     if (fd >= 0) {
         (void)raw_put_number(number + 14, (uint64_t)fd, 10);
         long n = raw_call(SYS_readlinkat, AT_FDCWD, number, link, sizeof link - 1);
@@ -87,7 +94,7 @@ static void opened(const char *path, int fd, int error)
 {
     device_forget(fd);
     enum likeness likeness = NO_MODEL;
-    if (path != NULL && attach_ledger() != NULL)
+    if (path != NULL && attach_wanted())
         likeness = looks_like_model(path);
     if (likeness != NO_MODEL)
         note_model(path, likeness, fd, error);

@@ -47,6 +47,7 @@ static void note_failed(const struct asked *asked, int error)
     if (!attach_actor(&actor))
         return;
     const struct attach_thread *t = attach_thread();
+    actor.now_ns = attach_now_ns();
     uint32_t by_kernel = t->refusals - asked->refusals_before;
     struct ledger_hip_refusal r = {
         .size = asked->size,

@@ -192,7 +192,7 @@ void hip_look(void)
 {
     uint64_t loads = next_loads() + 1;
     uint32_t nobody = 0;
-    if (attach_ledger() == NULL || loads == atomic_load(&looked_at) ||
+    if (!attach_wanted() || loads == atomic_load(&looked_at) ||
         !atomic_compare_exchange_strong(&looking, &nobody, 1))
         return;
     struct census census = {0, 0};
@@ -228,7 +228,7 @@ void *hip_answer_dlsym(void *handle, const char *name)
             *(void *(**)(void *, const char *)) & found = no_dlsym;
         __atomic_store_n(&hip_next_dlsym, found, __ATOMIC_RELEASE);
     }
-    if (name == NULL || !raw_starts(name, "hip") || handle == RTLD_NEXT || attach_ledger() == NULL)
+    if (name == NULL || !raw_starts(name, "hip") || handle == RTLD_NEXT || !attach_wanted())
         return NULL;
     enum hip_function function = hip_by_name(name);
     hip_look();

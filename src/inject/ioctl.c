@@ -201,13 +201,15 @@ static uint64_t handle_of(uint32_t number, const void *arg)
 
 /* --- what came of it --- */
 
-static void note_allocated(const struct book_actor *actor, struct call *c)
+static void note_allocated(struct book_actor *actor, struct call *c)
 {
     struct attach_thread *t = attach_thread();
     /* A dmabuf of a buffer that this file knows gives the same handle again. */
     if (c->operation == LEDGER_OP_IMPORT &&
         book_find(actor, c->buffer.handle, c->buffer.file) != BOOK_NONE)
         return;
+    if (t->row.first != 0)
+        actor->now_ns = attach_now_ns(); /* it may be compared with a refusal's */
     book_allocated(actor, &c->buffer);
     book_satisfied(actor, &c->buffer, &t->row);
     t->last_size = c->buffer.size;
@@ -312,6 +314,7 @@ static int pass_free(struct book_actor *actor, int fd, unsigned long request, vo
     uint32_t entry = book_begin_free(actor, handle, is_drm ? fd : -1);
     int r = call_next(fd, request, arg);
     int error = r == 0 ? 0 : errno;
+    actor->now_ns = attach_coarse_ns();
     if (entry != BOOK_NONE || device_known(fd) != DEVICE_OTHER)
         book_end_free(actor, entry, r == 0);
     if (r != 0)
@@ -322,7 +325,7 @@ static int pass_free(struct book_actor *actor, int fd, unsigned long request, vo
 static void note(struct book_actor *actor, struct call *c, bool makes, int fd, uint32_t number,
                  const void *arg, int error)
 {
-    actor->now_ns = attach_now_ns();
+    actor->now_ns = error == 0 ? attach_coarse_ns() : attach_now_ns();
     if (makes) {
         note_made(actor, c, fd, number, arg, error);
     } else if (number == KFD_MAP) {
@@ -383,8 +386,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     uint32_t type = TYPE(request);
     if (type == 'K' && NUMBER(request) <= KFD_CREATE_QUEUE)
         hip_look(); /* a runtime starts: it is mapped now */
-    if ((type != 'K' && type != 'd') || !concerns_memory(type, NUMBER(request)) ||
-        attach_ledger() == NULL)
+    if ((type != 'K' && type != 'd') || !concerns_memory(type, NUMBER(request)) || !attach_wanted())
         return call_next(fd, request, arg);
     return observe(fd, request, arg, type == 'd');
 }
@@ -397,6 +399,7 @@ static void note_unmappable(int fd, size_t size)
     int error = errno;
     if (device_is_render_node(fd, call_next_variadic) && attach_actor(&actor)) {
         const struct attach_thread *t = attach_thread();
+        actor.now_ns = attach_now_ns();
         bool is_last = t->last_size == size;
         struct book_buffer b = {.size = size,
                                 .file = fd,
@@ -422,7 +425,7 @@ static void *pass_mmap(mmap_fn next, void *at, size_t size, int protection, int 
             p = MAP_FAILED;
         }
     }
-    if (p == MAP_FAILED && fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && attach_ledger() != NULL)
+    if (p == MAP_FAILED && fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && attach_wanted())
         note_unmappable(fd, size);
     return p;
 }

@@ -20,14 +20,21 @@ static const char *const sanitizer_symbols[] = {"__asan_init", "__tsan_init", "_
 
 struct program {
     int fd;
+    char start[1024]; /* headers, and nearly always the loader's name */
+    size_t start_len;
     Elf64_Phdr headers[HEADERS_MAX];
     unsigned count;
     Elf64_Dyn dynamic[DYNAMIC_MAX];
 };
 
-static bool read_at(int fd, void *out, size_t size, uint64_t at)
+static bool read_at(const struct program *p, void *out, size_t size, uint64_t at)
 {
-    return raw_call(SYS_pread64, fd, out, size, at) == (long)size;
+    if (at <= p->start_len && size <= p->start_len - at) {
+        for (size_t i = 0; i < size; i++)
+            ((char *)out)[i] = p->start[at + i];
+        return true;
+    }
+    return raw_call(SYS_pread64, p->fd, out, size, at) == (long)size;
 }
 
 static bool is_privileged(int fd)
@@ -107,17 +114,17 @@ static bool may_define(const struct program *p, uint64_t table, const uint32_t h
     for (const char *c = name; *c != '\0'; c++)
         hash = hash * 33 + (unsigned char)*c;
     if (head[0] == 0 || head[2] == 0 ||
-        !read_at(p->fd, &word, sizeof word, table + 16 + (uint64_t)((hash / 64) % head[2]) * 8) ||
+        !read_at(p, &word, sizeof word, table + 16 + (uint64_t)((hash / 64) % head[2]) * 8) ||
         ((word >> (hash % 64)) & (word >> ((hash >> (head[3] & 31)) % 64)) & 1) == 0)
         return false;
     uint64_t buckets = table + 16 + (uint64_t)head[2] * 8;
     uint64_t chains = buckets + (uint64_t)head[0] * 4;
-    if (!read_at(p->fd, &bucket, sizeof bucket, buckets + (uint64_t)(hash % head[0]) * 4) ||
+    if (!read_at(p, &bucket, sizeof bucket, buckets + (uint64_t)(hash % head[0]) * 4) ||
         bucket < head[1])
         return false;
     for (uint32_t i = bucket; i - bucket < 4096; i++) {
         uint32_t other;
-        if (!read_at(p->fd, &other, sizeof other, chains + (uint64_t)(i - head[1]) * 4))
+        if (!read_at(p, &other, sizeof other, chains + (uint64_t)(i - head[1]) * 4))
             return false;
         if ((other | 1) == (hash | 1))
             return true;
@@ -132,7 +139,7 @@ static bool contains_sanitizer(const struct program *p)
     uint32_t head[4];
     uint64_t address = dynamic_value(p, DT_GNU_HASH);
     uint64_t table = address != 0 ? offset_of(p, address) : UINT64_MAX;
-    if (table == UINT64_MAX || !read_at(p->fd, head, sizeof head, table))
+    if (table == UINT64_MAX || !read_at(p, head, sizeof head, table))
         return false;
     for (size_t i = 0; i < sizeof sanitizer_symbols / sizeof sanitizer_symbols[0]; i++)
         if (may_define(p, table, head, sanitizer_symbols[i]))
@@ -145,7 +152,7 @@ static bool has_our_loader(const struct program *p, const Elf64_Phdr *interprete
     static const char name[] = "/ld-linux-x86-64.so.2";
     char path[256];
     size_t n = interpreter->p_filesz;
-    if (n < sizeof name || n > sizeof path || !read_at(p->fd, path, n, interpreter->p_offset))
+    if (n < sizeof name || n > sizeof path || !read_at(p, path, n, interpreter->p_offset))
         return false;
     return raw_equal(path + n - sizeof name, name, sizeof name);
 }
@@ -157,7 +164,7 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
     if (elf->e_phentsize != sizeof(Elf64_Phdr) || elf->e_phnum > HEADERS_MAX)
         return PRELOAD_NOT_ELF;
     p->count = elf->e_phnum;
-    if (!read_at(p->fd, p->headers, p->count * sizeof(Elf64_Phdr), elf->e_phoff))
+    if (!read_at(p, p->headers, p->count * sizeof(Elf64_Phdr), elf->e_phoff))
         return PRELOAD_NOT_ELF;
     const Elf64_Phdr *interpreter = header_of(p, PT_INTERP);
     const Elf64_Phdr *dynamic = header_of(p, PT_DYNAMIC);
@@ -167,7 +174,7 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
         return PRELOAD_OTHER_LOADER;
     size_t size = dynamic->p_filesz < sizeof p->dynamic ? dynamic->p_filesz : sizeof p->dynamic;
     size -= size % sizeof(Elf64_Dyn);
-    if (size == 0 || !read_at(p->fd, p->dynamic, size, dynamic->p_offset))
+    if (size == 0 || !read_at(p, p->dynamic, size, dynamic->p_offset))
         return PRELOAD_NOT_ELF;
     p->dynamic[size / sizeof(Elf64_Dyn) - 1].d_tag = DT_NULL;
     return needs_sanitizer(p) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
@@ -175,23 +182,21 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
 
 enum preload_answer program_check(int fd, char *interpreter, size_t size)
 {
-    union {
-        Elf64_Ehdr elf;
-        char bytes[256];
-    } start;
     struct program p;
+    Elf64_Ehdr elf;
     interpreter[0] = '\0';
-    long n = raw_call(SYS_pread64, fd, &start, sizeof start, 0);
+    p.fd = fd;
+    long n = raw_call(SYS_pread64, fd, p.start, sizeof p.start, 0);
     if (n < 2)
         return n < 0 ? PRELOAD_NO_FILE : PRELOAD_NOT_ELF;
-    if (raw_equal(start.bytes, "#!", 2)) {
-        read_interpreter(start.bytes, (size_t)n, interpreter, size);
+    p.start_len = (size_t)n;
+    if (raw_equal(p.start, "#!", 2)) {
+        read_interpreter(p.start, p.start_len < 256 ? p.start_len : 256, interpreter, size);
         return PRELOAD_NOT_ELF;
     }
-    if (n < (long)sizeof start.elf || !raw_equal(start.bytes, ELFMAG, SELFMAG))
+    if (!read_at(&p, &elf, sizeof elf, 0) || !raw_equal(elf.e_ident, ELFMAG, SELFMAG))
         return PRELOAD_NOT_ELF;
     if (is_privileged(fd))
         return PRELOAD_PRIVILEGED;
-    p.fd = fd;
-    return check_elf(&p, &start.elf);
+    return check_elf(&p, &elf);
 }

@@ -9,7 +9,8 @@
  *
  * Reading: a copy (of the run directory, or of a live one) is read with plain loads, state words
  * first. What found no room is counted in `lost`, never silently missing. Bytes are as the kernel
- * charges them (whole pages of 4 KiB); `size` is what was asked for.
+ * charges them (whole pages of 4 KiB); `size` is what was asked for. Times are CLOCK_MONOTONIC;
+ * those of allocations and frees are as coarse as the kernel's tick (1 to 10 ms).
  */
 #ifndef RECORD_LEDGER_H
 #define RECORD_LEDGER_H
@@ -77,9 +78,10 @@ struct ledger_process {
     uint64_t seen_ns;       /* CLOCK_MONOTONIC, of its first entry */
     _Atomic uint64_t ended_ns; /* when its end was noticed; 0 = it was not */
     char comm[16];
+    /* The first two may miss some of threads that meet; the accounts do not. */
     _Atomic uint64_t allocations, frees, refusals, hip_refusals;
     _Atomic uint64_t unknown_frees; /* of handles that are not in live[] */
-    uint64_t pid_namespace;         /* inode; where it is not the ledger's, pid means nothing outside */
+    uint64_t pid_namespace; /* inode; where it is not the ledger's, pid means nothing outside */
     uint64_t reserved[2];
 };
 
@@ -125,7 +127,7 @@ struct ledger_size {
     uint64_t reserved[2];
 };
 
-/* Powers of two over everything: class i holds 2^i <= bytes < 2^(i+1). */
+/* What found no row in sizes[]: class i holds 2^i <= bytes < 2^(i+1), of all processes. */
 struct ledger_power {
     _Atomic uint64_t allocations, frees, allocated_bytes, freed_bytes;
 };

@@ -14,6 +14,7 @@ EVENTS = ("", "alloc", "free", "refused")
 LIVES = ("alive", "execed", "ended")
 USED, FREEING = 2, 3
 NO_PROCESS, NO_GPU = 0xFFFF, 0xFF
+REFUSALS = 2048
 U8, U16, U32, U64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 I32, I64 = ctypes.c_int32, ctypes.c_int64
 
@@ -72,7 +73,7 @@ class Layout(ctypes.Structure):
                 ("counters_asked", U32), ("counters_late", U32), ("counters_waited_ns", U64),
                 ("settled_ns", U64), ("reserved", U64 * 14), ("processes", Process * 512),
                 ("gpus", Gpu * 128), ("accounts", Account * 2048), ("powers", Power * 48),
-                ("sizes", Size * 2048), ("refusals", Refusal * 2048),
+                ("sizes", Size * 2048), ("refusals", Refusal * REFUSALS),
                 ("hip_refusals", HipRefusal * 512), ("models", Model * 128),
                 ("events", Event * 16384), ("live", Entry * (1 << 17))]
 

@@ -123,8 +123,6 @@ class Noted(emulated.Case):
         self.assertEqual(ledger.gpus[0].peak[0], 900 << 20)
         sizes = {(s.bytes, s.kind): (s.allocations, s.frees) for s in ledger.sizes}
         self.assertEqual(sizes, {(900 << 20, 0): (1, 1), (200 << 20, 0): (1, 0), (4096, 1): (1, 0)})
-        power = ledger.raw.powers[27]
-        self.assertEqual((power.allocations, power.allocated_bytes), (1, 200 << 20))
         self.assertEqual([ledger_file.EVENTS[e.type] for e in ledger.events],
                          ["alloc", "refused", "refused", "free", "alloc", "alloc"])
 
@@ -217,7 +215,7 @@ class Noted(emulated.Case):
                               text=True, check=False, env={**environ, **self.ledger.environ})
         self.assertIn("undefined symbol", plain.stdout)
         self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr))
-        self.assertEqual(self.ledger.read().raw.attached, 1)
+        self.assertEqual(self.ledger.read().raw.attached, 0)  # nothing to write
 
     def test_silent_sampler_costs_once(self):
         self.ledger.add_counters()

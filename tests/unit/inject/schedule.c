@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schedule SEED STEPS [THREADS]: allocates, maps and frees GPU memory by ioctls at random, forks, execs
- * itself, lets threads allocate and end, and ends by exit, _exit or SIGKILL. What the kernel (the emulator)
- * decided is in its journal; this prints only "exec PID TIME" before each exec, since the journal knows
- * numbers and not programs. With THREADS, that many threads allocate at the same moment instead.
+ * schedule SEED STEPS [THREADS]: allocates, maps and frees GPU memory by ioctls at random, forks,
+ * execs itself, lets threads allocate and end, and ends by exit, _exit or SIGKILL. What the kernel
+ * (the emulator) decided is in its journal; this prints only "exec PID TIME" before each exec,
+ * since the journal knows numbers and not programs. With THREADS, that many threads allocate at the
+ * same moment instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,9 +70,9 @@ static uint64_t draw_size(struct worker *w)
 
 static void allocate_kfd(struct worker *w, struct held *h)
 {
-    static const uint32_t kinds[] = {
-        KFD_IOC_ALLOC_MEM_FLAGS_VRAM, KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC,
-        KFD_IOC_ALLOC_MEM_FLAGS_GTT, KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
+    static const uint32_t kinds[] = {KFD_IOC_ALLOC_MEM_FLAGS_VRAM,
+                                     KFD_IOC_ALLOC_MEM_FLAGS_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC,
+                                     KFD_IOC_ALLOC_MEM_FLAGS_GTT, KFD_IOC_ALLOC_MEM_FLAGS_USERPTR};
     struct kfd_ioctl_alloc_memory_of_gpu_args args = {
         .va_addr = w->address, .size = draw_size(w), .gpu_id = gpu_id, .flags = kinds[draw(w, 4)]};
     w->address += 1ull << 34;
@@ -79,8 +80,8 @@ static void allocate_kfd(struct worker *w, struct held *h)
         return;
     *h = (struct held){args.handle, false};
     uint32_t device = gpu_id;
-    struct kfd_ioctl_map_memory_to_gpu_args map = {.handle = args.handle, .n_devices = 1,
-                                                   .device_ids_array_ptr = (uintptr_t)&device};
+    struct kfd_ioctl_map_memory_to_gpu_args map = {
+        .handle = args.handle, .n_devices = 1, .device_ids_array_ptr = (uintptr_t)&device};
     if (draw(w, 2) == 0)
         (void)ioctl(kfd, AMDKFD_IOC_MAP_MEMORY_TO_GPU, &map);
 }
@@ -88,7 +89,8 @@ static void allocate_kfd(struct worker *w, struct held *h)
 static void allocate_gem(struct worker *w, struct held *h)
 {
     union drm_amdgpu_gem_create args = {
-        .in = {.bo_size = draw_size(w), .alignment = 4096,
+        .in = {.bo_size = draw_size(w),
+               .alignment = 4096,
                .domains = draw(w, 2) == 0 ? AMDGPU_GEM_DOMAIN_VRAM : AMDGPU_GEM_DOMAIN_GTT}};
     if (ioctl(render, DRM_IOCTL_AMDGPU_GEM_CREATE, &args) == 0)
         *h = (struct held){args.out.handle, true};
@@ -153,7 +155,7 @@ static _Noreturn void exec_again(struct worker *w, unsigned depth)
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     (void)printf("exec %d %lld.%09ld\n", getpid(), (long long)now.tv_sec, now.tv_nsec);
     (void)fflush(stdout);
-    char *argv[] = {own_argv[0], seed, steps, (char *)(uintptr_t)"0", level, NULL};
+    char *argv[] = {own_argv[0], seed, steps, (char *)(uintptr_t) "0", level, NULL};
     (void)execv("/proc/self/exe", argv);
     _exit(3);
 }
@@ -166,7 +168,8 @@ static void fork_one(struct worker *w, unsigned depth)
     pid_t child = fork();
     if (child == 0) {
         static struct worker mine;
-        mine = (struct worker){.seed = w->seed + 7919, .steps = w->steps / 2, .address = 1ull << 40};
+        mine =
+            (struct worker){.seed = w->seed + 7919, .steps = w->steps / 2, .address = 1ull << 40};
         step(&mine); /* by the parent's descriptor: the kernel refuses that */
         memset(mine.held, 0, sizeof mine.held);
         if (opens && open_nodes())
@@ -212,8 +215,8 @@ static void run_threads(struct worker *first, unsigned count)
 {
     static struct worker workers[THREADS_MAX];
     for (unsigned i = 0; i < count; i++) {
-        workers[i] = (struct worker){.seed = first->seed + i, .steps = first->steps,
-                                     .address = (1ull << 40) * (i + 1)};
+        workers[i] = (struct worker){
+            .seed = first->seed + i, .steps = first->steps, .address = (1ull << 40) * (i + 1)};
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             _exit(2);
     }
