@@ -235,9 +235,11 @@ static bool is_of_parent(int fd, int error)
 static bool is_device(int fd, bool is_drm, int error)
 {
     enum device_kind wanted = is_drm ? DEVICE_RENDER : DEVICE_KFD;
-    if (error != 0 || device_known(fd) != wanted)
-        device_forget(fd); /* its number may have been given to another since: ask anew */
-    return device_kind(fd, call_next_variadic) == wanted || (!is_drm && is_of_parent(fd, error));
+    if (error == 0 && device_known(fd) == wanted)
+        return true;
+    /* The number may have been given to another file since. */
+    return device_kind_anew(fd, call_next_variadic) == wanted ||
+           (!is_drm && is_of_parent(fd, error));
 }
 
 static void note_made(struct book_actor *actor, struct call *c, int fd, uint32_t number,
