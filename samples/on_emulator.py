@@ -24,9 +24,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "emulator"))
 import machine  # noqa: E402
 
 MIB, GIB = machine.MIB, machine.GIB
-DEFAULT_MODEL = "gfx90a"
-# ROCr 5.2.3 (Debian 12) does not know these chips; what people set on the real ones too.
-OVERRIDE = {"gfx1100": "10.3.0", "gfx1151": "10.3.0", "gfx942": "9.0.10"}
+DEFAULT_MODEL = os.environ.get("SAMPLES_MODEL", "gfx90a")
 HANG_RESET_MS = 300
 
 
@@ -107,8 +105,8 @@ class Run:
         environ = dict(os.environ, **self.sample.environ)
         environ.pop("ROCMCRASH_SYSROOT", None)
         environ.pop("EMULATOR_FAULTS", None)
-        if self.model in OVERRIDE and runtime_is_old():
-            environ["HSA_OVERRIDE_GFX_VERSION"] = OVERRIDE[self.model]
+        if override(self.model) is not None:
+            environ["HSA_OVERRIDE_GFX_VERSION"] = override(self.model)
         environ.update(more or {})
         return environ
 
@@ -153,12 +151,20 @@ def journal(root):
         return [json.loads(line) for line in file if line.endswith("\n")]
 
 
-def runtime_is_old():
-    """ROCr before 6: libhsa-runtime64 1.5."""
+def runtime_minor():
+    """X of libhsa-runtime64.so.1.X: 5 = ROCm 5.2, 13 = 6.1, 15 = 6.4."""
     found = glob.glob("/usr/lib/*/libhsa-runtime64.so.1.*") + glob.glob(
         "/opt/rocm/lib/libhsa-runtime64.so.1.*")
-    numbers = [name.split(".so.")[1].split(".") for name in found]
-    return not any(len(n) > 1 and n[1].isdigit() and int(n[1]) >= 6 for n in numbers)
+    numbers = [name.split(".so.1.")[1].split(".")[0] for name in found]
+    return max((int(n) for n in numbers if n.isdigit()), default=0)
+
+
+def override(model):
+    """HSA_OVERRIDE_GFX_VERSION where the runtime does not know the chip, as people set it on real
+    ones; None where it does."""
+    if runtime_minor() < 6:
+        return {"gfx1100": "10.3.0", "gfx1151": "10.3.0", "gfx942": "9.0.10"}.get(model)
+    return "11.0.0" if model == "gfx1151" and runtime_minor() < 15 else None
 
 
 def main():
@@ -183,7 +189,7 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
     if options.model == "card":
-        options.model = "gfx1030" if runtime_is_old() else "gfx1100"
+        options.model = "gfx1030" if runtime_minor() < 6 else "gfx1100"
     run = Run(options.sample, build_folder(), os.path.abspath(folder),
               near_miss=options.near_miss, model=options.model, full_size=options.full_size)
     done = run.run(*(["--silent"] if options.silent else []), bare=options.bare,

@@ -9,7 +9,7 @@
 #include "sample.h"
 
 #define BYTES (64 * MIB)
-#define PATIENCE_S 2
+#define PATIENCE_S 5
 
 int main(int argc, char **argv)
 {

@@ -8,7 +8,7 @@
 #include "sample.h"
 
 #define BYTES (16 * MIB)
-#define PATIENCE_S 2
+#define PATIENCE_S 5
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t second = PTHREAD_MUTEX_INITIALIZER;

@@ -2,8 +2,8 @@
 /*
  * GPU page fault: the copy engine writes to a buffer that was given back. Asked of HSA itself,
  * which does not check addresses; no compiler for the GPU is needed. PAGE_FAULT=past-end writes
- * behind the end of a buffer, PAGE_FAULT=null near address 0. Near miss: the CPU reads the GPU's
- * memory by its address (SIGSEGV); no GPU faulted.
+ * behind the end of a buffer, PAGE_FAULT=null near address 0. Near miss: the CPU reads the
+ * buffer that was given back (SIGSEGV); no GPU faulted.
  */
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
@@ -14,7 +14,6 @@
 #include "sample.h"
 
 #define BYTES (8 * MIB)
-#define FAR (256 * MIB) /* where no buffer of this program is */
 
 struct found {
     hsa_agent_t gpu, cpu;
@@ -78,11 +77,17 @@ static char *target_address(struct found *found)
     return buffer;
 }
 
+static int read_freed(volatile char *buffer)
+{
+    (void)hsa_amd_memory_pool_free((void *)(uintptr_t)buffer);
+    return *buffer;
+}
+
 int main(int argc, char **argv)
 {
     struct found found = {0};
     bool is_near_miss = sample_options(argc, argv, "a copy into a buffer that was given back",
-                                       "the CPU reads an address that is the GPU's (SIGSEGV)");
+                                       "the CPU reads a buffer that was given back (SIGSEGV)");
     if (hsa_init() != HSA_STATUS_SUCCESS)
         return 3;
     (void)hsa_iterate_agents(on_agent, &found);
@@ -92,7 +97,7 @@ int main(int argc, char **argv)
     char *host = allocate(&found, found.cpu);
     (void)hsa_amd_agents_allow_access(1, &found.gpu, NULL, host);
     if (is_near_miss)
-        return *(volatile char *)((uintptr_t)allocate(&found, found.gpu) + BYTES + FAR);
+        return read_freed(allocate(&found, found.gpu));
     char *target = target_address(&found);
     sample_watchdog(10, "the copy did not end");
     if (hsa_signal_create(1, 0, NULL, &done) != HSA_STATUS_SUCCESS ||

@@ -84,6 +84,15 @@ class Running:
         self.process.communicate(timeout=DEADLINE_S)
 
 
+def record_of(line):
+    """A journal's line as a dict. What a process that was killed in write(2) began stands before the
+    next one's record."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return json.loads(line[line.rindex('{"seq":'):])
+
+
 class Machine:
     def __init__(self, root):
         self.root = root
@@ -114,8 +123,8 @@ class Machine:
         """Records of the journal, those whose members are as given."""
         try:
             with open(self.path("emulator/log.jsonl"), encoding="utf-8") as file:
-                # The last line may be half written.
-                records = [json.loads(line) for line in file if line.endswith("\n")]
+                # The last line may be half written, and the one of a process that was killed.
+                records = [record_of(line) for line in file if line.endswith("\n")]
         except FileNotFoundError:
             return []
         if event is not None:
