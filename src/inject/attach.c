@@ -21,6 +21,7 @@ enum attaching { NOT_YET, IN_WORK, DONE };
 
 /* A page that fork() gives empty to the child, so that it notices to be another process. */
 struct identity {
+    uint32_t pid;           /* of the process that this library started in; 0 = of a child */
     _Atomic uint32_t epoch; /* pid; 0 = not entered */
     _Atomic uint32_t process;
 };
@@ -150,9 +151,21 @@ bool attach_actor(struct book_actor *actor)
 
 /* --- exec --- */
 
+/* Where a forked child has not said yet who it is, its own vforked child may: then that one is taken
+ * for the process, and the process for a child, which costs nothing but stack. */
+bool attach_shares_memory(void)
+{
+    uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
+    if (self.identity == NULL)
+        return false;
+    if (self.identity->pid == 0)
+        self.identity->pid = pid;
+    return self.identity->pid != pid;
+}
+
 static bool is_entered_here(void)
 {
-    return self.ledger != NULL && self.identity->process < LEDGER_PROCESSES &&
+    return atomic_load(&self.ledger) != NULL && self.identity->process < LEDGER_PROCESSES &&
            self.identity->epoch > REGISTERING &&
            self.identity->epoch == (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
 }
@@ -261,11 +274,6 @@ static void attach(void)
     }
     struct place place = parse_config(self.preload.config + sizeof PRELOAD_CONFIG - 1);
     struct ledger *ledger = map_ledger(&place);
-    self.identity = ledger != NULL ? map_identity() : NULL;
-    if (self.identity == NULL && ledger != NULL) {
-        (void)raw_call(SYS_munmap, ledger, sizeof *ledger, 0, 0);
-        ledger = NULL;
-    }
     if (ledger != NULL)
         ADD(ledger->attached, 1);
     atomic_store(&self.ledger, ledger);
@@ -293,6 +301,10 @@ __attribute__((constructor)) static void start(void)
     (void)preload_set_path(&self.preload, own_path);
     size_t n = raw_put(self.preload.config, sizeof self.preload.config, PRELOAD_CONFIG);
     (void)raw_put(self.preload.config + n, sizeof self.preload.config - n, config);
+    self.identity = map_identity();
+    if (self.identity == NULL)
+        return;
+    self.identity->pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
     self.wanted = true;
     hip_look();
 }

@@ -38,6 +38,8 @@ uint64_t attach_now_ns(void);
 uint64_t attach_coarse_ns(void);
 /* For the programs that this process starts; path "" = do not inject. */
 const struct preload *attach_preload(void);
+/* Between vfork and exec: a child in its parent's memory. */
+bool attach_shares_memory(void);
 /* Around an exec. No effect in a vfork()ed child, which is not the process. */
 void attach_exec_begins(void);
 void attach_exec_failed(void);

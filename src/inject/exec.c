@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "inject/attach.h"
@@ -23,22 +25,20 @@ typedef int (*execveat_fn)(int, const char *, char *const[], char *const[], int)
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *,
                         const posix_spawnattr_t *, char *const[], char *const[]);
 
-/* The environment to start `program` with: `environment` itself, or in `room`. */
-static char *const *environment_for(const char *program, char *const environment[],
-                                    struct preload_environ *room)
-{
-    const struct preload *preload = attach_preload();
-    if (preload->path[0] == '\0' || program == NULL)
-        return environment;
-    enum preload_answer answer = preload_check(preload, program);
-    if (answer == PRELOAD_YES)
-        answer = preload_environment(preload, environment, room);
-    if (answer == PRELOAD_YES)
-        return room->list;
-    if (answer != PRELOAD_NO_FILE) /* then nothing is started */
-        attach_count_left_out(answer);
-    return environment;
-}
+/* One call of this family. */
+struct start {
+    const char *path; /* of the file, or (search) its name; for looking at it */
+    char *const *environment;
+    bool search; /* in PATH, as execvp() and posix_spawnp() */
+    int (*go)(const struct start *start, char *const environment[]);
+    void *next; /* and what it passes on: */
+    const char *name;
+    char *const *argv;
+    int fd, flags;
+    pid_t *pid;
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attributes;
+};
 
 static const char *value_of(const char *name, char *const environment[])
 {
@@ -49,14 +49,53 @@ static const char *value_of(const char *name, char *const environment[])
     return NULL;
 }
 
-/* By the PATH of this process, as execvp() and posix_spawnp(). A text that is no program is run by
- * the shell. */
-static char *const *environment_for_name(const char *name, char *const environment[],
-                                         struct preload_environ *room)
+/* The environment to start it with: its own, or in `room`. */
+static char *const *environment_for(const struct start *s, struct preload_room *room)
 {
-    char found[PRELOAD_PATH_MAX];
-    const char *program = preload_find(name, value_of("PATH=", environ), found);
-    return environment_for(program, environment, room);
+    const struct preload *preload = attach_preload();
+    const char *program =
+        s->search ? preload_find(s->path, value_of("PATH=", environ), room) : s->path;
+    if (program == NULL)
+        return s->environment;
+    enum preload_answer answer = preload_check(preload, program, room);
+    if (answer == PRELOAD_YES)
+        answer = preload_environment(preload, s->environment, room);
+    if (answer == PRELOAD_YES)
+        return (char *const *)room->list;
+    if (answer != PRELOAD_NO_FILE) /* then nothing is started */
+        attach_count_left_out(answer);
+    return s->environment;
+}
+
+static int go_with(const struct start *s, struct preload_room *room)
+{
+    int before = errno;
+    char *const *environment = environment_for(s, room);
+    errno = before;
+    return s->go(s, environment);
+}
+
+/* In a child that shares our memory a mapping would stay behind. */
+static __attribute__((noinline)) int go_on_stack(const struct start *s)
+{
+    struct preload_room room;
+    return go_with(s, &room);
+}
+
+/* Not on the stack else: a signal handler may have 8 KiB, and start what reports the crash. */
+static int go(const struct start *s)
+{
+    if (attach_preload()->path[0] == '\0' || s->path == NULL)
+        return s->go(s, s->environment);
+    if (attach_shares_memory())
+        return go_on_stack(s);
+    long room = raw_call6(SYS_mmap, 0, sizeof(struct preload_room), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room < 0 && room > -4096)
+        return s->go(s, s->environment);
+    int r = go_with(s, (struct preload_room *)room);
+    (void)raw_call(SYS_munmap, room, sizeof(struct preload_room), 0, 0);
+    return r;
 }
 
 static int passed(int r)
@@ -75,31 +114,54 @@ static int no_function(void)
 
 /* --- exec --- */
 
+static int go_exec(const struct start *s, char *const environment[])
+{
+    exec_fn next;
+    *(void **)&next = s->next;
+    attach_exec_begins();
+    return passed(next(s->name, s->argv, environment));
+}
+
+static int go_fexec(const struct start *s, char *const environment[])
+{
+    fexec_fn next;
+    *(void **)&next = s->next;
+    attach_exec_begins();
+    return passed(next(s->fd, s->argv, environment));
+}
+
+static int go_execat(const struct start *s, char *const environment[])
+{
+    execveat_fn next;
+    *(void **)&next = s->next;
+    attach_exec_begins();
+    return passed(next(s->fd, s->name, s->argv, environment, s->flags));
+}
+
 /* `called`: the function of this family that the program called. */
 static int pass_execve(const char *called, _Atomic(void *) *slot, const char *path,
                        char *const argv[], char *const environment[])
 {
-    struct preload_environ room;
-    exec_fn next;
-    *(void **)&next = next_lazily_of(slot, called, "execve");
-    if (next == NULL)
-        return no_function();
-    char *const *list = environment_for(path, environment, &room);
-    attach_exec_begins();
-    return passed(next(path, argv, (char *const *)list));
+    struct start s = {.path = path,
+                      .name = path,
+                      .argv = argv,
+                      .environment = environment,
+                      .go = go_exec,
+                      .next = next_lazily_of(slot, called, "execve")};
+    return s.next != NULL ? go(&s) : no_function();
 }
 
 static int pass_execvpe(const char *called, _Atomic(void *) *slot, const char *name,
                         char *const argv[], char *const environment[])
 {
-    struct preload_environ room;
-    exec_fn next;
-    *(void **)&next = next_lazily_of(slot, called, "execvpe");
-    if (next == NULL)
-        return no_function();
-    char *const *list = environment_for_name(name, environment, &room);
-    attach_exec_begins();
-    return passed(next(name, argv, (char *const *)list));
+    struct start s = {.path = name,
+                      .name = name,
+                      .argv = argv,
+                      .environment = environment,
+                      .search = true,
+                      .go = go_exec,
+                      .next = next_lazily_of(slot, called, "execvpe")};
+    return s.next != NULL ? go(&s) : no_function();
 }
 
 EXPORT int execve(const char *path, char *const argv[], char *const environment[])
@@ -129,29 +191,32 @@ EXPORT int execvpe(const char *name, char *const argv[], char *const environment
 EXPORT int fexecve(int fd, char *const argv[], char *const environment[])
 {
     static _Atomic(void *) slot;
-    struct preload_environ room;
     char path[40] = "/proc/self/fd/";
-    fexec_fn next;
-    *(void **)&next = next_lazily(&slot, "fexecve");
-    if (next == NULL)
-        return no_function();
+    struct start s = {.path = fd >= 0 ? path : NULL,
+                      .fd = fd,
+                      .argv = argv,
+                      .go = go_fexec,
+                      .environment = environment,
+                      .next = next_lazily(&slot, "fexecve")};
     (void)raw_put_number(path + 14, (uint64_t)fd, 10);
-    char *const *list = environment_for(fd >= 0 ? path : NULL, environment, &room);
-    attach_exec_begins();
-    return passed(next(fd, argv, (char *const *)list));
+    return s.next != NULL ? go(&s) : no_function();
 }
 
-/* Where the file lies, for looking at it; NULL = it cannot be said in a path. */
-static const char *path_at(int dir, const char *path, int flags, char out[PRELOAD_PATH_MAX])
+#define PLACE_MAX 512
+
+/* Where the file lies, for looking at it; NULL = it cannot be said in so long a path. */
+static const char *path_at(int dir, const char *path, int flags, char out[PLACE_MAX])
 {
     bool is_self = (flags & AT_EMPTY_PATH) != 0 && path != NULL && path[0] == '\0';
     if (path == NULL || (!is_self && (path[0] == '/' || dir == AT_FDCWD)))
         return path;
-    size_t n = raw_put(out, PRELOAD_PATH_MAX, "/proc/self/fd/");
+    size_t n = raw_put(out, PLACE_MAX, "/proc/self/fd/");
     n += raw_put_number(out + n, (uint64_t)dir, 10);
     if (!is_self) {
-        n += raw_put(out + n, PRELOAD_PATH_MAX - n, "/");
-        (void)raw_put(out + n, PRELOAD_PATH_MAX - n, path);
+        if (raw_length(path) + n + 2 > PLACE_MAX)
+            return NULL;
+        n += raw_put(out + n, PLACE_MAX - n, "/");
+        (void)raw_put(out + n, PLACE_MAX - n, path);
     }
     return out;
 }
@@ -160,15 +225,16 @@ EXPORT int execveat(int dir, const char *path, char *const argv[], char *const e
                     int flags)
 {
     static _Atomic(void *) slot;
-    struct preload_environ room;
-    char place[PRELOAD_PATH_MAX];
-    execveat_fn next;
-    *(void **)&next = next_lazily(&slot, "execveat");
-    if (next == NULL)
-        return no_function();
-    char *const *list = environment_for(path_at(dir, path, flags, place), environment, &room);
-    attach_exec_begins();
-    return passed(next(dir, path, argv, (char *const *)list, flags));
+    char place[PLACE_MAX];
+    struct start s = {.path = path_at(dir, path, flags, place),
+                      .name = path,
+                      .fd = dir,
+                      .flags = flags,
+                      .argv = argv,
+                      .environment = environment,
+                      .go = go_execat,
+                      .next = next_lazily(&slot, "execveat")};
+    return s.next != NULL ? go(&s) : no_function();
 }
 
 /* --- with the arguments one by one --- */
@@ -211,37 +277,44 @@ DEFINE_EXECL(execle, pass_execve, va_arg(args, char *const *))
 
 /* --- posix_spawn --- */
 
-static int pass_spawn(const char *function, _Atomic(void *) *slot, pid_t *pid, const char *path,
-                      const posix_spawn_file_actions_t *actions,
-                      const posix_spawnattr_t *attributes, char *const argv[],
-                      char *const environment[], bool search)
+static int go_spawn(const struct start *s, char *const environment[])
 {
-    struct preload_environ room;
     spawn_fn next;
-    int before = errno;
-    *(void **)&next = next_lazily(slot, function);
-    if (next == NULL)
-        return ENOSYS;
-    char *const *list = search ? environment_for_name(path, environment, &room)
-                               : environment_for(path, environment, &room);
-    errno = before;
-    return next(pid, path, actions, attributes, argv, (char *const *)list);
+    *(void **)&next = s->next;
+    return next(s->pid, s->name, s->actions, s->attributes, s->argv, environment);
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                        const posix_spawnattr_t *attributes, char *const argv[],
                        char *const environment[])
 {
-    static _Atomic(void *) next;
-    return pass_spawn("posix_spawn", &next, pid, path, actions, attributes, argv, environment,
-                      false);
+    static _Atomic(void *) slot;
+    struct start s = {.path = path,
+                      .name = path,
+                      .pid = pid,
+                      .actions = actions,
+                      .attributes = attributes,
+                      .argv = argv,
+                      .environment = environment,
+                      .go = go_spawn,
+                      .next = next_lazily(&slot, "posix_spawn")};
+    return s.next != NULL ? go(&s) : ENOSYS;
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const argv[],
                         char *const environment[])
 {
-    static _Atomic(void *) next;
-    return pass_spawn("posix_spawnp", &next, pid, path, actions, attributes, argv, environment,
-                      true);
+    static _Atomic(void *) slot;
+    struct start s = {.path = path,
+                      .name = path,
+                      .search = true,
+                      .pid = pid,
+                      .actions = actions,
+                      .attributes = attributes,
+                      .argv = argv,
+                      .environment = environment,
+                      .go = go_spawn,
+                      .next = next_lazily(&slot, "posix_spawnp")};
+    return s.next != NULL ? go(&s) : ENOSYS;
 }

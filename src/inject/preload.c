@@ -60,7 +60,8 @@ static bool has_two_identities(void)
            raw_call(SYS_getgid, 0, 0, 0, 0) != raw_call(SYS_getegid, 0, 0, 0, 0);
 }
 
-enum preload_answer preload_check(const struct preload *preload, const char *program)
+enum preload_answer preload_check(const struct preload *preload, const char *program,
+                                  struct preload_room *room)
 {
     char interpreter[256];
     if (has_two_identities())
@@ -71,7 +72,8 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
         long fd = raw_call(SYS_openat, AT_FDCWD, program, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
         if (fd < 0)
             return PRELOAD_NO_FILE;
-        enum preload_answer answer = program_check((int)fd, interpreter, sizeof interpreter);
+        enum preload_answer answer =
+            program_check((int)fd, interpreter, sizeof interpreter, room->scratch);
         (void)raw_call(SYS_close, fd, 0, 0, 0);
         if (answer == PRELOAD_YES)
             return library_is_visible(preload) ? PRELOAD_YES : PRELOAD_INVISIBLE;
@@ -113,7 +115,7 @@ static enum preload_answer make_list(const struct preload *preload, const char *
 }
 
 enum preload_answer preload_environment(const struct preload *preload, char *const environment[],
-                                        struct preload_environ *room)
+                                        struct preload_room *room)
 {
     size_t n = 0;
     size_t at = SIZE_MAX;
@@ -143,8 +145,9 @@ enum preload_answer preload_environment(const struct preload *preload, char *con
     return PRELOAD_YES;
 }
 
-const char *preload_find(const char *name, const char *path, char out[PRELOAD_PATH_MAX])
+const char *preload_find(const char *name, const char *path, struct preload_room *room)
 {
+    char *out = room->found;
     bool slash = false;
     for (const char *p = name; *p != '\0'; p++)
         slash |= *p == '/';

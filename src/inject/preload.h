@@ -14,9 +14,9 @@
 
 #define PRELOAD_CONFIG "ROCMCRASH_LEDGER="
 #define PRELOAD_PATH_MAX 4096
-/* On the stack of whoever execs: after vfork nothing else may be touched. */
 #define PRELOAD_LIST_MAX 2048
 #define PRELOAD_ENVIRON_MAX 1024
+#define PRELOAD_SCRATCH 6144
 
 /* Index of ledger.left_out[]. */
 enum preload_answer {
@@ -40,8 +40,10 @@ struct preload {
     char config[128];            /* PRELOAD_CONFIG and where the ledger is */
 };
 
-/* Room for a program's environment; the strings must live until the exec. */
-struct preload_environ {
+/* Room for looking at a program and for its environment, until the exec. Some 20 KiB. */
+struct preload_room {
+    uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)]; /* of program.c */
+    char found[PRELOAD_PATH_MAX];                         /* of preload_find() */
     char preload[PRELOAD_LIST_MAX];
     char *list[PRELOAD_ENVIRON_MAX];
 };
@@ -49,12 +51,14 @@ struct preload_environ {
 /* Looks at the file and names it; `path` must not contain what LD_PRELOAD splits at. */
 int preload_set_path(struct preload *preload, const char *path);
 /* The program as execve() would find it; "#!" lines are followed. */
-enum preload_answer preload_check(const struct preload *preload, const char *program);
+enum preload_answer preload_check(const struct preload *preload, const char *program,
+                                  struct preload_room *room);
 /* PRELOAD_YES: room->list is the environment with our two variables. */
 enum preload_answer preload_environment(const struct preload *preload, char *const environment[],
-                                        struct preload_environ *room);
-/* Where execvp() would find it: `name` itself, or out; NULL = nowhere. `path` is $PATH or NULL. */
-const char *preload_find(const char *name, const char *path, char out[PRELOAD_PATH_MAX]);
+                                        struct preload_room *room);
+/* Where execvp() would find it: `name` itself, or room->found; NULL = nowhere. `path` is $PATH or
+ * NULL. */
+const char *preload_find(const char *name, const char *path, struct preload_room *room);
 /* Takes the library and the configuration out of an environment, in place. Returns the
  * configuration's value, NULL = there is none. */
 const char *preload_remove(char **environment, const char *own_path);

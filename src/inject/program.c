@@ -180,23 +180,26 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
     return needs_sanitizer(p) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
 }
 
-enum preload_answer program_check(int fd, char *interpreter, size_t size)
+_Static_assert(sizeof(struct program) <= PRELOAD_SCRATCH, "it must fit");
+
+enum preload_answer program_check(int fd, char *interpreter, size_t size,
+                                  uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)])
 {
-    struct program p;
+    struct program *p = (struct program *)(void *)scratch;
     Elf64_Ehdr elf;
     interpreter[0] = '\0';
-    p.fd = fd;
-    long n = raw_call(SYS_pread64, fd, p.start, sizeof p.start, 0);
+    p->fd = fd;
+    long n = raw_call(SYS_pread64, fd, p->start, sizeof p->start, 0);
     if (n < 2)
         return n < 0 ? PRELOAD_NO_FILE : PRELOAD_NOT_ELF;
-    p.start_len = (size_t)n;
-    if (raw_equal(p.start, "#!", 2)) {
-        read_interpreter(p.start, p.start_len < 256 ? p.start_len : 256, interpreter, size);
+    p->start_len = (size_t)n;
+    if (raw_equal(p->start, "#!", 2)) {
+        read_interpreter(p->start, p->start_len < 256 ? p->start_len : 256, interpreter, size);
         return PRELOAD_NOT_ELF;
     }
-    if (!read_at(&p, &elf, sizeof elf, 0) || !raw_equal(elf.e_ident, ELFMAG, SELFMAG))
+    if (!read_at(p, &elf, sizeof elf, 0) || !raw_equal(elf.e_ident, ELFMAG, SELFMAG))
         return PRELOAD_NOT_ELF;
     if (is_privileged(fd))
         return PRELOAD_PRIVILEGED;
-    return check_elf(&p, &elf);
+    return check_elf(p, &elf);
 }

@@ -8,6 +8,7 @@
 #include "inject/preload.h"
 
 /* PRELOAD_YES, or the reason. A script is PRELOAD_NOT_ELF with its interpreter, else that is "". */
-enum preload_answer program_check(int fd, char *interpreter, size_t size);
+enum preload_answer program_check(int fd, char *interpreter, size_t size,
+                                  uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)]);
 
 #endif

@@ -45,13 +45,12 @@ static char **environment_for(struct shared *shared, const struct target_spec *s
         [PRELOAD_LIMITED] = "the program has little address space",
         [PRELOAD_TOO_LONG] = "the environment is too long",
     };
-    static struct preload_environ room;
-    char found[PRELOAD_PATH_MAX];
+    static struct preload_room room;
     if (spec->preload == NULL || spec->preload->path[0] == '\0')
         return environ;
-    const char *program = preload_find(spec->argv[0], getenv("PATH"), found);
+    const char *program = preload_find(spec->argv[0], getenv("PATH"), &room);
     enum preload_answer answer =
-        program != NULL ? preload_check(spec->preload, program) : PRELOAD_NO_FILE;
+        program != NULL ? preload_check(spec->preload, program, &room) : PRELOAD_NO_FILE;
     if (answer == PRELOAD_YES)
         answer = preload_environment(spec->preload, environ, &room);
     if (answer == PRELOAD_YES)

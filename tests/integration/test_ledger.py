@@ -519,6 +519,91 @@ int execve(const char *path, char *const argv[], char *const env[])
             self.skipTest("set-uid programs do nothing in this folder (nosuid)")
         self.same(*run[:-1], "/bin/sh", "-c", f"{program}; exec {program}", status=0)
 
+    def test_crash_reporter(self):
+        """On a signal stack of 8 KiB, in all three ways."""
+        source = """
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static void start(int how)
+{
+    char *argv[] = {"echo", "crashed", NULL};
+    pid_t pid;
+    if (how == 0)
+        (void)posix_spawn(&pid, "/bin/echo", NULL, NULL, argv, environ);
+    else if ((pid = how == 1 ? fork() : vfork()) == 0) {
+        if (how == 1) execlp("echo", "echo", "crashed", (char *)NULL);
+        execv("/bin/echo", argv);
+        _exit(9);
+    }
+    (void)waitpid(pid, NULL, 0);
+}
+static int how;
+static void handler(int signo) { (void)signo; start(how); _exit(7); }
+int main(int argc, char **argv)
+{
+    how = argc > 1 ? atoi(argv[1]) : 0;
+    stack_t stack = {.ss_sp = malloc(how == 2 ? 65536 : 8192), .ss_size = how == 2 ? 65536 : 8192};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+    *(volatile int *)8 = 1;
+    return 0;
+}
+"""
+        program = self.build("reporter", source=source)
+        for how in ("0", "1", "2"):
+            done = self.same(program, how, status=7)
+            self.assertEqual(done.stdout, "crashed\n")
+
+    def test_many_children_by_vfork_leave_nothing(self):
+        source = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int count(void)
+{
+    char line[512];
+    int lines = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL) lines++;
+    fclose(maps);
+    return lines;
+}
+static void children(void)
+{
+    for (int i = 0; i < 100; i++) {
+        char *argv[] = {"true", NULL};
+        pid_t pid = vfork();
+        if (pid == 0) { execv("/bin/true", argv); _exit(1); }
+        waitpid(pid, NULL, 0);
+    }
+}
+int main(void)
+{
+    children();
+    int before = count();
+    children();
+    printf("%d\\n", count() - before);
+    fflush(stdout);
+    if (fork() == 0) {
+        children();
+        before = count();
+        children();
+        printf("%d\\n", count() - before);
+        return 0;
+    }
+    wait(NULL);
+    return 3;
+}
+"""
+        done = self.same(self.build("vforks", source=source), status=3)
+        self.assertEqual(done.stdout, "0\n0\n")
+
     def test_descriptors_and_streams(self):
         code = "import os; print(sorted(os.listdir('/proc/self/fd')))"
         self.same("/usr/bin/python3", "-S", "-c", code, status=0)

@@ -48,7 +48,8 @@ static struct preload own(void)
 static enum preload_answer check(const char *program)
 {
     struct preload p = own();
-    return preload_check(&p, program);
+    static struct preload_room room;
+    return preload_check(&p, program, &room);
 }
 
 static void test_paths_that_the_loader_would_split(void **state)
@@ -66,17 +67,18 @@ static void test_paths_that_the_loader_would_split(void **state)
 
 static void test_library_that_went_away(void **state)
 {
+    static struct preload_room room;
     struct preload p;
     (void)state;
     assert_int_equal(preload_set_path(&p, put("lib", "x", 1, 0600)), 0);
-    assert_int_equal(preload_check(&p, "/bin/sh"), PRELOAD_YES);
+    assert_int_equal(preload_check(&p, "/bin/sh", &room), PRELOAD_YES);
     /* Another file of that name, as in another root. */
     char other[128];
     (void)snprintf(other, sizeof other, "%s", put("other", "x", 1, 0600));
     assert_int_equal(rename(other, p.path), 0);
-    assert_int_equal(preload_check(&p, "/bin/sh"), PRELOAD_INVISIBLE);
+    assert_int_equal(preload_check(&p, "/bin/sh", &room), PRELOAD_INVISIBLE);
     assert_int_equal(unlink(p.path), 0);
-    assert_int_equal(preload_check(&p, "/bin/sh"), PRELOAD_INVISIBLE);
+    assert_int_equal(preload_check(&p, "/bin/sh", &room), PRELOAD_INVISIBLE);
 }
 
 static void test_programs(void **state)
@@ -188,7 +190,7 @@ static void test_environment(void **state)
 {
     (void)state;
     struct preload p = own();
-    static struct preload_environ room;
+    static struct preload_room room;
     char expected[PRELOAD_LIST_MAX + PRELOAD_PATH_MAX];
     char *plain[] = {TEXT("A=1"), TEXT("B=2"), NULL};
     assert_int_equal(preload_environment(&p, plain, &room), PRELOAD_YES);
@@ -217,7 +219,7 @@ static void test_environment_without_room(void **state)
 {
     (void)state;
     struct preload p = own();
-    static struct preload_environ room;
+    static struct preload_room room;
     static char *many[PRELOAD_ENVIRON_MAX + 10];
     char one[] = "A=1";
     for (size_t i = 0; i + 1 < sizeof many / sizeof many[0]; i++)
@@ -267,17 +269,17 @@ static void test_removal(void **state)
 static void test_search_in_path(void **state)
 {
     (void)state;
-    char out[PRELOAD_PATH_MAX];
+    static struct preload_room room;
     char path[64];
     (void)put("found", "x", 1, 0700);
     (void)put("plain", "x", 1, 0600);
     (void)snprintf(path, sizeof path, "/nowhere:%s:/bin", folder);
-    assert_string_equal(preload_find("./x", path, out), "./x");
-    assert_null(preload_find("", path, out));
-    assert_non_null(strstr(preload_find("found", path, out), "/found"));
-    assert_string_equal(preload_find("sh", path, out), "/bin/sh");
-    assert_string_equal(preload_find("sh", NULL, out), "/bin/sh");
-    assert_null(preload_find("no-such-program", path, out));
+    assert_string_equal(preload_find("./x", path, &room), "./x");
+    assert_null(preload_find("", path, &room));
+    assert_non_null(strstr(preload_find("found", path, &room), "/found"));
+    assert_string_equal(preload_find("sh", path, &room), "/bin/sh");
+    assert_string_equal(preload_find("sh", NULL, &room), "/bin/sh");
+    assert_null(preload_find("no-such-program", path, &room));
 }
 
 static int make_folder(void **state)
