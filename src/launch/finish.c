@@ -46,8 +46,8 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     if (WEXITSTATUS(status) != 0) {
         bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
-        return pattern || a_process_crashed(s) || inject_python_saw_oom(s) ? FINISH_BUNDLE
-                                                                           : FINISH_NOTHING;
+        bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
+        return pattern || silent || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
     }
     if (options->bundle_on == BUNDLE_ON_OOM && inject_python_saw_oom(s))
         return FINISH_BUNDLE;

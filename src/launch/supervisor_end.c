@@ -12,11 +12,13 @@
 #include "base/clock.h"
 #include "launch/finish.h"
 #include "launch/inject_python.h"
+#include "record/ledger.h"
 
 #define DRAIN_MS 1000
 #define RECORDER_READS_MS 100
 #define RECORDER_END_MS 300
 #define FINISHER_GRACE_MS 3000
+#define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
 
 void supervisor_drain_relay(struct supervisor *s)
@@ -84,8 +86,17 @@ static void let_recorder_read_on(struct supervisor *s)
     }
 }
 
+void supervisor_count_refusals(const struct supervisor *s)
+{
+    uint64_t end_ns = s->shared->target_end_ns != 0 ? s->shared->target_end_ns : clock_mono_ns();
+    uint64_t since_ns = end_ns > REFUSALS_BEFORE_NS ? end_ns - REFUSALS_BEFORE_NS : 0;
+    if (s->ledger != NULL)
+        s->shared->ledger_refusals = ledger_final_refusals(s->ledger, since_ns);
+}
+
 void supervisor_finish(struct supervisor *s)
 {
+    supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
     if (what == FINISH_NOTHING && s->shared->target_status != 0) {
         let_recorder_read_on(s);

@@ -58,6 +58,8 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[]);
 void supervisor_drain_relay(struct supervisor *s);
 /* done: 1 = leave nothing, 2 = to be bundled. */
 void supervisor_end_recorder(struct supervisor *s, uint32_t done);
+/* Into the shared memory: what the ledger says about the end. */
+void supervisor_count_refusals(const struct supervisor *s);
 /* Decide, and have the bundle made. */
 void supervisor_finish(struct supervisor *s);
 /* Does not return, but for pid 1: 128 + signal. */

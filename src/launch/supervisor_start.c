@@ -67,6 +67,7 @@ void supervisor_plan_relay(struct supervisor *s)
 static void bundle_for_recorder(void *context)
 {
     const struct supervisor *s = context;
+    supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
     if (what != FINISH_NOTHING)
         (void)finish_start(s->shared_fd, s->options, what, true);

@@ -29,8 +29,8 @@ struct ledger *ledger_create(int *ret_fd, struct rc_err *err)
     }
     struct ledger *ledger = MAP_FAILED;
     int r = shared_set_size(fd, sizeof *ledger);
-    if (r == 0 && (ledger = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
-                      MAP_FAILED)
+    if (r == 0 && (ledger = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                                 0)) == MAP_FAILED)
         r = -errno;
     if (r < 0) {
         (void)rc_err_errno(err, r, "cannot make the ledger");
@@ -66,6 +66,27 @@ const struct ledger *ledger_open(int fd, struct rc_err *err)
     (void)munmap(ledger, sizeof *ledger);
     (void)rc_err_set(err, -EINVAL, "not a ledger, or of another version");
     return NULL;
+}
+
+#define HIP_OUT_OF_MEMORY 2 /* hipErrorOutOfMemory */
+
+uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns)
+{
+    uint32_t count = 0;
+    /* Pages that nobody wrote are not to be touched: they would be made. */
+    for (uint32_t i = 0; i < LEDGER_REFUSALS && i < ledger->refusals_head; i++) {
+        const struct ledger_refusal *r = &ledger->refusals[i];
+        /* The first of a row is marked when the row was satisfied. EBADF is a child with its parent's
+         * descriptor: no lack of anything. */
+        count += r->number != 0 && r->retry_of == 0 && r->satisfied_ns == 0 &&
+                 r->time_ns >= since_ns && r->error != EBADF;
+    }
+    for (uint32_t i = 0; i < LEDGER_HIP_REFUSALS && i < ledger->hip_refusals_head; i++) {
+        const struct ledger_hip_refusal *r = &ledger->hip_refusals[i];
+        count += r->number != 0 && r->error == HIP_OUT_OF_MEMORY && r->kernel_refusals == 0 &&
+                 r->time_ns >= since_ns;
+    }
+    return count;
 }
 
 void ledger_close(const struct ledger *ledger)

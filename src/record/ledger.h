@@ -310,5 +310,7 @@ struct ledger *ledger_create(int *ret_fd, struct rc_err *err);
 /* Map a ledger, or a copy of one in a file, for reading; NULL and *err when it is none. */
 const struct ledger *ledger_open(int fd, struct rc_err *err);
 void ledger_close(const struct ledger *ledger);
+/* Refusals since then that nothing made good: of the kernel, or of HIP itself for lack of memory. */
+uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns);
 
 #endif

@@ -2,6 +2,7 @@
 """The ledger that is preloaded into the target: it says what the (emulated) driver decided, and no
 program notices it."""
 
+import contextlib
 import glob
 import os
 import shutil
@@ -285,6 +286,27 @@ class Recorded(support.Case):
                 self.assertEqual(plain.stdout.decode(), ours.stdout.decode())
                 self.assertEqual(plain.stderr.decode(), ours.stderr.decode())
 
+    def silent(self, status, *lines):
+        """A program that says nothing, and ends with the status."""
+        code = "printf '%s\\n' \"$@\" | " + emulated.program("kfd_memory") + f" >/dev/null; exit {status}"
+        done = subprocess.run(self.on_machine("/bin/sh", "-c", code, "sh", *lines, ours=True),
+                              env=self.environ, capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return self.bundles()
+
+    def test_refusal_that_nobody_printed(self):
+        bundles = self.silent(5, "vram 838860800", "vram 419430400")
+        self.assertEqual(len(bundles), 1)
+        self.assertEqual(bundles[0].verdict["class"], "capacity", bundles[0].verdict["sentence"])
+        self.assertIn("400", bundles[0].verdict["sentence"])
+
+    def test_no_bundle_without_a_refusal_that_lasted(self):
+        self.assertEqual(self.silent(5, "vram 838860800"), [])
+        self.assertEqual(self.silent(5, "vram 838860800", "vram 419430400", "free 0",
+                                     "vram 419430400"), [])
+        self.assertEqual(self.silent(0, "vram 838860800", "vram 419430400"), [])
+
     def test_copy_survives_everybody(self):
         """The sampler answers at the refusal; the copy on disk has it when all are killed."""
         process = subprocess.Popen(
@@ -302,7 +324,8 @@ class Recorded(support.Case):
         target = self.target_pid(supervisor)
         ours = [supervisor, target] + [self.helper(supervisor, name) for name in support.HELPERS]
         for pid in ours:
-            os.kill(pid, 9)
+            with contextlib.suppress(ProcessLookupError):  # one takes others along
+                os.kill(pid, 9)
         support.wait_for(lambda: not any(map(support.is_running, ours)), "their ends")
         ledger = ledger_file.read(path)
         refusal = ledger.refusals[0]
