@@ -42,6 +42,7 @@ struct process_info { /* of ..._v2 and ..._v3 */
 typedef int list_processes(void *, unsigned *, struct process_info *);
 
 static struct nvml {
+    bool tried; /* before, nothing is known, not even that there is nothing */
     bool open;
     int (*init)(void);
     int (*handle)(const char *, void **);
@@ -151,6 +152,7 @@ static void open_devices(struct sampler *s)
 void nvml_open(struct sampler *s)
 {
     bool any = false;
+    nvml.tried = true;
     for (uint32_t i = 0; i < s->machine.count; i++)
         any |= nvml_is(&s->machine.gpus[i]);
     if (!any || sampler_is_bad(s, FILE_LIBRARY))
@@ -166,6 +168,11 @@ void nvml_open(struct sampler *s)
         shared_event(s->shared, "sampler", "NVML: error %d at its start", r);
     if (nvml.open)
         open_devices(s);
+    for (uint32_t i = 0; i < s->machine.count; i++)
+        if (nvml_is(&s->machine.gpus[i])) {
+            nvml_total(s, i);
+            (void)nvml_fast(s, i);
+        }
 }
 
 /* --- reading --- */
@@ -174,6 +181,8 @@ void nvml_open(struct sampler *s)
 static bool may_ask(struct sampler *s, uint32_t gpu, enum metric m)
 {
     uint32_t file = FILE_GPU(gpu, m);
+    if (!nvml.tried)
+        return false;
     if (sampler_is_bad(s, file) || sampler_is_bad(s, FILE_LIBRARY))
         (void)values_set_gpu(&s->values, gpu, m, VALUE_STALLED, 0);
     else if (!nvml.open || nvml.devices[gpu] == NULL)
@@ -335,6 +344,11 @@ void nvml_list(struct sampler *s)
 int32_t nvml_next_pid(uint32_t *at)
 {
     return *at < nvml.process_count ? nvml.processes[(*at)++].pid : 0;
+}
+
+bool nvml_tried(void)
+{
+    return nvml.tried;
 }
 
 bool nvml_bytes(int32_t pid, uint32_t gpu, uint64_t *ret)

@@ -22,6 +22,7 @@ bool nvml_is(const struct gpu_info *gpu);
 /* Load the library and find each GPU in it. Not before the first record: it may take seconds where
  * the driver has to wake the GPU. */
 void nvml_open(struct sampler *s);
+bool nvml_tried(void); /* or was tried in vain */
 /* The same three as of sampler_gpu.c. True = something changed. */
 bool nvml_fast(struct sampler *s, uint32_t gpu);
 void nvml_total(struct sampler *s, uint32_t gpu);

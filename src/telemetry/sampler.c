@@ -202,9 +202,6 @@ void sampler_begin(struct sampler *s)
         s->shared->sampler_baseline_done = 1;
     }
     nvml_open(s);
-    for (uint32_t i = 0; i < s->machine.count; i++)
-        if (nvml_is(&s->machine.gpus[i]))
-            sampler_gpu_total(s, i);
     uint64_t now = clock_mono_ns();
     s->now_ns = now;
     for (uint32_t i = 0; i < s->machine.count; i++) {

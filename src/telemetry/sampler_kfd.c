@@ -198,6 +198,8 @@ static void set_others(struct sampler *s, enum value_status status, const uint64
         bool known = (s->machine.gpus[g].have & GPU_HAVE_KFD_GPU_ID) != 0;
         uint64_t bytes;
         enum value_status of_this = known ? status : VALUE_ABSENT;
+        if (nvml_is(&s->machine.gpus[g]) && !nvml_tried())
+            continue; /* the baseline record is written before */
         if (nvml_is(&s->machine.gpus[g]) && s->kfd_pids_ours)
             of_this = nvml_bytes(0, g, &bytes) ? VALUE_OK : VALUE_UNREADABLE;
         (void)values_set_gpu(&s->values, g, METRIC_GPU_OTHERS_KFD_VRAM, of_this, others[g]);

@@ -234,7 +234,7 @@ def cpu():
                       "nvidia": "/dev/nvidia" in text, "kfd": "/dev/kfd" in text}))
 
 
-def loop(steps=3000):
+def loop(steps=40000):
     """Small steps, as many as the interpreter can start: the overhead is largest here."""
     start = time.monotonic()
     import torch

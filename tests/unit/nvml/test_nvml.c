@@ -176,6 +176,11 @@ static void check_values(struct world *w)
     expect(w, METRIC_GPU_SCLK, 1, VALUE_OK, 1980000000);
     expect(w, METRIC_GPU_MCLK, 1, VALUE_OK, 3201000000);
     assert_int_equal(w->answers->inits, 1);
+    struct series_set set;
+    help_ring_to_series(w->shared, &set);
+    const struct series *used = series_find(&set, METRIC_GPU_VRAM_USED, 1);
+    assert_int_equal(used->points[0].status, VALUE_OK); /* not "absent" in the baseline record */
+    series_release(&set);
     w->answers->free_bytes[0] = 90 * GIB;
     w->answers->throttle = 0x8 | 0x1;
     w->answers->ecc = 4;
