@@ -34,5 +34,6 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     bool table =
         has_prefix(facts, messages, pasted, "gpu.") || has_prefix(facts, messages, pasted, "host.");
     if (said || !table)
-        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true, source);
+        (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true,
+                                source != NULL ? source : "text");
 }

@@ -125,7 +125,7 @@ double klog_stamp(struct text record)
 {
     struct text t = record;
     uint64_t skipped, usec;
-    double seconds;
+    double seconds = -1;
     if (text_take_u64(&t, &skipped) && text_starts(t, ",")) {
         t = text_skip(t, 1);
         if (text_take_u64(&t, &skipped) && text_starts(t, ",")) {
@@ -142,8 +142,10 @@ double klog_stamp(struct text record)
         return -1;
     t = text_trim(text_skip(t, 1));
     struct text digits = t;
-    if (!text_take_u64(&digits, &skipped) || !text_starts(digits, ".") ||
-        !text_take_real(&t, &seconds) || !text_starts(t, "]"))
+    if (!text_take_u64(&digits, &skipped) || !text_starts(digits, "."))
+        return -1;
+    (void)text_take_real(&t, &seconds); /* begins with a digit */
+    if (!text_starts(t, "]"))
         return -1;
     return seconds;
 }
@@ -285,7 +287,7 @@ static void memory_ready(const struct scan *s, struct text line)
             scan_integer(s, kinds[i].fact, size);
     if (text_after(line, "amdgpu version: ", &t))
         scan_text(s, "kmsg.amdgpu_version", text_until(t, " \t"));
-    if (text_like(line, "Check your *devcoredump/data") && text_after(line, "Check your ", &t))
+    if (text_after(line, "Check your ", &t) && text_has(t, "devcoredump/data"))
         scan_text(s, "kmsg.devcoredump_path", t);
 }
 

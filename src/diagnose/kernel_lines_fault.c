@@ -30,7 +30,8 @@ static bool take_process(struct text line, char name[64], int64_t *ret_pid)
     else if (!text_before(t, " pid ", &before) || before.len > 40)
         return false;
     struct text rest = text_skip(t, before.len);
-    if (!text_after(rest, "pid ", &rest) || !text_take_u64(&rest, &pid) || pid > INT32_MAX)
+    (void)text_after(rest, "pid ", &rest); /* found above */
+    if (!text_take_u64(&rest, &pid) || pid > INT32_MAX)
         return false;
     (void)text_copy(text_trim(before), name, 64);
     *ret_pid = (int64_t)pid;
@@ -304,8 +305,11 @@ void klog_fault_emit(struct klog *k)
 static bool ring_timeout(struct klog *k, struct text line)
 {
     struct text t, ring;
-    if (!text_like(line, "^ring * timeout, ") || !text_after(line, "ring ", &t) ||
-        !text_next_word(&t, &ring) || !text_starts(text_trim(t), "timeout"))
+    if (!text_like(line, "^ring * timeout, "))
+        return false;
+    (void)text_after(line, "ring ", &t);
+    (void)text_next_word(&t, &ring);
+    if (!text_starts(text_trim(t), "timeout"))
         return false;
     bool copies = text_starts(ring, "sdma") || text_starts(ring, "page");
     if (k->timeouts++ == 0)
@@ -359,8 +363,10 @@ void klog_hang_line(struct klog *k, struct text line)
     if (ring_timeout(k, line))
         return;
     if (k->timeout_open && take_process(line, name, &pid)) {
-        scan_text(&k->s, "kmsg.ring_timeout_process", (struct text){name, strlen(name)});
-        scan_integer(&k->s, "kmsg.ring_timeout_pid", pid);
+        if (k->timeouts == 1) { /* the ring that is named is the first one */
+            scan_text(&k->s, "kmsg.ring_timeout_process", (struct text){name, strlen(name)});
+            scan_integer(&k->s, "kmsg.ring_timeout_pid", pid);
+        }
         k->timeout_open = false;
         return;
     }

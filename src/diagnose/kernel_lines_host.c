@@ -79,7 +79,7 @@ void klog_host_line(struct klog *k, struct text line)
         (text_has(line, "ut of memory: ") && text_has(line, "rocess "))) {
         (void)klog_bad(k, k->s.line, BAD_HOST_OOM, line);
     }
-    if (invoked && text_before(line, " invoked oom-killer", &t))
+    if (text_before(line, " invoked oom-killer", &t))
         scan_text(&k->s, "kmsg.oom_invoked_by", t);
     oom_summary(k, line);
     oom_killed(k, line);
@@ -109,7 +109,7 @@ static void ras(struct klog *k, struct text line)
     struct text front, t;
     if (text_before(line, "uncorrectable hardware error", &front)) {
         front = text_trim(front);
-        if (text_like(front, "^no") && front.len >= 2 && front.at[front.len - 2] == 'n' &&
+        if (text_like(front, "^no") && front.at[front.len - 2] == 'n' &&
             front.at[front.len - 1] == 'o')
             return;
         if (front.len >= 3 && memcmp(front.at + front.len - 3, "new", 3) == 0)

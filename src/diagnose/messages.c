@@ -38,8 +38,7 @@ static const struct {
 static bool same_event(const struct oom *old, const struct oom *o)
 {
     return old->framework != NULL && strcmp(old->framework, o->framework) == 0 &&
-           strcmp(o->framework, "llama.cpp") == 0 && o->line >= old->line &&
-           o->line - old->line <= SAME_EVENT_LINES;
+           strcmp(o->framework, "llama.cpp") == 0 && o->line - old->line <= SAME_EVENT_LINES;
 }
 
 static void complete(struct oom *old, const struct oom *o)

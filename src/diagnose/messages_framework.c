@@ -42,7 +42,7 @@ static void ggml(const struct scan *s, struct oom_log *log, struct text line)
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }
-    if (text_like(line, "using device*MiB free") && text_before(line, " free", &t) &&
+    if (text_has(line, "using device") && text_before(line, " free", &t) &&
         text_size_before(t, &size))
         scan_integer(s, "msg.ggml_free_at_start_bytes", size);
     if (text_like(line, "ROCm*model buffer size =") ||
@@ -171,8 +171,8 @@ static void tensorflow(const struct scan *s, struct oom_log *log, struct text li
     struct oom o = begin(s, "tensorflow");
     struct text t;
     int64_t size;
-    if (text_like(line, "failed to allocate * from device") &&
-        text_after(line, "failed to allocate ", &t) && text_take_size(&t, SIZE_RULE, &size)) {
+    if (text_after(line, "failed to allocate ", &t) && text_has(t, " from device") &&
+        text_take_size(&t, SIZE_RULE, &size)) {
         int64_t exact;
         t = text_trim(t);
         if (text_starts(t, "(")) {
@@ -231,10 +231,11 @@ static void vulkan(const struct scan *s, struct oom_log *log, struct text line)
     struct oom o = begin(s, "vulkan");
     struct text t;
     int64_t size;
-    if ((text_like(line, "amdgpu: *size *: ") && text_after(line, " size", &t) &&
-         text_after(t, ": ", &t) && text_take_size(&t, SIZE_RULE, &size)) ||
-        (text_has(line, "emory allocation of size ") && text_has(line, "failed") &&
-         size_behind(line, "llocation of size ", 0, &size))) {
+    bool radv = text_after(line, "amdgpu: ", &t) && text_after(t, " size ", &t) &&
+                text_after(t, ": ", &t) && text_take_size(&t, SIZE_RULE, &size);
+    bool ggml_vulkan = !radv && text_after(line, "emory allocation of size ", &t) &&
+                       text_has(t, "failed") && text_take_size(&t, 0, &size);
+    if (radv || ggml_vulkan) {
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }

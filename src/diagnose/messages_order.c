@@ -56,16 +56,15 @@ void order_emit(const struct scan *s, struct text all, unsigned first, const str
     struct text message = {st->message, strlen(st->message)};
     struct text line;
     unsigned ordinary = 0;
-    if (log->count == 0 || st->exception_line <= log->last.line || exception.len == 0)
+    if (log->count == 0 || st->exception_line <= log->last.line)
         return;
     if (HAS_ANY(exception, memory_words) || HAS_ANY(message, memory_words) ||
         HAS_ANY(exception, passed_on))
         return;
-    for (unsigned n = first; text_next_line(&all, &line); n++) {
+    for (unsigned n = first; n < st->exception_line; n++) {
+        (void)text_next_line(&all, &line);
         if (n <= log->last.line)
             continue;
-        if (n >= st->exception_line)
-            break;
         if (HAS_ANY(line, chain_words))
             return;
         ordinary += is_ordinary(line);

@@ -139,8 +139,7 @@ static size_t exception_name(struct text t, bool any_word)
     size_t n = 0;
     while (n < t.len && n < 90 && is_name(t.at[n]))
         n++;
-    if (n < 5 || isdigit((unsigned char)t.at[0]) || t.at[0] == '.' ||
-        (n < t.len && t.at[n] != ':' && !(any_word && n == t.len)))
+    if (n < 5 || isdigit((unsigned char)t.at[0]) || t.at[0] == '.' || (n < t.len && t.at[n] != ':'))
         return 0;
     if (any_word)
         return n;
@@ -179,7 +178,7 @@ static void python(const struct scan *s, struct runtime_state *st, struct text l
     }
     if (text_like(line, "^File \"*, line *, in "))
         st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
-    bool indented = line.len == 0 || isspace((unsigned char)line.at[0]);
+    bool indented = isspace((unsigned char)line.at[0]);
     if (!indented && (n = exception_name(line, st->in_traceback)) > 0) {
         keep_exception(s, st, line, n);
         st->in_traceback = false;

@@ -263,9 +263,9 @@ static void df_shm(struct pasted *p, struct text line)
     if (text_has(line, "1M-blocks") || text_has(line, "1G-blocks") || !text_has(line, "% "))
         return;
     struct text t = text_trim(line);
-    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm") ||
-        !text_next_word(&rest, &word))
+    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm"))
         return;
+    (void)text_next_word(&rest, &word);
     for (size_t i = 0; i < COUNT(facts); i++) {
         uint64_t kib;
         if (!text_next_word(&rest, &word))
@@ -286,7 +286,8 @@ static void uname(struct pasted *p, struct text line)
     if (!text_starts(t, "Linux "))
         return;
     t = text_skip(t, 6);
-    if (!text_next_word(&t, &host) || !text_next_word(&t, &release))
+    (void)text_next_word(&t, &host); /* trimmed: there is one */
+    if (!text_next_word(&t, &release))
         return;
     struct text r = release;
     for (unsigned i = 0; i < 3; i++) {
@@ -314,8 +315,10 @@ static void lsmod(struct pasted *p, struct text line)
     static const char *const modules[] = {"amdgpu", "amdttm", "ttm", "nvidia", "radeon"};
     struct text rest = line, name, size, uses;
     uint64_t n;
-    if (line.len == 0 || isspace((unsigned char)line.at[0]) || !text_next_word(&rest, &name) ||
-        !text_next_word(&rest, &size) || !text_next_word(&rest, &uses) ||
+    if (isspace((unsigned char)line.at[0]))
+        return;
+    (void)text_next_word(&rest, &name);
+    if (!text_next_word(&rest, &size) || !text_next_word(&rest, &uses) ||
         !text_take_u64(&size, &n) || size.len > 0 || !text_take_u64(&uses, &n) || uses.len > 0)
         return;
     for (size_t i = 0; i < COUNT(modules); i++) {

@@ -240,9 +240,9 @@ static void nvidia_smi(struct pasted *p, struct text line)
 {
     struct text t, rest;
     int64_t used, total;
-    if (!text_starts(line, "|") || !text_before(line, "MiB / ", &t) ||
-        !text_after(line, "MiB / ", &rest))
+    if (!text_starts(line, "|") || !text_before(line, "MiB / ", &t))
         return;
+    (void)text_after(line, "MiB / ", &rest);
     t.len += 3;
     if (!text_size_before(t, &used) || !text_take_size(&rest, SIZE_RULE, &total))
         return;
@@ -254,15 +254,14 @@ static void nvidia_smi(struct pasted *p, struct text line)
 
 void pasted_smi_line(struct pasted *p, struct text line)
 {
-    struct text t;
     if (smi_row(p, line))
         return;
     smi_tables(p, line);
     amd_smi_table(p, line);
     amd_smi_row(p, line);
     nvidia_smi(p, line);
-    if (text_starts(line, "Driver version: ") && text_after(line, "Driver version: ", &t))
-        pasted_gpu_text(p, 0, "driver_version", t);
+    if (text_starts(line, "Driver version: "))
+        pasted_gpu_text(p, 0, "driver_version", text_skip(line, 16));
 }
 
 static struct text span(const char *s)

@@ -73,12 +73,10 @@ static const char *const denials[] = {"not ",    "n't",   "no effect", "no diffe
 static bool has_one(struct text line, const char *const *words)
 {
     for (; *words != NULL; words++) {
-        for (struct text t = line; t.len > 0;) {
-            ptrdiff_t at = text_ifind(t, *words);
-            if (at < 0)
-                break;
+        struct text t = line;
+        for (ptrdiff_t at; (at = text_ifind(t, *words)) >= 0;) {
             const char *hit = t.at + at;
-            bool inside = isalnum((unsigned char)**words) && hit > line.at && is_word_byte(hit[-1]);
+            bool inside = hit > line.at && is_word_byte(hit[-1]);
             if (!inside || **words == 'n')
                 return true;
             t = text_skip(t, (size_t)at + 1);

@@ -215,7 +215,7 @@ bool text_take_hex(struct text *in, uint64_t *ret)
 /* "16,384" and "1,048,576" are thousands, "1,50" and "0,125" a decimal comma (localised printf). */
 static bool comma_is_thousands(struct text t, size_t digits_before, double before)
 {
-    if (digits_before == 0 || digits_before > 3 || before == 0)
+    if (digits_before > 3 || before == 0)
         return false;
     size_t i = 0;
     for (unsigned groups = 0; groups < 6 && i < t.len && t.at[i] == ','; groups++) {
@@ -343,7 +343,7 @@ bool text_size_before(struct text in, int64_t *ret)
     struct text t = text_trim(in.len > 40 ? text_skip(in, in.len - 40) : in);
     size_t from = t.len;
     for (unsigned words = 0; words < 2 && from > 0; words++) {
-        while (from > 0 && is_space(t.at[from - 1]))
+        while (is_space(t.at[from - 1])) /* trimmed: the first byte is none */
             from--;
         while (from > 0 && (is_word(t.at[from - 1]) || t.at[from - 1] == '.' ||
                             t.at[from - 1] == ',' || t.at[from - 1] == '-'))

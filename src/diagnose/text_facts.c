@@ -101,7 +101,7 @@ static struct pairs pairs_of(struct text line)
 static bool may_have(const struct pairs *p, const char *pattern)
 {
     const char *at = pattern + (pattern[0] == '^');
-    for (unsigned i = 0; i < 4 && at[i] != '\0' && at[i + 1] != '\0' && at[i + 1] != '*'; i++) {
+    for (unsigned i = 0; i < 4 && at[i + 1] != '\0' && at[i + 1] != '*'; i++) {
         unsigned slot = pair_slot(at + i);
         if ((p->bits[slot / 64] >> (slot % 64) & 1) == 0)
             return false;

@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
+#include "diagnose/env_names.h"
 #include "diagnose/verdict.h"
 #include "fixture_run.h"
 
@@ -31,6 +32,70 @@ static void test_any_text(void **state)
 {
     (void)state;
     assert_true(fixture_run_all("a") >= 4);
+}
+
+/* More GPUs than there are numbers for: the first ones are kept. */
+static void test_too_many_gpus(void **state)
+{
+    static const char agent[] = "Agent 2\n"
+                                "  Name:                    gfx942\n"
+                                "  Device Type:             GPU\n"
+                                "  Memory Properties:       APU\n"
+                                "      Segment:             GLOBAL; FLAGS: COARSE GRAINED\n"
+                                "      Size:                1024(0x400) KB\n";
+    static const char row[] = "| N/A   34C    P0    66W / 400W |      5MiB / 81920MiB |\n";
+    enum { TIMES = 1100 };
+    char *text = malloc(TIMES * sizeof agent);
+    (void)state;
+    assert_non_null(text);
+    for (int kind = 0; kind < 2; kind++) {
+        size_t len = 0;
+        for (int i = 0; i < TIMES; i++) {
+            const char *piece = kind == 0 ? agent : row;
+            memcpy(text + len, piece, strlen(piece));
+            len += strlen(piece);
+        }
+        struct facts *facts = facts_new();
+        pasted_to_facts(facts, text, len, "smi");
+        assert_non_null(facts_best(facts, "gpu.0.gfx") != NULL
+                            ? facts_best(facts, "gpu.0.kfd_bank_bytes")
+                            : facts_best(facts, "gpu.0.vram.used_bytes"));
+        assert_null(facts_best(facts, "gpu.1099.vram.used_bytes"));
+        assert_null(facts_best(facts, "gpu.1099.gfx"));
+        facts_free(facts);
+    }
+    free(text);
+}
+
+/* Nobody has to name where a text comes from. */
+static void test_no_source(void **state)
+{
+    static const char oom[] = "HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+                              "capacity of 24.00 GiB of which 1.00 GiB is free.\n"
+                              "VRAM usage keeps growing with every request\n";
+    static const char smi[] = "GPU[0] : VRAM Total Memory (B): 1024\n";
+    static const char env[] = "HSA_ENABLE_SDMA=0\n";
+    static const char log[] = "amdgpu: GPU reset begin!\n";
+    struct facts *facts = facts_new();
+    (void)state;
+    any_text_to_facts(facts, oom, sizeof oom - 1, NULL);
+    pasted_to_facts(facts, smi, sizeof smi - 1, NULL);
+    environment_to_facts(facts, env, sizeof env - 1, NULL);
+    kernel_log_to_facts(facts, log, sizeof log - 1, NULL);
+    for (size_t i = 0; i < facts_count(facts); i++)
+        assert_non_null(facts_at(facts, i)->source);
+    assert_true(facts_count(facts) > 6);
+    facts_free(facts);
+}
+
+/* Names that a collector offers. */
+static void test_environment_names(void **state)
+{
+    (void)state;
+    assert_int_equal(env_rule_of("HIP-VISIBLE", 11), ENV_HIDE);
+    assert_int_equal(env_rule_of("HIP_VISIBLE_DEVICES", 19), ENV_SHOW);
+    assert_int_equal(env_rule_of("HF_HUB_TOKEN_PATH", 17), ENV_NAME_ONLY);
+    assert_int_equal(env_rule_of("HIP_MYSECRETVALUE", 17), ENV_SECRET);
 }
 
 static void test_environment(void **state)
@@ -241,10 +306,17 @@ static void test_line_numbers_behind_the_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program_output), cmocka_unit_test(test_pasted),
-        cmocka_unit_test(test_any_text),       cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_worked_numbers), cmocka_unit_test(test_growing_reserve),
-        cmocka_unit_test(test_recordings),     cmocka_unit_test(test_line_numbers_behind_the_bound),
+        cmocka_unit_test(test_program_output),
+        cmocka_unit_test(test_pasted),
+        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_too_many_gpus),
+        cmocka_unit_test(test_no_source),
+        cmocka_unit_test(test_environment_names),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_worked_numbers),
+        cmocka_unit_test(test_growing_reserve),
+        cmocka_unit_test(test_recordings),
+        cmocka_unit_test(test_line_numbers_behind_the_bound),
     };
     return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }
