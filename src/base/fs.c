@@ -139,6 +139,15 @@ int fs_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+int fs_sync(int fd)
+{
+    int r;
+    do
+        r = fsync(fd);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? 0 : -errno;
+}
+
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable)
 {
     char temporary[FS_PATH_MAX];
@@ -149,8 +158,8 @@ int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, 
     if (fd < 0)
         return -errno;
     int r = fs_write_all(fd, data, len);
-    if (r == 0 && durable && fsync(fd) != 0)
-        r = -errno;
+    if (r == 0 && durable)
+        r = fs_sync(fd);
     if (close(fd) != 0 && r == 0)
         r = -errno;
     if (r == 0 && renameat(dirfd, temporary, dirfd, name) != 0)

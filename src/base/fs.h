@@ -50,6 +50,9 @@ ssize_t fs_read_all(const char *path, size_t max, char **ret_data);
 /* All of it, through EINTR and short writes. 0 or -errno. */
 int fs_write_all(int fd, const void *data, size_t len);
 
+/* fsync() through EINTR (soft NFS mounts, FUSE). 0 or -errno. */
+int fs_sync(int fd);
+
 /* Create (0600) or replace `name` in dirfd: written under a temporary name, optionally fsynced,
  * renamed. 0 or -errno. */
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable);

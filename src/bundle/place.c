@@ -53,8 +53,9 @@ static int write_temporary(int dir_fd, const char *temporary, struct stage *stag
     if (r < 0)
         return r;
     *ret_output_failed = true;
-    if (fsync(fd) != 0)
-        return rc_err_errno(err, -errno, "cannot write the archive to the disk");
+    r = fs_sync(fd);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot write the archive to the disk");
     if (close(rc_take_fd(&fd)) != 0) /* NFS tells a full disk here */
         return rc_err_errno(err, -errno, "cannot close the archive");
     return 0;

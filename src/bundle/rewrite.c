@@ -135,7 +135,7 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
     if ((w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
         fchown(fd, w->st.st_uid, w->st.st_gid) != 0 && geteuid() == 0)
         return rc_err_errno(err, -errno, "cannot give '%s' back to its owner", w->file);
-    if (fchmod(fd, w->st.st_mode & 0666) != 0 || fsync(fd) != 0)
+    if (fchmod(fd, w->st.st_mode & 0666) != 0 || fs_sync(fd) != 0)
         return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
     if (close(rc_take_fd(&fd)) != 0)
         return rc_err_errno(err, -errno, "cannot write '%s'", w->file);

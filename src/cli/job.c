@@ -386,12 +386,15 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
     if (lock == -EWOULDBLOCK && shared == NULL)
         return rc_err_set(err, -EBUSY, "the run in '%s' is not over", run_dir);
+    if (lock < 0 && shared == NULL && !rundir_is_disk_error(lock))
+        return rc_err_errno(err, lock, "cannot tell whether the run in '%s' is over", run_dir);
     unsigned place = 0;
     bool again = false;
     int r;
     do {
         job = (struct job){.options = options, .shared = shared, .stage_place = place,
                            .told = again};
+        *err = (struct rc_err){""}; /* what the attempt before said of its disk */
         r = make_bundle(&job, run_dir, ret_path, ret_size, err);
         again = r < 0 && job.stage_failed;
         /* In a run directory that goes it goes with it; one elsewhere, or a failed one, is ours. */
@@ -400,6 +403,8 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
         place = job.stage_place > place ? job.stage_place : place + 1;
         job_close(&job);
     } while (again && place < STAGE_TRIES_MAX);
+    if (r < 0 && err->msg[0] == '\0')
+        (void)rc_err_errno(err, r, "cannot make the bundle of '%s'", run_dir);
     if (r == 0)
         (void)fs_remove_tree(AT_FDCWD, run_dir);
     return r;

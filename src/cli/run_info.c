@@ -108,6 +108,18 @@ static uint64_t start_in_name(const char *dir)
     return seconds > 0 ? (uint64_t)seconds * 1000000000u : 0;
 }
 
+/* Else it is this process that lacks something, and somebody else may do better. */
+static bool is_of_the_file(int code)
+{
+    return code == -ENOENT || code == -EIO || code == -EFBIG || code == -ELOOP || code == -EISDIR;
+}
+
+/* Written to its end: a parser that refuses it has no memory. */
+static bool looks_whole(const char *text, ssize_t len)
+{
+    return len > 2 && strlen(text) == (size_t)len && text[len - 2] == '}' && text[len - 1] == '\n';
+}
+
 /* The machine's end can leave run.json empty or torn; the rest is evidence all the same. */
 static int load_run_json(struct run_info *info, struct rc_err *err)
 {
@@ -115,9 +127,11 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     RC_AUTO_FREE char *text = NULL;
     (void)snprintf(path, sizeof path, "%s/run.json", info->dir);
     ssize_t len = fs_read_all(path, RUN_JSON_MAX, &text);
-    if (len == -ENOMEM)
-        return rc_err_errno(err, -ENOMEM, "cannot read '%s'", path);
+    if (len < 0 && !is_of_the_file((int)len))
+        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
     cJSON *json = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    if (json == NULL && len >= 0 && looks_whole(text, len))
+        return rc_err_errno(err, -ENOMEM, "cannot read '%s'", path);
     if (len < 0)
         (void)snprintf(info->damage, sizeof info->damage, "run.json: %s", strerror((int)-len));
     else if (!cJSON_IsObject(json))

@@ -105,6 +105,11 @@ static void take_signals(struct supervisor *s)
             if (relay_resize(&s->helpers.relay))
                 (void)kill(s->shared->target_pid, SIGWINCH);
             break;
+        case SIGTERM:
+        case SIGHUP:
+            s->asked_to_end_ns = clock_mono_ns();
+            forward_take(&s->forwarder, &info);
+            break;
         default:
             forward_take(&s->forwarder, &info);
             break;

@@ -15,6 +15,8 @@
 #include "record/ledger.h"
 
 #define DRAIN_MS 1000
+#define ASKED_TO_END_MS 60000u
+#define HURRY_AFTER_MS 2000u
 #define RECORDER_READS_MS 100
 #define RECORDER_END_MS 300
 #define FINISHER_GRACE_MS 3000
@@ -40,12 +42,23 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done)
     helper_kill(&s->helpers, HELPER_RECORDER);
 }
 
+/* Slurm and Kubernetes send SIGTERM, and SIGKILL some seconds later (5 to 30): what is slow must not
+ * cost the bundle. A program that lived on for long was not asked to end. */
+static bool must_hurry(const struct supervisor *s, uint64_t started_ns)
+{
+    uint64_t asked_ns = s->asked_to_end_ns;
+    return asked_ns != 0 && started_ns - asked_ns < ASKED_TO_END_MS * 1000000u &&
+           clock_mono_ns() - asked_ns > HURRY_AFTER_MS * 1000000u;
+}
+
 /* While the finisher works, a signal to us asks it to come to an end; the bundle is still made. */
 static void wait_for_finisher(struct supervisor *s)
 {
     uint64_t budget_ms = (uint64_t)s->options->finish_within_ms + s->options->hash_budget_ms +
                          FINISHER_GRACE_MS;
-    uint64_t give_up_ns = clock_mono_ns() + budget_ms * 1000000u;
+    uint64_t started_ns = clock_mono_ns();
+    uint64_t give_up_ns = started_ns + budget_ms * 1000000u;
+    bool told_to_hurry = false;
     struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
     while (!s->finisher_ended && clock_mono_ns() < give_up_ns) {
         (void)poll(&fd, 1, TICK_MS);
@@ -54,6 +67,8 @@ static void wait_for_finisher(struct supervisor *s)
             if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
                 info.ssi_signo == SIGQUIT)
                 s->hurry = true;
+        if (!s->hurry && !told_to_hurry && must_hurry(s, started_ns))
+            s->hurry = told_to_hurry = true;
         if (s->hurry)
             (void)kill(s->finisher, SIGTERM);
         s->hurry = false;
@@ -94,6 +109,13 @@ void supervisor_count_refusals(const struct supervisor *s)
         s->shared->ledger_refusals = ledger_final_refusals(s->ledger, since_ns);
 }
 
+/* It ends by 0, or by 2 with a line why there is no bundle; 127 where it cannot be executed. By 1 a
+ * library ended it (libarchive without memory). */
+static bool finisher_had_its_say(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) != 1;
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -113,10 +135,10 @@ void supervisor_finish(struct supervisor *s)
         if (s->finisher <= 0)
             break;
         wait_for_finisher(s);
-        if (!s->finisher_ended || !WIFSIGNALED(s->finisher_status))
+        if (!s->finisher_ended || finisher_had_its_say(s->finisher_status))
             return;
-        shared_event(s->shared, "supervisor", "the finisher was killed by signal %d",
-                     WTERMSIG(s->finisher_status));
+        shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",
+                     (unsigned)s->finisher_status);
     }
     if (!s->options->quiet)
         (void)dprintf(STDERR_FILENO, "rocmcrash: %s; the run is kept in %s\n",

@@ -40,6 +40,7 @@ struct supervisor {
     pid_t finisher;
     int finisher_status;
     bool finisher_ended, hurry, told_unfinished;
+    uint64_t asked_to_end_ns; /* SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
 };
 
 /* --- supervisor.c --- */

@@ -140,8 +140,12 @@ int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
     if (r == 0 && fd < 0)
         return rc_err_errno(err, -errno, "cannot write to '%s'", dir);
     static const char page[4096];
-    if (r == 0 && fallocate(fd, 0, 0, (off_t)room) != 0)
+    while (r == 0 && fallocate(fd, 0, 0, (off_t)room) != 0) {
+        if (errno == EINTR)
+            continue;
         r = errno == EOPNOTSUPP || errno == ENOSYS ? fs_write_all(fd, page, sizeof page) : -errno;
+        break;
+    }
     if (fd >= 0 && close(fd) != 0 && r == 0)
         r = -errno;
     (void)unlink(path);

@@ -48,7 +48,7 @@ static bool is_unfinished(const char *run_dir)
     if (!has_evidence(run_dir))
         return false;
     RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
-    return lock >= 0 || rundir_is_disk_error(lock); /* a disk that nobody can lock on */
+    return lock != -EWOULDBLOCK; /* what else fails is not a sign of life */
 }
 
 /* rundir_move() put it there because the disk of `base` took no more. */

@@ -54,8 +54,8 @@ static int flush_impact(const struct shared *s, int dirfd, uint32_t index)
     int r = fs_write_all(fd, impact, sizeof *impact);
     if (r == 0)
         r = fs_write_all(fd, s->arena + impact->arena_offset, impact->arena_length);
-    if (r == 0 && fsync(fd) != 0)
-        r = -errno;
+    if (r == 0)
+        r = fs_sync(fd);
     if (close(fd) != 0 && r == 0)
         r = -errno;
     return r;
