@@ -298,20 +298,22 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
 {
     char user[FS_PATH_MAX];
     char named[FS_PATH_MAX] = "";
-    const char *state = getenv("ROCMCRASH_STATE_DIR"); /* as the run directories (record/rundir.h) */
+    const char *state =
+        getenv("ROCMCRASH_STATE_DIR"); /* as the run directories (record/rundir.h) */
     user_folder(user, sizeof user);
     if (state != NULL && state[0] != '\0' &&
         (size_t)snprintf(named, sizeof named, "%s/bundles", state) >= sizeof named)
         named[0] = '\0';
     const struct place_folders folders = {output_dir, named[0] != '\0' ? named : user, "/tmp"};
     struct rc_err first = {{0}};
-    int r = place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere,
-                                 &first);
+    int r =
+        place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere, &first);
     bool nowhere = r < 0 && r != -EINVAL && r != -ENOMEM && r != -EFBIG && r != -EBADMSG;
     if (nowhere) {
         /* Memory is lost with the machine, but by then somebody may have copied it. */
         const struct place_folders last = {"", named[0] != '\0' ? user : "", "/dev/shm"};
-        if (place_with_fallbacks(stage_dir, name, &last, ret_path, ret_size, ret_elsewhere, NULL) == 0)
+        if (place_with_fallbacks(stage_dir, name, &last, ret_path, ret_size, ret_elsewhere, NULL) ==
+            0)
             r = 0;
     }
     if (err != NULL)

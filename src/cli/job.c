@@ -285,7 +285,8 @@ static int find_stage(struct job *job, struct rc_err *err)
         (void)fs_remove_tree(AT_FDCWD, job->stage);
         r = fs_mkdir_p(job->stage);
     }
-    return r == 0 ? 0 : rc_err_errno(err, -ENOSPC, "no room for the bundle in '%s' or elsewhere", dir);
+    return r == 0 ? 0
+                  : rc_err_errno(err, -ENOSPC, "no room for the bundle in '%s' or elsewhere", dir);
 }
 
 static int make_stage(struct job *job, struct rc_err *err)
@@ -392,8 +393,8 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     bool again = false;
     int r;
     do {
-        job = (struct job){.options = options, .shared = shared, .stage_place = place,
-                           .told = again};
+        job =
+            (struct job){.options = options, .shared = shared, .stage_place = place, .told = again};
         *err = (struct rc_err){""}; /* what the attempt before said of its disk */
         r = make_bundle(&job, run_dir, ret_path, ret_size, err);
         again = r < 0 && job.stage_failed;

@@ -18,6 +18,7 @@
 #define SAMPLER_READ_MAX_MS 1000
 #define REAP_WAIT_MS 200
 #define SUSPECT_MS 50u
+#define FORK_AGAIN_NS 100000000u
 
 static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
 
@@ -210,6 +211,13 @@ void helpers_watch(struct helpers *h)
     watch_tracer(h, now_ns);
     if (h->shared->target_state != TARGET_ENDED)
         watch_sampler(h, now_ns);
+    /* There was no room for a process; now there may be. */
+    if (h->shared->target_state != TARGET_ENDED && now_ns - h->forked_again_ns > FORK_AGAIN_NS) {
+        h->forked_again_ns = now_ns;
+        for (int id = 0; id < HELPER_MAX; id++)
+            if ((id == HELPER_SAMPLER || id == HELPER_RECORDER) && h->shared->helpers[id].pid == 0)
+                (void)helper_start(h, id);
+    }
     /* It could not be forked, or was killed too often in a row for its replacement to be at work. */
     if (h->shared->helpers[HELPER_RELAY].pid == 0 && h->relay.way != RELAY_NONE && !h->relay_ended)
         (void)helper_start(h, HELPER_RELAY);

@@ -28,6 +28,7 @@ struct helpers {
     struct tracer_options tracer;
     struct recorder_options recorder;
     bool relay_ended; /* its work was done; it needs no replacement */
+    uint64_t forked_again_ns;
     uint64_t suspect_since_ns; /* the work of the tracer that was over its budget at... */
     uint64_t suspect_seen_ns;  /* ...this time */
 };

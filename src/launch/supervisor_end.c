@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/supervisor_internal.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,15 +11,19 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "launch/finish.h"
 #include "launch/inject_python.h"
 #include "record/ledger.h"
+#include "record/rundir.h"
+#include "recorder/flush.h"
 
 #define DRAIN_MS 1000
 #define ASKED_TO_END_MS 60000u
 #define HURRY_AFTER_MS 2000u
 #define RECORDER_READS_MS 100
 #define RECORDER_END_MS 300
+#define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
@@ -116,6 +121,18 @@ static bool finisher_had_its_say(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) != 1;
 }
 
+/* For `recover`: what nobody else has written to the disk. */
+static void keep_run(struct shared *shared)
+{
+    struct shared_run *run = &shared->run;
+    struct rc_err err = {""};
+    if (run->run_dir[0] == '\0' &&
+        rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns, run->supervisor_pid,
+                      &err) < 0)
+        return;
+    (void)recorder_flush(shared, run->run_dir, &err);
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -132,6 +149,10 @@ void supervisor_finish(struct supervisor *s)
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
         s->finisher = finish_start(s->shared_fd, s->options, what, false);
+        if (s->finisher <= 0 && errno == EAGAIN) { /* no room for a process: perhaps in a moment */
+            (void)poll(NULL, 0, FORK_AGAIN_MS);
+            continue;
+        }
         if (s->finisher <= 0)
             break;
         wait_for_finisher(s);
@@ -140,6 +161,7 @@ void supervisor_finish(struct supervisor *s)
         shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",
                      (unsigned)s->finisher_status);
     }
+    keep_run(s->shared);
     if (!s->options->quiet)
         (void)dprintf(STDERR_FILENO, "rocmcrash: %s; the run is kept in %s\n",
                       s->finisher > 0 ? "rocmcrash-finish was killed each time"

@@ -131,7 +131,8 @@ bool rundir_is_disk_error(int code)
     return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO;
 }
 
-/* A name that is taken without a word, and fails when it is written to, is what a full disk gives. */
+/* A name that is taken without a word, and fails when it is written to, is what a full disk gives.
+ */
 int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
 {
     char path[FS_PATH_MAX];

@@ -49,7 +49,8 @@ static void copy_folder(int from_dir, int to_dir)
 
 static void copy_hook(int from_dir, int to_dir)
 {
-    RC_AUTO_CLOSE int from = openat(from_dir, "hook", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    RC_AUTO_CLOSE int from =
+        openat(from_dir, "hook", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (from < 0 || mkdirat(to_dir, "hook", 0700) != 0)
         return;
     RC_AUTO_CLOSE int to = openat(to_dir, "hook", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

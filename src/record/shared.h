@@ -146,6 +146,7 @@ struct record_progress {
     uint64_t output_cursor, output_lost;
     uint64_t event_cursor, events_lost;
     uint32_t impacts_written; /* bit mask */
+    uint32_t trouble_synced;  /* what of the run's troubles is on the disk for good */
 };
 
 /* STARTING: between the child's claim and its number. */

@@ -27,11 +27,11 @@ int rundir_lock(const char *run_dir)
     return rc_take_fd(&fd);
 }
 
-/* A directory that holds nothing yet is one that is just being made, or was never used. Its run.json
- * may be what the machine's end took with it; then the rest is worth a bundle still. */
+/* A directory that holds nothing yet is one that is just being made, or was never used. Its
+ * run.json may be what the machine's end took with it; then the rest is worth a bundle still. */
 static bool has_evidence(const char *run_dir)
 {
-    static const char *const names[] = {"run.json",    "impact.0", "output.head", "output.1",
+    static const char *const names[] = {"run.json",     "impact.0", "output.head", "output.1",
                                         "samples.0000", "kmsg",     "events"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[FS_PATH_MAX];
@@ -51,18 +51,25 @@ static bool is_unfinished(const char *run_dir)
     return lock != -EWOULDBLOCK; /* what else fails is not a sign of life */
 }
 
-/* rundir_move() put it there because the disk of `base` took no more. */
-static bool was_moved_from(const char *base, const char *run_dir)
+/* rundir_move() put it there because the disk of one of the folders took no more. */
+static bool was_moved(const char *run_dir)
 {
     char path[FS_PATH_MAX];
     char before[FS_PATH_MAX];
-    size_t len = strlen(base);
-    return (size_t)snprintf(path, sizeof path, "%s/moved", run_dir) < sizeof path &&
-           fs_read_text(path, before, sizeof before) > (ssize_t)len &&
-           strncmp(before, base, len) == 0 && before[len] == '/';
+    char folder[FS_PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/moved", run_dir) >= sizeof path ||
+        fs_read_text(path, before, sizeof before) <= 0)
+        return false;
+    int r;
+    for (unsigned place = 0; (r = rundir_place(place, folder, sizeof folder)) != -ENOENT; place++) {
+        size_t len = r == 0 ? strlen(folder) : 0;
+        if (len > 0 && strncmp(before, folder, len) == 0 && before[len] == '/')
+            return true;
+    }
+    return false;
 }
 
-static int look_in(const char *folder, const char *base, rundir_unfinished_fn fn, void *context)
+static int look_in(const char *folder, bool only_moved, rundir_unfinished_fn fn, void *context)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
     if (dir == NULL)
@@ -72,7 +79,7 @@ static int look_in(const char *folder, const char *base, rundir_unfinished_fn fn
         char run_dir[FS_PATH_MAX];
         int n = snprintf(run_dir, sizeof run_dir, "%s/%s", folder, entry->d_name);
         if (entry->d_name[0] == '.' || n < 0 || (size_t)n >= sizeof run_dir ||
-            (strcmp(folder, base) != 0 && !was_moved_from(base, run_dir)) || !is_unfinished(run_dir))
+            (only_moved && !was_moved(run_dir)) || !is_unfinished(run_dir))
             continue;
         count++;
         if (fn != NULL)
@@ -81,23 +88,28 @@ static int look_in(const char *folder, const char *base, rundir_unfinished_fn fn
     return count;
 }
 
+/* In the folder where runs go now, in those before it (a disk that is to be read only since), and
+ * what was moved to those after it. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err)
 {
     char base[FS_PATH_MAX];
-    char other[FS_PATH_MAX];
+    char folder[FS_PATH_MAX];
     int r = rundir_base(base, sizeof base, err);
     if (r < 0)
-        return r;
-    int count = look_in(base, base, fn, context);
-    if (count < 0)
-        return rc_err_errno(err, count, "cannot open '%s'", base);
-    for (unsigned place = 0; (r = rundir_place(place, other, sizeof other)) != -ENOENT; place++) {
+        base[0] = '\0';
+    int count = 0;
+    bool behind = false;
+    int end;
+    for (unsigned place = 0; (end = rundir_place(place, folder, sizeof folder)) != -ENOENT;
+         place++) {
         struct stat st;
-        if (r < 0 || strcmp(other, base) == 0 || lstat(other, &st) != 0 ||
-            !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        if (end < 0 || lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
             continue;
-        int more = look_in(other, base, fn, context);
+        int more = look_in(folder, behind, fn, context);
+        if (more < 0 && strcmp(folder, base) == 0)
+            return rc_err_errno(err, more, "cannot open '%s'", base);
         count += more > 0 ? more : 0;
+        behind = behind || strcmp(folder, base) == 0;
     }
-    return count;
+    return r < 0 && count == 0 ? r : count;
 }

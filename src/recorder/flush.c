@@ -202,11 +202,12 @@ static int flush_gpus(const struct shared *s, int dirfd)
 }
 
 /* What somebody would want to know after the machine's end. */
-static uint64_t trouble_seen(const struct shared *s)
+static uint32_t trouble_seen(const struct shared *s)
 {
-    return (uint64_t)s->impacts_used | (uint64_t)(s->oom_matches > 0) << 16 |
-           (uint64_t)(s->fault_matches > 0) << 17 | (uint64_t)(s->hang_matches > 0) << 18 |
-           (uint64_t)(s->kernel_oom_matches > 0) << 19 | (uint64_t)s->supervisor_killed << 20;
+    return (s->impacts_used & 0xffffu) | (uint32_t)(s->oom_matches > 0) << 16 |
+           (uint32_t)(s->fault_matches > 0) << 17 | (uint32_t)(s->hang_matches > 0) << 18 |
+           (uint32_t)(s->kernel_oom_matches > 0) << 19 |
+           (uint32_t)(s->supervisor_killed != 0) << 20;
 }
 
 /* Renamed over the old one before it is on the disk, it could leave neither: then it is fsynced,
@@ -264,14 +265,13 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     if (dirfd < 0)
         return rc_err_errno(err, -errno, "cannot open run directory '%s'", run_dir);
     static uint64_t synced_ns;
-    static uint64_t synced_trouble;
     uint64_t now_ns = clock_mono_ns();
-    uint64_t trouble = trouble_seen(shared);
+    uint32_t trouble = trouble_seen(shared);
     if (synced_ns == 0)
         synced_ns = now_ns - (SYNC_PERIOD_MS - SYNC_FIRST_MS) * 1000000u;
-    /* The bundle follows the end at once, and is synced itself. */
-    bool due = shared->target_state != TARGET_ENDED &&
-               (trouble != synced_trouble || now_ns - synced_ns >= SYNC_PERIOD_MS * 1000000u);
+    bool due =
+        trouble != progress->trouble_synced ||
+        (shared->target_state != TARGET_ENDED && now_ns - synced_ns >= SYNC_PERIOD_MS * 1000000u);
     int results[] = {
         flush_impacts(shared, dirfd, progress),
         flush_output(shared, dirfd, progress),
@@ -287,7 +287,7 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     if (due) {
         sync_run(dirfd);
         synced_ns = clock_mono_ns();
-        synced_trouble = trouble;
+        progress->trouble_synced = trouble;
     }
     return 0;
 }

@@ -78,12 +78,28 @@ void look_at(struct carrier *c, const void *data, size_t len)
     publish_matches(c);
 }
 
+/* All of `len` bytes that lie in a pipe: what stayed behind would be taken for what comes next, and
+ * fill the pipe until tee(2) finds no room in it for ever. */
+static ssize_t read_all(int fd, char *data, size_t len)
+{
+    size_t have = 0;
+    while (have < len) {
+        ssize_t n = read(fd, data + have, len - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        have += (size_t)n;
+    }
+    return (ssize_t)have;
+}
+
 void look_discard(struct carrier *c, int fd, size_t len)
 {
     while (len > 0) {
         ssize_t n = c->null_fd >= 0 ? splice(fd, NULL, c->null_fd, NULL, len, 0) : -1;
         if (n <= 0)
-            n = read(fd, look_buffer, len < sizeof look_buffer ? len : sizeof look_buffer);
+            n = read_all(fd, look_buffer, len < sizeof look_buffer ? len : sizeof look_buffer);
         if (n <= 0)
             return;
         len -= (size_t)n;
@@ -95,7 +111,7 @@ static void peek_read(struct carrier *c, struct peek_pipe *p)
 {
     while (p->unread > 0) {
         size_t want = p->unread < sizeof look_buffer ? p->unread : sizeof look_buffer;
-        ssize_t n = read(p->read_end, look_buffer, want);
+        ssize_t n = read_all(p->read_end, look_buffer, want);
         if (n <= 0)
             break;
         look_at(c, look_buffer, (size_t)n);
@@ -167,7 +183,7 @@ void look_behind(struct carrier *c)
     ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
     if (n <= 0)
         return;
-    ssize_t got = read(p->read_end, look_buffer, (size_t)n);
+    ssize_t got = read_all(p->read_end, look_buffer, (size_t)n);
     if (got <= 0 || (size_t)got <= c->ahead)
         return;
     look_at(c, look_buffer + c->ahead, (size_t)got - c->ahead);
