@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hang: a kernel that never ends, until the driver resets the GPU. On a healthy card it ends.
+ * Hang: one of some kernels never ends, until the driver resets the GPU. On a healthy card it ends.
  * Near miss: two threads of the CPU wait for each other; the GPU has nothing to do.
  */
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include "sample.h"
 
 #define BYTES (16 * MIB)
+#define STEPS 8
 #define PATIENCE_S 5
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
@@ -48,8 +49,10 @@ int main(int argc, char **argv)
     sample_watchdog(PATIENCE_S, "step 1 did not end");
     if (is_near_miss)
         wait_for_each_other();
-    error = hipMemset(device, 0, BYTES);
-    if (error == hipSuccess)
-        error = hipDeviceSynchronize();
+    for (int step = 0; error == hipSuccess && step < STEPS; step++) {
+        error = hipMemset(device, step, BYTES);
+        if (error == hipSuccess)
+            error = hipDeviceSynchronize();
+    }
     return error == hipSuccess ? 0 : sample_refused("the kernel", BYTES, error);
 }
