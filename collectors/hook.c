@@ -89,7 +89,9 @@ static int64_t pid_of_name(const char *name, const char **ret_rest)
 
 struct choice {
     int64_t pid;
-    int rank; /* the failed process before one that ran out of memory before one with a series */
+    /* One that ran out of memory before one with a mere series, and of these the failed process: a
+     * launcher fails by the exit of a worker that was too young to be noticed. */
+    int rank;
     int64_t time_ns;
 };
 
@@ -101,9 +103,7 @@ static void consider(struct hook *h, struct choice *best, const char *name)
     bool series = strcmp(rest, "torch.csv") == 0;
     if (pid == 0 || (!oom && !series))
         return;
-    struct choice c = {.pid = pid, .rank = oom ? 2 : 1};
-    if (pid == h->ctx->failed_pid)
-        c.rank = 3;
+    struct choice c = {.pid = pid, .rank = (oom ? 2 : 0) + (pid == h->ctx->failed_pid ? 1 : 0)};
     if (oom) {
         cJSON *record = read_record(h, pid, "oom.first.json");
         c.time_ns = hook_number(record, "t");

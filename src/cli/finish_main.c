@@ -19,7 +19,7 @@ static const struct {
     {"show", verb_show},         {"verify", verb_verify},           {"triage", verb_triage},
     {"complete", verb_complete}, {"collectors", verb_collectors},   {"doctor", verb_doctor},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
-    {"redact", verb_redact},
+    {"redact", verb_redact},     {"export", verb_export},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)

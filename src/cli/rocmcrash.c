@@ -236,6 +236,7 @@ static const struct {
      true},
     {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first", true},
     {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails", true},
+    {"export", "export --trace BUNDLE", "the run as a trace for Perfetto", true},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window", false},
     {"redact", "redact [OPTIONS] BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},

@@ -27,5 +27,6 @@ int verb_collectors(int argc, char *argv[]);
 int verb_doctor(int argc, char *argv[]);
 int verb_rerun(int argc, char *argv[]);
 int verb_diff(int argc, char *argv[]);
+int verb_export(int argc, char *argv[]);
 
 #endif

@@ -4,6 +4,7 @@
 PyTorch is the stand-in of tests/fixtures/hook, whose allocator runs full for real; a real one is
 used by tests/long/hook_gpu.py."""
 import ast
+import csv
 import glob
 import json
 import os
@@ -481,6 +482,39 @@ class Bundles(support.Case):
         self.assertIn("in _start", text)
         self.assertNotIn("truncated", text)
         self.assertIn(b"Segmentation fault", bundle.files["hook/faults.txt"])
+
+    def test_export_and_one_clock(self):
+        done = self.python(FRAGMENT + "import time; time.sleep(0.5)\nwhile True: large.append(torch.empty(6 << 30))")
+        bundle = self.only_bundle(done)
+        trace = self.path("trace.json")
+        for argv in (["export", bundle.path, "--trace", "-o", trace], ["export", "--trace", bundle.path]):
+            run = self.verb(*argv)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+        with open(trace, encoding="utf-8") as file:
+            self.assertEqual(file.read(), run.stdout)
+        events = json.loads(run.stdout)["traceEvents"]
+        at = {e["name"]: e["ts"] / 1e6 for e in events if e["ph"] == "i"}
+        rows = list(csv.DictReader(bundle.text("telemetry/telemetry.csv").splitlines()))
+        torch_rows = list(csv.DictReader(bundle.text("hook/torch-stats.csv").splitlines()))
+        self.assertFalse([row for row in rows + torch_rows if None in row or None in row.values()])
+        for table in (rows, torch_rows):
+            times = [float(row["time_s"]) for row in table]
+            self.assertEqual(times, sorted(times))
+        oom = next(time for name, time in at.items() if name.startswith("out of memory: 6442450944 bytes"))
+        flagged = {row["flags"]: float(row["time_s"]) for row in rows if row["flags"]}
+        self.assertLess(flagged["baseline"], float(torch_rows[0]["time_s"]))
+        self.assertLess(float(torch_rows[0]["time_s"]), oom)
+        self.assertLess(oom, flagged["after"])
+        counted = {e["args"]["value"] for e in events if e["ph"] == "C" and e["name"] == "allocated_bytes"}
+        self.assertEqual(counted, {int(row["allocated_bytes"]) for row in torch_rows})
+        self.assertIn("torch 2.11.0+stub", at)
+        for argv, status in ((["export", bundle.path], 125), (["export", "--trace"], 125),
+                             (["export", "--trace", bundle.path, "x"], 125),
+                             (["export", "--trace", trace], 2), (["export", "--trace", "/no/such"], 2),
+                             (["export", "--trace", "-o", "/no/such/x", bundle.path], 2)):
+            run = self.verb(*argv)
+            self.assertEqual((run.returncode, run.stdout), (status, ""), argv)
+            self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
     def test_inject_none(self):
         done = self.python(FRAGMENT + "while True: large.append(torch.empty(6 << 30))",

@@ -351,6 +351,9 @@ static void test_first_of_several(void **state)
     out = collected(42, 0, COLLECT_OK);
     assert_int_equal(sink_integer(out, "hook.torch_pid"), 42);
     sink_free(out);
+    out = collected(39, 0, COLLECT_OK); /* the launcher */
+    assert_int_equal(sink_integer(out, "hook.torch_pid"), 41);
+    sink_free(out);
 }
 
 static void test_last_record_counts(void **state)
