@@ -151,8 +151,8 @@ bool attach_actor(struct book_actor *actor)
 
 /* --- exec --- */
 
-/* Where a forked child has not said yet who it is, its own vforked child may: then that one is taken
- * for the process, and the process for a child, which costs nothing but stack. */
+/* Where a forked child has not said yet who it is, its own vforked child may: then that one is
+ * taken for the process, and the process for a child, which costs nothing but stack. */
 bool attach_shares_memory(void)
 {
     uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
@@ -268,8 +268,11 @@ static void attach(void)
 {
     uint32_t not_yet = NOT_YET;
     if (!atomic_compare_exchange_strong(&self.attaching, &not_yet, IN_WORK)) {
+        uint32_t in_work = IN_WORK;
         for (int i = 0; i < REGISTER_SPINS && atomic_load(&self.attaching) == IN_WORK; i++)
             (void)raw_call(SYS_sched_yield, 0, 0, 0, 0);
+        /* In a child that was forked at that moment nobody is at it. */
+        (void)atomic_compare_exchange_strong(&self.attaching, &in_work, DONE);
         return;
     }
     struct place place = parse_config(self.preload.config + sizeof PRELOAD_CONFIG - 1);
@@ -293,7 +296,7 @@ struct ledger *attach_ledger(void)
 __attribute__((constructor)) static void start(void)
 {
     const char *own_path = next_own_path();
-    ioctl_resolve();
+    next_resolve();
     const char *config = environ != NULL ? preload_remove(environ, own_path) : NULL;
     if (config == NULL || raw_length(config) + sizeof PRELOAD_CONFIG > sizeof self.preload.config)
         return;

@@ -46,7 +46,4 @@ void attach_exec_failed(void);
 /* What exec found about a program. */
 void attach_count_left_out(enum preload_answer answer);
 
-/* Called once by the constructor. */
-void ioctl_resolve(void);
-
 #endif

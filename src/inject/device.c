@@ -33,15 +33,9 @@ static _Atomic uint16_t remembered[REMEMBERED];
 /* Another preloaded library may have its own idea of a descriptor (an emulated driver). */
 static uint32_t ask_minor(int fd)
 {
-    static _Atomic(void *) next;
-    int (*ask)(int, struct stat *) = NULL;
+    int (*ask)(int, struct stat *);
     struct stat st;
-    void *found = atomic_load_explicit(&next, memory_order_relaxed);
-    if (found == NULL) {
-        found = next_symbol("fstat");
-        atomic_store_explicit(&next, found, memory_order_relaxed);
-    }
-    *(void **)&ask = found;
+    *(void **)&ask = next_function(NEXT_fstat);
     long r = ask != NULL ? ask(fd, &st) : raw_call(SYS_fstat, fd, &st, 0, 0);
     return r == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == DRM_MAJOR &&
                    minor(st.st_rdev) < 4096

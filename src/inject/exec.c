@@ -138,21 +138,20 @@ static int go_execat(const struct start *s, char *const environment[])
     return passed(next(s->fd, s->name, s->argv, environment, s->flags));
 }
 
-/* `called`: the function of this family that the program called. */
-static int pass_execve(const char *called, _Atomic(void *) *slot, const char *path,
-                       char *const argv[], char *const environment[])
+static int pass_execve(enum next_function called, const char *path, char *const argv[],
+                       char *const environment[])
 {
     struct start s = {.path = path,
                       .name = path,
                       .argv = argv,
                       .environment = environment,
                       .go = go_exec,
-                      .next = next_lazily_of(slot, called, "execve")};
+                      .next = next_function(called)};
     return s.next != NULL ? go(&s) : no_function();
 }
 
-static int pass_execvpe(const char *called, _Atomic(void *) *slot, const char *name,
-                        char *const argv[], char *const environment[])
+static int pass_execvpe(enum next_function called, const char *name, char *const argv[],
+                        char *const environment[])
 {
     struct start s = {.path = name,
                       .name = name,
@@ -160,44 +159,39 @@ static int pass_execvpe(const char *called, _Atomic(void *) *slot, const char *n
                       .environment = environment,
                       .search = true,
                       .go = go_exec,
-                      .next = next_lazily_of(slot, called, "execvpe")};
+                      .next = next_function(called)};
     return s.next != NULL ? go(&s) : no_function();
 }
 
 EXPORT int execve(const char *path, char *const argv[], char *const environment[])
 {
-    static _Atomic(void *) slot;
-    return pass_execve("execve", &slot, path, argv, environment);
+    return pass_execve(NEXT_execve, path, argv, environment);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    static _Atomic(void *) slot;
-    return pass_execve("execv", &slot, path, argv, environ);
+    return pass_execve(NEXT_execv, path, argv, environ);
 }
 
 EXPORT int execvp(const char *name, char *const argv[])
 {
-    static _Atomic(void *) slot;
-    return pass_execvpe("execvp", &slot, name, argv, environ);
+    return pass_execvpe(NEXT_execvp, name, argv, environ);
 }
 
 EXPORT int execvpe(const char *name, char *const argv[], char *const environment[])
 {
-    static _Atomic(void *) slot;
-    return pass_execvpe("execvpe", &slot, name, argv, environment);
+    return pass_execvpe(NEXT_execvpe, name, argv, environment);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const environment[])
 {
-    static _Atomic(void *) slot;
     char path[40] = "/proc/self/fd/";
     struct start s = {.path = fd >= 0 ? path : NULL,
                       .fd = fd,
                       .argv = argv,
                       .go = go_fexec,
                       .environment = environment,
-                      .next = next_lazily(&slot, "fexecve")};
+                      .next = next_function(NEXT_fexecve)};
     (void)raw_put_number(path + 14, (uint64_t)fd, 10);
     return s.next != NULL ? go(&s) : no_function();
 }
@@ -224,7 +218,6 @@ static const char *path_at(int dir, const char *path, int flags, char out[PLACE_
 EXPORT int execveat(int dir, const char *path, char *const argv[], char *const environment[],
                     int flags)
 {
-    static _Atomic(void *) slot;
     char place[PLACE_MAX];
     struct start s = {.path = path_at(dir, path, flags, place),
                       .name = path,
@@ -233,7 +226,7 @@ EXPORT int execveat(int dir, const char *path, char *const argv[], char *const e
                       .argv = argv,
                       .environment = environment,
                       .go = go_execat,
-                      .next = next_lazily(&slot, "execveat")};
+                      .next = next_function(NEXT_execveat)};
     return s.next != NULL ? go(&s) : no_function();
 }
 
@@ -258,7 +251,6 @@ static size_t count_arguments(const char *first, va_list args)
 #define DEFINE_EXECL(name, pass, tail)                                                             \
     EXPORT int name(const char *path, const char *first, ...)                                      \
     {                                                                                              \
-        static _Atomic(void *) slot;                                                               \
         va_list args;                                                                              \
         va_start(args, first);                                                                     \
         size_t count = count_arguments(first, args);                                               \
@@ -268,7 +260,7 @@ static size_t count_arguments(const char *first, va_list args)
         TAKE_ARGUMENTS(first, args, argv);                                                         \
         char *const *environment = tail;                                                           \
         va_end(args);                                                                              \
-        return pass(#name, &slot, path, argv, environment);                                        \
+        return pass(NEXT_##name, path, argv, environment);                                         \
     }
 
 DEFINE_EXECL(execl, pass_execve, environ)
@@ -288,7 +280,6 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                        const posix_spawnattr_t *attributes, char *const argv[],
                        char *const environment[])
 {
-    static _Atomic(void *) slot;
     struct start s = {.path = path,
                       .name = path,
                       .pid = pid,
@@ -297,7 +288,7 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                       .argv = argv,
                       .environment = environment,
                       .go = go_spawn,
-                      .next = next_lazily(&slot, "posix_spawn")};
+                      .next = next_function(NEXT_posix_spawn)};
     return s.next != NULL ? go(&s) : ENOSYS;
 }
 
@@ -305,7 +296,6 @@ EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_act
                         const posix_spawnattr_t *attributes, char *const argv[],
                         char *const environment[])
 {
-    static _Atomic(void *) slot;
     struct start s = {.path = path,
                       .name = path,
                       .search = true,
@@ -315,6 +305,6 @@ EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_act
                       .argv = argv,
                       .environment = environment,
                       .go = go_spawn,
-                      .next = next_lazily(&slot, "posix_spawnp")};
+                      .next = next_function(NEXT_posix_spawnp)};
     return s.next != NULL ? go(&s) : ENOSYS;
 }

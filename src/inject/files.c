@@ -111,12 +111,11 @@ static int plain_open(int dir, const char *path, int flags, mode_t mode)
     return -1;
 }
 
-static int pass_open(const char *name, _Atomic(void *) *slot, const char *path, int flags,
-                     mode_t mode)
+static int pass_open(enum next_function function, const char *path, int flags, mode_t mode)
 {
     open_fn next;
     int before = errno;
-    *(void **)&next = next_lazily(slot, name);
+    *(void **)&next = next_function(function);
     int fd = next != NULL ? next(path, flags, mode) : plain_open(AT_FDCWD, path, flags, mode);
     int error = fd < 0 ? errno : 0;
     opened(path, fd, error);
@@ -124,12 +123,12 @@ static int pass_open(const char *name, _Atomic(void *) *slot, const char *path, 
     return fd;
 }
 
-static int pass_openat(const char *name, _Atomic(void *) *slot, int dir, const char *path,
-                       int flags, mode_t mode)
+static int pass_openat(enum next_function function, int dir, const char *path, int flags,
+                       mode_t mode)
 {
     openat_fn next;
     int before = errno;
-    *(void **)&next = next_lazily(slot, name);
+    *(void **)&next = next_function(function);
     int fd = next != NULL ? next(dir, path, flags, mode) : plain_open(dir, path, flags, mode);
     int error = fd < 0 ? errno : 0;
     opened(path, fd, error);
@@ -149,31 +148,27 @@ static int pass_openat(const char *name, _Atomic(void *) *slot, int dir, const c
 #define DEFINE_OPEN(name)                                                                          \
     EXPORT int name(const char *path, int flags, ...)                                              \
     {                                                                                              \
-        static _Atomic(void *) next;                                                               \
         MODE_OF(flags, mode)                                                                       \
-        return pass_open(#name, &next, path, flags, mode);                                         \
+        return pass_open(NEXT_##name, path, flags, mode);                                          \
     }
 
 #define DEFINE_OPENAT(name)                                                                        \
     EXPORT int name(int dir, const char *path, int flags, ...)                                     \
     {                                                                                              \
-        static _Atomic(void *) next;                                                               \
         MODE_OF(flags, mode)                                                                       \
-        return pass_openat(#name, &next, dir, path, flags, mode);                                  \
+        return pass_openat(NEXT_##name, dir, path, flags, mode);                                   \
     }
 
 #define DEFINE_OPEN_2(name)                                                                        \
     EXPORT int name(const char *path, int flags)                                                   \
     {                                                                                              \
-        static _Atomic(void *) next;                                                               \
-        return pass_open(#name, &next, path, flags, 0);                                            \
+        return pass_open(NEXT_##name, path, flags, 0);                                             \
     }
 
 #define DEFINE_OPENAT_2(name)                                                                      \
     EXPORT int name(int dir, const char *path, int flags)                                          \
     {                                                                                              \
-        static _Atomic(void *) next;                                                               \
-        return pass_openat(#name, &next, dir, path, flags, 0);                                     \
+        return pass_openat(NEXT_##name, dir, path, flags, 0);                                      \
     }
 
 DEFINE_OPEN(open)
@@ -187,11 +182,11 @@ DEFINE_OPENAT_2(__openat64_2)
 
 /* --- fopen --- */
 
-static FILE *pass_fopen(const char *name, _Atomic(void *) *slot, const char *path, const char *mode)
+static FILE *pass_fopen(enum next_function function, const char *path, const char *mode)
 {
     fopen_fn next;
     int before = errno;
-    *(void **)&next = next_lazily(slot, name);
+    *(void **)&next = next_function(function);
     if (next == NULL) {
         errno = ENOSYS;
         return NULL;
@@ -205,12 +200,10 @@ static FILE *pass_fopen(const char *name, _Atomic(void *) *slot, const char *pat
 
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
-    static _Atomic(void *) next;
-    return pass_fopen("fopen", &next, path, mode);
+    return pass_fopen(NEXT_fopen, path, mode);
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
-    static _Atomic(void *) next;
-    return pass_fopen("fopen64", &next, path, mode);
+    return pass_fopen(NEXT_fopen64, path, mode);
 }

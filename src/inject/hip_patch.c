@@ -220,10 +220,9 @@ static void *no_dlsym(void *handle, const char *name)
 /* NULL = the next dlsym() answers. */
 void *hip_answer_dlsym(void *handle, const char *name)
 {
-    static _Atomic(void *) slot;
     void *(*next)(void *, const char *);
     if (__atomic_load_n(&hip_next_dlsym, __ATOMIC_ACQUIRE) == NULL) {
-        void *found = next_lazily(&slot, "dlsym");
+        void *found = next_function(NEXT_dlsym);
         if (found == NULL)
             *(void *(**)(void *, const char *)) & found = no_dlsym;
         __atomic_store_n(&hip_next_dlsym, found, __ATOMIC_RELEASE);

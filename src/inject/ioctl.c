@@ -73,21 +73,10 @@ struct prime {
 typedef int (*ioctl_fn)(int, unsigned long, ...);
 typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
 
-/* NULL until the constructor: the system call itself then, for malloc() may be what needs memory.
- */
-static mmap_fn next_mmap, next_mmap64;
-
-void ioctl_resolve(void)
-{
-    *(void **)&next_mmap = next_symbol("mmap");
-    *(void **)&next_mmap64 = next_symbol("mmap64");
-}
-
 static int call_next(int fd, unsigned long request, void *arg)
 {
-    static _Atomic(void *) slot;
     ioctl_fn next;
-    *(void **)&next = next_lazily(&slot, "ioctl");
+    *(void **)&next = next_function(NEXT_ioctl);
     if (next != NULL)
         return next(fd, request, arg);
     long r = raw_call(SYS_ioctl, fd, request, arg, 0);
@@ -413,10 +402,13 @@ static void note_unmappable(int fd, size_t size)
     errno = error;
 }
 
-static void *pass_mmap(mmap_fn next, void *at, size_t size, int protection, int flags, int fd,
-                       off_t offset)
+/* Before our constructor the system call itself: malloc() may be what needs the memory. */
+static void *pass_mmap(enum next_function function, void *at, size_t size, int protection,
+                       int flags, int fd, off_t offset)
 {
     void *p;
+    mmap_fn next;
+    *(void **)&next = next_if_resolved(function);
     if (next != NULL) {
         p = next(at, size, protection, flags, fd, offset);
     } else {
@@ -434,11 +426,10 @@ static void *pass_mmap(mmap_fn next, void *at, size_t size, int protection, int 
 
 EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    return pass_mmap(next_mmap, at, size, protection, flags, fd, offset);
+    return pass_mmap(NEXT_mmap, at, size, protection, flags, fd, offset);
 }
 
 EXPORT void *mmap64(void *at, size_t size, int protection, int flags, int fd, off64_t offset)
 {
-    return pass_mmap(next_mmap64 != NULL ? next_mmap64 : next_mmap, at, size, protection, flags, fd,
-                     offset);
+    return pass_mmap(NEXT_mmap64, at, size, protection, flags, fd, offset);
 }

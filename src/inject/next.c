@@ -2,6 +2,7 @@
 #include "inject/next.h"
 
 #include <link.h>
+#include <stdatomic.h>
 #include <sys/auxv.h>
 
 #include "inject/raw.h"
@@ -161,68 +162,66 @@ bool next_is_own(const struct next_object *object)
     return here >= object->start && here < object->end;
 }
 
+/* --- the functions behind ours --- */
+
+static const struct {
+    const char *called, *wanted;
+} functions[] = {
+#define NEXT_NAMES(called, wanted) {#called, #wanted},
+    NEXT_EACH(NEXT_NAMES)
+#undef NEXT_NAMES
+};
+
+static _Atomic(void *) found[NEXT_FUNCTIONS];
+
 struct search {
-    const char *name;
-    void *found;
+    unsigned first, end; /* of functions[] */
     bool behind;
 };
+
+static void *find_in(const struct next_object *object, unsigned function)
+{
+    if (next_in(object, functions[function].called) == NULL)
+        return NULL;
+    return next_in(object, functions[function].wanted);
+}
 
 static bool search_behind(const struct next_object *object, void *context)
 {
     struct search *s = context;
-    if (s->behind)
-        s->found = next_in(object, s->name);
-    else
+    if (!s->behind) {
         s->behind = next_is_own(object);
-    return s->found != NULL;
+        return false;
+    }
+    bool missing = false;
+    for (unsigned f = s->first; f < s->end; f++) {
+        if (atomic_load_explicit(&found[f], memory_order_relaxed) == NULL)
+            atomic_store_explicit(&found[f], find_in(object, f), memory_order_relaxed);
+        missing |= atomic_load_explicit(&found[f], memory_order_relaxed) == NULL;
+    }
+    return !missing;
 }
 
-void *next_symbol(const char *name)
+void next_resolve(void)
 {
-    struct search s = {.name = name};
+    struct search s = {0, NEXT_FUNCTIONS, false};
     next_objects(search_behind, &s);
-    return s.found;
 }
 
-struct pair {
-    const char *called, *wanted;
-    void *found;
-    bool behind;
-};
-
-static bool search_pair(const struct next_object *object, void *context)
+void *next_if_resolved(enum next_function function)
 {
-    struct pair *p = context;
-    if (!p->behind) {
-        p->behind = next_is_own(object);
-        return false;
-    }
-    if (next_in(object, p->called) == NULL)
-        return false;
-    p->found = next_in(object, p->wanted);
-    return true;
+    return atomic_load_explicit(&found[function], memory_order_relaxed);
 }
 
-void *next_lazily_of(_Atomic(void *) *slot, const char *called, const char *wanted)
+void *next_function(enum next_function function)
 {
-    struct pair p = {called, wanted, atomic_load_explicit(slot, memory_order_relaxed), false};
-    if (p.found == NULL) {
-        next_objects(search_pair, &p);
-        if (p.found == NULL)
-            p.found = next_symbol(wanted);
-        atomic_store_explicit(slot, p.found, memory_order_relaxed);
+    void *f = next_if_resolved(function);
+    if (f == NULL) {
+        struct search s = {function, function + 1u, false};
+        next_objects(search_behind, &s);
+        f = next_if_resolved(function);
     }
-    return p.found;
-}
-
-void *next_lazily(_Atomic(void *) *slot, const char *name)
-{
-    void *found = atomic_load_explicit(slot, memory_order_relaxed);
-    if (found == NULL) {
-        found = next_symbol(name);
-        atomic_store_explicit(slot, found, memory_order_relaxed);
-    }
-    return found;
+    return f;
 }
 
 static bool take_own_name(const struct next_object *object, void *context)

@@ -7,7 +7,6 @@
 #define INJECT_NEXT_H
 
 #include <elf.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,13 +27,49 @@ void next_objects(next_object_fn fn, void *context);
 uint64_t next_loads(void);
 /* The default definition in that object, NULL. */
 void *next_in(const struct next_object *object, const char *name);
-/* The first definition in the objects loaded after this library, NULL. */
-void *next_symbol(const char *name);
-/* `wanted` of the object that answers to `called`: libc's execv() makes libc's execve() call,
- * whatever others have put before the latter. */
-void *next_lazily_of(_Atomic(void *) *slot, const char *called, const char *wanted);
-/* The same, found once: `slot` starts as NULL. For what may be called before our constructor. */
-void *next_lazily(_Atomic(void *) *slot, const char *name);
+/* The functions behind ours: what the program called, and what is called for it. libc's execv()
+ * makes libc's own call, whatever others have put before execve(). */
+#define NEXT_EACH(X)                                                                               \
+    X(ioctl, ioctl)                                                                                \
+    X(mmap, mmap)                                                                                  \
+    X(mmap64, mmap64)                                                                              \
+    X(fstat, fstat)                                                                                \
+    X(dlsym, dlsym)                                                                                \
+    X(open, open)                                                                                  \
+    X(open64, open64)                                                                              \
+    X(openat, openat)                                                                              \
+    X(openat64, openat64)                                                                          \
+    X(__open_2, __open_2)                                                                          \
+    X(__open64_2, __open64_2)                                                                      \
+    X(__openat_2, __openat_2)                                                                      \
+    X(__openat64_2, __openat64_2)                                                                  \
+    X(fopen, fopen)                                                                                \
+    X(fopen64, fopen64)                                                                            \
+    X(execve, execve)                                                                              \
+    X(execv, execve)                                                                               \
+    X(execl, execve)                                                                               \
+    X(execle, execve)                                                                              \
+    X(execvpe, execvpe)                                                                            \
+    X(execvp, execvpe)                                                                             \
+    X(execlp, execvpe)                                                                             \
+    X(fexecve, fexecve)                                                                            \
+    X(execveat, execveat)                                                                          \
+    X(posix_spawn, posix_spawn)                                                                    \
+    X(posix_spawnp, posix_spawnp)
+
+enum next_function {
+#define NEXT_ENUM(called, wanted) NEXT_##called,
+    NEXT_EACH(NEXT_ENUM)
+#undef NEXT_ENUM
+        NEXT_FUNCTIONS,
+};
+
+/* All of them, at the start: a forked child must not need the loader's lock. */
+void next_resolve(void);
+/* NULL = there is none. Looks for it where the constructor has not run yet. */
+void *next_function(enum next_function function);
+/* NULL = there is none, or the constructor has not run. */
+void *next_if_resolved(enum next_function function);
 /* The path of this library as it was loaded. */
 const char *next_own_path(void);
 /* Is the object this library itself? */
