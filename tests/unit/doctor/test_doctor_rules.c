@@ -74,6 +74,12 @@ static const struct row {
     {"override-stepping", CARD ", 'env.HSA_OVERRIDE_GFX_VERSION': '11.0.0'", false},
     {"hsa-fails", CARD ", 'software.hsa_error': 'hsa_init: 0x1008'", true},
     {"hsa-fails", CARD ", 'software.hsa_starts': true", false},
+    {"runtime-knows-not-gpu", CARD ", 'software.hsa_starts': true", true},
+    {"runtime-knows-not-gpu",
+     CARD ", 'software.hsa_starts': true, 'gpu.0.hsa.pool_bytes': '24 GiB'", false},
+    {"runtime-knows-not-gpu",
+     CARD ", 'software.hsa_starts': true, 'software.wheel_runtime': '/x/libamdhip64.so'", false},
+    {"runtime-knows-not-gpu", CARD, false},
     {"visible-none", CARD ", 'env.HIP_VISIBLE_DEVICES': '1'", true},
     {"visible-none", CARD ", 'env.ROCR_VISIBLE_DEVICES': '-1'", true},
     {"visible-none", CARD ", 'env.HIP_VISIBLE_DEVICES': '0,1'", false},
@@ -260,6 +266,8 @@ static const struct row {
      true},
     {"cgroup-limit", CARD ", 'host.mem_total_bytes': '64 GiB', 'host.cgroup_limit_bytes': '24 GiB'",
      false},
+    {"cgroup-limit", CARD ", 'host.mem_total_bytes': '64 GiB', 'host.cgroup_limit_bytes': null",
+     false},
     {"shm-small", "'host.shm_total_bytes': '64 MiB'", true},
     {"shm-small", "'host.shm_total_bytes': '65 MiB'", false},
     {"map-count", GPU_NODE ", 'gpu.0.kfd_bank_bytes': '192 GiB', 'host.max_map_count': 65530",
@@ -309,7 +317,8 @@ static const struct row {
 /* Everything that is asked is known and right. */
 static const char healthy[] = CARD ", " TORCH(
     "2.9.1+rocm6.4") ", 'host.kfd_access': 'yes', 'gpu.0.render_access': 'yes', "
-                     "'gpu.0.pci': '0000:03:00.0', 'gpu.0.render_minor': 128, 'host.kernel': "
+                     "'gpu.0.pci': '0000:03:00.0', 'gpu.0.hsa.pool_bytes': '24 GiB', "
+                     "'gpu.0.render_minor': 128, 'host.kernel': "
                      "'6.12.48+deb13-amd64', "
                      "'host.kernel_version': 61248, 'host.kernel_cmdline': 'quiet', "
                      "'host.mem_total_bytes': '64 GiB', "
@@ -432,8 +441,7 @@ static void test_healthy(void **state)
                       report.undecided[i].missing);
     assert_int_equal(0, report.finding_count);
     assert_int_equal(DOCTOR_NOTE, doctor_worst(&report));
-    /* no limit of the cgroup is set, and no module parameter is known: those stay open */
-    assert_true(report.undecided_count <= 2);
+    assert_int_equal(0, report.undecided_count);
     doctor_report_release(&report);
 }
 
