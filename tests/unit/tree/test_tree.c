@@ -320,6 +320,137 @@ static void the_verdict_follows_the_counters(void **state)
     }
 }
 
+static size_t names_the_unknown(const char *said, const char *what, const char *node)
+{
+    if (strstr(said, "(unknown)") == NULL)
+        return 0;
+    print_error("%s -> %s: names what is not known: %s\n", what, node, said);
+    return 1;
+}
+
+static size_t wording_faults(struct tree *tree, const cJSON *facts, const cJSON *change,
+                             const char *what)
+{
+    struct verdict v = judge(tree, facts, change);
+    size_t faults = 0;
+    if (v.why.count == 0 && strcmp(v.class_name, "unknown") != 0) {
+        print_error("%s -> %s: no reason is given\n", what, last_node(&v));
+        faults++;
+    }
+    const struct verdict_list *lists[] = {&v.why, &v.against, &v.advice};
+    for (size_t l = 0; l < 3; l++)
+        for (size_t i = 0; i < lists[l]->count; i++)
+            faults += names_the_unknown(lists[l]->text[i], what, last_node(&v));
+    faults += names_the_unknown(v.sentence, what, last_node(&v));
+    verdict_release(&v);
+    return faults;
+}
+
+/* Each answer has a reason, and no sentence holds a place that could not be filled. */
+static void every_answer_has_reasons_in_whole_sentences(void **state)
+{
+    static const char *const files[] = {"tests/fixtures/tree/nodes.json",
+                                        "tests/fixtures/tree/worked.json"};
+    size_t faults = 0;
+    for (size_t f = 0; f < 2; f++) {
+        cJSON *rows = fixture_json(files[f]);
+        const cJSON *row = NULL;
+        cJSON_ArrayForEach(row, rows)
+        {
+            const cJSON *facts = cJSON_GetObjectItemCaseSensitive(row, "facts");
+            const cJSON *change = cJSON_GetObjectItemCaseSensitive(row, "not");
+            const char *what = text_of(row, f == 0 ? "node" : "source");
+            faults += wording_faults(*state, facts, NULL, what);
+            if (change != NULL)
+                faults += wording_faults(*state, facts, change, what);
+        }
+        cJSON_Delete(rows);
+    }
+    assert_int_equal(faults, 0);
+}
+
+static struct verdict judge_text(struct tree *tree, const char *json)
+{
+    cJSON *facts = cJSON_Parse(json);
+    assert_non_null(facts);
+    struct verdict v = judge(tree, facts, NULL);
+    cJSON_Delete(facts);
+    return v;
+}
+
+/* "Run it under rocmcrash" is for those who did not. */
+static void nobody_is_told_to_do_what_he_did(void **state)
+{
+    static const char *const runs[] = {
+        "{\"run.program\": \"python3\", \"target.exit_code\": 1}",
+        "{\"run.program\": \"python3\", \"target.exit_code\": 1, \"msg.hip_out_of_memory\": 1}",
+        "{\"run.program\": \"python3\", \"oom.seen\": true, \"oom.requested_bytes\": \"124 MiB\","
+        " \"oom.total_bytes\": \"20 GiB\", \"oom.free_bytes\": \"554 MiB\","
+        " \"oom.allocated_bytes\": \"15 GiB\", \"gpu.0.is_apu\": false}",
+    };
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        struct verdict v = judge_text(*state, runs[i]);
+        assert_true(v.advice.count > 0);
+        assert_false(list_holds(&v.advice, "under rocmcrash"));
+        verdict_release(&v);
+    }
+    struct verdict v = judge_text(*state, "{\"msg.hip_out_of_memory\": 1}");
+    assert_true(list_holds(&v.advice, "under rocmcrash"));
+    verdict_release(&v);
+}
+
+/* The command processor's fault is not a kernel's of the program. */
+static void a_fault_of_the_command_processor_gets_its_own_advice(void **state)
+{
+    struct verdict v =
+        judge_text(*state, "{\"kmsg.first_bad\": \"page-fault\", \"kmsg.page_fault\": "
+                           "1, \"kmsg.page_fault_client\": \"CPC\"}");
+    assert_string_equal(v.class_name, "page-fault");
+    assert_true(list_holds(&v.advice, "command processor"));
+    assert_false(list_holds(&v.advice, "AMD_SERIALIZE_KERNEL"));
+    assert_non_null(strstr(v.file_at, "drm/amd"));
+    verdict_release(&v);
+}
+
+static void an_xid_is_named(void **state)
+{
+    struct verdict v =
+        judge_text(*state, "{\"kmsg.first_bad\": \"page-fault\", \"kmsg.first_bad_text\": \"NVRM: "
+                           "Xid 31\", \"kmsg.xid\": 31, \"vendor.nvidia\": true}");
+    assert_string_equal(v.class_name, "page-fault");
+    assert_true(list_holds(&v.why, "Xid 31"));
+    assert_false(list_holds(&v.advice, "HSA_"));
+    verdict_release(&v);
+}
+
+/* GPU_SINGLE_ALLOC_PERCENT caps on any release, and its own advice follows. */
+static void a_cap_set_by_the_user_is_found(void **state)
+{
+    static const char figures[] =
+        "{\"env.GPU_SINGLE_ALLOC_PERCENT\": \"%s\", \"software.rocm_version\": \"%s\","
+        " \"oom.seen\": true, \"oom.requested_bytes\": \"18 GiB\", \"oom.total_bytes\": \"24 GiB\","
+        " \"oom.free_bytes\": \"23.9 GiB\", \"oom.allocated_bytes\": \"0 MiB\","
+        " \"oom.reserved_unallocated_bytes\": \"0 MiB\", \"gpu.0.is_apu\": false}";
+    static const struct {
+        const char *percent, *rocm, *class_name;
+    } rows[] = {
+        {"70", "7.0", "resource-limit"}, /* 16.8 GiB */
+        {"80", "6.2", "unknown"},        /* 19.2 GiB */
+        {"100", "6.2", "unknown"},
+        {"half", "7.0", "unknown"}, /* not a number: the release's own cap, none */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char json[600];
+        (void)snprintf(json, sizeof(json), figures, rows[i].percent, rows[i].rocm);
+        struct verdict v = judge_text(*state, json);
+        if (strcmp(v.class_name, rows[i].class_name) != 0)
+            fail_msg("%s %s: %s", rows[i].percent, rows[i].rocm, v.class_name);
+        if (i == 0)
+            assert_true(list_holds(&v.advice, "GPU_SINGLE_ALLOC_PERCENT is set to 70"));
+        verdict_release(&v);
+    }
+}
+
 static void json_has_the_agreed_keys(void **state)
 {
     static const char *const keys[] = {"class",  "subclass", "vendor",  "confidence", "sentence",
@@ -387,6 +518,11 @@ int main(void)
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
         cmocka_unit_test(the_verdict_follows_the_counters),
+        cmocka_unit_test(every_answer_has_reasons_in_whole_sentences),
+        cmocka_unit_test(nobody_is_told_to_do_what_he_did),
+        cmocka_unit_test(a_fault_of_the_command_processor_gets_its_own_advice),
+        cmocka_unit_test(an_xid_is_named),
+        cmocka_unit_test(a_cap_set_by_the_user_is_found),
         cmocka_unit_test(json_has_the_agreed_keys),
         cmocka_unit_test(tests_read_only_listed_facts),
     };
