@@ -232,6 +232,7 @@ static void put_series(const struct hook *h, int64_t device)
         return;
     if (torch_series_read(text, (size_t)len, (int)device, &series) == 0) {
         hook_facts_of_series(&series, "hook/torch-stats.csv", h->out);
+        hook_facts_of_gap(&series, h->pid, h->ctx->run_dir, h->out);
         collect_integer(h->out, "hook.slowest_sample_us", FACT_STATIC, series.slowest_us,
                         "hook/torch-stats.csv");
     }

@@ -51,6 +51,10 @@ void hook_facts_of_stats(const struct cJSON *record, int64_t device, const char 
                          struct collect_out *out);
 void hook_facts_of_snapshot(const struct torch_snapshot *snapshot, const char *source,
                             struct collect_out *out);
+/* How much more the driver counts for process `pid` than PyTorch has reserved, at the end and over
+ * time: contexts, libraries, and whatever allocates beside PyTorch. */
+void hook_facts_of_gap(const struct torch_series *series, int64_t pid, const char *run_dir,
+                       struct collect_out *out);
 /* The last row stands for the statistics where there is no record; and growth. */
 void hook_facts_of_series(const struct torch_series *series, const char *source,
                           struct collect_out *out);

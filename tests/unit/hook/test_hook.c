@@ -18,6 +18,7 @@
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
+#include "help.h"
 #include "sink.h"
 
 extern const struct collector collector_hook;
@@ -366,6 +367,35 @@ static void test_last_record_counts(void **state)
     sink_free(out);
 }
 
+/* What is taken beside PyTorch grows by 8 MiB a second, below PyTorch's own steps. */
+static void test_gap_to_the_driver(void **state)
+{
+    (void)state;
+    static unsigned char records[64 * 1024];
+    size_t len = 0;
+    struct buf csv = BUF_INIT;
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t time_ns = 2000 + i * 1000000000;
+        int64_t reserved = (i % 2 == 0 ? 100 : 900) * MIB;
+        struct help_value value = {METRIC_PROC_KFD_VRAM, 40, VALUE_OK,
+                                   (uint64_t)(reserved + 500 * MIB + (int64_t)i * 8 * MIB)};
+        len += help_record(records + len, time_ns, 0, &value, 1);
+        put_row(&csv, (int64_t)time_ns + 5, 0, reserved - 5);
+    }
+    write_bytes(temp_path("run/samples.0000"), records, len);
+    write_text(temp_path("run/hook/40.torch.csv"), csv.data);
+    buf_release(&csv);
+    struct collect_out *out = collected(40, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "torch.gap_bytes"), (500 + 99 * 8) * MIB);
+    assert_in_range(sink_integer(out, "torch.gap_slope_bytes_per_s") / 1000, 8300, 8500);
+    assert_in_range(sink_integer(out, "torch.gap_growth_bytes") / MIB, 650, 720);
+    sink_free(out);
+    write_bytes(temp_path("run/samples.0000"), "", 0);
+    out = collected(40, 0, COLLECT_OK);
+    assert_non_null(sink_missing(out, "torch.gap_bytes"));
+    sink_free(out);
+}
+
 static void test_trouble_and_garbage(void **state)
 {
     (void)state;
@@ -400,6 +430,7 @@ int main(void)
         cmocka_unit_test_setup(test_exception_decides, fresh),
         cmocka_unit_test_setup(test_first_of_several, fresh),
         cmocka_unit_test_setup(test_last_record_counts, fresh),
+        cmocka_unit_test_setup(test_gap_to_the_driver, fresh),
         cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
     };
     int failed = cmocka_run_group_tests_name("hook", tests, NULL, NULL);

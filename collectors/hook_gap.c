@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "collect/collector.h"
+#include "collectors/hook.h"
+#include "collectors/lib/torch_snapshot.h"
+#include "telemetry/series.h"
+
+#define GAP_MIN_POINTS 2
+
+static const struct series_point *driver_at(const struct series_set *set, int64_t pid,
+                                            uint64_t time_ns)
+{
+    static const enum metric metrics[] = {METRIC_PROC_KFD_VRAM, METRIC_PROC_DRM_VRAM};
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        const struct series *s = series_find(set, metrics[i], (uint32_t)pid);
+        const struct series_point *p = s != NULL ? series_at(s, time_ns) : NULL;
+        if (p != NULL && p->status == VALUE_OK && p->value > 0 && p->value <= INT64_MAX)
+            return p;
+    }
+    return NULL;
+}
+
+/* The driver's figure is up to a second older than PyTorch's, so that the difference may be below
+ * zero while memory is taken: such points say nothing. */
+static size_t find_gaps(const struct torch_series *series, const struct series_set *set,
+                        int64_t pid, struct torch_point *ret)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < series->count; i++) {
+        const struct torch_point *p = &series->points[i];
+        const struct series_point *driver = driver_at(set, pid, p->time_ns);
+        if (driver != NULL && (int64_t)driver->value >= p->reserved)
+            ret[count++] = (struct torch_point){.time_ns = p->time_ns,
+                                                .allocated = (int64_t)driver->value - p->reserved};
+    }
+    return count;
+}
+
+void hook_facts_of_gap(const struct torch_series *series, int64_t pid, const char *run_dir,
+                       struct collect_out *out)
+{
+    static const char source[] =
+        "driver's count of the process (kfd, drm or NVML) - reserved by PyTorch";
+    struct series_set set = {0};
+    struct torch_series gaps = {.points = calloc(series->count + 1, sizeof *gaps.points)};
+    if (gaps.points != NULL && series_load(&set, run_dir, NULL) == 0)
+        gaps.count = find_gaps(series, &set, pid, gaps.points);
+    if (gaps.count >= GAP_MIN_POINTS) {
+        collect_integer(out, "torch.gap_bytes", FACT_IMPACT, gaps.points[gaps.count - 1].allocated,
+                        source);
+        struct torch_growth g = torch_series_growth(&gaps);
+        if (g.valid) {
+            collect_integer(out, "torch.gap_growth_bytes", FACT_IMPACT, g.total, source);
+            collect_integer(out, "torch.gap_slope_bytes_per_s", FACT_IMPACT, (int64_t)g.slope_per_s,
+                            source);
+        }
+    } else {
+        collect_missing(out, "torch.gap_bytes", FACT_IMPACT, FACT_ABSENT,
+                        "the driver's count of this process was not sampled beside PyTorch's",
+                        source);
+    }
+    series_release(&set);
+    torch_series_release(&gaps);
+}
