@@ -16,9 +16,10 @@
 
 #define RUNTIME_NAME "libamdhip64.so"
 #define PAGE 4096u
+#define AGAIN_NS 100000000u
 
 /* 0 = never looked; else one more than how many objects had been loaded then. */
-static _Atomic uint64_t looked_at;
+static _Atomic uint64_t looked_at, look_again_ns;
 static _Atomic uint32_t looking;
 
 static const char *base_name(const char *path)
@@ -34,6 +35,7 @@ static const char *base_name(const char *path)
 
 struct census {
     unsigned runtimes, definitions; /* objects that define hipMalloc, runtimes included */
+    unsigned unbound;               /* addresses that may become one or the other's */
 };
 
 static bool is_known(const struct next_object *o)
@@ -91,7 +93,7 @@ struct caller {
     const struct next_object *object;
     const Elf64_Sym *symbols;
     const char *strings;
-    bool alone; /* there is one definition: an unbound entry can only become that */
+    struct census *census;
 };
 
 static uint64_t value_of(const struct next_object *o, int64_t tag)
@@ -145,6 +147,16 @@ static void replace(const struct next_object *o, void **slot, void *ours)
         (void)raw_call(SYS_mprotect, page, PAGE, PROT_READ, 0);
 }
 
+/* It points to the object's own stub, which would have the loader bind it at the first call. With
+ * one definition it can only become that one. */
+static void *stand_in_for_unbound(const struct caller *c, enum hip_function function)
+{
+    if (c->census->runtimes == 1 && c->census->definitions == 1)
+        return hip_runtimes[0].real[function] != NULL ? hip_stand_in(function, 0) : NULL;
+    c->census->unbound++;
+    return NULL;
+}
+
 static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
 {
     unsigned type = ELF64_R_TYPE(rela->r_info);
@@ -157,21 +169,18 @@ static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
     void **slot = (void **)(c->object->base + rela->r_offset);
     void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     void *ours = hip_replacement(function, value);
-    /* Not bound yet: it points to the object's own stub, which would have the loader bind it. */
-    if (ours == NULL && type == R_X86_64_JUMP_SLOT && c->alone &&
-        is_inside(c->object, (uintptr_t)value) && hip_runtimes[0].real[function] != NULL)
-        ours = hip_stand_in(function, 0);
+    if (ours == NULL && type == R_X86_64_JUMP_SLOT && is_inside(c->object, (uintptr_t)value))
+        ours = stand_in_for_unbound(c, function);
     if (ours != NULL && value != ours)
         replace(c->object, slot, ours);
 }
 
 static bool look_at_caller(const struct next_object *o, void *context)
 {
-    const struct census *census = context;
     struct caller c = {.object = o,
                        .symbols = pointer_of(o, DT_SYMTAB),
                        .strings = pointer_of(o, DT_STRTAB),
-                       .alone = census->runtimes == 1 && census->definitions == 1};
+                       .census = context};
     if (next_is_own(o) || is_known(o) || c.symbols == NULL || c.strings == NULL)
         return false;
     struct relocations tables[] = {
@@ -188,18 +197,26 @@ static bool look_at_caller(const struct next_object *o, void *context)
     return false;
 }
 
+static bool is_due(uint64_t loads)
+{
+    uint64_t again_ns = atomic_load_explicit(&look_again_ns, memory_order_relaxed);
+    return loads != atomic_load_explicit(&looked_at, memory_order_relaxed) ||
+           (again_ns != 0 && attach_coarse_ns() >= again_ns);
+}
+
 void hip_look(void)
 {
     uint64_t loads = next_loads() + 1;
     uint32_t nobody = 0;
-    if (!attach_wanted() || loads == atomic_load(&looked_at) ||
-        !atomic_compare_exchange_strong(&looking, &nobody, 1))
+    if (!attach_wanted() || !is_due(loads) || !atomic_compare_exchange_strong(&looking, &nobody, 1))
         return;
-    struct census census = {0, 0};
+    struct census census = {0, 0, 0};
     atomic_store(&looked_at, loads);
     next_objects(count_object, &census);
     if (census.runtimes > 0)
         next_objects(look_at_caller, &census);
+    /* Once more when they have been called. */
+    atomic_store(&look_again_ns, census.unbound > 0 ? attach_coarse_ns() + AGAIN_NS : 0);
     atomic_store(&looking, 0);
 }
 

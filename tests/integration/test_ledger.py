@@ -91,14 +91,18 @@ class Oracle(support.Case):
         self.check(range(9000, 9005), steps=150, threads=4)
 
 
-class Noted(emulated.Case):
-    """What a program does, without rocmcrash around it."""
+class Alone(emulated.Case):
+    """Without rocmcrash around the program."""
 
     def setUp(self):
         super().setUp()
         need(emulated.LIBRARY, "libdrm-dev")
         self.ledger = ledger_file.Fresh(LIBRARY)
         self.addCleanup(self.ledger.close)
+
+
+class Noted(Alone):
+    """What a program does, on the emulated machine."""
 
     def environ(self):
         return {**self.ledger.environ, "LD_PRELOAD": f"{LIBRARY}:{emulated.LIBRARY}"}
@@ -253,6 +257,135 @@ class Noted(emulated.Case):
                          [(os.path.join(folder, "pytorch_model-1.bin"), 0),
                           (os.path.join(folder, "small.gguf"), 0),
                           (os.path.join(folder, "weights.pt"), 0), ("missing.safetensors", 2)])
+
+
+FAKE_RUNTIME = """
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+int hipMalloc(void **p, size_t size) { *p = (void *)(size_t)ID; return size > 1 << 30 ? 2 : 0; }
+int hipInit(unsigned flags) { char version[8]; ioctl(-1, 0x80084b01ul, version); return (int)flags; }
+int hipGetProcAddress(const char *name, void **f, int version, unsigned long flags, void *status)
+{
+    (void)version; (void)flags; (void)status;
+    *f = strcmp(name, "hipMalloc") == 0 ? (void *)hipMalloc : NULL;
+    return *f == NULL;
+}
+"""
+FAKE_CALLER = """
+#include <stddef.h>
+int hipMalloc(void **p, size_t size);
+int hipInit(unsigned flags);
+int hipGetProcAddress(const char *name, void **f, int version, unsigned long flags, void *status);
+int (*pointer)(void **, size_t) = hipMalloc;
+int start(void) { return hipInit(0); }
+int call(void **p, size_t size) { return hipMalloc(p, size); }
+int call_by_pointer(void **p, size_t size) { return pointer(p, size); }
+int call_by_name(void **p, size_t size)
+{
+    void *f;
+    hipGetProcAddress("hipMalloc", &f, 0, 0, NULL);
+    return ((int (*)(void **, size_t))f)(p, size);
+}
+"""
+FAKE_MAIN = """
+import ctypes, sys, time
+SIZE, BIG = ctypes.c_size_t(10), ctypes.c_size_t(1 << 31)
+libraries = [ctypes.CDLL(path) for path in sys.argv[2:]]
+for library in libraries:
+    library.start()
+def call(library, function="call", size=BIG):
+    p = ctypes.c_void_p()
+    return library[function](ctypes.byref(p), size), p.value
+for _ in range(int(sys.argv[1])):  # more than once: the first call binds
+    print([call(library) for library in libraries])
+    time.sleep(0.15)  # the library looks again after a tenth of a second
+    for library in libraries:
+        library.start()
+print([call(library, "call_by_pointer") for library in libraries])
+print([call(library, "call_by_name") for library in libraries])
+print([call(library, "call", SIZE) for library in libraries])
+"""
+
+
+class Runtimes(Alone):
+    """Which function of which runtime is called, with runtimes that only say who they are."""
+
+    def build(self, path, source, *flags):
+        if CC is None:
+            self.skipTest("no compiler here")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        subprocess.run([CC, "-x", "c", "-shared", "-fPIC", "-O1", "-o", path, "-", "-x",
+                        "none", *flags], input=source, text=True, check=True)
+        return path
+
+    def runtime(self, number):
+        return self.build(os.path.join(self.folder, f"rt{number}", f"libamdhip64.so.{number}"),
+                          FAKE_RUNTIME, f"-DID={number}", f"-Wl,-soname,libamdhip64.so.{number}")
+
+    def caller(self, runtime, *flags):
+        self.callers = getattr(self, "callers", 0) + 1
+        return self.build(os.path.join(self.folder, f"user{self.callers}.so"), FAKE_CALLER, runtime,
+                          f"-Wl,-rpath,{os.path.dirname(runtime)}", *flags)
+
+    def both_ways(self, *callers, rounds=1, preload=""):
+        """What it printed, the same with the library; the functions noted."""
+        argv = ["/usr/bin/python3", "-S", "-c", FAKE_MAIN, str(rounds), *callers]
+        plain = subprocess.run(argv, env={**os.environ, "LD_PRELOAD": preload}, text=True,
+                               capture_output=True, check=True)
+        environ = {**os.environ, **self.ledger.environ}
+        environ["LD_PRELOAD"] += ":" + preload if preload else ""
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True)
+        self.assertEqual((done.stdout, done.stderr), (plain.stdout, plain.stderr))
+        ledger = self.ledger.read()
+        self.assertEqual({r.size for r in ledger.hip_refusals}, {1 << 31})
+        return done.stdout.splitlines(), ledger
+
+    def test_bound_at_once_and_later(self):
+        for flags in (("-Wl,-z,now",), ("-Wl,-z,lazy",), ("-Wl,-z,now,-z,relro",),
+                      ("-Wl,-z,lazy", "-fno-plt")):
+            with self.subTest(flags=flags):
+                before = len(self.ledger.read().hip_refusals)
+                lines, ledger = self.both_ways(self.caller(self.runtime(5), *flags))
+                self.assertEqual(lines[0], "[(2, 5)]")
+                # By name and by the call; a pointer in the program's own data stays its own.
+                self.assertEqual(len(ledger.hip_refusals) - before, 2)
+                self.assertEqual(ledger.raw.hip_runtimes, before // 2 + 1)
+
+    def test_two_runtimes_each_with_its_own_caller(self):
+        callers = [self.caller(self.runtime(n), "-Wl,-z,now") for n in (5, 6)]
+        lines, ledger = self.both_ways(*callers)
+        self.assertEqual(lines[0], "[(2, 5), (2, 6)]")
+        self.assertEqual(lines[-1], "[(0, 5), (0, 6)]")
+        self.assertEqual(len(ledger.hip_refusals), 4)
+        self.assertEqual(ledger.raw.hip_runtimes, 2)
+
+    def test_two_runtimes_bound_later(self):
+        callers = [self.caller(self.runtime(n), "-Wl,-z,lazy") for n in (5, 6)]
+        lines, ledger = self.both_ways(*callers, rounds=3)
+        self.assertEqual(lines[:3], ["[(2, 5), (2, 6)]"] * 3)
+        self.assertGreaterEqual(len(ledger.hip_refusals), 2 * 2 + 2)
+
+    def test_somebody_else_before_the_runtime(self):
+        """A profiler's preload that defines hipMalloc is called by all, and calls the runtime."""
+        other = self.build(os.path.join(self.folder, "profiler.so"), """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+int hipMalloc(void **p, size_t size)
+{
+    int r = size > 1 << 30 ? 77 : 0;
+    *p = (void *)(uintptr_t)99;
+    return r;
+}
+""")
+        callers = [self.caller(self.runtime(5), "-Wl,-z,lazy")]
+        argv = ["/usr/bin/python3", "-S", "-c", FAKE_MAIN, "2", *callers]
+        environ = {**os.environ, **self.ledger.environ}
+        environ["LD_PRELOAD"] += ":" + other
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.splitlines()[0], "[(77, 99)]")
+        self.assertEqual(done.stdout.splitlines()[1], "[(77, 99)]")
 
 
 class Recorded(support.Case):
