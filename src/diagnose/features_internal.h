@@ -27,6 +27,7 @@ void feature_missing(struct facts *facts, const char *name, const char *const *i
 void features_gpu(struct facts *facts);    /* which GPU it is about; its counters as f.* */
 void features_memory(struct facts *facts); /* the arithmetic of the failure */
 void features_ledger(struct facts *facts); /* what the ledger of allocations adds to it */
+void features_model(struct facts *facts);  /* which part of a model was refused, what would fit */
 void features_apu(struct facts *facts);    /* TTM and GTT limits, RAM */
 
 #endif

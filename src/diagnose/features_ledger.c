@@ -120,4 +120,5 @@ void features_ledger(struct facts *facts)
     derive_need(facts);
     derive_room(facts);
     derive_growth(facts);
+    features_model(facts);
 }
