@@ -101,6 +101,34 @@ static bool texts_agree_but_for_numbers(const char *a, const char *b)
     return *b == '\0';
 }
 
+/* "<user1>": what stood there was replaced, and is numbered anew in each bundle. Length up to the
+ * number, 0 = none. */
+static size_t pseudonym_kind(const char *at, size_t *ret_len)
+{
+    size_t kind = at[0] == '<' ? 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyz-") : 0;
+    size_t digits = kind > 1 ? strspn(at + kind, "0123456789") : 0;
+    if (digits == 0 || at[kind + digits] != '>')
+        return 0;
+    *ret_len = kind + digits + 1;
+    return kind;
+}
+
+static bool texts_agree(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        size_t a_len = 1;
+        size_t b_len = 1;
+        size_t kind = pseudonym_kind(a, &a_len);
+        bool same =
+            kind > 0 ? pseudonym_kind(b, &b_len) == kind && memcmp(a, b, kind) == 0 : *a == *b;
+        if (!same)
+            return false;
+        a += a_len;
+        b += b_len;
+    }
+    return *a == *b;
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -120,8 +148,8 @@ static bool values_agree(const struct diff_rules *rules, const struct diff_group
     if (group->compare == DIFF_SAID)
         return texts_agree_but_for_numbers(a->text, b->text);
     if (group->compare == DIFF_NAMES)
-        return strcmp(base_name(a->text), base_name(b->text)) == 0;
-    return strcmp(a->text, b->text) == 0;
+        return texts_agree(base_name(a->text), base_name(b->text));
+    return texts_agree(a->text, b->text);
 }
 
 static bool facts_same(const struct fact *a, const struct fact *b)

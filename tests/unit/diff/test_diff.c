@@ -115,6 +115,14 @@ static const struct row {
      "command run.argument.0 /a/train.py|/a/tune.py"},
     {"'run.argument.--batch': '8'", "'run.argument.--batch': '16'",
      "command run.argument.--batch 8|16"},
+    /* what was replaced is numbered anew in each bundle */
+    {"'env.LD_LIBRARY_PATH': '<home1>/lib:/x'", "'env.LD_LIBRARY_PATH': '<home22>/lib:/x'", ""},
+    {"'env.LD_LIBRARY_PATH': '<home1>/lib'", "'env.LD_LIBRARY_PATH': '<user1>/lib'",
+     "runtime-options env.LD_LIBRARY_PATH <home1>/lib|<user1>/lib"},
+    {"'env.HSA_XNACK': '<home1'", "'env.HSA_XNACK': '<home2'",
+     "runtime-options env.HSA_XNACK <home1|<home2"},
+    {"'env.HSA_XNACK': '<a1>'", "'env.HSA_XNACK': '<a2>x'",
+     "runtime-options env.HSA_XNACK <a1>|<a2>x"},
     /* the cause comes before what follows from it */
     {"'curve.gpu.0.vram.used.peak_bytes': 9000000000, 'msg.python_traceback': 1, "
      "'oom.requested_bytes': 5000000, 'proc.0.fds_limit': 1024",
