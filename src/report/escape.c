@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Characters that change direction, hide, or are controls: never shown. */
 static bool is_harmful(uint32_t c)
@@ -50,6 +51,13 @@ static bool word_char(const char *start, const char *at)
     return at >= start && (isalnum((unsigned char)*at) || (unsigned char)*at >= 0x80);
 }
 
+/* The schemes that make a link without "//". */
+static bool ends_in_scheme(const char *start, const char *at)
+{
+    return (at - start >= 6 && strncasecmp(at - 6, "mailto", 6) == 0) ||
+           (at - start >= 4 && strncasecmp(at - 4, "xmpp", 4) == 0);
+}
+
 static void markdown_char(struct buf *out, const char *start, const char *at, size_t n)
 {
     switch (*at) {
@@ -67,6 +75,17 @@ static void markdown_char(struct buf *out, const char *start, const char *at, si
         return;
     case '#': /* no heading, no link to issue 123 */
         buf_puts(out, "&#35;");
+        return;
+    case ':': /* GitHub makes links of what looks like one: https://..., www..., mailto:... */
+        if (strncmp(at, "://", 3) != 0 && !ends_in_scheme(start, at))
+            break;
+        buf_puts(out, "&#58;");
+        return;
+    case 'w':
+    case 'W':
+        if (strncasecmp(at, "www.", 4) != 0 || word_char(start, at - 1))
+            break;
+        buf_puts(out, *at == 'w' ? "&#119;" : "&#87;");
         return;
     case '_': /* emphasis only at the edge of a word; HSA_XNACK stays readable */
         if (!word_char(start, at - 1) || !word_char(start, at + 1))
