@@ -10,6 +10,7 @@
 #include "base/buf.h"
 
 #define LAST_LINES 200
+#define NOTE_MAX_BYTES 48u /* "# 123 lines left out" */
 #define LINE_MAX_BYTES 8192
 
 /* 6,1234,339178277,-,caller=T1;amdgpu: unknown parameter 'gtt_size' ignored
@@ -227,17 +228,26 @@ static struct line *split(const char *text, size_t len, size_t *ret_count)
     return lines;
 }
 
+/* What a line costs: its bytes, and the note about those that were left out before it. */
+static size_t cost(const struct line *lines, size_t i)
+{
+    if (!lines[i].keep)
+        return 0;
+    return lines[i].len + (i > 0 && !lines[i - 1].keep ? NOTE_MAX_BYTES : 0);
+}
+
 /* Keep the first third and the last two thirds of what is of interest: the first fault is the
  * cause, the last lines are the end. */
 static void keep_ends(struct line *lines, size_t count, size_t max_bytes)
 {
     size_t used = 0;
     size_t head = 0;
-    for (; head < count && used < max_bytes / 3; head++)
-        used += lines[head].keep ? lines[head].len : 0;
+    max_bytes -= max_bytes < (size_t)2 * NOTE_MAX_BYTES ? max_bytes : (size_t)2 * NOTE_MAX_BYTES;
+    for (; head < count && used + cost(lines, head) <= max_bytes / 3; head++)
+        used += cost(lines, head);
     size_t tail = count;
     while (tail > head) {
-        size_t more = lines[tail - 1].keep ? lines[tail - 1].len : 0;
+        size_t more = cost(lines, tail - 1);
         if (used + more > max_bytes)
             break;
         used += more;
@@ -283,8 +293,9 @@ size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_byt
         lines[i].keep = count - i <= LAST_LINES || is_of_interest(lines[i].start, lines[i].len);
         if (lines[i].len > LINE_MAX_BYTES)
             lines[i].keep = false;
-        kept_bytes += lines[i].keep ? lines[i].len : 0;
+        kept_bytes += cost(lines, i);
     }
+    kept_bytes += NOTE_MAX_BYTES; /* behind the last */
     if (kept_bytes > max_bytes)
         keep_ends(lines, count, max_bytes);
     size_t left_out = put_lines(out, lines, count);
