@@ -359,16 +359,9 @@ static void count_span(struct redactor *r, const struct redact_span *span)
     r->other_secrets++;
 }
 
-static size_t line_of(const struct redact_text *t, size_t at)
-{
-    size_t line = 1;
-    for (size_t i = 0; i < at; i++)
-        line += t->p[i] == '\n';
-    return line;
-}
-
-void redact_pseudonym(struct redactor *r, const struct redact_span *span,
-                      const struct redact_text *t, struct buf *out)
+/* Count the span, and write what stands for it. */
+static void pseudonym(struct redactor *r, const struct redact_span *span,
+                      const struct redact_text *t, size_t line, struct buf *out)
 {
     char word[96];
     const char *value = t->p + span->from;
@@ -392,7 +385,7 @@ void redact_pseudonym(struct redactor *r, const struct redact_span *span,
         .rule = span->rule != NULL ? span->rule->name : "known name",
         .value = value,
         .len = len,
-        .line = line_of(t, span->from),
+        .line = line,
         .kind = span->kind,
         .becomes = word,
     };
@@ -403,10 +396,13 @@ void redact_apply(struct redactor *r, const struct redact_text *t, const struct 
                   struct buf *out)
 {
     size_t done = 0; /* copied up to here */
+    size_t line = 1, counted = 0;
     for (size_t i = 0; i < spans->count; i++) {
         const struct redact_span *span = &spans->list[i];
+        for (; r->on_change != NULL && counted < span->from; counted++)
+            line += t->p[counted] == '\n';
         buf_append(out, t->p + done, span->from - done);
-        redact_pseudonym(r, span, t, out);
+        pseudonym(r, span, t, line, out);
         done = span->to;
     }
     buf_append(out, t->p + done, t->len - done);

@@ -56,9 +56,6 @@ struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, con
 /* redact_search.c: everything private in the text, settled. 0 or -ENOMEM. */
 int redact_search(struct redactor *, const struct redact_text *t, bool learning,
                   struct redact_spans *out);
-/* redact.c: count the span, and write what stands for it. */
-void redact_pseudonym(struct redactor *, const struct redact_span *, const struct redact_text *t,
-                      struct buf *out);
 /* redact.c: text[0, len) with the spans that lie in it replaced. */
 void redact_apply(struct redactor *, const struct redact_text *t, const struct redact_spans *spans,
                   struct buf *out);

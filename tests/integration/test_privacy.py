@@ -114,6 +114,8 @@ class PlantedInText(unittest.TestCase):
 
     def test_every_rule_is_needed(self):
         names = re.findall(r"^rule (\S+)", self.rules, re.M)
+        some = privacy_plants.Maker(SEED).all(("as it is",))
+        text = "\n".join(plant.text for plant in some) + "\n"
         idle, leaked = [], 0
         folder = tempfile.mkdtemp(prefix="rc-test-")
         self.addCleanup(shutil.rmtree, folder)
@@ -123,7 +125,7 @@ class PlantedInText(unittest.TestCase):
                 continue  # /root is the home of whoever runs this, and known as such
             with open(os.path.join(folder, "redaction.rules"), "w", encoding="utf-8") as file:
                 file.write(self.without(name))
-            _, found = count_leaks(self.plants, redact(self.text, env=env))
+            _, found = count_leaks(some, redact(text, env=env))
             leaked += bool(found)
             if not found:
                 idle.append(name)
