@@ -126,10 +126,12 @@ static unsigned count_tries(const struct ledger *ledger, const struct ledger_ref
 static bool allocated_since(const struct ledger *ledger, uint32_t process, uint8_t kind,
                             uint64_t at_ns, uint64_t least)
 {
+    uint64_t refused = ledger_event_of_refusal(ledger, process, at_ns);
     for (uint32_t i = 0; i < LEDGER_EVENTS; i++) {
         const struct ledger_event *e = &ledger->events[i];
+        bool is_later = refused != 0 ? e->number > refused : e->time_ns > at_ns;
         if (e->number != 0 && e->type == LEDGER_EVENT_ALLOC && e->process == process &&
-            e->kind == kind && e->time_ns > at_ns && e->size >= least)
+            e->kind == kind && is_later && e->size >= least)
             return true;
     }
     return false;
@@ -166,7 +168,7 @@ void ledger_find_failure(const struct ledger *ledger, uint32_t process, struct l
 
 /* --- the size that grows --- */
 
-static int by_size_and_time(const void *left, const void *right)
+static int by_size_and_number(const void *left, const void *right)
 {
     const struct ledger_range *a = left;
     const struct ledger_range *b = right;
@@ -174,7 +176,7 @@ static int by_size_and_time(const void *left, const void *right)
         return (int)a->kind - (int)b->kind;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
-    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+    return (a->number > b->number) - (a->number < b->number);
 }
 
 static bool freed_between(const struct ledger_view *view, uint8_t kind, uint64_t from, uint64_t to)
@@ -184,12 +186,12 @@ static bool freed_between(const struct ledger_view *view, uint8_t kind, uint64_t
     size_t high = view->freed_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (view->freed[middle].freed_ns >= to)
+        if (view->freed[middle].freed_number >= to)
             low = middle + 1;
         else
             high = middle;
     }
-    for (size_t i = low; i < view->freed_count && view->freed[i].freed_ns > from; i++)
+    for (size_t i = low; i < view->freed_count && view->freed[i].freed_number > from; i++)
         if (view->freed[i].kind == kind)
             return true;
     return false;
@@ -213,10 +215,10 @@ static uint64_t interleaved(const struct ledger_view *view, const struct ledger_
     size_t with_free = 0;
     size_t known = 0;
     for (size_t i = 1; i < count; i++) {
-        if (group[i - 1].time_ns == 0)
+        if (group[i - 1].number == 0)
             continue;
         known++;
-        with_free += freed_between(view, group[i].kind, group[i - 1].time_ns, group[i].time_ns);
+        with_free += freed_between(view, group[i].kind, group[i - 1].number, group[i].number);
     }
     return known > 0 ? 100 * with_free / known : 0;
 }
@@ -229,7 +231,7 @@ void ledger_find_growth(const struct ledger_view *view, struct ledger_growth *re
         return;
     if (view->live_count > 0)
         memcpy(sorted, view->live, view->live_count * sizeof *sorted);
-    qsort(sorted, view->live_count, sizeof *sorted, by_size_and_time);
+    qsort(sorted, view->live_count, sizeof *sorted, by_size_and_number);
     for (size_t first = 0; first < view->live_count;) {
         size_t end = first + 1;
         while (end < view->live_count && sorted[end].kind == sorted[first].kind &&

@@ -13,6 +13,7 @@ enum step_type { STEP_ALLOC, STEP_ENTRY, STEP_FREE };
 struct step {
     struct ledger_range range;
     uint64_t time_ns;
+    uint64_t number; /* of its event; UINT64_MAX for an entry, which is what there was at last */
     enum step_type type;
 };
 
@@ -47,11 +48,18 @@ static void add_entries(struct steps *steps, const struct ledger *ledger, uint32
         if ((state != LEDGER_USED && state != LEDGER_FREEING) || e->process != process ||
             !is_valid(e->gpu, e->kind))
             continue;
-        steps->list[steps->count++] =
-            (struct step){{e->address, e->size, e->bytes, e->handle, e->time_ns, 0, e->flags,
-                           e->tid, e->gpu, e->kind},
-                          e->time_ns,
-                          STEP_ENTRY};
+        steps->list[steps->count++] = (struct step){{.address = e->address,
+                                                     .size = e->size,
+                                                     .bytes = e->bytes,
+                                                     .handle = e->handle,
+                                                     .time_ns = e->time_ns,
+                                                     .flags = e->flags,
+                                                     .tid = e->tid,
+                                                     .gpu = e->gpu,
+                                                     .kind = e->kind},
+                                                    e->time_ns,
+                                                    UINT64_MAX,
+                                                    STEP_ENTRY};
     }
 }
 
@@ -64,11 +72,19 @@ static void add_events(struct steps *steps, const struct ledger *ledger, uint32_
         if (e->number == 0 || e->number % LEDGER_EVENTS != i || e->process != process ||
             !is_valid(e->gpu, e->kind) || (!is_alloc && !is_free))
             continue;
-        steps->list[steps->count++] =
-            (struct step){{e->address, e->size, charged(e->size), e->handle,
-                           is_alloc ? e->time_ns : 0, 0, e->flags, e->tid, e->gpu, e->kind},
-                          e->time_ns,
-                          is_alloc ? STEP_ALLOC : STEP_FREE};
+        steps->list[steps->count++] = (struct step){{.address = e->address,
+                                                     .size = e->size,
+                                                     .bytes = charged(e->size),
+                                                     .handle = e->handle,
+                                                     .time_ns = is_alloc ? e->time_ns : 0,
+                                                     .number = is_alloc ? e->number : 0,
+                                                     .flags = e->flags,
+                                                     .tid = e->tid,
+                                                     .gpu = e->gpu,
+                                                     .kind = e->kind},
+                                                    e->time_ns,
+                                                    e->number,
+                                                    is_alloc ? STEP_ALLOC : STEP_FREE};
     }
 }
 
@@ -94,9 +110,7 @@ static int compare_steps(const void *left, const void *right)
     int r = compare_handles(a, b);
     if (r != 0)
         return r;
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns ? -1 : 1;
-    return (int)a->type - (int)b->type; /* an entry is its event's equal, and says more */
+    return (a->number > b->number) - (a->number < b->number); /* the clock is a coarse one */
 }
 
 static int by_address(const void *left, const void *right)
@@ -110,23 +124,39 @@ static int newest_free_first(const void *left, const void *right)
 {
     const struct ledger_range *a = left;
     const struct ledger_range *b = right;
-    return (a->freed_ns < b->freed_ns) - (a->freed_ns > b->freed_ns);
+    return (a->freed_number < b->freed_number) - (a->freed_number > b->freed_number);
+}
+
+/*
+ * Did it happen after the view's moment? By the events' numbers where the refusal is among them.
+ * Times have the grain of a timer tick: without numbers a free in the same tick counts as later.
+ */
+static bool is_later(const struct ledger_view *view, const struct step *step)
+{
+    if (view->at_ns == LEDGER_AT_END)
+        return false;
+    if (view->at_number != 0 && step->type != STEP_ENTRY)
+        return step->number > view->at_number;
+    return step->type == STEP_FREE ? step->time_ns >= view->at_ns : step->time_ns > view->at_ns;
 }
 
 /* The steps of one handle: what of them was live, what freed at the view's moment. */
 static void judge_handle(struct ledger_view *view, const struct step *steps, size_t count)
 {
     const struct step *current = NULL;
+    uint64_t number = 0;
     for (size_t i = 0; i < count; i++) {
         const struct step *step = &steps[i];
-        bool is_later = step->time_ns > view->at_ns;
         if (step->type != STEP_FREE) {
-            if (is_later)
+            /* an entry says more than its event; one whose event was later is not it */
+            bool same = step->type == STEP_ENTRY && i > 0 && steps[i - 1].type == STEP_ALLOC;
+            if (same ? current == NULL : is_later(view, step))
                 break;
             current = step;
+            number = step->type == STEP_ALLOC ? step->number : (same ? number : 0);
             continue;
         }
-        if (is_later) {
+        if (is_later(view, step)) {
             /* allocated before the events that are known */
             if (i == 0)
                 current = step;
@@ -134,12 +164,16 @@ static void judge_handle(struct ledger_view *view, const struct step *steps, siz
         }
         struct ledger_range freed = step->range;
         freed.freed_ns = step->time_ns;
+        freed.freed_number = step->number;
         freed.time_ns = current != NULL ? current->range.time_ns : 0;
+        freed.number = current != NULL ? number : 0;
         view->freed[view->freed_count++] = freed;
         current = NULL;
     }
-    if (current != NULL)
-        view->live[view->live_count++] = current->range;
+    if (current == NULL)
+        return;
+    view->live[view->live_count] = current->range;
+    view->live[view->live_count++].number = number;
 }
 
 static uint64_t oldest_event(const struct ledger *ledger)
@@ -161,11 +195,26 @@ static bool is_exact(const struct ledger_view *view)
            oldest_event(l) <= view->at_ns;
 }
 
+uint64_t ledger_event_of_refusal(const struct ledger *ledger, uint32_t process, uint64_t at_ns)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; at_ns != LEDGER_AT_END && i < LEDGER_EVENTS; i++) {
+        const struct ledger_event *e = &ledger->events[i];
+        if (e->number != 0 && e->number % LEDGER_EVENTS == i && e->process == process &&
+            e->type == LEDGER_EVENT_REFUSED && e->time_ns == at_ns && e->number > last)
+            last = e->number;
+    }
+    return last;
+}
+
 int ledger_view_make(struct ledger_view *ret, const struct ledger *ledger, uint32_t process,
                      uint64_t at_ns)
 {
     struct steps steps = {.list = malloc((LEDGER_LIVE + LEDGER_EVENTS) * sizeof *steps.list)};
-    *ret = (struct ledger_view){.ledger = ledger, .process = process, .at_ns = at_ns};
+    *ret = (struct ledger_view){.ledger = ledger,
+                                .process = process,
+                                .at_ns = at_ns,
+                                .at_number = ledger_event_of_refusal(ledger, process, at_ns)};
     if (steps.list == NULL)
         return -ENOMEM;
     add_entries(&steps, ledger, process);

@@ -23,6 +23,8 @@ struct ledger_range {
     uint64_t handle;
     uint64_t time_ns;  /* when it was allocated, 0 = before the events that are known */
     uint64_t freed_ns; /* 0 = live */
+    /* Of the events; times have the grain of a timer tick. 0 = not among those that are known. */
+    uint64_t number, freed_number;
     uint32_t flags;
     int32_t tid;
     uint8_t gpu, kind;
@@ -32,6 +34,7 @@ struct ledger_view {
     const struct ledger *ledger;
     uint32_t process; /* slot */
     uint64_t at_ns;
+    uint64_t at_number;        /* of the refusal's event, 0 = not known */
     bool is_exact;             /* no entry or event that it needs was lost */
     struct ledger_range *live; /* by address */
     size_t live_count;
@@ -43,6 +46,8 @@ struct ledger_view {
 int ledger_view_make(struct ledger_view *ret, const struct ledger *ledger, uint32_t process,
                      uint64_t at_ns);
 void ledger_view_release(struct ledger_view *view);
+/* The number of the event of a refusal at that time; 0 when it is not among them. */
+uint64_t ledger_event_of_refusal(const struct ledger *ledger, uint32_t process, uint64_t at_ns);
 /* Bytes of that kind; gpu < 0: on all GPUs. */
 int64_t ledger_view_bytes(const struct ledger_view *view, enum ledger_kind kind, int gpu);
 /* The largest that the accounts ever had, on all GPUs; -1 where that cannot be told (two GPUs,

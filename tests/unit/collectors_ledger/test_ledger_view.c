@@ -127,6 +127,23 @@ static void test_handles_are_used_again(void **state)
     assert_int_equal(live_at(LEDGER_AT_END), 18 * MIB);
 }
 
+/* The times are a timer tick's: what was first is told by the numbers. */
+static void test_all_in_one_tick(void **state)
+{
+    (void)state;
+    event(LEDGER_EVENT_ALLOC, 40, 1, 1 * MIB);
+    event(LEDGER_EVENT_FREE, 40, 1, 1 * MIB);
+    event(LEDGER_EVENT_ALLOC, 40, 1, 2 * MIB);
+    event(LEDGER_EVENT_ALLOC, 40, 2, 4 * MIB);
+    event(LEDGER_EVENT_REFUSED, 40, 0, 64 * MIB);
+    event(LEDGER_EVENT_FREE, 40, 1, 2 * MIB);
+    event(LEDGER_EVENT_ALLOC, 40, 1, 8 * MIB);
+    entry(40, 1, 8 * MIB);
+    entry(40, 2, 4 * MIB);
+    assert_int_equal(live_at(40), 6 * MIB);
+    assert_int_equal(live_at(LEDGER_AT_END), 12 * MIB);
+}
+
 static void test_another_process_and_garbage_do_not_count(void **state)
 {
     (void)state;
@@ -348,6 +365,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_refusal_before_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_handles_are_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_all_in_one_tick, setup, teardown),
         cmocka_unit_test_setup_teardown(test_another_process_and_garbage_do_not_count, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_too_much_happened_since, setup, teardown),
