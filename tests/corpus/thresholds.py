@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is every threshold of the tree tested on both of its sides?
 
-Each number in a node's test or in a term is made a tenth smaller and a tenth larger, one at a time; some fixture of
+Each number in a node's test, in what makes it sure, or in a term is made a tenth smaller and a tenth larger, one at a time; some fixture of
 tests/fixtures/tree must then give another answer than it gives now. What no fixture notices is listed; the test fails
 for those that ALLOWED does not name with a reason. It is slow, so the default run only checks the answers of the
 fixtures (--answers); the numbers are changed in full with no option.
@@ -15,6 +15,7 @@ QUOTED = re.compile(r"'[^']*'")
 ALLOWED = {
     ("N18", "0.5", "smaller"): "N17 is asked first, with the same number from the other side",
     ("U2", "0.8", "smaller"): "U1 is asked first, with the same number from the other side",
+    ("EL4", "100", "larger"): "a request above the whole GPU is no cap's (and EL3 is asked first)",
     ("X5", "1", "smaller"): "X4 is asked first, with the same number from the other side",
 }
 
@@ -81,6 +82,12 @@ def places(tree):
                 yield node["test"], i, node["id"]
         else:
             yield node, "test", node["id"]
+        for level, test in node.get("confidence", {}).items():
+            if isinstance(test, list):
+                for i in range(len(test)):
+                    yield test, i, f"{node['id']} {level}"
+            else:
+                yield node["confidence"], level, f"{node['id']} {level}"
 
 
 def numbers(text):
