@@ -131,7 +131,9 @@ def pairs(count):
                 done = subprocess.run(argv, capture_output=True, text=True, check=True)
                 outside[kind].append(time.monotonic() - start)
             figures[kind].append(json.loads(done.stdout))
-    for key in ("loop_s", "all_s"):
+        print(f"pair {i + 1}: " + ", ".join(f"{kind} {figures[kind][-1]['loop_s']:.3f} of {outside[kind][-1]:.3f} s"
+                                           for kind in figures), flush=True)
+    for key in ("loop_s", "median_s", "import_s", "cpu_s"):
         ratios = [w[key] / p[key] for p, w in zip(figures["plain"], figures["with"])]
         print(f"{key}: plain {statistics.median(p[key] for p in figures['plain']):.3f} s, ratio median "
               f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}, "
