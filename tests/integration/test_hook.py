@@ -8,6 +8,7 @@ import csv
 import glob
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -338,8 +339,19 @@ print(before, os.path.getsize(path))
     def test_history(self):
         self.same("-c", FRAGMENT + "try:\n    torch.empty(20 << 30)\nexcept RuntimeError:\n    pass",
                   path=[STUB], words="history")
-        self.assertEqual(len(self.written("*.history.pickle")), 1)
+        with open(os.path.join(self.hook, self.written("*.history.pickle")[0]), "rb") as file:
+            history = pickle.load(file)
+        self.assertEqual([f["filename"] for f in history["device_traces"][0][0]["frames"]],
+                         ["torch/nn/linear.py", "project/train.py"])  # and not whose project
+        self.assertGreater(len(history["segments"]), 100)
         self.assertEqual(self.events("trouble"), [])
+
+    def test_an_import_that_fails_looks_as_ever(self):
+        for text in ("import no_such_part_of_torch\n", "def f():\n    1 / 0\nf()\n", "(\n"):
+            self.write("broken/torch/__init__.py", text)
+            for python in pythons().values():
+                done = self.same("-c", "import torch", path=[self.path("broken")], python=python)
+                self.assertEqual(done.returncode, 1)
 
     def test_exit_leaves_no_thread_behind(self):
         code = "import torch, os, sys, atexit\ntorch.empty(1 << 20)\n" \

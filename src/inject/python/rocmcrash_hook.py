@@ -317,6 +317,9 @@ def _watch_loader(loader):
         except Exception as error:
             trouble("hook of torch", error)
 
+    # Frames of the import system are left out of the traceback of an import that fails, and this is
+    # one of them.
+    watched.__code__ = watched.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
     loader.exec_module = watched
 
 

@@ -175,12 +175,35 @@ class BoundedFile:
         return len(data)
 
 
+def _shorten(history):
+    """File names without the folders that tell whose they are: the bundle's redaction cannot replace
+    words inside a pickle."""
+    seen = set()
+    short = {}
+    entries = [e for trace in history.get("device_traces", ()) for e in trace]
+    for segment in history.get("segments", ()):
+        entries.append(segment)
+        entries.extend(segment.get("blocks", ()))
+    for entry in entries:
+        for frame in entry.get("frames") or ():
+            if id(frame) in seen:
+                continue
+            seen.add(id(frame))
+            name = frame["filename"]
+            if name not in short:
+                parts = name.split("/")
+                at = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+                short[name] = "/".join(parts[at[-1] + 1:] if at else parts[-2:])
+            frame["filename"] = short[name]
+    return history
+
+
 def _write_history():
     import pickle
     name = "%d.history.pickle" % hook["getpid"]()
     fd = hook["open_file"](name, hook["posix"].O_TRUNC)
     try:
-        pickle.dump(torch.cuda.memory._snapshot(), BoundedFile(fd))
+        pickle.dump(_shorten(torch.cuda.memory._snapshot()), BoundedFile(fd))
     except BaseException:
         hook["posix"].ftruncate(fd, 0)
         raise
