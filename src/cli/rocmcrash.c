@@ -237,6 +237,7 @@ static const struct {
     {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first", true},
     {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails", true},
     {"export", "export --trace BUNDLE", "the run as a trace for Perfetto", true},
+    {"stacks", "stacks PID", "where every Python thread of a hanging program is", false},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window", false},
     {"redact", "redact [OPTIONS] BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},

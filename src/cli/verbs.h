@@ -28,5 +28,6 @@ int verb_doctor(int argc, char *argv[]);
 int verb_rerun(int argc, char *argv[]);
 int verb_diff(int argc, char *argv[]);
 int verb_export(int argc, char *argv[]);
+int verb_stacks(int argc, char *argv[]);
 
 #endif

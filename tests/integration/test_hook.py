@@ -528,6 +528,29 @@ class Bundles(support.Case):
             self.assertEqual((run.returncode, run.stdout), (status, ""), argv)
             self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
+    def test_stacks_of_a_hanging_program(self):
+        self.write("site/numpy.py", "")
+        self.environ["PYTHONPATH"] = self.path("site")
+        code = "import numpy, threading, time\ndef worker():\n    time.sleep(600)\n" \
+               "threading.Thread(target=worker, daemon=True).start()\ndef hanging():\n    print('there', flush=True)\n" \
+               "    while True: pass\nhanging()\n"
+        process = self.start(PYTHON, "-c", code, stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        process.stdout.readline()
+        target = self.target_pid(process.pid)
+        for _ in range(2):
+            done = self.verb("stacks", str(target))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("in hanging", done.stdout)
+            self.assertIn("in worker", done.stdout)
+            self.assertEqual(done.stdout.count("most recent call first"), 2)
+        self.assertIsNone(process.poll())
+        for word, status in ((str(process.pid), 2), ("999999999", 2), ("x", 125), ("0", 125)):
+            done = self.verb("stacks", word)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (status, "", 1))
+
     def test_inject_none(self):
         done = self.python(FRAGMENT + "while True: large.append(torch.empty(6 << 30))",
                            options=("--inject=none",))

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `stacks PID`: where every Python thread of a hanging program is, without stopping it. Asks the
+ * hook in it (inject/python), whose faulthandler answers a signal even when no Python code can run.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "cli/verbs.h"
+
+#define STACKS_SIGNAL 58 /* STACKS_SIGNAL of rocmcrash_hook.py */
+#define FILE_END "/hook/faults"
+#define ANSWER_MS 3000
+#define QUIET_MS 50 /* no more has come for so long: the answer is whole */
+#define TEXT_MAX ((size_t)1 << 20)
+
+/* The file that the process holds open for it; our own descriptor of it, -ENOENT = no hook there.
+ */
+static int open_faults(pid_t pid)
+{
+    char path[64];
+    char entry[128];
+    char target[FS_PATH_MAX];
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
+    if (dir == NULL)
+        return -errno;
+    const struct dirent *found;
+    while ((found = readdir(dir)) != NULL) {
+        (void)snprintf(entry, sizeof entry, "%s/%.32s", path, found->d_name);
+        ssize_t n = readlink(entry, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        size_t end = strlen(FILE_END);
+        if (n <= (ssize_t)end || strcmp(target + n - end, FILE_END) != 0)
+            continue;
+        int fd = open(target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        return fd < 0 ? -errno : fd;
+    }
+    return -ENOENT;
+}
+
+/* Nobody may be sent a signal that ends it: "SigCgt:\t0200000000000000" has bit 58 - 1. */
+static bool takes_signal(pid_t pid)
+{
+    char path[64];
+    char status[8192];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    if (fs_read_text(path, status, sizeof status) <= 0)
+        return false;
+    const char *line = strstr(status, "\nSigCgt:\t");
+    return line != NULL && (strtoull(line + 9, NULL, 16) >> (STACKS_SIGNAL - 1) & 1) != 0;
+}
+
+static off_t size_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_size : 0;
+}
+
+static off_t wait_for_answer(int fd, off_t before)
+{
+    off_t last = before;
+    int quiet_ms = 0;
+    for (int ms = 0; ms < ANSWER_MS && (last == before || quiet_ms < QUIET_MS); ms += 10) {
+        (void)poll(NULL, 0, 10);
+        off_t now = size_of(fd);
+        quiet_ms = now == last ? quiet_ms + 10 : 0;
+        last = now;
+    }
+    return last;
+}
+
+static bool print_from(int fd, off_t from, off_t to)
+{
+    size_t want = (size_t)(to - from) < TEXT_MAX ? (size_t)(to - from) : TEXT_MAX;
+    RC_AUTO_FREE char *text = malloc(want);
+    ssize_t n = text != NULL ? pread(fd, text, want, from) : -1;
+    for (ssize_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < 32 && text[i] != '\n')
+            text[i] = '?';
+    return n > 0 && fwrite(text, 1, (size_t)n, stdout) == (size_t)n && fflush(stdout) == 0;
+}
+
+static int complain(const char *word, const char *what)
+{
+    (void)fprintf(stderr, "rocmcrash: process %s: %s\n", word, what);
+    return VERB_EXIT_FAILED;
+}
+
+int verb_stacks(int argc, char *argv[])
+{
+    uint64_t number = 0;
+    if (argc != 1 || fs_parse_u64(argv[0], &number) < 0 || number == 0 || number > INT32_MAX) {
+        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash stacks PID\n");
+        return VERB_EXIT_USAGE;
+    }
+    pid_t pid = (pid_t)number;
+    RC_AUTO_CLOSE int fd = open_faults(pid);
+    if (fd == -ENOENT && kill(pid, 0) == 0)
+        return complain(argv[0],
+                        "no Python under rocmcrash that has imported a library with native code");
+    if (fd < 0)
+        return complain(argv[0], strerror(-fd));
+    if (!takes_signal(pid))
+        return complain(argv[0], "it has taken the handler for its stacks away");
+    off_t before = size_of(fd);
+    if (kill(pid, STACKS_SIGNAL) != 0)
+        return complain(argv[0], strerror(errno));
+    off_t after = wait_for_answer(fd, before);
+    if (after <= before)
+        return complain(argv[0], "no answer: it does not even take signals");
+    return print_from(fd, before, after) ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+}
