@@ -63,7 +63,7 @@ SAMPLES = {
                         machine={"vram": 512 * MIB, "ram": 16 * GIB, "pages_limit": 1 << 19}),
     "copy_engine": Sample("copy_engine", "sdma", near_miss="gpu-hang", faults=hang("copy"),
                           near_miss_faults=hang("dispatch")),
-    "hang": Sample("hang", "gpu-hang", faults=hang("dispatch") + " nth=2",
+    "hang": Sample("hang", "gpu-hang", faults=hang("dispatch") + " nth=3",
                    near_miss_faults=hang("dispatch") + " nth=99"),
     "page_fault": Sample("page_fault", "page-fault", "use after free"),
     "page_fault_past_end": Sample("page_fault", "page-fault", "past the end",
