@@ -87,8 +87,12 @@ const struct count_row message_rows[] = {
       "cudaErrorMemoryAllocation", "lloc failed*: out of memory", "cuda runtime error (2)",
       "^Out of memory in cu", "System is out of GPU", "HIP_ERROR_OutOfMemory",
       "hip runtime error (2)"}},
+    {"msg.vulkan_buffer_limit",
+     "pinned memory",
+     {"Requested buffer size exceeds device buffer size limit",
+      "Requested buffer size exceeds device memory allocation limit"}},
     {"msg.vulkan_oom",
-     NULL,
+     "pinned memory",
      {"ErrorOutOfDeviceMemory", "VK_ERROR_OUT_OF_DEVICE_MEMORY",
       "radv/amdgpu: Failed to allocate a buffer", "amdgpu: Failed to allocate a buffer"}},
     /* creating a stream, a handle or a context asks for no memory that counts */
