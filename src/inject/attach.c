@@ -229,17 +229,15 @@ static int open_memory(const struct place *place, const char *name)
 static struct ledger *map_ledger(const struct place *place)
 {
     struct stat st;
+    struct ledger *ledger = NULL;
     int fd = open_memory(place, MEMFD_NAME);
     if (fd < 0)
         return NULL;
-    long at = -1;
-    if (raw_call(SYS_fstat, fd, &st, 0, 0) == 0 && st.st_size == (off_t)sizeof(struct ledger))
-        at = raw_call6(SYS_mmap, 0, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                       0);
+    if (raw_call(SYS_fstat, fd, &st, 0, 0) == 0 && st.st_size == (off_t)sizeof *ledger)
+        ledger = raw_map(sizeof *ledger, MAP_SHARED, fd, 0);
     (void)raw_call(SYS_close, fd, 0, 0, 0);
-    if (at < 0 && at > -4096)
+    if (ledger == NULL)
         return NULL;
-    struct ledger *ledger = (struct ledger *)at;
     if (ledger->magic == LEDGER_MAGIC && ledger->version == LEDGER_VERSION &&
         ledger->size == sizeof *ledger && ledger->nonce[0] == place->nonce[0] &&
         ledger->nonce[1] == place->nonce[1]) {
@@ -253,13 +251,10 @@ static struct ledger *map_ledger(const struct place *place)
 
 static struct identity *map_identity(void)
 {
-    long at =
-        raw_call6(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at < 0 && at > -4096)
-        return NULL;
-    if (raw_call(SYS_madvise, at, 4096, MADV_WIPEONFORK, 0) == 0) /* Linux 4.14 */
-        return (struct identity *)at;
-    (void)raw_call(SYS_munmap, at, 4096, 0, 0);
+    struct identity *identity = raw_map(4096, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (identity == NULL || raw_call(SYS_madvise, identity, 4096, MADV_WIPEONFORK, 0) == 0)
+        return identity;
+    (void)raw_call(SYS_munmap, identity, 4096, 0, 0); /* before Linux 4.14 */
     return NULL;
 }
 

@@ -38,12 +38,11 @@ static struct ledger_counters *map_counters(const struct ledger *ledger)
     if (fd < 0)
         return NULL;
     /* Nothing but this page: a program that writes wild must not reach the rest. */
-    long at = raw_call6(SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                        (long)(ledger->counters_at & ~(uint64_t)(PAGE - 1)));
+    char *page = raw_map(PAGE, MAP_SHARED, (int)fd, ledger->counters_at & ~(uint64_t)(PAGE - 1));
     (void)raw_call(SYS_close, fd, 0, 0, 0);
-    if (at < 0 && at > -4096)
+    if (page == NULL)
         return NULL;
-    c = (struct ledger_counters *)(at + (long)(ledger->counters_at & (PAGE - 1)));
+    c = (struct ledger_counters *)(void *)(page + (ledger->counters_at & (PAGE - 1)));
     atomic_store(&mapped, c);
     return c;
 }

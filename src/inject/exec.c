@@ -89,12 +89,11 @@ static int go(const struct start *s)
         return s->go(s, s->environment);
     if (attach_shares_memory())
         return go_on_stack(s);
-    long room = raw_call6(SYS_mmap, 0, sizeof(struct preload_room), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room < 0 && room > -4096)
+    struct preload_room *room = raw_map(sizeof *room, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == NULL)
         return s->go(s, s->environment);
-    int r = go_with(s, (struct preload_room *)room);
-    (void)raw_call(SYS_munmap, room, sizeof(struct preload_room), 0, 0);
+    int r = go_with(s, room);
+    (void)raw_call(SYS_munmap, room, sizeof *room, 0, 0);
     return r;
 }
 

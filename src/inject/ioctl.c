@@ -107,9 +107,9 @@ struct call {
 
 static uint8_t kfd_kind(uint32_t flags)
 {
-    for (uint8_t kind = LEDGER_VRAM; kind <= LEDGER_MMIO; kind++)
+    for (unsigned kind = LEDGER_VRAM; kind <= LEDGER_MMIO; kind++)
         if ((flags & (1u << kind)) != 0)
-            return kind;
+            return (uint8_t)kind;
     return LEDGER_VRAM;
 }
 

@@ -16,6 +16,15 @@
 #error "the ledger library is for x86-64, as ROCm is"
 #endif
 
+/* Loops that copy stay loops: a sanitizer or a profiler may have its own memcpy(). */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
+
+#ifdef __clang_analyzer__
+/* It does not see what the instruction writes. */
+long raw_call6(long number, long a, long b, long c, long d, long e, long f);
+#else
 static inline long raw_call6(long number, long a, long b, long c, long d, long e, long f)
 {
     long result;
@@ -29,9 +38,19 @@ static inline long raw_call6(long number, long a, long b, long c, long d, long e
     return result;
 }
 
+#endif
+
 /* 0 and up, or -errno. */
 #define raw_call(number, a, b, c, d)                                                               \
     raw_call6((number), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+
+/* NULL on failure. */
+static inline void *raw_map(size_t size, int flags, int fd, uint64_t offset)
+{
+    const long read_and_write = 3; /* PROT_READ | PROT_WRITE */
+    long at = raw_call6(SYS_mmap, 0, (long)size, read_and_write, flags, fd, (long)offset);
+    return at > 0 || at < -4095 ? (void *)at : NULL;
+}
 
 static inline size_t raw_length(const char *text)
 {
