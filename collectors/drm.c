@@ -28,9 +28,23 @@ static void add_device_facts(struct collect_out *out, const struct machine *mach
         probe_fact(out, index, counters[i].fact, device, counters[i].key,
                    "drm/heaps.json: AMDGPU_INFO");
     const cJSON *heaps = cJSON_GetObjectItemCaseSensitive(device, "heaps");
-    probe_fact(out, index, "drm.vram_usable_bytes",
-               cJSON_GetObjectItemCaseSensitive(heaps, "vram"), "usable_bytes",
-               "drm/heaps.json: AMDGPU_INFO_MEMORY");
+    static const struct {
+        const char *fact;
+        const char *heap;
+        const char *key;
+    } values[] = {
+        {"drm.vram_usable_bytes", "vram", "usable_bytes"},
+        {"drm.vram_used_bytes", "vram", "used_bytes"},
+        {"drm.vram_largest_allocation_bytes", "vram", "largest_allocation_bytes"},
+        {"drm.vram_visible_usable_bytes", "vram_visible", "usable_bytes"},
+        {"drm.vram_visible_used_bytes", "vram_visible", "used_bytes"},
+        {"drm.gtt_usable_bytes", "gtt", "usable_bytes"},
+        {"drm.gtt_used_bytes", "gtt", "used_bytes"},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        probe_fact(out, index, values[i].fact,
+                   cJSON_GetObjectItemCaseSensitive(heaps, values[i].heap), values[i].key,
+                   "drm/heaps.json: AMDGPU_INFO_MEMORY");
 }
 
 static enum collect_status run_drm(const struct collect_ctx *ctx, struct collect_out *out)

@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fs.h"
 #include "collectors/probe_run.h"
+#include "probe/rocminfo.h"
 #include "telemetry/machine.h"
 
 #define DEADLINE_MS 3000
@@ -55,8 +57,46 @@ static void add_agent_facts(struct collect_out *out, const struct machine *machi
                    "hsa/pools.json: first global pool");
         probe_fact(out, index, "hsa.largest_allocation_bytes", pool, "largest_allocation_bytes",
                    "hsa/pools.json: first global pool");
+        probe_fact(out, index, "hsa.granule_bytes", pool, "granule_bytes",
+                   "hsa/pools.json: first global pool");
+        probe_fact(out, index, "hsa.recommended_granule_bytes", pool, "recommended_granule_bytes",
+                   "hsa/pools.json: first global pool");
         return;
     }
+}
+
+/* What the host offers the GPUs: the largest pool of a CPU agent, which all of them alias. */
+static void add_host_facts(struct collect_out *out, const cJSON *agents)
+{
+    double largest = 0;
+    int gpus = 0;
+    const cJSON *agent;
+    const cJSON *pool;
+    cJSON_ArrayForEach(agent, agents)
+    {
+        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(agent, "type"));
+        bool is_cpu = type != NULL && strcmp(type, "CPU") == 0;
+        gpus += type != NULL && strcmp(type, "GPU") == 0;
+        cJSON_ArrayForEach(pool, cJSON_GetObjectItemCaseSensitive(agent, "pools"))
+        {
+            const cJSON *size = cJSON_GetObjectItemCaseSensitive(pool, "size_bytes");
+            if (is_cpu && cJSON_IsNumber(size) && size->valuedouble > largest)
+                largest = size->valuedouble;
+        }
+    }
+    collect_integer(out, "hsa.gpus_count", FACT_AFTER, gpus, "hsa/pools.json");
+    if (largest > 0)
+        collect_integer(out, "hsa.host_pool_bytes", FACT_AFTER, (int64_t)largest,
+                        "hsa/pools.json: largest pool of a CPU");
+}
+
+/* The same answer in the layout that maintainers know by heart. */
+static void write_text(struct collect_out *out, const cJSON *json)
+{
+    struct buf text = BUF_INIT;
+    rocminfo_text(json, &text);
+    (void)collect_write(out, "rocminfo.txt", text.data, text.len);
+    buf_release(&text);
 }
 
 static enum collect_status run_hsa(const struct collect_ctx *ctx, struct collect_out *out)
@@ -77,6 +117,8 @@ static enum collect_status run_hsa(const struct collect_ctx *ctx, struct collect
     {
         add_agent_facts(out, &machine, agent);
     }
+    add_host_facts(out, cJSON_GetObjectItemCaseSensitive(json, "agents"));
+    write_text(out, json);
     cJSON_Delete(json);
     return COLLECT_OK;
 }

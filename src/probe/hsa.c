@@ -20,6 +20,8 @@
 
 /* Since ROCm 5.3; the headers of Debian 12 (5.2.3) do not name it. Bytes free for allocation. */
 #define AGENT_INFO_MEMORY_AVAIL ((hsa_agent_info_t)0xA015)
+/* Since ROCm 6.0. */
+#define POOL_INFO_REC_GRANULE ((hsa_amd_memory_pool_info_t)18)
 #define ISA_NAME_MAX 256
 
 struct hsa_api {
@@ -30,13 +32,16 @@ struct hsa_api {
     hsa_status_t (*agent_get_info)(hsa_agent_t, hsa_agent_info_t, void *);
     hsa_status_t (*agent_iterate_isas)(hsa_agent_t, hsa_status_t (*)(hsa_isa_t, void *), void *);
     hsa_status_t (*isa_get_info_alt)(hsa_isa_t, hsa_isa_info_t, void *);
-    hsa_status_t (*iterate_pools)(hsa_agent_t,
-                                  hsa_status_t (*)(hsa_amd_memory_pool_t, void *), void *);
+    hsa_status_t (*iterate_pools)(hsa_agent_t, hsa_status_t (*)(hsa_amd_memory_pool_t, void *),
+                                  void *);
     hsa_status_t (*pool_get_info)(hsa_amd_memory_pool_t, hsa_amd_memory_pool_info_t, void *);
     hsa_status_t (*status_string)(hsa_status_t, const char **);
 };
 
-#define SYMBOL(function, member) {function, offsetof(struct hsa_api, member), false}
+#define SYMBOL(function, member)                                                                   \
+    {                                                                                              \
+        function, offsetof(struct hsa_api, member), false                                          \
+    }
 static const struct library_symbol symbols[] = {
     SYMBOL("hsa_init", init),
     SYMBOL("hsa_shut_down", shut_down),
@@ -147,6 +152,7 @@ static hsa_status_t on_pool(hsa_amd_memory_pool_t pool, void *context)
                   HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED);
     add_pool_size(walk, pool, object, "granule_bytes",
                   HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_GRANULE);
+    add_pool_size(walk, pool, object, "recommended_granule_bytes", POOL_INFO_REC_GRANULE);
     add_pool_size(walk, pool, object, "alignment_bytes",
                   HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALIGNMENT);
     add_pool_size(walk, pool, object, "largest_allocation_bytes",
@@ -162,8 +168,7 @@ static hsa_status_t on_isa(hsa_isa_t isa, void *context)
     const struct walk *walk = context;
     uint32_t length = 0;
     char name[ISA_NAME_MAX + 1] = "";
-    if (walk->api->isa_get_info_alt(isa, HSA_ISA_INFO_NAME_LENGTH, &length) ==
-            HSA_STATUS_SUCCESS &&
+    if (walk->api->isa_get_info_alt(isa, HSA_ISA_INFO_NAME_LENGTH, &length) == HSA_STATUS_SUCCESS &&
         length < sizeof name &&
         walk->api->isa_get_info_alt(isa, HSA_ISA_INFO_NAME, name) == HSA_STATUS_SUCCESS)
         (void)cJSON_AddItemToArray(walk->list, cJSON_CreateString(name));
@@ -188,8 +193,7 @@ static void add_gpu(const struct hsa_api *api, hsa_agent_t agent, cJSON *object)
     add_agent_u32(api, agent, object, "wavefront_size", HSA_AGENT_INFO_WAVEFRONT_SIZE);
     add_agent_u32(api, agent, object, "shader_engines", HSA_AMD_AGENT_INFO_NUM_SHADER_ENGINES);
     add_agent_u32(api, agent, object, "memory_width_bits", HSA_AMD_AGENT_INFO_MEMORY_WIDTH);
-    add_agent_u32(api, agent, object, "memory_clock_mhz",
-                  HSA_AMD_AGENT_INFO_MEMORY_MAX_FREQUENCY);
+    add_agent_u32(api, agent, object, "memory_clock_mhz", HSA_AMD_AGENT_INFO_MEMORY_MAX_FREQUENCY);
 }
 
 static hsa_status_t on_agent(hsa_agent_t agent, void *context)
@@ -227,8 +231,9 @@ static void explain_init(const struct hsa_api *api, hsa_status_t status, struct 
     if (access("/dev/kfd", F_OK) != 0)
         (void)rc_err_set(err, -ENODEV, "the HSA runtime does not start: there is no /dev/kfd");
     else if (access("/dev/kfd", R_OK | W_OK) != 0)
-        (void)rc_err_set(err, -EACCES, "the HSA runtime does not start: no right to open /dev/kfd "
-                                       "(groups render, video)");
+        (void)rc_err_set(err, -EACCES,
+                         "the HSA runtime does not start: no right to open /dev/kfd "
+                         "(groups render, video)");
     else if (api->status_string(status, &text) == HSA_STATUS_SUCCESS && text != NULL)
         (void)rc_err_set(err, -EIO, "the HSA runtime does not start: 0x%x, %s", (unsigned)status,
                          text);

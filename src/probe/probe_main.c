@@ -14,8 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "probe/probe.h"
+#include "probe/rocminfo.h"
 
 #if !defined(PROBE_HAVE_HSA)
 cJSON *probe_hsa(const char *library, struct rc_err *err)
@@ -51,7 +53,10 @@ static int print(cJSON *root, bool rocminfo, const struct rc_err *err)
     if (root == NULL)
         return fail(err->msg);
     if (rocminfo) {
-        probe_print_rocminfo(root);
+        struct buf out = BUF_INIT;
+        rocminfo_text(root, &out);
+        (void)fputs(buf_str(&out), stdout);
+        buf_release(&out);
     } else {
         char *text = cJSON_Print(root);
         if (text != NULL)

@@ -228,6 +228,37 @@ class Rerun(unittest.TestCase):
         self.assertEqual(os.listdir(self.out), [])
 
 
+class Pools(unittest.TestCase):
+    """What the bundle says about HSA's pools and libdrm's heaps is what the tools say."""
+
+    def test_the_pools_are_rocminfos(self):
+        reason = why_not()
+        if reason is None and not on_emulator.shutil.which("rocminfo"):
+            reason = "rocminfo is not installed here"
+        if reason is not None:
+            self.skipTest(reason)
+        with tempfile.TemporaryDirectory(prefix="rc-pools-") as folder:
+            result = Result("oversize", False, False, folder)
+            run = result.run
+            done = subprocess.run([run.keeper, run.machine, "rocminfo"], env=run.environ(),
+                                  capture_output=True, text=True, timeout=60, check=True)
+        bundle = result.bundle
+        theirs = {" ".join(line.split()) for line in done.stdout.splitlines()}
+        ours = [" ".join(line.split()) for line in bundle.text("hsa/rocminfo.txt").splitlines()]
+        self.assertIn("Pool 1", ours)
+        self.assertTrue(any(line.startswith("Segment: GLOBAL; FLAGS:") for line in ours))
+        self.assertEqual([line for line in ours if line not in theirs], [])
+        total = 2 * on_emulator.GIB
+        self.assertEqual(bundle.value("gpu.0.hsa.pool_bytes"), total)
+        self.assertEqual(bundle.value("gpu.0.hsa.granule_bytes"), 4096)
+        self.assertEqual(bundle.value("hsa.gpus_count"), 1)
+        base = 32 * on_emulator.MIB
+        self.assertEqual(bundle.value("gpu.0.drm.vram_usable_bytes"), total - base)
+        # The probe that asked was there itself by then: the driver's own part at least.
+        self.assertGreaterEqual(bundle.value("gpu.0.drm.vram_used_bytes"), base)
+        self.assertEqual(bundle.value("gpu.0.drm.gtt_used_bytes"), 0)
+
+
 class Tools(unittest.TestCase):
     """rocminfo and rocm-smi say the same with rocmcrash around them."""
 
