@@ -122,7 +122,8 @@ static void find_minima(const struct torch_point *points, size_t count, size_t w
             if (points[i].allocated < least)
                 least = points[i].allocated;
         ret->bytes[w] = (double)least;
-        ret->time_s[w] = (double)(points[(from + to) / 2].time_ns - points[0].time_ns) / 1e9;
+        size_t middle = (from + to) / 2;
+        ret->time_s[w] = (double)(points[middle].time_ns - points[0].time_ns) / 1e9;
     }
 }
 

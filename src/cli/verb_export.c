@@ -235,12 +235,16 @@ static void read_events(struct export *e)
     }
 }
 
+/* A number, or one in a string: 64-bit values are written so. NAN = neither. */
 static double number_of(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsNumber(item)   ? item->valuedouble
-           : cJSON_IsString(item) ? atof(item->valuestring)
-                                  : NAN;
+    if (cJSON_IsNumber(item))
+        return item->valuedouble;
+    const char *text = cJSON_IsString(item) ? item->valuestring : "";
+    char *end;
+    double value = strtod(text, &end);
+    return end == text || *end != '\0' ? NAN : value;
 }
 
 static const char *string_of(const cJSON *object, const char *name)
