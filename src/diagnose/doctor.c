@@ -1,271 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * templates/doctor.json -> rules; rules and facts -> findings.
- *
- * "gpu.N." and "GPU N" in a rule stand for each GPU in turn: the texts are kept as they are written
- * and parsed anew for each, which costs microseconds and needs no second language.
- */
+/* Rules and facts -> findings. */
 #include "diagnose/doctor.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "diagnose/doctor_internal.h"
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/tree.h"
-#include "diagnose/tree_loader.h"
 
-#define RULES_MAX 128
-#define MENDS_MAX 4
 #define GPUS_MAX 256
-#define ID_MAX 48
-
-struct mend {
-    char *when; /* NULL = always */
-    char *say;
-};
-
-struct rule {
-    char *id;
-    enum doctor_severity severity;
-    bool each_gpu;
-    char *when;
-    char *say;
-    char *verify;
-    char *source;
-    char *unless; /* ids of rules whose finding makes this one superfluous, by blanks */
-    size_t mend_count;
-    struct mend mend[MENDS_MAX];
-};
-
-struct doctor_rules {
-    size_t count;
-    struct rule rule[RULES_MAX];
-};
-
-static const char *const severity_names[] = {"note", "warn", "fail"};
-
-const char *doctor_severity_name(enum doctor_severity severity)
-{
-    return severity_names[severity];
-}
-
-/* --- for one GPU --- */
-
-/* `text` with N as the number of the GPU; NULL when out of memory. */
-static char *for_gpu(const char *text, int gpu)
-{
-    struct buf out = BUF_INIT;
-    while (*text != '\0') {
-        if (strncmp(text, "gpu.N.", 6) == 0) {
-            buf_printf(&out, "gpu.%d.", gpu);
-            text += 6;
-        } else if (strncmp(text, "GPU N", 5) == 0) {
-            buf_printf(&out, "GPU %d", gpu);
-            text += 5;
-        } else {
-            buf_putc(&out, *text++);
-        }
-    }
-    char *result = buf_failed(&out) ? NULL : strdup(buf_str(&out));
-    buf_release(&out);
-    return result;
-}
-
-/* --- reading the file --- */
-
-/* The expression is parsed for its errors only, as of GPU 0. */
-static int read_condition(const struct loader *l, const cJSON *object, const char *key,
-                          bool required, char **ret)
-{
-    int r = loader_text(l, object, key, required, ret);
-    if (r < 0 || *ret == NULL)
-        return r;
-    struct rc_err inner = {""};
-    char *text = for_gpu(*ret, 0);
-    struct expr *e = text != NULL ? expr_parse(text, NULL, &inner) : NULL;
-    if (text == NULL)
-        r = -ENOMEM;
-    else if (e == NULL)
-        r = loader_wrong_key(l, key, inner.msg);
-    expr_free(e);
-    free(text);
-    return r;
-}
-
-static int read_mend(const struct loader *l, const cJSON *object, struct rule *rule)
-{
-    static const char *const keys[] = {"if", "say", NULL};
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, "mend");
-    const cJSON *item = NULL;
-    if (cJSON_IsString(list)) {
-        rule->mend_count = 1;
-        return loader_template(l, object, "mend", true, &rule->mend[0].say);
-    }
-    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) == 0)
-        return loader_wrong_key(l, "mend", "must be a text or a list of {\"if\", \"say\"}");
-    cJSON_ArrayForEach(item, list)
-    {
-        if (!cJSON_IsObject(item) || rule->mend_count == MENDS_MAX)
-            return loader_wrong_key(l, "mend", "must be a text or a list of {\"if\", \"say\"}");
-        struct mend *mend = &rule->mend[rule->mend_count++];
-        int r = loader_check_keys(l, item, keys);
-        if (r == 0)
-            r = read_condition(l, item, "if", false, &mend->when);
-        if (r == 0)
-            r = loader_template(l, item, "say", true, &mend->say);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int read_severity(const struct loader *l, const cJSON *object, struct rule *rule)
-{
-    const char *word = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "severity"));
-    for (int i = DOCTOR_NOTE; word != NULL && i <= DOCTOR_FAIL; i++) {
-        if (strcmp(word, severity_names[i]) == 0) {
-            rule->severity = (enum doctor_severity)i;
-            return 0;
-        }
-    }
-    return loader_wrong_key(l, "severity", "must be note, warn or fail");
-}
-
-static int read_each(const struct loader *l, const cJSON *object, struct rule *rule)
-{
-    const cJSON *each = cJSON_GetObjectItemCaseSensitive(object, "each");
-    const char *word = cJSON_GetStringValue(each);
-    if (each != NULL && (word == NULL || strcmp(word, "gpu") != 0))
-        return loader_wrong_key(l, "each", "must be \"gpu\"");
-    rule->each_gpu = each != NULL;
-    return 0;
-}
-
-static int read_rule(struct loader *l, const cJSON *object, struct rule *rule)
-{
-    static const char *const keys[] = {"id",   "each",   "severity", "if",     "say",
-                                       "mend", "verify", "source",   "unless", NULL};
-    static char item_name[80];
-    int r = loader_text(l, object, "id", true, &rule->id);
-    if (r < 0)
-        return r;
-    loader_go_to(l, rule->id);
-    (void)snprintf(item_name, sizeof item_name, "rule '%.60s'", rule->id);
-    l->item = item_name;
-    r = loader_check_keys(l, object, keys);
-    if (r == 0)
-        r = read_each(l, object, rule);
-    if (r == 0)
-        r = read_severity(l, object, rule);
-    if (r == 0)
-        r = read_condition(l, object, "if", true, &rule->when);
-    if (r == 0)
-        r = loader_template(l, object, "say", true, &rule->say);
-    if (r == 0)
-        r = read_mend(l, object, rule);
-    if (r == 0)
-        r = loader_template(l, object, "verify", true, &rule->verify);
-    if (r == 0)
-        r = loader_text(l, object, "source", true, &rule->source);
-    return r == 0 ? loader_text(l, object, "unless", false, &rule->unless) : r;
-}
-
-static struct rule *find_rule(const struct doctor_rules *rules, const char *id, size_t len)
-{
-    for (size_t i = 0; i < rules->count; i++)
-        if (strlen(rules->rule[i].id) == len && memcmp(rules->rule[i].id, id, len) == 0)
-            return (struct rule *)(uintptr_t)&rules->rule[i];
-    return NULL;
-}
-
-/* Ids are unique, and "unless" names rules that stand before: they are asked by then. */
-static int check_ids(const struct loader *l, const struct doctor_rules *rules,
-                     const struct rule *rule)
-{
-    size_t len = strlen(rule->id);
-    const struct rule *first = find_rule(rules, rule->id, len);
-    if (len == 0 || len > ID_MAX || (first != NULL && first != rule))
-        return loader_wrong_key(l, "id", "must be there once, and not longer than 48 letters");
-    for (const char *at = rule->unless; at != NULL && *at != '\0';) {
-        at += strspn(at, " ");
-        size_t n = strcspn(at, " ");
-        const struct rule *other = find_rule(rules, at, n);
-        if (n > 0 && (other == NULL || other >= rule))
-            return loader_wrong_key(l, "unless", "must name rules that stand before this one");
-        at += n;
-    }
-    return 0;
-}
-
-static int read_rules(struct loader *l, const cJSON *root, struct doctor_rules *rules)
-{
-    static const char *const keys[] = {"format", "how_to_read", "rules", NULL};
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "rules");
-    const cJSON *item = NULL;
-    int r = loader_check_format(l, root);
-    if (r == 0)
-        r = loader_check_keys(l, root, keys);
-    if (r == 0 && !cJSON_IsArray(list))
-        r = loader_wrong_key(l, "rules", "must be a list");
-    cJSON_ArrayForEach(item, list)
-    {
-        if (r < 0)
-            return r;
-        if (!cJSON_IsObject(item) || rules->count == RULES_MAX)
-            return loader_wrong_key(l, "rules", "must be a list of at most 128 rules");
-        struct rule *rule = &rules->rule[rules->count++];
-        r = read_rule(l, item, rule);
-        if (r == 0)
-            r = check_ids(l, rules, rule);
-        l->item = NULL;
-    }
-    return r;
-}
-
-struct doctor_rules *doctor_rules_parse(const char *json, size_t len, const char *file,
-                                        struct rc_err *err)
-{
-    char *text = strndup(json, len);
-    struct doctor_rules *rules = calloc(1, sizeof *rules);
-    struct loader l = {.text = text, .near = text, .file = file, .err = err};
-    int r = text == NULL || rules == NULL ? -ENOMEM : 0;
-    cJSON *root = r == 0 ? loader_json(&l, strlen(text)) : NULL;
-    if (r == 0)
-        r = root != NULL ? read_rules(&l, root, rules) : -EINVAL;
-    if (r == -ENOMEM)
-        (void)rc_err_set(err, r, "out of memory while reading '%s'", file);
-    cJSON_Delete(root);
-    free(text);
-    if (r < 0) {
-        doctor_rules_free(rules);
-        return NULL;
-    }
-    return rules;
-}
-
-void doctor_rules_free(struct doctor_rules *rules)
-{
-    for (size_t i = 0; rules != NULL && i < rules->count; i++) {
-        struct rule *rule = &rules->rule[i];
-        char *const texts[] = {rule->id,     rule->when,   rule->say,
-                               rule->verify, rule->source, rule->unless};
-        for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
-            free(texts[k]);
-        for (size_t k = 0; k < rule->mend_count; k++) {
-            free(rule->mend[k].when);
-            free(rule->mend[k].say);
-        }
-    }
-    free(rules);
-}
-
-/* --- asking --- */
 
 struct examination {
     const struct facts *facts;
@@ -292,7 +40,7 @@ static void note_missing(struct buf *out, const struct eval *ev)
 static enum answer ask(const struct examination *x, const char *when, int gpu, struct buf *missing)
 {
     struct rc_err err = {""};
-    char *text = for_gpu(when, gpu);
+    char *text = doctor_for_gpu(when, gpu);
     struct expr *e = text != NULL ? expr_parse(text, NULL, &err) : NULL;
     struct eval ev = {.facts = x->facts};
     enum answer answer = e != NULL ? eval_answer(&ev, e) : ANSWER_UNDECIDED;
@@ -305,13 +53,69 @@ static enum answer ask(const struct examination *x, const char *when, int gpu, s
 
 static char *fill(const struct examination *x, const char *template, int gpu, bool cite)
 {
-    char *text = for_gpu(template, gpu);
+    char *text = doctor_for_gpu(template, gpu);
     char *filled = text != NULL ? template_fill(text, x->facts, cite) : NULL;
     free(text);
     return filled;
 }
 
-static char *fill_mend(const struct examination *x, const struct rule *rule, int gpu)
+/* One place where a number was read, once. */
+static void cite(struct buf *out, const char *place, size_t len)
+{
+    if (len == 0 || memmem(buf_str(out), out->len, place, len) != NULL)
+        return;
+    buf_puts(out, out->len > 0 ? "; " : "");
+    buf_append(out, place, len);
+}
+
+/* "computed from host.ttm_limit_bytes (/sys/.../pages_limit), ..." -> what is in brackets: where it
+ * was read, not how it was reckoned. */
+static void cite_source(struct buf *out, const char *source, size_t len)
+{
+    static const char computed[] = "computed from ";
+    const char *end = source + len;
+    if (strncmp(source, computed, sizeof computed - 1) != 0) {
+        cite(out, source, len);
+        return;
+    }
+    for (const char *at = source; at < end; at++) {
+        const char *close = *at == '(' ? memchr(at, ')', (size_t)(end - at)) : NULL;
+        if (close != NULL)
+            cite(out, at + 1, (size_t)(close - at) - 1);
+    }
+}
+
+/* The sentence, and behind it in square brackets where its numbers were read. */
+static char *fill_say(const struct examination *x, const char *template, int gpu)
+{
+    char *plain = fill(x, template, gpu, false);
+    char *cited = fill(x, template, gpu, true);
+    struct buf places = BUF_INIT;
+    struct buf out = BUF_INIT;
+    size_t len = plain != NULL ? strlen(plain) : 0;
+    if (plain != NULL && cited != NULL && strlen(cited) > len + 3) {
+        const char *at = cited + len + 2;
+        cited[strlen(cited) - 1] = '\0';
+        for (const char *next = at; next != NULL; at = next + 2) {
+            next = strstr(at, "; ");
+            cite_source(&places, at, next != NULL ? (size_t)(next - at) : strlen(at));
+            if (next == NULL)
+                break;
+        }
+    }
+    buf_puts(&out, plain != NULL ? plain : "");
+    if (places.len > 0)
+        buf_printf(&out, " [%s]", buf_str(&places));
+    bool whole = plain != NULL && cited != NULL && !buf_failed(&out);
+    char *text = whole ? strdup(buf_str(&out)) : NULL;
+    buf_release(&out);
+    buf_release(&places);
+    free(plain);
+    free(cited);
+    return text;
+}
+
+static char *fill_mend(const struct examination *x, const struct doctor_rule *rule, int gpu)
 {
     for (size_t i = 0; i < rule->mend_count; i++) {
         if (rule->mend[i].when == NULL || ask(x, rule->mend[i].when, gpu, NULL) == ANSWER_YES)
@@ -328,7 +132,7 @@ static bool was_found(const struct doctor_report *report, const char *id, size_t
     return false;
 }
 
-static bool superfluous(const struct examination *x, const struct rule *rule)
+static bool superfluous(const struct examination *x, const struct doctor_rule *rule)
 {
     for (const char *at = rule->unless; at != NULL && *at != '\0';) {
         at += strspn(at, " ");
@@ -360,7 +164,7 @@ static char *gpu_list(const bool *marked, int64_t count)
     return text;
 }
 
-static int add_finding(struct examination *x, const struct rule *rule, int first_gpu,
+static int add_finding(struct examination *x, const struct doctor_rule *rule, int first_gpu,
                        const bool *marked)
 {
     struct doctor_report *report = x->report;
@@ -369,7 +173,7 @@ static int add_finding(struct examination *x, const struct rule *rule, int first
         .id = rule->id,
         .severity = rule->severity,
         .gpus = rule->each_gpu ? gpu_list(marked, x->gpus) : strdup(""),
-        .say = fill(x, rule->say, first_gpu, true),
+        .say = fill_say(x, rule->say, first_gpu),
         .mend = fill_mend(x, rule, first_gpu),
         .verify = fill(x, rule->verify, first_gpu, false),
         .source = strdup(rule->source),
@@ -379,7 +183,7 @@ static int add_finding(struct examination *x, const struct rule *rule, int first
     return whole ? 0 : -ENOMEM;
 }
 
-static int ask_rule(struct examination *x, const struct rule *rule)
+static int ask_rule(struct examination *x, const struct doctor_rule *rule)
 {
     bool marked[GPUS_MAX] = {false};
     struct buf missing = BUF_INIT;

@@ -102,6 +102,29 @@ static void test_gpus_are_named(void **state)
     doctor_rules_free(rules);
 }
 
+static void test_where_it_was_read(void **state)
+{
+    (void)state;
+    struct rc_err err = {""};
+    struct doctor_rules *rules =
+        parse(FILE_OF("{'id': 'a', 'severity': 'warn', 'if': 'f.ttm_ram_percent > 1', 'say': "
+                      "'{f.ttm_limit_bytes} of {f.ram_bytes}, {f.ttm_ram_percent}, {gpu.count}', "
+                      "'mend': 'y', 'verify': 'z', 'source': 'w'}"),
+              &err);
+    assert_non_null(rules);
+    struct doctor_report report;
+    struct facts *f = gpus(1);
+    (void)facts_set_integer(f, "host.mem_total_bytes", FACT_STATIC, 4096, "/proc/meminfo");
+    (void)facts_set_integer(f, "host.ttm_limit_bytes", FACT_STATIC, 2048, "/sys/pages_limit");
+    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(1, report.finding_count);
+    assert_string_equal("2.0 KiB of 4.0 KiB, 50.0 %, 1 [/sys/pages_limit; /proc/meminfo; test]",
+                        report.findings[0].say);
+    doctor_report_release(&report);
+    facts_free(f);
+    doctor_rules_free(rules);
+}
+
 static void test_order_and_unless(void **state)
 {
     (void)state;
@@ -191,9 +214,8 @@ static void test_garbage_in_facts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_gpus_are_named),
-        cmocka_unit_test(test_order_and_unless),
+        cmocka_unit_test(test_wrong_files),       cmocka_unit_test(test_gpus_are_named),
+        cmocka_unit_test(test_where_it_was_read), cmocka_unit_test(test_order_and_unless),
         cmocka_unit_test(test_garbage_in_facts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
