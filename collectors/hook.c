@@ -149,21 +149,28 @@ static bool oom_is_the_cause(const struct hook *h)
         return false;
     if (h->events.exception != NULL)
         return hook_exception_is_oom(h->events.exception);
+    if (h->events.of_thread != NULL && hook_exception_is_oom(h->events.of_thread))
+        return true;
     int64_t end_ns = (int64_t)h->ctx->end_mono_ns;
     return end_ns == 0 || end_ns - hook_number(h->record, "t") < OOM_TO_END_NS;
 }
 
 static void put_exception(const struct hook *h)
 {
-    static const char source[] = "Python hook: sys.excepthook";
-    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(h->events.exception, "chain");
+    static const char source[] = "Python hook: excepthook";
+    bool main_thread = h->events.exception != NULL;
+    const cJSON *exception = main_thread ? h->events.exception : h->events.of_thread;
+    const cJSON *chain = cJSON_GetObjectItemCaseSensitive(exception, "chain");
     const cJSON *head = cJSON_GetArrayItem(chain, 0);
     struct buf text = BUF_INIT;
     if (head == NULL)
         return;
     collect_text(h->out, "hook.exception_type", FACT_LOG, hook_string(head, "type"), source);
     collect_text(h->out, "hook.exception_message", FACT_LOG, hook_string(head, "message"), source);
-    hook_exception_text(h->events.exception, &text);
+    if (!main_thread)
+        collect_text(h->out, "hook.exception_thread", FACT_LOG, hook_string(exception, "thread"),
+                     source);
+    hook_exception_text(exception, &text);
     if (!buf_failed(&text) && text.len > 0)
         (void)collect_write(h->out, "exception.txt", text.data, text.len);
     buf_release(&text);

@@ -16,6 +16,7 @@ struct cJSON;
 struct hook_events {
     struct cJSON *list;            /* every line, in order */
     const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
+    const struct cJSON *of_thread; /* the last that ended a thread only */
     const char *version;           /* of its torch, "" = not imported */
     const char *build;             /* "hip", "cuda", "cpu" */
     bool device_used;

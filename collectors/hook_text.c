@@ -107,6 +107,8 @@ static void note_event(struct hook_events *ret, const cJSON *event, int64_t pid)
                        hook_string(event, "error"));
     if (strcmp(what, "exception") == 0 && own)
         ret->exception = event;
+    if (strcmp(what, "thread exception") == 0 && own)
+        ret->of_thread = event;
     if (strcmp(what, "torch") == 0 && (own || ret->version[0] == '\0')) {
         ret->version = hook_string(event, "version");
         ret->build = hook_string(event, "build");

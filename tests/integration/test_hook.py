@@ -121,6 +121,17 @@ class Unseen(Direct):
                      ["-c", "raise KeyboardInterrupt"], ["-c", "("], ["no-such-file.py"]):
             self.same(*argv)
 
+    def test_exceptions_of_threads_print_as_before(self):
+        code = "import threading, sys\nassert getattr(threading, '__excepthook__', threading.excepthook) is " \
+               "threading.excepthook\ndef f():\n    raise ValueError('in a thread')\n" \
+               "t = threading.Thread(target=f, name='loader')\nt.start()\nt.join()\n" \
+               "t = threading.Thread(target=sys.exit)\nt.start()\nt.join()\n"
+        for python in pythons().values():
+            self.same("-c", code, python=python)
+        found = self.events("thread exception")
+        self.assertEqual(len(found), len(pythons()))
+        self.assertEqual((found[0]["thread"], found[0]["chain"][0]["message"]), ("loader", "in a thread"))
+
     def test_the_users_sitecustomize(self):
         user = self.path("user")
         self.write("user/sitecustomize.py", "import sys\nsys.mine = __file__\n")

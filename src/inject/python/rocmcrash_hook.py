@@ -205,7 +205,8 @@ def _describe(kind, value, tb):
     return {"type": name, "message": message, "frames": _traceback(tb)}
 
 
-def uncaught(kind, value, tb):
+def chain_of(kind, value, tb):
+    """The exception, then what it came of."""
     chain = []
     seen = set()
     error = value
@@ -213,7 +214,11 @@ def uncaught(kind, value, tb):
         seen.add(id(error))
         chain.append(_describe(type(error), error, tb if error is value else error.__traceback__))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    event("exception", chain=chain or [_describe(kind, value, tb)])
+    return chain or [_describe(kind, value, tb)]
+
+
+def uncaught(kind, value, tb):
+    event("exception", chain=chain_of(kind, value, tb))
     if torch is not None:
         torch["at_exception"]()
 
@@ -277,16 +282,14 @@ def _enable_faulthandler():
 # --- PyTorch ---
 
 class TorchFinder:
-    """Sees torch and a few others being looked for; leaves when torch is imported. The loader stays
+    """Sees torch, threading and a few others being looked for; leaves when torch is imported. The loader stays
     the one that would have been found: only its instance is watched, and only while it works."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name not in NATIVE:
-            return None
-        if not watching_signals:
+        if name in NATIVE and not watching_signals:
             _watch_signals()
-        if name != "torch":
+        if name not in ARRIVALS:
             return None
         spec = None
         for finder in sys.meta_path:
@@ -295,27 +298,25 @@ class TorchFinder:
                 if spec is not None:
                     break
         try:
-            _watch_loader(spec.loader)
+            _watch_loader(name, spec.loader)
         except Exception as error:
             if spec is not None:
-                trouble("import of torch", error)
+                trouble("import of " + name, error)
         return spec
 
 
-def _watch_loader(loader):
+def _watch_loader(name, loader):
     exec_module = loader.exec_module
 
     def watched(module):
         del loader.exec_module
         exec_module(module)
         try:
-            sys.meta_path.remove(TorchFinder)
-        except ValueError:
-            return
-        try:
-            _torch_is_there(module)
+            arrived = ARRIVALS.pop(name, None)
+            if arrived is not None:
+                arrived(module)
         except Exception as error:
-            trouble("hook of torch", error)
+            trouble("hook of " + name, error)
 
     # Frames of the import system are left out of the traceback of an import that fails, and this is
     # one of them.
@@ -323,14 +324,36 @@ def _watch_loader(loader):
     loader.exec_module = watched
 
 
+def _threading_is_there(module):
+    original = module.excepthook
+
+    def excepthook(args, /):
+        try:
+            if args.exc_type is not SystemExit:
+                event("thread exception", thread=str(getattr(args.thread, "name", ""))[:TEXT_MAX],
+                      chain=chain_of(args.exc_type, args.exc_value, args.exc_traceback))
+        except BaseException as error:
+            trouble("thread exception", error)
+        return original(args)
+
+    module.excepthook = excepthook
+    if hasattr(module, "__excepthook__"):  # since 3.10
+        module.__excepthook__ = excepthook
+
+
 def _torch_is_there(module):
     global torch
+    if TorchFinder in sys.meta_path:
+        sys.meta_path.remove(TorchFinder)
     loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
         "rocmcrash_torch", folder + "/rocmcrash_torch.py")
     names = {"__name__": "rocmcrash_torch", "__builtins__": __builtins__}
     exec(loader.get_code("rocmcrash_torch"), names)
     torch = names
     names["install"](module, globals())
+
+
+ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there}
 
 
 def start(own_folder):
@@ -344,4 +367,6 @@ def start(own_folder):
     supervisor = int(number)
     flags = tuple(words.split(","))
     _watch_exceptions()
+    if "threading" in sys.modules:
+        ARRIVALS.pop("threading")(sys.modules["threading"])
     sys.meta_path.insert(0, TorchFinder)

@@ -338,6 +338,21 @@ static void test_exception_decides(void **state)
     }
 }
 
+/* The main thread went on and left by os._exit(): the thread's exception tells. */
+static void test_exception_of_a_thread(void **state)
+{
+    (void)state;
+    write_text(
+        temp_path("run/hook/events"),
+        "{\"t\":5500,\"pid\":40,\"what\":\"thread exception\",\"thread\":\"loader\","
+        "\"chain\":[{\"type\":\"torch.OutOfMemoryError\",\"message\":\"x\",\"frames\":[]}]}\n");
+    write_record(40, "oom.first", "5000", 1, "17179869184");
+    struct collect_out *out = collected(40, 5000 + UINT64_C(90000000000), COLLECT_OK);
+    assert_int_equal(sink_integer(out, "oom.seen"), 1);
+    assert_string_equal(sink_text(out, "hook.exception_thread"), "loader");
+    sink_free(out);
+}
+
 /* Rank 41 ran out first; rank 42, told of it by a collective, later. Nobody knows who failed. */
 static void test_first_of_several(void **state)
 {
@@ -428,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup(test_fraction, fresh),
         cmocka_unit_test_setup(test_handled_long_ago, fresh),
         cmocka_unit_test_setup(test_exception_decides, fresh),
+        cmocka_unit_test_setup(test_exception_of_a_thread, fresh),
         cmocka_unit_test_setup(test_first_of_several, fresh),
         cmocka_unit_test_setup(test_last_record_counts, fresh),
         cmocka_unit_test_setup(test_gap_to_the_driver, fresh),
