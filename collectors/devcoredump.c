@@ -3,7 +3,8 @@
  * The dump that amdgpu leaves after a job timeout or a reset: /sys/class/drm/cardN/device/
  * devcoredump/data. The kernel drops it after 5 minutes (drivers/base/devcoredump.c, DEVCD_TIMEOUT)
  * or when anything is written to it, so nothing here ever writes. Rings hold user data: only what
- * comes before the first ring goes into the bundle. 0600: without root there is only the reason.
+ * comes before the first ring goes into the bundle, unless --include asks for all of it. 0600:
+ * without root there is only the reason.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -146,6 +147,26 @@ static size_t header_length(const char *text, size_t len)
     return end;
 }
 
+/* "devcoredump" or "all" is a word of the list. */
+static bool is_wanted(const char *include)
+{
+    for (const char *at = include; at != NULL && *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        if ((len == 11 && strncmp(at, "devcoredump", 11) == 0) ||
+            (len == 3 && strncmp(at, "all", 3) == 0))
+            return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+static int write_whole(struct collect_out *out, int card, const char *text, size_t len)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "card%d.whole.txt", card);
+    return collect_write(out, name, text, len);
+}
+
 static int write_header(struct collect_out *out, int card, const char *text, size_t len, bool cut)
 {
     size_t head = header_length(text, len);
@@ -191,6 +212,8 @@ static int collect_card(const struct collect_ctx *ctx, struct collect_out *out, 
         vram_fact(out, text, source);
     }
     r = write_header(out, card, text, len, n == -EFBIG);
+    if (r >= 0 && is_wanted(ctx->include))
+        r = write_whole(out, card, text, len);
     return r < 0 ? r : 1;
 }
 
@@ -236,6 +259,6 @@ const struct collector collector_devcoredump = {
     .describe = "header of the GPU's device core dump (job timeout, reset)",
     .phase = COLLECT_PERISHABLE,
     .deadline_ms = 3000,
-    .max_bytes = 1u << 20,
+    .max_bytes = 6u << 20,
     .run = run,
 };

@@ -126,6 +126,7 @@ static void fill_context(struct job *job)
         .kmsg_start_seq = info->kmsg_start_seq,
         .boot_id = info->restarted ? info->boot_id : NULL,
         .hash_budget_ms = job->options->hash_budget_ms,
+        .include = job->options->privacy.include,
     };
 }
 

@@ -375,6 +375,20 @@ class PlantedInRun(support.Case):
         self.assertEqual(wrong.returncode, 125)
         self.assertIn("--keep", wrong.stderr)
 
+    def test_a_dump_only_when_included(self):
+        """Rings of a device core dump hold what the program computed."""
+        ring = "0x" + self.maker.value("hex", 30)
+        self.write("sysroot/sys/class/drm/card0/device/devcoredump/data",
+                   "**** AMDGPU Device Coredump ****\nversion: 1\nkernel: 6.12.0\nRing buffer information\n" + ring + "\n")
+        self.write("sysroot/sys/class/drm/card0/device/vendor", "0x1002\n")
+        plan = {"seed": SEED, "piece": 50, "files": [], "locals": [], "kmsg": [], "stderr": "", "last": HIP_OOM}
+        for option, there in (("--include=models", False), ("--include=x,devcoredump", True)):
+            shutil.rmtree(self.outdir)
+            os.mkdir(self.outdir)
+            bundle = self.only_bundle(self.run_plan(plan, [], {}, options=[option, "--sysroot", self.path("sysroot")]))
+            self.assertIn("AMDGPU Device Coredump", bundle.text("devcoredump/card0.txt"))
+            self.assertEqual(ring in self.everything(bundle), there, option)
+
     def test_megabytes_within_the_time(self):
         """What the rules have most to do with, as much of it as is kept."""
         lines = [plant.text for plant in self.maker.all()]

@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "bundle/bundle.h"
+#include "bundle/redact.h"
 #include "help.h"
 
 static long fail_at; /* 0 = never; counts down */
@@ -111,6 +112,31 @@ static int do_rewrite(void)
     return bundle_rewrite(bundle, change_nothing, NULL, NULL);
 }
 
+/* Without memory nothing is put out, or all of it redacted. */
+static int do_redact(void)
+{
+    static const char text[] =
+        "USER=marlowe HF_TOKEN=hf_0123456789abcdefghijABCDEFGHIJ0123 at /home/marlowe/x\n"
+        "a traceback: \\nhf_0123456789abcdefghijABCDEFGHIJ0123 10.11.12.13\n";
+    struct buf out = BUF_INIT;
+    struct redactor *redactor = redactor_new();
+    cJSON *json = cJSON_CreateString(text);
+    int r = redactor == NULL || json == NULL ? -ENOMEM : redactor_learn(redactor, text, sizeof text);
+    if (r == 0)
+        r = redact_text(redactor, text, sizeof text, &out);
+    if (r == 0)
+        r = redact_json(redactor, json, NULL);
+    if (r == 0) {
+        assert_null(strstr(buf_str(&out), "0123456789abc"));
+        assert_null(strstr(buf_str(&out), "marlowe"));
+        assert_null(strstr(json->valuestring, "0123456789abc"));
+    }
+    cJSON_Delete(json);
+    redactor_free(redactor);
+    buf_release(&out);
+    return r;
+}
+
 static void fail_each(const char *what, int (*run)(void))
 {
     long n = 1;
@@ -145,6 +171,7 @@ static void test_each(void **state)
     fail_each("manifest", do_manifest);
     fail_each("write", do_write);
     fail_each("rewrite", do_rewrite);
+    fail_each("redact", do_redact);
 }
 
 int main(void)
