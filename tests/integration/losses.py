@@ -121,8 +121,11 @@ class LossCase(support.Case):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             tries = [pool.submit(attack, self.sandbox(i), *argument)
                      for i, argument in enumerate(arguments)]
-            for one in tries:
-                one.result()
+            failures = [one.exception() for one in tries if one.exception() is not None]
+            for failure in failures[1:]:
+                print(failure, flush=True)
+            if failures:
+                raise failures[0]
 
     def everywhere(self):
         """Every bundle below the test's folder, wherever it fell back to."""

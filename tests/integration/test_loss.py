@@ -90,15 +90,23 @@ class RandomMoments(LossCase):
 
     def let_it_end(self, target):
         """The recorder stands in, and its finisher has no parent that we could wait for."""
-        def over():
+        seen = time.monotonic()
+
+        def alive():
             names = [name for words in programs.NAMES.values() for name in words]
             for path in glob.glob("/proc/[0-9]*/environ"):
                 text = support.read(path)
                 if f"ROCMCRASH_STATE_DIR={self.environ['ROCMCRASH_STATE_DIR']}" in text and \
                         support.comm(path.split("/")[2]) in names + ["rocmcrash"] and \
                         not programs.gone(int(path.split("/")[2])):
-                    return False
-            return not target or programs.gone(target)
+                    return True
+            return bool(target) and not programs.gone(target)
+
+        def over():
+            nonlocal seen
+            if alive():
+                seen = time.monotonic()
+            return time.monotonic() - seen > 0.3  # in execve(2) a process shows no environment
         wait_for(over, "the stand-in to finish", 30)
 
     def harm(self, status):
@@ -270,11 +278,12 @@ class FinisherFails(Shimmed):
 
     def setUp(self):
         super().setUp()
-        self.kept = self.path("kept")
+        self.kept = self.path("kept")  # also tells what of the shared folders is ours
         shutil.copytree(self.kept_run(losses.target(), "lines", "1500"), self.kept)
 
-    def finish(self, kind, fault):
-        """With the fault: a valid bundle, or words on stderr; and then one without the fault."""
+    def finish(self, kind, fault, elsewhere=False):
+        """With the fault: a valid bundle, or words on stderr; and then one without the fault.
+        `elsewhere`: there are places for the bundle that do not fail."""
         run_dir = self.path("state", "runs", "20261121T120000Z-1")
         shutil.rmtree(self.path("state"), ignore_errors=True)
         shutil.copytree(self.kept, run_dir)
@@ -285,6 +294,7 @@ class FinisherFails(Shimmed):
         met = self.faults_met()
         self.assertGreaterEqual(done.returncode, 0, f"{fault}: a crash: {done.stderr}")
         if not self.everywhere():
+            self.assertFalse(elsewhere, f"{fault}: no bundle: {done.stderr}")
             self.assertNotEqual(done.returncode, 0, f"{fault}: no bundle, and not a word")
             self.assertGreater(len(done.stderr), 20, fault)
             self.assertGreater(met, 0, fault)
@@ -336,13 +346,21 @@ class FinisherFails(Shimmed):
     def disk(self, which, prefix):
         for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
             for first in {1, *self.numbers(2, 60, 1)}:
-                self.finish(f"{errno.errorcode[code]} on {which}", f"output:{code}:{first}:{prefix}")
-        for path in glob.glob(f"/tmp/rocmcrash-{os.geteuid()}/rocmcrash-20261121T120000Z-*"):
-            os.unlink(path)  # where bundles go when nothing of ours takes them
+                self.finish(f"{errno.errorcode[code]} on {which}", f"output:{code}:{first}:{prefix}",
+                            elsewhere=True)
+        for path in self.shared_bundles():
+            os.unlink(path)
+
+    def shared_bundles(self):
+        """Where bundles go when nothing of ours takes them; with names that are ours."""
+        with open(os.path.join(self.kept, "run.json"), encoding="utf-8") as file:
+            second = int(json.load(file)["start_wall_ns"]) // 1000000000
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
+        return [path for folder in ("/tmp", "/dev/shm") for path in
+                glob.glob(f"{folder}/rocmcrash-{os.geteuid()}/rocmcrash-{stamp}-target-*.tar.gz")]
 
     def everywhere(self):
-        return super().everywhere() + glob.glob(
-            f"/tmp/rocmcrash-{os.geteuid()}/rocmcrash-*-target-*.tar.gz")
+        return super().everywhere() + (self.shared_bundles() if os.path.isdir(self.kept) else [])
 
 
 class HelpersFail(Shimmed):
