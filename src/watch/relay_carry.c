@@ -227,8 +227,9 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
     c->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     atomic_store(&shared->helpers[HELPER_RELAY].work_pending_ns, 0);
     carry_turn(c);
-    if (look_init(c) != 0 || relay->way == RELAY_NONE)
-        _exit(relay->way == RELAY_NONE ? 0 : 1);
+    if (relay->way == RELAY_NONE)
+        _exit(0);
+    look_init(c);
     if (relay->way == RELAY_FILE)
         file_run(c);
     if (relay->way == RELAY_TERMINAL)

@@ -40,6 +40,7 @@ struct carrier {
     unsigned peek_active;
     size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
 
+    bool blind;     /* nothing to look with: carried, and neither kept nor matched */
     bool sampling;  /* too fast to look at every byte */
     bool gathering; /* so fast that a turn for each line would hold the target up */
     bool skipped;   /* bytes were dropped unseen since the last look */
@@ -57,7 +58,7 @@ struct carrier {
 };
 
 /* relay_look.c: what becomes of the bytes besides being carried. */
-int look_init(struct carrier *c);
+void look_init(struct carrier *c);
 void look_at(struct carrier *c, const void *data, size_t len);
 /* Copy what waits in relay->from and is new, without taking it. Returns the bytes that may be
  * carried now, 0 at end of file, -EAGAIN when there is nothing. */

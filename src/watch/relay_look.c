@@ -8,7 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,16 +24,20 @@
 
 char look_buffer[CARRY_CHUNK_BYTES];
 
-int look_init(struct carrier *c)
+void look_init(struct carrier *c)
 {
     matcher_init(&c->matcher);
     for (int i = 0; i < 2; i++) {
         int ends[2];
-        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-            return -errno;
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+            struct shared_run *run = &c->shared->run;
+            (void)snprintf(run->follow_error, sizeof run->follow_error,
+                           "no pipes to look at it with: %s", strerror(errno));
+            c->blind = true;
+            return;
+        }
         c->peek[i] = (struct peek_pipe){.read_end = ends[0], .write_end = ends[1]};
     }
-    return 0;
 }
 
 static void publish_matches(struct carrier *c)
@@ -165,8 +172,25 @@ static ssize_t tee_ahead(struct carrier *c)
     return n;
 }
 
+/* Without pipes of our own the bytes are carried all the same. */
+static ssize_t wait_blindly(const struct carrier *c)
+{
+    struct pollfd p = {.fd = c->relay->from, .events = POLLIN};
+    int waiting = 0;
+    if (poll(&p, 1, 0) < 0)
+        return -errno;
+    if ((p.revents & POLLIN) != 0 && ioctl(c->relay->from, FIONREAD, &waiting) == 0 && waiting > 0)
+        return waiting;
+    return (p.revents & (POLLHUP | POLLERR)) != 0 ? 0 : -EAGAIN;
+}
+
 ssize_t look_ahead(struct carrier *c)
 {
+    if (c->blind) {
+        ssize_t waiting = wait_blindly(c);
+        c->ahead = waiting > 0 ? (size_t)waiting : 0;
+        return waiting;
+    }
     ssize_t n = tee_ahead(c);
     if (n <= 0)
         return n;
@@ -178,6 +202,8 @@ ssize_t look_ahead(struct carrier *c)
 
 void look_behind(struct carrier *c)
 {
+    if (c->blind)
+        return;
     look_catch_up(c);
     struct peek_pipe *p = &c->peek[c->peek_active];
     ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
