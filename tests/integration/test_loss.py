@@ -196,6 +196,12 @@ class MachineReset(LossCase):
         run = json.loads(whole["run.json"])
         record = (f"6,{run['kmsg_start_seq']},{int(run['target_end_ns']) // 1000},-;"
                   "the machine said this before it went down\n").encode()
+        try:  # this boot's kernel says something in the window of the run, too
+            for i in range(2):  # the first may have the number of the one that is made up
+                with open("/dev/kmsg", "w", encoding="ascii") as kernel:
+                    kernel.write(f"rocmcrash's tests: record {i} of another boot than the run's\n")
+        except OSError:
+            pass
         bundle = self.recover("another boot", "boot", run_dir,
                               {**whole, "boot": boot, "kmsg": record})
         self.assertIs(bundle.value("run.machine_restarted"), True)
@@ -310,7 +316,7 @@ class FinisherFails(Shimmed):
         return sorted(self.random.sample(range(low, high), min(count * EFFORT, high - low)))
 
     def test_no_memory(self):
-        numbers = [*self.numbers(1, 200, 9), *self.numbers(200, 4000, 9),
+        numbers = [*range(1, 4), *self.numbers(4, 200, 7), *self.numbers(200, 4000, 9),
                    *self.numbers(4000, 40000, 6)]
         self.sweep("no memory in the finisher",
                    [*(f"alloc:{n}:1" for n in numbers),
@@ -318,7 +324,7 @@ class FinisherFails(Shimmed):
 
     def test_no_descriptors(self):
         self.sweep("no descriptors in the finisher",
-                   [*(f"files:{n}:1" for n in self.numbers(1, 80, 9)),
+                   [*(f"files:{n}:1" for n in (1, 2, *self.numbers(3, 80, 7))),
                     *(f"files:{n}:1000000000" for n in self.numbers(1, 80, 2))])
 
     def test_interrupted_and_short(self):
@@ -398,7 +404,7 @@ class HelpersFail(Shimmed):
                               f"output:{code}:{first}:STATE", None, first == 1))
         for comm in (None, "rocmcrash-T", "rocmcrash-M", "rocmcrash-O", "rocmcrash-R") * EFFORT:
             cases.append(("interrupted calls beside the target", f"short:{self.seed()}", comm, True))
-        for first in (1, *self.random.sample(range(2, 60), 4 * EFFORT)):
+        for first in (1, 16, *self.random.sample(range(2, 60), 3 * EFFORT)):
             for count in (1, 1000000000):
                 cases.append(("no descriptors beside the target", f"files:{first}:{count}", None,
                               False))
@@ -465,7 +471,9 @@ class Sources(LossCase):
         began = time.monotonic()
         done = self.run_it(losses.target(), "lines", "400", options=["--sysroot", root])
         harmed = "" if done.status == ABORTED else f"status {done.status}"
-        self.harvest("machine files: " + kind, kind, harmed)
+        bundle = support.Bundle(self.harvest("machine files: " + kind, kind, harmed))
+        crashed = [item for item in bundle.manifest["items"] if item["status"] == "crashed"]
+        self.assertEqual(crashed, [], kind)
         self.forget_bundles()
         self.assertLess(time.monotonic() - began, 20, kind)
 
@@ -551,20 +559,19 @@ class Output(LossCase):
 
     def test_as_fast_as_it_comes(self):
         """>= 0.9 of what `| cat` reaches, the best of several tries: the machine may be busy."""
-        size = "1000"
-        shell = '"$@" 2>&1 >&3 | cat >/dev/null'
-        ratios = []
-        for _ in range(8):
-            plain = self.rate(["/bin/sh", "-c", '"$0" flood "$1" 2>&1 >&3 | cat | cat >/dev/null',
-                               losses.target(), size])
-            ours = self.rate(["/bin/sh", "-c", shell, "sh",
-                              *self.command(losses.target(), "flood", size)])
-            ratios.append(round(ours / plain, 2))
-            if max(ratios) >= 0.9:
-                break
-        print(f"[{max(ratios):.2f} of cat] ", end="", flush=True)
-        Table.add("stderr as fast as it comes", harmed=max(ratios) < 0.9)
-        self.assertGreaterEqual(max(ratios), 0.9, ratios)
+        for words in (["flood", "1000"], ["flood", "50", "by lines"]):
+            ratios = []
+            for _ in range(8):
+                plain = self.rate(["/bin/sh", "-c", '"$@" 2>&1 >&3 | cat | cat >/dev/null', "sh",
+                                   losses.target(), *words])
+                ours = self.rate(["/bin/sh", "-c", '"$@" 2>&1 >&3 | cat >/dev/null', "sh",
+                                  *self.command(losses.target(), *words)])
+                ratios.append(round(ours / plain, 2))
+                if max(ratios) >= 0.9:
+                    break
+            print(f"[{max(ratios):.2f} of cat] ", end="", flush=True)
+            Table.add("stderr as fast as it comes", harmed=max(ratios) < 0.9)
+            self.assertGreaterEqual(max(ratios), 0.9, (words, ratios))
 
     def rate(self, argv):
         """MB/s by the writer's own clock."""

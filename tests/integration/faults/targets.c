@@ -45,7 +45,7 @@ static double seconds(void)
 }
 
 /* `bytes` of stderr as fast as they are taken; says how many MB/s. */
-static int flood(size_t bytes, char last)
+static int flood(size_t bytes, char last, size_t piece)
 {
     char line[64];
     double began = seconds();
@@ -55,7 +55,7 @@ static int flood(size_t bytes, char last)
         for (size_t i = 99; i < sizeof chunk; i += 100)
             chunk[i] = '\n';
     for (size_t left = bytes; left > 0;) {
-        size_t n = left < sizeof chunk ? left : sizeof chunk;
+        size_t n = left < piece ? left : piece;
         put(chunk, n);
         left -= n;
     }
@@ -210,9 +210,9 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     const char *arg = argc > 2 ? argv[2] : "0";
     if (strcmp(what, "flood") == 0)
-        return flood((size_t)strtoull(arg, NULL, 10) << 20, '\n');
+        return flood((size_t)strtoull(arg, NULL, 10) << 20, '\n', argc > 3 ? 100 : 65536);
     if (strcmp(what, "longline") == 0)
-        return flood((size_t)strtoull(arg, NULL, 10) << 20, 'x'), crash(), 0;
+        return flood((size_t)strtoull(arg, NULL, 10) << 20, 'x', 65536), crash(), 0;
     if (strcmp(what, "fill") == 0)
         return fill();
     if (strcmp(what, "replace") == 0)
