@@ -65,7 +65,9 @@ int ledger_copy(int fd, int dirfd)
         openat(dirfd, COPY_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (to < 0)
         return -errno;
-    if (ftruncate(to, (off_t)sizeof(struct ledger)) != 0)
+    struct stat st;
+    if (fstat(to, &st) != 0 || (st.st_size != (off_t)sizeof(struct ledger) &&
+                                ftruncate(to, (off_t)sizeof(struct ledger)) != 0))
         return -errno;
     return copy_data(from >= 0 ? from : fd, to, (off_t)sizeof(struct ledger));
 }
