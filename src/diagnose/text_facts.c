@@ -174,22 +174,23 @@ void scan_vendor(const struct scan *s, struct text line)
 
 bool scan_gfx(struct text in, struct text *ret)
 {
-    for (struct text t = in;;) {
-        ptrdiff_t at = text_find(t, "gfx");
-        if (at < 0)
-            return false;
-        struct text name = text_skip(t, (size_t)at);
+    const char *end = in.at + in.len;
+    const char *at = in.at;
+    for (; at < end && (at = memchr(at, 'g', (size_t)(end - at))) != NULL; at++) {
+        struct text name = {at, (size_t)(end - at)};
+        if (!text_starts(name, "gfx"))
+            continue;
         size_t n = 3;
-        while (n < name.len && n < 9 && isxdigit((unsigned char)name.at[n]))
+        while (n < name.len && n < 9 && isxdigit((unsigned char)at[n]))
             n++;
-        bool inside = name.at > in.at && isalnum((unsigned char)name.at[-1]);
-        bool ends = n == name.len || !(isalnum((unsigned char)name.at[n]) || name.at[n] == '_');
-        if (!inside && ends && n >= 6 && n <= 7 && isdigit((unsigned char)name.at[3])) {
+        bool inside = at > in.at && isalnum((unsigned char)at[-1]);
+        bool ends = n == name.len || !(isalnum((unsigned char)at[n]) || at[n] == '_');
+        if (!inside && ends && n >= 6 && n <= 7 && isdigit((unsigned char)at[3])) {
             *ret = text_first(name, n);
             return true;
         }
-        t = text_skip(name, 3);
     }
+    return false;
 }
 
 void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
