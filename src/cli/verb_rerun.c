@@ -171,7 +171,7 @@ static _Noreturn void exec_run(const struct rerun *r, const char *folder)
         argv[n++] = before[i];
     for (size_t i = 0; r->trace && i < sizeof split / sizeof *split; i++)
         argv[n++] = split[i];
-    for (size_t i = 0; r->command[i] != NULL && i < ARGUMENTS_MAX; i++)
+    for (size_t i = 0; i < ARGUMENTS_MAX && r->command[i] != NULL; i++)
         argv[n++] = r->command[i];
     argv[n] = NULL;
     if (r->cwd[0] != '\0' && chdir(r->cwd) != 0)

@@ -228,6 +228,51 @@ class Rerun(unittest.TestCase):
         self.assertEqual(os.listdir(self.out), [])
 
 
+class Split(unittest.TestCase):
+    """The runtime's lines and the program's share one stream; the trace has a size."""
+
+    LIMIT = 4000
+
+    def split(self, script):
+        folder = tempfile.TemporaryDirectory(prefix="rc-split-")
+        self.addCleanup(folder.cleanup)
+        finisher = os.path.join(os.path.dirname(support.ROCMCRASH), "rocmcrash-finish")
+        done = subprocess.run([finisher, "trace-split", folder.name, str(self.LIMIT), "--", "sh",
+                               "-c", script], capture_output=True, text=True, timeout=60,
+                              check=False)
+        parts = {name: support.read(os.path.join(folder.name, name))
+                 for name in os.listdir(folder.name)}
+        return done, parts
+
+    def test_lines_go_where_they_belong(self):
+        done, parts = self.split("echo ':3:hip.cpp :1: allocate' >&2; echo mine >&2; "
+                                 "echo '[hsaKmtAllocMemory] node 1' >&2; printf 'no newline' >&2; "
+                                 "echo ':1:hip.cpp :2: refused' >&2; exit 7")
+        self.assertEqual(done.returncode, 7)
+        self.assertNotIn("allocate", done.stderr)
+        self.assertNotIn("node 1", done.stderr)
+        self.assertIn("mine\n", done.stderr)
+        self.assertIn("refused\n", done.stderr)  # HIP's errors have the figures
+        self.assertIn("allocate\n", parts["head"])
+        self.assertIn("node 1\n", parts["head"])
+        self.assertNotIn("mine", parts["head"])
+
+    def test_the_beginning_and_the_end_are_kept(self):
+        done, parts = self.split("i=0; while [ $i -lt 3000 ]; do echo \":3: line $i\" >&2; "
+                                 "i=$((i+1)); done")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(sum(len(text) for text in parts.values()), self.LIMIT)
+        self.assertTrue(parts["head"].startswith(":3: line 0\n"))
+        tails = parts["tail.0"] + parts["tail.1"]
+        self.assertIn(":3: line 2999\n", tails)
+        self.assertGreaterEqual(len(tails), self.LIMIT // 4)
+
+    def test_usage(self):
+        finisher = os.path.join(os.path.dirname(support.ROCMCRASH), "rocmcrash-finish")
+        done = subprocess.run([finisher, "trace-split", "x"], check=False)
+        self.assertEqual(done.returncode, 125)
+
+
 class Pools(unittest.TestCase):
     """What the bundle says about HSA's pools and libdrm's heaps is what the tools say."""
 
