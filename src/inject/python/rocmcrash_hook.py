@@ -223,6 +223,12 @@ def uncaught(kind, value, tb):
         torch["at_exception"]()
 
 
+def _alike(function, original):
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(function, name, getattr(original, name, None))
+    return function
+
+
 def _watch_exceptions():
     """sys.__excepthook__ too: programs ask whether the one is still the other."""
     original = sys.excepthook
@@ -236,9 +242,7 @@ def _watch_exceptions():
             trouble("exception", error)
         return original(*arguments)
 
-    excepthook.__doc__ = original.__doc__
-    excepthook.__qualname__ = "excepthook"
-    sys.excepthook = sys.__excepthook__ = excepthook
+    sys.excepthook = sys.__excepthook__ = _alike(excepthook, original)
 
 
 # --- fatal signals ---
@@ -336,7 +340,7 @@ def _threading_is_there(module):
             trouble("thread exception", error)
         return original(args)
 
-    module.excepthook = excepthook
+    module.excepthook = _alike(excepthook, original)
     if hasattr(module, "__excepthook__"):  # since 3.10
         module.__excepthook__ = excepthook
 
