@@ -306,11 +306,12 @@ static char *unescaped(const struct redact_text *t, bool *ret_failed)
             continue;
         }
         if (copy == NULL) {
-            copy = malloc(t->len);
+            copy = malloc(t->len + 1);
             *ret_failed = copy == NULL;
             if (copy == NULL)
                 return NULL;
             memcpy(copy, t->p, t->len);
+            copy[t->len] = '\0';
         }
         char last = t->p[at + n - 1];
         memset(copy + at, ' ', n);
