@@ -204,7 +204,8 @@ static void learn_about_run(struct job *job)
     if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
         add_row(job, "redaction", COLLECT_PARTIAL, "no memory for what the environment gives away",
                 0);
-    explicit_bzero(text.data, text.len);
+    if (text.data != NULL)
+        explicit_bzero(text.data, text.len);
     buf_release(&text);
 }
 
