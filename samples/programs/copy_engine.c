@@ -9,6 +9,7 @@
 #include "sample.h"
 
 #define BYTES (64 * MIB)
+#define START_S 40
 #define PATIENCE_S 6
 
 int main(int argc, char **argv)
@@ -22,14 +23,16 @@ int main(int argc, char **argv)
         error = hipHostMalloc(&host, BYTES, 0);
     if (error != hipSuccess)
         return sample_refused("hipMalloc", BYTES, error);
-    /* The other kind of work first: starting up is not what the watchdog is for. */
-    error = is_near_miss ? hipMemcpy(device, host, BYTES, hipMemcpyHostToDevice)
-                         : hipMemset(device, 0, BYTES);
+    /* A kernel first: starting up is not what the watchdog is for. */
+    sample_watchdog(START_S, "the GPU did not start up");
+    if (!is_near_miss)
+        error = hipMemset(device, 0, BYTES);
     if (error == hipSuccess)
         error = hipDeviceSynchronize();
     if (error != hipSuccess)
         return sample_refused("starting up", BYTES, error);
-    sample_watchdog(PATIENCE_S, is_near_miss ? "the kernel did not end" : "the copy did not end");
+    sample_watchdog(is_near_miss ? 2 * PATIENCE_S : PATIENCE_S,
+                    is_near_miss ? "the kernel did not end" : "the copy did not end");
     if (is_near_miss)
         error = hipMemset(device, 0, BYTES);
     else

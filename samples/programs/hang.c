@@ -9,6 +9,7 @@
 
 #define BYTES (16 * MIB)
 #define STEPS 8
+#define START_S 40
 #define PATIENCE_S 6
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
@@ -40,6 +41,7 @@ int main(int argc, char **argv)
                                        "a deadlock on the CPU (no gpu-hang)");
     void *device = NULL;
     hipError_t error = hipMalloc(&device, BYTES);
+    sample_watchdog(START_S, "the GPU did not start up");
     if (error == hipSuccess) /* starting up is not what the watchdog is for */
         error = hipMemset(device, 0, BYTES);
     if (error == hipSuccess)
