@@ -357,6 +357,18 @@ class PlantedInRun(support.Case):
         self.assertEqual(leaked, [])
         self.assertGreater(kept, 100000)
 
+    def test_one_line_of_megabytes(self):
+        """After a gap comes the end of a token whose beginning was not kept."""
+        maker = self.maker
+        plants = [maker.plant("secret", "xoxb-{digits:12}-{digits:12}-{alnum:24}", "") for _ in range(40000)]
+        plan = {"seed": SEED, "piece": 60000, "files": [], "stderr": " ".join(plant.text for plant in plants) + "\n",
+                "locals": [], "last": HIP_OOM, "kmsg": []}
+        data = self.everything(self.only_bundle(self.run_plan(plan, [], {})))
+        grams = {data[at:at + 12] for at in range(len(data) - 11)}
+        leaked = [secret for plant in plants for secret in plant.secrets
+                  if any(secret.lower()[at:at + 12] in grams for at in range(len(secret) - 11))]
+        self.assertEqual(leaked, [])
+
     def test_keep_and_preview(self):
         token = "hf_" + self.maker.value("alnum", 34)
         plan = {"seed": SEED, "piece": 50, "files": [], "locals": [], "kmsg": [],

@@ -364,12 +364,33 @@ static void test_limits(void **state)
     redactor_free(r);
 }
 
+/* Many lines, on each of which the rule is stopped: after a while they are hidden unread. */
+static void test_budget(void **state)
+{
+    (void)state;
+    struct redactor *r = with_rules("rule bad\nkind secret\nnear aaaa\npattern (a+a+)+[xyz]\n");
+    struct buf text = BUF_INIT;
+    struct buf out = BUF_INIT;
+    for (int i = 0; i < 20000; i++)
+        buf_puts(&text, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n");
+    clock_t start = clock();
+    assert_int_equal(redact_text(r, text.data, text.len, &out), 0);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    assert_null(strstr(buf_str(&out), "aaaa"));
+    print_message("20000 runaway lines: %.1f s\n", seconds);
+    assert_true(seconds < 15);
+    buf_release(&text);
+    buf_release(&out);
+    redactor_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_builtin),     cmocka_unit_test(test_examples),
         cmocka_unit_test(test_without_jit), cmocka_unit_test(test_every_rule_is_needed),
         cmocka_unit_test(test_wrong_rules), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
