@@ -254,6 +254,23 @@ static int write_manifest(struct job *job, int stage_fd, struct rc_err *err)
     return r;
 }
 
+/* A maintainer who looks for a dump sees that there was one. */
+static void add_left_out_row(struct job *job)
+{
+    char path[FS_PATH_MAX + 64];
+    char reason[96];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/redaction.json", job->stage);
+    ssize_t len = fs_read_all(path, 1u << 20, &text);
+    cJSON *report = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    int count = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(report, "left_out"));
+    (void)snprintf(reason, sizeof reason, "%d files are not text and were left out (--include)",
+                   count);
+    if (count > 0)
+        (void)manifest_add_item(job->manifest, "redaction", COLLECT_PARTIAL, reason, 0);
+    cJSON_Delete(report);
+}
+
 static const char *rank_of(const struct facts *facts)
 {
     const char *rank = NULL;
@@ -277,6 +294,8 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
                                &job->options->privacy, err);
     if (r == 0 && job->options->privacy.preview)
         stage_print_preview_end(job->redactor);
+    if (r == 0)
+        add_left_out_row(job);
     if (r == 0)
         r = write_manifest(job, stage_fd, err);
     job->stage_failed = rundir_is_disk_error(r);
