@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -136,10 +137,21 @@ class Run:
         return [self.keeper, self.machine, os.path.join(self.build, "bin", "rocmcrash"),
                 "--output-dir", out, *options, "--", *program]
 
-    def run(self, *arguments, bare=False, options=(), environ=None, **kwargs):
+    def run(self, *arguments, bare=False, options=(), environ=None, timeout=None, **kwargs):
+        """With a timeout it gets a session of its own, and nothing of it is left when that is over."""
         with self.holder():
-            return subprocess.run(self.command(*arguments, bare=bare, options=options),
-                                  env=self.environ(environ), check=False, **kwargs)
+            command = self.command(*arguments, bare=bare, options=options)
+            if kwargs.pop("capture_output", False):
+                kwargs.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process = subprocess.Popen(command, env=self.environ(environ),
+                                       start_new_session=timeout is not None, **kwargs)
+            try:
+                stdout, stderr = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                raise
+            return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
     def bundles(self):
         return sorted(glob.glob(os.path.join(self.folder, "bundles", "*.tar.gz")))
