@@ -16,7 +16,7 @@
 static void trace_facts(const struct run_info *info, struct facts *facts)
 {
     static const char source[] = "the tracer";
-    char text[160];
+    char text[200];
     bool traced = info->trace_state == TRACE_STATE_TRACING && info->watchdog_kills == 0;
     (void)facts_set_boolean(facts, "run.traced", FACT_STATIC, traced, source);
     switch (info->trace_state) {
@@ -39,12 +39,15 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         break;
     default:
         if (info->processes_released_busy == 0 && info->impacts_dropped == 0 &&
-            !info->children_late)
+            !info->children_late && info->processes_sanitized == 0)
             return;
         (void)snprintf(text, sizeof text,
-                       "%u busy processes were let go, %u failures found no room%s",
+                       "%u busy processes were let go, %u failures found no room%s%s",
                        info->processes_released_busy, info->impacts_dropped,
-                       info->children_late ? ", many short children were not traced" : "");
+                       info->children_late ? ", many short children were not traced" : "",
+                       info->processes_sanitized > 0
+                           ? ", programs with a sanitizer were left alone"
+                           : "");
     }
     (void)facts_set_text(facts, "run.trace_lost", FACT_STATIC, text, source);
 }

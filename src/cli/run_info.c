@@ -84,6 +84,7 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->processes_seen = json_unsigned(json, "processes_seen");
     info->processes_traced = json_unsigned(json, "processes_traced");
     info->processes_released_busy = json_unsigned(json, "processes_released_busy");
+    info->processes_sanitized = json_unsigned(json, "processes_sanitized");
     info->children_late = json_int(json, "children_late") != 0;
     info->impacts_dropped = json_unsigned(json, "impacts_dropped");
     info->watchdog_kills = json_unsigned(json, "watchdog_kills");

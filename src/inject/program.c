@@ -134,9 +134,13 @@ static bool may_define(const struct program *p, uint64_t table, const uint32_t h
     return false;
 }
 
+/* gcc's -static-libasan exports nothing, but starts before everything else: DT_PREINIT_ARRAY, which
+ * nobody but the sanitizers uses. */
 static bool contains_sanitizer(const struct program *p)
 {
     uint32_t head[4];
+    if (dynamic_value(p, DT_PREINIT_ARRAYSZ) > 0)
+        return true;
     uint64_t address = dynamic_value(p, DT_GNU_HASH);
     uint64_t table = address != 0 ? offset_of(p, address) : UINT64_MAX;
     if (table == UINT64_MAX || !read_at(p, head, sizeof head, table))

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/tracer_internal.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/time.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "inject/program.h"
 #include "record/shared.h"
 
 /* A stop costs the target 20 us. Above this rate that is 1 % of a core: let the process go, when it
@@ -49,18 +52,23 @@ bool tracer_was_released(pid_t tgid)
     return find_released(tgid) != NULL;
 }
 
-void tracer_note_released(const struct traced_process *process)
+static void note_released(pid_t tgid, enum release_reason reason)
 {
-    struct released *entry = find_released(process->pid);
+    struct released *entry = find_released(tgid);
     if (entry == NULL)
         entry = &tracer.released[tracer.released_count++ % TRACER_RELEASED_MAX];
-    bool busy = process->releasing == RELEASE_BUSY;
+    bool busy = reason == RELEASE_BUSY;
     *entry = (struct released){
-        .pid = process->pid,
+        .pid = tgid,
         .seize_after_ns = busy ? clock_mono_ns() + BUSY_PAUSE_NS : UINT64_MAX,
     };
     if (busy)
         tracer_scan_every_second();
+}
+
+void tracer_note_released(const struct traced_process *process)
+{
+    note_released(process->pid, process->releasing);
 }
 
 /* The number belongs to another process now. */
@@ -74,8 +82,12 @@ void tracer_forget_released(pid_t tgid)
 bool tracer_may_seize_again(pid_t tgid)
 {
     struct released *entry = find_released(tgid);
-    if (entry == NULL)
+    if (entry == NULL && !tracer_is_sanitized(tgid))
         return true;
+    if (entry == NULL) {
+        note_released(tgid, RELEASE_FOR_GOOD);
+        return false;
+    }
     if (clock_mono_ns() < entry->seize_after_ns)
         return false;
     entry->pid = 0;
@@ -120,6 +132,19 @@ bool tracer_is_debugger(pid_t pid)
         if (strcmp(comm, names[i]) == 0)
             return true;
     return false;
+}
+
+bool tracer_is_sanitized(pid_t pid)
+{
+    char path[64];
+    char interpreter[256];
+    uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || program_check(fd, interpreter, sizeof interpreter, scratch) != PRELOAD_SANITIZER)
+        return false;
+    tracer.shared->processes_sanitized++;
+    return true;
 }
 
 void tracer_scan_every_second(void)

@@ -90,7 +90,7 @@ static void exec_event(struct traced_thread *thread)
         process->threads++;
     }
     thread->has_first = false;
-    if (tracer.eager && tracer_is_debugger(process->pid))
+    if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_sanitized(process->pid))
         tracer_release(process, RELEASE_FOR_GOOD);
 }
 

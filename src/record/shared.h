@@ -177,6 +177,7 @@ struct shared {
     _Atomic uint32_t trace_state;      /* enum trace_state of launch/tracer.h */
     _Atomic int32_t trace_errno;       /* why SEIZE was refused */
     _Atomic uint32_t processes_seen, processes_traced, processes_released_busy;
+    _Atomic uint32_t processes_sanitized; /* left alone: LeakSanitizer traces its own process */
     _Atomic uint32_t children_late;    /* 1 = so many short processes that tracing became late */
     _Atomic uint64_t held_since_ns;    /* a tracee is being held since, 0 = none: for the watchdog */
     _Atomic uint32_t held_budget_ms;   /* how long it may be held */

@@ -113,6 +113,7 @@ static void render_tracing(struct text *t, const struct shared *s)
     field_number(t, "processes_seen", s->processes_seen);
     field_number(t, "processes_traced", s->processes_traced);
     field_number(t, "processes_released_busy", s->processes_released_busy);
+    field_number(t, "processes_sanitized", s->processes_sanitized);
     field_number(t, "children_late", s->children_late);
     field_number(t, "watchdog_kills", s->watchdog_kills);
     field_number(t, "impacts", s->impacts_used);

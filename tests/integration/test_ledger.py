@@ -24,7 +24,6 @@ import emulated  # noqa: E402
 
 SCHEDULES = 40
 # LeakSanitizer traces its own process, and says so when it cannot.
-NO_TRACE = ("--inject=ledger", "--trace=none")
 CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
 HELLO = """
 #include <errno.h>
@@ -640,13 +639,12 @@ void _start(void)
     def test_sanitizers(self):
         for name in ("address", "undefined", "thread", "leak"):
             with self.subTest(sanitizer=name):
-                self.each_way(self.build(name, f"-fsanitize={name}"), options=NO_TRACE)
+                self.each_way(self.build(name, f"-fsanitize={name}"))
 
     def test_sanitizers_of_clang(self):
         for name in ("address", "thread", "memory"):
             with self.subTest(sanitizer=name):
-                self.each_way(self.build(f"clang-{name}", f"-fsanitize={name}", compiler="clang"),
-                              options=NO_TRACE)
+                self.each_way(self.build(f"clang-{name}", f"-fsanitize={name}", compiler="clang"))
 
     def test_sanitizer_that_finds_something(self):
         source = "#include <stdlib.h>\nint main(void) { char *p = malloc(4); free(p); return p[1]; }"

@@ -204,6 +204,30 @@ class Unusual(Traced):
     def test_busy_process_is_traced_again_by_an_ordinary_user(self):
         self.traced_again("late")
 
+    def test_leak_sanitizer_works(self):
+        """It traces its own process at the end, and fails under ptrace."""
+        folder = self.path("sanitized")
+        os.makedirs(folder)
+        source = os.path.join(folder, "leak.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <stdlib.h>\nvoid *volatile kept;\n"
+                       "int main(int n, char **v) { kept = malloc(7); if (n > 1) kept = 0; return 0; }\n")
+        tried = 0
+        for compiler, *flags in (("gcc",), ("gcc", "-static-libasan"), ("clang",)):
+            program = os.path.join(folder, "-".join((compiler, *flags)))
+            if not shutil.which(compiler) or subprocess.run(
+                    [compiler, "-fsanitize=address", *flags, "-o", program, source],
+                    capture_output=True, check=False).returncode != 0:
+                continue
+            tried += 1
+            for mode in ("eager", "late"):
+                clean = self.run_it("/bin/sh", "-c", program, options=["--trace=" + mode])
+                self.assertEqual((clean.status, clean.stderr), (0, ""))
+                leak = self.run_it(program, "leak", options=["--quiet", "--trace=" + mode])
+                self.assertIn("7 byte(s) leaked in 1 allocation(s)", leak.stderr)
+        if tried == 0:
+            self.skipTest("no compiler with AddressSanitizer here")
+
     def test_threads_at_the_start_are_not_busy(self):
         """Some hundred threads at once, as numerical libraries start them, are no reason."""
         process, reader = self.interactive(programs.program(), "many", "300", "10")
