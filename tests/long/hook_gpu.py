@@ -133,7 +133,7 @@ def pairs(count):
             figures[kind].append(json.loads(done.stdout))
         print(f"pair {i + 1}: " + ", ".join(f"{kind} {figures[kind][-1]['loop_s']:.3f} of {outside[kind][-1]:.3f} s"
                                            for kind in figures), flush=True)
-    for key in ("loop_s", "median_s", "import_s", "cpu_s"):
+    for key in ("loop_s", "loop_cpu_s", "part_s", "import_s"):
         ratios = [w[key] / p[key] for p, w in zip(figures["plain"], figures["with"])]
         print(f"{key}: plain {statistics.median(p[key] for p in figures['plain']):.3f} s, ratio median "
               f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}, "
