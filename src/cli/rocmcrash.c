@@ -212,7 +212,7 @@ static const struct option_def option_table[] = {
      set_orphan},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
      set_inject},
-    {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (costs time; --include=hook)",
+    {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (slower)",
      set_torch_history},
     {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
     {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...", set_keep},
