@@ -34,7 +34,7 @@ class RandomMoments(LossCase):
     def test_moments(self):
         losses.target()  # compiled once, before there are threads
         self.side_by_side(RandomMoments.attack, [(self.VICTIMS[i % len(self.VICTIMS)], i)
-                                                 for i in range(24 * EFFORT)])
+                                                 for i in range(16 * EFFORT)])
 
     def attack(self, name, number):
         how = signal.SIGKILL if name in ("supervisor", "target", "all") else \
