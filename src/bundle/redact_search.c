@@ -283,7 +283,7 @@ static size_t escape_at(const char *p, size_t len, size_t at)
         i++;
     if (i == at || i == len)
         return 0;
-    if (memchr("nrt\"'", p[i], 5) != NULL)
+    if (p[i] != '\0' && strchr("nrt\"'", p[i]) != NULL)
         return i + 1 - at;
     size_t digits = p[i] == 'x' ? 2 : p[i] == 'u' ? 4 : 0;
     for (size_t k = 1; digits > 0 && k <= digits; k++) {
