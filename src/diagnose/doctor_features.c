@@ -257,7 +257,7 @@ static void override_features(struct facts *facts, int gpu)
     char gfx_name[32];
     char name[48];
     uint64_t wanted[3];
-    uint64_t real[3];
+    uint64_t real[3] = {0};
     const char *gfx = NULL;
     const char *word = "same";
     const char *value = override_of(facts, gpu, input, sizeof input);
