@@ -14,12 +14,21 @@
 #include "inject/settle.h"
 
 #define MEMFD_NAME "/memfd:rocmcrash-ledger"
+/* About the limits on children that are traced from their start (launch/tracer_release.c). */
+#define STARTS_PER_S 50u
+#define STARTS_BURST 100u
 #define REGISTER_SPINS 10000
 enum attaching { NOT_YET, IN_WORK, DONE };
 
 #define REGISTERING 1u /* no process that uses a GPU is init */
 
 /* A page that fork() gives empty to the child, so that it notices to be another process. */
+/* Starts by this process and its forks, which share the page: a bucket that drains. */
+struct crowd {
+    _Atomic uint64_t drained_ns;
+    _Atomic uint32_t starts;
+};
+
 struct identity {
     uint32_t pid;           /* of the process that this library started in; 0 = of a child */
     _Atomic uint32_t epoch; /* pid; 0 = not entered */
@@ -29,6 +38,7 @@ struct identity {
 static struct {
     _Atomic(struct ledger *) ledger;
     struct identity *identity;
+    struct crowd *crowd;
     _Atomic uint32_t attaching; /* enum attaching */
     bool wanted;
     struct preload preload;
@@ -182,6 +192,26 @@ void attach_exec_failed(void)
         ledger_revive_process(self.ledger, self.identity->process);
 }
 
+bool attach_is_crowded(void)
+{
+    struct crowd *crowd = self.crowd;
+    if (crowd == NULL)
+        return false;
+    uint64_t now_ns = attach_coarse_ns();
+    uint64_t since_ns = atomic_load_explicit(&crowd->drained_ns, memory_order_relaxed);
+    uint32_t starts = atomic_load_explicit(&crowd->starts, memory_order_relaxed);
+    uint64_t drained = now_ns > since_ns ? (now_ns - since_ns) * STARTS_PER_S / 1000000000u : 0;
+    if (drained > 0 &&
+        atomic_compare_exchange_strong(&crowd->drained_ns, &since_ns, now_ns)) {
+        starts -= drained < starts ? (uint32_t)drained : starts;
+        SET(crowd->starts, starts);
+    }
+    if (starts >= STARTS_BURST)
+        return true;
+    ADD(crowd->starts, 1);
+    return false;
+}
+
 void attach_count_left_out(enum preload_answer answer)
 {
     struct ledger *ledger = attach_ledger();
@@ -249,6 +279,11 @@ static struct ledger *map_ledger(const struct place *place)
     return NULL;
 }
 
+static struct crowd *map_crowd(void)
+{
+    return raw_map(4096, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
 static struct identity *map_identity(void)
 {
     struct identity *identity = raw_map(4096, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -303,6 +338,7 @@ __attribute__((constructor)) static void start(void)
     if (self.identity == NULL)
         return;
     self.identity->pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
+    self.crowd = map_crowd();
     self.wanted = true;
     hip_look();
 }

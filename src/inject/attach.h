@@ -40,6 +40,8 @@ uint64_t attach_coarse_ns(void);
 const struct preload *attach_preload(void);
 /* Between vfork and exec: a child in its parent's memory. */
 bool attach_shares_memory(void);
+/* A start to be made: true when there are so many that the library would be felt, by 30 us each. */
+bool attach_is_crowded(void);
 /* Around an exec. No effect in a vfork()ed child, which is not the process. */
 void attach_exec_begins(void);
 void attach_exec_failed(void);

@@ -57,6 +57,8 @@ static char *const *environment_for(const struct start *s, struct preload_room *
         s->search ? preload_find(s->path, value_of("PATH=", environ), room) : s->path;
     if (program == NULL)
         return s->environment;
+    if (attach_is_crowded())
+        return s->environment;
     enum preload_answer answer = preload_check(preload, program, room);
     if (answer == PRELOAD_YES)
         answer = preload_environment(preload, s->environment, room);

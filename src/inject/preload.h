@@ -31,6 +31,7 @@ enum preload_answer {
     PRELOAD_INVISIBLE,  /* the library is not there in the program's root, or not executable */
     PRELOAD_LIMITED,    /* little address space */
     PRELOAD_TOO_LONG,   /* the environment */
+    PRELOAD_CROWDED,    /* too many starts a second */
 };
 
 /* The library and the ledger. */

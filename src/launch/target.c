@@ -44,6 +44,7 @@ static char **environment_for(struct shared *shared, const struct target_spec *s
         [PRELOAD_INVISIBLE] = "the program cannot see the library",
         [PRELOAD_LIMITED] = "the program has little address space",
         [PRELOAD_TOO_LONG] = "the environment is too long",
+        [PRELOAD_CROWDED] = "too many programs were started",
     };
     static struct preload_room room;
     if (spec->preload == NULL || spec->preload->path[0] == '\0')

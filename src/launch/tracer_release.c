@@ -17,12 +17,12 @@
  * has had BUSY_BURST more than that, and look at it again later. A program that starts a few hundred
  * threads is not busy; a shell that starts a thousand children a second is, by their SIGCHLD. */
 #define BUSY_EVENTS_PER_S 500u
-#define BUSY_BURST 2000u
-#define BUSY_PAUSE_NS 10000000000u /* the next burst then costs 0.4 % */
+#define BUSY_BURST 1000u
+#define BUSY_PAUSE_NS 10000000000u /* the next burst then costs 0.2 % */
 /* A short child that is traced from its first moment costs 0.1 to 0.3 ms (fork, first stop, exec, exit,
  * end): above this rate children are traced late, as without privilege. */
 #define FORKS_PER_S 100u
-#define FORKS_BURST 200u
+#define FORKS_BURST 100u
 #define LATE_SCAN_PERIOD_S 1
 
 void tracer_release(struct traced_process *process, enum release_reason reason)
