@@ -19,6 +19,7 @@ AT_ONCE = 4  # most of a run is waiting for the counters a second after its end
 LEDGER_KINDS = {"vram": "vram", "gtt": "gtt", "userptr": "userptr"}
 # What a caching allocator keeps idle is known to its message only.
 NEEDS_ITS_MESSAGE = {"fragmentation"}
+FIRST_PID_NAMESPACE = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"  # PROC_PID_INIT_INO
 
 
 def why_not():
@@ -105,7 +106,9 @@ class Samples(unittest.TestCase):
         verdict = result.verdict()
         self.assertEqual(verdict["class"], sample.expected, verdict["sentence"])
         self.assertIn(sample.subclass, verdict["subclass"])
-        self.assertEqual(verdict["confidence"], "high", verdict["sentence"])
+        # In another pid namespace KFD's figures may be anybody's: who holds the memory is not known.
+        held = verdict["class"] == "held-by-other" and not FIRST_PID_NAMESPACE
+        self.assertEqual(verdict["confidence"], "medium" if held else "high", verdict["sentence"])
         self.assertNotEqual(result.status, 0)
 
     def test_each_has_its_class(self):
