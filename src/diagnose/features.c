@@ -71,15 +71,18 @@ void feature_flag(struct facts *facts, const char *name, bool value, const char 
 
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs, size_t count)
 {
+    static const char not_computed[] = "not computed:";
     char reason[400];
-    size_t at = (size_t)snprintf(reason, sizeof(reason), "not computed:");
+    size_t at = (size_t)snprintf(reason, sizeof(reason), "%s", not_computed);
     const char *separator = " ";
     for (size_t i = 0; i < count && at < sizeof(reason); i++) {
         const struct fact *f = facts_best(facts, inputs[i]);
         if (f != NULL && f->status == FACT_PRESENT)
             continue;
-        int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, inputs[i],
-                         f != NULL && f->reason != NULL ? f->reason : "not known");
+        const char *why = f != NULL && f->reason != NULL ? f->reason : "not known";
+        if (strncmp(why, not_computed, sizeof not_computed - 1) == 0)
+            why = "not computed"; /* it says itself for want of what */
+        int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, inputs[i], why);
         at += n > 0 ? (size_t)n : 0;
         separator = ", ";
     }

@@ -177,10 +177,9 @@ static void add_also(struct judge *j, const struct tree_node *node)
     struct verdict_list against = {0};
     struct buf line = BUF_INIT;
     const char *sub = node->subclass != NULL ? node->subclass : "";
-    const char *own_sub = j->verdict->subclass != NULL ? j->verdict->subclass : "";
     if (strcmp(node->class_name, "unknown") == 0 ||
-        (strcmp(node->class_name, j->verdict->class_name) == 0 && strcmp(sub, own_sub) == 0))
-        return;
+        strcmp(node->class_name, j->verdict->class_name) == 0)
+        return; /* the same, by less: no rival */
     add_rules(j, &node->why, &why);
     add_rules(j, &node->against, &against);
     buf_printf(&line, "%s", node->class_name);

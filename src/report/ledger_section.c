@@ -84,11 +84,11 @@ static void growth(const struct facts *facts, struct buf *out)
     value(out, facts, "ledger.growth.kind");
     buf_puts(out, ") make up ");
     value(out, facts, "ledger.growth.live_bytes");
-    buf_puts(out, "; of that size ");
-    value(out, facts, "ledger.growth.frees_count");
-    buf_puts(out, " of ");
+    buf_puts(out, "; of ");
     value(out, facts, "ledger.growth.allocations_count");
-    buf_puts(out, " were ever given back, and others were between ");
+    buf_puts(out, " of that size ");
+    value(out, facts, "ledger.growth.frees_count");
+    buf_puts(out, " were given back, and others came between ");
     value(out, facts, "ledger.growth.interleaved_percent");
     buf_puts(out, " of them\n");
 }
