@@ -67,7 +67,7 @@ struct cJSON *doctor_report_to_json(const struct doctor_report *);
 
 /*
  * doctor_features.c: f.alloc.* (PyTorch's allocator options as this version reads them), the
- * override per GPU (gpu.N.override_*), f.kernel_abi, f.visible_gpus_none, gpu.N.has_kernels.
+ * override per GPU (gpu.N.override_*), f.visible_gpus_none, gpu.N.has_kernels.
  */
 void doctor_features(struct facts *facts);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the doctor's rules ask for beyond the features of a failure: how this PyTorch reads its
- * allocator options, what the override does to each GPU, which kernel packages carry a backport.
- * Pure.
+ * allocator options, what the override does to each GPU, which GPUs are visible. Pure.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -310,22 +309,6 @@ static void kernel_features(struct facts *facts, int gpu)
 
 /* --- the rest --- */
 
-/* "6.14.0-1018-oem" -> 1018: distributions carry a fix in a package number before the kernel has it
- * in its own. */
-static void kernel_abi(struct facts *facts)
-{
-    static const char *const input = "host.kernel";
-    const char *release = NULL;
-    const char *dash = feature_text(facts, input, &release) ? strchr(release, '-') : NULL;
-    const char *at = dash != NULL ? dash + 1 : "";
-    uint64_t abi = 0;
-    bool numbered = number_take(&at, 10, &abi) && abi <= INT32_MAX;
-    if (release == NULL)
-        feature_missing(facts, "f.kernel_abi", &input, 1);
-    else
-        feature_set(facts, "f.kernel_abi", numbered ? (double)abi : 0, &input, 1);
-}
-
 /* Does a list like "0,2" name none of `count` GPUs? The runtimes stop at the first number that is
  * none. Names ("GPU-8f...") are not looked up: then it is not known. */
 static bool list_is_empty(const char *list, int64_t count, bool *ret_known)
@@ -384,7 +367,6 @@ void doctor_features(struct facts *facts)
 {
     int64_t gpus = 0;
     alloc_features(facts);
-    kernel_abi(facts);
     visible_gpus(facts);
     (void)facts_get_integer(facts, "gpu.count", &gpus);
     all_apus(facts, gpus);

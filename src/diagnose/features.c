@@ -342,6 +342,24 @@ static void derive_windows(struct facts *facts)
         feature_missing(facts, "f.is_windows", &message, 1);
 }
 
+/* "6.14.0-1018-oem" -> 1018: Ubuntu carries a fix in a package number before the kernel has it in
+ * its own. */
+static void derive_kernel_abi(struct facts *facts)
+{
+    static const char *const input = "host.kernel";
+    const char *release = NULL;
+    const char *dash = feature_text(facts, input, &release) ? strchr(release, '-') : NULL;
+    const char *at = dash != NULL ? dash + 1 : "";
+    uint64_t abi = 0;
+    if (number_take(&at, 10, &abi) && abi <= INT32_MAX)
+        feature_set(facts, "f.kernel_abi", (double)abi, &input, 1);
+    else if (release != NULL)
+        (void)facts_set_missing(facts, "f.kernel_abi", FACT_IMPACT, FACT_ABSENT,
+                                "no number behind a dash in the kernel's release", "features");
+    else
+        feature_missing(facts, "f.kernel_abi", &input, 1);
+}
+
 /* --- limits --- */
 
 static void derive_share(struct facts *facts, const char *feature, const char *used,
@@ -415,6 +433,7 @@ void features_derive(struct facts *facts)
     derive_override(facts);
     derive_is_apu(facts);
     derive_windows(facts);
+    derive_kernel_abi(facts);
     derive_limits(facts);
     derive_torch_cache(facts);
     derive_alloc_cap(facts);

@@ -233,6 +233,14 @@ static const struct row {
      ", 'gpu.0.gfx': 'gfx1151', 'host.kernel': '6.14.0-1018-oem', 'host.kernel_version': 61400",
      false},
     {"kernel-gfx1151",
+     GPU_NODE
+     ", 'gpu.0.gfx': 'gfx1151', 'host.kernel': '6.17.0-1003-oem', 'host.kernel_version': 61700",
+     false},
+    {"kernel-gfx1151",
+     GPU_NODE
+     ", 'gpu.0.gfx': 'gfx1151', 'host.kernel': '6.11.0-1027-oem', 'host.kernel_version': 61100",
+     true},
+    {"kernel-gfx1151",
      GPU_NODE ", 'gpu.0.gfx': 'gfx1100', 'host.kernel': '6.12.0', 'host.kernel_version': 61200",
      false},
     {"kernel-gfx1151",

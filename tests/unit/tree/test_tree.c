@@ -320,6 +320,43 @@ static void the_verdict_follows_the_counters(void **state)
     }
 }
 
+/* Ubuntu's kernels carry the fix for gfx1151 under a number behind the dash. */
+static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
+{
+    static const struct {
+        const char *kernel;
+        int version;
+        bool old;
+    } rows[] = {
+        {"6.18.4-arch1-1", 61804, false},  {"6.18.3-200.fc43.x86_64", 61803, true},
+        {"6.17.0-18-generic", 61700, true}, {"6.17.0-19-generic", 61700, false},
+        {"6.14.0-1017-oem", 61400, true},  {"6.14.0-1018-oem", 61400, false},
+        {"6.17.0-1003-oem", 61700, false}, {"6.11.0-1027-oem", 61100, true},
+        {"6.14.0-oem", 61400, false} /* cannot be told */,
+    };
+    static const char *const failures[] = {
+        "'kmsg.first_bad': 'gpu-hang', 'kmsg.ring_timeout': 'gfx_0.0.0'", /* node N2 */
+        "'kmsg.first_bad': 'page-fault', 'kmsg.page_fault': 1",           /* defects.json */
+    };
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[400];
+        (void)snprintf(text, sizeof(text),
+                       "{'gpu.count': 1, 'gpu.0.gfx': 'gfx1151', 'gpu.0.is_apu': true, %s, "
+                       "'host.kernel': '%s', 'host.kernel_version': %d}",
+                       failures[i % 2], rows[i / 2].kernel, rows[i / 2].version);
+        for (char *p = text; *p != '\0'; p++)
+            *p = *p == '\'' ? '"' : *p;
+        cJSON *json = cJSON_Parse(text);
+        assert_non_null(json);
+        struct verdict v = judge(*state, json, NULL);
+        if (list_holds(&v.advice, "gfx1151 wants kernel") != rows[i / 2].old)
+            fail_msg("%s: %s", rows[i / 2].kernel, v.class_name);
+        assert_int_equal(v.advice.count > 1 && strcmp(v.advice.text[0], v.advice.text[1]) == 0, 0);
+        verdict_release(&v);
+        cJSON_Delete(json);
+    }
+}
+
 static size_t names_the_unknown(const char *said, const char *what, const char *node)
 {
     if (strstr(said, "(unknown)") == NULL)
@@ -518,6 +555,7 @@ int main(void)
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
         cmocka_unit_test(the_verdict_follows_the_counters),
+        cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(every_answer_has_reasons_in_whole_sentences),
         cmocka_unit_test(nobody_is_told_to_do_what_he_did),
         cmocka_unit_test(a_fault_of_the_command_processor_gets_its_own_advice),
