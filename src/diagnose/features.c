@@ -55,7 +55,8 @@ void feature_set(struct facts *facts, const char *name, double value, const char
 {
     char source[512];
     feature_source(facts, inputs, count, source, sizeof(source));
-    if (value == (double)(int64_t)value)
+    bool fits = value >= -0x1p63 && value < 0x1p63; /* else the cast is undefined */
+    if (fits && value == (double)(int64_t)value)
         (void)facts_set_integer(facts, name, FACT_IMPACT, (int64_t)value, source);
     else
         (void)facts_set_real(facts, name, FACT_IMPACT, value, source);
@@ -87,6 +88,17 @@ void feature_missing(struct facts *facts, const char *name, const char *const *i
         separator = ", ";
     }
     (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_ABSENT, reason, "features");
+}
+
+void feature_share(struct facts *facts, const char *feature, const char *part, const char *whole)
+{
+    const char *const inputs[] = {part, whole};
+    double a = 0;
+    double b = 0;
+    if (feature_input(facts, part, &a) && feature_input(facts, whole, &b) && b > 0)
+        feature_set(facts, feature, 100.0 * a / b, inputs, 2);
+    else
+        feature_missing(facts, feature, inputs, 2);
 }
 
 /* --- was there a program output? (facts said by a message, or a finisher that read one) --- */
@@ -362,18 +374,6 @@ static void derive_kernel_abi(struct facts *facts)
 
 /* --- limits --- */
 
-static void derive_share(struct facts *facts, const char *feature, const char *used,
-                         const char *limit)
-{
-    const char *const inputs[] = {used, limit};
-    double a = 0;
-    double b = 0;
-    if (feature_input(facts, used, &a) && feature_input(facts, limit, &b) && b > 0)
-        feature_set(facts, feature, 100.0 * a / b, inputs, 2);
-    else
-        feature_missing(facts, feature, inputs, 2);
-}
-
 static void derive_difference(struct facts *facts, const char *feature, const char *name,
                               enum fact_when from, enum fact_when to)
 {
@@ -387,10 +387,10 @@ static void derive_difference(struct facts *facts, const char *feature, const ch
 
 static void derive_limits(struct facts *facts)
 {
-    derive_share(facts, "f.fds_percent", "proc.0.fds_count", "proc.0.fds_limit");
-    derive_share(facts, "f.maps_percent", "proc.0.maps_count", "host.max_map_count");
-    derive_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
-    derive_share(facts, "f.churn_percent", "torch.freed_total_bytes",
+    feature_share(facts, "f.fds_percent", "proc.0.fds_count", "proc.0.fds_limit");
+    feature_share(facts, "f.maps_percent", "proc.0.maps_count", "host.max_map_count");
+    feature_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
+    feature_share(facts, "f.churn_percent", "torch.freed_total_bytes",
                  "torch.allocated_total_bytes");
     derive_difference(facts, "f.cgroup_oom_kills", "host.cgroup_oom_kills", FACT_BASELINE,
                       FACT_AFTER);

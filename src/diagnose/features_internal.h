@@ -20,6 +20,8 @@ void feature_set(struct facts *facts, const char *name, double value, const char
                  size_t count);
 void feature_flag(struct facts *facts, const char *name, bool value, const char *const *inputs,
                   size_t count);
+/* `part` of `whole` in percent. */
+void feature_share(struct facts *facts, const char *feature, const char *part, const char *whole);
 /* The reason names the inputs that are not there. */
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
                      size_t count);

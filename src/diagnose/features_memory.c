@@ -44,22 +44,44 @@ static int count_gpus(const struct facts *facts)
     return n;
 }
 
-/* The ordinal of the message counts visible devices: "2,5" makes ordinal 1 the device 5. */
+/* "2,5" makes 1 the device 5; -1 = none of the list, or a UUID: not known. */
+static int entry_of(const char *list, int index)
+{
+    const char *at = list;
+    for (int k = 0; k < index && at != NULL; k++)
+        at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL;
+    char *end = NULL;
+    long entry = at != NULL ? strtol(at, &end, 10) : -1;
+    return at != NULL && end != at && entry >= 0 && entry < GPUS_MAX ? (int)entry : -1;
+}
+
+/* The ordinal of the message counts visible devices: HIP counts within its own list, which counts
+ * within what ROCr leaves; CUDA's name is HIP's second (AMD, "GPU isolation techniques"). */
 static int visible_index(const struct facts *facts, int ordinal)
 {
-    static const char *const lists[] = {"env.HIP_VISIBLE_DEVICES", "env.ROCR_VISIBLE_DEVICES",
-                                        "env.CUDA_VISIBLE_DEVICES"};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        const char *at = NULL;
-        if (!feature_text(facts, lists[i], &at))
-            continue;
-        for (int k = 0; k < ordinal && at != NULL; k++)
-            at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL;
-        char *end = NULL;
-        long index = at != NULL ? strtol(at, &end, 10) : -1;
-        return at != NULL && end != at ? (int)index : -1; /* UUIDs: not known */
+    const char *list = NULL;
+    int index = ordinal;
+    if (feature_text(facts, "env.HIP_VISIBLE_DEVICES", &list) ||
+        feature_text(facts, "env.CUDA_VISIBLE_DEVICES", &list))
+        index = entry_of(list, index);
+    if (index >= 0 && feature_text(facts, "env.ROCR_VISIBLE_DEVICES", &list))
+        index = entry_of(list, index);
+    return index;
+}
+
+/* Where this process held most, by its ledger: a fault or a hang names no device. */
+static int gpu_of_ledger(const struct facts *facts, int count)
+{
+    int best = -1;
+    double most = 0;
+    for (int i = 0; i < count; i++) {
+        double bytes = 0;
+        if (gpu_number(facts, i, "ledger_vram_bytes", &bytes) && bytes > most) {
+            most = bytes;
+            best = i;
+        }
     }
-    return ordinal;
+    return best;
 }
 
 static int fullest_gpu(const struct facts *facts, int count)
@@ -99,8 +121,8 @@ static void copy_moment(struct facts *facts, int gpu, const char *what, enum fac
     const char *input = name;
     (void)snprintf(name, sizeof(name), "gpu.%d.%s", gpu, what);
     const struct fact *f = facts_find(facts, name, when);
-    if (f != NULL && f->status == FACT_PRESENT)
-        feature_set(facts, feature, (double)f->integer, &input, 1);
+    if (f != NULL && f->status == FACT_PRESENT && f->type != FACT_TEXT)
+        feature_set(facts, feature, f->type == FACT_REAL ? f->real : (double)f->integer, &input, 1);
     else
         (void)facts_set_missing(facts, feature, FACT_IMPACT, FACT_ABSENT, "was not sampled",
                                 "features");
@@ -117,25 +139,50 @@ static void derive_stranded(struct facts *facts)
         feature_missing(facts, "f.stranded_bytes", inputs, 2);
 }
 
+#define INPUT_MAX 64
+
+static bool ordinal_of(const struct facts *facts, const char *name, char *input, int *ret)
+{
+    double value = 0;
+    (void)snprintf(input, INPUT_MAX, "%s", name);
+    if (!feature_input(facts, name, &value) || value < 0 || value >= GPUS_MAX)
+        return false;
+    *ret = (int)value;
+    return true;
+}
+
+/* By the best evidence there is; `input`: the fact that it was. */
+static int choose_gpu(const struct facts *facts, int count, char input[INPUT_MAX])
+{
+    int gpu = -1;
+    (void)snprintf(input, INPUT_MAX, "gpu.count");
+    if (count == 1)
+        return 0;
+    if (ordinal_of(facts, "ledger.refused.gpu", input, &gpu)) /* by the kernel's own id of it */
+        return gpu;
+    if (ordinal_of(facts, "oom.device", input, &gpu))
+        return visible_index(facts, gpu);
+    gpu = gpu_of_ledger(facts, count);
+    (void)snprintf(input, INPUT_MAX, "gpu.%d.ledger_vram_bytes", gpu);
+    if (gpu >= 0)
+        return gpu;
+    gpu = fullest_gpu(facts, count);
+    (void)snprintf(input, INPUT_MAX, "gpu.%d.vram.used_bytes", gpu);
+    return gpu;
+}
+
 void features_gpu(struct facts *facts)
 {
     static const char *const inputs[] = {"oom.device", "ledger.refused.gpu", "gpu.count"};
+    char name[INPUT_MAX];
+    const char *input = name;
     int count = count_gpus(facts);
-    double ordinal = 0;
-    int gpu = -1;
-    if (count == 1)
-        gpu = 0;
-    else if (feature_input(facts, "oom.device", &ordinal))
-        gpu = visible_index(facts, (int)ordinal);
-    else if (feature_input(facts, "ledger.refused.gpu", &ordinal))
-        gpu = (int)ordinal;
-    else
-        gpu = fullest_gpu(facts, count);
+    int gpu = choose_gpu(facts, count, name);
     if (gpu < 0 || gpu >= count) {
         feature_missing(facts, "f.gpu", inputs, 3);
         gpu = 0; /* the names below then say which file was not there */
     } else {
-        feature_set(facts, "f.gpu", gpu, inputs, 3);
+        feature_set(facts, "f.gpu", gpu, &input, 1);
     }
     copy_counter(facts, gpu, "vram.total_bytes", "f.vram_total_bytes");
     copy_counter(facts, gpu, "vram.used_bytes", "f.vram_used_bytes");
@@ -178,18 +225,6 @@ static void derive_idle(struct facts *facts)
         derive_sum(facts, "f.idle_bytes", old, (const int[]){1, -1}, 2);
 }
 
-static void derive_share_of(struct facts *facts, const char *feature, const char *part,
-                            const char *whole)
-{
-    const char *const inputs[] = {part, whole};
-    double a = 0;
-    double b = 0;
-    if (feature_input(facts, part, &a) && feature_input(facts, whole, &b) && b > 0)
-        feature_set(facts, feature, 100.0 * a / b, inputs, 2);
-    else
-        feature_missing(facts, feature, inputs, 2);
-}
-
 /* max(256 MiB, 1 % of T): above idle offsets (109 to 162 MiB measured) and message rounding. */
 static void derive_eps(struct facts *facts)
 {
@@ -218,14 +253,49 @@ static void derive_message(struct facts *facts)
                (const int[]){1, 1, 1}, 3);
     derive_sum(facts, "f.held_bytes", (const char *const[]){a_name, "f.idle_bytes"},
                (const int[]){1, 1}, 2);
-    derive_share_of(facts, "f.idle_share_percent", "f.idle_bytes", "f.held_bytes");
-    derive_share_of(facts, "f.held_share_percent", "f.held_bytes", t_name);
-    derive_share_of(facts, "f.free_share_percent", f_name, t_name);
-    derive_share_of(facts, "f.request_share_percent", r_name, t_name);
-    derive_share_of(facts, "f.other_share_percent", "f.other_bytes", t_name);
+    feature_share(facts, "f.idle_share_percent", "f.idle_bytes", "f.held_bytes");
+    feature_share(facts, "f.held_share_percent", "f.held_bytes", t_name);
+    feature_share(facts, "f.free_share_percent", f_name, t_name);
+    feature_share(facts, "f.request_share_percent", r_name, t_name);
+    feature_share(facts, "f.other_share_percent", "f.other_bytes", t_name);
 }
 
 /* --- against the counters --- */
+
+/* The largest holder is the largest of all GPUs: KFD tells its sum only. With several it is named
+ * when all of that fits into what others hold on this one. */
+static bool largest_is_here(const struct facts *facts, int count)
+{
+    char here[64];
+    double gpu = 0;
+    double held = 0;
+    double largest = 0;
+    if (count <= 1)
+        return true;
+    if (!feature_input(facts, "f.gpu", &gpu) ||
+        !feature_input(facts, "others.largest_bytes", &largest))
+        return false;
+    (void)snprintf(here, sizeof(here), "gpu.%d.others_kfd_vram_bytes", (int)gpu);
+    return feature_input(facts, here, &held) && largest <= held;
+}
+
+static void derive_holder_pid(struct facts *facts, int count)
+{
+    static const char *const pids[] = {"others.largest_pid", "oom.holder_pid"};
+    double value = 0;
+    bool here = largest_is_here(facts, count);
+    for (size_t i = here ? 0 : 1; i < 2; i++) {
+        if (feature_input(facts, pids[i], &value)) {
+            feature_set(facts, "f.holder_pid", value, &pids[i], 1);
+            return;
+        }
+    }
+    if (!here && feature_input(facts, pids[0], &value))
+        (void)facts_set_missing(facts, "f.holder_pid", FACT_IMPACT, FACT_ABSENT,
+                                "the largest holder of all GPUs may hold another one", "features");
+    else
+        feature_missing(facts, "f.holder_pid", pids, 2);
+}
 
 /* What others hold on this GPU; their sum over all GPUs only where that is not known. */
 static void derive_others(struct facts *facts)
@@ -245,14 +315,7 @@ static void derive_others(struct facts *facts)
     }
     if (facts_best(facts, "f.others_seen_bytes") == NULL)
         feature_missing(facts, "f.others_seen_bytes", candidates + 1, 2);
-    static const char *const pids[] = {"others.largest_pid", "oom.holder_pid"};
-    for (size_t i = 0; i < 2; i++) {
-        if (feature_input(facts, pids[i], &value)) {
-            feature_set(facts, "f.holder_pid", value, &pids[i], 1);
-            return;
-        }
-    }
-    feature_missing(facts, "f.holder_pid", pids, 2);
+    derive_holder_pid(facts, count_gpus(facts));
 }
 
 /* "Process P has M in use" names this very process when M covers what its allocator holds: NVML
@@ -284,7 +347,7 @@ void features_memory(struct facts *facts)
     derive_sum(facts, "f.not_torch_bytes",
                (const char *const[]){"proc.0.kfd_vram_bytes", "f.held_bytes"}, (const int[]){1, -1},
                2);
-    derive_share_of(facts, "f.vram_used_percent", "f.vram_used_bytes", "f.vram_total_bytes");
-    derive_share_of(facts, "f.stranded_percent", "f.stranded_bytes", "f.vram_total_bytes");
+    feature_share(facts, "f.vram_used_percent", "f.vram_used_bytes", "f.vram_total_bytes");
+    feature_share(facts, "f.stranded_percent", "f.stranded_bytes", "f.vram_total_bytes");
     features_ledger(facts);
 }

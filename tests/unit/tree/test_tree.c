@@ -6,6 +6,7 @@
 #include "tree_fixture.h"
 
 #include "diagnose/fact.h"
+#include "diagnose/features.h"
 #include "diagnose/tree.h"
 #include "diagnose/verdict.h"
 
@@ -320,6 +321,82 @@ static void the_verdict_follows_the_counters(void **state)
     }
 }
 
+static cJSON *quoted_json(const char *text)
+{
+    char *copy = strdup(text);
+    assert_non_null(copy);
+    for (char *p = copy; *p != '\0'; p++)
+        *p = *p == '\'' ? '"' : *p;
+    cJSON *json = cJSON_Parse(copy);
+    assert_non_null(json);
+    free(copy);
+    return json;
+}
+
+/* -1 when it is not known */
+static int64_t feature_of(const char *json_text, const char *name)
+{
+    cJSON *json = quoted_json(json_text);
+    struct facts *facts = fixture_facts(json, NULL);
+    int64_t value = -1;
+    features_derive(facts);
+    (void)facts_get_integer(facts, name, &value);
+    facts_free(facts);
+    cJSON_Delete(json);
+    return value;
+}
+
+#define THREE "'gpu.count': 3, 'gpu.0.vram.total_bytes': '16 GiB', 'gpu.1.vram.total_bytes': " \
+              "'16 GiB', 'gpu.2.vram.total_bytes': '16 GiB'"
+
+/* HIP's list counts within ROCr's; a list that does not name it leaves it unknown. */
+static void the_gpu_of_an_ordinal_is_found_through_both_lists(void **state)
+{
+    static const struct {
+        const char *more;
+        int gpu;
+    } rows[] = {
+        {", 'oom.device': 1", 1},
+        {", 'oom.device': 1, 'env.HIP_VISIBLE_DEVICES': '2,0'", 0},
+        {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': '1,2'", 1},
+        {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': '1,2', 'env.HIP_VISIBLE_DEVICES': '1'",
+         2},
+        {", 'oom.device': 1, 'env.ROCR_VISIBLE_DEVICES': '1,2', 'env.HIP_VISIBLE_DEVICES': '1'",
+         -1},
+        {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': 'GPU-8f1a2b3c4d5e6f70'", -1},
+        {", 'oom.device': 0, 'env.HIP_VISIBLE_DEVICES': '1', 'env.CUDA_VISIBLE_DEVICES': '2'", 1},
+        {", 'oom.device': 0, 'ledger.refused.gpu': 2", 2}, /* by the kernel's id, not counted */
+        {", 'gpu.1.vram.used_bytes': '15 GiB', 'gpu.2.ledger_vram_bytes': '2 GiB'", 2},
+        {", 'gpu.1.vram.used_bytes': '15 GiB'", 1},
+        {", 'oom.device': 1e300", -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[400];
+        (void)snprintf(text, sizeof(text), "{" THREE "%s}", rows[i].more);
+        if (feature_of(text, "f.gpu") != rows[i].gpu)
+            fail_msg("%s: %d", rows[i].more, (int)feature_of(text, "f.gpu"));
+    }
+}
+
+/* "Stop pid 9" is not said when pid 9 may hold another GPU. */
+static void the_holder_is_named_when_it_is_on_this_gpu(void **state)
+{
+#define HOLDER ", 'oom.device': 1, 'others.largest_pid': 9, 'others.largest_bytes': '10 GiB'"
+    (void)state;
+    assert_int_equal(feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '12 GiB'}",
+                                "f.holder_pid"),
+                     9);
+    assert_int_equal(feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '4 GiB'}",
+                                "f.holder_pid"),
+                     -1);
+    assert_int_equal(feature_of("{" THREE HOLDER "}", "f.holder_pid"), -1);
+    assert_int_equal(feature_of("{" THREE HOLDER ", 'oom.holder_pid': 7}", "f.holder_pid"), 7);
+    assert_int_equal(feature_of("{'gpu.count': 1, 'gpu.0.vram.total_bytes': '16 GiB'" HOLDER "}",
+                                "f.holder_pid"),
+                     9);
+}
+
 /* Ubuntu's kernels carry the fix for gfx1151 under a number behind the dash. */
 static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
 {
@@ -344,10 +421,7 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
                        "{'gpu.count': 1, 'gpu.0.gfx': 'gfx1151', 'gpu.0.is_apu': true, %s, "
                        "'host.kernel': '%s', 'host.kernel_version': %d}",
                        failures[i % 2], rows[i / 2].kernel, rows[i / 2].version);
-        for (char *p = text; *p != '\0'; p++)
-            *p = *p == '\'' ? '"' : *p;
-        cJSON *json = cJSON_Parse(text);
-        assert_non_null(json);
+        cJSON *json = quoted_json(text);
         struct verdict v = judge(*state, json, NULL);
         if (list_holds(&v.advice, "gfx1151 wants kernel") != rows[i / 2].old)
             fail_msg("%s: %s", rows[i / 2].kernel, v.class_name);
@@ -555,6 +629,8 @@ int main(void)
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
         cmocka_unit_test(the_verdict_follows_the_counters),
+        cmocka_unit_test(the_gpu_of_an_ordinal_is_found_through_both_lists),
+        cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(every_answer_has_reasons_in_whole_sentences),
         cmocka_unit_test(nobody_is_told_to_do_what_he_did),
