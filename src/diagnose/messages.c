@@ -132,6 +132,8 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     struct count_state states[MESSAGE_ROWS_MAX] = {{0}};
     struct runtime_state runtime = {0};
     struct usage_state usage = {.readings = 0};
+    struct engine_state engine = {.loads = 0};
+    struct bfc_state bfc = {.allocator_line = 0};
     struct oom_log log = {.count = 0};
 
     for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
@@ -141,6 +143,8 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
         scan_count(message_rows, states, message_rows_count, s.line, line);
         runtime_line(&s, &runtime, line);
         framework_line(&s, &log, line);
+        engine_line(&s, &engine, line);
+        bfc_line(&s, &bfc, line);
         usage_line(&s, &usage, line);
         scan_vendor(&s, line);
     }
@@ -152,5 +156,7 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     scan_count_emit(&s, message_rows, states, message_rows_count);
     runtime_emit(&s, &runtime);
     usage_emit(&s, &usage);
+    engine_emit(&s, &engine);
+    bfc_emit(&s, &bfc);
     seen_without_figures(&s);
 }

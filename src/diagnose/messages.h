@@ -61,6 +61,92 @@ void oom_log_emit(const struct scan *, const struct oom_log *);
 void torch_messages(struct oom_log *, struct text all, unsigned line);
 /* Figures of llama.cpp, ollama, vLLM, SGLang, XLA, TensorFlow, DirectML, RCCL: one line. */
 void framework_line(const struct scan *, struct oom_log *, struct text line);
+
+/* --- what an engine reports of its memory while it starts --- */
+
+struct figure {
+    int64_t value;
+    unsigned line; /* 0 = not known */
+};
+
+enum engine_part {
+    ENGINE_MODEL,
+    ENGINE_KV,
+    ENGINE_COMPUTE,
+    ENGINE_PARTS, /* of one load; what follows stays */
+    ENGINE_FREE = ENGINE_PARTS,
+    ENGINE_FIGURES,
+};
+
+#define ENGINE_DEVICES_MAX 8
+
+struct engine_device {
+    char name[16]; /* ROCm0 */
+    struct figure parts[ENGINE_FIGURES];
+};
+
+enum ollama_figure {
+    OLLAMA_AVAILABLE,
+    OLLAMA_REQUIRED,
+    OLLAMA_KV,
+    OLLAMA_WEIGHTS,
+    OLLAMA_GRAPH,
+    OLLAMA_FIGURES,
+};
+
+enum vllm_figure {
+    VLLM_WEIGHTS,
+    VLLM_ACTIVATION,
+    VLLM_OTHER,
+    VLLM_GRAPHS,
+    VLLM_BUDGET,
+    VLLM_FREE,
+    VLLM_TOTAL,
+    VLLM_CACHE_TOKENS,
+    VLLM_MODEL_TOKENS,
+    VLLM_FITS_TOKENS,
+    VLLM_FIGURES,
+};
+
+struct engine_state {
+    struct engine_device devices[ENGINE_DEVICES_MAX]; /* of the last load */
+    unsigned device_count;
+    unsigned loads;      /* models, one after the other */
+    bool has_context;    /* a KV cache or a compute buffer came since the last weights */
+    bool windowed;       /* layers with a sliding window: the cache is not linear in the context */
+    struct figure refused; /* enum engine_part */
+    struct figure context, layers, layers_of, layers_on_gpu, device_total;
+    struct figure ollama[OLLAMA_FIGURES];
+    struct figure vllm[VLLM_FIGURES];
+    double vllm_share;
+    unsigned vllm_share_line;
+};
+void engine_line(const struct scan *, struct engine_state *, struct text line);
+void engine_emit(const struct scan *, const struct engine_state *);
+
+/* --- XLA's and TensorFlow's allocator (BFC): the last account of itself --- */
+
+enum bfc_figure {
+    BFC_LIMIT,
+    BFC_IN_USE,
+    BFC_PEAK,
+    BFC_ALLOCS,
+    BFC_LARGEST_ALLOC,
+    BFC_STATS, /* of the block of statistics; what follows is of the dump before it */
+    BFC_REGION_LEFT = BFC_STATS,
+    BFC_FREE,
+    BFC_LARGEST_FREE,
+    BFC_FIGURES,
+};
+
+struct bfc_state {
+    struct figure figures[BFC_FIGURES];
+    char allocator[32]; /* GPU_0_bfc */
+    unsigned allocator_line;
+};
+void bfc_line(const struct scan *, struct bfc_state *, struct text line);
+void bfc_emit(const struct scan *, const struct bfc_state *);
+
 /* Faults, HSA, loader, Python: one line. */
 struct runtime_state {
     bool in_traceback;

@@ -23,8 +23,8 @@ static bool size_behind(struct text line, const char *word, unsigned rule, int64
 
 /* ...alloc_buffer: allocating 14136.04 MiB on device 0: cudaMalloc failed: out of memory
  * ggml_gallocr_reserve_n: failed to allocate ROCm0 buffer of size 14822711296
- * llama_model_load_from_file_impl: using device ROCm0 (AMD Radeon ...) - 24470 MiB free
- * load_tensors:        ROCm0 model buffer size = 13110.43 MiB */
+ * llama_params_fit_impl: projected to use 61807 MiB of device memory vs. 24077 MiB of free device
+ * memory */
 static void ggml(const struct scan *s, struct oom_log *log, struct text line)
 {
     struct oom o = begin(s, "llama.cpp");
@@ -42,19 +42,8 @@ static void ggml(const struct scan *s, struct oom_log *log, struct text line)
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }
-    if (text_has(line, "using device") && text_before(line, " free", &t) &&
-        text_size_before(t, &size))
-        scan_integer(s, "msg.ggml_free_at_start_bytes", size);
-    if (text_like(line, "ROCm*model buffer size =") ||
-        text_like(line, "CUDA*model buffer size =")) {
-        if (size_behind(line, "model buffer size =", SIZE_RULE, &size))
-            scan_integer(s, "msg.ggml_model_buffer_bytes", size);
-    } else if (text_like(line, "ROCm*KV buffer size =") ||
-               text_like(line, "CUDA*KV buffer size =")) {
-        if (size_behind(line, "KV buffer size =", SIZE_RULE, &size))
-            scan_integer(s, "msg.ggml_kv_buffer_bytes", size);
-    } else if (text_like(line, "projected to use * MiB of device") &&
-               size_behind(line, "projected to use ", SIZE_RULE, &size)) {
+    if (text_like(line, "projected to use * MiB of device") &&
+        size_behind(line, "projected to use ", SIZE_RULE, &size)) {
         scan_integer(s, "msg.ggml_projected_bytes", size);
         if (size_behind(line, "device memory vs. ", SIZE_RULE, &size))
             scan_integer(s, "msg.ggml_projected_free_bytes", size);
@@ -109,8 +98,9 @@ static void vllm_startup(const struct scan *s, struct oom_log *log, struct text 
     double free_number;
     int64_t size;
     struct oom o = begin(s, "vllm");
-    if (!text_after(line, "ree memory on device", &t) || !text_after(t, "(", &t) ||
-        !text_take_real(&t, &free_number) || !text_starts(t, "/"))
+    /* "... on startup. Desired GPU memory utilization is ..." is a start that went well */
+    if (!text_has(line, "less than desired") || !text_after(line, "ree memory on device", &t) ||
+        !text_after(t, "(", &t) || !text_take_real(&t, &free_number) || !text_starts(t, "/"))
         return;
     struct text unit = text_skip(t, 1);
     double total_number;
@@ -165,7 +155,7 @@ static void xla(const struct scan *s, struct oom_log *log, struct text line)
 }
 
 /* rocm_driver.cc:601] failed to allocate 7.35G (7889485824 bytes) from device: hipError_t(1002)
- * Limit:                 10619240448 */
+ */
 static void tensorflow(const struct scan *s, struct oom_log *log, struct text line)
 {
     struct oom o = begin(s, "tensorflow");
@@ -188,18 +178,14 @@ static void tensorflow(const struct scan *s, struct oom_log *log, struct text li
         scan_integer(s, "msg.allocation_ladder_first_bytes", size);
     }
     if (text_like(line, "ran out of memory trying to allocate ") &&
-        size_behind(line, "trying to allocate ", SIZE_RULE, &size)) {
+        !text_has(line, "not a failure") && size_behind(line, "trying to allocate ", SIZE_RULE, &size)) {
+        int64_t exact; /* to the next 256 bytes, where the first figure has three digits */
+        if (size_behind(line, "(rounded to ", 0, &exact) && exact > size - size / 100 &&
+            exact < size + size / 100)
+            size = exact;
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }
-    if (text_has(line, "total_region_allocated_bytes_") &&
-        size_behind(line, "available bytes: ", 0, &size))
-        scan_integer(s, "msg.bfc_region_left_bytes", size);
-    struct text trimmed = text_trim(line);
-    if (text_starts(trimmed, "Limit:") && size_behind(trimmed, "Limit:", 0, &size))
-        scan_integer(s, "msg.bfc_limit_bytes", size);
-    if (text_starts(trimmed, "InUse:") && size_behind(trimmed, "InUse:", 0, &size))
-        scan_integer(s, "msg.bfc_in_use_bytes", size);
 }
 
 /* oom log chunk=0 ... size=286GB in_use_blocks=619 in_use=39.87GB free_blocks=83 free=246.13GB
