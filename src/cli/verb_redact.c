@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
+#include "cli/input.h"
 #include "cli/option.h"
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
@@ -169,19 +170,6 @@ static int redact_bundle(struct redact_line *line, const char *path)
 
 /* --- text --- */
 
-static int read_stdin(char **ret, size_t *ret_len)
-{
-    struct buf text;
-    char chunk[65536];
-    ssize_t n;
-    buf_init(&text, TEXT_MAX);
-    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
-        buf_append(&text, chunk, (size_t)n);
-    *ret = text.data != NULL ? text.data : strdup("");
-    *ret_len = text.len;
-    return n < 0 ? -errno : buf_failed(&text) ? -EFBIG : *ret == NULL ? -ENOMEM : 0;
-}
-
 /* A terminal shows it, it does not obey it. */
 static int put_text(const char *text, size_t len)
 {
@@ -201,15 +189,12 @@ static int redact_log(struct redact_line *line, const char *path)
     RC_AUTO_FREE char *text = NULL;
     struct rc_err err = {""};
     size_t len = 0;
-    int r;
-    if (strcmp(path, "-") == 0) {
-        r = read_stdin(&text, &len);
-    } else {
-        ssize_t n = fs_read_all(path, TEXT_MAX, &text);
-        r = n < 0 ? (int)n : 0;
-        len = n < 0 ? 0 : (size_t)n;
+    int r = input_read(path, TEXT_MAX, &text, &len, &err);
+    if (r < 0) {
+        verb_complain(NULL, &err);
+        return VERB_EXIT_FAILED;
     }
-    if (r == 0 && len > 0)
+    if (len > 0)
         r = stage_redact_text(line->redactor, path, &text, &len);
     if (r == 0 && line->privacy.preview)
         stage_print_preview_end(line->redactor);
@@ -222,16 +207,6 @@ static int redact_log(struct redact_line *line, const char *path)
     }
     print_counts(line->redactor);
     return VERB_EXIT_OK;
-}
-
-/* By name, or by gzip's first bytes: a bundle that a browser renamed. */
-static bool is_bundle(const char *path)
-{
-    unsigned char magic[2] = {0};
-    size_t len = strlen(path);
-    RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
-    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-    return gzip || (len > 7 && strcmp(path + len - 7, ".tar.gz") == 0);
 }
 
 int verb_redact(int argc, char *argv[])
@@ -267,7 +242,7 @@ int verb_redact(int argc, char *argv[])
     }
     if (err.msg[0] != '\0')
         (void)fprintf(stderr, "rocmcrash: %s; the rules that are built in are used\n", err.msg);
-    status = is_bundle(argv[at]) ? redact_bundle(&line, argv[at]) : redact_log(&line, argv[at]);
+    status = input_is_bundle(argv[at]) ? redact_bundle(&line, argv[at]) : redact_log(&line, argv[at]);
     redactor_free(line.redactor);
     return status;
 }

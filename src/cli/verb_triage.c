@@ -19,6 +19,7 @@
 #include "base/fs.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
+#include "cli/input.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "diagnose/explain.h"
@@ -26,7 +27,9 @@
 #include "diagnose/verdict.h"
 #include "report/report.h"
 
-#define TEXT_MAX ((size_t)8 << 20)
+#define FACTS_MAX ((size_t)16 << 20) /* the JSON of a bundle, or of --facts */
+/* Of a log its last TEXT_INPUT_MAX bytes are judged: the failure stands at its end. */
+#define LOG_MAX ((size_t)512 << 20)
 
 struct triage_line {
     const char *kernel_log, *env, *facts, *tree, *explain;
@@ -95,32 +98,11 @@ static const struct option_def option_table[] = {
     {NULL, 0, NULL, NULL, NULL},
 };
 
-static ssize_t read_stdin(char **ret)
-{
-    struct buf text;
-    char chunk[65536];
-    ssize_t n;
-    buf_init(&text, TEXT_MAX);
-    while ((n = read(STDIN_FILENO, chunk, sizeof chunk)) > 0)
-        buf_append(&text, chunk, (size_t)n);
-    *ret = text.data != NULL ? text.data : strdup("");
-    return n < 0 ? -errno : (ssize_t)text.len;
-}
-
-static int read_text(const char *path, char **ret, size_t *ret_len, struct rc_err *err)
-{
-    ssize_t len = strcmp(path, "-") == 0 ? read_stdin(ret) : fs_read_all(path, TEXT_MAX, ret);
-    if (len < 0 && len != -EFBIG)
-        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
-    *ret_len = len < 0 ? TEXT_MAX : (size_t)len; /* of a longer text the beginning is judged */
-    return 0;
-}
-
 static int add_facts_file(struct facts *facts, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
     size_t len = 0;
-    int r = read_text(path, &text, &len, err);
+    int r = input_read(path, FACTS_MAX, &text, &len, err);
     if (r < 0)
         return r;
     const char *end = text;
@@ -143,7 +125,7 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
 {
     RC_AUTO_FREE char *text = NULL;
     size_t len = 0;
-    int r = read_text(path, &text, &len, err);
+    int r = input_read(path, LOG_MAX, &text, &len, err);
     if (r == 0)
         reader(facts, text, len, source);
     return r;
@@ -237,37 +219,45 @@ static cJSON *without_features(cJSON *json)
     return json;
 }
 
+/* --kernel-log and --env fill what is not known yet; a log that a bundle has is not mixed. */
+static int add_logs(struct facts *facts, const struct triage_line *line, struct rc_err *err)
+{
+    int64_t read = 0;
+    int r = 0;
+    if (line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) && read != 0)
+        return rc_err_set(err, -EALREADY, "it holds its kernel log already");
+    /* What was given was read: that nothing is found in it is then a finding. */
+    if (line->kernel_log != NULL)
+        (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
+    if (r == 0 && line->kernel_log != NULL)
+        r = add_text_file(facts, line->kernel_log, kernel_log_to_facts, "kernel log", err);
+    if (r == 0 && line->env != NULL)
+        r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
+    return r;
+}
+
 static int triage_bundle(const char *path, const struct tree *tree, const struct triage_line *line,
                          const char *name, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
     struct facts *facts = facts_new();
-    ssize_t len = bundle_read_file(path, "facts.json", TEXT_MAX, &text, err);
+    ssize_t len = bundle_read_file(path, "facts.json", FACTS_MAX, &text, err);
     cJSON *document = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     int r = len < 0            ? (int)len
             : document == NULL ? rc_err_set(err, -EBADMSG, "'%s' holds no readable facts", path)
             : facts == NULL    ? -ENOMEM
-                               : facts_from_json(facts, without_features(document), err);
+                               : 0;
+    if (r == 0 && line->facts != NULL)
+        r = add_facts_file(facts, line->facts, err); /* first: the first source of a fact wins */
+    if (r == 0)
+        r = facts_from_json(facts, without_features(document), err);
+    if (r == 0)
+        r = add_logs(facts, line, err);
     if (r == 0)
         r = judge_and_print(facts, tree, line, name, err);
     cJSON_Delete(document);
     facts_free(facts);
     return r;
-}
-
-static bool has_bundle_name(const char *path)
-{
-    size_t len = strlen(path);
-    return len > 7 && strcmp(path + len - 7, ".tar.gz") == 0;
-}
-
-/* By name, or by gzip's first bytes: a bundle that a browser renamed. */
-static bool is_bundle(const char *path)
-{
-    unsigned char magic[2] = {0};
-    RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
-    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-    return gzip || has_bundle_name(path);
 }
 
 static int triage_directory(const char *path, const struct tree *tree,
@@ -283,7 +273,7 @@ static int triage_directory(const char *path, const struct tree *tree,
         char file[FS_PATH_MAX];
         struct rc_err why = {""};
         int n = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        if (n > 0 && (size_t)n < sizeof file && has_bundle_name(file)) {
+        if (n > 0 && (size_t)n < sizeof file && input_has_bundle_name(file)) {
             judged++;
             if (triage_bundle(file, tree, line, entries[i]->d_name, &why) < 0) {
                 verb_complain(file, &why);
@@ -320,19 +310,43 @@ static int triage_texts(const struct triage_line *line, char *const files[],
     int r = facts == NULL ? -ENOMEM : 0;
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err);
-    /* What was given was read: that nothing is found in it is then a finding. */
-    if (r == 0 && line->kernel_log != NULL)
-        (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
-    for (int i = 0; r == 0 && files[i] != NULL; i++)
-        r = add_text_file(facts, files[i], any_text_to_facts, i == 0 ? "stderr" : "further text",
-                          err);
-    if (r == 0 && line->kernel_log != NULL)
-        r = add_text_file(facts, line->kernel_log, kernel_log_to_facts, "kernel log", err);
-    if (r == 0 && line->env != NULL)
-        r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
+    for (int i = 0; r == 0 && files[i] != NULL; i++) {
+        if (input_is_bundle(files[i]))
+            r = rc_err_set(err, -EINVAL, "'%s' is a bundle: name it alone, or with others",
+                           files[i]);
+        else
+            r = add_text_file(facts, files[i], any_text_to_facts,
+                              i == 0 ? "stderr" : "further text", err);
+    }
+    if (r == 0)
+        r = add_logs(facts, line, err);
     if (r == 0)
         r = judge_and_print(facts, tree, line, NULL, err);
     facts_free(facts);
+    return r;
+}
+
+static void print_help(void)
+{
+    (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE...|DIRECTORY|LOG...\n\n"
+                 "Judges bundles again, every bundle of a directory, or text that somebody\n"
+                 "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
+    options_help(option_table);
+    (void)printf("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
+}
+
+static int judge(const struct triage_line *line, char *const files[], bool folder, bool bundles,
+                 struct rc_err *err)
+{
+    struct tree *tree = asset_tree(line->tree, err);
+    int r = -EINVAL;
+    if (tree != NULL && folder)
+        r = triage_directory(files[0], tree, line, err);
+    else if (tree != NULL && bundles)
+        r = triage_bundles(files, tree, line);
+    else if (tree != NULL)
+        r = triage_texts(line, files, tree, err);
+    tree_free(tree);
     return r;
 }
 
@@ -340,32 +354,26 @@ int verb_triage(int argc, char *argv[])
 {
     struct triage_line line = {.kernel_log = NULL};
     struct rc_err err = {""};
+    struct stat st;
     int at = options_parse(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE...|DIRECTORY|LOG...\n\n"
-                     "Judges bundles again, every bundle of a directory, or text that somebody\n"
-                     "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
-        options_help(option_table);
-        (void)printf("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
+        print_help();
         return VERB_EXIT_OK;
     }
-    if (at < 0 || (argv[at] == NULL && line.kernel_log == NULL && line.facts == NULL)) {
-        (void)fprintf(stderr, "rocmcrash: %s\n",
-                      at < 0 ? err.msg
-                             : "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");
+    char *const *files = argv + (at >= 0 ? at : argc);
+    bool folder = files[0] != NULL && stat(files[0], &st) == 0 && S_ISDIR(st.st_mode);
+    bool bundles = files[0] != NULL && !folder && input_is_bundle(files[0]);
+    bool of_one = line.kernel_log != NULL || line.env != NULL || line.facts != NULL;
+    if (at >= 0 && files[0] == NULL && line.kernel_log == NULL && line.facts == NULL)
+        at = rc_err_set(&err, -EINVAL, "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");
+    else if (at >= 0 && of_one && (folder || (bundles && files[1] != NULL)))
+        at = rc_err_set(&err, -EINVAL, "--kernel-log, --env and --facts are of one run: name one");
+    if (at < 0) {
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
         return VERB_EXIT_USAGE;
     }
-    struct tree *tree = asset_tree(line.tree, &err);
-    struct stat st;
-    int r = -EINVAL;
-    if (tree != NULL && argv[at] != NULL && stat(argv[at], &st) == 0 && S_ISDIR(st.st_mode))
-        r = triage_directory(argv[at], tree, &line, &err);
-    else if (tree != NULL && argv[at] != NULL && is_bundle(argv[at]))
-        r = triage_bundles(argv + at, tree, &line);
-    else if (tree != NULL)
-        r = triage_texts(&line, argv + at, tree, &err);
+    int r = judge(&line, files, folder, bundles, &err);
     if (r < 0 && err.msg[0] != '\0')
         verb_complain(NULL, &err);
-    tree_free(tree);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

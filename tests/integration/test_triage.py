@@ -48,6 +48,24 @@ class Explain(support.Case):
         self.assertIn("page-fault", done.stderr)
 
 
+class Long(support.Case):
+    """The failure stands at the end of a log, however long that is."""
+
+    def test_the_end_decides(self):
+        log = self.path("long.txt")
+        with open(log, "w", encoding="ascii") as file:
+            file.write("epoch 3, step 12: loss 2.31, 14.2 samples/s\n" * 250000)
+            file.write(OOM)
+        self.assertGreater(os.path.getsize(log), 10 << 20)
+        by_name = self.verb("triage", "--json", log)
+        with open(log, encoding="ascii") as file:
+            by_stdin = self.verb("triage", "--json", "-", input=file.read())
+        for done in (by_name, by_stdin):
+            verdict = json.loads(done.stdout)
+            self.assertEqual(verdict["class"], "fragmentation", done.stderr)
+            self.assertIn("line 250001", " ".join(verdict["why"]))
+
+
 class Bundles(support.Case):
     def two(self):
         for _ in range(2):
@@ -73,6 +91,26 @@ class Bundles(support.Case):
             found.append(document["file"])
             text = text[end:].lstrip()
         self.assertEqual(found, names)
+
+    def test_a_log_of_later_completes_a_bundle(self):
+        paths = self.two()
+        fault = ("[  100.000000] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32769)\n"
+                 "[  100.000001] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0000000000 from client 10\n")
+        log = self.path("dmesg")
+        with open(log, "w", encoding="ascii") as file:
+            file.write(fault)
+        done = self.verb("triage", "--json", f"--kernel-log={log}", paths[0])
+        if "it holds its kernel log already" in done.stderr:  # root, on a machine that lets it read its log
+            self.assertEqual(done.returncode, 2)
+        else:
+            self.assertEqual(json.loads(done.stdout)["class"], "page-fault", done.stderr)
+        for files in (paths, [self.outdir]):  # whose log would it be?
+            done = self.verb("triage", f"--kernel-log={log}", *files)
+            self.assertEqual((done.returncode, done.stdout), (125, ""))
+            self.assertIn("of one run", done.stderr)
+        done = self.verb("triage", log, paths[0])
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("is a bundle", done.stderr)
 
     def test_speed(self):
         path = self.two()[0]

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+
+bool input_has_bundle_name(const char *path)
+{
+    size_t len = strlen(path);
+    return len > 7 && strcmp(path + len - 7, ".tar.gz") == 0;
+}
+
+bool input_is_bundle(const char *path)
+{
+    unsigned char magic[2] = {0};
+    RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
+    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    return gzip || input_has_bundle_name(path);
+}
+
+static ssize_t read_stdin(size_t max, char **ret)
+{
+    struct buf text;
+    char chunk[65536];
+    ssize_t n = 0;
+    buf_init(&text, max);
+    while (!buf_failed(&text) && (n = read(STDIN_FILENO, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            break;
+        buf_append(&text, chunk, (size_t)n);
+    }
+    int r = n < 0 ? -errno : 0;
+    if (r == 0 && buf_failed(&text))
+        r = text.len + sizeof chunk > max ? -EFBIG : -ENOMEM;
+    if (r == 0 && text.data == NULL)
+        buf_puts(&text, "");
+    if (r == 0 && text.data == NULL)
+        r = -ENOMEM;
+    if (r < 0) {
+        buf_release(&text);
+        return r;
+    }
+    *ret = text.data;
+    return (ssize_t)text.len;
+}
+
+int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct rc_err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = is_stdin ? read_stdin(max, &text) : fs_read_all(path, max, &text);
+    if (len == -EFBIG)
+        return rc_err_set(err, -EFBIG, "'%s' is larger than %zu MiB: give its end only",
+                          is_stdin ? "stdin" : path, max >> 20);
+    if (len < 0)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", is_stdin ? "stdin" : path);
+    *ret = rc_take(&text);
+    *ret_len = (size_t)len;
+    return 0;
+}

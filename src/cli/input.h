@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a verb is given to work on: a bundle, a text file, or text on stdin ("-"). Finisher. */
+#ifndef CLI_INPUT_H
+#define CLI_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rc_err;
+
+bool input_has_bundle_name(const char *path);
+/* By name, or by gzip's first bytes: a bundle that a browser renamed. */
+bool input_is_bundle(const char *path);
+/* All of it, NUL-terminated, caller frees. -EFBIG when it is longer than max. */
+int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct rc_err *err);
+
+#endif
