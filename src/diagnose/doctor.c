@@ -59,62 +59,6 @@ static char *fill(const struct examination *x, const char *template, int gpu, bo
     return filled;
 }
 
-/* One place where a number was read, once. */
-static void cite(struct buf *out, const char *place, size_t len)
-{
-    if (len == 0 || memmem(buf_str(out), out->len, place, len) != NULL)
-        return;
-    buf_puts(out, out->len > 0 ? "; " : "");
-    buf_append(out, place, len);
-}
-
-/* "computed from host.ttm_limit_bytes (/sys/.../pages_limit), ..." -> what is in brackets: where it
- * was read, not how it was reckoned. */
-static void cite_source(struct buf *out, const char *source, size_t len)
-{
-    static const char computed[] = "computed from ";
-    const char *end = source + len;
-    if (strncmp(source, computed, sizeof computed - 1) != 0) {
-        cite(out, source, len);
-        return;
-    }
-    for (const char *at = source; at < end; at++) {
-        const char *close = *at == '(' ? memchr(at, ')', (size_t)(end - at)) : NULL;
-        if (close != NULL)
-            cite(out, at + 1, (size_t)(close - at) - 1);
-    }
-}
-
-/* The sentence, and behind it in square brackets where its numbers were read. */
-static char *fill_say(const struct examination *x, const char *template, int gpu)
-{
-    char *plain = fill(x, template, gpu, false);
-    char *cited = fill(x, template, gpu, true);
-    struct buf places = BUF_INIT;
-    struct buf out = BUF_INIT;
-    size_t len = plain != NULL ? strlen(plain) : 0;
-    if (plain != NULL && cited != NULL && strlen(cited) > len + 3) {
-        const char *at = cited + len + 2;
-        cited[strlen(cited) - 1] = '\0';
-        for (const char *next = at; next != NULL; at = next + 2) {
-            next = strstr(at, "; ");
-            cite_source(&places, at, next != NULL ? (size_t)(next - at) : strlen(at));
-            if (next == NULL)
-                break;
-        }
-    }
-    buf_puts(&out, plain != NULL ? plain : "");
-    if (places.len > 0)
-        buf_printf(&out, " [%s]", buf_str(&places));
-    bool whole = plain != NULL && cited != NULL && !buf_failed(&out);
-    char *text = whole ? strdup(buf_str(&out)) : NULL;
-    buf_release(&out);
-    buf_release(&places);
-    free(plain);
-    free(cited);
-    return text;
-}
-
 static char *fill_mend(const struct examination *x, const struct doctor_rule *rule, int gpu)
 {
     for (size_t i = 0; i < rule->mend_count; i++) {
@@ -173,7 +117,7 @@ static int add_finding(struct examination *x, const struct doctor_rule *rule, in
         .id = rule->id,
         .severity = rule->severity,
         .gpus = rule->each_gpu ? gpu_list(marked, x->gpus) : strdup(""),
-        .say = fill_say(x, rule->say, first_gpu),
+        .say = fill(x, rule->say, first_gpu, true),
         .mend = fill_mend(x, rule, first_gpu),
         .verify = fill(x, rule->verify, first_gpu, false),
         .source = strdup(rule->source),

@@ -189,9 +189,12 @@ const char *tree_label(const struct tree *tree, const char *name);
 /* "6.22 GiB", "yes", "97 %", "gfx1100": by type and by the unit at the end of the name. */
 void fact_format(const struct fact *f, char *out, size_t size);
 /* Replace {fact.name} by values, "(unknown)" where there is none; a clause [[...]] with an unknown
- * fact in it is left out; when `cite`, append the sources
- * of what was used in square brackets. Caller frees; NULL when out of memory. */
+ * fact in it is left out; when `cite`, append in square brackets where the values were read. Caller
+ * frees; NULL when out of memory. */
 char *template_fill(const char *text, const struct facts *facts, bool cite);
+/* The same, cited; a text that shows no value cites what made it be said. */
+char *template_fill_because(const char *text, const struct facts *facts,
+                            const struct eval *because);
 /* First {name} in `text` that is not well formed or not a fact name, or NULL. */
 const char *template_check(const char *text, char *bad, size_t size);
 /* Could this be a fact's name (known first word)? */

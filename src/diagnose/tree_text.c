@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define CITED_MAX 8
+#define CITED_DEPTH_MAX 4
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -99,19 +100,70 @@ const char *template_check(const char *text, char *bad, size_t size)
 
 struct citations {
     size_t count;
-    const char *source[CITED_MAX];
+    struct {
+        const char *at;
+        size_t len;
+    } place[CITED_MAX];
 };
 
-static void cite_source(struct citations *c, const struct fact *f)
+/* Each place once; false: it is none. */
+static bool cite_place(struct citations *c, const char *at, size_t len)
 {
-    if (f == NULL || f->status != FACT_PRESENT || f->source == NULL || f->source[0] == '\0')
-        return;
+    static const char none[] = "no source";
+    if (len == 0 || (len == sizeof(none) - 1 && memcmp(at, none, len) == 0))
+        return false;
     for (size_t i = 0; i < c->count; i++) {
-        if (strcmp(c->source[i], f->source) == 0)
-            return;
+        if (c->place[i].len == len && memcmp(c->place[i].at, at, len) == 0)
+            return true;
     }
-    if (c->count < CITED_MAX)
-        c->source[c->count++] = f->source;
+    if (c->count < CITED_MAX) {
+        c->place[c->count].at = at;
+        c->place[c->count++].len = len;
+    }
+    return true;
+}
+
+/* Length of "host.ttm_limit_bytes (/sys/.../pages_limit)" up to the ", " before the next input;
+ * *ret_open: where its bracket is, NULL = it has none. */
+static size_t input_length(const char *at, const char **ret_open)
+{
+    size_t len = 0;
+    int depth = 0;
+    *ret_open = NULL;
+    for (; at[len] != '\0' && (depth > 0 || strncmp(at + len, ", ", 2) != 0); len++) {
+        if (at[len] == '(' && depth++ == 0 && *ret_open == NULL)
+            *ret_open = at + len;
+        depth -= at[len] == ')' && depth > 0;
+    }
+    return len;
+}
+
+/* Where a number was read, not how it was reckoned: "computed from a (place), f.b" cites the place
+ * of a and those of f.b. */
+static bool cite_fact(struct citations *c, const struct facts *facts, const struct fact *f,
+                      int depth)
+{
+    static const char computed[] = "computed from ";
+    if (f == NULL || f->status != FACT_PRESENT || f->source == NULL || f->source[0] == '\0')
+        return false;
+    bool any = false;
+    bool is_computed = strncmp(f->source, computed, sizeof(computed) - 1) == 0;
+    const char *at = f->source + (is_computed ? sizeof(computed) - 1 : 0);
+    while (is_computed && depth < CITED_DEPTH_MAX && *at != '\0') {
+        char name[128];
+        const char *open = NULL;
+        size_t len = input_length(at, &open);
+        if (open != NULL && at[len - 1] == ')')
+            any |= cite_place(c, open + 1, (size_t)(at + len - 1 - (open + 1)));
+        else if (open == NULL && len < sizeof(name)) {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)len, at);
+            any |= cite_fact(c, facts, facts_best(facts, name), depth + 1);
+        }
+        at += len + (at[len] == ',' ? 2 : 0);
+    }
+    if (!any && (!is_computed || depth == 0)) /* also "computed from per-window minima of ..." */
+        any = cite_place(c, f->source, strlen(f->source));
+    return any;
 }
 
 /* Where the clause "[[ ... ]]" at `at` ends (behind the brackets), or NULL. */
@@ -154,20 +206,43 @@ static size_t fill_one(struct buf *out, const char *text, const struct facts *fa
     const struct fact *f = facts_best(facts, name);
     fact_format(f, value, sizeof(value));
     buf_puts(out, value);
-    cite_source(cited, f);
+    (void)cite_fact(cited, facts, f, 0);
     return len;
+}
+
+static char *with_citations(struct buf *text, const struct citations *cited)
+{
+    for (size_t i = 0; i < cited->count; i++)
+        buf_printf(text, "%s%.*s%s", i == 0 ? " [" : "; ", (int)cited->place[i].len,
+                   cited->place[i].at, i + 1 == cited->count ? "]" : "");
+    char *result = buf_failed(text) ? NULL : strdup(buf_str(text));
+    buf_release(text);
+    return result;
+}
+
+static void fill(struct buf *out, const char *text, const struct facts *facts,
+                 struct citations *cited)
+{
+    while (*text != '\0')
+        text += fill_one(out, text, facts, cited);
 }
 
 char *template_fill(const char *text, const struct facts *facts, bool cite)
 {
     struct buf out = BUF_INIT;
     struct citations cited = {0};
-    while (*text != '\0')
-        text += fill_one(&out, text, facts, &cited);
-    for (size_t i = 0; cite && i < cited.count; i++)
-        buf_printf(&out, "%s%s%s", i == 0 ? " [" : "; ", cited.source[i],
-                   i + 1 == cited.count ? "]" : "");
-    char *result = buf_failed(&out) ? NULL : strdup(buf_str(&out));
-    buf_release(&out);
-    return result;
+    fill(&out, text, facts, &cited);
+    if (!cite)
+        cited.count = 0;
+    return with_citations(&out, &cited);
+}
+
+char *template_fill_because(const char *text, const struct facts *facts, const struct eval *because)
+{
+    struct buf out = BUF_INIT;
+    struct citations cited = {0};
+    fill(&out, text, facts, &cited);
+    for (size_t i = 0, own = cited.count; own == 0 && i < because->used_count; i++)
+        (void)cite_fact(&cited, facts, because->used[i], 0);
+    return with_citations(&out, &cited);
 }

@@ -119,11 +119,16 @@ static void add_step(struct judge *j, const struct tree_node *node, enum answer 
     j->out_of_memory |= step->numbers == NULL;
 }
 
-static void add_rules(struct judge *j, const struct tree_rules *rules, struct verdict_list *list)
+/* `otherwise`: why one without a condition is said, NULL = it is no reading but a remark. */
+static void add_rules(struct judge *j, const struct tree_rules *rules, const struct expr *otherwise,
+                      struct verdict_list *list)
 {
     for (size_t i = 0; i < rules->count; i++) {
-        if (holds(j, rules->rule[i].when))
-            list_take(j, list, template_fill(rules->rule[i].say, j->facts, true));
+        const struct tree_rule *rule = &rules->rule[i];
+        const struct expr *when = rule->when != NULL ? rule->when : otherwise;
+        struct eval ev = {.facts = j->facts};
+        if (when == NULL || eval_answer(&ev, when) == ANSWER_YES)
+            list_take(j, list, template_fill_because(rule->say, j->facts, &ev));
     }
 }
 
@@ -180,8 +185,8 @@ static void add_also(struct judge *j, const struct tree_node *node)
     if (strcmp(node->class_name, "unknown") == 0 ||
         strcmp(node->class_name, j->verdict->class_name) == 0)
         return; /* the same, by less: no rival */
-    add_rules(j, &node->why, &why);
-    add_rules(j, &node->against, &against);
+    add_rules(j, &node->why, node->test, &why);
+    add_rules(j, &node->against, NULL, &against);
     buf_printf(&line, "%s", node->class_name);
     if (sub[0] != '\0')
         buf_printf(&line, " (%s)", sub);
@@ -285,8 +290,8 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     v->confidence = copy_text(j, confidence_names[node_confidence(j, node)]);
     v->sentence = template_fill(node->sentence, j->facts, false);
     j->out_of_memory |= v->sentence == NULL;
-    add_rules(j, &node->why, &v->why);
-    add_rules(j, &node->against, &v->against);
+    add_rules(j, &node->why, node->test, &v->why);
+    add_rules(j, &node->against, NULL, &v->against);
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

@@ -431,6 +431,28 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
     }
 }
 
+/* Whoever reads a bundle wants to look for himself: each reason says where it was read. */
+static void no_reason_is_without_a_source(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    const cJSON *row = NULL;
+    size_t failures = 0;
+    cJSON_ArrayForEach(row, rows)
+    {
+        struct verdict v = judge(*state, cJSON_GetObjectItemCaseSensitive(row, "facts"), NULL);
+        for (size_t i = 0; i < v.why.count; i++) {
+            const char *why = v.why.text[i];
+            bool cited = why[strlen(why) - 1] == ']' && strstr(why, "computed from f.") == NULL;
+            if (!cited)
+                print_error("%s: %s\n", last_node(&v), why);
+            failures += !cited;
+        }
+        verdict_release(&v);
+    }
+    cJSON_Delete(rows);
+    assert_int_equal(failures, 0);
+}
+
 static size_t names_the_unknown(const char *said, const char *what, const char *node)
 {
     if (strstr(said, "(unknown)") == NULL)
@@ -629,6 +651,7 @@ int main(void)
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
         cmocka_unit_test(the_verdict_follows_the_counters),
+        cmocka_unit_test(no_reason_is_without_a_source),
         cmocka_unit_test(the_gpu_of_an_ordinal_is_found_through_both_lists),
         cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
