@@ -439,4 +439,5 @@ void features_derive(struct facts *facts)
     derive_alloc_cap(facts);
     features_memory(facts);
     features_apu(facts);
+    features_engine(facts);
 }

@@ -31,5 +31,6 @@ void features_memory(struct facts *facts); /* the arithmetic of the failure */
 void features_ledger(struct facts *facts); /* what the ledger of allocations adds to it */
 void features_model(struct facts *facts);  /* which part of a model was refused, what would fit */
 void features_apu(struct facts *facts);    /* TTM and GTT limits, RAM */
+void features_engine(struct facts *facts); /* what engines and XLA say of themselves */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the allocator of XLA (JAX) and TensorFlow says of itself: its size at the start, and the dump
- * that it prints when a request did not fit.
+ * What the allocator of XLA (JAX) and TensorFlow says of itself: its size at the start, and the
+ * dump that it prints when a request did not fit.
  *
  * Pure; one line at a time. A program may survive a dump: the last one counts. Each parser has its
  * sample above it.
@@ -62,8 +62,8 @@ static void chunk(const struct scan *s, struct bfc_state *st, struct text line)
  * MaxAllocSize:               4000000000 */
 static void statistics(const struct scan *s, struct bfc_state *st, struct text line)
 {
-    static const char *const labels[BFC_STATS] = {"Limit:", "InUse:", "MaxInUse:", "NumAllocs:",
-                                                  "MaxAllocSize:"};
+    static const char *const labels[BFC_STATS] = {
+        "Limit:", "InUse:", "MaxInUse:", "NumAllocs:", "MaxAllocSize:"};
     struct text t = text_trim(line);
     int64_t value;
     for (unsigned i = 0; i < BFC_STATS; i++) {
@@ -88,7 +88,8 @@ static void region(const struct scan *s, struct bfc_state *st, struct text line)
 
 /* gpu_helpers.cc:136] XLA backend allocating 3825205248 bytes on device 0 for BFCAllocator.
  * gpu_helpers.cc:140] XLA backend will use up to 3825205248 bytes on device 0 for BFCAllocator.
- * gpu_device.cc:2020] Created device /job:localhost/.../device:GPU:0 with 22298 MB memory:  -> ... */
+ * gpu_device.cc:2020] Created device /job:localhost/.../device:GPU:0 with 22298 MB memory:  -> ...
+ */
 static void pool(const struct scan *s, struct text line)
 {
     struct text t;
@@ -116,16 +117,19 @@ void bfc_line(const struct scan *s, struct bfc_state *st, struct text line)
 
 void bfc_emit(const struct scan *s, const struct bfc_state *st)
 {
-    static const char *const names[BFC_FIGURES] = {
-        "msg.bfc_limit_bytes",         "msg.bfc_in_use_bytes",     "msg.bfc_peak_bytes",
-        "msg.bfc_allocations_count",   "msg.bfc_largest_allocation_bytes",
-        "msg.bfc_region_left_bytes",   "msg.bfc_free_bytes",       "msg.bfc_largest_free_bytes"};
+    static const char *const names[BFC_FIGURES] = {"msg.bfc_limit_bytes",
+                                                   "msg.bfc_in_use_bytes",
+                                                   "msg.bfc_peak_bytes",
+                                                   "msg.bfc_allocations_count",
+                                                   "msg.bfc_largest_allocation_bytes",
+                                                   "msg.bfc_region_left_bytes",
+                                                   "msg.bfc_free_bytes",
+                                                   "msg.bfc_largest_free_bytes"};
     struct scan at = *s;
     for (unsigned i = 0; i < BFC_FIGURES; i++)
         if (st->figures[i].line != 0)
             scan_integer_at(s, st->figures[i].line, names[i], st->figures[i].value);
     at.line = st->allocator_line;
     if (at.line != 0)
-        scan_text(&at, "msg.bfc_allocator",
-                  (struct text){st->allocator, strlen(st->allocator)});
+        scan_text(&at, "msg.bfc_allocator", (struct text){st->allocator, strlen(st->allocator)});
 }

@@ -245,13 +245,14 @@ static void ggml_breakdown(const struct scan *s, struct engine_state *st, struct
 static bool single_size(struct text line, const char *words, int64_t *ret)
 {
     struct text t;
-    return text_after(line, words, &t) && text_take_size(&t, SIZE_RULE, ret) &&
-           *ret >= 0 && text_starts(t, "]");
+    return text_after(line, words, &t) && text_take_size(&t, SIZE_RULE, ret) && *ret >= 0 &&
+           text_starts(t, "]");
 }
 
 /* msg=offload library=rocm layers.requested=-1 layers.model=63 layers.offload=63 layers.split=""
  * memory.available="[33.6 GiB]" memory.gpu_overhead="0 B" memory.required.full="20.1 GiB" ...
- * memory.required.kv="1.6 GiB" ... memory.weights.total="15.4 GiB" ... memory.graph.full="565.0 MiB"
+ * memory.required.kv="1.6 GiB" ... memory.weights.total="15.4 GiB" ... memory.graph.full="565.0
+ * MiB"
  */
 static void ollama_offload(const struct scan *s, struct engine_state *st, struct text line)
 {
@@ -467,9 +468,9 @@ void engine_emit(const struct scan *s, const struct engine_state *st)
         "msg.ollama_available_bytes", "msg.ollama_required_bytes", "msg.ollama_kv_bytes",
         "msg.ollama_weights_bytes", "msg.ollama_graph_bytes"};
     static const char *const vllm[VLLM_FIGURES] = {
-        "msg.vllm_weights_bytes", "msg.vllm_activation_bytes", "msg.vllm_non_torch_bytes",
-        "msg.vllm_graphs_bytes",  "msg.vllm_budget_bytes",     "msg.vllm_free_bytes",
-        "msg.vllm_total_bytes",   "msg.kv_cache_tokens",       "msg.max_model_tokens",
+        "msg.vllm_weights_bytes",   "msg.vllm_activation_bytes", "msg.vllm_non_torch_bytes",
+        "msg.vllm_graphs_bytes",    "msg.vllm_budget_bytes",     "msg.vllm_free_bytes",
+        "msg.vllm_total_bytes",     "msg.kv_cache_tokens",       "msg.max_model_tokens",
         "msg.max_model_fits_tokens"};
     emit_devices(s, st);
     emit_refused(s, &st->refused);

@@ -50,6 +50,8 @@ const struct match_pattern match_patterns[] = {
     /* vLLM, SGLang */
     {MATCH_OOM, "is less than desired GPU memory utilization"},
     {MATCH_OOM, "larger than the available KV cache memory"},
+    {MATCH_OOM, "No available memory for the cache blocks"},
+    {MATCH_OOM, "tokens that can be stored in KV cache"},
     {MATCH_OOM, "Not enough memory. Please try to increase --mem-fraction-static"},
     {MATCH_OOM, "System is out of GPU and shared host memory"},
     {MATCH_OOM, "std::bad_alloc"},

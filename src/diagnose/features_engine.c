@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an inference engine said of itself, set against the device: which part did not fit (weights,
+ * KV cache, buffers of the computation), how much was short, and what would have fitted; and the
+ * pool that XLA takes for itself. See messages_engine.c, messages_bfc.c.
+ */
+#include "diagnose/features_internal.h"
+
+#include "diagnose/fact.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
+#define BLOCK_TOKENS 16  /* vLLM's usual block of the cache */
+#define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
+#define INPUTS_MAX 4
+#define DEFAULT_SPARE 0.08 /* above vLLM's default share of 0.9 or 0.92 */
+
+static double input_or(const struct facts *facts, const char *name, double otherwise)
+{
+    double value = 0;
+    return feature_input(facts, name, &value) ? value : otherwise;
+}
+
+/* Of the inputs only those that were there are named as its source. */
+static void put(struct facts *facts, const char *name, double value, const char *const *inputs,
+                size_t count)
+{
+    const char *known[INPUTS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < count && n < INPUTS_MAX; i++) {
+        const struct fact *f = facts_best(facts, inputs[i]);
+        if (f != NULL && f->status == FACT_PRESENT)
+            known[n++] = inputs[i];
+    }
+    feature_set(facts, name, value, known, n);
+}
+
+static double round_down(double value, double step)
+{
+    return value > 0 ? floor(value / step) * step : 0;
+}
+
+/* --- llama.cpp, ollama's engine --- */
+
+struct engine {
+    double weights, cache, compute; /* 0 = not known */
+    double request, context, room, layers;
+    const char *part;
+};
+
+/* Where no line says which part it was (the log is cut): what was not there yet. */
+static const char *part_by_order(const struct engine *e)
+{
+    if (e->weights <= 0)
+        return "weights";
+    return e->cache <= 0 ? "KV cache" : "compute buffer";
+}
+
+/* One GPU and one model: else it is not known which of them a figure belongs to. */
+static bool read_engine(const struct facts *facts, struct engine *e)
+{
+    const char *framework = "";
+    *e = (struct engine){
+        .weights = input_or(facts, "msg.ggml_model_buffer_bytes", 0),
+        .cache = input_or(facts, "msg.ggml_kv_buffer_bytes", 0),
+        .compute = input_or(facts, "msg.ggml_compute_buffer_bytes", 0),
+        .context = input_or(facts, "msg.ggml_context_tokens", 0),
+        .room = input_or(facts, "msg.ggml_free_at_start_bytes", 0),
+        .layers = input_or(facts, "msg.ggml_layers_count", 0),
+    };
+    if (!feature_text(facts, "oom.framework", &framework) || strcmp(framework, "llama.cpp") != 0 ||
+        !feature_input(facts, "oom.requested_bytes", &e->request) || e->request <= 0 ||
+        input_or(facts, "msg.ggml_devices_count", 0) != 1 ||
+        input_or(facts, "msg.ggml_loads_count", 1) > 1)
+        return false;
+    if (!feature_text(facts, "msg.ggml_refused_part", &e->part))
+        e->part = part_by_order(e);
+    double *asked = &e->compute;
+    if (strcmp(e->part, "weights") == 0)
+        asked = &e->weights;
+    else if (strcmp(e->part, "KV cache") == 0)
+        asked = &e->cache;
+    *asked = e->request;
+    return true;
+}
+
+/* The cache grows with the context, weights and buffers stay; a tenth for buffers not yet made. */
+static void say_context(struct facts *facts, const struct engine *e)
+{
+    static const char *const inputs[] = {"msg.ggml_free_at_start_bytes",
+                                         "msg.ggml_model_buffer_bytes", "msg.ggml_context_tokens",
+                                         "oom.requested_bytes"};
+    double windowed = 0;
+    (void)feature_input(facts, "msg.ggml_windowed", &windowed);
+    if (e->cache <= 0 || e->context <= 0 || e->room <= 0 || e->weights <= 0 || windowed > 0)
+        return;
+    double left = e->room - e->weights - e->compute;
+    double tokens = left / (e->compute > 0 ? 1 : BUFFERS) / (e->cache / e->context);
+    if (tokens < e->context)
+        put(facts, "f.engine_fits_context_count", round_down(tokens, CONTEXT_STEP), inputs, 4);
+}
+
+static void say_layers(struct facts *facts, const struct engine *e)
+{
+    static const char *const inputs[] = {"msg.ggml_free_at_start_bytes", "oom.requested_bytes",
+                                         "msg.ggml_layers_count"};
+    if (strcmp(e->part, "weights") != 0 || e->layers <= 0 || e->room <= 0)
+        return;
+    double fits = floor(e->room / BUFFERS / (e->weights / (e->layers + 1)));
+    if (fits <= e->layers)
+        put(facts, "f.engine_fits_layers_count", fits, inputs, 3);
+}
+
+static void derive_ggml(struct facts *facts)
+{
+    static const char *const inputs[] = {"oom.requested_bytes", "msg.ggml_model_buffer_bytes",
+                                         "msg.ggml_kv_buffer_bytes",
+                                         "msg.ggml_compute_buffer_bytes"};
+    static const char *const room[] = {"msg.ggml_free_at_start_bytes"};
+    static const char *const context[] = {"msg.ggml_context_tokens"};
+    static const char *const shorts[] = {"f.engine_need_bytes", "f.engine_room_bytes"};
+    struct engine e;
+    if (!read_engine(facts, &e))
+        return;
+    (void)facts_set_text(facts, "f.engine_part", FACT_IMPACT, e.part,
+                         "computed from the engine's report");
+    put(facts, "f.engine_need_bytes", e.weights + e.cache + e.compute, inputs, 4);
+    if (e.weights > 0)
+        put(facts, "f.engine_weights_bytes", e.weights, inputs, 2);
+    if (e.cache > 0)
+        put(facts, "f.engine_cache_bytes", e.cache, inputs, 3);
+    if (e.context > 0)
+        put(facts, "f.engine_asked_context_count", e.context, context, 1);
+    if (e.room > 0) {
+        put(facts, "f.engine_room_bytes", e.room, room, 1);
+        put(facts, "f.engine_short_bytes", e.weights + e.cache + e.compute - e.room, shorts, 2);
+    }
+    say_context(facts, &e);
+    say_layers(facts, &e);
+}
+
+/* --- vLLM --- */
+
+/* By how much gpu_memory_utilization must grow, where the GPU has as much. */
+static void say_utilization(struct facts *facts, double missing)
+{
+    static const char *const inputs[] = {"msg.kv_cache_needed_bytes",
+                                         "msg.kv_cache_available_bytes", "msg.vllm_total_bytes",
+                                         "f.vram_total_bytes"};
+    double total = input_or(facts, inputs[2], input_or(facts, inputs[3], 0));
+    double share = 0;
+    if (total <= 0 || missing <= 0)
+        return;
+    double step = ceil(missing / total * 100) / 100;
+    double spare = DEFAULT_SPARE;
+    if (feature_input(facts, "msg.vllm_utilization", &share))
+        spare = input_or(facts, "msg.vllm_free_bytes", total) / total - share;
+    if (step <= spare)
+        put(facts, "f.engine_utilization_step", step, inputs, 4);
+}
+
+static void derive_vllm(struct facts *facts)
+{
+    static const char *const inputs[] = {"msg.kv_cache_available_bytes",
+                                         "msg.kv_cache_needed_bytes", "msg.max_model_tokens",
+                                         "msg.kv_cache_tokens"};
+    static const char *const estimate[] = {"msg.max_model_fits_tokens"};
+    double available = 0;
+    double refused = 0;
+    double fits = 0;
+    double needed = input_or(facts, inputs[1], 0);
+    double asked = input_or(facts, inputs[2], 0);
+    double tokens = input_or(facts, inputs[3], 0);
+    if (!feature_input(facts, "msg.kv_cache_too_small", &refused) ||
+        !feature_input(facts, inputs[0], &available))
+        return;
+    const char *part = available > 0 ? "KV cache" : "weights and profiling run";
+    (void)facts_set_text(facts, "f.engine_part", FACT_IMPACT, part,
+                         "computed from the engine's report");
+    if (needed <= 0 && tokens > 0 && available > 0)
+        needed = available / tokens * asked;
+    if (needed > 0)
+        put(facts, "f.engine_cache_bytes", floor(needed), inputs, 4);
+    if (asked > 0)
+        put(facts, "f.engine_asked_context_count", asked, inputs + 2, 1);
+    if (feature_input(facts, estimate[0], &fits))
+        put(facts, "f.engine_fits_context_count", fits, estimate, 1);
+    else if (needed > 0 && asked > 0)
+        put(facts, "f.engine_fits_context_count",
+            round_down(available / (needed / asked), BLOCK_TOKENS), inputs, 4);
+    double missing = (needed > 0 ? needed : 0) - available;
+    if (missing > 0)
+        put(facts, "f.engine_short_bytes", floor(missing), inputs, 2);
+    say_utilization(facts, missing);
+}
+
+/* --- XLA's and TensorFlow's pool --- */
+
+static bool says_no(const struct facts *facts, const char *variable)
+{
+    const char *value = NULL;
+    return feature_text(facts, variable, &value) &&
+           (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0);
+}
+
+/* JAX takes 75 % of the GPU at its start and TensorFlow all of it, unless they are told not to:
+ * only said where the environment of the program was there to be read. */
+static void derive_preallocated(struct facts *facts)
+{
+    static const char *const inputs[] = {"msg.xla_preallocates", "jax.limit_bytes",
+                                         "env.XLA_PYTHON_CLIENT_PREALLOCATE",
+                                         "env.XLA_PYTHON_CLIENT_ALLOCATOR"};
+    const char *value = NULL;
+    double told = 0;
+    if (feature_input(facts, inputs[0], &told)) {
+        feature_flag(facts, "f.pool_preallocated", told > 0, inputs, 1);
+        return;
+    }
+    bool told_not = says_no(facts, inputs[2]) ||
+                    (feature_text(facts, inputs[3], &value) && strcasecmp(value, "platform") == 0);
+    if (told_not || feature_input(facts, inputs[1], &told))
+        feature_flag(facts, "f.pool_preallocated", !told_not, inputs + 1, 3);
+}
+
+static void derive_pool(struct facts *facts)
+{
+    static const char *const limits[] = {"jax.limit_bytes", "msg.bfc_limit_bytes",
+                                         "msg.xla_pool_bytes", "msg.tensorflow_pool_bytes"};
+    static const char *const used[] = {"jax.in_use_bytes", "msg.bfc_in_use_bytes"};
+    const char *allocator = "";
+    double limit = 0;
+    double in_use = 0;
+    double total = 0;
+    size_t i = 0;
+    /* "xla_gpu_host_bfc": pinned memory of the host */
+    bool of_host =
+        feature_text(facts, "msg.bfc_allocator", &allocator) && strstr(allocator, "host") != NULL;
+    while (i < 4 && ((i == 1 && of_host) || !feature_input(facts, limits[i], &limit)))
+        i++;
+    if (i == 4 || limit <= 0)
+        return;
+    const char *const inputs[] = {limits[i], used[i == 0 ? 0 : 1], "f.vram_total_bytes"};
+    put(facts, "f.pool_bytes", limit, inputs, 1);
+    if (i < 2 && feature_input(facts, used[i], &in_use))
+        put(facts, "f.pool_free_bytes", limit - in_use, inputs, 2);
+    if (feature_input(facts, inputs[2], &total) && total > limit) {
+        const char *const sizes[] = {limits[i], inputs[2]};
+        put(facts, "f.pool_outside_bytes", total - limit, sizes, 2);
+        put(facts, "f.pool_share_percent", 100 * limit / total, sizes, 2);
+    }
+    derive_preallocated(facts);
+}
+
+void features_engine(struct facts *facts)
+{
+    derive_ggml(facts);
+    derive_vllm(facts);
+    derive_pool(facts);
+}
