@@ -15,7 +15,7 @@
 #include "record/shared.h"
 #include "telemetry/sampler.h"
 
-#define SAMPLER_READ_MAX_MS 1000
+#define WORK_MAX_MS 1000u
 #define REAP_WAIT_MS 200
 #define SUSPECT_MS 50u
 #define FORK_AGAIN_NS 100000000u
@@ -78,6 +78,8 @@ bool helper_start(struct helpers *h, int id)
     }
     slot->generation++;
     slot->pid = pid;
+    if (id == HELPER_SAMPLER)
+        h->sampler_started_ns = clock_mono_ns();
     return true;
 }
 
@@ -161,29 +163,32 @@ void helper_kill(struct helpers *h, int id)
     h->shared->helpers[id].pid = 0;
 }
 
+/* Late at two looks: after a freeze of the machine or the cgroup everything looks late once. */
+static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budget_ns,
+                       uint64_t now_ns)
+{
+    if (since_ns == 0 || now_ns <= since_ns || now_ns - since_ns <= budget_ns) {
+        suspect->since_ns = 0;
+        return false;
+    }
+    if (suspect->since_ns != since_ns)
+        *suspect = (struct suspect){.since_ns = since_ns, .seen_ns = now_ns};
+    if (now_ns - suspect->seen_ns < SUSPECT_MS * 1000000u)
+        return false;
+    suspect->since_ns = 0;
+    return true;
+}
+
 static void watch_tracer(struct helpers *h, uint64_t now_ns)
 {
     struct shared *s = h->shared;
     pid_t pid = s->helpers[HELPER_TRACER].pid;
-    uint64_t held_ns = s->held_since_ns;
-    uint64_t busy_ns = s->helpers[HELPER_TRACER].work_pending_ns;
-    uint64_t budget_ns = (uint64_t)s->held_budget_ms * 1000000u;
-    bool holds = held_ns != 0 && now_ns > held_ns && now_ns - held_ns > budget_ns;
-    bool hangs = busy_ns != 0 && now_ns > busy_ns &&
-                 now_ns - busy_ns > (uint64_t)SAMPLER_READ_MAX_MS * 1000000u;
-    if (pid <= 0 || (!holds && !hangs)) {
-        h->suspect_since_ns = 0;
+    bool holds = stays_late(&h->tracer_holds, s->held_since_ns,
+                            (uint64_t)s->held_budget_ms * 1000000u, now_ns);
+    bool hangs = stays_late(&h->tracer_hangs, s->helpers[HELPER_TRACER].work_pending_ns,
+                            WORK_MAX_MS * 1000000u, now_ns);
+    if (pid <= 0 || (!holds && !hangs))
         return;
-    }
-    /* Seen twice: after a freeze of the machine or the cgroup everything looks late. */
-    uint64_t since_ns = holds ? held_ns : busy_ns;
-    if (h->suspect_since_ns != since_ns) {
-        h->suspect_since_ns = since_ns;
-        h->suspect_seen_ns = now_ns;
-    }
-    if (now_ns - h->suspect_seen_ns < SUSPECT_MS * 1000000u)
-        return;
-    h->suspect_since_ns = 0;
     s->watchdog_kills++;
     shared_event(s, "supervisor", "the tracer held the target too long: killing it");
     (void)kill(pid, SIGKILL);
@@ -193,12 +198,14 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
 {
     const struct shared_helper *sampler = &h->shared->helpers[HELPER_SAMPLER];
     uint64_t since_ns = sampler->work_pending_ns;
-    if (sampler->pid <= 0 || since_ns == 0 || now_ns < since_ns ||
-        now_ns - since_ns < (uint64_t)SAMPLER_READ_MAX_MS * 1000000u)
+    /* Until a replacement has begun, this says what its predecessor hung in. */
+    if (since_ns != 0 && since_ns < h->sampler_started_ns)
+        since_ns = h->sampler_started_ns;
+    if (!stays_late(&h->sampler_hangs, since_ns, WORK_MAX_MS * 1000000u, now_ns) ||
+        sampler->pid <= 0)
         return;
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
-    pid_t pid = sampler->pid;
-    (void)kill(pid, SIGKILL);
+    (void)kill(sampler->pid, SIGKILL);
     /* In D state it will not die: forget it. What it was reading stays named in the shared memory,
      * and its replacement leaves that file out. */
     h->shared->helpers[HELPER_SAMPLER].pid = 0;

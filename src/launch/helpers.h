@@ -21,6 +21,12 @@ struct shared;
 
 #define HELPER_RESTARTS_MAX 8
 
+/* Work that was over its budget when it was looked at. */
+struct suspect {
+    uint64_t since_ns; /* when that work began, 0 = none is suspected */
+    uint64_t seen_ns;  /* when it was first seen to be late */
+};
+
 struct helpers {
     struct shared *shared;
     const struct launch_options *options;
@@ -29,8 +35,8 @@ struct helpers {
     struct recorder_options recorder;
     bool relay_ended; /* its work was done; it needs no replacement */
     uint64_t forked_again_ns;
-    uint64_t suspect_since_ns; /* the work of the tracer that was over its budget at... */
-    uint64_t suspect_seen_ns;  /* ...this time */
+    struct suspect tracer_holds, tracer_hangs, sampler_hangs;
+    uint64_t sampler_started_ns;
 };
 
 /* Fork one; its pid is in shared->helpers[]. False when fork failed or it was replaced too often. */
