@@ -55,13 +55,23 @@ const char **job_environment(const struct impact_record *impact, char **ret_text
     return list;
 }
 
+static const struct shared_impact *failed_impact(const struct run_info *info)
+{
+    return info->failed >= 0 ? &info->impacts[info->failed].header : NULL;
+}
+
+static uint32_t failed_pid(const struct run_info *info)
+{
+    const struct shared_impact *failed = failed_impact(info);
+    return (uint32_t)(failed != NULL ? failed->pid : info->target_pid);
+}
+
 void job_series_facts(struct job *job)
 {
     const struct run_info *info = &job->info;
-    const struct shared_impact *failed =
-        info->failed >= 0 ? &info->impacts[info->failed].header : NULL;
+    const struct shared_impact *failed = failed_impact(info);
     struct series_facts_options options = {
-        .failed_pid = failed != NULL ? (uint32_t)failed->pid : (uint32_t)info->target_pid,
+        .failed_pid = failed_pid(info),
         .impact_ns = failed != NULL ? failed->time_ns : info->end_mono_ns,
         .end_ns = info->end_mono_ns,
         .ended_by_exit = failed == NULL || failed->signo == 0,
@@ -152,27 +162,42 @@ static void write_run(const struct job *job)
         write_impact(job, i);
 }
 
-static int write_telemetry(const struct job *job)
+/* What the table lacks is told. */
+static void add_telemetry_row(const struct job *job, int result)
+{
+    char reason[96];
+    if (result < 0)
+        (void)snprintf(reason, sizeof reason, "telemetry.csv: %s", strerror(-result));
+    else
+        (void)snprintf(reason, sizeof reason,
+                       "telemetry.csv leaves out %d processes, those with least memory", result);
+    (void)manifest_add_item(job->manifest, "telemetry", COLLECT_PARTIAL, reason, 0);
+}
+
+static void write_telemetry(const struct job *job)
 {
     static struct sparks sparks;
     struct buf csv = BUF_INIT;
     if (!job->has_series || job->series.record_count == 0)
-        return 0;
-    int r = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX, &csv);
-    RC_AUTO_CLOSE int dirfd = r == 0 ? open_folder(job, "telemetry") : -1;
-    if (dirfd >= 0 && !buf_failed(&csv))
+        return;
+    RC_AUTO_CLOSE int dirfd = open_folder(job, "telemetry");
+    int left_out = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX,
+                                 failed_pid(&job->info), &csv);
+    int r = left_out < 0 ? left_out : dirfd < 0 ? -EIO : 0;
+    if (r == 0)
         r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
     buf_release(&csv);
+    if (r < 0 || left_out > 0)
+        add_telemetry_row(job, r < 0 ? r : left_out);
     sparks_fill(&sparks, &job->series);
-    if (dirfd >= 0 && r == 0)
-        r = write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks));
-    return r;
+    if (dirfd >= 0)
+        (void)write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks));
 }
 
 void job_stage_run(const struct job *job)
 {
     write_run(job);
-    (void)write_telemetry(job);
+    write_telemetry(job);
 }
 
 static void command_line(const struct job *job, struct buf *out)

@@ -70,12 +70,17 @@ uint64_t series_time_of(const struct series_set *set, enum sample_flags flag);
  * `proc` replaces the pid when not NULL. False = no such metric. */
 bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const char *proc);
 
+#define SERIES_CSV_PROCESSES_MAX 128
+
 /*
  * telemetry.csv: time_s (since zero_ns), flags, then a column per series that has values; an empty
- * cell is a missing value. Rows beyond max_rows are thinned evenly, flagged ones are kept.
+ * cell is a missing value. Of processes the SERIES_CSV_PROCESSES_MAX that held most memory at any
+ * time, keep_pid (0 = none) in any case. Rows beyond max_rows, and beyond what so many columns
+ * leave room for, are thinned evenly, flagged ones are kept. Returns how many processes have no
+ * columns, or -ENOMEM.
  */
 int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
-                  struct buf *out);
+                  uint32_t keep_pid, struct buf *out);
 
 /*
  * n points for a sparkline between from_ns and to_ns: the largest value in each n-th, NAN where

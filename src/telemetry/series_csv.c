@@ -61,6 +61,9 @@ bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const
     return true;
 }
 
+/* Of 14 bytes at the most, as a counter of terabytes has: they fit into a buffer of 64 MiB. */
+#define CELLS_MAX 4000000u
+
 struct column {
     const struct series *series;
     size_t at; /* next point */
@@ -77,16 +80,101 @@ static bool has_value(const struct series *s)
     return false;
 }
 
-static size_t make_columns(const struct series_set *set, struct column *columns, struct buf *out)
+/* --- whose columns --- */
+
+struct process {
+    uint32_t pid;
+    uint64_t weight; /* 0 = it gets no columns */
+};
+
+struct processes {
+    struct process *list; /* ascending by pid, as the series are */
+    size_t count;
+};
+
+static bool is_process(const struct series *s)
+{
+    const struct metric_def *def = metric_find(s->metric);
+    return def != NULL && def->scope == SCOPE_PROCESS;
+}
+
+static uint64_t weight_of(const struct series *s)
+{
+    const struct series_point *peak = series_peak(s);
+    bool is_memory = s->metric == METRIC_PROC_RSS || s->metric == METRIC_PROC_KFD_VRAM ||
+                     s->metric == METRIC_PROC_DRM_VRAM || s->metric == METRIC_PROC_DRM_GTT;
+    return is_memory && peak != NULL && peak->value < UINT64_MAX ? peak->value : 0;
+}
+
+static int find_processes(const struct series_set *set, uint32_t keep_pid, struct processes *ret)
+{
+    ret->list = calloc(set->count + 1, sizeof *ret->list);
+    if (ret->list == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct series *s = &set->series[i];
+        if (!is_process(s) || !has_value(s))
+            continue;
+        if (ret->count == 0 || ret->list[ret->count - 1].pid != s->instance)
+            ret->list[ret->count++] = (struct process){.pid = s->instance, .weight = 1};
+        struct process *p = &ret->list[ret->count - 1];
+        uint64_t weight = p->pid == keep_pid ? UINT64_MAX : weight_of(s);
+        if (weight > p->weight)
+            p->weight = weight;
+    }
+    return 0;
+}
+
+static int heavier_first(const void *a, const void *b)
+{
+    const struct process *x = a;
+    const struct process *y = b;
+    return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight)
+                                  : (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct process *x = a;
+    const struct process *y = b;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* How many are left out. */
+static size_t keep_the_heaviest(struct processes *processes)
+{
+    if (processes->count <= SERIES_CSV_PROCESSES_MAX)
+        return 0;
+    qsort(processes->list, processes->count, sizeof processes->list[0], heavier_first);
+    for (size_t i = SERIES_CSV_PROCESSES_MAX; i < processes->count; i++)
+        processes->list[i].weight = 0;
+    qsort(processes->list, processes->count, sizeof processes->list[0], by_pid);
+    return processes->count - SERIES_CSV_PROCESSES_MAX;
+}
+
+static bool is_left_out(const struct processes *processes, const struct series *s)
+{
+    struct process key = {.pid = s->instance};
+    const struct process *found = is_process(s) ? bsearch(&key, processes->list, processes->count,
+                                                          sizeof key, by_pid)
+                                                : NULL;
+    return found != NULL && found->weight == 0;
+}
+
+/* --- the table --- */
+
+static size_t make_columns(const struct series_set *set, const struct processes *processes,
+                           struct column *columns, struct buf *out)
 {
     size_t count = 0;
     buf_puts(out, "time_s,flags");
     for (size_t i = 0; i < set->count; i++) {
+        const struct series *s = &set->series[i];
         char name[128];
-        if (!has_value(&set->series[i]) || !series_name(name, sizeof name, set->series[i].metric,
-                                                        set->series[i].instance, NULL))
+        if (!has_value(s) || is_left_out(processes, s) ||
+            !series_name(name, sizeof name, s->metric, s->instance, NULL))
             continue;
-        columns[count++] = (struct column){.series = &set->series[i]};
+        columns[count++] = (struct column){.series = s};
         buf_printf(out, ",%s", name);
     }
     buf_putc(out, '\n');
@@ -118,16 +206,14 @@ static void put_row(const struct series_record *record, uint64_t zero_ns, struct
     buf_putc(out, '\n');
 }
 
-int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows, struct buf *out)
+/* Evenly in rows, not in time: thinned stretches stay thin, what is recent stays dense. */
+static void put_rows(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
+                     struct column *columns, size_t count, struct buf *out)
 {
-    RC_AUTO_FREE struct column *columns = calloc(set->count + 1, sizeof *columns);
-    if (columns == NULL)
-        return -ENOMEM;
-    size_t count = make_columns(set, columns, out);
-    /* Evenly in rows, not in time: thinned stretches stay thin, what is recent stays dense. */
-    double step = max_rows > 0 && set->record_count > max_rows
-                      ? (double)set->record_count / (double)max_rows
-                      : 1;
+    size_t room = CELLS_MAX / (count + 2);
+    if (max_rows == 0 || max_rows > room)
+        max_rows = room;
+    double step = set->record_count > max_rows ? (double)set->record_count / (double)max_rows : 1;
     double next = 0;
     for (size_t i = 0; i < set->record_count; i++) {
         bool flagged = flag_name(set->records[i].flags)[0] != '\0';
@@ -137,5 +223,19 @@ int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_row
         if (turn || flagged || i + 1 == set->record_count)
             put_row(&set->records[i], zero_ns, columns, count, out);
     }
-    return buf_failed(out) ? -ENOMEM : 0;
+}
+
+int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
+                  uint32_t keep_pid, struct buf *out)
+{
+    RC_AUTO_FREE struct column *columns = calloc(set->count + 1, sizeof *columns);
+    struct processes processes = {.count = 0};
+    int r = columns == NULL ? -ENOMEM : find_processes(set, keep_pid, &processes);
+    RC_AUTO_FREE struct process *list = processes.list;
+    if (r < 0)
+        return r;
+    size_t left_out = keep_the_heaviest(&processes);
+    size_t count = make_columns(set, &processes, columns, out);
+    put_rows(set, zero_ns, max_rows, columns, count, out);
+    return buf_failed(out) ? -ENOMEM : (int)left_out;
 }

@@ -140,7 +140,7 @@ static void test_empty(void **state)
     assert_int_equal(series_to_facts(facts, &set, &options), 0);
     expect_missing(facts, "f.growth.samples", FACT_IMPACT, FACT_ABSENT, "no sample");
     struct buf out = BUF_INIT;
-    assert_int_equal(series_to_csv(&set, 0, 10, &out), 0);
+    assert_int_equal(series_to_csv(&set, 0, 10, 0, &out), 0);
     assert_string_equal(buf_str(&out), "time_s,flags\n");
     buf_release(&out);
     facts_free(facts);
@@ -152,7 +152,7 @@ static void test_csv(void **state)
     struct series_set set;
     fill(&set);
     struct buf out = BUF_INIT;
-    assert_int_equal(series_to_csv(&set, T0, 0, &out), 0);
+    assert_int_equal(series_to_csv(&set, T0, 0, 0, &out), 0);
     assert_string_equal(
         buf_str(&out),
         "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,gpu.0.others_kfd_vram_bytes,"
@@ -165,9 +165,68 @@ static void test_csv(void **state)
         "5.000,after,1000,2000,60,7,,,,\n");
     buf_release(&out);
     /* Fewer rows: what is marked stays. */
-    assert_int_equal(series_to_csv(&set, T0, 1, &out), 0);
+    assert_int_equal(series_to_csv(&set, T0, 1, 0, &out), 0);
     assert_non_null(strstr(buf_str(&out), "\n3.000,impact"));
     assert_null(strstr(buf_str(&out), "\n2.000"));
+    buf_release(&out);
+    series_release(&set);
+}
+
+/* Processes with every counter, that begin all at once, or one after the other. */
+static void fill_with_processes(struct series_set *set, uint32_t processes, bool at_once,
+                                size_t records)
+{
+    static unsigned char data[65536];
+    static struct help_value values[2000];
+    uint32_t begun = 0;
+    *set = (struct series_set){0};
+    for (size_t i = 0; i < records; i++) {
+        size_t count = 0;
+        values[count++] = (struct help_value){METRIC_GPU_VRAM_USED, 0, VALUE_OK, i};
+        uint32_t now = at_once ? processes : (uint32_t)(i * processes / records) + 1;
+        for (; begun < now; begun++)
+            for (unsigned m = METRIC_PROC_RSS; m <= METRIC_PROC_DRM_REQUESTED; m++)
+                values[count++] = (struct help_value){(enum metric)m, 1000 + begun, VALUE_OK,
+                                                      (uint64_t)(begun + 1) << 30};
+        size_t len = help_record(data, T0 + i * SECOND / 10, 0, values, count);
+        assert_int_equal(series_add(set, data, len), 0);
+    }
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t lines = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+/* Eight ranks with eight loaders each, for half an hour. */
+static void test_csv_of_many_processes_at_once(void **state)
+{
+    (void)state;
+    struct series_set set;
+    struct buf out = BUF_INIT;
+    fill_with_processes(&set, 72, true, 20000);
+    assert_int_equal(series_to_csv(&set, T0, 20000, 0, &out), 0);
+    assert_true(count_lines(buf_str(&out)) > 1000);
+    assert_non_null(strstr(buf_str(&out), ",proc.1071.drm_requested_vram_bytes\n"));
+    buf_release(&out);
+    series_release(&set);
+}
+
+/* Loaders that are started again with each epoch. */
+static void test_csv_of_many_processes_in_turn(void **state)
+{
+    (void)state;
+    struct series_set set;
+    struct buf out = BUF_INIT;
+    fill_with_processes(&set, 400, false, 20000);
+    assert_int_equal(series_to_csv(&set, T0, 20000, 1005, &out), 400 - SERIES_CSV_PROCESSES_MAX);
+    assert_true(count_lines(buf_str(&out)) > 1000);
+    assert_non_null(strstr(buf_str(&out), ",proc.1005.rss_bytes,")); /* that one is wanted */
+    assert_null(strstr(buf_str(&out), ",proc.1006.rss_bytes,"));
+    assert_non_null(strstr(buf_str(&out), ",proc.1399.rss_bytes,"));
     buf_release(&out);
     series_release(&set);
 }
@@ -263,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),        cmocka_unit_test(test_process_that_ended_is_absent),
         cmocka_unit_test(test_empty),        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_csv_of_many_processes_at_once),
+        cmocka_unit_test(test_csv_of_many_processes_in_turn),
         cmocka_unit_test(test_downsample),   cmocka_unit_test(test_growth),
         cmocka_unit_test(test_names),
     };
