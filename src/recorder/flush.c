@@ -32,8 +32,8 @@ static int append_at(int dirfd, const char *name, const void *data, size_t len)
     int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    int r = fstat(fd, &st) != 0 ? -errno : fs_write_all(fd, data, len);
-    if (r < 0)
+    int r = fstat(fd, &st) != 0 ? -errno : 0;
+    if (r == 0 && (r = fs_write_all(fd, data, len)) < 0)
         (void)!ftruncate(fd, st.st_size);
     if (close(fd) != 0 && r == 0)
         r = -errno;
@@ -68,7 +68,8 @@ static int flush_impacts(struct shared *s, int dirfd, struct record_progress *pr
     for (uint32_t i = 0; i < used; i++) {
         if ((progress->impacts_written & (1u << i)) != 0 || s->impacts[i].state == IMPACT_EMPTY)
             continue;
-        bool complete = s->impacts[i].state == IMPACT_COMPLETE;
+        /* Of a tracer that is gone nothing more comes. */
+        bool complete = s->impacts[i].state == IMPACT_COMPLETE || s->helpers[HELPER_TRACER].pid == 0;
         int r = flush_impact(s, dirfd, i);
         if (r < 0 && first == 0)
             first = r;

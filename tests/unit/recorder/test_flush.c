@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is copied from the shared memory to the run directory, and how often. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "record/impact_record.h"
+#include "record/shared.h"
+#include "recorder/flush.h"
+
+static char folder[32];
+static struct shared *shared;
+
+static int set_up(void **state)
+{
+    (void)state;
+    int fd = -1;
+    (void)snprintf(folder, sizeof folder, "/tmp/rc-flush-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    shared = shared_create(&fd, NULL);
+    assert_non_null(shared);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return fs_remove_tree(AT_FDCWD, folder);
+}
+
+static void flush(void)
+{
+    struct rc_err err = {""};
+    if (recorder_flush(shared, folder, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void write_impact(enum impact_state state, uint64_t bytes)
+{
+    struct impact_chunk chunk = {.type = CHUNK_STATUS, .length = bytes - sizeof chunk};
+    memcpy(shared->arena, &chunk, sizeof chunk);
+    shared->impacts[0] =
+        (struct shared_impact){.state = state, .pid = 4711, .arena_length = bytes};
+    shared->impacts_used = 1;
+}
+
+static size_t bytes_on_disk(void)
+{
+    char path[64];
+    struct impact_record record;
+    (void)snprintf(path, sizeof path, "%s/impact.0", folder);
+    assert_int_equal(impact_record_read(&record, path, NULL), 0);
+    size_t bytes = record.size - sizeof record.header;
+    assert_int_equal(record.header.pid, 4711);
+    impact_record_release(&record);
+    return bytes;
+}
+
+static void test_impact_is_written_as_it_grows(void **state)
+{
+    (void)state;
+    shared->helpers[HELPER_TRACER].pid = 1;
+    write_impact(IMPACT_WRITING, 64);
+    flush();
+    assert_int_equal(bytes_on_disk(), 64);
+    write_impact(IMPACT_COMPLETE, 128);
+    flush();
+    assert_int_equal(bytes_on_disk(), 128);
+    write_impact(IMPACT_COMPLETE, 256); /* nobody does that: it shows that it is not written again */
+    flush();
+    assert_int_equal(bytes_on_disk(), 128);
+}
+
+/* The target may live on for days. */
+static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state)
+{
+    (void)state;
+    shared->helpers[HELPER_TRACER].pid = 0;
+    write_impact(IMPACT_WRITING, 64);
+    flush();
+    assert_int_equal(bytes_on_disk(), 64);
+    write_impact(IMPACT_WRITING, 128);
+    flush();
+    assert_int_equal(bytes_on_disk(), 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_impact_is_written_as_it_grows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_impact_of_a_tracer_that_was_killed_is_written_once,
+                                        set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
