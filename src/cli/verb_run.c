@@ -18,6 +18,7 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/flush.h"
+#include "recorder/ledger_copy.h"
 #include "telemetry/segment.h"
 #include "recorder/ledger_copy.h"
 
@@ -132,6 +133,8 @@ static int settle_run_dir(struct shared *shared, struct rc_err *err)
             return r;
         r = recorder_flush(shared, run->run_dir, err);
     }
+    if (r == 0)
+        (void)ledger_copy_late(shared, run->run_dir);
     if (r == 0 && strcmp(first, run->run_dir) != 0)
         (void)fs_remove_tree(AT_FDCWD, first);
     return r;

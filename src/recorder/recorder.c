@@ -172,7 +172,8 @@ static void remove_run_dir(struct recorder *r)
     (void)close(parent);
 }
 
-static void flush(struct recorder *r)
+/* `final`: nobody will write any more, and what is not copied now never is. */
+static void flush(struct recorder *r, bool final)
 {
     drain_kernel_log(r);
     if (r->dirfd < 0)
@@ -180,8 +181,7 @@ static void flush(struct recorder *r)
     struct rc_err err = {""};
     if (recorder_flush(r->shared, r->shared->run.run_dir, &err) < 0)
         shared_event(r->shared, "recorder", "%s", err.msg);
-    int copied = ledger_copy_turn(r->options->ledger, r->shared, r->dirfd,
-                                  r->shared->supervisor_done != 0);
+    int copied = ledger_copy_turn(r->options->ledger, r->shared, r->dirfd, final);
     if (copied < 0)
         shared_event(r->shared, "recorder", "cannot copy the ledger: %s", strerror(-copied));
 }
@@ -255,13 +255,13 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
         (void)syscall(SYS_pidfd_send_signal, r->target_pidfd, SIGKILL, NULL, 0);
     uint64_t give_up_ns = clock_mono_ns() + (uint64_t)ORPHAN_WAIT_MS * 1000000u;
     while (!target_is_over(r) && (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
-        flush(r);
+        flush(r, false);
         watch_tracer(r);
         (void)poll(NULL, 0, r->options->keep_orphan ? 100 : 10);
     }
     if (r->dirfd < 0)
         make_run_dir(r);
-    flush(r);
+    flush(r, true);
     write_state(r, "ended\n");
     if (r->options->bundle != NULL)
         r->options->bundle(r->options->context);
@@ -277,7 +277,7 @@ static void supervisor_said_done(struct recorder *r)
     }
     if (r->dirfd < 0)
         make_run_dir(r);
-    flush(r);
+    flush(r, true);
     write_state(r, "ended\n");
     _exit(0);
 }
@@ -312,6 +312,6 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
         if (r.dirfd < 0 && r.dir_attempts < 3 &&
             (age_ns >= RECORDER_QUIET_MS * 1000000u || shared->impacts_used > 0))
             make_run_dir(&r);
-        flush(&r);
+        flush(&r, false);
     }
 }

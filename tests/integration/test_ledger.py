@@ -524,6 +524,62 @@ class Recorded(support.Case):
                          {("vram", 100 << 20), ("gtt", 8192)})
         self.assertEqual(list(ledger.processes.values())[0].pid, target)
 
+    def start_silent(self, *options):
+        """A program that ends with 5 when its input does."""
+        process = subprocess.Popen(
+            self.on_machine("/bin/sh", "-c", emulated.program("kfd_memory") + "; exit 5", ours=True,
+                            options=options),
+            env=self.environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        return process, support.wait_for(lambda: support.children(process.pid), "rocmcrash")[0]
+
+    def answers(self, process, *lines):
+        for line in lines:
+            process.stdin.write(line + "\n")
+        process.stdin.flush()
+        return [process.stdout.readline() for _ in lines]
+
+    def test_no_recorder_at_the_end(self):
+        """What the recorder did not get to disk the finisher takes from the supervisor."""
+        process, supervisor = self.start_silent()
+        process.stdout.readline()
+        last = 0
+        for _ in range(9):  # it is replaced eight times
+            last = support.wait_for(
+                lambda: next((pid for pid in support.children(supervisor) if pid != last and
+                              support.comm(pid) == support.HELPERS["recorder"]), 0), "a recorder")
+            os.kill(last, 9)
+        support.wait_for(lambda: not support.is_running(last), "its end")
+        self.answers(process, "vram 838860800", "vram 419430400")
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 5)
+        bundles = self.bundles()
+        self.assertEqual(len(bundles), 1)
+        self.assertEqual(bundles[0].verdict["class"], "capacity", bundles[0].verdict["sentence"])
+
+    def test_what_changed_before_the_supervisor_was_killed(self):
+        """Without a failure a copy is made every half minute; the last one is of the end."""
+        process, supervisor = self.start_silent("--trace=none")
+        process.stdout.readline()
+        self.answers(process, "vram 3221225472")
+        path = support.wait_for(self.ledger_in_run_dir, "the copy of the ledger")
+        support.wait_for(lambda: ledger_file.read(path).refusals, "the refusal in it")
+        self.answers(process, "vram 10485760")
+        kept = ledger_file.read(path).accounts
+        os.kill(supervisor, 9)
+        bundle = support.wait_for(self.bundles_that_are_whole, "the bundle")[0]
+        self.assertEqual([a.live for a in kept if a.live], [])  # else this shows nothing
+        self.assertEqual(bundle.value("run.supervisor_killed"), True)
+        self.assertIn(10485760, [fact["value"] for facts in bundle.facts.values() for fact in facts
+                                 if fact["name"].startswith("ledger.") and "value" in fact])
+
+    def bundles_that_are_whole(self):
+        try:
+            return self.bundles()
+        except (OSError, KeyError, EOFError):
+            return []
+
     def test_end_of_a_process_is_noticed(self):
         """What a child held when it was killed stays in its account, and leaves the GPU's sum."""
         code = ("import os, subprocess, sys\n"
