@@ -250,8 +250,11 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
         if (r != 0 && errno == ECHILD)
             _exit(0);
         me->work_pending_ns = clock_mono_ns();
-        if (scan_due)
+        /* Who was shown to us untraced may be traced now, and its stop another one: look again. */
+        if (scan_due) {
             seize_late();
+            continue;
+        }
         if (r != 0 || si.si_pid == 0)
             continue;
         if (si.si_code == CLD_TRAPPED)

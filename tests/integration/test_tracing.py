@@ -15,6 +15,25 @@ from programs import Reader, helper
 from support import PYTHON, ROCMCRASH, read, wait_for
 
 NOBODY = 65534
+CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+# The tracer is shown a stop, and before it looks at that, its timer fires.
+SLOW_TRACER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <time.h>
+int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
+{
+    static int (*next)(idtype_t, id_t, siginfo_t *, int);
+    if (next == 0)
+        *(void **)&next = dlsym(RTLD_NEXT, "waitid");
+    int r = next(type, id, si, options);
+    struct timespec wait = {5, 0};
+    if (r == 0 && type == P_ALL && (options & WNOWAIT) != 0 && si->si_code == CLD_STOPPED)
+        nanosleep(&wait, 0);
+    return r;
+}
+"""
 
 
 class Traced(support.Case):
@@ -434,6 +453,28 @@ class Rights(Traced):
         path, _ = self.set_uid_id()
         bundle = self.only_bundle(self.run_it(path, options=["--always"]))
         self.assertIn("gains privilege", bundle.value("run.trace_lost"))
+
+    def test_seized_in_the_moment_of_its_stop(self):
+        """The stop that was shown is then another's: a ptrace stop, which must be answered."""
+        if CC is None:
+            self.skipTest("no C compiler here")
+        library = self.path("bin", "slow.so")
+        subprocess.run([CC, "-shared", "-fPIC", "-o", library, self.write("slow.c", SLOW_TRACER),
+                        "-ldl"], check=True)
+        environ = {**self.environ, "LD_PRELOAD": library}
+        process, _ = self.interactive("/bin/sh", "-c", "exec sleep 60", env=environ, cwd="/",
+                                      user=NOBODY, group=NOBODY, extra_groups=[],
+                                      start_new_session=True)
+        target = self.target_pid(process.pid)
+        wait_for(lambda: support.comm(target) == "sleep", "its exec")
+        os.kill(target, signal.SIGSTOP)
+        wait_for(lambda: self.traced_by(target) != "0", "the scan to seize it")
+        wait_for(lambda: support.state(process.pid) == "T", "the stop to be shown")
+        os.killpg(process.pid, signal.SIGCONT)
+        wait_for(lambda: support.state(target) == "S", "it to go on")
+
+    def traced_by(self, pid):
+        return read(f"/proc/{pid}/status").split("TracerPid:")[1].split()[0]
 
     def test_ordinary_user_gets_the_crash(self):
         done = self.python("import os,resource; resource.setrlimit(resource.RLIMIT_CORE,(0,0));"
