@@ -24,6 +24,7 @@ extern const struct collector collector_hook;
 #define RECORD_MAX ((size_t)2 << 20)
 #define SNAPSHOT_MAX ((size_t)9 << 20)
 #define SERIES_MAX ((size_t)2 << 20)
+#define MARKS_MAX ((size_t)1 << 20)
 #define FAULTS_MAX ((size_t)1 << 20)
 #define HISTORY_MAX ((size_t)17 << 20)
 #define FILES_MAX 4096
@@ -194,30 +195,16 @@ static void put_record(const struct hook *h, int64_t device)
     buf_release(&text);
 }
 
-static void put_snapshot(const struct hook *h, int64_t device)
-{
-    char name[48];
-    char source[64];
-    RC_AUTO_FREE char *text = NULL;
-    struct torch_snapshot snapshot;
-    const char *which = strncmp(h->record_name, "oom", 3) == 0 ? h->record_name + 4 : "exit";
-    (void)snprintf(name, sizeof name, "snapshot.%s.json", which);
-    ssize_t len = read_of(h, h->pid, name, SNAPSHOT_MAX, &text);
-    if (len <= 0)
-        return;
-    (void)snprintf(source, sizeof source, "hook/snapshot.json");
-    if (torch_snapshot_read(text, (size_t)len, (int)device, &snapshot) == 0)
-        hook_facts_of_snapshot(&snapshot, source, h->out);
-    (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
-}
+static const char series_columns[] =
+    "time_s,device,allocated_bytes,reserved_bytes,active_bytes,inactive_split_bytes,"
+    "requested_bytes,allocated_peak_bytes,reserved_peak_bytes,allocated_total_bytes,"
+    "freed_total_bytes,segments,inactive_splits,retries,ooms,took_us,small_pool_bytes,blocks\n";
 
 /* One clock: seconds since the start of the run, as in telemetry.csv. */
-static void write_series(const struct hook *h, const char *as, const char *text)
+static void write_table(const struct hook *h, const char *as, const char *columns, const char *text)
 {
     struct buf csv = BUF_INIT;
-    buf_puts(&csv, "time_s,device,allocated_bytes,reserved_bytes,active_bytes,inactive_split_bytes,"
-                   "requested_bytes,allocated_peak_bytes,reserved_peak_bytes,allocated_total_bytes,"
-                   "freed_total_bytes,segments,inactive_splits,retries,ooms,took_us\n");
+    buf_puts(&csv, columns);
     for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
         char *rest;
         unsigned long long t_ns = strtoull(text, &rest, 10);
@@ -230,21 +217,56 @@ static void write_series(const struct hook *h, const char *as, const char *text)
     buf_release(&csv);
 }
 
+static void put_live(const struct hook *h, int64_t device, struct hook_text snapshot)
+{
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = read_of(h, h->pid, "live.csv", MARKS_MAX, &text);
+    if (len <= 0)
+        return;
+    hook_facts_of_live((struct hook_text){text, (size_t)len}, snapshot, hook_number(h->record, "t"),
+                       device, h->out);
+    write_table(h, "live.csv", "time_s,device,size_class,bytes,blocks,site\n", text);
+}
+
+static void put_snapshot(const struct hook *h, int64_t device)
+{
+    char name[48];
+    char source[64];
+    RC_AUTO_FREE char *text = NULL;
+    struct torch_snapshot snapshot;
+    const char *which = strncmp(h->record_name, "oom", 3) == 0 ? h->record_name + 4 : "exit";
+    (void)snprintf(name, sizeof name, "snapshot.%s.json", which);
+    ssize_t len = h->record != NULL ? read_of(h, h->pid, name, SNAPSHOT_MAX, &text) : 0;
+    put_live(h, device, (struct hook_text){text, len > 0 ? (size_t)len : 0});
+    if (len <= 0)
+        return;
+    (void)snprintf(source, sizeof source, "hook/snapshot.json");
+    if (torch_snapshot_read(text, (size_t)len, (int)device, &snapshot) == 0)
+        hook_facts_of_snapshot(&snapshot, source, h->out);
+    (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
+}
+
 static void put_series(const struct hook *h, int64_t device)
 {
     RC_AUTO_FREE char *text = NULL;
     struct torch_series series;
     ssize_t len = read_of(h, h->pid, "torch.csv", SERIES_MAX, &text);
-    if (len <= 0)
+    if (len <= 0) {
+        series = (struct torch_series){0};
+        hook_facts_of_moments(&series, h->record, h->events.device, device, h->pid, h->out);
         return;
+    }
     if (torch_series_read(text, (size_t)len, (int)device, &series) == 0) {
         hook_facts_of_series(&series, "hook/torch-stats.csv", h->out);
-        hook_facts_of_gap(&series, h->pid, h->ctx->run_dir, h->out);
+        hook_facts_of_moments(&series, h->record, h->events.device, device, h->pid, h->out);
         collect_integer(h->out, "hook.slowest_sample_us", FACT_STATIC, series.slowest_us,
                         "hook/torch-stats.csv");
     }
     torch_series_release(&series);
-    write_series(h, "torch-stats.csv", text);
+    if (torch_series_read(text, (size_t)len, -1, &series) == 0)
+        hook_facts_of_gap(&series, h->pid, h->ctx->run_dir, h->out);
+    torch_series_release(&series);
+    write_table(h, "torch-stats.csv", series_columns, text);
 }
 
 static void put_others(const struct hook *h)
@@ -255,8 +277,18 @@ static void put_others(const struct hook *h)
         if (h->others[i] == h->pid || read_of(h, h->others[i], "torch.csv", SERIES_MAX, &text) <= 0)
             continue;
         (void)snprintf(name, sizeof name, "torch-stats.%lld.csv", (long long)h->others[i]);
-        write_series(h, name, text);
+        write_table(h, name, series_columns, text);
     }
+}
+
+/* Without a record (it was killed): the first of its series. */
+static int64_t device_of_series(const struct hook *h)
+{
+    RC_AUTO_FREE char *text = NULL;
+    if (read_of(h, h->pid, "torch.csv", SERIES_MAX, &text) <= 0)
+        return 0;
+    const char *comma = strchr(text, ',');
+    return comma != NULL ? strtoll(comma + 1, NULL, 10) : 0;
 }
 
 static int64_t device_of(const struct hook *h)
@@ -265,6 +297,8 @@ static int64_t device_of(const struct hook *h)
     const cJSON *stats = cJSON_GetObjectItemCaseSensitive(h->record, "stats");
     if (device < 0 && stats != NULL && stats->child != NULL)
         device = strtoll(stats->child->string, NULL, 10); /* an exit: the first that it used */
+    else if (device < 0)
+        device = device_of_series(h);
     return device >= 0 ? device : 0;
 }
 
@@ -282,8 +316,7 @@ static void put_torch(struct hook *h)
     copy_of(h, h->pid, "oom.first.json", "oom-first.json", RECORD_MAX);
     copy_of(h, h->pid, "oom.last.json", "oom-last.json", RECORD_MAX);
     copy_of(h, h->pid, "exit.json", "exit.json", RECORD_MAX);
-    if (h->record != NULL)
-        put_snapshot(h, device);
+    put_snapshot(h, device);
     copy_of(h, h->pid, "history.pickle", "torch-history.pickle", HISTORY_MAX);
 }
 

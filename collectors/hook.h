@@ -7,6 +7,7 @@
 #define COLLECTORS_HOOK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct buf;
@@ -19,7 +20,7 @@ struct hook_events {
     const struct cJSON *of_thread; /* the last that ended a thread only */
     const char *version;           /* of its torch, "" = not imported */
     const char *build;             /* "hip", "cuda", "cpu" */
-    bool device_used;
+    const struct cJSON *device; /* the event of the process' own device, NULL = not used */
     int processes;     /* that said anything */
     char trouble[256]; /* the first thing that did not work, "" = none */
 };
@@ -54,8 +55,19 @@ void hook_facts_of_snapshot(const struct torch_snapshot *snapshot, const char *s
                             struct collect_out *out);
 /* How much more the driver counts for process `pid` than PyTorch has reserved, at the end and over
  * time: contexts, libraries, and whatever allocates beside PyTorch. */
-void hook_facts_of_gap(const struct torch_series *series, int64_t pid, const char *run_dir,
+void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,
                        struct collect_out *out);
+/* What PyTorch held when the device was initialised, and at most: rows of the memory table. */
+void hook_facts_of_moments(const struct torch_series *series, const struct cJSON *record,
+                           const struct cJSON *initialised, int64_t device, int64_t pid,
+                           struct collect_out *out);
+/* Who grew, from the marks and the snapshot of the failure (NULL: from two marks). */
+struct hook_text {
+    const char *data;
+    size_t len;
+};
+void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,
+                        int64_t device, struct collect_out *out);
 /* The last row stands for the statistics where there is no record; and growth. */
 void hook_facts_of_series(const struct torch_series *series, const char *source,
                           struct collect_out *out);

@@ -106,11 +106,24 @@ void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source
     put(out, "torch.ooms_count", hook_number(stats, "num_ooms"), source);
 }
 
-void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
-                            struct collect_out *out)
+/* "3840 MiB in 60 blocks up to 100 MiB, 12 MiB in 9000 blocks up to 1 MiB" */
+static void put_classes(const struct torch_class *classes, const char *name, const char *source,
+                        struct collect_out *out)
 {
     char text[512];
     int n = 0;
+    for (size_t i = 0; i < TORCH_CLASSES && n >= 0 && (size_t)n < sizeof text; i++)
+        if (classes[i].blocks > 0 && classes[i].bytes > 0)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld MiB in %lld blocks %s",
+                          n > 0 ? ", " : "", (long long)(classes[i].bytes >> 20),
+                          (long long)classes[i].blocks, classes[i].name);
+    if (n > 0)
+        collect_text(out, name, FACT_IMPACT, text, source);
+}
+
+void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
+                            struct collect_out *out)
+{
     put(out, "torch.inactive_bytes", s->idle_bytes, source);
     put(out, "torch.largest_inactive_bytes", s->largest_idle_bytes, source);
     put(out, "torch.split_idle_bytes", s->split_bytes, source);
@@ -121,13 +134,7 @@ void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
     put(out, "torch.streams_count", s->streams, source);
     put(out, "torch.largest_stream_idle_bytes", s->largest_stream_idle_bytes, source);
     put(out, "torch.fragmentation_percent", (int64_t)(s->fragmentation_percent + 0.5), source);
-    for (size_t i = 0; i < TORCH_CLASSES && n >= 0 && (size_t)n < sizeof text; i++)
-        if (s->classes[i].blocks > 0)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld MiB in %lld blocks %s",
-                          n > 0 ? ", " : "", (long long)(s->classes[i].bytes >> 20),
-                          (long long)s->classes[i].blocks, s->classes[i].name);
-    if (n > 0)
-        collect_text(out, "torch.live_by_size", FACT_IMPACT, text, source);
+    put_classes(s->classes, "torch.live_by_size", source, out);
     if (s->largest_site[0] != '\0') {
         collect_text(out, "torch.largest_site", FACT_IMPACT, s->largest_site, source);
         put(out, "torch.largest_site_bytes", s->largest_site_bytes, source);
@@ -168,8 +175,99 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
     if (!g.valid)
         return;
     put_growth(&g, "torch.growth", source, out);
+    collect_boolean(out, "torch.growth.steady", FACT_IMPACT, g.steady, source);
+    if (g.total > 0) {
+        put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
+        put(out, "torch.growth.blocks_count", g.blocks, source);
+    }
     /* What the allocator counts is nearer to the cause than what the device does; but where PyTorch
      * does not grow, something beside it may. */
     if (g.total > 0 && g.slope_per_s > 0)
         put_growth(&g, "f.growth", source, out);
+}
+
+/* --- the memory table --- */
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t peak_of_series(const struct torch_series *series, bool reserved)
+{
+    int64_t peak = -1;
+    for (size_t i = 0; i < series->count; i++) {
+        const struct torch_point *p = &series->points[i];
+        /* PyTorch's own peak too: it sees what lies between two samples, but a program may reset it */
+        peak = larger(peak, larger(reserved ? p->reserved : p->allocated,
+                                   reserved ? p->reserved_peak : p->allocated_peak));
+    }
+    return peak;
+}
+
+void hook_facts_of_moments(const struct torch_series *series, const cJSON *record,
+                           const cJSON *initialised, int64_t device, int64_t pid,
+                           struct collect_out *out)
+{
+    static const struct {
+        const char *fact, *what;
+    } rows[] = {{"torch.allocated_bytes", "allocated_bytes"},
+                {"torch.reserved_bytes", "reserved_bytes"}};
+    char source[96];
+    (void)snprintf(source, sizeof source, "PyTorch in process %lld", (long long)pid);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t peak = peak_of_series(series, i == 1);
+        if (record != NULL)
+            peak = larger(peak, counter(stats_of(record, device), rows[i].what, "peak"));
+        if (peak < 0)
+            continue; /* nothing of the failure is known either */
+        collect_integer(out, rows[i].fact, FACT_PEAK, peak, source);
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(initialised, rows[i].what);
+        const cJSON *item = cJSON_GetArrayItem(list, (int)device);
+        if (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 9e15)
+            collect_integer(out, rows[i].fact, FACT_BASELINE, (int64_t)item->valuedouble, source);
+    }
+}
+
+/* --- who grew --- */
+
+static void put_grown(const struct torch_grown *g, int64_t ms, const char *source,
+                      struct collect_out *out)
+{
+    put(out, "torch.grown_ms", ms, source);
+    collect_integer(out, "torch.grown_bytes", FACT_IMPACT, g->bytes, source);
+    if (g->bytes <= 0)
+        return;
+    put_classes(g->classes, "torch.grown_by_size", source, out);
+    if (g->site[0] == '\0')
+        return;
+    collect_text(out, "torch.grown_site", FACT_IMPACT, g->site, source);
+    put(out, "torch.grown_site_bytes", g->site_bytes, source);
+    put(out, "torch.grown_site_blocks_count", g->site_blocks, source);
+}
+
+void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,
+                        int64_t device, struct collect_out *out)
+{
+    struct torch_live before;
+    struct torch_live after;
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bool by_snapshot = snapshot.len > 0 && snapshot_ns > 0 &&
+                       torch_live_of_snapshot(snapshot.data, snapshot.len, (int)device, &after) == 0;
+    if (by_snapshot)
+        after.time_ns = (uint64_t)snapshot_ns;
+    else if (!torch_live_of_marks(marks.data, marks.len, (int)device, UINT64_MAX, &after))
+        return;
+    /* Against the middle of the time: loading lies before it, and half of the growth behind it. */
+    if (torch_live_times(marks.data, marks.len, (int)device, &first, &last) &&
+        first < after.time_ns &&
+        torch_live_of_marks(marks.data, marks.len, (int)device,
+                            first + (after.time_ns - first) / 2, &before)) {
+        struct torch_grown g = torch_live_growth(&before, &after);
+        put_grown(&g, (int64_t)((after.time_ns - before.time_ns) / 1000000u),
+                  by_snapshot ? "hook/live.csv and hook/snapshot.json" : "hook/live.csv", out);
+        torch_live_release(&before);
+    }
+    torch_live_release(&after);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver counts for the process beyond what PyTorch has reserved: contexts, libraries, and
+ * whatever allocates beside it. The driver counts all devices together, so PyTorch's are summed up.
+ */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -38,24 +42,31 @@ static size_t find_gaps(const struct torch_series *series, const struct series_s
     return count;
 }
 
-void hook_facts_of_gap(const struct torch_series *series, int64_t pid, const char *run_dir,
+static void put_trend(const struct torch_series *gaps, const char *source, struct collect_out *out)
+{
+    struct torch_growth g = torch_series_growth(gaps);
+    if (!g.valid)
+        return;
+    collect_integer(out, "torch.gap_growth_bytes", FACT_IMPACT, g.total, source);
+    collect_integer(out, "torch.gap_slope_bytes_per_s", FACT_IMPACT, (int64_t)g.slope_per_s,
+                    source);
+    collect_boolean(out, "torch.gap_steady", FACT_IMPACT, g.steady, source);
+    collect_integer(out, "torch.gap_watched_ms", FACT_IMPACT, g.duration_ms, source);
+}
+
+void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,
                        struct collect_out *out)
 {
     static const char source[] =
         "driver's count of the process (kfd, drm or NVML) - reserved by PyTorch";
     struct series_set set = {0};
-    struct torch_series gaps = {.points = calloc(series->count + 1, sizeof *gaps.points)};
+    struct torch_series gaps = {.points = calloc(all_devices->count + 1, sizeof *gaps.points)};
     if (gaps.points != NULL && series_load(&set, run_dir, NULL) == 0)
-        gaps.count = find_gaps(series, &set, pid, gaps.points);
+        gaps.count = find_gaps(all_devices, &set, pid, gaps.points);
     if (gaps.count >= GAP_MIN_POINTS) {
         collect_integer(out, "torch.gap_bytes", FACT_IMPACT, gaps.points[gaps.count - 1].allocated,
                         source);
-        struct torch_growth g = torch_series_growth(&gaps);
-        if (g.valid) {
-            collect_integer(out, "torch.gap_growth_bytes", FACT_IMPACT, g.total, source);
-            collect_integer(out, "torch.gap_slope_bytes_per_s", FACT_IMPACT, (int64_t)g.slope_per_s,
-                            source);
-        }
+        put_trend(&gaps, source, out);
     } else {
         collect_missing(out, "torch.gap_bytes", FACT_IMPACT, FACT_ABSENT,
                         "the driver's count of this process was not sampled beside PyTorch's",

@@ -114,7 +114,7 @@ static void note_event(struct hook_events *ret, const cJSON *event, int64_t pid)
         ret->build = hook_string(event, "build");
     }
     if (strcmp(what, "device") == 0 && own)
-        ret->device_used = true;
+        ret->device = event;
 }
 
 static int count_processes(const cJSON *list)

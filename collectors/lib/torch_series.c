@@ -5,20 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 16
+#define COLUMNS 18
+#define TOOK_US 15
 #define POINTS_MAX ((size_t)1 << 17)
 #define WINDOWS_MAX 64
 #define WINDOWS_MIN 4
+#define STEADY_WINDOWS_MIN 10
+#define SIGNIFICANT_Z 2.576
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
 
-/* 12290510677263,0,10656677888,10674503680,...,took_us: an empty cell stands for what this build of
- * PyTorch does not count, and becomes 0. Returns how many cells there were. */
+/* 12290510677263,0,10656677888,10674503680,...,took_us,small_pool_bytes,blocks: an empty cell stands
+ * for what this build of PyTorch does not count, and becomes -1. Returns how many cells there were. */
 static int parse_row(const char *line, size_t len, int64_t *cells)
 {
     int n = 0;
     const char *end = line + len;
     for (const char *at = line; at <= end && n < COLUMNS; at++) {
-        int64_t value = 0;
+        int64_t value = at < end && *at != ',' ? 0 : -1;
         for (; at < end && *at != ','; at++) {
             if (*at < '0' || *at > '9' || value > INT64_MAX / 10 - 1)
                 return 0;
@@ -44,6 +47,38 @@ static bool room_for_one(struct torch_series *s, size_t *capacity)
     return true;
 }
 
+static struct torch_point point_of(const int64_t *c)
+{
+    return (struct torch_point){.time_ns = (uint64_t)c[0],
+                                .allocated = c[2],
+                                .reserved = c[3],
+                                .allocated_peak = c[7],
+                                .reserved_peak = c[8],
+                                .allocated_total = c[9],
+                                .freed_total = c[10],
+                                .took_us = c[TOOK_US],
+                                .small_pool = c[16],
+                                .blocks = c[17]};
+}
+
+static void add(int64_t *sum, int64_t value)
+{
+    *sum = *sum < 0 || value < 0 ? -1 : *sum + value;
+}
+
+/* Another device at the same moment. Peaks of two devices are of two moments. */
+static void add_device(struct torch_point *sum, const int64_t *c)
+{
+    struct torch_point p = point_of(c);
+    add(&sum->allocated, p.allocated);
+    add(&sum->reserved, p.reserved);
+    add(&sum->allocated_total, p.allocated_total);
+    add(&sum->freed_total, p.freed_total);
+    add(&sum->small_pool, p.small_pool);
+    add(&sum->blocks, p.blocks);
+    sum->allocated_peak = sum->reserved_peak = -1;
+}
+
 int torch_series_read(const char *text, size_t len, int device, struct torch_series *ret)
 {
     size_t capacity = 0;
@@ -56,21 +91,20 @@ int torch_series_read(const char *text, size_t len, int device, struct torch_ser
         int64_t c[COLUMNS];
         int n = parse_row(text, (size_t)(newline - text), c);
         text = newline + 1;
-        if (n != COLUMNS)
+        if (n != COLUMNS || c[0] < 0 || c[2] < 0 || c[3] < 0)
             continue;
-        if (c[15] > ret->slowest_us)
-            ret->slowest_us = c[15];
-        if (c[1] != device ||
-            (ret->count > 0 && (uint64_t)c[0] < ret->points[ret->count - 1].time_ns))
+        if (c[TOOK_US] > ret->slowest_us)
+            ret->slowest_us = c[TOOK_US];
+        struct torch_point *last = ret->count > 0 ? &ret->points[ret->count - 1] : NULL;
+        if ((device >= 0 && c[1] != device) || (last != NULL && (uint64_t)c[0] < last->time_ns))
             continue;
+        if (device < 0 && last != NULL && (uint64_t)c[0] == last->time_ns) {
+            add_device(last, c);
+            continue;
+        }
         if (!room_for_one(ret, &capacity))
             return ret->count > 0 && capacity >= POINTS_MAX ? 0 : -ENOMEM;
-        ret->points[ret->count++] = (struct torch_point){.time_ns = (uint64_t)c[0],
-                                                         .allocated = c[2],
-                                                         .reserved = c[3],
-                                                         .allocated_total = c[9],
-                                                         .freed_total = c[10],
-                                                         .took_us = c[15]};
+        ret->points[ret->count++] = point_of(c);
     }
     return 0;
 }
@@ -87,6 +121,7 @@ struct minima {
     size_t count;
     double time_s[WINDOWS_MAX];
     double bytes[WINDOWS_MAX];
+    size_t at[WINDOWS_MAX]; /* which point it is */
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -96,11 +131,12 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median_slope(const struct minima *m)
+/* Theil-Sen over the minima from number `from` on. */
+static double median_slope(const struct minima *m, size_t from)
 {
     static double slopes[WINDOWS_MAX * (WINDOWS_MAX - 1) / 2];
     size_t n = 0;
-    for (size_t i = 0; i < m->count; i++)
+    for (size_t i = from; i < m->count; i++)
         for (size_t k = i + 1; k < m->count; k++)
             if (m->time_s[k] > m->time_s[i])
                 slopes[n++] = (m->bytes[k] - m->bytes[i]) / (m->time_s[k] - m->time_s[i]);
@@ -117,19 +153,58 @@ static void find_minima(const struct torch_point *points, size_t count, size_t w
     for (size_t w = 0; w < windows; w++) {
         size_t from = w * count / windows;
         size_t to = (w + 1) * count / windows;
-        int64_t least = points[from].allocated;
+        size_t least = from;
         for (size_t i = from; i < to; i++)
-            if (points[i].allocated < least)
-                least = points[i].allocated;
-        ret->bytes[w] = (double)least;
+            if (points[i].allocated < points[least].allocated)
+                least = i;
+        ret->at[w] = least;
+        ret->bytes[w] = (double)points[least].allocated;
         size_t middle = (from + to) / 2;
         ret->time_s[w] = (double)(points[middle].time_ns - points[0].time_ns) / 1e9;
     }
 }
 
+/*
+ * Mann-Kendall: S counts the pairs that rise less those that fall; var(S) = n(n-1)(2n+5)/18, less the
+ * same of every group of equal values. z = (S-1)/sqrt(var) >= 2.576 is p < 0.01, two-sided.
+ */
+static bool trend_is_significant(const struct minima *m)
+{
+    double n = (double)m->count;
+    double s = 0;
+    double variance = n * (n - 1) * (2 * n + 5);
+    for (size_t i = 0; i < m->count; i++) {
+        double equal = 1;
+        bool first = true;
+        for (size_t k = 0; k < m->count; k++) {
+            if (k > i)
+                s += m->bytes[k] > m->bytes[i] ? 1 : m->bytes[k] < m->bytes[i] ? -1 : 0;
+            if (k != i && m->bytes[k] == m->bytes[i]) {
+                equal++;
+                first = first && k > i;
+            }
+        }
+        if (first)
+            variance -= equal * (equal - 1) * (2 * equal + 5);
+    }
+    return s > 1 && (s - 1) * (s - 1) >= SIGNIFICANT_Z * SIGNIFICANT_Z * variance / 18;
+}
+
+static bool is_steady(const struct minima *m, double slope)
+{
+    return m->count >= STEADY_WINDOWS_MIN && slope > 0 && trend_is_significant(m) &&
+           median_slope(m, m->count / 2) >= slope / 2;
+}
+
+static int64_t difference(int64_t before, int64_t after)
+{
+    return before < 0 || after < 0 ? -1 : after > before ? after - before : 0;
+}
+
 struct torch_growth torch_series_growth(const struct torch_series *series)
 {
-    struct torch_growth g = {.samples = (int64_t)series->count};
+    struct torch_growth g = {
+        .samples = (int64_t)series->count, .small_pool = -1, .blocks = -1};
     struct minima m;
     /* The set-up (weights, optimiser) grows too, but is not the growth that is looked for. */
     size_t skip = series->count / 10;
@@ -147,8 +222,13 @@ struct torch_growth torch_series_growth(const struct torch_series *series)
     g.valid = true;
     g.windows = (int64_t)m.count;
     g.rising_share = (double)rising / (double)(m.count - 1);
-    g.slope_per_s = median_slope(&m);
+    g.slope_per_s = median_slope(&m, 0);
+    g.steady = is_steady(&m, g.slope_per_s);
     g.total = (int64_t)(m.bytes[m.count - 1] - m.bytes[0]);
     g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);
+    const struct torch_point *first = &points[m.at[0]];
+    const struct torch_point *last = &points[m.at[m.count - 1]];
+    g.small_pool = difference(first->small_pool, last->small_pool);
+    g.blocks = difference(first->blocks, last->blocks);
     return g;
 }

@@ -10,20 +10,13 @@
 
 #define MIB ((int64_t)1 << 20)
 #define STREAMS_MAX 64
-#define SITES_MAX 2048
-
-struct site {
-    const char *where;
-    int64_t bytes;
-};
 
 struct reading {
     struct torch_snapshot *ret;
     int64_t stream_of[STREAMS_MAX];
     int64_t stream_idle[STREAMS_MAX];
     int stream_count;
-    struct site sites[SITES_MAX];
-    size_t site_count;
+    struct torch_live live; /* its sites' names are the JSON's */
 };
 
 static int64_t number(const cJSON *object, const char *name)
@@ -53,14 +46,14 @@ static bool is_private(const cJSON *segment)
     return false;
 }
 
-static void count_class(struct torch_snapshot *s, int64_t size)
+static void count_class(struct reading *r, int64_t size)
 {
     static const int64_t limits[TORCH_CLASSES - 1] = {MIB, 10 * MIB, 100 * MIB, 1024 * MIB};
     size_t at = 0;
     while (at < TORCH_CLASSES - 1 && size > limits[at])
         at++;
-    s->classes[at].bytes += size;
-    s->classes[at].blocks++;
+    r->live.classes[at].bytes += size;
+    r->live.classes[at].blocks++;
 }
 
 static void count_site(struct reading *r, const cJSON *block, int64_t size)
@@ -69,14 +62,16 @@ static void count_site(struct reading *r, const cJSON *block, int64_t size)
     const char *where = cJSON_GetStringValue(cJSON_GetArrayItem(frames, 0));
     if (where == NULL)
         return;
+    struct torch_live *live = &r->live;
     size_t at = 0;
-    while (at < r->site_count && strcmp(r->sites[at].where, where) != 0)
+    while (at < live->site_count && strcmp(live->sites[at].where, where) != 0)
         at++;
-    if (at == SITES_MAX)
+    if (at == TORCH_SITES_MAX)
         return;
-    if (at == r->site_count)
-        r->sites[r->site_count++] = (struct site){.where = where};
-    r->sites[at].bytes += size;
+    if (at == live->site_count)
+        live->sites[live->site_count++] = (struct torch_site){.where = (char *)(uintptr_t)where};
+    live->sites[at].bytes += size;
+    live->sites[at].blocks++;
 }
 
 /* Idle bytes of the segment and its largest idle block. */
@@ -101,7 +96,7 @@ static int64_t read_blocks(struct reading *r, const cJSON *segment, int64_t *ret
             idle += size;
             *ret_largest = size > *ret_largest ? size : *ret_largest;
         } else {
-            count_class(s, size);
+            count_class(r, size);
             count_site(r, block, size);
         }
     }
@@ -159,39 +154,79 @@ static void finish(struct reading *r)
     if (s->idle_bytes > 0)
         s->fragmentation_percent =
             100.0 * (1.0 - (double)s->largest_idle_bytes / (double)s->idle_bytes);
-    for (size_t i = 0; i < r->site_count; i++) {
-        if (r->sites[i].bytes <= s->largest_site_bytes)
+    memcpy(s->classes, r->live.classes, sizeof s->classes);
+    for (size_t i = 0; i < r->live.site_count; i++) {
+        const struct torch_site *site = &r->live.sites[i];
+        if (site->bytes <= s->largest_site_bytes)
             continue;
-        s->largest_site_bytes = r->sites[i].bytes;
-        cleantext_copy(s->largest_site, sizeof s->largest_site, r->sites[i].where,
-                       strlen(r->sites[i].where));
+        s->largest_site_bytes = site->bytes;
+        cleantext_copy(s->largest_site, sizeof s->largest_site, site->where, strlen(site->where));
     }
+}
+
+/* The names outlive the JSON. */
+static bool keep_live(struct reading *r, struct torch_live *ret)
+{
+    size_t kept = 0;
+    while (kept < r->live.site_count &&
+           (r->live.sites[kept].where = strdup(r->live.sites[kept].where)) != NULL)
+        kept++;
+    bool all = kept == r->live.site_count;
+    r->live.site_count = kept;
+    *ret = r->live;
+    r->live.sites = NULL;
+    return all;
+}
+
+static void read_segments(struct reading *r, const cJSON *list, int device)
+{
+    const cJSON *segment;
+    cJSON_ArrayForEach(segment, list)
+    {
+        if (device < 0 || number(segment, "device") == device)
+            read_segment(r, segment);
+    }
+    finish(r);
+}
+
+static int read_snapshot(const char *text, size_t len, int device, struct torch_snapshot *ret,
+                         struct torch_live *ret_live)
+{
+    struct reading *r = calloc(1, sizeof *r);
+    struct torch_site *sites = calloc(TORCH_SITES_MAX, sizeof *sites);
+    cJSON *json = cJSON_ParseWithLength(text, len);
+    const cJSON *list =
+        cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "segments") : json;
+    int result = r == NULL || sites == NULL ? -ENOMEM : cJSON_IsArray(list) ? 0 : -EINVAL;
+    *ret = (struct torch_snapshot){0};
+    if (result == 0) {
+        r->ret = ret;
+        r->live.sites = sites;
+        torch_class_names(r->live.classes);
+        ret->cut = number(json, "segments_omitted") > 0;
+        read_segments(r, list, device);
+        if (ret_live != NULL) {
+            sites = NULL;
+            result = !keep_live(r, ret_live) ? -ENOMEM : ret->cut ? -ENODATA : 0;
+        }
+    }
+    cJSON_Delete(json);
+    free(sites);
+    free(r);
+    return result;
 }
 
 int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret)
 {
-    static const char *const names[TORCH_CLASSES] = {"up to 1 MiB", "up to 10 MiB", "up to 100 MiB",
-                                                     "up to 1 GiB", "above 1 GiB"};
-    *ret = (struct torch_snapshot){0};
-    for (size_t i = 0; i < TORCH_CLASSES; i++)
-        ret->classes[i].name = names[i];
-    struct reading *r = calloc(1, sizeof *r);
-    cJSON *json = cJSON_ParseWithLength(text, len);
-    const cJSON *list =
-        cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "segments") : json;
-    int result = r == NULL ? -ENOMEM : cJSON_IsArray(list) ? 0 : -EINVAL;
-    if (result == 0) {
-        const cJSON *segment;
-        r->ret = ret;
-        ret->cut = number(json, "segments_omitted") > 0;
-        cJSON_ArrayForEach(segment, list)
-        {
-            if (device < 0 || number(segment, "device") == device)
-                read_segment(r, segment);
-        }
-        finish(r);
-    }
-    cJSON_Delete(json);
-    free(r);
+    return read_snapshot(text, len, device, ret, NULL);
+}
+
+int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret)
+{
+    struct torch_snapshot snapshot;
+    *ret = (struct torch_live){0};
+    int result = read_snapshot(text, len, device, &snapshot, ret);
+    if (result != 0)
+        torch_live_release(ret);
     return result;
 }

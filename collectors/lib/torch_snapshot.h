@@ -20,6 +20,9 @@ struct torch_class {
     int64_t bytes, blocks;
 };
 
+/* Gives the classes their names. */
+void torch_class_names(struct torch_class *classes);
+
 struct torch_snapshot {
     int64_t segments, blocks;
     int64_t reserved_bytes, used_bytes; /* used: active, or waiting for another stream */
@@ -43,21 +46,67 @@ struct torch_snapshot {
 /* device < 0: all of them. 0, -EINVAL (no such JSON), -ENOMEM. */
 int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret);
 
+/* --- what is in use at two moments: who grew --- */
+
+#define TORCH_SITES_MAX 2048
+#define TORCH_MARK_SITES 100 /* that inject/python writes of a mark, the largest first */
+
+/* In use at one moment, by size of the block and, where stacks are recorded, by call site. */
+struct torch_live {
+    uint64_t time_ns; /* 0 = not known */
+    struct torch_class classes[TORCH_CLASSES];
+    struct torch_site {
+        char *where; /* "train.py:12 step" */
+        int64_t bytes, blocks;
+    } *sites;
+    size_t site_count;
+    int64_t unlisted_bytes; /* a site that is not listed had no more than this */
+};
+
+/* Of a snapshot. As torch_snapshot_read(), and -ENODATA where blocks were left out of it. */
+int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret);
+/* Of the marks (PID.live.csv): `ret` is the last one that is not younger than `until_ns`, else the
+ * first; false: there is none, or no memory for it. */
+bool torch_live_of_marks(const char *text, size_t len, int device, uint64_t until_ns,
+                         struct torch_live *ret);
+/* When the first and the last mark of the device were made. False: there is none. */
+bool torch_live_times(const char *text, size_t len, int device, uint64_t *ret_first,
+                      uint64_t *ret_last);
+void torch_live_release(struct torch_live *live);
+
+struct torch_grown {
+    int64_t bytes; /* all classes together; may be negative */
+    struct torch_class classes[TORCH_CLASSES];
+    char site[TORCH_SITE_MAX]; /* that grew most, "" = none did or stacks were not recorded */
+    int64_t site_bytes, site_blocks;
+};
+
+struct torch_grown torch_live_growth(const struct torch_live *before,
+                                     const struct torch_live *after);
+
 /* --- the series --- */
 
 struct torch_growth {
     bool valid;
+    /* A trend that a line may be drawn through: Mann-Kendall over the windows' minima with
+     * p < 0.01, and the second half no flatter than half of the whole (a single step is none). */
+    bool steady;
     int64_t samples, windows;
     double slope_per_s; /* Theil-Sen over the windows' minima */
     double rising_share;
     int64_t total;
     int64_t duration_ms;
+    /* From the first to the last minimum; -1 = not counted by this PyTorch. */
+    int64_t small_pool; /* of the total: in blocks up to 1 MiB */
+    int64_t blocks;
 };
 
+/* -1 = this build of PyTorch does not count it. */
 struct torch_point {
     uint64_t time_ns;
-    int64_t allocated, reserved, allocated_total, freed_total;
+    int64_t allocated, reserved, allocated_peak, reserved_peak, allocated_total, freed_total;
     int64_t took_us;
+    int64_t small_pool, blocks; /* in use: bytes in blocks up to 1 MiB, number of blocks */
 };
 
 struct torch_series {
@@ -66,7 +115,7 @@ struct torch_series {
     int64_t slowest_us; /* of any device */
 };
 
-/* Rows of PID.torch.csv; others are skipped. 0 or -ENOMEM. */
+/* Rows of PID.torch.csv; others are skipped. device < 0: the sum of all devices. 0 or -ENOMEM. */
 int torch_series_read(const char *text, size_t len, int device, struct torch_series *ret);
 void torch_series_release(struct torch_series *series);
 /* Of the allocated bytes: a step moves between a low and a high mark, a leak raises the low one. */

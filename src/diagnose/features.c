@@ -440,4 +440,5 @@ void features_derive(struct facts *facts)
     features_memory(facts);
     features_apu(facts);
     features_engine(facts);
+    features_torch(facts);
 }

@@ -30,6 +30,7 @@ void features_gpu(struct facts *facts);    /* which GPU it is about; its counter
 void features_memory(struct facts *facts); /* the arithmetic of the failure */
 void features_ledger(struct facts *facts); /* what the ledger of allocations adds to it */
 void features_model(struct facts *facts);  /* which part of a model was refused, what would fit */
+void features_torch(struct facts *facts);  /* PyTorch's growth and what lies beside it: full when */
 void features_apu(struct facts *facts);    /* TTM and GTT limits, RAM */
 void features_engine(struct facts *facts); /* what engines and XLA say of themselves */
 

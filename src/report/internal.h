@@ -32,6 +32,8 @@ void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);
 /* What the ledger of GPU allocations saw of the failure, in sentences. */
 void report_ledger(const struct facts *facts, struct buf *out);
+/* What PyTorch's allocator knew, in sentences. */
+void report_torch(const struct facts *facts, struct buf *out);
 /* Table of the facts whose names begin with one of `prefixes` (NULL-terminated). */
 void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out);
 

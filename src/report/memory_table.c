@@ -101,6 +101,10 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "failed process, GTT by the ledger", "ledger.gtt.live_bytes", NULL, &rows);
     memory_row(facts, "failed process, pinned by the ledger", "ledger.userptr.live_bytes", NULL,
                &rows);
+    memory_row(facts, "PyTorch, allocated", "torch.allocated_bytes", "torch.device_total_bytes",
+               &rows);
+    memory_row(facts, "PyTorch, reserved", "torch.reserved_bytes", "torch.device_total_bytes",
+               &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
     memory_row(facts, "failed process, pinned", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);

@@ -205,6 +205,17 @@ static void ledger_facts(const struct report_input *in, struct buf *out)
     report_fact_table(in->facts, prefixes, out);
 }
 
+static void torch(const struct report_input *in, struct buf *out)
+{
+    report_torch(in->facts, out);
+}
+
+static void torch_facts(const struct report_input *in, struct buf *out)
+{
+    static const char *const prefixes[] = {"torch.", "hook.", NULL};
+    report_fact_table(in->facts, prefixes, out);
+}
+
 static void features(const struct report_input *in, struct buf *out)
 {
     static const char *const prefixes[] = {"f.", NULL};
@@ -240,6 +251,8 @@ static const struct {
     {"messages", messages},
     {"ledger", ledger},
     {"ledger_facts", ledger_facts},
+    {"torch", torch},
+    {"torch_facts", torch_facts},
     {"features", features},
 };
 

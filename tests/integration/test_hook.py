@@ -334,7 +334,7 @@ while not os.path.exists(path) and time.monotonic() < end:
 with open(path, "a") as file:
     for i in range(9000):
         for device in (0, 1):
-            file.write("%d,%d,%s\\n" % (1000 + i, device, ",".join(["5" * 8] * 14)))
+            file.write("%d,%d,%s\\n" % (1000 + i, device, ",".join(["5" * 8] * 16)))
 before = os.path.getsize(path)
 while os.path.getsize(path) >= before and time.monotonic() < end:
     time.sleep(0.01)
@@ -452,6 +452,34 @@ class Bundles(support.Case):
         self.assertEqual(bundle.verdict["class"], "leak")
         self.assertGreaterEqual(bundle.value("torch.growth.samples"), 20)
         self.assertEqual(bundle.value("f.growth.total_bytes"), bundle.value("torch.growth.total_bytes"))
+        self.assertEqual(bundle.value("torch.growth.steady"), True)
+        self.assertEqual(bundle.value("f.torch_grown_block_bytes"), 60 * MIB)
+        self.assertRegex(bundle.value("torch.grown_by_size"), r"^\d+ MiB in \d+ blocks up to 100 MiB")
+        self.assertIsNone(bundle.value("torch.grown_site"))
+        self.assertIsNone(bundle.value("f.torch_full_in_min"))  # it is full
+        self.assert_memory_rows(bundle)
+
+    def assert_memory_rows(self, bundle):
+        """Before, peak, at the failure: what the allocator itself said."""
+        last = json.loads(bundle.text("hook/oom-first.json"))["stats"]["0"]
+        for what in ("allocated", "reserved"):
+            row = next(line for line in bundle.text("SUMMARY.md").splitlines()
+                       if line.startswith(f"| PyTorch, {what} |")).split(" | ")
+            figures = last[f"{what}_bytes"]["all"]
+            self.assertEqual(row[1:6], ["16.00 GiB", "0 bytes", f"{figures['peak'] / GIB:.2f} GiB",
+                                        f"{figures['current'] / GIB:.2f} GiB", "–"])
+            self.assertRegex(row[6], r"^PyTorch in process \d+, at the out-of-memory observer")
+
+    def test_who_grew(self):
+        script = self.write("train.py", "import time, torch\nkeep, work = [], None\nsteady = torch.empty(3 << 30)\n"
+                            "def remember():\n    keep.append(torch.empty(120 << 20))\nwhile True:\n"
+                            "    work = torch.empty(2 << 30)\n    remember()\n    time.sleep(0.05)\n    work = None\n")
+        bundle = self.only_bundle(self.run_it(PYTHON, script, options=("--torch-history",)))
+        self.assertRegex(bundle.value("torch.grown_site"), r"train\.py:5 remember$")
+        grew = bundle.value("torch.grown_site_bytes")
+        self.assertEqual(grew, bundle.value("torch.grown_site_blocks_count") * (120 << 20))
+        self.assertGreater(bundle.value("torch.grown_ms"), 1900)
+        self.assertIn("train.py:5 remember", bundle.text("SUMMARY.md").split("Try first")[0])
 
     def test_swallowed_out_of_memory(self):
         swallow = "import os, torch\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\n" \

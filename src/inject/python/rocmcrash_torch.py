@@ -18,6 +18,13 @@ PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later on
 PERIOD_MAX_S = 120.0
 THREAD_END_MS = 200
 PYTHON_FRAMES_MAX = 4
+# A mark says what is in use, by size and call site. Without --torch-history only where reading the
+# blocks stays below a millisecond.
+MARK_FIRST_S = 2
+MARK_BLOCKS_MAX = 300
+MARK_SITES = 100
+MARKS_BYTES_MAX = 512 << 10
+CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors/lib/torch_snapshot.h
 # An allocation that fails may be retried for ever: only so much of the run may go into records.
 FREE_BUDGET_NS = 300000000
 BUDGET_SHARE = 50  # 1/50
@@ -25,7 +32,7 @@ BUDGET_SHARE = 50  # 1/50
 COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
            "inactive_split_bytes", "requested_bytes", "allocated_peak_bytes",
            "reserved_peak_bytes", "allocated_total_bytes", "freed_total_bytes", "segments",
-           "inactive_splits", "retries", "ooms", "took_us")
+           "inactive_splits", "retries", "ooms", "took_us", "small_pool_bytes", "blocks")
 
 hook = {}  # globals of rocmcrash_hook
 torch = None
@@ -60,8 +67,15 @@ def _device_is_there():
                 done.append(step.__name__.strip("_"))
         except Exception as error:
             hook["trouble"](step.__name__.strip("_"), error)
+    stats = []
+    try:  # what each device's allocator holds before the program has taken anything
+        stats = [torch._C._cuda_memoryStats(device) for device in range(torch.cuda.device_count())]
+    except Exception as error:
+        hook["trouble"]("baseline", error)
     try:
-        hook["event"]("device", steps=done)
+        hook["event"]("device", steps=done,
+                      allocated_bytes=[_count(each, "allocated_bytes", "current") for each in stats],
+                      reserved_bytes=[_count(each, "reserved_bytes", "current") for each in stats])
     except Exception:
         pass
 
@@ -77,7 +91,11 @@ def _observe():
 def _record_history():
     if "history" not in hook["flags"]:
         return False
-    torch.cuda.memory._record_memory_history(max_entries=HISTORY_ENTRIES)
+    record = torch.cuda.memory._record_memory_history
+    try:  # stacks of C++ too would have to be looked up at each snapshot
+        record(max_entries=HISTORY_ENTRIES, stacks="python")
+    except TypeError:
+        record(max_entries=HISTORY_ENTRIES)
     return True
 
 
@@ -96,9 +114,9 @@ def all_stats():
     return found
 
 
-def _count(stats, what, which):
+def _count(stats, what, which, pool="all"):
     pools = stats.get(what)
-    value = pools.get("all", {}).get(which) if isinstance(pools, dict) else None
+    value = pools.get(pool, {}).get(which) if isinstance(pools, dict) else None
     return "" if value is None else value
 
 
@@ -111,7 +129,9 @@ def _row(now_ns, device, stats, took_us):
               _count(stats, "allocated_bytes", "allocated"),
               _count(stats, "allocated_bytes", "freed"), _count(stats, "segment", "current"),
               _count(stats, "inactive_split", "current"), stats.get("num_alloc_retries", ""),
-              stats.get("num_ooms", ""), took_us)
+              stats.get("num_ooms", ""), took_us,
+              _count(stats, "allocated_bytes", "current", "small_pool"),
+              _count(stats, "allocation", "current"))
     return ",".join([str(value) for value in values]) + "\n"
 
 
@@ -288,6 +308,57 @@ def _sample():
     return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True
 
 
+# --- marks: what is in use, and from where ---
+
+def _blocks_of(stats):
+    counts = [_count(stats, what, "current") for what in ("allocation", "inactive_split")]
+    return None if "" in counts else sum(counts)
+
+
+def _may_mark():
+    if "history" in hook["flags"]:
+        return True
+    blocks = [_blocks_of(stats) for stats in all_stats().values()]
+    return None not in blocks and sum(blocks) <= MARK_BLOCKS_MAX
+
+
+def _site_of(block):
+    frames = _python_frames(block.get("frames") or ())
+    return frames[0].replace("\n", " ") if frames else ""
+
+
+def _live_of(segments):
+    """{device: ({class: [bytes, blocks]}, {call site: [bytes, blocks]})}"""
+    found = {}
+    for segment in segments:
+        classes, sites = found.setdefault(segment["device"], ({}, {}))
+        for block in segment["blocks"]:
+            size = block["size"]
+            if block["state"] == "inactive":
+                continue
+            at = sum([size > limit for limit in CLASSES])
+            for table, key in ((classes, at), (sites, _site_of(block))):
+                if key != "":
+                    entry = table.setdefault(key, [0, 0])
+                    entry[0] += size
+                    entry[1] += 1
+    return found
+
+
+def _mark():
+    now_ns = hook["monotonic_ns"]()
+    rows = []
+    for device, (classes, sites) in _live_of(torch.cuda.memory.memory_snapshot()).items():
+        for at, (size, blocks) in classes.items():
+            rows.append("%d,%d,%d,%d,%d,\n" % (now_ns, device, at, size, blocks))
+        largest = sorted(sites.items(), key=lambda item: -item[1][0])[:MARK_SITES]
+        for site, (size, blocks) in largest:
+            rows.append("%d,%d,,%d,%d,%s\n" % (now_ns, device, size, blocks, site))
+    data = "".join(rows).encode("utf-8", "backslashreplace")
+    if data:
+        hook["append"]("%d.live.csv" % hook["getpid"](), data, MARKS_BYTES_MAX)
+
+
 class Sampler:
     """One thread, at most one. `stop` returns when the kernel knows it no more: from Python 3.12 on
     a fork beside another thread prints a warning."""
@@ -298,6 +369,7 @@ class Sampler:
         self.native_id = 0
         self.ended = False
         self.stretch = 1.0
+        self.mark_s = MARK_FIRST_S
 
     def start(self):
         self.native_id = 0
@@ -335,10 +407,19 @@ class Sampler:
             while not self.wake.acquire(timeout=self._period()):
                 if not _sample():
                     self._thin()
+                self._mark_in_time()
         except BaseException as error:
             hook["trouble"]("sampler", error)
         finally:
             self.ended = True
+
+    def _mark_in_time(self):
+        """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time."""
+        if hook["monotonic_ns"]() - began_ns < self.mark_s * 1000000000:
+            return
+        self.mark_s *= 2
+        if _may_mark():
+            _mark()
 
     def _thin(self):
         """The file is full: every second row goes, a slice at a time, as nobody else runs in one."""

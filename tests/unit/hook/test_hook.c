@@ -147,8 +147,9 @@ static void test_recorded_snapshots(void **state)
 
 static void put_row(struct buf *b, int64_t t_ns, int device, int64_t allocated)
 {
-    buf_printf(b, "%lld,%d,%lld,%lld,1,2,3,4,5,600,300,7,,0,0,%d\n", (long long)t_ns, device,
-               (long long)allocated, (long long)(allocated + 5), 40 + device);
+    buf_printf(b, "%lld,%d,%lld,%lld,1,2,3,4,5,600,300,7,,0,0,%d,%lld,%lld\n", (long long)t_ns,
+               device, (long long)allocated, (long long)(allocated + 5), 40 + device,
+               (long long)(allocated / 8), (long long)(allocated / MIB));
 }
 
 static struct torch_growth growth_of(struct buf *b, int device)
@@ -165,19 +166,29 @@ static void test_series(void **state)
 {
     (void)state;
     struct torch_series series;
-    static const char rows[] = "1000,0,50,60,,,,,,700,600,1,,0,0,33\n"
-                               "garbage\n1,2\n-5,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
-                               "2000,1,9,9,9,9,9,9,9,9,9,9,9,9,9,450\n"
-                               "500,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
-                               "3000,0,51,61,,,,,,701,601,1,,0,0,34\n"
+    static const char rows[] = "1000,0,50,60,,,,,,700,600,1,,0,0,33,,4\n"
+                               "garbage\n1,2\n-5,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                               "2000,1,9,9,9,9,9,9,9,9,9,9,9,9,9,450,9,9\n"
+                               "500,0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                               "3000,,,,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n"
+                               "3000,0,51,61,,,,,,701,601,1,,0,0,34,,5\n"
+                               "3000,1,9,8,9,9,9,9,9,9,,9,9,9,9,9,9,9\n"
                                "4000,0,52,62,,,,,,70";
     assert_int_equal(torch_series_read(rows, strlen(rows), 0, &series), 0);
     assert_int_equal(series.count, 2);
     assert_int_equal(series.points[1].time_ns, 3000);
     assert_int_equal(series.points[1].allocated, 51);
     assert_int_equal(series.points[1].freed_total, 601);
+    assert_int_equal(series.points[1].small_pool, -1); /* not counted is not 0 */
+    assert_int_equal(series.points[1].blocks, 5);
     assert_int_equal(series.slowest_us, 450);
     assert_false(torch_series_growth(&series).valid);
+    torch_series_release(&series);
+    assert_int_equal(torch_series_read(rows, strlen(rows), -1, &series), 0);
+    assert_int_equal(series.count, 3);
+    assert_int_equal(series.points[2].reserved, 69); /* both devices */
+    assert_int_equal(series.points[2].freed_total, -1);
+    assert_int_equal(series.points[2].blocks, 14);
     torch_series_release(&series);
 }
 
@@ -209,6 +220,145 @@ static void test_growth_of_steps_alone(void **state)
     struct buf other = BUF_INIT;
     put_row(&other, 5, 1, MIB);
     assert_false(growth_of(&other, 0).valid);
+}
+
+/* `shape` gives MiB by sample; is a line through it worth something? */
+static bool steady_of(int (*shape)(int), int samples)
+{
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < samples; i++)
+        put_row(&b, (int64_t)i * 100000000, 0, shape(i) * MIB);
+    return growth_of(&b, 0).steady;
+}
+
+static int line(int i)
+{
+    return 100 + i / 4 + (i * 7919) % 5; /* with some noise */
+}
+
+static int step(int i)
+{
+    return i < 150 ? 100 : 700; /* a library is loaded */
+}
+
+static int saturating(int i)
+{
+    return i < 200 ? 100 + 3 * i : 700; /* a model is loaded, then it runs */
+}
+
+static int noise(int i)
+{
+    return 500 + (i * 7919) % 97;
+}
+
+static int wild(int i)
+{
+    static const int by_chance[] = {3, 90, 40, 7, 66, 12, 99, 31, 5, 78, 22, 51};
+    return 500 + by_chance[(i / 6) * 5 % 12] * ((i / 6) % 3 + 1) + i / 40;
+}
+
+static int falling(int i)
+{
+    return 4000 - i;
+}
+
+static void test_what_is_steady(void **state)
+{
+    (void)state;
+    assert_true(steady_of(line, 400));
+    assert_true(steady_of(line, 60));
+    assert_false(steady_of(line, 30)); /* too few windows */
+    assert_false(steady_of(step, 400));
+    assert_false(steady_of(saturating, 400));
+    assert_false(steady_of(noise, 400));
+    assert_false(steady_of(wild, 400));
+    assert_false(steady_of(falling, 400));
+}
+
+static void test_what_stayed(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 200; i++)
+        put_row(&b, (int64_t)i * 100000000, 0, (100 + 8 * i) * MIB);
+    struct torch_growth g = growth_of(&b, 0);
+    assert_int_equal(g.blocks, g.total / MIB); /* as many as MiB: put_row() */
+    assert_int_equal(g.small_pool, g.total / 8);
+}
+
+/* --- who grew --- */
+
+static const char marks[] = "1000,0,2,104857600,10,\n"
+                            "1000,0,,62914560,6,a.py:1 f\n"
+                            "1000,0,,41943040,4,b,.py:2 g\n"
+                            "1000,1,4,5,1,\n"
+                            "5000,0,1,2097152,1,\n"
+                            "5000,0,2,209715200,20,\n"
+                            "5000,0,,157286400,15,b,.py:2 g\n"
+                            "5000,0,,54525952,6,a.py:1 f\n"
+                            "x,0,1,1,1,\n5000,0,7,1,1,\n5000,0,,1,1,\n5000,0,1,1,1,site\n,,,,,\n"
+                            "9000,0,2,524288000,50,\n9000,0,,524";
+
+static void test_marks(void **state)
+{
+    (void)state;
+    struct torch_live live;
+    uint64_t first = 0;
+    uint64_t last = 0;
+    assert_true(torch_live_times(marks, strlen(marks), 0, &first, &last));
+    assert_int_equal(first, 1000);
+    assert_int_equal(last, 9000);
+    assert_false(torch_live_times(marks, strlen(marks), 7, &first, &last));
+    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 8999, &live));
+    assert_int_equal(live.time_ns, 5000);
+    assert_int_equal(live.site_count, 2);
+    assert_string_equal(live.sites[0].where, "b,.py:2 g");
+    assert_int_equal(live.classes[2].blocks, 20);
+    assert_int_equal(live.unlisted_bytes, 0);
+    torch_live_release(&live);
+    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 1, &live)); /* none so early */
+    assert_int_equal(live.time_ns, 1000);
+    torch_live_release(&live);
+    assert_false(torch_live_of_marks(marks, strlen(marks), 7, 5000, &live));
+    for (size_t cut = 0; cut < strlen(marks); cut++)
+        if (torch_live_of_marks(marks, cut, 0, 5000, &live))
+            torch_live_release(&live);
+}
+
+static void test_who_grew(void **state)
+{
+    (void)state;
+    struct torch_live before;
+    struct torch_live after;
+    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 1000, &before));
+    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 5000, &after));
+    struct torch_grown g = torch_live_growth(&before, &after);
+    assert_int_equal(g.bytes, 102 * MIB);
+    assert_int_equal(g.classes[1].blocks, 1);
+    assert_int_equal(g.classes[2].bytes, 100 * MIB);
+    assert_string_equal(g.site, "b,.py:2 g"); /* not a.py, which shrank */
+    assert_int_equal(g.site_bytes, 110 * MIB);
+    assert_int_equal(g.site_blocks, 11);
+    torch_live_release(&before);
+    torch_live_release(&after);
+}
+
+/* A site that is not among the hundred of a mark may have been there before. */
+static void test_a_site_below_the_list(void **state)
+{
+    (void)state;
+    struct torch_live before;
+    struct torch_live after;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < TORCH_MARK_SITES; i++)
+        buf_printf(&b, "1000,0,,%d,1,t.py:%d f\n", 1000 - i, i);
+    buf_puts(&b, "2000,0,,1500,1,new.py:1 f\n");
+    assert_true(torch_live_of_marks(b.data, b.len, 0, 1000, &before));
+    assert_true(torch_live_of_marks(b.data, b.len, 0, 2000, &after));
+    assert_int_equal(torch_live_growth(&before, &after).site_bytes, 1500 - 901);
+    torch_live_release(&before);
+    torch_live_release(&after);
+    buf_release(&b);
 }
 
 /* --- the collector --- */
@@ -275,7 +425,7 @@ static void test_out_of_memory(void **state)
     (void)state;
     write_record(40, "oom.first", "5000", 1, "17179869184");
     write_text(temp_path("run/hook/40.snapshot.first.json"), two_pools);
-    write_text(temp_path("run/hook/40.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33\n");
+    write_text(temp_path("run/hook/40.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33,,\n");
     struct collect_out *out = collected(40, 6000, COLLECT_OK);
     assert_int_equal(sink_integer(out, "oom.requested_bytes"), 6442450944);
     assert_int_equal(sink_integer(out, "oom.total_bytes"), 17179869184);
@@ -359,7 +509,7 @@ static void test_first_of_several(void **state)
     (void)state;
     write_record(42, "oom.first", "7000", 1, "17179869184");
     write_record(41, "oom.first", "6000", 1, "17179869184");
-    write_text(temp_path("run/hook/39.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33\n");
+    write_text(temp_path("run/hook/39.torch.csv"), "2000,1,50,60,,,,,,700,600,1,,0,0,33,,\n");
     struct collect_out *out = collected(0, 0, COLLECT_OK);
     assert_int_equal(sink_integer(out, "hook.torch_pid"), 41);
     assert_true(strlen(sink_file(out, "torch-stats.39.csv")) > 0);
@@ -404,10 +554,69 @@ static void test_gap_to_the_driver(void **state)
     assert_int_equal(sink_integer(out, "torch.gap_bytes"), (500 + 99 * 8) * MIB);
     assert_in_range(sink_integer(out, "torch.gap_slope_bytes_per_s") / 1000, 8300, 8500);
     assert_in_range(sink_integer(out, "torch.gap_growth_bytes") / MIB, 650, 720);
+    assert_int_equal(sink_integer(out, "torch.gap_steady"), 1);
+    assert_in_range(sink_integer(out, "torch.gap_watched_ms"), 88000, 90000);
     sink_free(out);
     write_bytes(temp_path("run/samples.0000"), "", 0);
     out = collected(40, 0, COLLECT_OK);
     assert_non_null(sink_missing(out, "torch.gap_bytes"));
+    sink_free(out);
+}
+
+/* The driver counts both devices, so PyTorch's are summed up: nothing grows beside it. */
+static void test_gap_of_two_devices(void **state)
+{
+    (void)state;
+    static unsigned char records[64 * 1024];
+    size_t len = 0;
+    struct buf csv = BUF_INIT;
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t time_ns = 2000 + i * 1000000000;
+        struct help_value value = {METRIC_PROC_KFD_VRAM, 40, VALUE_OK,
+                                   (uint64_t)(700 * MIB + (int64_t)i * 8 * MIB)};
+        len += help_record(records + len, time_ns, 0, &value, 1);
+        put_row(&csv, (int64_t)time_ns + 5, 0, 100 * MIB);
+        put_row(&csv, (int64_t)time_ns + 5, 1, (100 + (int64_t)i * 8) * MIB);
+    }
+    write_bytes(temp_path("run/samples.0000"), records, len);
+    write_text(temp_path("run/hook/40.torch.csv"), csv.data);
+    buf_release(&csv);
+    struct collect_out *out = collected(40, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "torch.gap_bytes"), 500 * MIB - 10);
+    assert_int_equal(sink_integer(out, "torch.gap_steady"), 0);
+    sink_free(out);
+}
+
+static void test_growers_of_a_run(void **state)
+{
+    (void)state;
+    write_text(temp_path("run/hook/40.live.csv"), "2000,1,2,104857600,10,\n"
+                                                  "2000,1,,104857600,10,a.py:1 f\n"
+                                                  "4000,1,2,209715200,20,\n"
+                                                  "4000,1,,209715200,20,a.py:1 f\n");
+    write_text(temp_path("run/hook/40.torch.csv"), "2000,1,50,60,,,,70,80,700,600,1,,0,0,33,,\n");
+    write_text(temp_path("run/hook/events"),
+               "{\"t\":1500,\"pid\":40,\"what\":\"device\",\"steps\":[],"
+               "\"allocated_bytes\":[\"\",0],\"reserved_bytes\":[5,6]}\n");
+    struct collect_out *out = collected(40, 0, COLLECT_OK); /* killed: two marks of device 1 */
+    assert_int_equal(sink_integer(out, "torch.grown_bytes"), 100 * MIB);
+    assert_int_equal(sink_integer(out, "torch.grown_site_blocks_count"), 10);
+    assert_int_equal(sink_at(out, "torch.allocated_bytes", FACT_PEAK), 70);
+    sink_free(out);
+    write_record(40, "oom.first", "10000", 1, "17179869184");
+    write_text(temp_path("run/hook/40.snapshot.first.json"),
+               "{\"segments\":[{\"device\":1,\"total_size\":419430400,\"blocks\":["
+               "{\"size\":314572800,\"state\":\"active_allocated\",\"at\":[\"a.py:1 f\"]}]}]}");
+    out = collected(40, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "torch.grown_bytes"), 100 * MIB);
+    assert_string_equal(sink_text(out, "torch.grown_by_size"), "300 MiB in 1 blocks up to 1 GiB");
+    assert_string_equal(sink_text(out, "torch.grown_site"), "a.py:1 f");
+    assert_int_equal(sink_integer(out, "torch.grown_ms"), 0); /* 6 us */
+    assert_non_null(strstr(sink_file(out, "live.csv"), "\n0.000001,1,2,104857600,10,\n"));
+    assert_int_equal(sink_at(out, "torch.allocated_bytes", FACT_PEAK), 120); /* the record's */
+    assert_int_equal(sink_at(out, "torch.reserved_bytes", FACT_PEAK), 160);
+    assert_int_equal(sink_at(out, "torch.allocated_bytes", FACT_BASELINE), 0);
+    assert_int_equal(sink_at(out, "torch.reserved_bytes", FACT_BASELINE), 6);
     sink_free(out);
 }
 
@@ -438,6 +647,11 @@ int main(void)
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
+        cmocka_unit_test(test_what_is_steady),
+        cmocka_unit_test(test_what_stayed),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_who_grew),
+        cmocka_unit_test(test_a_site_below_the_list),
         cmocka_unit_test(test_nothing_written),
         cmocka_unit_test_setup(test_out_of_memory, fresh),
         cmocka_unit_test_setup(test_fraction, fresh),
@@ -447,6 +661,8 @@ int main(void)
         cmocka_unit_test_setup(test_first_of_several, fresh),
         cmocka_unit_test_setup(test_last_record_counts, fresh),
         cmocka_unit_test_setup(test_gap_to_the_driver, fresh),
+        cmocka_unit_test_setup(test_gap_of_two_devices, fresh),
+        cmocka_unit_test_setup(test_growers_of_a_run, fresh),
         cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
     };
     int failed = cmocka_run_group_tests_name("hook", tests, NULL, NULL);

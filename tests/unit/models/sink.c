@@ -50,6 +50,12 @@ int64_t sink_integer(const struct collect_out *out, const char *fact)
     return facts_get_integer(out->facts, fact, &value) ? value : INT64_MIN;
 }
 
+int64_t sink_at(const struct collect_out *out, const char *fact, enum fact_when when)
+{
+    const struct fact *f = facts_find(out->facts, fact, when);
+    return f != NULL && f->status == FACT_PRESENT ? f->integer : INT64_MIN;
+}
+
 const char *sink_missing(const struct collect_out *out, const char *fact)
 {
     const struct fact *f = facts_best(out->facts, fact);

@@ -32,6 +32,8 @@ const char *sink_file(const struct collect_out *out, const char *name);
 const char *sink_text(const struct collect_out *out, const char *fact);
 /* INT64_MIN when there is no such number. */
 int64_t sink_integer(const struct collect_out *out, const char *fact);
+/* Of that moment only; INT64_MIN when it is not there. */
+int64_t sink_at(const struct collect_out *out, const char *fact, enum fact_when when);
 /* Reason of a missing fact, NULL when it is present or unknown. */
 const char *sink_missing(const struct collect_out *out, const char *fact);
 

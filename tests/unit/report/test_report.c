@@ -205,6 +205,44 @@ static void unknown_says_what_is_missing(void **state)
     facts_free(none);
 }
 
+static const char *torch_text(struct buf *out, const char *json)
+{
+    struct facts *facts = facts_new();
+    cJSON *doc = cJSON_Parse(json);
+    buf_release(out);
+    assert_int_equal(facts_from_json(facts, doc, NULL), 0);
+    report_torch(facts, out);
+    cJSON_Delete(doc);
+    facts_free(facts);
+    return buf_str(out);
+}
+
+#define FACT(name, value) "{\"name\":\"" name "\",\"value\":" value ",\"when\":\"impact\"}"
+
+static void what_pytorch_knew(void **state)
+{
+    struct buf out = BUF_INIT;
+    (void)state;
+    assert_string_equal(torch_text(&out, "{\"format\":1,\"facts\":[]}"), "");
+    assert_string_equal(
+        torch_text(&out, "{\"format\":1,\"facts\":[" FACT("torch.reserved_bytes", "3221225472") "," FACT(
+                             "torch.allocated_bytes", "1073741824") "," FACT("torch.gap_bytes", "524288000") "]}"),
+        "- reserved 3.00 GiB, in use 1.00 GiB\n"
+        "- the driver counts 500.0 MiB more for this process than PyTorch reserved (context, "
+        "libraries, other allocators)\n");
+    const char *text = torch_text(
+        &out, "{\"format\":1,\"facts\":[" FACT("torch.gap_bytes", "524288000") "," FACT(
+                  "torch.gap_steady", "true") "," FACT("torch.gap_growth_bytes", "104857600") "," FACT(
+                  "torch.gap_watched_ms", "90000") "," FACT("torch.gap_slope_bytes_per_s", "1165084") ","
+                  FACT("f.gap_full_in_min", "7") "," FACT("torch.private_pools_bytes", "0") ","
+                  FACT("torch.grown_site", "\"<b>.py:1 f\"") "]}");
+    assert_non_null(strstr(text, "grew steadily: 100.0 MiB in 90.0 s, 1.1 MiB/s; at this slope the "
+                                 "GPU is full in about 7 min\n"));
+    assert_null(strstr(text, "private pools"));
+    assert_null(strstr(text, "<b>"));
+    buf_release(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +253,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(terminal_is_the_golden_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(flowchart_has_only_known_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_says_what_is_missing, set_up, tear_down),
+        cmocka_unit_test(what_pytorch_knew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
