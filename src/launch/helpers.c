@@ -233,3 +233,15 @@ void helpers_watch(struct helpers *h)
         (void)kill(h->shared->helpers[HELPER_RELAY].pid, SIGKILL); /* SIGCHLD replaces it */
     }
 }
+
+bool helpers_calm(const struct helpers *h)
+{
+    const struct shared *s = h->shared;
+    if (s->held_since_ns != 0 || h->relay.stuck_since_ns != 0 ||
+        (s->helpers[HELPER_RELAY].pid == 0 && h->relay.way != RELAY_NONE && !h->relay_ended))
+        return false;
+    for (int id = 0; id < HELPER_MAX; id++)
+        if (s->helpers[id].work_pending_ns != 0)
+            return false;
+    return true;
+}

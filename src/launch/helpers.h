@@ -47,6 +47,8 @@ bool helper_ended(struct helpers *helpers, pid_t pid, int status);
 bool helper_stopped(struct helpers *helpers, pid_t pid);
 /* Several times a second: tracer that holds too long, relay that does not carry, read that hangs. */
 void helpers_watch(struct helpers *helpers);
+/* Nothing is held, read, carried or to be started: the next look may come later. */
+bool helpers_calm(const struct helpers *helpers);
 /* SIGKILL and reap, bounded; one in D state is left behind. */
 void helper_kill(struct helpers *helpers, int id);
 /* One that is ending by itself: reap it, bounded; kill it then. */

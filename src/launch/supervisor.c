@@ -208,7 +208,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
         return run_unobserved(&s, argv, r == -ECHILD ? "no process for the tracer" : strerror(-r));
 
     while (s.shared->target_state != TARGET_ENDED) {
-        supervisor_turn(&s, TICK_MS);
+        supervisor_turn(&s, helpers_calm(&s.helpers) ? CALM_TICK_MS : TICK_MS);
         mirror_stop(&s);
     }
     supervisor_drain_relay(&s);

@@ -21,7 +21,8 @@
 #include "launch/supervisor.h"
 #include "record/shared.h"
 
-#define TICK_MS 200
+#define TICK_MS 200       /* while a helper has something in hand */
+#define CALM_TICK_MS 500  /* while none has */
 
 struct supervisor {
     struct shared *shared;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stderr in a regular file: nothing is put in between, the relay process reads the file behind the
- * target. By polling, not inotify: a watch would cost the target at every write.
+ * target. By polling, as an inotify watch costs the target at every write; only when nothing was
+ * written for a while a watch for one write takes the polling's place.
  */
 #include "watch/relay_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +19,8 @@
 #include "record/shared.h"
 
 #define FOLLOW_POLL_MS 100
-#define FOLLOW_CALM_MS 200 /* nothing new for CALM_AFTER looks */
+#define FOLLOW_CALM_MS 200     /* nothing new for CALM_AFTER looks, and no watch to be had */
+#define FOLLOW_WATCHED_MS 1000 /* the same, with a watch */
 #define CALM_AFTER 50
 /* Behind by more than this (a program that writes 80 MB/s): look at the last part only. */
 #define FOLLOW_BACKLOG_BYTES ((uint64_t)8 << 20)
@@ -80,38 +84,80 @@ static void read_new(struct carrier *c, uint64_t *offset)
                  *offset > c->relay->file_start ? *offset - c->relay->file_start : 0);
 }
 
-/* Sleep, but wake at once when the target ends: its last words are what we are here for. */
-static void wait_for_more(const struct carrier *c, int *target_pidfd, int wait_ms)
+/* What ends a sleep early. */
+struct alarms {
+    pid_t parent;
+    int target_pidfd; /* -1 = not yet known, -2 = ended, or cannot be had */
+    int watch_fd;     /* inotify, or -1 */
+};
+
+/* Its last words are what we are here for. */
+static void open_target(const struct carrier *c, struct alarms *a)
 {
-    if (*target_pidfd == -1) {
-        int32_t pid = atomic_load(&c->shared->target_pid);
-        if (pid > 0)
-            *target_pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
-        if (pid > 0 && *target_pidfd < 0)
-            *target_pidfd = -2;
+    int32_t pid = atomic_load(&c->shared->target_pid);
+    if (a->target_pidfd != -1 || pid <= 0)
+        return;
+    a->target_pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
+    if (a->target_pidfd < 0)
+        a->target_pidfd = -2;
+}
+
+/* Armed for one event: the kernel takes the watch away with it. Arming twice changes nothing. */
+static bool watch_once(const struct carrier *c, const struct alarms *a)
+{
+    char path[40];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", c->relay->file);
+    return a->watch_fd >= 0 && inotify_add_watch(a->watch_fd, path, IN_MODIFY | IN_ONESHOT) >= 0;
+}
+
+/* To be chosen before the look at the file, so that no write falls between that and the watch. */
+static int next_wait_ms(const struct carrier *c, const struct alarms *a, unsigned quiet)
+{
+    if (quiet < CALM_AFTER)
+        return FOLLOW_POLL_MS;
+    return a->target_pidfd >= 0 && watch_once(c, a) ? FOLLOW_WATCHED_MS : FOLLOW_CALM_MS;
+}
+
+/* True when the watched write came. */
+static bool wait_for_more(struct alarms *a, int wait_ms)
+{
+    struct pollfd p[2] = {
+        {.fd = a->target_pidfd, .events = POLLIN},
+        {.fd = a->watch_fd, .events = POLLIN},
+    };
+    if (poll(p, 2, wait_ms) <= 0)
+        return false;
+    if (p[0].revents != 0 && a->target_pidfd >= 0) {
+        (void)close(a->target_pidfd);
+        a->target_pidfd = -2;
     }
-    struct pollfd p = {.fd = *target_pidfd, .events = POLLIN};
-    if (poll(&p, 1, wait_ms) > 0 && *target_pidfd >= 0) {
-        (void)close(*target_pidfd);
-        *target_pidfd = -2;
-    }
+    if (p[1].revents == 0)
+        return false;
+    (void)!read(a->watch_fd, look_buffer, sizeof look_buffer); /* IN_MODIFY, IN_IGNORED */
+    return true;
 }
 
 _Noreturn void file_run(struct carrier *c)
 {
-    pid_t parent = getppid();
-    int target_pidfd = -1; /* -2 = ended, or cannot be had */
+    struct alarms alarms = {
+        .parent = getppid(),
+        .target_pidfd = -1,
+        .watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
+    };
     unsigned quiet = 0;
     uint64_t offset = c->relay->file_start + atomic_load(&c->shared->output_bytes);
     for (;;) {
         carry_turn(c);
-        bool last = getppid() != parent || atomic_load(&c->shared->supervisor_done) != 0;
+        bool last = getppid() != alarms.parent || atomic_load(&c->shared->supervisor_done) != 0;
+        open_target(c, &alarms);
+        int wait_ms = next_wait_ms(c, &alarms, quiet);
         uint64_t before = offset;
         read_new(c, &offset);
         if (last)
             carry_done(c);
         carry_idle(c);
         quiet = offset != before ? 0 : quiet + 1;
-        wait_for_more(c, &target_pidfd, quiet < CALM_AFTER ? FOLLOW_POLL_MS : FOLLOW_CALM_MS);
+        if (wait_for_more(&alarms, wait_ms))
+            quiet = 0;
     }
 }

@@ -3,6 +3,7 @@
 
 import fcntl
 import json
+import glob
 import os
 import pty
 import select
@@ -121,6 +122,26 @@ class Streams(support.Case):
                                        *self.command("/bin/sh", "-c", "exit 4")],
                                       env=self.environ, check=False, timeout=30)
                 self.assertEqual(done.returncode, 4)
+
+    def test_quiet_file_is_watched_for_one_write(self):
+        """Polling of a file that nobody writes to ends; the next message is seen all the same."""
+        with open(self.path("stderr"), "wb") as stderr:
+            process = self.start("/bin/sh", "-c", "read x; echo HIP out of memory >&2; read x",
+                                 stdin=subprocess.PIPE, stderr=stderr)
+        self.addCleanup(process.stdin.close)
+        relay = self.helper(process.pid, "relay")
+        def armed():
+            return any("inotify wd" in support.read(path)
+                       for path in glob.glob(f"/proc/{relay}/fdinfo/*"))
+        self.assertFalse(armed(), "the target pays for each write while it writes")
+        support.wait_for(armed, "the watch")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        support.wait_for(lambda: any("first oom message" in support.read(path) for path in
+                                     glob.glob(f"{self.environ['ROCMCRASH_STATE_DIR']}/runs/*/events")),
+                         "the message to be noticed")
+        self.assertFalse(armed())
+        process.communicate(b"\n", timeout=20)
 
     def test_daemon_does_not_hold_the_caller(self):
         pid_file = self.path("pid")
