@@ -129,8 +129,9 @@ static void move_ahead(struct carrier *c)
     }
 }
 
-/* Above 13 MB/s, turning for every line makes the target wait for us: let some come together.
- * 60 us later nobody sees; measured, 0.5 of what `| cat` carries becomes more than all of it. */
+/* Between 13 and 300 MB/s, turning for every line makes the target wait for us: let some come
+ * together. 60 us later nobody sees. Measured against `| cat`, lines of 80 bytes: 0.9 becomes 1.5.
+ * Faster ones fill the pipe in 60 us, and would wait for us: writes of 1,000 bytes were 0.6 so. */
 static void gather(const struct carrier *c, ssize_t moved)
 {
     if (!c->gathering || (size_t)moved >= BATCH_BYTES)

@@ -42,7 +42,7 @@ struct carrier {
 
     bool blind;     /* nothing to look with: carried, and neither kept nor matched */
     bool sampling;  /* too fast to look at every byte */
-    bool gathering; /* so fast that a turn for each line would hold the target up */
+    bool gathering; /* such small pieces come so fast that a turn for each holds the target up */
     bool skipped;   /* bytes were dropped unseen since the last look */
     bool resync;    /* keep nothing until a line begins: half a line hides what a secret is */
     uint64_t window_start_ns;

@@ -20,6 +20,7 @@
 #define RATE_WINDOW_NS 20000000u
 #define RATE_WINDOW_BYTES (1u << 20)   /* in 20 ms: 52 MB/s */
 #define GATHER_WINDOW_BYTES (1u << 18) /* 13 MB/s */
+#define RUSH_WINDOW_BYTES (6u << 20)   /* 315 MB/s: a batch comes together without our waiting */
 #define PEEK_KEEP_BYTES ((size_t)32 << 10)
 
 char look_buffer[CARRY_CHUNK_BYTES];
@@ -224,7 +225,8 @@ void look_rate(struct carrier *c, size_t carried)
         return;
     uint64_t windows = (now - c->window_start_ns) / RATE_WINDOW_NS;
     c->sampling = c->window_bytes > RATE_WINDOW_BYTES * windows;
-    c->gathering = c->window_bytes > GATHER_WINDOW_BYTES * windows;
+    c->gathering = c->window_bytes > GATHER_WINDOW_BYTES * windows &&
+                   c->window_bytes < RUSH_WINDOW_BYTES * windows;
     c->window_start_ns = now;
     c->window_bytes = 0;
     look_catch_up(c);
