@@ -23,6 +23,7 @@
 #define SHORT_LEARNED 4
 #define SECRET_LEARNED_MIN 8u
 #define SECRET_LEARNED_MAX 400u
+#define ENCODED_MIN 12u /* of a secret in base64; shorter ones may be any word */
 
 struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
                                     struct rc_err *err)
@@ -222,6 +223,40 @@ static bool worth_learning(const char *p, size_t len)
            (len >= 16 && redact_entropy(p, len) > 3.2);
 }
 
+/* The characters of base64 that say nothing but these bytes, `shift` others before them. */
+static size_t base64_core(const char *p, size_t len, size_t shift, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0;
+    size_t bits = 8 * (shift + len);
+    for (size_t bit = shift == 0 ? 0 : shift == 1 ? 12 : 18; bit + 6 <= bits; bit += 6) {
+        unsigned value = 0;
+        for (size_t k = bit; k < bit + 6; k++) {
+            unsigned char byte = (unsigned char)p[k / 8 - shift];
+            value = value << 1 | (byte >> (7 - k % 8) & 1u);
+        }
+        out[n++] = digits[value];
+    }
+    return n;
+}
+
+/* "Authorization: Basic ...", a Kubernetes secret, a docker config: the same secret, written so that
+ * no rule knows it. */
+static int learn_encoded(struct redactor *r, const char *p, size_t len, const char *label)
+{
+    char core[SECRET_LEARNED_MAX * 4 / 3 + 8];
+    for (size_t shift = 0; shift < 3; shift++) {
+        size_t n = base64_core(p, len, shift, core);
+        if (n < ENCODED_MIN || r->literals >= LITERALS_MAX / 2)
+            continue;
+        struct redact_name *name = redact_name_of(r, REDACT_SECRET, core, n);
+        if (make_literal(r, name) < 0)
+            return -ENOMEM;
+        name->label = label;
+    }
+    return 0;
+}
+
 static int learn_secret(struct redactor *r, const char *p, size_t len, const char *label)
 {
     static const char between[] = " \t\r\n:;,=&\"'\\`<>@";
@@ -233,8 +268,11 @@ static int learn_secret(struct redactor *r, const char *p, size_t len, const cha
             struct redact_name *name = redact_name_of(r, REDACT_SECRET, p + at, n);
             if (make_literal(r, name) < 0)
                 return -ENOMEM;
-            if (name->label == NULL)
+            if (name->label == NULL) {
                 name->label = label;
+                if (learn_encoded(r, p + at, n, label) < 0)
+                    return -ENOMEM;
+            }
         }
         at += n + 1;
     }

@@ -63,6 +63,21 @@ void redact_apply(struct redactor *, const struct redact_text *t, const struct r
 int redact_learn_span(struct redactor *, const struct redact_text *t,
                       const struct redact_span *span);
 
+/* --- redact_fold.c: tokens that were cut in two --- */
+
+struct redact_folded {
+    char *p;
+    uint32_t *place; /* of each byte in the text */
+    size_t len;      /* 0 = nothing was cut */
+};
+/* 0 or -ENOMEM. */
+int redact_fold(const struct redact_text *t, struct redact_folded *ret);
+void redact_folded_release(struct redact_folded *folded);
+/* A span of it as one of the text; false where nothing was left out in it, which the other looks
+ * see as well. */
+bool redact_folded_place(const struct redact_text *t, const struct redact_folded *folded,
+                         struct redact_span *span);
+
 /* --- redact_place.c: where a known name stands --- */
 
 /* Says nothing about anybody ("root", "localhost", digits): never hidden. */

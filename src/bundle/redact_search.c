@@ -324,6 +324,29 @@ static char *unescaped(const struct redact_text *t, bool *ret_failed)
     return copy;
 }
 
+/* What is learned there is learned at once: the caller's text does not hold it in one piece. */
+static int search_folded(struct redactor *r, const struct redact_text *t, bool learning,
+                         struct redact_spans *out)
+{
+    struct redact_folded folded;
+    struct redact_spans more = {0};
+    int e = redact_fold(t, &folded);
+    if (e < 0 || folded.len == 0)
+        return e;
+    const struct redact_text third = {folded.p, folded.len};
+    e = search_once(r, &third, learning, &more);
+    for (size_t i = 0; e == 0 && i < more.count; i++) {
+        struct redact_span span = more.list[i];
+        if (learning && span.rule != NULL && span.rule->learn)
+            e = redact_learn_span(r, &third, &span);
+        else if (!learning && redact_folded_place(t, &folded, &span))
+            redact_spans_add(out, span);
+    }
+    free(more.list);
+    redact_folded_release(&folded);
+    return e;
+}
+
 int redact_search(struct redactor *r, const struct redact_text *t, bool learning,
                   struct redact_spans *out)
 {
@@ -342,6 +365,8 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
         free(more.list);
         free(plain);
     }
+    if (e == 0)
+        e = search_folded(r, t, learning, out);
     if (e == 0 && (failed || out->failed))
         e = -ENOMEM;
     if (e == 0 && !learning)

@@ -6,6 +6,8 @@ from the rules, so that a rule that is too narrow is seen. {alnum:20} and the li
 not be found afterwards; {keep:text} stands for itself and must be.
 """
 
+import base64
+import json
 import random
 import re
 import string
@@ -72,6 +74,8 @@ SECRETS = [
     "telegram {digits:10}:AA{url64:33}", "//registry.example/:_authToken=npm_{alnum:36}", "npm_{alnum:36}",
     "twine: pypi-AgEIcHlwaS5vcmc{url64:120}", "dckr_pat_{url64:27}", "rubygems_{hex:48}",
     "stripe sk_live_{alnum:24}", "rk_test_{alnum:24}",
+    # as base64, which kubectl and docker show
+    "  token: aGZf{alnum:44}", "data aGZf{alnum:46}==", "tls.key: LS0tLS1CRUdJTiBQUklW{alnum:120}", "{{\"auth\": \"Z2hwX{alnum:48}\"}}",
     # keys, JWTs, headers, cookies
     "-----BEGIN RSA PRIVATE KEY-----\n{base64:64}\n{base64:64}\n{base64:40}=\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN OPENSSH PRIVATE KEY-----\n{base64:70}\n{base64:70}\n-----END OPENSSH PRIVATE KEY-----",
@@ -138,6 +142,61 @@ OTHERS = [
     ("path", "open('/app/{name:8}/{keep:model-00001-of-00002.safetensors}')"), ("path", "/mnt/{name:8}/{name:7}/{keep:config.json}"),
     ("path", "/lustre/{name:7}/{name:8}/venv/{keep:lib/python3.12/site-packages/torch/x.py}"), ("path", "checkpoint /work/{name:8}/{keep:step_100.pt} saved"),
     ("path", "hdfs://{name:8}/{name:7}/{keep:part-0001}"), ("path", "model_name_or_path: /opt/{name:8}/{name:6}/{keep:llama}"), ("path", "/gpfs/{name:8}/{name:6}/{keep:out}"),
+]
+
+
+# Tokens as a reader sees them, and what lies between: how they look when something else wrote them.
+ODD_TOKENS = ["hf_{alnum:34}", "ghp_{alnum:36}", "github_pat_{alnum:22}_{alnum:59}", "glpat-{alnum:20}",
+              "xoxb-{digits:12}-{digits:12}-{alnum:24}", "sk-proj-{alnum:74}T3BlbkFJ{alnum:74}",
+              "sk-ant-api03-{alnum:93}AA", "AKIA{base32:16}", "AIza{alnum:35}", "{alnum:3}8Q~{alnum:34}",
+              "eyJhbGciOiJSUzI1NiJ9.eyJ{url64:60}.{url64:43}"]
+
+
+def wrapped(text, width):
+    """As a terminal shows it, and the pieces."""
+    return [text[at:at + width] for at in range(0, len(text), width)]
+
+
+def boxed(text):
+    """As Rich's tracebacks show it, 80 columns wide."""
+    lines = [f"│ {piece.ljust(76)} │" for piece in wrapped(text, 76)]
+    return "\n".join(["╭" + "─" * 78 + "╮", *lines, "╰" + "─" * 78 + "╯"])
+
+
+def base64_of(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def percents(text):
+    return "".join(f"%{byte:02X}" for byte in text.encode())
+
+
+LONG = "RuntimeError: the hub did not take what was given to it for a login, namely ('"
+# Name, the text around a token, and what of it must not be seen: the token cut into pieces.
+ODD_FORMS = [
+    ("colour inside", lambda t: f"token \x1b[31m{t[:9]}\x1b[0m\x1b[1m{t[9:]}\x1b[0m end", lambda t: [t[9:]]),
+    ("each letter a colour", lambda t: "".join(f"\x1b[3{i % 8}m{c}" for i, c in enumerate(t)) + "\x1b[0m",
+     lambda t: ["".join(f"\x1b[3{i % 8}m{c}" for i, c in enumerate(t))[20:60]]),
+    ("colour in repr()", lambda t: repr(f"token \x1b[31m{t[:9]}\x1b[0m{t[9:]}"), lambda t: [t[9:]]),
+    ("base64", lambda t: f"data: {base64_of(t)}", lambda t: [base64_of(t)] if "Q~" not in t else []),
+    ("base64 of a login", lambda t: f'{{"auths": {{"r.example": {{"auth": "{base64_of("user:" + t)}"}}}}}}',
+     lambda t: [base64_of("user:" + t)]),
+    ("base64 of a known one", lambda t: f"X_API_KEY={t} is {base64_of('oauth2:' + t)} there",
+     lambda t: [t, base64_of("oauth2:" + t)[12:-4]]),
+    ("percents", lambda t: f"GET /x?u={percents(t)}", lambda t: [percents(t)]),
+    ("a percent", lambda t: f"GET /x?next=%2Fa%3Ftoken%3D{t}%26b=1", lambda t: [t]),
+    ("JSON in JSON in JSON", lambda t: json.dumps(json.dumps({"a": json.dumps({"t": t})})), lambda t: [t]),
+    ("file name", lambda t: f"open /tmp/.cache/{t}.lock: /var/x/{t}/y", lambda t: [t]),
+    ("letter option", lambda t: f"prog -p{t} -v", lambda t: [t]),
+    ("scheduler", lambda t: f"OMPI_MCA_x={t} PMIX_SECURITY_TOKEN={t} SLURM_JWT={t}", lambda t: [t]),
+    ("audit", lambda t: f'audit: type=1400 comm="python" cmd="{t}"', lambda t: [t]),
+    ("git", lambda t: f"origin\thttps://oauth2:{t}@git.example/a.git (fetch)", lambda t: [t]),
+    ("80 columns", lambda t: "\n".join(wrapped(LONG + t + "') and nothing else helped, so this is the end of it", 80)),
+     lambda t: [piece for piece in wrapped("x" * len(LONG) + t, 80)[1:]]),
+    ("80 columns, named", lambda t: "\n".join(wrapped(LONG + "hub_api_key=" + t + " and more of it", 80)),
+     lambda t: [piece for piece in wrapped("x" * (len(LONG) + 12) + t, 80)[1:]]),
+    ("Rich's box", lambda t: boxed("value = '" + "y" * 50 + " " + t + "' and what follows after it"),
+     lambda t: [piece for piece in wrapped("x" * 60 + t, 76)[1:]]),
 ]
 
 
@@ -211,6 +270,16 @@ class Maker:
         text = text.replace("\x01", "{").replace("\x02", "}")
         text = {"upper": text.upper(), "lower": text.lower()}.get(case, text)
         return Plant(kind, text, secrets, [k.lower() for k in kept], template)
+
+    def odd(self):
+        """Tokens that something else wrote: escaped, encoded, coloured, wrapped. Each stands alone in its text."""
+        plants = []
+        for name, form, seen in ODD_FORMS:
+            for template in ODD_TOKENS:
+                token = self.plant("secret", template, "").text
+                secrets = [piece for piece in seen(token) if len(piece) > 6]
+                plants.append(Plant("secret", form(token), secrets, [], f"{name}: {template}"))
+        return plants
 
     def all(self, cases=("as it is", "upper", "lower")):
         rows = [("secret", template) for template in SECRETS] + OTHERS

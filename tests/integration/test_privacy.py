@@ -89,6 +89,24 @@ class PlantedInText(unittest.TestCase):
                 self.assertIn(word, out.lower(), plant.text)
         self.assertEqual(redact(out), out, "a second time changes nothing")
 
+    def test_written_by_something_else(self):
+        """Colours, line ends, percents and base64 in the middle of a token."""
+        plants = privacy_plants.Maker(SEED + 2).odd()
+        text = "\n\n".join(plant.text for plant in plants) + "\n"
+        out = redact(text)
+        found = [(plant.form, plant.found_in(out.lower())) for plant in plants if plant.found_in(out.lower())]
+        simple = [plant for plant in privacy_plants.Maker(SEED + 3).odd()
+                  if plant.form.startswith(("base64:", "file name", "letter", "scheduler", "audit", "git"))]
+        wide = "\n".join(["boot", *(plant.text for plant in simple)])
+        for encoding in ("utf-16-le", "utf-16-be"):
+            done = subprocess.run([ROCMCRASH, "redact", "-"], input=wide.encode(encoding), capture_output=True,
+                                  check=True)
+            seen = done.stdout.replace(b"\0", b"").decode("latin-1").lower()
+            found += [(encoding, plant.form, plant.found_in(seen)) for plant in simple if plant.found_in(seen)]
+        print(f"written by something else: {len(plants) + 2 * len(simple)} planted, {len(found)} leaked")
+        self.assertEqual(found, [])
+        self.assertEqual(redact(out), out, "a second time changes nothing")
+
     def test_at_every_cut(self):
         """A text that ends, or begins, anywhere inside a secret shows no twelve characters of it."""
         maker = privacy_plants.Maker(SEED + 1)
@@ -525,6 +543,24 @@ class Reverse(unittest.TestCase):
             print("CHANGED", row)
         self.assertEqual(wrong, [])
         self.assertGreater(facts, 500)
+
+    def test_names_that_are_words(self):
+        """Whoever is called like a word of the trade, or by two letters, changes no line but those about him."""
+        text = CUT.join(part for case in self.cases for part in self.parts(case).values())
+        text += CUT + CUT.join(self.records.values())
+
+        def lines(user):
+            env = dict(os.environ, HOME=f"/home/{user}", USER=user, LOGNAME=user)
+            return redact(text, env=env).split("\n")
+
+        usual, changed = lines("zzqvxjw"), []
+        names = ("data", "amd", "al", "gpu", "weight", "epyc", "lib", "null")
+        for name in names:
+            now = lines(name)
+            self.assertEqual(len(now), len(usual))
+            changed += [(name, old, new) for old, new in zip(usual, now) if old != new]
+        print(f"{len(names)} names that are words, {len(usual)} lines: {len(changed)} changed")
+        self.assertEqual(changed, [])
 
     def test_what_is_read_in_them_stays(self):
         rows = collections.Counter()

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A third look at a text: tokens put together again that were cut by what is no part of them. A
+ * terminal's colour in the middle, a line that was wrapped at the screen's edge, %2F for "/", the
+ * NULs of UTF-16. Only the lines that hold such a thing are in it. Runs in the finisher.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle/redact_internal.h"
+
+#define WRAP_MIN 60u        /* columns; nobody's terminal is narrower */
+#define WRAP_NEIGHBOURS 12u /* a wrapped line is as long as the longest of so many around it */
+#define LINE_MAX_BYTES 4096u
+#define UTF16_PAIRS 8u
+#define BORDER "\xe2\x94\x82" /* the box of Rich's tracebacks */
+
+struct fold {
+    const struct redact_text *t;
+    struct redact_folded *out;
+    size_t capacity;
+    size_t removed; /* in the line that is being copied */
+    bool failed;
+};
+
+static bool is_token(char c)
+{
+    return isalnum((unsigned char)c) || (c != '\0' && strchr("_-.~+/=%", c) != NULL);
+}
+
+static void put(struct fold *f, char c, size_t place)
+{
+    struct redact_folded *out = f->out;
+    if (out->len == f->capacity && !f->failed) {
+        size_t capacity = f->capacity ? f->capacity * 2 : 1024;
+        char *p = realloc(out->p, capacity);
+        if (p != NULL)
+            out->p = p;
+        uint32_t *places = realloc(out->place, capacity * sizeof *places);
+        if (places != NULL)
+            out->place = places;
+        f->failed = p == NULL || places == NULL;
+        f->capacity = f->failed ? f->capacity : capacity;
+    }
+    if (f->failed)
+        return;
+    out->p[out->len] = c;
+    out->place[out->len++] = (uint32_t)place;
+}
+
+/* ESC[1;31m, also as repr(), JSON or bash write the first byte. 0 = none. */
+static size_t one_colour_at(const struct redact_text *t, size_t at)
+{
+    static const char *const escapes[] = {"\x1b", "\\x1b", "\\u001b", "\\033", "\\e"};
+    size_t i = 0;
+    for (size_t k = 0; k < sizeof escapes / sizeof escapes[0] && i == 0; k++) {
+        size_t n = strlen(escapes[k]);
+        if (t->len - at > n && strncasecmp(t->p + at, escapes[k], n) == 0)
+            i = at + n;
+    }
+    if (i == 0 || redact_at(t, i) != '[')
+        return 0;
+    for (i++; i < at + 32 && (isdigit((unsigned char)redact_at(t, i)) || redact_at(t, i) == ';');)
+        i++;
+    return isalpha((unsigned char)redact_at(t, i)) ? i + 1 - at : 0;
+}
+
+static size_t colour_at(const struct redact_text *t, size_t at)
+{
+    size_t n = 0;
+    for (size_t one; at + n < t->len && (one = one_colour_at(t, at + n)) > 0;)
+        n += one;
+    return n;
+}
+
+static int hex_value(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* "%2F" -> '/'; 0 = it is no printable character. */
+static char percent_at(const struct redact_text *t, size_t at)
+{
+    int high = hex_value(redact_at(t, at + 1));
+    int low = hex_value(redact_at(t, at + 2));
+    int c = high * 16 + low;
+    return high < 0 || low < 0 || c <= 0x20 || c > 0x7e ? '\0' : (char)c;
+}
+
+static bool pair_at(const struct redact_text *t, size_t at)
+{
+    return at + 1 < t->len && t->p[at + 1] == '\0' && (unsigned char)t->p[at] < 0x80 &&
+           t->p[at] != '\0';
+}
+
+/* Bytes of the run of UTF-16 (of ASCII characters) that begins here; 0 = none. */
+static size_t utf16_at(const struct redact_text *t, size_t at)
+{
+    size_t n = 0;
+    while (pair_at(t, at + n))
+        n += 2;
+    return n >= 2 * UTF16_PAIRS ? n : 0;
+}
+
+/* --- lines that were wrapped --- */
+
+static size_t line_end(const struct redact_text *t, size_t from)
+{
+    const char *end = from < t->len ? memchr(t->p + from, '\n', t->len - from) : NULL;
+    return end != NULL ? (size_t)(end - t->p) : t->len;
+}
+
+/* In characters, without what moves no cursor. */
+static size_t columns(const struct redact_text *t, size_t from, size_t to)
+{
+    size_t n = 0;
+    for (size_t i = from; i < to; i++) {
+        size_t colour = t->p[i] == 0x1b || t->p[i] == '\\' ? colour_at(t, i) : 0;
+        if (colour > 0)
+            i += colour - 1;
+        else
+            n += ((unsigned char)t->p[i] & 0xc0) != 0x80 && t->p[i] != '\r';
+    }
+    return n;
+}
+
+/* As wide as screens are (Rich takes 80 where there is none), or no line near it is longer: what is
+ * said there was cut by the screen, not by who said it. */
+static bool is_full(const struct redact_text *t, size_t from, size_t to)
+{
+    static const size_t screens[] = {79, 80, 100, 120, 132, 160, 200};
+    size_t width = columns(t, from, to);
+    size_t at = from;
+    for (size_t i = 0; i < sizeof screens / sizeof screens[0]; i++)
+        if (width == screens[i])
+            return true;
+    if (width < WRAP_MIN || to - from > LINE_MAX_BYTES)
+        return false;
+    for (size_t i = 0; i < WRAP_NEIGHBOURS && at > 0; i++) {
+        size_t end = at - 1;
+        size_t begin = end;
+        while (begin > 0 && t->p[begin - 1] != '\n' && end - begin <= LINE_MAX_BYTES)
+            begin--;
+        if (columns(t, begin, end) > width)
+            return false;
+        at = begin;
+    }
+    at = to;
+    for (size_t i = 0; i < WRAP_NEIGHBOURS && at < t->len; i++) {
+        size_t end = line_end(t, at + 1);
+        if (end - at > LINE_MAX_BYTES || columns(t, at + 1, end) > width)
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+/* Where the text before the line's end stops and that behind it goes on: the box around both is
+ * left out. False where no word was cut in two. */
+static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop,
+                    size_t *ret_go_on)
+{
+    static const size_t border = sizeof BORDER - 1;
+    size_t stop = to;
+    size_t go_on = to + 1;
+    while (stop > from && (t->p[stop - 1] == '\r' || t->p[stop - 1] == ' '))
+        stop--;
+    while (stop >= from + border && memcmp(t->p + stop - border, BORDER, border) == 0) {
+        stop -= border;
+        while (stop > from && t->p[stop - 1] == ' ')
+            stop--;
+        while (redact_at(t, go_on) == ' ')
+            go_on++;
+        if (t->len - go_on > border && memcmp(t->p + go_on, BORDER, border) == 0)
+            go_on += border;
+        while (redact_at(t, go_on) == ' ')
+            go_on++;
+    }
+    if (stop <= from || go_on >= t->len || !is_token(t->p[stop - 1]) || !is_token(t->p[go_on]) ||
+        (stop == to && columns(t, from, to) < WRAP_MIN))
+        return false;
+    *ret_stop = stop;
+    *ret_go_on = go_on;
+    return is_full(t, from, to);
+}
+
+/* --- the look --- */
+
+/* One step of a line: returns where it goes on. */
+static size_t step(struct fold *f, size_t at)
+{
+    const struct redact_text *t = f->t;
+    char c = t->p[at];
+    size_t n = c == 0x1b || c == '\\' ? colour_at(t, at) : 0;
+    if (n > 0) {
+        bool inside = f->out->len > 0 && is_token(f->out->p[f->out->len - 1]) &&
+                      is_token(redact_at(t, at + n));
+        if (!inside)
+            put(f, ' ', at);
+        f->removed += inside;
+        return at + n;
+    }
+    char decoded = c == '%' ? percent_at(t, at) : '\0';
+    if (decoded != '\0') {
+        put(f, decoded, at);
+        f->removed++;
+        return at + 3;
+    }
+    n = pair_at(t, at) ? utf16_at(t, at) : 0;
+    for (size_t i = 0; i < n; i += 2)
+        put(f, t->p[at + i], at + i);
+    if (n > 0) {
+        f->removed++;
+        return at + n;
+    }
+    put(f, c, at);
+    return at + 1;
+}
+
+int redact_fold(const struct redact_text *t, struct redact_folded *ret)
+{
+    struct fold f = {.t = t, .out = ret};
+    *ret = (struct redact_folded){.len = 0};
+    if (t->len >= UINT32_MAX)
+        return 0;
+    for (size_t from = 0; from < t->len && !f.failed;) {
+        size_t begun = ret->len;
+        size_t end = line_end(t, from);
+        f.removed = 0;
+        for (size_t at = from; at < t->len;) {
+            size_t stop = end;
+            size_t go_on = end + 1;
+            bool wrapped = wrap_at(t, from, end, &stop, &go_on);
+            while (at < stop)
+                at = step(&f, at);
+            if (at > end || !wrapped) {
+                from = at > end ? at : end + 1;
+                break;
+            }
+            f.removed++;
+            at = go_on;
+            from = end + 1;
+            end = line_end(t, from);
+        }
+        put(&f, '\n', end < t->len ? end : t->len - 1);
+        if (f.removed == 0)
+            ret->len = begun; /* as it was: looked at before */
+    }
+    if (f.failed || ret->len == 0)
+        redact_folded_release(ret);
+    return f.failed ? -ENOMEM : 0;
+}
+
+void redact_folded_release(struct redact_folded *folded)
+{
+    free(folded->p);
+    free(folded->place);
+    *folded = (struct redact_folded){.len = 0};
+}
+
+bool redact_folded_place(const struct redact_text *t, const struct redact_folded *folded,
+                         struct redact_span *span)
+{
+    size_t len = span->to - span->from;
+    size_t from = folded->place[span->from];
+    size_t last = folded->place[span->to - 1];
+    bool decoded = t->p[last] == '%' && folded->p[span->to - 1] != '%';
+    bool wide = redact_at(t, last + 1) == '\0' && last + 1 < t->len;
+    span->from = from;
+    span->to = last + (decoded ? 3 : wide ? 2 : 1);
+    return span->to > span->from && span->to - span->from > len;
+}
