@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
@@ -48,8 +49,8 @@ static void put_trend(const struct torch_series *gaps, const char *source, struc
     if (!g.valid)
         return;
     collect_integer(out, "torch.gap_growth_bytes", FACT_IMPACT, g.total, source);
-    collect_integer(out, "torch.gap_slope_bytes_per_s", FACT_IMPACT, (int64_t)g.slope_per_s,
-                    source);
+    collect_integer(out, "torch.gap_slope_bytes_per_s", FACT_IMPACT,
+                    number_from_real(g.slope_per_s), source);
     collect_boolean(out, "torch.gap_steady", FACT_IMPACT, g.steady, source);
     collect_integer(out, "torch.gap_watched_ms", FACT_IMPACT, g.duration_ms, source);
 }

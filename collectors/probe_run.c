@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/exec.h"
 #include "collectors/helper_program.h"
 #include "telemetry/machine.h"
@@ -139,5 +140,5 @@ void probe_fact(struct collect_out *out, int index, const char *name, const cJSO
         return;
     char fact[128];
     (void)snprintf(fact, sizeof fact, "gpu.%d.%s", index, name);
-    collect_integer(out, fact, FACT_AFTER, (int64_t)item->valuedouble, source);
+    collect_integer(out, fact, FACT_AFTER, number_from_real(item->valuedouble), source);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/torch_snapshot.h"
 
@@ -91,8 +92,9 @@ bool torch_live_times(const char *text, size_t len, int device, uint64_t *ret_fi
 static bool take_row(struct torch_live *live, const struct mark_row *row)
 {
     if (row->size_class >= 0) {
-        live->classes[row->size_class].bytes += row->bytes;
-        live->classes[row->size_class].blocks += row->blocks;
+        struct torch_class *class = &live->classes[row->size_class];
+        class->bytes = number_sum(class->bytes, row->bytes);
+        class->blocks = number_sum(class->blocks, row->blocks);
         return true;
     }
     if (live->site_count == TORCH_SITES_MAX)
@@ -163,7 +165,7 @@ struct torch_grown torch_live_growth(const struct torch_live *before,
     for (size_t i = 0; i < TORCH_CLASSES; i++) {
         g.classes[i].bytes = after->classes[i].bytes - before->classes[i].bytes;
         g.classes[i].blocks = after->classes[i].blocks - before->classes[i].blocks;
-        g.bytes += g.classes[i].bytes;
+        g.bytes = number_sum(g.bytes, g.classes[i].bytes);
     }
     /* Without call sites at the early moment each later one would seem to have grown. */
     if (before->site_count > 0)

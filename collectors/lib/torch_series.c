@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 #define COLUMNS 18
 #define TOOK_US 15
 #define POINTS_MAX ((size_t)1 << 17)
@@ -224,7 +226,7 @@ struct torch_growth torch_series_growth(const struct torch_series *series)
     g.rising_share = (double)rising / (double)(m.count - 1);
     g.slope_per_s = median_slope(&m, 0);
     g.steady = is_steady(&m, g.slope_per_s);
-    g.total = (int64_t)(m.bytes[m.count - 1] - m.bytes[0]);
+    g.total = number_from_real(m.bytes[m.count - 1] - m.bytes[0]);
     g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);
     const struct torch_point *first = &points[m.at[0]];
     const struct torch_point *last = &points[m.at[m.count - 1]];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "collectors/lib/cleantext.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -25,6 +26,12 @@ static int64_t number(const cJSON *object, const char *name)
     if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9e15)
         return 0;
     return (int64_t)item->valuedouble;
+}
+
+/* Nobody vouches for what was written. */
+static void add(int64_t *sum, int64_t value)
+{
+    *sum = number_sum(*sum, value);
 }
 
 static const char *text_of(const cJSON *object, const char *name)
@@ -52,7 +59,7 @@ static void count_class(struct reading *r, int64_t size)
     size_t at = 0;
     while (at < TORCH_CLASSES - 1 && size > limits[at])
         at++;
-    r->live.classes[at].bytes += size;
+    add(&r->live.classes[at].bytes, size);
     r->live.classes[at].blocks++;
 }
 
@@ -70,7 +77,7 @@ static void count_site(struct reading *r, const cJSON *block, int64_t size)
         return;
     if (at == live->site_count)
         live->sites[live->site_count++] = (struct torch_site){.where = (char *)(uintptr_t)where};
-    live->sites[at].bytes += size;
+    add(&live->sites[at].bytes, size);
     live->sites[at].blocks++;
 }
 
@@ -83,7 +90,7 @@ static int64_t read_blocks(struct reading *r, const cJSON *segment, int64_t *ret
     int64_t idle = 0;
     *ret_largest = 0;
     if (blocks == NULL) { /* too many: inject/python wrote their sums */
-        s->blocks += number(segment, "blocks_omitted");
+        add(&s->blocks, number(segment, "blocks_omitted"));
         s->cut = true;
         *ret_largest = number(segment, "largest_inactive");
         return number(segment, "inactive_size");
@@ -93,7 +100,7 @@ static int64_t read_blocks(struct reading *r, const cJSON *segment, int64_t *ret
         int64_t size = number(block, "size");
         s->blocks++;
         if (strcmp(text_of(block, "state"), "inactive") == 0) {
-            idle += size;
+            add(&idle, size);
             *ret_largest = size > *ret_largest ? size : *ret_largest;
         } else {
             count_class(r, size);
@@ -112,7 +119,7 @@ static void count_stream(struct reading *r, int64_t stream, int64_t idle)
         return;
     if (at == r->stream_count)
         r->stream_of[r->stream_count++] = stream;
-    r->stream_idle[at] += idle;
+    add(&r->stream_idle[at], idle);
 }
 
 static void read_segment(struct reading *r, const cJSON *segment)
@@ -122,20 +129,20 @@ static void read_segment(struct reading *r, const cJSON *segment)
     int64_t largest = 0;
     int64_t idle = read_blocks(r, segment, &largest);
     s->segments++;
-    s->reserved_bytes += total;
-    s->used_bytes += total - idle;
+    add(&s->reserved_bytes, total);
+    add(&s->used_bytes, total - idle);
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(segment, "is_expandable")))
-        s->expandable_bytes += total;
+        add(&s->expandable_bytes, total);
     if (is_private(segment)) {
-        s->private_bytes += total;
-        s->private_idle_bytes += idle;
+        add(&s->private_bytes, total);
+        add(&s->private_idle_bytes, idle);
         return;
     }
-    s->idle_bytes += idle;
+    add(&s->idle_bytes, idle);
     if (idle < total)
-        s->split_bytes += idle;
+        add(&s->split_bytes, idle);
     else
-        s->free_segment_bytes += idle;
+        add(&s->free_segment_bytes, idle);
     if (largest > s->largest_idle_bytes)
         s->largest_idle_bytes = largest;
     if (largest > s->largest_idle_large_bytes &&

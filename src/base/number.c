@@ -50,3 +50,18 @@ int64_t number_in_name(const char *name, const char *prefix)
     uint64_t value = 0;
     return number_take_before(&p, 10, '\0', &value) && value <= INT32_MAX ? (int64_t)value : -1;
 }
+
+int64_t number_from_real(double value)
+{
+    if (!(value > -0x1p63)) /* NaN as well */
+        return value <= -0x1p63 ? INT64_MIN : 0;
+    return value < 0x1p63 ? (int64_t)value : INT64_MAX;
+}
+
+int64_t number_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}

@@ -21,4 +21,10 @@ bool number_take_before(const char **at, unsigned base, char behind, uint64_t *r
  * they say more than INT32_MAX. */
 int64_t number_in_name(const char *name, const char *prefix);
 
+/* The whole number next to zero; what does not fit is the nearest that does, NaN is 0. For figures
+ * out of files that somebody else wrote: the cast alone is undefined there. */
+int64_t number_from_real(double value);
+/* Stops at the ends instead of wrapping. */
+int64_t number_sum(int64_t a, int64_t b);
+
 #endif

@@ -100,11 +100,17 @@ static void put_process(struct export *e, unsigned pid, const char *name)
                pid, name);
 }
 
+/* Finite in microseconds as well: JSON has no infinity. */
+static bool is_time(double time_s)
+{
+    return fabs(time_s) < 1e15;
+}
+
 static void put_instant(struct export *e, double time_s, const char *category, const char *text,
                         size_t len)
 {
     RC_AUTO_FREE char *name = json_string(text, len < 400 ? len : 400);
-    if (name == NULL || !isfinite(time_s))
+    if (name == NULL || !is_time(time_s))
         return;
     separate(e);
     buf_printf(
@@ -186,7 +192,7 @@ static void read_row(struct export *e, char *line, struct track *tracks, size_t 
     char *end;
     char *cell = strsep(&rest, ",");
     double time_s = strtod(cell, &end);
-    if (end == cell || *end != '\0' || !isfinite(time_s))
+    if (end == cell || *end != '\0' || !is_time(time_s))
         return;
     unsigned device = 0;
     for (size_t i = 1; i < count && (cell = strsep(&rest, ",")) != NULL; i++) {
@@ -335,7 +341,7 @@ static int write_out(const struct export *e, const char *path, struct rc_err *er
 {
     FILE *file = path != NULL ? fopen(path, "we") : stdout;
     if (file == NULL)
-        return rc_err_errno(err, -errno, "cannot write '%s'", path);
+        return rc_err_errno(err, -errno, "cannot write '%s'", path != NULL ? path : "stdout");
     bool good = fwrite(e->out.data, 1, e->out.len, file) == e->out.len && fflush(file) == 0;
     int code = good ? 0 : -errno;
     if (path != NULL && fclose(file) != 0 && code == 0)

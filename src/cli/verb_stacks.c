@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "bundle/bundle.h"
 #include "cli/verbs.h"
 
 #define STACKS_SIGNAL 58 /* STACKS_SIGNAL of rocmcrash_hook.py */
@@ -85,10 +87,14 @@ static bool print_from(int fd, off_t from, off_t to)
     size_t want = (size_t)(to - from) < TEXT_MAX ? (size_t)(to - from) : TEXT_MAX;
     RC_AUTO_FREE char *text = malloc(want);
     ssize_t n = text != NULL ? pread(fd, text, want, from) : -1;
-    for (ssize_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 32 && text[i] != '\n')
-            text[i] = '?';
-    return n > 0 && fwrite(text, 1, (size_t)n, stdout) == (size_t)n && fflush(stdout) == 0;
+    struct buf shown;
+    buf_init(&shown, 4 * want + 16);
+    if (n > 0)
+        bundle_sanitize_text(&shown, text, (size_t)n); /* names of functions are the program's */
+    bool good = shown.len > 0 && fwrite(shown.data, 1, shown.len, stdout) == shown.len &&
+                fflush(stdout) == 0;
+    buf_release(&shown);
+    return good;
 }
 
 static int complain(const char *word, const char *what)

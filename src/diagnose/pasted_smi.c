@@ -5,6 +5,7 @@
  * Pure. Versions seen: rocm-smi of ROCm 4.3 to 6.4, amd-smi of 6.1 to 7.2; the names of rows
  * changed in case and in words, the units did not.
  */
+#include "base/number.h"
 #include "diagnose/pasted.h"
 
 #include <cjson/cJSON.h>
@@ -309,7 +310,7 @@ static int64_t amd_value(const cJSON *object, const char *key)
     double factor = unit == NULL || strcmp(unit, "MB") == 0 ? 0x1p20
                     : strcmp(unit, "GB") == 0               ? 0x1p30
                                                             : 1;
-    return (int64_t)(value->valuedouble * factor);
+    return number_from_real(value->valuedouble * factor);
 }
 
 /* [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, ...}, "asic": {...}}] */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "diagnose/fact.h"
 #include "telemetry/machine.h"
 #include "telemetry/series.h"
@@ -193,9 +194,9 @@ static void put_growth(struct context *c)
     note(c, facts_set_real(c->facts, "f.growth.rising_share_percent", FACT_IMPACT,
                            g.rising_share * 100, source));
     note(c, facts_set_integer(c->facts, "f.growth.slope_bytes_per_s", FACT_IMPACT,
-                              (int64_t)g.slope_per_s, source));
+                              number_from_real(g.slope_per_s), source));
     note(c, facts_set_integer(c->facts, "f.growth.duration_ms", FACT_IMPACT,
-                              (int64_t)(g.window_s * 1000 * (double)g.windows), source));
+                              number_from_real(g.window_s * 1000 * (double)g.windows), source));
     note(c, facts_set_integer(c->facts, "f.growth.gpu", FACT_IMPACT, g.gpu, source));
 }
 

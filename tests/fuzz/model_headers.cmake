@@ -8,8 +8,10 @@ foreach(format gguf safetensors)
     add_executable(fuzz_${format} ${CMAKE_CURRENT_LIST_DIR}/fuzz_${format}.c
       ${model_lib}/byte_reader.c ${model_lib}/cleantext.c ${model_lib}/weights.c
       ${model_lib}/gguf.c ${model_lib}/safetensors.c)
-    target_compile_options(fuzz_${format} PRIVATE -fsanitize=fuzzer,address,undefined)
-    target_link_options(fuzz_${format} PRIVATE -fsanitize=fuzzer,address,undefined)
+    target_compile_options(fuzz_${format} PRIVATE -fsanitize=fuzzer,address,undefined,float-cast-overflow
+      -fno-sanitize-recover=undefined,float-cast-overflow)
+    target_link_options(fuzz_${format} PRIVATE -fsanitize=fuzzer,address,undefined,float-cast-overflow
+      -fno-sanitize-recover=undefined,float-cast-overflow)
     target_link_libraries(fuzz_${format} PRIVATE rc_base PkgConfig::CJSON)
   endif()
   add_executable(replay_${format} ${CMAKE_CURRENT_LIST_DIR}/fuzz_${format}.c

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -250,6 +251,20 @@ static int teardown(void **state)
     return fs_remove_tree(AT_FDCWD, *state);
 }
 
+static void test_number_of_a_stranger(void **state)
+{
+    (void)state;
+    assert_int_equal(number_from_real(-2.9), -2);
+    assert_int_equal(number_from_real(2.9), 2);
+    assert_true(number_from_real(0x1p63) == INT64_MAX);
+    assert_true(number_from_real(-1e300) == INT64_MIN);
+    assert_true(number_from_real(-0x1p63) == INT64_MIN);
+    assert_int_equal(number_from_real((double)NAN), 0);
+    assert_true(number_sum(INT64_MAX - 1, 2) == INT64_MAX);
+    assert_true(number_sum(INT64_MIN + 1, -2) == INT64_MIN);
+    assert_int_equal(number_sum(-3, 5), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_number_take_before),
         cmocka_unit_test(test_number_in_name),
         cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_number_of_a_stranger),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

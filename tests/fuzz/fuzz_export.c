@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzz target: `export --trace` of a stranger's bundle. Whatever is in its tables and records, what
+ * comes out is JSON. The verb itself, with a bundle whose files are pieces of the input.
+ */
+#include "cli/verb_export.c"
+
+#include <stdint.h>
+
+#include "pieces.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const names[] = {
+    "run/run.json",         "telemetry/telemetry.csv", "hook/torch-stats.csv", "run/events.txt",
+    "hook/events.jsonl",    "hook/oom-first.json",     "hook/oom-last.json",
+};
+#define NAMES (sizeof names / sizeof names[0])
+
+static char *files[NAMES];
+
+ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
+                         struct rc_err *err)
+{
+    (void)path, (void)max;
+    for (size_t i = 0; i < NAMES; i++) {
+        if (strcmp(names[i], name) != 0 || files[i][0] == '\0')
+            continue;
+        *ret_data = strdup(files[i]);
+        return *ret_data != NULL ? (ssize_t)strlen(*ret_data) : -ENOMEM;
+    }
+    return rc_err_set(err, -ENOENT, "no such file");
+}
+
+int options_parse(const struct option_def *defs, void *target, int argc, char *const argv[],
+                  struct rc_err *err)
+{
+    (void)defs, (void)target, (void)argc, (void)argv, (void)err;
+    return 0;
+}
+
+void options_help(const struct option_def *defs)
+{
+    (void)defs;
+}
+
+void verb_complain(const char *what, const struct rc_err *err)
+{
+    (void)what, (void)err;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct export e = {.bundle = "fuzz"};
+    struct rc_err err = {""};
+    for (size_t i = 0; i < NAMES; i++)
+        files[i] = pieces_next(&data, &size);
+    int r = make_trace(&e, &err);
+    cJSON *json = r == 0 ? cJSON_Parse(buf_str(&e.out)) : NULL;
+    if ((r == 0 && json == NULL) || (r < 0 && err.msg[0] == '\0'))
+        abort();
+    cJSON_Delete(json);
+    buf_release(&e.out);
+    for (size_t i = 0; i < NAMES; i++)
+        free(files[i]);
+    return 0;
+}

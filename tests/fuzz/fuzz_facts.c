@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fuzz target: the facts of a stranger's bundle, judged by our tree and shown. Nothing in them may
+ * become markup, a control sequence of a terminal, or another line of ours.
+ */
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "pieces.h"
+#include "report/report.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct tree *tree;
+static char *summary_template;
+
+static void load_templates(void)
+{
+    char *text = NULL;
+    struct rc_err err = {""};
+    ssize_t len = fs_read_all(FUZZ_TEMPLATES "/tree.json", (size_t)4 << 20, &text);
+    tree = len > 0 ? tree_parse(text, (size_t)len, "tree.json", &err) : NULL;
+    free(text);
+    if (tree == NULL ||
+        fs_read_all(FUZZ_TEMPLATES "/summary.md", (size_t)1 << 20, &summary_template) <= 0)
+        abort();
+}
+
+static void must_be_printable(const struct buf *text)
+{
+    for (size_t i = 0; i < text->len; i++) {
+        unsigned char c = (unsigned char)text->data[i];
+        if (c == 0x7f || (c < 0x20 && c != '\n' && c != '\t'))
+            abort();
+    }
+}
+
+/* The template's own tags are the only ones. */
+static void must_be_without_html(const char *text, bool in_code)
+{
+    static const char *const ours[] = {"details>", "/details>", "summary>", "/summary>", "br>",
+                                       "br/>"};
+    for (const char *at = text; (at = strchr(at, '<')) != NULL; at++) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+            known = known || strncmp(at + 1, ours[i], strlen(ours[i])) == 0;
+        if (!known && !in_code && (isalpha((unsigned char)at[1]) || at[1] == '/' || at[1] == '!'))
+            abort();
+    }
+}
+
+static void show(const struct facts *facts, const struct verdict *verdict, const cJSON *items,
+                 const char *command)
+{
+    struct buf summary = BUF_INIT;
+    struct buf lines = BUF_INIT;
+    const struct report_input in = {.facts = facts,
+                                    .verdict = verdict,
+                                    .items = items,
+                                    .command = command,
+                                    .bundle_name = "bundle.tar.gz",
+                                    .tool_version = "1",
+                                    .template_text = summary_template};
+    report_summary(&in, &summary);
+    report_terminal(&in, "bundle.tar.gz", &lines);
+    must_be_printable(&summary);
+    must_be_printable(&lines);
+    must_be_without_html(buf_str(&summary), strchr(command, '<') != NULL);
+    for (const char *line = buf_str(&lines); *line != '\0'; line = strchr(line, '\n') + 1)
+        if (strncmp(line, "rocmcrash: ", 11) != 0 || strchr(line, '\n') == NULL)
+            abort();
+    buf_release(&summary);
+    buf_release(&lines);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rc_err err = {""};
+    struct verdict verdict = {.class_name = NULL};
+    struct facts *facts = facts_new();
+    if (tree == NULL)
+        load_templates();
+    char *json_text = pieces_next(&data, &size);
+    char *items_text = pieces_next(&data, &size);
+    char *command = pieces_next(&data, &size);
+    cJSON *json = cJSON_Parse(json_text);
+    cJSON *items = cJSON_Parse(items_text);
+    if (facts == NULL)
+        abort();
+    if (json != NULL && facts_from_json(facts, json, &err) >= 0 &&
+        diagnose(facts, tree, &verdict, &err) == 0) {
+        cJSON_Delete(verdict_to_json(&verdict));
+        show(facts, &verdict, items, command);
+    }
+    verdict_release(&verdict);
+    cJSON_Delete(json);
+    cJSON_Delete(items);
+    facts_free(facts);
+    free(json_text);
+    free(items_text);
+    free(command);
+    return 0;
+}
