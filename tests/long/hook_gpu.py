@@ -26,7 +26,8 @@ EXPECTED = {
     "capacity": {"capacity"}, "capacity_step": {"capacity"}, "fragmentation": {"fragmentation"},
     "leak": {"leak"}, "leak_swap": {"leak"}, "held": {"held-by-other"},
     "cache_greed": {"fragmentation"}, "illegal": {"app-bug", "page-fault"}, "killed": {"unknown", "killed"},
-    "swallowed": {"capacity"}, "healthy": None, "handled": None, "equal": {"capacity"}, "cpu": None,
+    "swallowed": {"capacity"}, "beside": {"leak"}, "on_the_way": {"app-bug"}, "graphs": {"fragmentation"},
+    "expandable": {"fragmentation"}, "who_grew": {"leak"}, "healthy": None, "handled": None, "equal": {"capacity"}, "cpu": None,
 }
 
 
@@ -37,6 +38,45 @@ def bundle_of(folder):
     with tarfile.open(paths[0]) as tar:
         return {m.name.split("/", 1)[1]: tar.extractfile(m).read()
                 for m in tar.getmembers() if m.isfile()}
+
+
+OPTIONS = {"who_grew": ("--torch-history",)}
+
+
+def facts_of(files):
+    return {(f["name"], f.get("when")): f.get("value") for f in json.loads(files["facts.json"])["facts"]}
+
+
+def check_more(name, done, files):
+    """What is to be true of one program's bundle beside its class; the text of what is not."""
+    facts = {fact: value for (fact, _), value in facts_of(files).items()}
+    last = json.loads(files["verdict.json"])["path"][-1]["node"]
+    if name == "beside" and last != "N18g":
+        return f"not seen as beside PyTorch: {last}, gap {facts.get('torch.gap_bytes')}"
+    if name == "on_the_way":
+        told, truth = facts.get("f.gap_full_in_min"), json.loads(done.stdout)["full_in_min"]
+        if told is None or abs(told / truth - 1) > 0.15:
+            return f"full in {told} min, in truth {truth:.2f}"
+    if name == "graphs" and last != "N16p":
+        return f"not seen as private pools: {last}, {facts.get('torch.private_pools_idle_bytes')}"
+    if name == "expandable" and not facts.get("torch.expandable_bytes"):
+        return "no expandable segments seen"
+    if name == "who_grew" and "remember" not in str(facts.get("torch.grown_site")):
+        return f"grown: {facts.get('torch.grown_site')} {facts.get('torch.grown_by_size')}"
+    return ""
+
+
+def check_table(said, files):
+    """The rows of the summary are torch's own figures: before, peak, at the failure."""
+    facts, wrong = facts_of(files), []
+    for what in ("allocated_bytes", "reserved_bytes"):
+        for when, value in (("baseline", 0), ("peak", said["stats"][what + ".all.peak"]),
+                            ("impact", said["stats"][what + ".all.current"])):
+            if facts.get(("torch." + what, when)) != value:
+                wrong.append(f"{what} {when} {facts.get(('torch.' + what, when))} != {value}")
+    if b"| PyTorch, allocated |" not in files["SUMMARY.md"]:
+        wrong.append("no row in the summary")
+    return wrong
 
 
 def run(name, folder, options=(), env=None):
@@ -73,7 +113,7 @@ def check_equal(done, files):
             facts["torch.largest_inactive_bytes"] != max(said["idle"]):
         wrong.append(f"idle {facts['torch.inactive_bytes']} of {facts['torch.largest_inactive_bytes']}"
                      f" != {sum(said['idle'])} of {max(said['idle'])}")
-    return compared, wrong
+    return compared + 6, wrong + check_table(said, files)
 
 
 def one(name, out):
@@ -86,7 +126,7 @@ def one(name, out):
         holder.stdout.readline()
     start = time.monotonic()
     folder = os.path.join(out, name)
-    done = run(name, folder, env=env)
+    done = run(name, folder, OPTIONS.get(name, ()), env=env)
     if holder:
         holder.kill()
         holder.wait()
@@ -99,6 +139,10 @@ def one(name, out):
         row = next((i for i in json.loads(files["manifest.json"])["items"] if i["name"] == "hook"), {})
         note = f"{verdict['class']}/{verdict['subclass']} {verdict['confidence']} {verdict['path'][-1]['node']}" \
                f" | hook {row.get('status')} {row.get('reason', '')}"
+        more = check_more(name, done, files)
+        good = good and not more
+        slowest = facts_of(files).get(("hook.slowest_sample_us", "static"))
+        note += f" | slowest sample {slowest} us" + (f" | WRONG {more}" if more else "")
     elif done.returncode != 0:
         good, note = False, f"exit {done.returncode}, no bundle: {done.stderr[-300:]}"
     if name == "equal" and files:

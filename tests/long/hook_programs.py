@@ -113,6 +113,15 @@ def hold():
     return keep
 
 
+def raw_malloc(torch):
+    """The runtime's own allocation, beside PyTorch's: size -> error code."""
+    name = "libamdhip64.so" if torch.version.hip else "libcudart.so"
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        path = next(line.split()[-1] for line in maps if name in line)
+    function = getattr(ctypes.CDLL(path), "hipMalloc" if torch.version.hip else "cudaMalloc")
+    return lambda size: function(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(int(size)))
+
+
 def cache_greed():
     """PyTorch's cache keeps what a plain cudaMalloc then does not get."""
     torch, total = torch_and_total()
@@ -120,16 +129,94 @@ def cache_greed():
     small = block(torch, 30 * MIB)
     blocks.clear()
     time.sleep(1.5)
-    name = "libamdhip64.so" if torch.version.hip else "libcudart.so"
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        path = next(line.split()[-1] for line in maps if name in line)
-    runtime = ctypes.CDLL(path)
-    pointer = ctypes.c_void_p()
-    function = "hipMalloc" if torch.version.hip else "cudaMalloc"
-    code = getattr(runtime, function)(ctypes.byref(pointer), ctypes.c_size_t(int(0.2 * total)))
+    code = raw_malloc(torch)(0.2 * total)
     if code != 0:
-        raise RuntimeError(f"{function} returned {code} for {int(0.2 * total)} bytes")
+        raise RuntimeError(f"cudaMalloc returned {code} for {int(0.2 * total)} bytes")
     return small
+
+
+def beside():
+    """An extension forgets a buffer in each step; PyTorch itself stays as it is."""
+    torch, total = torch_and_total()
+    model, weights = block(torch, 0.3 * total), weights_of(torch)
+    malloc, forgotten = raw_malloc(torch), total // 250
+    while True:
+        work = block(torch, 0.05 * total)
+        small_step(torch, weights).item()
+        if torch.cuda.mem_get_info()[0] > 2 * forgotten:  # the failure is to be PyTorch's
+            malloc(forgotten)
+        time.sleep(0.05)
+        del work
+        torch.cuda.empty_cache()
+    return model
+
+
+def on_the_way():
+    """The same, slower, and ended by something else long before the card is full; says the truth."""
+    torch, total = torch_and_total()
+    malloc, step, began = raw_malloc(torch), total // 1500, time.monotonic()
+    model = block(torch, 0.2 * total)
+    for _ in range(160):
+        malloc(step)
+        time.sleep(0.1)
+    free = torch.cuda.mem_get_info()[0]
+    rate = 160 * step / (time.monotonic() - began)
+    print(json.dumps({"full_in_min": free / rate / 60}), flush=True)
+    raise LookupError("nothing to do with memory")
+    return model
+
+
+def graphs():
+    """Graphs of many shapes, each with a pool of its own, lie idle; then a batch without a graph."""
+    torch, total = torch_and_total()
+    kept = []
+    for i in range(6):
+        size = int(0.1 * total) + i * GIB
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work = block(torch, size)
+            work.fill_(1)
+            del work
+        kept.append(graph)
+    model = block(torch, 0.1 * total)
+    time.sleep(0.5)
+    block(torch, 0.5 * total)
+    return model
+
+
+def expandable():
+    """Fragments of expandable segments: small blocks that live long keep their pages."""
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+    fragmentation()
+
+
+def who_grew():
+    """leak, with call sites recorded: run with --torch-history."""
+    torch, total = torch_and_total()
+    weights, history = weights_of(torch), []
+    steady = [block(torch, 0.02 * total) for _ in range(8)]
+
+    def remember():
+        history.append(block(torch, total / 200))
+    while True:
+        work = block(torch, 0.02 * total)
+        remember()
+        small_step(torch, weights).item()
+        del work
+        time.sleep(0.05)
+    return steady
+
+
+def marks(count=300):
+    """How long what a mark does holds the interpreter: with `count` blocks in use."""
+    torch, _ = torch_and_total()
+    keep = [block(torch, (i % 7 + 1) << 18) for i in range(count)]
+    took = []
+    for _ in range(200):
+        begun = time.perf_counter()
+        torch.cuda.memory.memory_snapshot()
+        took.append(time.perf_counter() - begun)
+    print(json.dumps({"blocks": len(keep), "median_us": sorted(took)[100] * 1e6, "worst_us": max(took) * 1e6}))
 
 
 def illegal():
