@@ -124,13 +124,16 @@ static bool is_inside(const struct next_object *o, uintptr_t address)
     return address >= o->start && address < o->end;
 }
 
-/* After relocation the loader has made these read-only ("full RELRO"). */
+/* After relocation the loader has made these read-only ("full RELRO"): whole pages, as it rounds
+ * down at both ends. */
 static bool is_read_only(const struct next_object *o, uintptr_t address)
 {
+    const uintptr_t whole = ~(uintptr_t)(PAGE - 1);
     for (unsigned i = 0; i < o->header_count; i++) {
         const Elf64_Phdr *h = &o->headers[i];
-        if (h->p_type == PT_GNU_RELRO && address >= o->base + h->p_vaddr &&
-            address < o->base + h->p_vaddr + h->p_memsz)
+        uintptr_t start = o->base + h->p_vaddr;
+        if (h->p_type == PT_GNU_RELRO && address >= (start & whole) &&
+            address < ((start + h->p_memsz) & whole))
             return true;
     }
     return false;

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -306,8 +307,14 @@ int hipMalloc(void **p, size_t size);
 int hipInit(unsigned flags);
 int hipGetProcAddress(const char *name, void **f, int version, unsigned long flags, void *status);
 int (*pointer)(void **, size_t) = hipMalloc;
+volatile int calls = 1; /* beside the addresses of functions */
 int start(void) { return hipInit(0); }
-int call(void **p, size_t size) { return hipMalloc(p, size); }
+int call(void **p, size_t size)
+{
+    int r = hipMalloc(p, size);
+    calls++;
+    return r;
+}
 int call_by_pointer(void **p, size_t size) { return pointer(p, size); }
 int call_by_name(void **p, size_t size)
 {
@@ -405,6 +412,24 @@ class Runtimes(Alone):
                 # By name and by the call; a pointer in the program's own data stays its own.
                 self.assertEqual(len(ledger.hip_refusals) - before, 2)
                 self.assertEqual(ledger.raw.hip_runtimes, before // 2 + 1)
+
+    def test_relro_that_ends_within_a_page(self):
+        """The loader makes whole pages read-only; what lies on the last one is still written to."""
+        path = self.caller(self.runtime(5), "-Wl,-z,lazy,-z,relro")
+        with open(path, "r+b") as file:
+            elf = bytearray(file.read())
+            at, = struct.unpack_from("<Q", elf, 32)
+            size, count = struct.unpack_from("<HH", elf, 54)
+            for header in range(at, at + size * count, size):
+                kind, address, memory = struct.unpack_from("<I12xQ16xQ", elf, header)
+                if kind == 0x6474e552:  # PT_GNU_RELRO
+                    self.assertEqual((address + memory) % 4096, 0)
+                    struct.pack_into("<Q", elf, header + 40, memory + 256)
+            file.seek(0)
+            file.write(elf)
+        lines, ledger = self.both_ways(path, rounds=2)
+        self.assertEqual(lines[0], "(2 5) ")
+        self.assertGreaterEqual(len(ledger.hip_refusals), 2)
 
     def test_two_runtimes_each_with_its_own_caller(self):
         callers = [self.caller(self.runtime(n), "-Wl,-z,now") for n in (5, 6)]
