@@ -6,6 +6,7 @@
  * loaded.
  */
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 
 #include "inject/attach.h"
@@ -17,6 +18,7 @@
 #define RUNTIME_NAME "libamdhip64.so"
 #define PAGE 4096u
 #define AGAIN_NS 100000000u
+#define AGAIN_DOUBLED_MAX 7 /* a look at a large program takes milliseconds */
 
 /* 0 = never looked; else one more than how many objects had been loaded then. */
 static _Atomic uint64_t looked_at, look_again_ns;
@@ -35,7 +37,7 @@ static const char *base_name(const char *path)
 
 struct census {
     unsigned runtimes, definitions; /* objects that define hipMalloc, runtimes included */
-    unsigned unbound;               /* addresses that may become one or the other's */
+    unsigned later;                 /* addresses to be looked at again */
 };
 
 static bool is_known(const struct next_object *o)
@@ -139,10 +141,17 @@ static bool is_read_only(const struct next_object *o, uintptr_t address)
     return false;
 }
 
-static void replace(const struct next_object *o, void **slot, void *ours)
+/* Asks the kernel to add 0, as a write of ours would end the program. */
+static bool can_be_written(void *slot)
+{
+    static uint32_t nobody;
+    const int add_0 = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
+    return raw_call6(SYS_futex, (long)&nobody, FUTEX_WAKE_OP_PRIVATE, 0, 0, (long)slot, add_0) >= 0;
+}
+
+static void replace(void **slot, void *ours, bool read_only)
 {
     uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
-    bool read_only = is_read_only(o, (uintptr_t)slot);
     if (read_only && raw_call(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE, 0) != 0)
         return;
     __atomic_store_n(slot, ours, __ATOMIC_RELEASE);
@@ -156,7 +165,7 @@ static void *stand_in_for_unbound(const struct caller *c, enum hip_function func
 {
     if (c->census->runtimes == 1 && c->census->definitions == 1)
         return hip_runtimes[0].real[function] != NULL ? hip_stand_in(function, 0) : NULL;
-    c->census->unbound++;
+    c->census->later++;
     return NULL;
 }
 
@@ -170,12 +179,18 @@ static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
     if (function == HIP_FUNCTIONS)
         return;
     void **slot = (void **)(c->object->base + rela->r_offset);
+    bool read_only = is_read_only(c->object, (uintptr_t)slot);
+    /* Another thread loads this object: the loader still writes to the page. */
+    if (read_only && can_be_written(slot)) {
+        c->census->later++;
+        return;
+    }
     void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     void *ours = hip_replacement(function, value);
     if (ours == NULL && type == R_X86_64_JUMP_SLOT && is_inside(c->object, (uintptr_t)value))
         ours = stand_in_for_unbound(c, function);
     if (ours != NULL && value != ours)
-        replace(c->object, slot, ours);
+        replace(slot, ours, read_only);
 }
 
 static bool look_at_caller(const struct next_object *o, void *context)
@@ -209,17 +224,20 @@ static bool is_due(uint64_t loads)
 
 void hip_look(void)
 {
+    static unsigned doubled;
     uint64_t loads = next_loads() + 1;
     uint32_t nobody = 0;
     if (!attach_wanted() || !is_due(loads) || !atomic_compare_exchange_strong(&looking, &nobody, 1))
         return;
     struct census census = {0, 0, 0};
-    atomic_store(&looked_at, loads);
+    bool is_new = atomic_exchange(&looked_at, loads) != loads;
+    doubled = is_new ? 0 : doubled < AGAIN_DOUBLED_MAX ? doubled + 1 : doubled;
     next_objects(count_object, &census);
     if (census.runtimes > 0)
         next_objects(look_at_caller, &census);
-    /* Once more when they have been called. */
-    atomic_store(&look_again_ns, census.unbound > 0 ? attach_coarse_ns() + AGAIN_NS : 0);
+    /* Once more when they have been called, or loaded. */
+    uint64_t wait_ns = (uint64_t)AGAIN_NS << doubled;
+    atomic_store(&look_again_ns, census.later > 0 ? attach_coarse_ns() + wait_ns : 0);
     atomic_store(&looking, 0);
 }
 

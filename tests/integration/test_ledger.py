@@ -364,6 +364,61 @@ int main(int argc, char **argv)
 }
 """
 
+# Bound at once, and in the middle of that: the loader asks which of the functions `slow` is.
+SLOW_LIBRARY = """
+#include <time.h>
+#include <unistd.h>
+static int slow_function(void) { return 0; }
+static void *resolve(void)
+{
+    const struct timespec pause = {0, 300000000};
+    (void)!write(9, "", 1);
+    nanosleep(&pause, NULL);
+    return slow_function;
+}
+int slow(void) __attribute__((ifunc("resolve")));
+"""
+SLOW_CALLER = """
+#include <stddef.h>
+#include <stdlib.h>
+int hipMalloc(void **p, size_t size);
+int slow(void);
+int call_slowly(void **p, size_t size)
+{
+    int r = hipMalloc(p, size) + slow();
+    return r + abs(0);
+}
+"""
+SLOW_MAIN = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *load(void *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+int main(int argc, char **argv)
+{
+    char byte;
+    int ends[2];
+    void *library, *p = NULL;
+    pthread_t thread;
+    void *caller = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    int (*call)(void **, size_t) = (int (*)(void **, size_t))dlsym(caller, "call");
+    ((int (*)(void))dlsym(caller, "start"))();
+    if (pipe(ends) != 0 || dup2(ends[1], 9) != 9) return 1;
+    pthread_create(&thread, NULL, load, argv[argc - 1]);
+    (void)!read(ends[0], &byte, 1);
+    call(&p, 10); /* the library looks at what is being loaded */
+    pthread_join(thread, &library);
+    if (library == NULL) return puts(dlerror());
+    for (int i = 0; i < 2; i++) {
+        call(&p, 10);
+        printf("%d\\n", ((int (*)(void **, size_t))dlsym(library, "call_slowly"))(&p, 1u << 31));
+        usleep(150000);
+    }
+    return 0;
+}
+"""
+
 
 class Runtimes(Alone):
     """Which function of which runtime is called, with runtimes that only say who they are."""
@@ -430,6 +485,22 @@ class Runtimes(Alone):
         lines, ledger = self.both_ways(path, rounds=2)
         self.assertEqual(lines[0], "(2 5) ")
         self.assertGreaterEqual(len(ledger.hip_refusals), 2)
+
+    def test_library_that_is_being_loaded(self):
+        """The loader writes to its addresses still, and makes them read-only itself."""
+        runtime = self.runtime(5)
+        folder = os.path.dirname(runtime)
+        slow = self.build(os.path.join(folder, "libslow.so"), SLOW_LIBRARY)
+        path = self.build(os.path.join(self.folder, "slow_user.so"), SLOW_CALLER, slow, runtime,
+                          f"-Wl,-rpath,{folder}", "-Wl,-z,now,-z,relro")
+        main = self.build(os.path.join(self.folder, "slow_main"), SLOW_MAIN, "-ldl", "-pthread",
+                          shared=())
+        environ = {**os.environ, **self.ledger.environ}
+        done = subprocess.run([main, self.caller(runtime, "-Wl,-z,now"), path], env=environ,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "2\n2\n"), done.stderr)
+        # It is seen once it is loaded, and a tenth of a second has passed.
+        self.assertGreaterEqual(len(self.ledger.read().hip_refusals), 1)
 
     def test_two_runtimes_each_with_its_own_caller(self):
         callers = [self.caller(self.runtime(n), "-Wl,-z,now") for n in (5, 6)]
