@@ -191,7 +191,7 @@ static void load_impacts(struct run_info *info)
     info->failed = first_failure(info);
 }
 
-static void append_output(struct run_info *info, struct buf *text, const char *name)
+static void append_output(const struct run_info *info, struct buf *text, const char *name)
 {
     char path[FS_PATH_MAX];
     RC_AUTO_FREE char *data = NULL;
@@ -216,6 +216,51 @@ static void drop_cut_lines(struct buf *text)
         memmove(text->data + at, text->data + end, text->len - end + 1);
         text->len -= end - at;
     }
+}
+
+/* Where the first gap in the output is told of; the beginning when there is none. */
+static size_t first_gap(const struct buf *all)
+{
+    static const char note[] = "[rocmcrash: ";
+    for (size_t at = 0; at < all->len;) {
+        if (all->len - at > sizeof note - 1 && memcmp(all->data + at, note, sizeof note - 1) == 0)
+            return at;
+        const char *end = memchr(all->data + at, '\n', all->len - at);
+        at = end != NULL ? (size_t)(end + 1 - all->data) : all->len;
+    }
+    return 0;
+}
+
+/* Lines that are known although their part of the output is not kept, before the gap's note. */
+static void insert_report(const struct run_info *info, struct buf *all)
+{
+    struct buf report = BUF_INIT;
+    struct buf lines = BUF_INIT;
+    append_output(info, &report, "output.report");
+    char *line = report.len > 0 ? report.data : NULL;
+    for (char *end; line != NULL && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        size_t len = (size_t)(end + 1 - line);
+        if (all->len == 0 || memmem(all->data, all->len, line, len) == NULL)
+            buf_append(&lines, line, len);
+    }
+    if (lines.len > 0) {
+        struct buf with = BUF_INIT;
+        size_t gap = first_gap(all);
+        if (gap > 0)
+            buf_append(&with, all->data, gap);
+        buf_puts(&with, "[rocmcrash: of what follows only these lines are kept]\n");
+        buf_append(&with, lines.data, lines.len);
+        if (all->len > gap)
+            buf_append(&with, all->data + gap, all->len - gap);
+        if (!buf_failed(&with) && !buf_failed(&lines)) {
+            buf_release(all);
+            *all = with;
+        } else {
+            buf_release(&with);
+        }
+    }
+    buf_release(&lines);
+    buf_release(&report);
 }
 
 /* output.0 and output.1 are the tail; the head is only of use when they do not reach back to it. */
@@ -245,6 +290,7 @@ static void load_output(struct run_info *info)
         buf_release(&tail);
     }
     drop_cut_lines(&all);
+    insert_report(info, &all);
     info->output_len = all.len;
     info->output = all.data;
 }

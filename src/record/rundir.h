@@ -7,6 +7,8 @@
  *     impact.N          struct shared_impact followed by its arena bytes, one file a failed process
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
+ *     output.report     lines behind that head in which an engine says how it uses the GPU's memory: the last
+ *                       32 KiB of them
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     boot              "BOOT_ID BTIME_S" of the machine
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them
@@ -28,6 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How much of the beginning of stderr stays for good. */
+#define OUTPUT_HEAD_BYTES (64u << 10)
 /* Ends the note about a gap in the output when what follows it is the end of a line. */
 #define OUTPUT_WITHIN_LINE " from within a line"
 

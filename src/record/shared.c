@@ -28,6 +28,10 @@ _Static_assert(offsetof(struct shared, event_data) ==
                    offsetof(struct shared, events) + sizeof(struct ring),
                "ring data must follow its header");
 
+_Static_assert(offsetof(struct shared, report_data) ==
+                   offsetof(struct shared, report) + sizeof(struct ring),
+               "ring data must follow its header");
+
 /* Beyond RLIMIT_FSIZE ftruncate(2) would fail and send SIGXFSZ, which is the target's then. The
  * limit is lifted for this call where we may, and is what it was when the target starts. */
 int shared_set_size(int fd, uint64_t size)
@@ -67,6 +71,7 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
     ring_init(&s->samples, SHARED_SAMPLE_RING_BYTES);
     ring_init(&s->output, SHARED_OUTPUT_RING_BYTES);
     ring_init(&s->events, SHARED_EVENT_RING_BYTES);
+    ring_init(&s->report, SHARED_REPORT_RING_BYTES);
     *ret_fd = fd;
     return s;
 }

@@ -20,7 +20,6 @@
 
 /* run.json holds argv (16 KiB), every byte of which may need six characters. */
 #define RUN_JSON_MAX (160u << 10)
-#define OUTPUT_HEAD_BYTES (64u << 10)
 #define OUTPUT_TAIL_BYTES (512u << 10)
 #define SYNC_PERIOD_MS 10000u
 #define SYNC_FIRST_MS 2000u
@@ -127,6 +126,27 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
             return r;
         }
     }
+}
+
+/* The whole of it, which is small and changes while a model is loaded only. */
+static int flush_report(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    static char text[SHARED_REPORT_RING_BYTES];
+    uint64_t cursor = 0;
+    uint64_t lost = 0;
+    if (atomic_load(&s->report.head) == progress->report_written)
+        return 0;
+    size_t len = ring_read(&s->report, &cursor, text, sizeof text, &lost);
+    const char *kept = text;
+    if (lost > 0) {
+        const char *end = memchr(text, '\n', len);
+        kept = end != NULL ? end + 1 : text + len;
+        len -= (size_t)(kept - text);
+    }
+    int r = fs_write_file_at(dirfd, "output.report", kept, len, false);
+    if (r == 0)
+        progress->report_written = cursor;
+    return r;
 }
 
 static int flush_events(struct shared *s, int dirfd, struct record_progress *progress)
@@ -245,8 +265,8 @@ static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
  * was noticed. Names last, for a name without its bytes is an empty file. */
 static void sync_run(int dirfd)
 {
-    static const char *const names[] = {"output.head", "output.0", "output.1", "events",
-                                        "kmsg",        "gpus",     "boot"};
+    static const char *const names[] = {"output.head", "output.0", "output.1", "output.report",
+                                        "events",      "kmsg",     "gpus",     "boot"};
     static off_t synced_bytes[sizeof names / sizeof names[0]];
     static bool parent_synced;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -276,6 +296,7 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     int results[] = {
         flush_impacts(shared, dirfd, progress),
         flush_output(shared, dirfd, progress),
+        flush_report(shared, dirfd, progress),
         flush_events(shared, dirfd, progress),
         flush_samples(shared, run_dir, progress),
         flush_gpus(shared, dirfd),

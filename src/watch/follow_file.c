@@ -64,10 +64,12 @@ static void read_new(struct carrier *c, uint64_t *offset)
         return;
     if ((uint64_t)end < *offset) { /* truncated, or the target went back */
         matcher_gap(&c->matcher);
+        report_gap(c);
         *offset = 0;
     }
     if ((uint64_t)end - *offset > FOLLOW_BACKLOG_BYTES) {
         matcher_gap(&c->matcher);
+        report_gap(c);
         *offset = (uint64_t)end - FOLLOW_BACKLOG_BYTES / 8;
     }
     while (*offset < (uint64_t)end) {

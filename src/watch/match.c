@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define STATES_MAX 2048
+#define STATES_MAX 2560
 #define CLASSES_MAX 80
 #define NO_PATTERN UINT16_MAX
 
@@ -83,7 +83,8 @@ static void build_automaton(void)
 
 const char *match_kind_name(enum match_kind kind)
 {
-    static const char *const names[MATCH_KINDS] = {"oom", "fault", "hang", "error"};
+    static const char *const names[MATCH_KINDS] = {"oom", "fault", "hang", "error",
+                                                    "report"};
     return kind < MATCH_KINDS ? names[kind] : "unknown";
 }
 

@@ -15,6 +15,7 @@ enum match_kind {
     MATCH_FAULT, /* the GPU hit an address or instruction it must not */
     MATCH_HANG,  /* the GPU stopped answering */
     MATCH_ERROR, /* the program ends by an error of its own */
+    MATCH_REPORT, /* no failure: what an engine or framework says of its memory while it starts */
     MATCH_KINDS,
 };
 
@@ -26,7 +27,7 @@ struct match_pattern {
 extern const struct match_pattern match_patterns[];
 extern const size_t match_pattern_count;
 
-/* "oom", "fault", "hang", "error". */
+/* "oom", "fault", "hang", "error", "report". */
 const char *match_kind_name(enum match_kind kind);
 
 struct matcher {

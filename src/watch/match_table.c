@@ -101,6 +101,39 @@ const struct match_pattern match_patterns[] = {
     {MATCH_ERROR, "hsa api call failure"}, /* rocminfo */
     {MATCH_ERROR, "ibv_create_cq"},        /* UCX: locked memory */
     {MATCH_ERROR, "ibv_reg_mr"},
+
+    /* What diagnose/messages_engine.c and messages_bfc.c read: the lines are kept for a long run.
+     * llama.cpp */
+    {MATCH_REPORT, " buffer size ="},
+    {MATCH_REPORT, ": n_ctx "},
+    {MATCH_REPORT, ": n_layer "},
+    {MATCH_REPORT, "using device ROCm"},
+    {MATCH_REPORT, "using device CUDA"},
+    {MATCH_REPORT, " layers to GPU"},
+    {MATCH_REPORT, "SWA KV cache"},
+    {MATCH_REPORT, "Wave Size: "},
+    {MATCH_REPORT, "projected to use "},
+    /* ollama */
+    {MATCH_REPORT, "memory.required.full="},
+    {MATCH_REPORT, "msg=\"model weights\""},
+    {MATCH_REPORT, "msg=\"kv cache\""},
+    {MATCH_REPORT, "msg=\"compute graph\""},
+    {MATCH_REPORT, "msg=\"gpu memory\""},
+    {MATCH_REPORT, "msg=\"inference compute\""},
+    {MATCH_REPORT, "msg=\"starting llama server\""},
+    {MATCH_REPORT, " KvSize:"},
+    /* vLLM */
+    {MATCH_REPORT, "Model loading took "},
+    {MATCH_REPORT, "Loading model weights took "},
+    {MATCH_REPORT, "model weights take "},
+    {MATCH_REPORT, "total_gpu_memory ("},
+    {MATCH_REPORT, "Free memory on device"},
+    {MATCH_REPORT, "vailable KV cache memory: "},
+    {MATCH_REPORT, "GPU KV cache size: "},
+    {MATCH_REPORT, "aximum concurrency for "},
+    /* XLA, TensorFlow */
+    {MATCH_REPORT, " for BFCAllocator"},
+    {MATCH_REPORT, "Created device /"},
 };
 
 const size_t match_pattern_count = sizeof match_patterns / sizeof match_patterns[0];

@@ -17,6 +17,8 @@
 
 #define CARRY_CHUNK_BYTES ((size_t)64 << 10)
 
+#define REPORT_LINE_MAX 2048
+
 /* Descriptors of ours lie above what shells and programs use by number. */
 #define RELAY_FD_MIN 10
 
@@ -35,6 +37,13 @@ struct carrier {
     struct shared *shared;
     struct matcher matcher;
     uint64_t published[MATCH_KINDS]; /* counts already added to the shared ones */
+
+    /* A line of a report that has begun; whole lines only are kept. */
+    char line[REPORT_LINE_MAX];
+    size_t line_len;
+    bool line_lost; /* its beginning is not there */
+    uint64_t reports_seen;
+    uint64_t report_window_ns, report_window_bytes; /* looked through for lines since */
 
     struct peek_pipe peek[2];
     unsigned peek_active;
@@ -70,6 +79,10 @@ void look_catch_up(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
 /* Take `len` bytes out of a pipe unseen. */
 void look_discard(struct carrier *c, int fd, size_t len);
+/* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed(). */
+void report_look(struct carrier *c, const char *data, size_t len);
+/* Bytes were skipped: what comes is the end of some line. */
+void report_gap(struct carrier *c);
 extern char look_buffer[CARRY_CHUNK_BYTES];
 
 /* relay_carry.c */

@@ -45,9 +45,9 @@ static void publish_matches(struct carrier *c)
 {
     struct shared *s = c->shared;
     _Atomic uint64_t *first = &s->first_match_ns;
-    _Atomic uint32_t *const counts[MATCH_KINDS] = {&s->oom_matches, &s->fault_matches,
+    _Atomic uint32_t *const counts[MATCH_REPORT] = {&s->oom_matches, &s->fault_matches,
                                                    &s->hang_matches, &s->error_matches};
-    for (int kind = 0; kind < MATCH_KINDS; kind++) {
+    for (int kind = 0; kind < MATCH_REPORT; kind++) {
         uint64_t fresh = c->matcher.count[kind] - c->published[kind];
         if (fresh == 0)
             continue;
@@ -84,6 +84,7 @@ void look_at(struct carrier *c, const void *data, size_t len)
     keep(c, data, len);
     matcher_feed(&c->matcher, data, len);
     publish_matches(c);
+    report_look(c, data, len);
 }
 
 /* All of `len` bytes that lie in a pipe: what stayed behind would be taken for what comes next, and
@@ -134,6 +135,7 @@ void look_catch_up(struct carrier *c)
         return;
     if (c->skipped) {
         matcher_gap(&c->matcher);
+        report_gap(c);
         c->resync = true;
     }
     c->skipped = false;
