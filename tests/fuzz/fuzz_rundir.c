@@ -34,7 +34,7 @@ static void read_samples(struct facts *facts, const struct run_info *info)
             .end_ns = info->end_mono_ns,
             .ended_by_exit = info->target_status == 0};
         (void)series_to_facts(facts, &set, &options);
-        (void)series_to_csv(&set, info->start_mono_ns, 100, &csv);
+        (void)series_to_csv(&set, info->start_mono_ns, 100, 0, &csv);
         (void)series_growth(&set, set.first_ns, set.last_ns);
         for (size_t i = 0; i < set.count && i < 8; i++)
             (void)series_downsample(&set, (enum metric)set.series[i].metric, set.series[i].instance,
