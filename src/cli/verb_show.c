@@ -86,7 +86,7 @@ int verb_show(int argc, char *argv[])
     }
     if (!line.all)
         shorten_for_terminal(text);
-    bool ok = print_clean(text, line.all ? "" : "(show --all prints every fact with its source)\n");
+    bool ok = print_clean(text, line.all ? "" : "(show --all prints the tables of facts too)\n");
     return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
 }
 

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,31 @@ static void format_bytes(double bytes, char *out, size_t size)
         (void)snprintf(out, size, "%.0f bytes", bytes);
 }
 
+/* Units of the sampler's counters, as people say them. */
+static bool format_unit(const char *name, double n, char *out, size_t size)
+{
+    static const struct {
+        const char *end;
+        double from; /* shown in `unit` from here on */
+        double scale;
+        int digits;
+        const char *unit;
+    } units[] = {
+        {"_percent", -HUGE_VAL, 1, 1, "%"}, {"_ms", 1000, 1000, 1, "s"},
+        {"_ms", -HUGE_VAL, 1, 0, "ms"},     {"_us", 1e6, 1e6, 1, "s"},
+        {"_us", 1000, 1000, 1, "ms"},       {"_us", -HUGE_VAL, 1, 0, "us"},
+        {"_mC", -HUGE_VAL, 1000, 1, "C"},   {"_uW", -HUGE_VAL, 1e6, 1, "W"},
+        {"_Hz", -HUGE_VAL, 1e6, 0, "MHz"},
+    };
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (!ends_with(name, units[i].end) || n < units[i].from)
+            continue;
+        (void)snprintf(out, size, "%.*f %s", units[i].digits, n / units[i].scale, units[i].unit);
+        return true;
+    }
+    return false;
+}
+
 static void format_number(const struct fact *f, char *out, size_t size)
 {
     bool integer = f->type == FACT_INTEGER;
@@ -43,10 +69,8 @@ static void format_number(const struct fact *f, char *out, size_t size)
     else if (ends_with(f->name, "_bytes_per_s")) {
         format_bytes(n, out, size);
         (void)strncat(out, "/s", size - strlen(out) - 1);
-    } else if (ends_with(f->name, "_percent"))
-        (void)snprintf(out, size, "%.1f %%", n);
-    else if (ends_with(f->name, "_ms") && n >= 1000)
-        (void)snprintf(out, size, "%.1f s", n / 1000);
+    } else if (format_unit(f->name, n, out, size))
+        return;
     else if (integer)
         (void)snprintf(out, size, "%" PRId64, f->integer);
     else

@@ -30,11 +30,18 @@ void template_render(const char *template_text, const struct report_input *in, t
 void report_memory_table(const struct facts *facts, struct buf *out);
 void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);
+/* "- " and the sentence, filled as the tree's: a clause [[...]] with an unknown fact is left out. */
+void report_sentence(const struct facts *facts, const char *sentence, struct buf *out);
 /* What the ledger of GPU allocations saw of the failure, in sentences. */
 void report_ledger(const struct facts *facts, struct buf *out);
 /* What PyTorch's allocator knew, in sentences. */
 void report_torch(const struct facts *facts, struct buf *out);
-/* Table of the facts whose names begin with one of `prefixes` (NULL-terminated). */
+/* Table of the facts whose names begin with one of `prefixes` (NULL-terminated), or with none. */
 void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out);
+void report_other_facts(const struct facts *facts, const char *const *prefixes, struct buf *out);
+/* "gfx1100, 23.98 GiB; Linux 6.8.0; ROCm 6.2.0; PyTorch 2.5.1", as far as it is known. */
+void report_machine_line(const struct facts *facts, struct buf *out);
+/* What is missing, once: what is not known by itself on one line. */
+void report_missing(const struct verdict *verdict, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory per GPU and process at baseline, peak, impact and after; sparklines; tables of facts. */
+/* Memory per GPU and process at baseline, peak, impact and after; sparklines. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -7,14 +7,14 @@
 #include "diagnose/tree.h"
 #include "report/report.h"
 
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #define GPUS_MAX 64
 #define SPARK_COLUMNS 60
-#define FACT_ROWS_MAX 80
+#define DRAWN_FROM_PERCENT 1 /* of the total: below it a line is flat, and the table says it */
 
 static const struct fact *present(const struct facts *facts, const char *name, enum fact_when when)
 {
@@ -61,6 +61,17 @@ static void memory_row(const struct facts *facts, const char *label, const char 
     buf_puts(out, " |\n");
 }
 
+/* With a large BAR the CPU sees all of VRAM: its row would be VRAM's. */
+static bool repeats_vram(const struct facts *facts, int gpu, const char *total)
+{
+    char vram[64];
+    int64_t all = 0;
+    int64_t visible = 0;
+    (void)snprintf(vram, sizeof(vram), "gpu.%d.vram.total_bytes", gpu);
+    return strstr(total, "vram_visible") != NULL && facts_get_integer(facts, vram, &all) &&
+           facts_get_integer(facts, total, &visible) && visible >= all;
+}
+
 static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
 {
     static const struct {
@@ -81,6 +92,8 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
         char label[120];
         (void)snprintf(used, sizeof(used), "gpu.%d.%s", gpu, rows[i].used);
         (void)snprintf(total, sizeof(total), "gpu.%d.%s", gpu, rows[i].total);
+        if (repeats_vram(facts, gpu, total))
+            continue;
         if (facts_get_text(facts, pci_name, &pci))
             (void)snprintf(label, sizeof(label), "GPU %d (%.40s) %s", gpu, pci, rows[i].what);
         else
@@ -128,16 +141,22 @@ static uint64_t column_peak(const struct report_series *s, size_t column, size_t
     return peak;
 }
 
-static void sparkline(const struct report_series *s, struct buf *out)
+static uint64_t largest_of(const struct report_series *s)
 {
-    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    size_t columns = s->count < SPARK_COLUMNS ? s->count : SPARK_COLUMNS;
-    uint64_t top = s->total_bytes;
     uint64_t largest = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (s->values[i] != UINT64_MAX && s->values[i] > largest)
             largest = s->values[i];
     }
+    return largest;
+}
+
+static void sparkline(const struct report_series *s, struct buf *out)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t columns = s->count < SPARK_COLUMNS ? s->count : SPARK_COLUMNS;
+    uint64_t top = s->total_bytes;
+    uint64_t largest = largest_of(s);
     if (top < largest || top == 0)
         top = largest > 0 ? largest : 1;
     for (size_t c = 0; c < columns; c++) {
@@ -154,58 +173,15 @@ static void sparkline(const struct report_series *s, struct buf *out)
     buf_putc(out, '\n');
 }
 
+static bool is_worth_drawing(const struct report_series *s)
+{
+    return s->count > 0 && largest_of(s) > s->total_bytes / 100 * DRAWN_FROM_PERCENT;
+}
+
 void report_sparklines(const struct report_input *in, struct buf *out)
 {
     for (size_t i = 0; i < in->series_count; i++) {
-        if (in->series[i].count > 0)
+        if (is_worth_drawing(&in->series[i]))
             sparkline(&in->series[i], out);
     }
-}
-
-static const char *moment_name(enum fact_when when)
-{
-    static const char *const names[] = {"", "before", "peak", "at the failure", "after", "log"};
-    return (size_t)when < sizeof(names) / sizeof(names[0]) ? names[when] : "";
-}
-
-static void fact_row(const struct fact *f, struct buf *out)
-{
-    static const char *const states[] = {"", "absent", "unreadable", "blind"};
-    char value[200];
-    buf_puts(out, "| ");
-    escape_markdown(out, f->name, 100);
-    buf_puts(out, " | ");
-    if (f->status == FACT_PRESENT) {
-        fact_format(f, value, sizeof(value));
-        escape_markdown(out, value, 160);
-    } else {
-        buf_printf(out, "%s: ", states[f->status]);
-        escape_markdown(out, f->reason != NULL ? f->reason : "", 160);
-    }
-    buf_printf(out, " | %s | ", moment_name(f->when));
-    escape_markdown(out, f->source != NULL ? f->source : "", 120);
-    buf_puts(out, " |\n");
-}
-
-void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out)
-{
-    size_t rows = 0;
-    size_t more = 0;
-    for (size_t i = 0; i < facts_count(facts); i++) {
-        const struct fact *f = facts_at(facts, i);
-        size_t k = 0;
-        while (prefixes[k] != NULL && strncmp(f->name, prefixes[k], strlen(prefixes[k])) != 0)
-            k++;
-        if (prefixes[k] == NULL)
-            continue;
-        if (rows == FACT_ROWS_MAX) {
-            more++;
-            continue;
-        }
-        if (rows++ == 0)
-            buf_puts(out, "| fact | value | when | source |\n|---|---|---|---|\n");
-        fact_row(f, out);
-    }
-    if (more > 0)
-        buf_printf(out, "\n%zu more in facts.json.\n", more);
 }

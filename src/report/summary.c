@@ -11,6 +11,8 @@
 #include "report/internal.h"
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #define LINE_MAX_BYTES 600
@@ -53,7 +55,9 @@ static const char *item_text(const cJSON *item, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-static void not_collected(const struct report_input *in, struct buf *out)
+/* "skipped" does not apply to this run, or was left alone on purpose: it is told further down. */
+static void rows_of(const struct report_input *in, bool skipped, size_t max, const char *between,
+                    struct buf *out)
 {
     size_t shown = 0;
     size_t more = 0;
@@ -61,23 +65,40 @@ static void not_collected(const struct report_input *in, struct buf *out)
     cJSON_ArrayForEach(item, in->items)
     {
         const char *status = item_text(item, "status");
-        if (strcmp(status, "collected") == 0 || strcmp(status, "ok") == 0 || status[0] == '\0')
+        if (strcmp(status, "collected") == 0 || strcmp(status, "ok") == 0 || status[0] == '\0' ||
+            (strcmp(status, "skipped") == 0) != skipped)
             continue;
-        if (shown == NOT_COLLECTED_MAX) {
+        if (shown == max) {
             more++;
             continue;
         }
-        buf_puts(out, shown++ > 0 ? "; " : "");
+        buf_puts(out, shown++ > 0 ? between : "");
         escape_markdown(out, item_text(item, "name"), 60);
-        buf_puts(out, ": ");
-        escape_markdown(out, status, 20);
+        if (!skipped) {
+            buf_puts(out, ": ");
+            escape_markdown(out, status, 20);
+        }
         if (item_text(item, "reason")[0] != '\0') {
-            buf_puts(out, ", ");
+            buf_puts(out, skipped ? ": " : ", ");
             escape_markdown(out, item_text(item, "reason"), 120);
         }
     }
     if (more > 0)
         buf_printf(out, "; %zu more in manifest.json", more);
+}
+
+static void not_collected(const struct report_input *in, struct buf *out)
+{
+    rows_of(in, false, NOT_COLLECTED_MAX, "; ", out);
+}
+
+static void left_alone(const struct report_input *in, struct buf *out)
+{
+    struct buf rows = BUF_INIT;
+    rows_of(in, true, SIZE_MAX, "\n- ", &rows);
+    if (rows.len > 0)
+        buf_printf(out, "- %s\n", buf_str(&rows));
+    buf_release(&rows);
 }
 
 static void first_advice(const struct report_input *in, struct buf *out)
@@ -108,7 +129,12 @@ static void also(const struct report_input *in, struct buf *out)
 
 static void missing(const struct report_input *in, struct buf *out)
 {
-    bullets(&in->verdict->missing, 0, out);
+    report_missing(in->verdict, out);
+}
+
+static void machine_line(const struct report_input *in, struct buf *out)
+{
+    report_machine_line(in->facts, out);
 }
 
 static void sentence(const struct report_input *in, struct buf *out)
@@ -158,68 +184,46 @@ static void flowchart(const struct report_input *in, struct buf *out)
     report_flowchart(in->verdict, out);
 }
 
-static void machine(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"gpu.", "host.", "report.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void versions(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"software.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void environment(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"env.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void models(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"model.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void timeline(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"run.", "target.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void messages(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"oom.", "msg.", "kmsg.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
 static void ledger(const struct report_input *in, struct buf *out)
 {
     report_ledger(in->facts, out);
 }
 
-static void ledger_facts(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"ledger.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
+/* Tables of the details: the facts whose names begin so. */
+#define PREFIXES_MAX 6
+static const struct {
+    const char *name;
+    const char *prefixes[PREFIXES_MAX];
+} tables[] = {
+    {"timeline", {"run.", "target.", "job.", "stack."}},
+    {"messages", {"oom.", "msg.", "kmsg.", "devcoredump.", "vendor."}},
+    {"machine", {"gpu.", "hsa."}},
+    {"host", {"host.", "report."}},
+    {"processes", {"proc.", "others."}},
+    {"versions", {"software."}},
+    {"environment", {"env."}},
+    {"torch_facts", {"torch.", "hook."}},
+    {"models", {"models."}},
+    {"ledger_facts", {"ledger."}},
+    {"features", {"f."}},
+};
+#define TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static void torch(const struct report_input *in, struct buf *out)
 {
     report_torch(in->facts, out);
 }
 
-static void torch_facts(const struct report_input *in, struct buf *out)
+static void other_facts(const struct report_input *in, struct buf *out)
 {
-    static const char *const prefixes[] = {"torch.", "hook.", NULL};
-    report_fact_table(in->facts, prefixes, out);
-}
-
-static void features(const struct report_input *in, struct buf *out)
-{
-    static const char *const prefixes[] = {"f.", NULL};
-    report_fact_table(in->facts, prefixes, out);
+    const char *all[TABLES * PREFIXES_MAX + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < TABLES; i++) {
+        for (size_t k = 0; k < PREFIXES_MAX && tables[i].prefixes[k] != NULL; k++)
+            all[n++] = tables[i].prefixes[k];
+    }
+    all[n] = NULL;
+    report_other_facts(in->facts, all, out);
 }
 
 static const struct {
@@ -243,17 +247,11 @@ static const struct {
     {"against", against},
     {"also", also},
     {"missing", missing},
-    {"machine", machine},
-    {"versions", versions},
-    {"environment", environment},
-    {"models", models},
-    {"timeline", timeline},
-    {"messages", messages},
     {"ledger", ledger},
-    {"ledger_facts", ledger_facts},
     {"torch", torch},
-    {"torch_facts", torch_facts},
-    {"features", features},
+    {"machine_line", machine_line},
+    {"left_alone", left_alone},
+    {"other_facts", other_facts},
 };
 
 static void write_value(const struct report_input *in, const char *name, struct buf *out)
@@ -261,6 +259,14 @@ static void write_value(const struct report_input *in, const char *name, struct 
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         if (strcmp(values[i].name, name) == 0) {
             values[i].write(in, out);
+            return;
+        }
+    }
+    for (size_t i = 0; i < TABLES; i++) {
+        if (strcmp(tables[i].name, name) == 0) {
+            const char *prefixes[PREFIXES_MAX + 1] = {NULL};
+            memcpy(prefixes, tables[i].prefixes, sizeof(tables[i].prefixes));
+            report_fact_table(in->facts, prefixes, out);
             return;
         }
     }

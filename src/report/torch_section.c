@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch's allocator knew of its memory, in a few sentences: idle, private, beside it, grown. */
+/* What PyTorch's allocator knew of its memory: idle, private, beside it, grown. */
 #include "report/internal.h"
 
-#include "base/buf.h"
 #include "diagnose/fact.h"
-#include "diagnose/tree.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-
-/* template_fill() of the tree's sentences: a clause [[...]] with an unknown fact is left out. */
-static void sentence(const struct facts *facts, const char *text, struct buf *out)
-{
-    char *filled = template_fill(text, facts, false);
-    if (filled != NULL) {
-        buf_puts(out, "- ");
-        escape_markdown(out, filled, 600);
-        buf_putc(out, '\n');
-    }
-    free(filled);
-}
 
 static bool is_positive(const struct facts *facts, const char *name)
 {
@@ -37,41 +22,45 @@ static bool is_text(const struct facts *facts, const char *name)
 static void now(const struct facts *facts, struct buf *out)
 {
     if (is_positive(facts, "torch.reserved_bytes"))
-        sentence(facts,
-                 "reserved {torch.reserved_bytes}, in use {torch.allocated_bytes}[[; idle in the "
-                 "common pools {torch.inactive_bytes}, the largest piece "
-                 "{torch.largest_inactive_bytes}]]",
-                 out);
+        report_sentence(
+            facts,
+            "reserved {torch.reserved_bytes}, in use {torch.allocated_bytes}[[; idle in the "
+            "common pools {torch.inactive_bytes}, the largest piece "
+            "{torch.largest_inactive_bytes}]]",
+            out);
     if (is_positive(facts, "torch.private_pools_bytes"))
-        sentence(facts,
-                 "{torch.private_pools_bytes} of it in private pools (graphs, MemPool), "
-                 "{torch.private_pools_idle_bytes} of that idle, which no other request gets",
-                 out);
+        report_sentence(
+            facts,
+            "{torch.private_pools_bytes} of it in private pools (graphs, MemPool), "
+            "{torch.private_pools_idle_bytes} of that idle, which no other request gets",
+            out);
     if (is_positive(facts, "torch.expandable_bytes"))
-        sentence(facts, "{torch.expandable_bytes} of it in expandable segments", out);
+        report_sentence(facts, "{torch.expandable_bytes} of it in expandable segments", out);
     if (is_text(facts, "torch.live_by_size"))
-        sentence(facts, "in use: {torch.live_by_size}", out);
+        report_sentence(facts, "in use: {torch.live_by_size}", out);
 }
 
 static void growth(const struct facts *facts, struct buf *out)
 {
     if (is_positive(facts, "torch.growth.steady"))
-        sentence(facts,
-                 "what is in use grew steadily: {torch.growth.total_bytes} in "
-                 "{torch.growth.duration_ms}, {torch.growth.slope_bytes_per_s}[[, "
-                 "{torch.growth.blocks_count} blocks of {f.torch_grown_block_bytes} on "
-                 "average]][[; at this slope the GPU is full in about {f.torch_full_in_min} min]]",
-                 out);
+        report_sentence(
+            facts,
+            "what is in use grew steadily: {torch.growth.total_bytes} in "
+            "{torch.growth.duration_ms}, {torch.growth.slope_bytes_per_s}[[, "
+            "{torch.growth.blocks_count} blocks of {f.torch_grown_block_bytes} on "
+            "average]][[; at this slope the GPU is full in about {f.torch_full_in_min} min]]",
+            out);
     if (is_positive(facts, "torch.grown_bytes") && is_text(facts, "torch.grown_by_size"))
-        sentence(facts,
-                 "in the last {torch.grown_ms} it grew by {torch.grown_bytes}: "
-                 "{torch.grown_by_size}",
-                 out);
+        report_sentence(facts,
+                        "in the last {torch.grown_ms} it grew by {torch.grown_bytes}: "
+                        "{torch.grown_by_size}",
+                        out);
     if (is_text(facts, "torch.grown_site"))
-        sentence(facts,
-                 "most of that, {torch.grown_site_bytes} in {torch.grown_site_blocks_count} more "
-                 "blocks, was allocated at {torch.grown_site}",
-                 out);
+        report_sentence(
+            facts,
+            "most of that, {torch.grown_site_bytes} in {torch.grown_site_blocks_count} more "
+            "blocks, was allocated at {torch.grown_site}",
+            out);
 }
 
 static void beside(const struct facts *facts, struct buf *out)
@@ -79,18 +68,20 @@ static void beside(const struct facts *facts, struct buf *out)
     if (!is_positive(facts, "torch.gap_bytes"))
         return;
     if (is_positive(facts, "torch.gap_steady"))
-        sentence(facts,
-                 "the driver counts {torch.gap_bytes} more for this process than PyTorch reserved, "
-                 "and that grew steadily: {torch.gap_growth_bytes} in {torch.gap_watched_ms}, "
-                 "{torch.gap_slope_bytes_per_s}[[; at this slope the GPU is full in about "
-                 "{f.gap_full_in_min} min]]",
-                 out);
+        report_sentence(
+            facts,
+            "the driver counts {torch.gap_bytes} more for this process than PyTorch reserved, "
+            "and that grew steadily: {torch.gap_growth_bytes} in {torch.gap_watched_ms}, "
+            "{torch.gap_slope_bytes_per_s}[[; at this slope the GPU is full in about "
+            "{f.gap_full_in_min} min]]",
+            out);
     else
-        sentence(facts,
-                 "the driver counts {torch.gap_bytes} more for this process than PyTorch reserved "
-                 "(context, libraries, other allocators)[[; changed by {torch.gap_growth_bytes} in "
-                 "{torch.gap_watched_ms}, no steady trend]]",
-                 out);
+        report_sentence(
+            facts,
+            "the driver counts {torch.gap_bytes} more for this process than PyTorch reserved "
+            "(context, libraries, other allocators)[[; changed by {torch.gap_growth_bytes} in "
+            "{torch.gap_watched_ms}, no steady trend]]",
+            out);
 }
 
 void report_torch(const struct facts *facts, struct buf *out)

@@ -175,9 +175,13 @@ class Contents(BundleCase):
         head, details = text.split("## How the verdict was reached", 1)
         self.assertLessEqual(len(head.splitlines()), FIRST_SCREEN_LINES)
         self.assertTrue(head.startswith("# capacity"), head[:80])
-        for words in ("**Try first:**", "To see that it helped:", "**File at:**", "**Not collected:**",
+        for words in ("**Machine:** RAM ", "**Try first:**", "To see that it helped:", "**File at:**",
                       "| memory |"):
             self.assertIn(words, head)
+        skipped = details.split("Does not apply, or was left alone", 1)[1]
+        for row in self.bundle.manifest["items"]:
+            if row["status"] == "skipped":
+                self.assertIn("- " + row["name"].replace("_", "\\_"), skipped)
         self.assertIn("20.00 GiB", head)
         self.assertNotIn("\x1b", text)
         self.check_mermaid(details)

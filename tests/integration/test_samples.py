@@ -169,7 +169,7 @@ class Samples(unittest.TestCase):
         for name, words in (("capacity", "the driver refused 32.0 MiB (vram) with ENOMEM"),
                             ("oversize", "HIP refused it by itself"),
                             ("leak", "live buffers of 12.0 MiB"),
-                            ("page_fault", "into a buffer that was given back")):
+                            ("page_fault", "that was given back")):
             text = self.results[name, False, False].bundle.text("SUMMARY.md")
             self.assertTrue(words in text, f"{name}: {words}")
 

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of facts, a row a name, for those who want to look for themselves. */
+#include "report/internal.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FACT_ROWS_MAX 160
+
+static const char *moment_name(enum fact_when when)
+{
+    static const char *const names[] = {"", "before", "peak", "at the failure", "after", "log"};
+    return (size_t)when < sizeof(names) / sizeof(names[0]) ? names[when] : "";
+}
+
+static const enum fact_when all_moments[] = {FACT_STATIC, FACT_BASELINE, FACT_PEAK,
+                                             FACT_IMPACT, FACT_AFTER,    FACT_LOG};
+#define MOMENTS (sizeof(all_moments) / sizeof(all_moments[0]))
+
+static void value_text(const struct fact *f, char out[200])
+{
+    static const char *const states[] = {"", "absent", "unreadable", "blind"};
+    if (f->status == FACT_PRESENT)
+        fact_format(f, out, 200);
+    else
+        (void)snprintf(out, 200, "%s: %.150s", states[f->status],
+                       f->reason != NULL ? f->reason : "");
+}
+
+/* One row for all moments of a name: "32.0 MiB before; 15.91 GiB peak, at the failure". */
+static void fact_row(const struct facts *facts, const char *name, struct buf *out)
+{
+    struct buf when = BUF_INIT; /* of the value written last */
+    char last[200] = "";
+    bool several = false;
+    const struct fact *best = facts_best(facts, name);
+    buf_puts(out, "| ");
+    escape_markdown(out, name, 100);
+    buf_puts(out, " | ");
+    for (size_t i = 0; i < MOMENTS; i++) {
+        char value[200];
+        const struct fact *f = facts_find(facts, name, all_moments[i]);
+        if (f == NULL)
+            continue;
+        value_text(f, value);
+        if (last[0] != '\0' && strcmp(value, last) != 0) {
+            buf_printf(out, "%s%s; ", when.len > 0 ? " " : "", buf_str(&when));
+            buf_release(&when);
+            several = true;
+            last[0] = '\0';
+        }
+        if (last[0] == '\0')
+            escape_markdown(out, value, 160);
+        (void)snprintf(last, sizeof(last), "%s", value);
+        const char *moment = moment_name(f->when);
+        buf_printf(&when, "%s%s", when.len > 0 && moment[0] != '\0' ? ", " : "", moment);
+    }
+    if (several)
+        buf_printf(out, "%s%s |  | ", when.len > 0 ? " " : "", buf_str(&when));
+    else
+        buf_printf(out, " | %s | ", buf_str(&when));
+    buf_release(&when);
+    escape_markdown(out, best != NULL && best->source != NULL ? best->source : "", 120);
+    buf_puts(out, " |\n");
+}
+
+/* The first of its name: the others are in its row. */
+static bool is_first(const struct facts *facts, const struct fact *f)
+{
+    for (size_t i = 0; i < MOMENTS; i++) {
+        const struct fact *other = facts_find(facts, f->name, all_moments[i]);
+        if (other != NULL && other < f) /* the store keeps the order of insertion */
+            return false;
+    }
+    return true;
+}
+
+static bool begins_with(const char *name, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++) {
+        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A feature whose inputs are not there: nobody looks for what was not read. */
+static bool is_not_computed(const struct fact *f)
+{
+    return f->status == FACT_ABSENT && f->reason != NULL &&
+           strncmp(f->reason, "not computed:", 13) == 0;
+}
+
+static void fact_rows(const struct facts *facts, const char *const *prefixes, bool others,
+                      struct buf *out)
+{
+    size_t rows = 0;
+    size_t more = 0;
+    size_t not_computed = 0;
+    for (size_t i = 0; i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        if (begins_with(f->name, prefixes) == others || !is_first(facts, f))
+            continue;
+        if (is_not_computed(f)) {
+            not_computed++;
+            continue;
+        }
+        if (rows == FACT_ROWS_MAX) {
+            more++;
+            continue;
+        }
+        if (rows++ == 0)
+            buf_puts(out, "| fact | value | when | source |\n|---|---|---|---|\n");
+        fact_row(facts, f->name, out);
+    }
+    if (more > 0)
+        buf_printf(out, "\n%zu more in facts.json.\n", more);
+    if (rows > 0 && not_computed > 0)
+        buf_printf(out, "\n%zu more were not computed; facts.json says for want of what.\n",
+                   not_computed);
+}
+
+void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out)
+{
+    fact_rows(facts, prefixes, false, out);
+}
+
+void report_other_facts(const struct facts *facts, const char *const *prefixes, struct buf *out)
+{
+    fact_rows(facts, prefixes, true, out);
+}
