@@ -140,14 +140,14 @@ def beside():
     torch, total = torch_and_total()
     model, weights = block(torch, 0.3 * total), weights_of(torch)
     malloc, forgotten = raw_malloc(torch), total // 250
-    while True:
+    while torch.cuda.mem_get_info()[0] > 0.06 * total:  # the failure is to be PyTorch's
         work = block(torch, 0.05 * total)
         small_step(torch, weights).item()
-        if torch.cuda.mem_get_info()[0] > 2 * forgotten:  # the failure is to be PyTorch's
-            malloc(forgotten)
+        malloc(forgotten)
         time.sleep(0.05)
         del work
         torch.cuda.empty_cache()
+    block(torch, 0.1 * total)
     return model
 
 
