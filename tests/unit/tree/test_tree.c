@@ -216,6 +216,44 @@ static void ttm_advice_computes_the_value(void **state)
     cJSON_Delete(rows);
 }
 
+static const cJSON *fixture_of(const cJSON *rows, const char *node)
+{
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows)
+    {
+        if (strcmp(text_of(row, "node"), node) == 0)
+            return cJSON_GetObjectItemCaseSensitive(row, "facts");
+    }
+    fail_msg("no fixture of %s", node);
+    return NULL;
+}
+
+/* Nobody is told to raise a limit that cannot be raised far enough, or to look at a process that
+ * no line names. */
+static void advice_fits_what_is_known(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    cJSON *huge = cJSON_Parse("{\"ledger.refused.size_bytes\": \"90 GiB\","
+                              " \"host.mem_available_bytes\": \"95 GiB\"}");
+    struct verdict v = judge(*state, fixture_of(rows, "EL2"), NULL);
+    assert_true(list_holds(&v.advice, "amd-ttm --set 115 ")); /* 0.9 * 128 GiB */
+    verdict_release(&v);
+    v = judge(*state, fixture_of(rows, "EL2"), huge);
+    assert_string_equal(v.class_name, "gtt-limit");
+    assert_true(list_holds(&v.advice, "No limit is enough"));
+    assert_false(list_holds(&v.advice, "amd-ttm"));
+    verdict_release(&v);
+    v = judge(*state, fixture_of(rows, "EL6"), NULL);
+    assert_true(list_holds(&v.advice, "Make it smaller by "));
+    verdict_release(&v);
+    v = judge(*state, fixture_of(rows, "N2"), NULL);
+    assert_string_equal(v.sentence, "The GPU stopped answering.");
+    assert_false(list_holds(&v.advice, "the process that the kernel names"));
+    verdict_release(&v);
+    cJSON_Delete(huge);
+    cJSON_Delete(rows);
+}
+
 /* Advice that is known to be false or dangerous must not be in any template at all. */
 static void no_template_gives_false_advice(void **state)
 {
@@ -346,8 +384,9 @@ static int64_t feature_of(const char *json_text, const char *name)
     return value;
 }
 
-#define THREE "'gpu.count': 3, 'gpu.0.vram.total_bytes': '16 GiB', 'gpu.1.vram.total_bytes': " \
-              "'16 GiB', 'gpu.2.vram.total_bytes': '16 GiB'"
+#define THREE                                                                                      \
+    "'gpu.count': 3, 'gpu.0.vram.total_bytes': '16 GiB', 'gpu.1.vram.total_bytes': "               \
+    "'16 GiB', 'gpu.2.vram.total_bytes': '16 GiB'"
 
 /* HIP's list counts within ROCr's; a list that does not name it leaves it unknown. */
 static void the_gpu_of_an_ordinal_is_found_through_both_lists(void **state)
@@ -359,8 +398,7 @@ static void the_gpu_of_an_ordinal_is_found_through_both_lists(void **state)
         {", 'oom.device': 1", 1},
         {", 'oom.device': 1, 'env.HIP_VISIBLE_DEVICES': '2,0'", 0},
         {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': '1,2'", 1},
-        {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': '1,2', 'env.HIP_VISIBLE_DEVICES': '1'",
-         2},
+        {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': '1,2', 'env.HIP_VISIBLE_DEVICES': '1'", 2},
         {", 'oom.device': 1, 'env.ROCR_VISIBLE_DEVICES': '1,2', 'env.HIP_VISIBLE_DEVICES': '1'",
          -1},
         {", 'oom.device': 0, 'env.ROCR_VISIBLE_DEVICES': 'GPU-8f1a2b3c4d5e6f70'", -1},
@@ -384,12 +422,12 @@ static void the_holder_is_named_when_it_is_on_this_gpu(void **state)
 {
 #define HOLDER ", 'oom.device': 1, 'others.largest_pid': 9, 'others.largest_bytes': '10 GiB'"
     (void)state;
-    assert_int_equal(feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '12 GiB'}",
-                                "f.holder_pid"),
-                     9);
-    assert_int_equal(feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '4 GiB'}",
-                                "f.holder_pid"),
-                     -1);
+    assert_int_equal(
+        feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '12 GiB'}", "f.holder_pid"),
+        9);
+    assert_int_equal(
+        feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '4 GiB'}", "f.holder_pid"),
+        -1);
     assert_int_equal(feature_of("{" THREE HOLDER "}", "f.holder_pid"), -1);
     assert_int_equal(feature_of("{" THREE HOLDER ", 'oom.holder_pid': 7}", "f.holder_pid"), 7);
     assert_int_equal(feature_of("{'gpu.count': 1, 'gpu.0.vram.total_bytes': '16 GiB'" HOLDER "}",
@@ -405,10 +443,14 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
         int version;
         bool old;
     } rows[] = {
-        {"6.18.4-arch1-1", 61804, false},  {"6.18.3-200.fc43.x86_64", 61803, true},
-        {"6.17.0-18-generic", 61700, true}, {"6.17.0-19-generic", 61700, false},
-        {"6.14.0-1017-oem", 61400, true},  {"6.14.0-1018-oem", 61400, false},
-        {"6.17.0-1003-oem", 61700, false}, {"6.11.0-1027-oem", 61100, true},
+        {"6.18.4-arch1-1", 61804, false},
+        {"6.18.3-200.fc43.x86_64", 61803, true},
+        {"6.17.0-18-generic", 61700, true},
+        {"6.17.0-19-generic", 61700, false},
+        {"6.14.0-1017-oem", 61400, true},
+        {"6.14.0-1018-oem", 61400, false},
+        {"6.17.0-1003-oem", 61700, false},
+        {"6.11.0-1027-oem", 61100, true},
         {"6.14.0-oem", 61400, false} /* cannot be told */,
     };
     static const char *const failures[] = {
@@ -647,6 +689,7 @@ int main(void)
         cmocka_unit_test(missing_input_is_undecided_and_listed),
         cmocka_unit_test(nothing_at_all_is_unknown_with_a_list),
         cmocka_unit_test(ttm_advice_computes_the_value),
+        cmocka_unit_test(advice_fits_what_is_known),
         cmocka_unit_test(no_template_gives_false_advice),
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
