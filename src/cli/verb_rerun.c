@@ -38,7 +38,7 @@
 #define ARGUMENTS_MAX 4096
 
 struct rerun {
-    bool trace, help;
+    bool trace, yes, help;
     const char *output_dir;
     char folder[FS_PATH_MAX]; /* ours: trace and new bundle */
     char **command;
@@ -61,6 +61,14 @@ static int set_output_dir(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_yes(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct rerun *)target)->yes = true;
+    return 0;
+}
+
 static int set_help(void *target, const char *value, struct rc_err *err)
 {
     (void)value;
@@ -71,6 +79,7 @@ static int set_help(void *target, const char *value, struct rc_err *err)
 
 static const struct option_def table[] = {
     {"trace-alloc", 0, NULL, "with the runtime's own trace of its allocations", set_trace},
+    {"yes", 'y', NULL, "run the command that a bundle names without asking", set_yes},
     {"output-dir", 'o', "DIR", "where the new bundle goes (default: the current directory)",
      set_output_dir},
     {"help", 'h', NULL, "print this and exit", set_help},
@@ -114,6 +123,46 @@ static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err 
     return 0;
 }
 
+static void put_clean(struct buf *out, const char *text)
+{
+    struct buf clean = BUF_INIT;
+    bundle_sanitize_text(&clean, text, strlen(text));
+    for (size_t i = 0; i < clean.len; i++)
+        if (clean.data[i] == '\n')
+            clean.data[i] = ' ';
+    buf_puts(out, buf_str(&clean));
+    buf_release(&clean);
+}
+
+/* A bundle may be a stranger's, and so is then the command in it. */
+static int ask(const struct rerun *r, struct rc_err *err)
+{
+    char answer[16] = "";
+    struct buf shown = BUF_INIT;
+    if (r->yes)
+        return 0;
+    buf_puts(&shown, "rocmcrash: the bundle's command:");
+    for (size_t i = 0; r->command[i] != NULL; i++) {
+        buf_puts(&shown, " '");
+        put_clean(&shown, r->command[i]);
+        buf_puts(&shown, "'");
+    }
+    if (r->cwd[0] != '\0') {
+        buf_puts(&shown, " in '");
+        put_clean(&shown, r->cwd);
+        buf_puts(&shown, "'");
+    }
+    (void)fprintf(stderr, "%s\n", buf_str(&shown));
+    buf_release(&shown);
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+        (void)fputs("rocmcrash: run it? [y/N] ", stderr);
+        if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y')
+            return 0;
+        return rc_err_set(err, -ECANCELED, "not run");
+    }
+    return rc_err_set(err, -EINVAL, "what a bundle names is not run unasked: --yes runs it");
+}
+
 static int choose_command(struct rerun *r, int argc, char *argv[], int at, struct rc_err *err)
 {
     bool named = at > 0 && strcmp(argv[at - 1], "--") == 0;
@@ -127,7 +176,10 @@ static int choose_command(struct rerun *r, int argc, char *argv[], int at, struc
     if (named || at + 1 != argc)
         return rc_err_set(err, -EINVAL,
                           "usage: rocmcrash rerun [--trace-alloc] BUNDLE | -- COMMAND...");
-    return command_of_bundle(r, argv[at], err);
+    int code = bundle_verify(argv[at], err);
+    if (code == 0)
+        code = command_of_bundle(r, argv[at], err);
+    return code == 0 ? ask(r, err) : code;
 }
 
 /* --- running it --- */
@@ -175,7 +227,7 @@ static _Noreturn void exec_run(const struct rerun *r, const char *folder)
         argv[n++] = r->command[i];
     argv[n] = NULL;
     if (r->cwd[0] != '\0' && chdir(r->cwd) != 0)
-        dprintf(STDERR_FILENO, "rocmcrash: cannot go to '%s', staying here\n", r->cwd);
+        dprintf(STDERR_FILENO, "rocmcrash: cannot go to the bundle's folder, staying here\n");
     if (r->trace)
         set_trace_environment();
     (void)execv(rocmcrash, (char *const *)(uintptr_t)argv);
@@ -375,7 +427,8 @@ int verb_rerun(int argc, char *argv[])
     if (at >= 0 && r.help) {
         (void)printf("Usage: rocmcrash rerun [OPTIONS] BUNDLE\n"
                      "       rocmcrash rerun [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
-                     "Runs the command of a bundle, or COMMAND, once more and bundles it.\n\n"
+                     "Runs the command of a bundle, or COMMAND, once more and bundles it. Asks before it\n"
+                     "runs what a bundle names, which may be a stranger's.\n\n"
                      "Options:\n");
         options_help(table);
         (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");

@@ -205,7 +205,7 @@ class Rerun(unittest.TestCase):
         return support.Bundle(os.path.join(self.out, names[0]))
 
     def test_trace(self):
-        done = self.rerun("--trace-alloc", self.first.bundle.path)
+        done = self.rerun("--trace-alloc", "--yes", self.first.bundle.path)
         self.assertEqual(done.returncode, 1, done.stderr)
         bundle = self.new_bundle()
         trace = bundle.text("trace/runtime.log")

@@ -163,13 +163,25 @@ class Foreign(support.Case):
 class Hostile(support.Case):
     """No verb may write outside, use much memory, take long, or end by a signal."""
 
-    VERBS = (("verify",), ("show", "--all"), ("triage", "--json"), ("redact",), ("redact", "--preview"))
+    # {} is the bundle, {good} another one.
+    VERBS = (("verify",), ("show", "--all"), ("triage", "--json"), ("redact",), ("redact", "--preview"),
+             ("export", "--trace"), ("diff", "{good}", "{}"), ("diff", "--all", "{}", "{good}"), ("rerun",),
+             ("rerun", "--yes"), ("complete",))
+    REWRITE = ("redact", "complete")
+    ONCE = (("diff", "--all", "{}", "{good}"), ("rerun",), ("redact", "--preview"))  # not for each archive
 
     def setUp(self):
         super().setUp()
         self.jail = self.path("jail")
         self.target = self.write("target", "untouched\n")
         os.mkdir(self.jail)
+        self.good = self.path("good.tar.gz")
+        with open(self.good, "wb") as file:
+            file.write(bundle_bytes("rocmcrash-good", {
+                "SUMMARY.md": b"# x\n", "facts.json": b'{"format":1,"facts":[{"name":"gpu.count","value":1}]}',
+                "verdict.json": b'{"class": "capacity", "confidence": "high"}'}))
+        self.write("sysroot/dev/kmsg", "6,1,1,-;usb 1-2: new high-speed USB device number 7\n")
+        self.environ["ROCMCRASH_SYSROOT"] = self.path("sysroot")
 
     @staticmethod
     def limit():
@@ -182,27 +194,37 @@ class Hostile(support.Case):
         names = sorted(glob.glob("/tmp/rocmcrash-stage-*")) + sorted(os.listdir(self.folder))
         return names, support.read(self.target), sorted(os.listdir(self.jail))
 
-    def run_verbs(self, data, name):
+    def run_verbs(self, data, name, but=()):
         rows = []
-        for verb in self.VERBS:
+        for verb in [verb for verb in self.VERBS if verb not in but]:
             path = os.path.join(self.jail, name)
             with open(path, "wb") as file:
                 file.write(data)
             before = self.outside()
             start = time.monotonic()
-            done = subprocess.run([ROCMCRASH, *verb, path], capture_output=True, env=self.environ, cwd=self.jail,
+            words = [word.format(path, good=self.good) for word in verb]
+            argv = [ROCMCRASH, *words, *([] if "{}" in verb else [path])]
+            done = subprocess.run(argv, capture_output=True, env=self.environ, cwd=self.jail, stdin=subprocess.DEVNULL,
                                   preexec_fn=self.limit, timeout=120, check=False)
             seconds = time.monotonic() - start
-            self.assertIn(done.returncode, (0, 1, 2), (name, verb, done.stderr[-300:]))
-            self.assertNotRegex(done.stdout + done.stderr, rb"[\x00-\x08\x0b-\x1f\x7f]", (name, verb))
+            usual = (2, 125) if verb[0] == "rerun" else (0, 1, 2)  # none of these may be run
+            self.assertIn(done.returncode, usual, (name, verb, done.stderr[-300:]))
+            self.assertNotRegex(done.stdout + done.stderr, rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]",
+                                (name, verb))
+            if verb[0] == "export" and done.returncode == 0:
+                json.loads(done.stdout)
             self.assertEqual(self.outside(), before, (name, verb))
             with open(path, "rb") as file:
                 kept = file.read()
-            if done.returncode != 0 or "--preview" in verb or verb[0] != "redact":
+            if done.returncode != 0 or "--preview" in verb or verb[0] not in self.REWRITE:
                 self.assertEqual(kept, data, (name, verb))
             rows.append((verb, done.returncode, seconds))
         os.unlink(os.path.join(self.jail, name))
         return rows
+
+    # What export, diff and complete read of a bundle.
+    TABLES = ("telemetry/telemetry.csv", "hook/torch-stats.csv", "hook/events.jsonl", "hook/oom-first.json",
+              "run/events.txt", "environment/environment.txt", "kernel_log/kernel.log", "verdict.json")
 
     def test_archives(self):
         folder = self.path("hostile")
@@ -213,10 +235,10 @@ class Hostile(support.Case):
         for name, complaint in expected.items():
             with open(os.path.join(folder, name), "rb") as file:
                 data = file.read()
-            for verb, status, seconds in self.run_verbs(data, name):
+            for verb, status, seconds in self.run_verbs(data, name, self.ONCE):
                 tried += 1
                 slowest = max(slowest, seconds)
-                if complaint and verb[0] in ("verify", "redact"):
+                if complaint and verb[0] in ("verify", "redact", "complete", "rerun"):
                     self.assertNotEqual(status, 0, (name, verb))
         print(f"{len(expected)} archives, {tried} readings: 0 wrote outside, 0 ended by a signal, slowest {slowest:.2f} s")
         self.assertGreater(len(expected), 80)
@@ -241,6 +263,8 @@ class Hostile(support.Case):
                 files["facts.json"] = deep if name == "deep" else wide
             else:
                 files.update({"output/stderr.txt": data, "SUMMARY.md": data[:200000]})
+                files.update(dict.fromkeys(self.TABLES, data[:500000]))
+                files["run/run.json"] = b'{"start_mono_ns": "1000"}'
             for verb, status, seconds in self.run_verbs(bundle_bytes(top, files), name + ".tar.gz"):
                 slowest = max(slowest, (" ".join(verb) + " " + name, seconds), key=lambda row: row[1])
                 if verb == ("redact",):
@@ -248,17 +272,40 @@ class Hostile(support.Case):
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
     def test_a_link_in_the_bundles_place(self):
-        """The bundle is a link to somebody's file, or its folder's partial file is one."""
-        good = bundle_bytes("rocmcrash-x", {"SUMMARY.md": b"HF_TOKEN=hf_" + b"a1" * 17 + b"\n"})
+        """The bundle is a link to somebody's file: what rewrites one leaves it alone."""
+        good = bundle_bytes("rocmcrash-x", {"SUMMARY.md": b"HF_TOKEN=hf_" + b"a1" * 17 + b"\n",
+                                            "facts.json": b'{"format":1,"facts":[]}'})
         real = self.path("real.tar.gz")
         with open(real, "wb") as file:
             file.write(good)
         link = os.path.join(self.jail, "link.tar.gz")
         os.symlink(real, link)
-        done = self.verb("redact", link)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        with open(real, "rb") as file:
-            self.assertEqual(file.read(), good)
+        for verb in self.REWRITE:
+            done = self.verb(verb, link)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            with open(real, "rb") as file:
+                self.assertEqual(file.read(), good)
+            self.assertEqual(os.listdir(self.jail), ["link.tar.gz"])
+
+    def test_a_strangers_command_is_not_run(self):
+        """What a bundle names is run when somebody says so, and shown as text before."""
+        stamp = self.path("stamp")
+        nasty = "\x1b[2Jtouch\u202e \x9b31m\n"
+        run = {"argv": ["/bin/sh", "-c", f"touch {stamp}", nasty], "cwd": "/\x1b]0;x\x07", "argv_cut": 0}
+        path = os.path.join(self.jail, "b.tar.gz")
+        with open(path, "wb") as file:
+            file.write(bundle_bytes("rocmcrash-x", {"SUMMARY.md": b"# x\n", "run/run.json": json.dumps(run).encode()}))
+        done = subprocess.run([ROCMCRASH, "rerun", path], capture_output=True, env=self.environ, cwd=self.jail,
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertFalse(os.path.exists(stamp))
+        self.assertIn(f"touch {stamp}".encode(), done.stderr)
+        self.assertIn(b"--yes", done.stderr)
+        self.assertNotRegex(done.stderr, rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]")
+        self.assertEqual(os.listdir(self.jail), ["b.tar.gz"])
+        done = self.verb("rerun", "--yes", "-o", self.outdir, path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(os.path.exists(stamp))
 
 
 class OwnFiles(support.Case):
