@@ -207,7 +207,7 @@ static void collect_boot(struct collect_out *out, struct buf *text)
     path = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
     RC_AUTO_CLOSE int fd = fs_open_machine(path);
     unsigned char bytes[5];
-    if (fd >= 0 && pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes)
+    if (fd >= 0 && fs_pread_full(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes)
         collect_boolean(out, "host.secure_boot", FACT_STATIC, bytes[4] == 1, path);
     else
         machine_missing(out, "host.secure_boot", FACT_STATIC, fd < 0 ? fd : -ENOENT, path);

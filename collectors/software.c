@@ -264,13 +264,8 @@ static bool glibc_version(const char *path, char *out, size_t size)
     static const char mark[] = "stable release version ";
     RC_AUTO_CLOSE int fd = model_open(path);
     RC_AUTO_FREE char *text = fd >= 0 ? malloc(LIBC_SCAN_BYTES) : NULL;
-    size_t len = 0;
-    while (text != NULL && len < LIBC_SCAN_BYTES) {
-        ssize_t n = pread(fd, text + len, LIBC_SCAN_BYTES - len, (off_t)len);
-        if (n <= 0)
-            break;
-        len += (size_t)n;
-    }
+    ssize_t n = text != NULL ? fs_pread_full(fd, text, LIBC_SCAN_BYTES, 0) : 0;
+    size_t len = n > 0 ? (size_t)n : 0;
     const char *at = len > 0 ? memmem(text, len, mark, sizeof mark - 1) : NULL;
     if (at == NULL)
         return false;

@@ -39,7 +39,7 @@ static bool read_head(const struct collect_ctx *ctx, unsigned index, char *path,
     if (snprintf(path, size, "%s/impact.%u", ctx->run_dir, index) >= (int)size)
         return false;
     RC_AUTO_CLOSE int fd = fs_open_read(path);
-    return fd >= 0 && read(fd, ret_head, sizeof *ret_head) == (ssize_t)sizeof *ret_head;
+    return fd >= 0 && fs_pread_full(fd, ret_head, sizeof *ret_head, 0) == (ssize_t)sizeof *ret_head;
 }
 
 static void set_fact(struct stacks_run *run, const char *name, const char *value, unsigned index,

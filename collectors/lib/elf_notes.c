@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/model_find.h"
 
@@ -37,7 +38,7 @@ struct elf_file {
 static bool read_at(const struct elf_file *e, uint64_t at, void *out, size_t len)
 {
     return at <= e->size && len <= e->size - at &&
-           pread(e->fd, out, len, (off_t)at) == (ssize_t)len;
+           fs_pread_full(e->fd, out, len, (off_t)at) == (ssize_t)len;
 }
 
 static bool read_segment64(struct elf_file *e, uint64_t at)

@@ -120,9 +120,9 @@ static ssize_t read_ours(const char *folder, char **ret_text)
     RC_AUTO_FREE char *text = malloc((size_t)st.st_size + 1);
     if (text == NULL)
         return -ENOMEM;
-    ssize_t got = pread(fd, text, (size_t)st.st_size, 0);
+    ssize_t got = fs_pread_full(fd, text, (size_t)st.st_size, 0);
     if (got < 0)
-        return -errno;
+        return got;
     text[got] = '\0';
     *ret_text = rc_take(&text);
     return got;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "collect/collector.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/procmaps.h"
@@ -61,7 +62,7 @@ static bool contents_tell(const char *path, enum name_class class)
 {
     unsigned char head[512];
     RC_AUTO_CLOSE int fd = model_open(path);
-    ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    ssize_t n = fd < 0 ? -1 : fs_pread_full(fd, head, sizeof head, 0);
     if (n <= 0)
         return false;
     enum weights_format format = weights_sniff(head, (size_t)n, "");

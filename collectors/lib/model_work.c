@@ -236,7 +236,10 @@ static int reap(const pid_t *pids, unsigned started, int result, uint64_t end_mo
     for (unsigned i = 0; i < started; i++) {
         int status = 0;
         /* The pipe's end comes before the exit is complete: block unless we had to kill. */
-        pid_t got = waitpid(pids[i], &status, late ? WNOHANG : 0);
+        pid_t got;
+        do
+            got = waitpid(pids[i], &status, late ? WNOHANG : 0);
+        while (got < 0 && errno == EINTR);
         if (got != pids[i] || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             unfinished++;
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "collectors/lib/byte_reader.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/gguf.h"
@@ -176,7 +177,7 @@ static void judge_zip(int fd, uint64_t size, struct weights *w)
 {
     char tail[(64 << 10) + 22];
     size_t want = size < sizeof tail ? (size_t)size : sizeof tail;
-    ssize_t n = pread(fd, tail, want, (off_t)(size - want));
+    ssize_t n = fs_pread_full(fd, tail, want, (off_t)(size - want));
     if (n != (ssize_t)want)
         return;
     if (memmem(tail, want, "PK\005\006", 4) == NULL) {
@@ -203,9 +204,9 @@ void weights_read(int fd, uint64_t size, const char *name, struct weights *w)
 {
     unsigned char head[512];
     *w = (struct weights){0};
-    ssize_t n = pread(fd, head, size < sizeof head ? (size_t)size : sizeof head, 0);
+    ssize_t n = fs_pread_full(fd, head, size < sizeof head ? (size_t)size : sizeof head, 0);
     if (n < 0) {
-        (void)snprintf(w->problem, sizeof w->problem, "cannot read: %s", strerror(errno));
+        (void)snprintf(w->problem, sizeof w->problem, "cannot read: %s", strerror((int)-n));
         return;
     }
     w->format = weights_sniff(head, (size_t)n, name);

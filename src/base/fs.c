@@ -139,6 +139,38 @@ int fs_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+int fs_pwrite_all(int fd, const void *data, size_t len, off_t at)
+{
+    const char *p = data;
+    while (len > 0) {
+        ssize_t n = pwrite(fd, p, len, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        p += n;
+        at += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+ssize_t fs_pread_full(int fd, void *data, size_t len, off_t at)
+{
+    size_t have = 0;
+    while (have < len) {
+        ssize_t n = pread(fd, (char *)data + have, len - have, at + (off_t)have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    return (ssize_t)have;
+}
+
 int fs_sync(int fd)
 {
     int r;
@@ -146,6 +178,11 @@ int fs_sync(int fd)
         r = fsync(fd);
     while (r != 0 && errno == EINTR);
     return r == 0 ? 0 : -errno;
+}
+
+int fs_close(int fd)
+{
+    return close(fd) == 0 || errno == EINTR ? 0 : -errno;
 }
 
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable)
@@ -160,8 +197,9 @@ int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, 
     int r = fs_write_all(fd, data, len);
     if (r == 0 && durable)
         r = fs_sync(fd);
-    if (close(fd) != 0 && r == 0)
-        r = -errno;
+    int closed = fs_close(fd);
+    if (r == 0)
+        r = closed;
     if (r == 0 && renameat(dirfd, temporary, dirfd, name) != 0)
         r = -errno;
     if (r < 0)

@@ -49,9 +49,16 @@ ssize_t fs_read_all(const char *path, size_t max, char **ret_data);
 
 /* All of it, through EINTR and short writes. 0 or -errno. */
 int fs_write_all(int fd, const void *data, size_t len);
+int fs_pwrite_all(int fd, const void *data, size_t len, off_t at);
+
+/* Through EINTR and short reads: fewer than `len` at the end of the file only. Bytes or -errno. */
+ssize_t fs_pread_full(int fd, void *data, size_t len, off_t at);
 
 /* fsync() through EINTR (soft NFS mounts, FUSE). 0 or -errno. */
 int fs_sync(int fd);
+
+/* close() of what was written: 0 or -errno. EINTR is no failure, since Linux has closed it then. */
+int fs_close(int fd);
 
 /* Create (0600) or replace `name` in dirfd: written under a temporary name, optionally fsynced,
  * renamed. 0 or -errno. */

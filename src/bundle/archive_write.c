@@ -149,6 +149,9 @@ static int put_file(struct pass *pass, struct stage_file *file)
     struct buf cut;
     buf_init(&cut, BUNDLE_STAGE_TOTAL);
     bool whole = file->plan == PLAN_KEEP;
+    RC_AUTO_CLOSE int fd = whole ? stage_open_file(pass->stage, file->path) : -1;
+    if (whole && stage_open_may_pass(fd)) /* rather no bundle yet than one with a hole */
+        return rc_err_errno(pass->err, fd, "cannot open '%s'", file->path);
     int r = whole ? 0 : cut_content(pass->stage, file, &cut, &file->lost);
     if (r < 0) {
         buf_release(&cut);
@@ -158,12 +161,8 @@ static int put_file(struct pass *pass, struct stage_file *file)
     r = hash_start(pass);
     if (r == 0)
         r = put_header(pass, file->path, S_IFREG, file->archived, file->mtime);
-    if (r == 0 && whole) {
-        RC_AUTO_CLOSE int fd = stage_open_file(pass->stage, file->path);
-        r = put_file_bytes(pass, file, fd);
-    } else if (r == 0) {
-        r = put_data(pass, buf_str(&cut), cut.len);
-    }
+    if (r == 0)
+        r = whole ? put_file_bytes(pass, file, fd) : put_data(pass, buf_str(&cut), cut.len);
     buf_release(&cut);
     return r == 0 ? hash_end(pass, file->sha256) : r;
 }

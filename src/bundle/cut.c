@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "bundle/internal.h"
 
 #define CUT_MARKER "[... %llu bytes cut by rocmcrash: bundle limit ...]\n"
@@ -62,7 +63,7 @@ static bool can_shorten(const struct stage *stage, const char *path)
         return false;
     RC_AUTO_CLOSE int fd = stage_open_file(stage, path);
     char head[4096];
-    ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    ssize_t n = fd < 0 ? -1 : fs_pread_full(fd, head, sizeof head, 0);
     return n > 0 && memchr(head, '\0', (size_t)n) == NULL;
 }
 
@@ -144,9 +145,9 @@ static int shorten(int fd, uint64_t size, uint64_t keep, struct buf *out, uint64
     RC_AUTO_FREE char *data = malloc(tail > head ? tail : head + 1);
     if (data == NULL)
         return -ENOMEM;
-    ssize_t n = pread(fd, data, head, 0);
+    ssize_t n = fs_pread_full(fd, data, head, 0);
     if (n < 0)
-        return -errno;
+        return (int)n;
     size_t used = (size_t)n;
     const char *line = memrchr(data, '\n', used);
     if (line != NULL)
@@ -154,9 +155,9 @@ static int shorten(int fd, uint64_t size, uint64_t keep, struct buf *out, uint64
     buf_append(out, data, used);
     if (line == NULL && used > 0)
         buf_putc(out, '\n');
-    n = pread(fd, data, tail, (off_t)(size - tail));
+    n = fs_pread_full(fd, data, tail, (off_t)(size - tail));
     if (n < 0)
-        return -errno;
+        return (int)n;
     line = memchr(data, '\n', (size_t)n);
     size_t skip = line != NULL && line + 1 < data + n ? (size_t)(line + 1 - data) : 0;
     size_t end = (size_t)n - skip;

@@ -56,8 +56,9 @@ static int write_temporary(int dir_fd, const char *temporary, struct stage *stag
     r = fs_sync(fd);
     if (r < 0)
         return rc_err_errno(err, r, "cannot write the archive to the disk");
-    if (close(rc_take_fd(&fd)) != 0) /* NFS tells a full disk here */
-        return rc_err_errno(err, -errno, "cannot close the archive");
+    r = fs_close(rc_take_fd(&fd)); /* NFS tells a full disk here */
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot close the archive");
     return 0;
 }
 
@@ -246,7 +247,8 @@ static int read_base_manifest(const struct stage *stage, char **ret, struct rc_e
 {
     RC_AUTO_CLOSE int fd = stage_open_file(stage, MANIFEST_NAME);
     if (fd < 0)
-        return 0;
+        return stage_open_may_pass(fd) ? rc_err_errno(err, fd, "cannot open the staged manifest")
+                                       : 0;
     RC_AUTO_FREE char *text = malloc(BUNDLE_MAX_MANIFEST);
     if (text == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot read the staged manifest");

@@ -137,8 +137,9 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
         return rc_err_errno(err, -errno, "cannot give '%s' back to its owner", w->file);
     if (fchmod(fd, w->st.st_mode & 0666) != 0 || fs_sync(fd) != 0)
         return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
-    if (close(rc_take_fd(&fd)) != 0)
-        return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
+    r = fs_close(rc_take_fd(&fd));
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot write '%s'", w->file);
     if (renameat(w->dir_fd, temporary, w->dir_fd, w->file) != 0)
         return rc_err_errno(err, -errno, "cannot rename over '%s'", w->file);
     (void)fsync(w->dir_fd);

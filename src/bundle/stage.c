@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@
 #include "bundle/internal.h"
 
 #define STAGE_MAX_DEPTH 16
+#define OPEN_TRIES 10
+#define OPEN_AGAIN_MS 20
 
 static int add_file(struct stage *stage, const char *path, const struct stat *st, const char *why)
 {
@@ -166,11 +169,24 @@ void stage_release(struct stage *stage)
     *stage = (struct stage){.fd = -1};
 }
 
+/* It is we who lack something, which may pass: the file is as good as it was. */
+bool stage_open_may_pass(int code)
+{
+    return code == -EMFILE || code == -ENFILE || code == -ENOMEM || code == -EINTR;
+}
+
 int stage_open_file(const struct stage *stage, const char *path)
 {
-    int fd = openat(stage->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
+    int fd = -1;
+    for (int tries = 0; tries < OPEN_TRIES; tries++) {
+        fd = openat(stage->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        if (fd >= 0)
+            break;
+        int r = -errno;
+        if (!stage_open_may_pass(r) || tries == OPEN_TRIES - 1)
+            return r;
+        (void)poll(NULL, 0, OPEN_AGAIN_MS);
+    }
     struct stat st;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return fd;

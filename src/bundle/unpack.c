@@ -67,8 +67,9 @@ static int unpack_entry(struct reader *reader, const struct reader_entry *entry,
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = entry->mtime}};
     if (r == 0)
         (void)futimens(fd, times); /* so that a rewrite keeps them; nothing depends on it */
-    if (r == 0 && close(rc_take_fd(&fd)) != 0)
-        r = rc_err_errno(err, -errno, "cannot write '%s'", entry->name);
+    int closed = r == 0 ? fs_close(rc_take_fd(&fd)) : 0;
+    if (closed < 0)
+        r = rc_err_errno(err, closed, "cannot write '%s'", entry->name);
     return r;
 }
 

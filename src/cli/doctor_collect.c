@@ -55,7 +55,9 @@ static void end_sampler(pid_t pid)
 {
     uint64_t until = in_ms(KILL_MS);
     (void)kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, WNOHANG) == 0 && clock_mono_ns() < until)
+    pid_t reaped;
+    while (((reaped = waitpid(pid, NULL, WNOHANG)) == 0 || (reaped < 0 && errno == EINTR)) &&
+           clock_mono_ns() < until)
         (void)poll(NULL, 0, 1);
 }
 

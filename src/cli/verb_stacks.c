@@ -86,7 +86,7 @@ static bool print_from(int fd, off_t from, off_t to)
 {
     size_t want = (size_t)(to - from) < TEXT_MAX ? (size_t)(to - from) : TEXT_MAX;
     RC_AUTO_FREE char *text = malloc(want);
-    ssize_t n = text != NULL ? pread(fd, text, want, from) : -1;
+    ssize_t n = text != NULL ? fs_pread_full(fd, text, want, from) : -1;
     struct buf shown;
     buf_init(&shown, 4 * want + 16);
     if (n > 0)

@@ -139,7 +139,8 @@ void helper_reap(struct helpers *h, int id)
 {
     pid_t pid = h->shared->helpers[id].pid;
     for (int waited_ms = 0; pid > 0 && waited_ms < REAP_WAIT_MS; waited_ms++) {
-        if (waitpid(pid, NULL, WNOHANG) != 0) {
+        pid_t reaped = waitpid(pid, NULL, WNOHANG);
+        if (reaped == pid || (reaped < 0 && errno == ECHILD)) {
             h->shared->helpers[id].pid = 0;
             return;
         }

@@ -63,7 +63,10 @@ void supervisor_reap(struct supervisor *s)
 {
     for (;;) {
         siginfo_t si = {.si_pid = 0};
-        if (waitid(P_ALL, 0, &si, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) != 0 || si.si_pid == 0)
+        int r = waitid(P_ALL, 0, &si, WEXITED | WSTOPPED | WCONTINUED | WNOHANG);
+        if (r != 0 && errno == EINTR)
+            continue;
+        if (r != 0 || si.si_pid == 0)
             return;
         child_changed(s, &si);
     }

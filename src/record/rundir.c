@@ -147,8 +147,9 @@ int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
         r = errno == EOPNOTSUPP || errno == ENOSYS ? fs_write_all(fd, page, sizeof page) : -errno;
         break;
     }
-    if (fd >= 0 && close(fd) != 0 && r == 0)
-        r = -errno;
+    int closed = fd >= 0 ? fs_close(fd) : 0;
+    if (r == 0)
+        r = closed;
     (void)unlink(path);
     return r < 0 ? rc_err_errno(err, r, "no room in '%s'", dir) : 0;
 }

@@ -34,9 +34,8 @@ static int append_at(int dirfd, const char *name, const void *data, size_t len)
     int r = fstat(fd, &st) != 0 ? -errno : 0;
     if (r == 0 && (r = fs_write_all(fd, data, len)) < 0)
         (void)!ftruncate(fd, st.st_size);
-    if (close(fd) != 0 && r == 0)
-        r = -errno;
-    return r;
+    int closed = fs_close(fd);
+    return r == 0 ? closed : r;
 }
 
 static int flush_impact(const struct shared *s, int dirfd, uint32_t index)
@@ -55,9 +54,8 @@ static int flush_impact(const struct shared *s, int dirfd, uint32_t index)
         r = fs_write_all(fd, s->arena + impact->arena_offset, impact->arena_length);
     if (r == 0)
         r = fs_sync(fd);
-    if (close(fd) != 0 && r == 0)
-        r = -errno;
-    return r;
+    int closed = fs_close(fd);
+    return r == 0 ? closed : r;
 }
 
 static int flush_impacts(struct shared *s, int dirfd, struct record_progress *progress)

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "inject/settle.h"
 #include "record/ledger.h"
 #include "record/shared.h"
@@ -24,15 +25,12 @@ static int copy_block(int from, int to, off_t at, size_t len)
 {
     static char new[BLOCK];
     static char old[BLOCK];
-    ssize_t n = pread(from, new, len, at);
+    ssize_t n = fs_pread_full(from, new, len, at);
     if (n <= 0)
-        return n < 0 ? -errno : -EIO;
-    if (pread(to, old, (size_t)n, at) == n && memcmp(old, new, (size_t)n) == 0)
+        return n < 0 ? (int)n : -EIO;
+    if (fs_pread_full(to, old, (size_t)n, at) == n && memcmp(old, new, (size_t)n) == 0)
         return 0;
-    ssize_t written = pwrite(to, new, (size_t)n, at);
-    if (written < 0)
-        return -errno;
-    return written == n ? 0 : -ENOSPC;
+    return fs_pwrite_all(to, new, (size_t)n, at);
 }
 
 static int copy_data(int from, int to, off_t size)

@@ -104,7 +104,7 @@ static uint64_t read_first_time(int dirfd, uint32_t number)
     char name[32];
     segment_name(name, sizeof name, number);
     RC_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t len = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    ssize_t len = fd < 0 ? -1 : fs_pread_full(fd, head, sizeof head, 0);
     /* The header is enough: the record itself may be larger than this piece. */
     for (ssize_t at = 0; at + (ssize_t)sizeof(struct sample_header) <= len; at++) {
         struct sample_header h;
@@ -206,6 +206,8 @@ static int64_t read_pair(const struct writer *w, uint32_t index, unsigned char *
             return -errno;
         ssize_t n;
         while (len < max && (n = read(fd, data + len, max - len)) != 0) {
+            if (n < 0 && errno == EINTR)
+                continue;
             if (n < 0)
                 return -errno;
             len += (size_t)n;
