@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cli/memory_watch.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
 
@@ -33,6 +34,7 @@ void verb_complain(const char *path, const struct rc_err *err)
 
 int main(int argc, char *argv[])
 {
+    memory_watch_start();
     for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 2, argv + 2);

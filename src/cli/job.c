@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/memory.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/assets.h"
@@ -29,6 +30,7 @@
 #define QUICK_MS 450
 #define STAGE_ROOM ((size_t)16 << 20)
 #define STAGE_TRIES_MAX 6u
+#define TELL_TRIES 3
 /* Counters settle when the driver's release work has run; the sampler writes its last record then.
  */
 #define AFTER_END_MS 1300
@@ -46,18 +48,57 @@ static bool cancelled(const struct job *job)
 
 /* --- manifest rows --- */
 
-static void add_row(struct job *job, const char *name, enum collect_status status, const char *why,
-                    uint64_t ms)
+/* For the summary. */
+static void add_item(struct job *job, const char *name, enum collect_status status,
+                     const char *reason)
 {
-    RC_AUTO_FREE char *clean = stage_redact_line(job->redactor, why != NULL ? why : "");
-    const char *reason = clean != NULL ? clean : "";
-    (void)manifest_add_item(job->manifest, name, status, reason, ms);
     cJSON *row = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(row, "name", name);
     (void)cJSON_AddStringToObject(row, "status", collect_status_name(status));
     (void)cJSON_AddStringToObject(row, "reason", reason);
     if (!cJSON_AddItemToArray(job->items, row))
         cJSON_Delete(row);
+}
+
+static void add_row(struct job *job, const char *name, enum collect_status status, const char *why,
+                    uint64_t ms)
+{
+    RC_AUTO_FREE char *clean = stage_redact_line(job->redactor, why != NULL ? why : "");
+    const char *reason = clean != NULL ? clean : "";
+    (void)manifest_add_item(job->manifest, name, status, reason, ms);
+    add_item(job, name, status, reason);
+}
+
+void job_trouble(struct job *job, const char *what, int code)
+{
+    if (code < 0 && job->troubles++ == 0)
+        (void)snprintf(job->trouble, sizeof job->trouble, "%s: %s", what, strerror(-code));
+}
+
+/* Nobody else would tell: what is not in the bundle looks like what never was. */
+int job_tell_troubles(struct job *job)
+{
+    char reason[sizeof job->trouble + 96];
+    int n = 0;
+    unsigned refused = memory_refusals() - job->memory_refusals;
+    if (job->troubles + refused == job->troubles_told)
+        return 0;
+    if (job->troubles > 0)
+        n = snprintf(reason, sizeof reason, "%s%s", job->trouble,
+                     job->troubles > 1 ? ", and others" : "");
+    if (refused > 0)
+        (void)snprintf(reason + n, sizeof reason - (size_t)n,
+                       "%smemory was refused: what is missing may have been there",
+                       n > 0 ? "; " : "");
+    int r = -ENOMEM;
+    for (int tries = 0; r < 0 && tries < TELL_TRIES; tries++) {
+        manifest_forget_item(job->manifest, "bundle");
+        r = manifest_add_item(job->manifest, "bundle", COLLECT_PARTIAL, reason, 0);
+    }
+    if (job->troubles_told == 0)
+        add_item(job, "bundle", COLLECT_PARTIAL, reason);
+    job->troubles_told = job->troubles + refused;
+    return r;
 }
 
 static void on_collector_row(const struct runner_row *row, void *context)
@@ -72,6 +113,10 @@ static void add_run_rows(struct job *job)
     if (info->damage[0] != '\0') {
         add_row(job, "run", COLLECT_FAILED, info->damage, 0);
         lost = facts_best(job->facts, "run.traced");
+    }
+    if (info->unread[0] != '\0') {
+        job->troubles++;
+        (void)snprintf(job->trouble, sizeof job->trouble, "%s", info->unread);
     }
     bool held = info->failed >= 0;
     bool whole = held && info->impacts[info->failed].header.state == IMPACT_COMPLETE;
@@ -109,7 +154,10 @@ static void fill_context(struct job *job)
     const struct impact_record *failed = info->failed >= 0 ? &info->impacts[info->failed] : NULL;
     job->maps = failed != NULL ? impact_record_text(failed, CHUNK_MAPS) : NULL;
     job->fds = failed != NULL ? impact_record_text(failed, CHUNK_FDS) : NULL;
+    unsigned refused = memory_refusals();
     job->environ_list = failed != NULL ? job_environment(failed, &job->environ_text) : NULL;
+    bool has_environ = job->environ_list != NULL;
+    bool lost_environ = memory_refusals() != refused; /* ours would be taken for it */
     job->ctx = (struct collect_ctx){
         .run_dir = info->dir,
         .target_pid = info->target_pid,
@@ -118,8 +166,9 @@ static void fill_context(struct job *job)
         .cwd = info->cwd,
         .maps = job->maps != NULL ? job->maps : "",
         .fds = job->fds != NULL ? job->fds : "",
-        .environ_at_impact =
-            job->environ_list != NULL ? job->environ_list : (const char *const *)environ,
+        .environ_at_impact = has_environ    ? job->environ_list
+                             : lost_environ ? no_strings
+                                            : (const char *const *)environ,
         .start_mono_ns = info->start_mono_ns,
         .end_mono_ns = info->end_mono_ns,
         .start_wall_ns = info->start_wall_ns,
@@ -215,14 +264,20 @@ static void read_texts(struct job *job)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *log = NULL;
-    if (job->info.output != NULL &&
-        stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
-                          &job->info.output_len) == 0)
+    int r = job->info.output != NULL
+                ? stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
+                                    &job->info.output_len)
+                : 0;
+    job_trouble(job, "messages on stderr", r);
+    if (job->info.output != NULL && r == 0)
         messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
     (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
     ssize_t n = fs_read_all(path, 8u << 20, &log);
     size_t len = n >= 0 ? (size_t)n : log != NULL ? strlen(log) : 0;
-    if (log == NULL || stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len) < 0)
+    r = log != NULL ? stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len)
+        : n != -ENOENT ? (int)n : 0;
+    job_trouble(job, "the kernel log", r);
+    if (log == NULL || r < 0)
         return;
     if (n >= 0)
         (void)fs_write_file_at(AT_FDCWD, path, log, len, false);
@@ -233,7 +288,8 @@ static void read_series(struct job *job)
 {
     struct rc_err err = {""};
     series_release(&job->series);
-    job->has_series = series_load(&job->series, job->info.dir, &err) == 0;
+    job->series_error = series_load(&job->series, job->info.dir, &err);
+    job->has_series = job->series_error == 0;
     if (job->has_series)
         job_series_facts(job);
     else
@@ -345,6 +401,8 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
     if (r == 0)
         r = job_judge_clean(job, &judged, err);
     if (r == 0)
+        r = job_tell_troubles(job);
+    if (r == 0)
         r = job_write(job, judged, ret_path, ret_size, err);
     if (r == 0 && !job->options->quiet) {
         bool revised = first_class == NULL || strcmp(first_class, job->verdict.class_name) != 0;
@@ -379,6 +437,10 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     job_collect(job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
     wait_for_after(job);
     read_series(job);
+    job_trouble(job, "telemetry",
+                job->has_series                ? job->series.unread
+                : job->series_error == -ENOENT ? 0
+                                               : job->series_error);
     return finish_bundle(job, ret_path, ret_size, err);
 }
 
@@ -396,7 +458,8 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     int r;
     do {
         job =
-            (struct job){.options = options, .shared = shared, .stage_place = place, .told = again};
+            (struct job){.options = options, .shared = shared, .stage_place = place, .told = again,
+                         .memory_refusals = memory_refusals()};
         *err = (struct rc_err){""}; /* what the attempt before said of its disk */
         r = make_bundle(&job, run_dir, ret_path, ret_size, err);
         again = r < 0 && job.stage_failed;

@@ -46,6 +46,10 @@ struct job {
     struct cJSON *items;       /* the manifest's rows, for the summary */
     struct series_set series;
     bool has_series;
+    int series_error; /* of the last look; 0 or -errno */
+    unsigned troubles;  /* what the bundle lacks, and no row of its own tells */
+    char trouble[160];  /* the first of them */
+    unsigned memory_refusals, troubles_told;
     struct collect_ctx ctx;
     char *maps, *fds, *environ_text;
     const char **environ_list;
@@ -65,6 +69,10 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
                  uint64_t within_ms);
 /* As job_judge() of a redacted copy: what the bundle is made of. */
 int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *err);
+/* Something of `what` did not get into the bundle, by -errno; nothing when code >= 0. */
+void job_trouble(struct job *job, const char *what, int code);
+/* A row of them, and of memory that was refused to us; 0 or -ENOMEM. */
+int job_tell_troubles(struct job *job);
 void job_close(struct job *job);
 
 #endif

@@ -86,6 +86,12 @@ static int write_text(int dirfd, const char *name, const char *text, size_t len)
     return fs_write_file_at(dirfd, name, text, len, false);
 }
 
+/* One of many: the others are worth having without it. */
+static void stage_text(struct job *job, int dirfd, const char *name, const char *text, size_t len)
+{
+    job_trouble(job, name, write_text(dirfd, name, text, len));
+}
+
 static int write_json(int dirfd, const char *name, cJSON *json)
 {
     char *text = json != NULL ? cJSON_Print(json) : NULL;
@@ -95,18 +101,19 @@ static int write_json(int dirfd, const char *name, cJSON *json)
     return r;
 }
 
-static int open_folder(const struct job *job, const char *name)
+static int open_folder(struct job *job, const char *name)
 {
     char path[FS_PATH_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/%s", job->stage, name);
     int r = fs_mkdir_p(path);
-    if (r < 0)
-        return r;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return fd < 0 ? -errno : fd;
+    int fd = r == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (r == 0 && fd < 0)
+        r = -errno;
+    job_trouble(job, name, r);
+    return r < 0 ? r : fd;
 }
 
-static void write_impact(const struct job *job, size_t index)
+static void write_impact(struct job *job, size_t index)
 {
     static const struct {
         enum impact_chunk_type type;
@@ -122,7 +129,7 @@ static void write_impact(const struct job *job, size_t index)
     for (size_t i = 0; dirfd >= 0 && i < sizeof files / sizeof files[0]; i++) {
         RC_AUTO_FREE char *text = impact_record_text(&job->info.impacts[index], files[i].type);
         if (text != NULL)
-            (void)write_text(dirfd, files[i].name, text, strlen(text));
+            stage_text(job, dirfd, files[i].name, text, strlen(text));
     }
     const struct shared_impact *impact = &job->info.impacts[index].header;
     char line[512];
@@ -135,20 +142,22 @@ static void write_impact(const struct job *job, size_t index)
                      impact->threads_seen > 0 ? impact->threads_seen : impact->threads_copied,
                      impact->state == IMPACT_COMPLETE ? "" : "; incomplete: the tracer ended");
     if (dirfd >= 0)
-        (void)write_text(dirfd, "impact.txt", line, (size_t)n);
+        stage_text(job, dirfd, "impact.txt", line, (size_t)n);
 }
 
-static void copy_run_file(const struct job *job, int dirfd, const char *from, const char *to)
+static void copy_run_file(struct job *job, int dirfd, const char *from, const char *to)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *text = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", job->info.dir, from);
     ssize_t len = fs_read_all(path, 1u << 20, &text);
+    if (len != -ENOENT && len != -EFBIG)
+        job_trouble(job, from, (int)len);
     if (text != NULL)
-        (void)write_text(dirfd, to, text, len >= 0 ? (size_t)len : strlen(text));
+        stage_text(job, dirfd, to, text, len >= 0 ? (size_t)len : strlen(text));
 }
 
-static void write_run(const struct job *job)
+static void write_run(struct job *job)
 {
     RC_AUTO_CLOSE int run_fd = open_folder(job, "run");
     if (run_fd >= 0) {
@@ -157,7 +166,7 @@ static void write_run(const struct job *job)
     }
     RC_AUTO_CLOSE int output_fd = job->info.output_len > 0 ? open_folder(job, "output") : -1;
     if (output_fd >= 0)
-        (void)write_text(output_fd, "stderr.txt", job->info.output, job->info.output_len);
+        stage_text(job, output_fd, "stderr.txt", job->info.output, job->info.output_len);
     for (size_t i = 0; i < job->info.impact_count; i++)
         write_impact(job, i);
 }
@@ -174,7 +183,7 @@ static void add_telemetry_row(const struct job *job, int result)
     (void)manifest_add_item(job->manifest, "telemetry", COLLECT_PARTIAL, reason, 0);
 }
 
-static void write_telemetry(const struct job *job)
+static void write_telemetry(struct job *job)
 {
     static struct sparks sparks;
     struct buf csv = BUF_INIT;
@@ -184,6 +193,8 @@ static void write_telemetry(const struct job *job)
     int left_out = series_to_csv(&job->series, job->info.start_mono_ns, CSV_ROWS_MAX,
                                  failed_pid(&job->info), &csv);
     int r = left_out < 0 ? left_out : dirfd < 0 ? -EIO : 0;
+    if (r == 0 && buf_failed(&csv))
+        r = -ENOMEM;
     if (r == 0)
         r = write_text(dirfd, "telemetry.csv", buf_str(&csv), csv.len);
     buf_release(&csv);
@@ -191,10 +202,10 @@ static void write_telemetry(const struct job *job)
         add_telemetry_row(job, r < 0 ? r : left_out);
     sparks_fill(&sparks, &job->series);
     if (dirfd >= 0)
-        (void)write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks));
+        job_trouble(job, SPARK_FILE, write_json(dirfd, SPARK_FILE, sparks_to_json(&sparks)));
 }
 
-void job_stage_run(const struct job *job)
+void job_stage_run(struct job *job)
 {
     write_run(job);
     write_telemetry(job);
@@ -272,7 +283,9 @@ int job_write_judgement(const struct job *job, const struct facts *judged, const
 static int write_manifest(struct job *job, int stage_fd, struct rc_err *err)
 {
     struct buf text = BUF_INIT;
-    int r = manifest_render(job->manifest, job->stage, &text, err);
+    int r = job_tell_troubles(job); /* of what happened since */
+    if (r == 0)
+        r = manifest_render(job->manifest, job->stage, &text, err);
     if (r == 0)
         r = write_text(stage_fd, "manifest.json", buf_str(&text), text.len);
     buf_release(&text);

@@ -19,7 +19,7 @@ const char **job_environment(const struct impact_record *impact, char **ret_text
 void job_series_facts(struct job *job);
 
 /* What is not a collector's into the stage: run, output, impacts, telemetry. */
-void job_stage_run(const struct job *job);
+void job_stage_run(struct job *job);
 
 /* The judgement into the stage, then redact, manifest, archive. */
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,

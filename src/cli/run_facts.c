@@ -189,6 +189,9 @@ void run_boot_time_fact(struct facts *facts)
     if (line != NULL)
         (void)facts_set_integer(facts, "run.boot_time_s", FACT_STATIC, strtoll(line + 7, NULL, 10),
                                 "/proc/stat btime");
+    else
+        (void)facts_set_missing(facts, "run.boot_time_s", FACT_STATIC, FACT_UNREADABLE,
+                                len < 0 ? strerror((int)-len) : "no such line", "/proc/stat btime");
 }
 
 static void restart_facts(const struct run_info *info, struct facts *facts)

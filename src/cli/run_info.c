@@ -147,6 +147,13 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
                : 0;
 }
 
+/* What is not there was not recorded; what cannot be read is evidence that the bundle lacks. */
+static void note_unread(struct run_info *info, const char *name, int code)
+{
+    if (code < 0 && code != -ENOENT && code != -EFBIG && info->unread[0] == '\0')
+        (void)snprintf(info->unread, sizeof info->unread, "%s: %s", name, strerror(-code));
+}
+
 /* "1b9d2c6e-...-0242ac120002 1795000000" */
 static void load_boot(struct run_info *info)
 {
@@ -155,7 +162,9 @@ static void load_boot(struct run_info *info)
     char now[40];
     uint64_t seconds;
     (void)snprintf(path, sizeof path, "%s/boot", info->dir);
-    char *space = fs_read_text(path, text, sizeof text) > 0 ? strchr(text, ' ') : NULL;
+    ssize_t len = fs_read_text(path, text, sizeof text);
+    note_unread(info, "boot", (int)len);
+    char *space = len > 0 ? strchr(text, ' ') : NULL;
     if (space == NULL || space - text != 36 || fs_parse_u64(space + 1, &seconds) < 0)
         return;
     (void)snprintf(info->boot_id, sizeof info->boot_id, "%.36s", text);
@@ -185,8 +194,9 @@ static void load_impacts(struct run_info *info)
     for (unsigned i = 0; i < SHARED_IMPACTS_MAX; i++) {
         char path[FS_PATH_MAX];
         (void)snprintf(path, sizeof path, "%s/impact.%u", info->dir, i);
-        if (impact_record_read(&info->impacts[info->impact_count], path, NULL) == 0)
-            info->impact_count++;
+        int r = impact_record_read(&info->impacts[info->impact_count], path, NULL);
+        info->impact_count += r == 0;
+        note_unread(info, path + strlen(info->dir) + 1, r);
     }
     info->failed = first_failure(info);
 }
@@ -197,6 +207,7 @@ static void append_output(const struct run_info *info, struct buf *text, const c
     RC_AUTO_FREE char *data = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", info->dir, name);
     ssize_t len = fs_read_all(path, OUTPUT_MAX, &data);
+    note_unread(info, name, (int)len);
     if (data != NULL)
         buf_append(text, data, len >= 0 ? (size_t)len : strlen(data));
 }

@@ -28,6 +28,7 @@ struct run_info {
     bool children_late;
     unsigned watchdog_kills, helper_restarts;
     bool supervisor_killed, argv_cut;
+    char unread[96];         /* another file that could not be read, and why; "" = none */
     char damage[160];        /* why run.json tells nothing; "" = it does */
     char boot_id[40];        /* of the run, "" = unknown */
     int64_t boot_time_s;     /* of that boot, 0 = unknown */

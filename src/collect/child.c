@@ -5,14 +5,17 @@
  */
 #include "collect/child.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "collect/out.h"
 
 #ifdef ROCMCRASH_COVERAGE
@@ -73,18 +76,18 @@ static int arrange_fds(int dir_fd, int status_fd)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null_fd < 0)
-        return -1;
+        return -errno;
     /* Away from 0 to 4 first, so that no dup2() below closes what is still needed. */
     int high_null = fcntl(null_fd, F_DUPFD_CLOEXEC, 16);
     int high_dir = fcntl(dir_fd, F_DUPFD_CLOEXEC, 16);
     int high_status = fcntl(status_fd, F_DUPFD_CLOEXEC, 16);
     if (high_null < 0 || high_dir < 0 || high_status < 0)
-        return -1;
+        return -errno;
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(high_null, fd) < 0)
-            return -1;
+            return -errno;
     if (dup3(high_dir, FD_DIR, O_CLOEXEC) < 0 || dup3(high_status, FD_STATUS, O_CLOEXEC) < 0)
-        return -1;
+        return -errno;
     close_from(FD_FIRST_CLOSED);
     return 0;
 }
@@ -110,10 +113,16 @@ _Noreturn void child_run(const struct collector *collector, const struct collect
     if (getppid() != parent)
         _exit(1);
     reset_signals();
-    if (arrange_fds(dir_fd, status_fd) != 0)
-        leave(1);
-    set_limits(deadline_ns, max_bytes);
     static struct collect_out out;
+    out.memory_refusals = memory_refusals();
+    int r = arrange_fds(dir_fd, status_fd);
+    if (r != 0) {
+        out.status_fd = status_fd;
+        collect_out_done(&out, collect_reason(&out, COLLECT_FAILED, "cannot start: %s",
+                                              strerror(-r)));
+        leave(0);
+    }
+    set_limits(deadline_ns, max_bytes);
     out.dir_fd = FD_DIR;
     out.status_fd = FD_STATUS;
     out.max_bytes = max_bytes;

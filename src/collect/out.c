@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/memory.h"
 
 /* Room that facts leave in the stream for the reason and the last frame. */
 #define STREAM_RESERVE (4u * FRAME_WORDS_MAX)
@@ -119,7 +120,8 @@ int collect_write(struct collect_out *out, const char *name, const void *data, s
         out->cut = true;
     if (r == 0)
         out->written += len;
-    return close(rc_take_fd(&fd)) != 0 && r == 0 ? -errno : r;
+    int closed = fs_close(rc_take_fd(&fd));
+    return r == 0 ? closed : r;
 }
 
 void collect_integer(struct collect_out *out, const char *name, enum fact_when when, int64_t value,
@@ -158,12 +160,11 @@ void collect_missing(struct collect_out *out, const char *name, enum fact_when w
 enum collect_status collect_reason(struct collect_out *out, enum collect_status status,
                                    const char *fmt, ...)
 {
-    char text[FRAME_WORDS_MAX];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)vsnprintf(out->reason, sizeof out->reason, fmt, ap);
     va_end(ap);
-    send_frame(out, frame_encode_reason(out->frame, text), true);
+    send_frame(out, frame_encode_reason(out->frame, out->reason), true);
     return status;
 }
 
@@ -171,5 +172,14 @@ void collect_out_done(struct collect_out *out, enum collect_status status)
 {
     if (status > COLLECT_FAILED)
         status = COLLECT_FAILED;
+    if (memory_refusals() > out->memory_refusals) {
+        char before[sizeof out->reason];
+        memcpy(before, out->reason, sizeof before);
+        status = status == COLLECT_OK        ? COLLECT_PARTIAL
+                 : status == COLLECT_SKIPPED ? COLLECT_FAILED
+                                             : status;
+        (void)collect_reason(out, status, "memory was refused on the way%s%.400s",
+                             before[0] != '\0' ? "; " : "", before);
+    }
     send_frame(out, frame_encode_done(out->frame, status, out->cut), true);
 }

@@ -261,6 +261,9 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
         /* Also when it was done while our signal was on its way. */
         job->status = s.status;
         (void)snprintf(job->reason, sizeof job->reason, "%s", s.reason);
+    } else if (buf_failed(&job->stream)) {
+        job->status = COLLECT_FAILED;
+        (void)snprintf(job->reason, sizeof job->reason, "no memory for what it found");
     } else if (job->why != NULL) {
         job->status = COLLECT_TIMED_OUT;
         (void)snprintf(job->reason, sizeof job->reason, "%s%s%s", job->why,
@@ -291,12 +294,13 @@ static bool job_reap(struct runner *r, struct job *job)
 {
     siginfo_t info = {.si_pid = 0};
     int e = waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT);
-    if (e == 0 && info.si_pid == 0)
+    if ((e == 0 && info.si_pid == 0) || (e != 0 && errno == EINTR))
         return false;
     int wait_status = 0; /* stays so when somebody else reaped it: only the frames speak then */
     if (e == 0) {
         (void)signal_group(r, job, SIGKILL);
-        (void)waitpid(job->pid, &wait_status, WNOHANG);
+        while (waitpid(job->pid, &wait_status, 0) < 0 && errno == EINTR)
+            ; /* it has ended: this does not wait */
     }
     job_finish(r, job, true, wait_status);
     return true;

@@ -188,6 +188,8 @@ int series_load(struct series_set *ret, const char *run_dir, struct rc_err *err)
         ssize_t len = fs_read_all(path, SEGMENT_READ_MAX, &data);
         if (len == -EFBIG)
             len = (ssize_t)SEGMENT_READ_MAX;
+        if (len < 0 && ret->unread == 0)
+            ret->unread = (int)len;
         if (len < 0)
             continue; /* the others still tell most of the story */
         ret->segments++;

@@ -47,6 +47,7 @@ struct series_set {
     size_t record_capacity;
     struct series_record *records;
     uint64_t skipped_bytes; /* that were no record */
+    int unread; /* 0, or -errno of the first segment that could not be read */
     uint32_t segments;
     uint64_t first_ns, last_ns;
 };
