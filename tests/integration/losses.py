@@ -74,6 +74,11 @@ def hang_file():
                     os.path.join(FUSE, "fuse_file.c"))
 
 
+def is_sanitized():
+    with open(ROCMCRASH, "rb") as file:
+        return b"__asan_report_" in file.read()
+
+
 class Table:
     """A line for each kind of fault; tests/tally adds them up."""
 
@@ -172,6 +177,33 @@ class LossCase(support.Case):
         runs = glob.glob(self.path("state", "runs", "*"))
         self.assertEqual(len(runs), 1, "no run was kept")
         return runs[0]
+
+
+class Shimmed(LossCase):
+    """The C library's answers as on a failing machine (faults/shim.c)."""
+
+    def setUp(self):
+        super().setUp()
+        if is_sanitized():
+            self.skipTest("AddressSanitizer's library must be the first")
+        self.log = self.path("fault-log")
+
+    def fault(self, what, exe, comm=None):
+        env = {**self.environ, "LD_PRELOAD": shim(), "RC_FAULT": what, "RC_FAULT_EXE": exe,
+               "RC_FAULT_LOG": self.log}
+        if comm is not None:
+            env["RC_FAULT_COMM"] = comm
+        return env
+
+    def faults_met(self):
+        """How many, and forgets them."""
+        return len(self.calls_told_of())
+
+    def calls_told_of(self):
+        numbers = [int(line) for line in support.read(self.log).split()]
+        if numbers:
+            os.unlink(self.log)
+        return numbers
 
 
 def main():

@@ -219,7 +219,7 @@ class MachineReset(LossCase):
         env = {**self.environ, "LD_PRELOAD": losses.durable(), "RC_DURABLE": shadow,
                "RC_DURABLE_OF": self.path("state", "runs")}
         # In the sanitizer build its library must come first.
-        if self.is_sanitized():
+        if losses.is_sanitized():
             self.skipTest("AddressSanitizer's library must be the first")
         run_dir = self.kept_run(PYTHON, "-c", "import sys, time\n"
                                 "for i in range(30):\n"
@@ -250,36 +250,8 @@ class MachineReset(LossCase):
                 files[name] = data + (bytes(len(more)) if self.random.random() < 0.3 else more)
             self.recover("as at the last fsync", f"and some more, {i}", run_dir, files)
 
-    def is_sanitized(self):
-        with open(ROCMCRASH, "rb") as file:
-            return b"__asan_report_" in file.read()
 
-
-class Shimmed(LossCase):
-    """The C library's answers as on a failing machine (faults/shim.c)."""
-
-    def setUp(self):
-        super().setUp()
-        with open(ROCMCRASH, "rb") as file:
-            if b"__asan_report_" in file.read():
-                self.skipTest("AddressSanitizer's library must be the first")
-        self.log = self.path("fault-log")
-
-    def fault(self, what, exe, comm=None):
-        env = {**self.environ, "LD_PRELOAD": losses.shim(), "RC_FAULT": what, "RC_FAULT_EXE": exe,
-               "RC_FAULT_LOG": self.log}
-        if comm is not None:
-            env["RC_FAULT_COMM"] = comm
-        return env
-
-    def faults_met(self):
-        size = os.path.getsize(self.log) if os.path.exists(self.log) else 0
-        if size:
-            os.unlink(self.log)
-        return size
-
-
-class FinisherFails(Shimmed):
+class FinisherFails(losses.Shimmed):
     """Faults in the finisher, on copies of one run directory."""
 
     def setUp(self):
@@ -314,18 +286,6 @@ class FinisherFails(Shimmed):
 
     def numbers(self, low, high, count):
         return sorted(self.random.sample(range(low, high), min(count * EFFORT, high - low)))
-
-    def test_no_memory(self):
-        numbers = [*range(1, 4), *self.numbers(4, 200, 7), *self.numbers(200, 4000, 9),
-                   *self.numbers(4000, 40000, 6)]
-        self.sweep("no memory in the finisher",
-                   [*(f"alloc:{n}:1" for n in numbers),
-                    *(f"alloc:{n}:1000000000" for n in self.numbers(1, 4000, 2))])
-
-    def test_no_descriptors(self):
-        self.sweep("no descriptors in the finisher",
-                   [*(f"files:{n}:1" for n in (1, 2, *self.numbers(3, 80, 7))),
-                    *(f"files:{n}:1000000000" for n in self.numbers(1, 80, 2))])
 
     def test_interrupted_and_short(self):
         for seed in self.numbers(1, 1 << 30, 6):
@@ -369,7 +329,7 @@ class FinisherFails(Shimmed):
         return super().everywhere() + (self.shared_bundles() if os.path.isdir(self.kept) else [])
 
 
-class HelpersFail(Shimmed):
+class HelpersFail(losses.Shimmed):
     """The same in the processes beside a living target: it must not notice."""
 
     def live(self, kind, fault, comm=None, met=True):
@@ -408,8 +368,6 @@ class HelpersFail(Shimmed):
             for count in (1, 1000000000):
                 cases.append(("no descriptors beside the target", f"files:{first}:{count}", None,
                               False))
-        for first in range(1, 4):
-            cases.append(("no memory beside the target", f"alloc:{first}:1000000000", None, False))
         for _ in range(4 * EFFORT):
             cases.append(("no processes beside the target", f"forks:{self.seed()}", None, False))
             cases.append(("the clock stepped during the run", f"clock:{self.seed()}", None, False))
@@ -516,6 +474,56 @@ class Sources(LossCase):
             if server.stdout.readline() != b"ready\n":
                 self.skipTest("no FUSE here")
             self.run_on("reads that never return", root)
+        finally:
+            server.stdin.close()
+            server.stdout.close()
+            server.wait(timeout=30)
+
+    FDINFO = ("pos:\t0\nflags:\t02100002\nmnt_id:\t27\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\n"
+              "drm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t123456 KiB\ndrm-memory-gtt:\t4096 KiB\n")
+
+    def run_with_fdinfo(self, kind, path):
+        log = self.path("fault-log")
+        env = {**self.environ, "LD_PRELOAD": losses.shim(), "RC_FAULT": "fdinfo:" + path,
+               "RC_FAULT_EXE": "rocmcrash", "RC_FAULT_LOG": log}
+        began = time.monotonic()
+        done = self.run_it(losses.target(), "lines", "700", env=env)
+        self.assertLess(time.monotonic() - began, 20, kind)
+        self.assertTrue(os.path.exists(log), kind)
+        path = self.harvest("fdinfo: " + kind, kind, "" if done.status == ABORTED
+                            else f"status {done.status}")
+        return support.Bundle(path).text("telemetry/telemetry.csv")
+
+    def fdinfo_of(self, kind, data, size):
+        path = self.write("fdinfo", "")
+        with open(path, "wb") as file:
+            file.write(data)
+        os.truncate(path, max(size, len(data)))
+        if kind == "gone":
+            os.unlink(path)
+        table = self.run_with_fdinfo(kind, path)
+        self.assertEqual(str(123456 << 10) in table, kind == "as it should be", kind)
+
+    def test_what_fdinfo_holds(self):
+        if losses.is_sanitized():
+            self.skipTest("AddressSanitizer's library must be the first")
+        losses.target(), losses.shim()  # compiled once, before there are threads
+        self.side_by_side(Sources.fdinfo_of, [
+            ("as it should be", self.FDINFO.encode(), 0), ("4096 NULs", b"", 4096), ("gone", b"", 0),
+            ("garbage", self.random.randbytes(5000), 0), ("a gigabyte", b"", 1 << 30)])
+
+    def test_fdinfo_that_never_returns(self):
+        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+            self.skipTest("needs root and /dev/fuse")
+        if losses.is_sanitized():
+            self.skipTest("AddressSanitizer's library must be the first")
+        path = self.write("fdinfo", self.FDINFO)
+        server = subprocess.Popen([losses.hang_file(), path], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        try:
+            if server.stdout.readline() != b"ready\n":
+                self.skipTest("no FUSE here")
+            self.run_with_fdinfo("a read that never returns", path)
         finally:
             server.stdin.close()
             server.stdout.close()

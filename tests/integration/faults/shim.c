@@ -5,20 +5,27 @@
  * struck, RC_FAULT_COMM (optional) the process by its own name; all others see nothing. RC_FAULT:
  *
  *   output:ERRNO:N:PREFIX  from the Nth time on, what changes files below PREFIX fails with ERRNO
- *   alloc:N:COUNT          allocations N to N+COUNT-1 of a process fail
+ *   alloc:N:COUNT          allocations and mappings N to N+COUNT-1 of a process fail
  *   files:N:COUNT          descriptors N to N+COUNT-1 of a process are refused with EMFILE
- *   short:SEED             reads and writes are short, and calls are interrupted (EINTR)
+ *   calls:N:COUNT          calls N to N+COUNT-1 of those that may wait are interrupted (EINTR), or,
+ *                          where a descriptor must not be waited for, answered by EAGAIN
+ *   short:SEED             reads and writes are short, and calls are interrupted or told to come again
  *   forks:SEED             every other process cannot be made (EAGAIN)
  *   clock:SEED             the wall clock is stepped back and forth by up to a day
+ *   fdinfo:PATH            descriptor 2 of every process is a GPU's, and what /proc tells of it is in PATH
  *
- * RC_FAULT_LOG: a file that gets a byte for each fault, so that a test knows that it met something.
+ * RC_FAULT_LOG: a file that gets a line for each fault, so that a test knows that it met something:
+ * the number of the call. With N = 0 nothing fails, and every call that might is told of.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,13 +33,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum kind { NOTHING, OUTPUT, ALLOC, FILES, SHORT, FORKS, CLOCK };
+enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO };
 
 static enum kind kind;
 static int fault_errno;
@@ -57,14 +68,22 @@ static uint64_t next_random(void)
 }
 
 /* Opened each time, as our helpers close what they do not know. */
-static void note(void)
+static void note(long n)
 {
     if (log_path == NULL)
         return;
+    char line[24];
+    char *p = line + sizeof line;
+    *--p = '\n';
+    do
+        *--p = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    int saved = errno;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
                           0600);
-    (void)!syscall(SYS_write, fd, "!", (size_t)1);
+    (void)!syscall(SYS_write, fd, p, (size_t)(line + sizeof line - p));
     (void)syscall(SYS_close, fd);
+    errno = saved;
 }
 
 static bool named_so(void)
@@ -82,17 +101,17 @@ static bool named_so(void)
 static bool counted(void)
 {
     long n = ++calls;
-    if (n < first || n - first >= count || !named_so())
+    if (n < first || (first > 0 && n - first >= count) || !named_so())
         return false;
-    note();
-    return true;
+    note(n);
+    return first > 0;
 }
 
 static bool chance(unsigned one_in)
 {
     if (next_random() % one_in != 0 || !named_so())
         return false;
-    note();
+    note(0);
     return true;
 }
 
@@ -103,6 +122,7 @@ __attribute__((constructor)) static void configure(void)
         enum kind kind;
     } kinds[] = {{"alloc:", ALLOC},
                  {"files:", FILES},
+                 {"calls:", CALLS},
                  {"short:", SHORT},
                  {"forks:", FORKS},
                  {"clock:", CLOCK}};
@@ -118,6 +138,8 @@ __attribute__((constructor)) static void configure(void)
         count = LONG_MAX;
         kind = OUTPUT;
     }
+    if (sscanf(text, "fdinfo:%4095s", prefix) == 1)
+        kind = FDINFO;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strncmp(text, kinds[i].name, 6) != 0)
             continue;
@@ -158,6 +180,13 @@ void *realloc(void *p, size_t size)
     return no_memory() ? NULL : __libc_realloc(p, size);
 }
 
+void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset)
+{
+    if (no_memory())
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, len, protection, flags, fd, offset);
+}
+
 /* --- what makes descriptors --- */
 
 static bool no_descriptor(void)
@@ -192,12 +221,34 @@ static bool disk_fails(int dirfd, const char *path)
     return true;
 }
 
+/* "/proc/4711/fdinfo/2" for folder "fdinfo" */
+static bool is_of_descriptor_2(const char *path, const char *folder)
+{
+    char name[16] = "";
+    int pid, fd, end = 0;
+    return kind == FDINFO && sscanf(path, "/proc/%d/%15[a-z]/%d%n", &pid, name, &fd, &end) == 3 &&
+           path[end] == '\0' && fd == 2 && strcmp(name, folder) == 0;
+}
+
+ssize_t readlink(const char *path, char *out, size_t size)
+{
+    static const char device[] = "/dev/dri/renderD128";
+    if (!is_of_descriptor_2(path, "fd") || size < sizeof device)
+        return syscall(SYS_readlink, path, out, size);
+    memcpy(out, device, sizeof device - 1);
+    return (ssize_t)sizeof device - 1;
+}
+
 int openat(int dirfd, const char *path, int flags, ...)
 {
     va_list list;
     va_start(list, flags);
     mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(list, mode_t) : 0;
     va_end(list);
+    if (is_of_descriptor_2(path, "fdinfo")) {
+        note(0);
+        path = prefix;
+    }
     bool writes = (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0;
     /* A full disk still opens files; a broken or read-only one does not. */
     if (no_descriptor() ||
@@ -223,6 +274,45 @@ int pipe2(int fds[2], int flags)
 int memfd_create(const char *name, unsigned flags)
 {
     return no_descriptor() ? -1 : (int)syscall(SYS_memfd_create, name, flags);
+}
+
+int eventfd(unsigned value, int flags)
+{
+    return no_descriptor() ? -1 : (int)syscall(SYS_eventfd2, value, flags);
+}
+
+int signalfd(int fd, const sigset_t *mask, int flags)
+{
+    if (fd < 0 && no_descriptor())
+        return -1;
+    return (int)syscall(SYS_signalfd4, fd, mask, (size_t)8, flags);
+}
+
+DIR *opendir(const char *path)
+{
+    static DIR *(*next)(const char *);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "opendir");
+    return no_descriptor() ? NULL : next(path);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    static FILE *(*next)(const char *, const char *);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "fopen");
+    return no_descriptor() ? NULL : next(path, mode);
+}
+
+int fcntl(int fd, int command, ...)
+{
+    va_list list;
+    va_start(list, command);
+    void *argument = va_arg(list, void *);
+    va_end(list);
+    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && no_descriptor())
+        return -1;
+    return (int)syscall(SYS_fcntl, fd, command, argument);
 }
 
 /* --- what changes a disk --- */
@@ -263,11 +353,29 @@ int rename(const char *from, const char *to)
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
+static bool struck(void)
+{
+    return (kind == SHORT && chance(4)) || (kind == CALLS && counted());
+}
+
 static bool interrupted(void)
 {
-    if (kind != SHORT || !chance(4))
+    if (!struck())
         return false;
     errno = EINTR;
+    return true;
+}
+
+/* Of a descriptor that is not waited for, "come again" is as likely. */
+static bool put_off(int fd)
+{
+    if (!struck())
+        return false;
+    struct stat st;
+    long flags = syscall(SYS_fcntl, fd, F_GETFL);
+    bool waits = flags < 0 || (flags & O_NONBLOCK) == 0 ||
+                 (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)));
+    errno = waits ? EINTR : EAGAIN;
     return true;
 }
 
@@ -299,7 +407,7 @@ static size_t shorter(size_t n)
 
 ssize_t write(int fd, const void *data, size_t n)
 {
-    if (interrupted() || disk_fails(fd, NULL))
+    if (put_off(fd) || disk_fails(fd, NULL))
         return -1;
     /* An event counter takes eight bytes or none. */
     return syscall(SYS_write, fd, data, n == 8 ? n : shorter(n));
@@ -321,7 +429,7 @@ static bool takes_any_size(int fd)
 
 ssize_t read(int fd, void *data, size_t n)
 {
-    if (interrupted())
+    if (put_off(fd))
         return -1;
     return syscall(SYS_read, fd, data, kind == SHORT && takes_any_size(fd) ? shorter(n) : n);
 }
@@ -336,6 +444,53 @@ ssize_t pread(int fd, void *data, size_t n, off_t offset)
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
     return interrupted() ? -1 : (int)syscall(SYS_poll, fds, n, timeout);
+}
+
+ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at, size_t n, unsigned flags)
+{
+    if (put_off(from))
+        return -1;
+    return syscall(SYS_splice, from, from_at, to, to_at, shorter(n), flags);
+}
+
+ssize_t tee(int from, int to, size_t n, unsigned flags)
+{
+    if (put_off(from))
+        return -1;
+    return syscall(SYS_tee, from, to, shorter(n), flags);
+}
+
+int flock(int fd, int operation)
+{
+    return interrupted() ? -1 : (int)syscall(SYS_flock, fd, operation);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return interrupted() || disk_fails(fd, NULL) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+
+int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    return disk_fails(to_fd, to) ? -1
+                                 : (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+}
+
+/* The descriptor is closed all the same, as Linux does it. */
+int close(int fd)
+{
+    int r = (int)syscall(SYS_close, fd);
+    return r == 0 && interrupted() ? -1 : r;
+}
+
+int nanosleep(const struct timespec *time, struct timespec *ret_left)
+{
+    if (interrupted()) {
+        if (ret_left != NULL)
+            *ret_left = *time;
+        return -1;
+    }
+    return (int)syscall(SYS_nanosleep, time, ret_left);
 }
 
 pid_t waitpid(pid_t pid, int *status, int options)
@@ -360,6 +515,17 @@ pid_t fork(void)
         return -1;
     }
     return next();
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const argv[], char *const environment[])
+{
+    static int (*next)(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                       const posix_spawnattr_t *, char *const[], char *const[]);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "posix_spawnp");
+    return kind == FORKS && chance(2) ? EAGAIN
+                                      : next(pid, file, actions, attributes, argv, environment);
 }
 
 int clock_gettime(clockid_t id, struct timespec *ts)

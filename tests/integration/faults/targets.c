@@ -4,12 +4,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -171,6 +175,53 @@ static int many(int count)
     crash();
 }
 
+/* As many(), but light: they share the memory and have a page each for a stack. Each ends by a status
+ * of its own, and each is waited for; says how many there were and how many ended as they should. */
+static int crowd_pipe[2];
+
+static int one_of_the_crowd(void *number)
+{
+    char byte;
+    while (syscall(SYS_read, crowd_pipe[0], &byte, (size_t)1) < 0)
+        ;
+    return (int)((uintptr_t)number % 251);
+}
+
+static int crowd(int count)
+{
+    const size_t page = 4096;
+    char *stacks = mmap(NULL, (size_t)count * page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pid_t *pids = calloc((size_t)count + 1, sizeof *pids);
+    int made = 0;
+    if (stacks == MAP_FAILED || pids == NULL || pipe(crowd_pipe) != 0)
+        return 1;
+    for (; made < count; made++) {
+        pids[made] = clone(one_of_the_crowd, stacks + (size_t)(made + 1) * page,
+                           CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, (void *)(uintptr_t)made);
+        if (pids[made] < 0)
+            break;
+    }
+    char line[80];
+    (void)snprintf(line, sizeof line, "%d made\n", made);
+    say(line);
+    (void)sleep(3); /* they are looked at meanwhile */
+    char *bytes = calloc((size_t)made + 1, 1);
+    for (int left = made; left > 0;) {
+        ssize_t n = write(crowd_pipe[1], bytes, (size_t)left);
+        left -= n > 0 ? (int)n : 0;
+    }
+    int right = 0;
+    for (int i = 0; i < made; i++) {
+        int status = 0;
+        right += waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) &&
+                 WEXITSTATUS(status) == i % 251;
+    }
+    (void)snprintf(line, sizeof line, "%d right\n", right);
+    say(line);
+    crash();
+}
+
 static void on_term(int signo)
 {
     (void)signo;
@@ -227,6 +278,8 @@ int main(int argc, char **argv)
         return trace_child();
     if (strcmp(what, "many") == 0)
         return many((int)strtol(arg, NULL, 10));
+    if (strcmp(what, "crowd") == 0)
+        return crowd((int)strtol(arg, NULL, 10));
     if (strcmp(what, "term") == 0)
         until_term();
     if (strcmp(what, "lines") == 0)
