@@ -201,7 +201,7 @@ static void load_impacts(struct run_info *info)
     info->failed = first_failure(info);
 }
 
-static void append_output(const struct run_info *info, struct buf *text, const char *name)
+static void append_output(struct run_info *info, struct buf *text, const char *name)
 {
     char path[FS_PATH_MAX];
     RC_AUTO_FREE char *data = NULL;
