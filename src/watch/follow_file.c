@@ -70,6 +70,7 @@ static void read_new(struct carrier *c, uint64_t *offset)
     if ((uint64_t)end - *offset > FOLLOW_BACKLOG_BYTES) {
         matcher_gap(&c->matcher);
         report_gap(c);
+        c->resync = true;
         *offset = (uint64_t)end - FOLLOW_BACKLOG_BYTES / 8;
     }
     while (*offset < (uint64_t)end) {
