@@ -35,6 +35,7 @@ static bool is_terminals(int signo)
     case SIGTSTP:
     case SIGTTIN:
     case SIGTTOU:
+    case SIGWINCH:
         return true;
     case SIGHUP:
     case SIGCONT: /* with the hangup */
@@ -44,13 +45,15 @@ static bool is_terminals(int signo)
     }
 }
 
-/* Our own doing (a write of ours that failed), or the tracer's notice that the target goes on. */
+/* Our own doing (a write of ours that failed), or a helper's notice that the target goes on. */
 static bool is_ours(const struct forwarder *f, const struct signalfd_siginfo *info)
 {
     if ((pid_t)info->ssi_pid == getpid())
         return info->ssi_signo == SIGPIPE || info->ssi_signo == SIGXFSZ;
+    const struct shared_helper *helpers = f->shared->helpers;
     return info->ssi_signo == SIGCONT &&
-           (int32_t)info->ssi_pid == f->shared->helpers[HELPER_TRACER].pid;
+           ((int32_t)info->ssi_pid == helpers[HELPER_TRACER].pid ||
+            (int32_t)info->ssi_pid == helpers[HELPER_RECORDER].pid);
 }
 
 static bool keep(struct forwarder *f, const struct signalfd_siginfo *info, uint64_t due_ns)

@@ -107,6 +107,8 @@ static void take_signals(struct supervisor *s)
         case SIGWINCH:
             if (relay_resize(&s->helpers.relay))
                 (void)kill(s->shared->target_pid, SIGWINCH);
+            else
+                forward_take(&s->forwarder, &info);
             break;
         case SIGTERM:
         case SIGHUP:
@@ -125,8 +127,9 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
     int due_ms = forward_due(&s->forwarder);
     if (due_ms >= 0 && due_ms < timeout_ms)
         timeout_ms = due_ms;
+    /* What cannot be taken yet must not wake us: then the timeout is a millisecond. */
     struct pollfd fds[] = {
-        {.fd = s->signal_fd, .events = POLLIN},
+        {.fd = forward_is_full(&s->forwarder) ? -1 : s->signal_fd, .events = POLLIN},
         {.fd = s->wake_fd, .events = POLLIN},
     };
     uint64_t count;

@@ -159,7 +159,7 @@ class Signals(support.Case):
                "n=[0]\n"
                "def h(s,f):\n"
                "    n[0]+=1; os.write(2,b'got %d\\n'%s)\n"
-               "for s in (1,2,10,12,15): signal.signal(s,h)\n"
+               "for s in (1,2,10,12,15,28): signal.signal(s,h)\n"
                "os.write(1,b'ready\\n')\n"
                "import time\n"
                "sys.stdin.readline()\n"
@@ -177,21 +177,21 @@ class Signals(support.Case):
 
     def test_signal_to_us_reaches_the_target_once(self):
         process = self.start_counter()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGWINCH, signal.SIGUSR1):
             process.send_signal(number)
             self.assertEqual(process.stderr.readline(), b"got %d\n" % number)
-        self.assertEqual(self.finish_counter(process), 4)
+        self.assertEqual(self.finish_counter(process), 5)
 
     def test_signal_to_the_group_arrives_once(self):
         process = self.start_counter(start_new_session=True)
-        for number in (signal.SIGTERM, signal.SIGUSR2):
+        for number in (signal.SIGTERM, signal.SIGWINCH, signal.SIGUSR2):
             os.killpg(process.pid, number)
             self.assertEqual(process.stderr.readline(), b"got %d\n" % number)
         # A signal to us alone, sent after the group's, closes the window in which a second copy
         # of those could still come.
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stderr.readline(), b"got 10\n")
-        self.assertEqual(self.finish_counter(process), 3)
+        self.assertEqual(self.finish_counter(process), 4)
 
     def test_sigterm_ends_target_and_us(self):
         process = self.start("/bin/sleep", "1000", stderr=subprocess.PIPE)
