@@ -303,7 +303,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
         me->work_pending_ns = clock_mono_ns();
         if (shared->supervisor_done != 0)
             supervisor_said_done(&r);
-        if ((fds[1].revents & POLLIN) != 0 && getppid() != shared->run.supervisor_pid)
+        if (getppid() != shared->run.supervisor_pid)
             stand_in_for_supervisor(&r);
         end_stale_stop(shared);
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)

@@ -18,7 +18,7 @@ struct shared;
 #define RECORDER_QUIET_MS 100
 
 struct recorder_options {
-    int supervisor_pidfd; /* readable when the supervisor is gone; -1 = unknown */
+    int supervisor_pidfd; /* wakes us when the supervisor is gone; -1 = it is seen a turn later */
     int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
     struct ledger *ledger; /* NULL = none */
     bool keep_orphan;     /* do not take the target along when the supervisor is killed */

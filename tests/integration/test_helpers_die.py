@@ -277,6 +277,31 @@ class InAStorm(Attack):
         self.assertIn(b"in order\n", reader.text(process.stdout))
 
 
+    def test_waiting_for_room_takes_no_cpu(self):
+        code = ("import resource, signal, sys\n"
+                "signal.pthread_sigmask(signal.SIG_BLOCK, range(signal.SIGRTMIN, signal.SIGRTMAX + 1))\n"
+                "resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))\n"
+                "print('ready', flush=True)\n"
+                "sys.stdin.readline()\n")
+        process, reader = self.launch(PYTHON, "-c", code, options=["--quiet"])
+        reader.until(process.stdout, b"ready")
+        sent = subprocess.run([programs.program(), "send", str(process.pid), "10"], check=False,
+                              timeout=60)
+        self.assertEqual(sent.returncode, 0)
+        before = self.switches(process.pid), time.monotonic()
+        time.sleep(0.5)  # so long it may wait
+        turns, seconds = self.switches(process.pid) - before[0], time.monotonic() - before[1]
+        self.assertGreater(turns, 10 * seconds)  # asleep for a millisecond, again and again
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        self.assertEqual(process.wait(timeout=20), 0)
+
+    def switches(self, pid):
+        """How often it went to sleep by itself."""
+        status = support.read(f"/proc/{pid}/status")
+        return int(status.split("\nvoluntary_ctxt_switches:\t")[1].split()[0])
+
+
 class AtImpact(Attack):
     def test_during_the_copy(self):
         """A target with many threads and mappings is held long enough to be met."""
@@ -399,6 +424,28 @@ class ProcessTheCallerStarted(Attack):
         self.assertEqual(bundle.value("run.supervisor_killed"), True)
         self.assertEqual(bundle.value("target.signal_name"), "KILL")
         reader.drain()
+        self.ended(ours)
+
+    def test_killed_without_pidfds(self):
+        """As before Linux 5.3, and under gVisor."""
+        code = ("import ctypes, os, struct, sys\n"
+                "def op(c, jt, jf, k): return struct.pack('HBBI', c, jt, jf, k)\n"
+                "prog = op(0x20,0,0,0)+op(0x15,0,1,434)+op(6,0,0,0x50026)+op(6,0,0,0x7fff0000)\n"
+                "buf = ctypes.create_string_buffer(prog)\n"
+                "class F(ctypes.Structure): _fields_=[('n',ctypes.c_ushort),('p',ctypes.c_void_p)]\n"
+                "libc = ctypes.CDLL(None)\n"
+                "assert libc.prctl(38,1,0,0,0)==0\n"
+                "assert libc.prctl(22,2,ctypes.byref(F(4,ctypes.addressof(buf))))==0\n"
+                "os.execv(sys.argv[1], sys.argv[1:])")
+        process = subprocess.Popen([PYTHON, "-c", code, *self.command("/bin/sleep", "1000")],
+                                   env=self.environ, start_new_session=True)
+        self.addCleanup(process.wait)
+        target = self.target_pid(process.pid)
+        helper(process.pid, "recorder")
+        ours = all_of_ours(process.pid)
+        process.kill()
+        self.ended([target])
+        self.assertEqual(self.bundle_there()[0].value("run.supervisor_killed"), True)
         self.ended(ours)
 
     def test_killed_with_orphan_keep(self):
