@@ -70,6 +70,14 @@ static const struct count_row kernel_rows[] = {
     {"kmsg.iommu_fault", NULL, {"AMD-Vi: Event logged", "DMAR: [DMA*fault"}},
     {"kmsg.evictions", NULL, {"Evicting PASID", "Started evicting pasid"}},
     {"kmsg.segfault", NULL, {": segfault at "}},
+    {"kmsg.invalid_opcode", NULL, {"traps: * trap invalid opcode"}},
+    /* what is told after a reset, and of queues that are gone, where its cause is not in the text
+     */
+    {"kmsg.reset_aftermath",
+     NULL,
+     {"Failed to initialize parser -125", "GPU reset(*succeeded", "GPU reset succeeded",
+      "VRAM is lost due to GPU reset", "Failed to quiesce KFD", "Failed to evict process queues",
+      "Failed to restore process queues", "Failed to suspend process"}},
 };
 #define CONTEXT_ROWS 7 /* the first ones */
 #define KERNEL_ROWS (sizeof kernel_rows / sizeof kernel_rows[0])

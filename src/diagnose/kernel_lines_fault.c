@@ -357,6 +357,9 @@ void klog_hang_line(struct klog *k, struct text line)
         "Waiting for fences timed out",
         "failed to suspend all gangs",
         "Ring * reset failed",
+        "ueue preemption time out",
+        "ueue preemption failed",
+        "ailed to remove hardware queue",
     };
     char name[64];
     int64_t pid;

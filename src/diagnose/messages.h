@@ -157,6 +157,7 @@ struct runtime_state {
     char message[400];
     unsigned ladder, ladder_line, after_ladder; /* ordinary lines behind the last refusal */
     unsigned killed, killed_line;
+    unsigned llvm; /* major version of the last frame's libLLVM */
     bool pin_frame; /* the innermost frame so far is pin_memory() */
     unsigned pin_line;
 };

@@ -127,6 +127,24 @@ static void native_frame(const struct scan *s, struct text line)
                       (struct text){libraries[i], strlen(libraries[i])});
 }
 
+/* ".../lib/libLLVM.so.22.0(+0x2d56da3) [0x7bfa58556da3]", "#4 0x7f.. in ?? () from libLLVM-15.so":
+ * one process, two LLVMs (the graphics driver's and ROCm's). */
+static void llvm_frame(const struct scan *s, struct runtime_state *st, struct text line)
+{
+    struct text t;
+    uint64_t major;
+    if (!text_after(line, "libLLVM", &t))
+        return;
+    bool frame =
+        text_has(line, "(+0x") || text_has(line, "(_Z") || text_starts(text_trim(line), "#");
+    t = text_starts(t, ".so.") ? text_skip(t, 4) : text_skip(t, 1);
+    if (!frame || !text_take_u64(&t, &major) || major == 0 || major > 200)
+        return;
+    if (st->llvm != 0 && st->llvm != (unsigned)major)
+        scan_boolean(s, "msg.two_llvm", true);
+    st->llvm = (unsigned)major;
+}
+
 static bool is_name(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '.';
@@ -199,22 +217,49 @@ static void python(const struct scan *s, struct runtime_state *st, struct text l
     }
 }
 
+/* "exit code 137", "Exited (137)", "ExitCode:137", "status code 137", "exitcode  : -9 (pid: 7)" */
+static bool exit_of_sigkill(struct text line)
+{
+    static const char *const numbers[] = {"137", "-9"};
+    for (size_t i = 0; i < 2; i++) {
+        struct text t = line;
+        for (ptrdiff_t at; (at = text_find(t, numbers[i])) >= 0;) {
+            size_t begin = (size_t)(t.at - line.at) + (size_t)at, end = begin + strlen(numbers[i]);
+            t = text_skip(line, end);
+            if ((t.len > 0 && (isalnum((unsigned char)t.at[0]) || strchr("_-", t.at[0]) != NULL)) ||
+                (begin > 0 && is_name(line.at[begin - 1])))
+                continue;
+            size_t n = begin;
+            while (n > 0 && begin - n < 4 && strchr(" :=\"'(", line.at[n - 1]) != NULL)
+                n--;
+            struct text before = text_first(line, n);
+            size_t back = before.len < 10 ? before.len : 10;
+            before = text_skip(before, before.len - back);
+            if (text_ifind(before, "code") == (ptrdiff_t)before.len - 4 ||
+                (before.len >= 6 && text_ifind(before, "status") == (ptrdiff_t)before.len - 6) ||
+                (before.len >= 6 && text_ifind(before, "exited") == (ptrdiff_t)before.len - 6))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Killed | ./run.sh: line 118: 7080 Killed   python train.py | signal: killed | exited with code
  * 137 */
 static void killed(const struct scan *s, struct runtime_state *st, struct text line)
 {
     static const char *const words[] = {
-        "signal: killed",      "exited with code 137",
-        "exit code 137",       "exitcode: -9",
-        "exitcode=-9",         "return code = -9",
-        "with signal SIGKILL", "Signals.SIGKILL",
-        "signal 9 (SIGKILL)",  "returned non-zero exit status 137",
+        "signal: killed",
+        "with signal SIGKILL",
+        "Signals.SIGKILL",
+        "ignal 9 (SIGKILL)",
     };
     struct text t = text_trim(line);
     bool hit = text_equals(t, "Killed") || text_like(line, ": line *: * Killed") ||
                text_like(line, ": line *: * killed");
     for (size_t i = 0; !hit && i < sizeof words / sizeof words[0]; i++)
         hit = text_has(line, words[i]);
+    hit = hit || exit_of_sigkill(line);
     if (hit && st->killed++ == 0)
         st->killed_line = s->line;
 }
@@ -267,6 +312,7 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
     kfd_open(s, line);
     loader(s, line);
     native_frame(s, line);
+    llvm_frame(s, st, line);
     python(s, st, line);
     killed(s, st, line);
     windows_path(s, line);

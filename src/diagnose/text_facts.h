@@ -41,7 +41,7 @@ bool scan_gfx(struct text in, struct text *ret);
 struct count_row {
     const char *fact;
     const char *unless;    /* a line with this is not counted; NULL = none */
-    const char *likes[20]; /* text_like() patterns, NULL-terminated */
+    const char *likes[28]; /* text_like() patterns, NULL-terminated */
 };
 
 struct count_state {
