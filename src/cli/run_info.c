@@ -243,7 +243,7 @@ static size_t first_gap(const struct buf *all)
 }
 
 /* Lines that are known although their part of the output is not kept, before the gap's note. */
-static void insert_report(const struct run_info *info, struct buf *all)
+static void insert_report(struct run_info *info, struct buf *all)
 {
     struct buf report = BUF_INIT;
     struct buf lines = BUF_INIT;
