@@ -70,7 +70,7 @@ static enum collect_status run_drm(const struct collect_ctx *ctx, struct collect
 
 const struct collector collector_drm = {
     .name = "drm",
-    .describe = "Heaps, evictions and reset counters from the amdgpu driver",
+    .describe = "heaps, evictions and reset counters from the amdgpu driver",
     .phase = COLLECT_SLOW,
     .deadline_ms = DEADLINE_MS,
     .run = run_drm,

@@ -20,7 +20,7 @@
 #include "telemetry/machine.h"
 
 #define TEXT_MAX 16384
-#define PARAMETER_TEXT_MAX 512
+#define FIRMWARE_TEXT_MAX 64
 
 /* Below cardN/device. None of these asks the hardware (kernel ABI notes, section 2). */
 static const char *const device_files[] = {
@@ -222,7 +222,7 @@ static void copy_banks(struct job *job, const char *kfd_path)
 }
 
 /* Names in a folder, sorted, so that the same machine gives the same bytes. */
-static void copy_folder(struct job *job, const char *folder, size_t cap)
+static void copy_folder(struct job *job, const char *folder)
 {
     char path[FS_PATH_MAX];
     char names[128][48];
@@ -242,9 +242,9 @@ static void copy_folder(struct job *job, const char *folder, size_t cap)
     dirscan_close(&dir);
     for (uint32_t i = 0; i < count; i++) {
         char file[256];
-        char text[PARAMETER_TEXT_MAX];
+        char text[FIRMWARE_TEXT_MAX];
         (void)snprintf(file, sizeof file, "%.180s/%.47s", folder, names[i]);
-        ssize_t len = fs_read_machine_text(file, text, cap < sizeof text ? cap : sizeof text);
+        ssize_t len = fs_read_machine_text(file, text, sizeof text);
         if (len >= 0)
             buf_printf(&job->text, "%s=%s\n", names[i], text);
         else if (len == -EACCES || len == -EPERM)
@@ -280,7 +280,7 @@ static void write_gpu(struct job *job, uint32_t i)
             copy_files(job, g, link_files, sizeof link_files / sizeof link_files[0]);
         (void)snprintf(path, sizeof path, "%s/fw_version", g->device_path);
         buf_printf(&job->text, "==> %s <==\n", path);
-        copy_folder(job, path, 64);
+        copy_folder(job, path);
     }
     if ((g->have & GPU_HAVE_KFD_NODE) != 0) {
         (void)snprintf(path, sizeof path, "%s/name", g->kfd_path);
@@ -290,57 +290,6 @@ static void write_gpu(struct job *job, uint32_t i)
     }
     (void)snprintf(path, sizeof path, "gpu%u.txt", i);
     (void)collect_write(job->out, path, buf_str(&job->text), job->text.len);
-    buf_release(&job->text);
-}
-
-/* --- the driver's parameters --- */
-
-static void put_host_parameter(struct job *job, const char *fact, const char *path,
-                               const char *absent)
-{
-    char text[64];
-    ssize_t len = fs_read_machine_text(path, text, sizeof text);
-    uint64_t value = 0;
-    if (len > 0 && fs_parse_u64(text, &value) == 0 && value <= INT64_MAX)
-        collect_integer(job->out, fact, FACT_STATIC, (int64_t)value, path);
-    else if (len > 0 && strcmp(text, "-1") == 0)
-        collect_missing(job->out, fact, FACT_STATIC, FACT_ABSENT, "left to the driver (-1)", path);
-    else if (len > 0 && (text[0] == 'Y' || text[0] == 'N') && text[1] == '\0')
-        collect_boolean(job->out, fact, FACT_STATIC, text[0] == 'Y', path);
-    else if (len == -EACCES || len == -EPERM)
-        collect_missing(job->out, fact, FACT_STATIC, FACT_UNREADABLE, "readable by root only",
-                        path);
-    else
-        collect_missing(job->out, fact, FACT_STATIC, FACT_ABSENT, absent, path);
-}
-
-static void write_parameters(struct job *job)
-{
-    const char *ttm = machine_ttm_parameters();
-    static const char amdgpu[] = "/sys/module/amdgpu/parameters";
-    char path[128];
-    char text[64];
-    uint64_t pages = 0;
-    (void)snprintf(path, sizeof path, "%s/pages_limit",
-                   ttm != NULL ? ttm : "/sys/module/ttm/parameters");
-    put_host_parameter(job, "host.ttm_pages_limit", path, "the TTM module is not loaded");
-    if (fs_read_machine_text(path, text, sizeof text) > 0 && fs_parse_u64(text, &pages) == 0 &&
-        pages <= INT64_MAX / 4096)
-        collect_integer(job->out, "host.ttm_limit_bytes", FACT_STATIC, (int64_t)pages * 4096,
-                        path);
-    put_host_parameter(job, "host.gttsize_mib", "/sys/module/amdgpu/parameters/gttsize",
-                       "the amdgpu module is not loaded");
-    put_host_parameter(job, "host.no_system_mem_limit",
-                       "/sys/module/amdgpu/parameters/no_system_mem_limit",
-                       "the amdgpu module is not loaded, or has no such parameter");
-    buf_init(&job->text, 64u << 10);
-    if (ttm != NULL) {
-        buf_printf(&job->text, "[%s]\n", ttm);
-        copy_folder(job, ttm, PARAMETER_TEXT_MAX);
-    }
-    buf_printf(&job->text, "[%s]\n", amdgpu);
-    copy_folder(job, amdgpu, PARAMETER_TEXT_MAX);
-    (void)collect_write(job->out, "parameters.txt", buf_str(&job->text), job->text.len);
     buf_release(&job->text);
 }
 
@@ -367,7 +316,6 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
     machine_scan_of_run(&machine, ctx->run_dir);
     collect_integer(out, "gpu.count", FACT_STATIC, machine.count,
                     "/sys/class/drm, /sys/class/kfd");
-    write_parameters(&job);
     if (machine.count == 0)
         return none(out, &machine);
     collect_boolean(out, "gpu.present", FACT_STATIC, true, "/sys/class/drm, /sys/class/kfd");
@@ -394,7 +342,7 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
 
 const struct collector collector_gpu = {
     .name = "gpu",
-    .describe = "GPUs from sysfs and the KFD topology, firmware versions, driver parameters",
+    .describe = "GPUs from sysfs and the KFD topology, firmware versions",
     .phase = COLLECT_QUICK,
     .deadline_ms = 1000,
     .max_bytes = 4u << 20,

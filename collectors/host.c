@@ -17,6 +17,7 @@
 #include "collect/collector.h"
 #include "collectors/host_parse.h"
 #include "collectors/machine.h"
+#include "telemetry/machine.h"
 
 #define CARDS_MAX 128
 #define PARAMETERS_MAX 256
@@ -236,22 +237,14 @@ static void put_parameters(struct buf *text, const char *module)
     }
 }
 
-/* Which copy of TTM amdgpu uses: the DKMS driver brings amdttm, and the plain ttm may be loaded
- * beside it for others and then counts nothing. */
-static const char *ttm_in_use(void)
-{
-    char name[1][MACHINE_NAME_MAX];
-    if (machine_list("/sys/module/amdttm/parameters", name, 1) > 0)
-        return "amdttm";
-    return "ttm";
-}
-
 static void collect_ttm(struct collect_out *out)
 {
+    const char *ttm = machine_ttm_parameters();
     char path[96];
     char value[64];
     uint64_t pages = 0;
-    (void)snprintf(path, sizeof path, "/sys/module/%s/parameters/pages_limit", ttm_in_use());
+    (void)snprintf(path, sizeof path, "%s/pages_limit",
+                   ttm != NULL ? ttm : "/sys/module/ttm/parameters");
     ssize_t n = fs_read_machine_text(path, value, sizeof value);
     if (n <= 0 || fs_parse_u64(value, &pages) != 0 || pages > INT64_MAX / 65536) {
         machine_missing(out, "host.ttm_pages_limit", FACT_STATIC, n < 0 ? (int)n : -EINVAL, path);

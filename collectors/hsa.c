@@ -125,7 +125,7 @@ static enum collect_status run_hsa(const struct collect_ctx *ctx, struct collect
 
 const struct collector collector_hsa = {
     .name = "hsa",
-    .describe = "Agents and memory pools as the HSA runtime reports them",
+    .describe = "agents and memory pools as the HSA runtime reports them",
     .phase = COLLECT_SLOW,
     .deadline_ms = DEADLINE_MS,
     .run = run_hsa,

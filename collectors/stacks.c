@@ -135,7 +135,7 @@ static enum collect_status run_stacks(const struct collect_ctx *ctx, struct coll
 
 const struct collector collector_stacks = {
     .name = "stacks",
-    .describe = "Stacks of all threads of the failed processes, from the bytes copied at impact",
+    .describe = "stacks of all threads of the failed processes, from the bytes copied at impact",
     .phase = COLLECT_QUICK,
     .deadline_ms = DEADLINE_MS,
     .max_bytes = 4u << 20,

@@ -52,7 +52,8 @@ enum value_status {
     X(26, PROC_FDS_LIMIT, "fds_limit", "count", SCOPE_PROCESS, "/proc/PID/limits")                 \
     X(27, PROC_MAPS, "maps", "count", SCOPE_PROCESS, "/proc/PID/maps")                             \
     X(28, PROC_THREADS, "threads", "count", SCOPE_PROCESS, "/proc/PID/status Threads")             \
-    X(29, PROC_KFD_VRAM, "kfd_vram", "bytes", SCOPE_PROCESS, "kfd/proc/PID/vram_*, or NVML; all")  \
+    X(29, PROC_KFD_VRAM, "kfd_vram", "bytes", SCOPE_PROCESS,                                       \
+      "kfd/proc/PID/vram_*, or NVML: all GPUs")                                                    \
     X(30, PROC_DRM_VRAM, "drm_vram", "bytes", SCOPE_PROCESS, "/proc/PID/fdinfo, per client once")  \
     X(31, PROC_DRM_GTT, "drm_gtt", "bytes", SCOPE_PROCESS, "/proc/PID/fdinfo, per client once")    \
     X(32, PROC_DRM_EVICTED, "drm_evicted", "bytes", SCOPE_PROCESS,                                 \

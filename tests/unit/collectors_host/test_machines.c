@@ -56,6 +56,18 @@ static void test_recorded_machines(void **state)
     assert_int_equal(with_firmware, 3); /* phoenix, r7-240, rx6900xt */
 }
 
+/* Both copies of TTM are loaded: the one that amdgpu holds counts. */
+static void test_the_ttm_that_amdgpu_holds(void **state)
+{
+    struct harness *h = *state;
+    harness_file(h, "/sys/module/ttm/parameters/pages_limit", "111\n");
+    harness_file(h, "/sys/module/ttm/holders/amdgpu/uevent", "");
+    harness_file(h, "/sys/module/amdttm/parameters/pages_limit", "222\n");
+    harness_run(h, &collector_host, h->root);
+    assert_int_equal(harness_integer(h, "host.ttm_pages_limit"), 111);
+    assert_int_equal(harness_integer(h, "host.ttm_limit_bytes"), 111 * 4096);
+}
+
 static void test_recorded_ttm_parameters(void **state)
 {
     struct harness *h = *state;
@@ -477,6 +489,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_recorded_machines),
         TEST(test_recorded_ttm_parameters),
+        TEST(test_the_ttm_that_amdgpu_holds),
         TEST(test_recorded_firmware),
         TEST(test_empty_machine),
         TEST(test_garbage_in_every_file),
