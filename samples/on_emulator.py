@@ -27,6 +27,7 @@ import machine  # noqa: E402
 MIB, GIB = machine.MIB, machine.GIB
 DEFAULT_MODEL = os.environ.get("SAMPLES_MODEL", "gfx90a")
 HANG_RESET_MS = 300
+KEPT = ("bundles", "machine", "state")
 
 
 @dataclasses.dataclass
@@ -179,6 +180,16 @@ def override(model):
     return "11.0.0" if model == "gfx1151" and runtime_minor() < 15 else None
 
 
+def make_empty(folder):
+    """Deletes what an earlier run kept there, and nothing else."""
+    os.makedirs(folder, exist_ok=True)
+    others = set(os.listdir(folder)) - set(KEPT)
+    if others:
+        sys.exit(f"on_emulator.py: {folder} holds something else ({min(others)}); give another folder")
+    for name in KEPT:
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sample", nargs="?", choices=sorted(SAMPLES), metavar="SAMPLE")
@@ -190,7 +201,7 @@ def main():
                         choices=["card", *sorted(machine.MODELS)],
                         help="the chip; card: a graphics card that the installed runtime knows")
     parser.add_argument("--full-size", action="store_true", help="with the memory of the real one")
-    parser.add_argument("--keep", metavar="FOLDER", help="for machine and bundle; deleted before")
+    parser.add_argument("--keep", metavar="FOLDER", help="for machine and bundle; those of an earlier run are deleted")
     options = parser.parse_args()
     if options.list or options.sample is None:
         for name, sample in SAMPLES.items():
@@ -198,8 +209,7 @@ def main():
         return 0
     folder = options.keep or tempfile.mkdtemp(prefix="rocmcrash-sample-")
     if options.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
+        make_empty(folder)
     if options.model == "card":
         options.model = "gfx1030" if runtime_minor() < 6 else "gfx1100"
     run = Run(options.sample, build_folder(), os.path.abspath(folder),
