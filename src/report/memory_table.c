@@ -35,30 +35,77 @@ static void cell(struct buf *out, const struct fact *f)
     buf_puts(out, " |");
 }
 
+/* The cells of the four moments; false when no value is known. */
+static bool moment_cells(const struct facts *facts, const char *used, struct buf *cells,
+                         const char **ret_source)
+{
+    static const enum fact_when moments[] = {FACT_BASELINE, FACT_PEAK, FACT_IMPACT, FACT_AFTER};
+    const struct fact *any = NULL;
+    for (size_t i = 0; i < 4; i++) {
+        const struct fact *f = present(facts, used, moments[i]);
+        cell(cells, f);
+        if (f != NULL)
+            any = f;
+    }
+    *ret_source = any != NULL && any->source != NULL ? any->source : "";
+    return any != NULL;
+}
+
+static void write_row(const char *label, const struct fact *whole, const struct buf *cells,
+                      const char *source, struct buf *out)
+{
+    buf_puts(out, "| ");
+    escape_markdown(out, label, 100);
+    buf_puts(out, " |");
+    cell(out, whole != NULL && whole->status == FACT_PRESENT ? whole : NULL);
+    buf_append(out, buf_str(cells), cells->len);
+    buf_putc(out, ' ');
+    escape_markdown(out, source, 90);
+    buf_puts(out, " |\n");
+}
+
 /* One row, or nothing when none of its values is known. */
 static void memory_row(const struct facts *facts, const char *label, const char *used,
                        const char *total, struct buf *out)
 {
-    static const enum fact_when moments[] = {FACT_BASELINE, FACT_PEAK, FACT_IMPACT, FACT_AFTER};
-    const struct fact *values[4];
-    const struct fact *any = NULL;
-    for (size_t i = 0; i < 4; i++) {
-        values[i] = present(facts, used, moments[i]);
-        if (values[i] != NULL)
-            any = values[i];
+    struct buf cells = BUF_INIT;
+    const char *source;
+    if (moment_cells(facts, used, &cells, &source))
+        write_row(label, total != NULL ? facts_best(facts, total) : NULL, &cells, source, out);
+    buf_release(&cells);
+}
+
+struct counter {
+    const char *by;
+    const char *used;
+};
+
+/* Several counters of one thing: those that agree share a row, and where they do not, that is worth
+ * seeing. At most three. */
+static void counted_rows(const struct facts *facts, const char *what,
+                         const struct counter *counters, size_t count, struct buf *out)
+{
+    struct buf cells[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
+    const char *sources[3];
+    bool open[3];
+    for (size_t i = 0; i < count; i++)
+        open[i] = moment_cells(facts, counters[i].used, &cells[i], &sources[i]);
+    for (size_t i = 0; i < count; i++) {
+        char label[120];
+        if (!open[i])
+            continue;
+        (void)snprintf(label, sizeof(label), "%s by %s", what, counters[i].by);
+        for (size_t k = i + 1; k < count; k++) {
+            if (!open[k] || strcmp(buf_str(&cells[i]), buf_str(&cells[k])) != 0)
+                continue;
+            (void)snprintf(label + strlen(label), sizeof(label) - strlen(label), ", %s",
+                           counters[k].by);
+            open[k] = false;
+        }
+        write_row(label, NULL, &cells[i], sources[i], out);
     }
-    if (any == NULL)
-        return;
-    const struct fact *whole = total != NULL ? facts_best(facts, total) : NULL;
-    buf_puts(out, "| ");
-    escape_markdown(out, label, 80);
-    buf_puts(out, " |");
-    cell(out, whole != NULL && whole->status == FACT_PRESENT ? whole : NULL);
-    for (size_t i = 0; i < 4; i++)
-        cell(out, values[i]);
-    buf_putc(out, ' ');
-    escape_markdown(out, any->source != NULL ? any->source : "", 90);
-    buf_puts(out, " |\n");
+    for (size_t i = 0; i < count; i++)
+        buf_release(&cells[i]);
 }
 
 /* With a large BAR the CPU sees all of VRAM: its row would be VRAM's. */
@@ -104,22 +151,24 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
 
 void report_memory_table(const struct facts *facts, struct buf *out)
 {
+    static const struct counter vram[] = {{"KFD", "proc.0.kfd_vram_bytes"},
+                                          {"DRM", "proc.0.drm_vram_bytes"},
+                                          {"the ledger", "ledger.vram.live_bytes"}};
+    static const struct counter gtt[] = {{"DRM", "proc.0.drm_gtt_bytes"},
+                                         {"the ledger", "ledger.gtt.live_bytes"}};
     struct buf rows = BUF_INIT;
     for (int gpu = 0; gpu < GPUS_MAX; gpu++)
         gpu_rows(facts, gpu, &rows);
-    memory_row(facts, "failed process, VRAM by KFD", "proc.0.kfd_vram_bytes", NULL, &rows);
-    memory_row(facts, "failed process, VRAM by DRM", "proc.0.drm_vram_bytes", NULL, &rows);
-    memory_row(facts, "failed process, GTT by DRM", "proc.0.drm_gtt_bytes", NULL, &rows);
-    memory_row(facts, "failed process, VRAM by the ledger", "ledger.vram.live_bytes", NULL, &rows);
-    memory_row(facts, "failed process, GTT by the ledger", "ledger.gtt.live_bytes", NULL, &rows);
-    memory_row(facts, "failed process, pinned by the ledger", "ledger.userptr.live_bytes", NULL,
-               &rows);
+    counted_rows(facts, "failed process, VRAM", vram, sizeof(vram) / sizeof(vram[0]), &rows);
+    counted_rows(facts, "failed process, GTT", gtt, sizeof(gtt) / sizeof(gtt[0]), &rows);
+    memory_row(facts, "failed process, pinned for the GPU, by the ledger",
+               "ledger.userptr.live_bytes", NULL, &rows);
     memory_row(facts, "PyTorch, allocated", "torch.allocated_bytes", "torch.device_total_bytes",
                &rows);
     memory_row(facts, "PyTorch, reserved", "torch.reserved_bytes", "torch.device_total_bytes",
                &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
-    memory_row(facts, "failed process, pinned", "proc.0.pinned_bytes", NULL, &rows);
+    memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);
     memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);

@@ -210,6 +210,24 @@ static void visible_vram_is_a_row_only_where_it_is_smaller(void **state)
     buf_release(&out);
 }
 
+/* KFD, DRM and the ledger count the same memory: one row where they agree. */
+static void counters_that_agree_share_a_row(void **state)
+{
+    struct facts *facts = *state;
+    struct buf out = BUF_INIT;
+    facts_set_integer(facts, "proc.0.kfd_vram_bytes", FACT_IMPACT, 8 * GIB, "kfd");
+    facts_set_integer(facts, "proc.0.drm_vram_bytes", FACT_IMPACT, 6 * GIB, "drm");
+    facts_set_integer(facts, "ledger.vram.live_bytes", FACT_IMPACT, 8 * GIB, "ledger");
+    facts_set_integer(facts, "ledger.gtt.live_bytes", FACT_IMPACT, GIB, "ledger");
+    report_memory_table(facts, &out);
+    assert_says(&out,
+                "| failed process, VRAM by KFD, the ledger | – | – | – | 8.00 GiB | – | kfd |");
+    assert_says(&out, "| failed process, VRAM by DRM | – | – | – | 6.00 GiB | – | drm |");
+    assert_says(&out, "| failed process, GTT by the ledger |");
+    assert_silent(&out, "GTT by DRM");
+    buf_release(&out);
+}
+
 static void a_flat_line_is_not_drawn(void **state)
 {
     (void)state;
@@ -237,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ledger_sentences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(visible_vram_is_a_row_only_where_it_is_smaller, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(counters_that_agree_share_a_row, set_up, tear_down),
         cmocka_unit_test(a_flat_line_is_not_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
