@@ -77,12 +77,15 @@ static const struct option_def export_options[] = {
 
 /* --- pieces of the trace --- */
 
+/* Bytes that are no UTF-8, as a cut leaves them, are written as \xNN: JSON has no others. */
 static char *json_string(const char *text, size_t len)
 {
-    RC_AUTO_FREE char *copy = strndup(text, len);
-    cJSON *item = copy != NULL ? cJSON_CreateString(copy) : NULL;
+    struct buf clean = BUF_INIT;
+    bundle_sanitize_text(&clean, text, len);
+    cJSON *item = buf_failed(&clean) ? NULL : cJSON_CreateString(buf_str(&clean));
     char *printed = item != NULL ? cJSON_PrintUnformatted(item) : NULL;
     cJSON_Delete(item);
+    buf_release(&clean);
     return printed;
 }
 
@@ -295,10 +298,14 @@ static void read_oom(struct export *e, const char *file)
     if (bundle_read_file(e->bundle, file, FILE_MAX, &text, &err) <= 0)
         return;
     cJSON *record = cJSON_Parse(text);
-    int n = snprintf(line, sizeof line, "out of memory: %.0f bytes asked for, %.0f free",
-                     number_of(record, "requested"), number_of(record, "free"));
-    if (n > 0)
-        put_instant(e, number_of(record, "t") / 1e9 - e->start_s, "python", line, (size_t)n);
+    double requested = number_of(record, "requested");
+    double available = number_of(record, "free");
+    int n = snprintf(line, sizeof line, "out of memory");
+    if (isfinite(requested))
+        n += snprintf(line + n, sizeof line - (size_t)n, ": %.0f bytes asked for", requested);
+    if (isfinite(requested) && isfinite(available) && (size_t)n < sizeof line)
+        (void)snprintf(line + n, sizeof line - (size_t)n, ", %.0f free", available);
+    put_instant(e, number_of(record, "t") / 1e9 - e->start_s, "python", line, strlen(line));
     cJSON_Delete(record);
 }
 

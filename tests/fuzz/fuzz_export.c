@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fuzz target: `export --trace` of a stranger's bundle. Whatever is in its tables and records, what
- * comes out is JSON. The verb itself, with a bundle whose files are pieces of the input.
+ * comes out is JSON, and UTF-8. The verb itself, with a bundle whose files are pieces of the input.
  */
 #include "cli/verb_export.c"
 
@@ -59,6 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cJSON *json = r == 0 ? cJSON_Parse(buf_str(&e.out)) : NULL;
     if ((r == 0 && json == NULL) || (r < 0 && err.msg[0] == '\0'))
         abort();
+    struct buf clean = BUF_INIT;
+    bundle_sanitize_text(&clean, buf_str(&e.out), e.out.len);
+    if (r == 0 && strcmp(buf_str(&clean), buf_str(&e.out)) != 0)
+        abort();
+    buf_release(&clean);
     cJSON_Delete(json);
     buf_release(&e.out);
     for (size_t i = 0; i < NAMES; i++)
