@@ -5,6 +5,7 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,8 @@
 #include "diagnose/doctor.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
+
+#define GPUS_MAX 64
 
 struct doctor_line {
     bool json, all, help;
@@ -132,15 +135,38 @@ static void put_finding(struct buf *out, const struct doctor_finding *f, bool al
     buf_release(&label);
 }
 
+/* "gfx1100, gfx1036", each kind once */
+static void put_targets(struct buf *out, const struct facts *facts, int64_t gpus)
+{
+    struct buf list = BUF_INIT;
+    for (int gpu = 0; gpu < gpus && gpu < GPUS_MAX; gpu++) {
+        char name[32];
+        char word[40];
+        const char *text = NULL;
+        (void)snprintf(name, sizeof name, "gpu.%d.gfx", gpu);
+        if (!facts_get_text(facts, name, &text))
+            continue;
+        (void)snprintf(word, sizeof word, "%.30s, ", text);
+        if (strstr(buf_str(&list), word) == NULL)
+            buf_puts(&list, word);
+    }
+    if (list.len > 2) {
+        list.data[list.len - 2] = '\0';
+        buf_printf(out, " (%s)", buf_str(&list));
+    }
+    buf_release(&list);
+}
+
 /* "2 GPUs (gfx1100), Linux 6.12.48, PyTorch 2.9.1+rocm6.4" as far as it is known. */
 static void put_machine(struct buf *out, const struct facts *facts)
 {
     int64_t gpus = 0;
     const char *text = NULL;
-    (void)facts_get_integer(facts, "gpu.count", &gpus);
-    buf_printf(out, "%d GPU%s", (int)gpus, gpus == 1 ? "" : "s");
-    if (facts_get_text(facts, "gpu.0.gfx", &text))
-        buf_printf(out, " (%s)", text);
+    if (!facts_get_integer(facts, "gpu.count", &gpus) || gpus < 0)
+        buf_puts(out, "GPUs unknown");
+    else
+        buf_printf(out, "%" PRId64 " GPU%s", gpus, gpus == 1 ? "" : "s");
+    put_targets(out, facts, gpus);
     if (facts_get_text(facts, "host.kernel", &text))
         buf_printf(out, ", Linux %s", text);
     if (facts_get_text(facts, "software.torch_version", &text))
@@ -151,6 +177,7 @@ static void put_summary(struct buf *out, const struct facts *facts,
                         const struct doctor_report *report)
 {
     size_t counts[DOCTOR_FAIL + 1] = {0};
+    struct buf machine = BUF_INIT;
     for (size_t i = 0; i < report->finding_count; i++)
         counts[report->findings[i].severity]++;
     buf_puts(out, "rocmcrash: ");
@@ -159,7 +186,9 @@ static void put_summary(struct buf *out, const struct facts *facts,
     else
         buf_printf(out, "%zu will fail, %zu may be wrong, %zu to note: ", counts[DOCTOR_FAIL],
                    counts[DOCTOR_WARN], counts[DOCTOR_NOTE]);
-    put_machine(out, facts);
+    put_machine(&machine, facts);
+    put_clean(out, buf_str(&machine)); /* --facts may be a stranger's */
+    buf_release(&machine);
     buf_printf(out, "; %zu rules", report->rules);
     if (report->undecided_count > 0)
         buf_printf(out, ", %zu not decidable here (--all lists them)", report->undecided_count);

@@ -172,7 +172,7 @@ int doctor_examine(struct facts *facts, const struct doctor_rules *rules, struct
     features_derive(facts);
     doctor_features(facts);
     if (!facts_get_integer(facts, "gpu.count", &x.gpus) || x.gpus < 0)
-        x.gpus = 0;
+        x.gpus = 1; /* not known: what is asked of each is undecided, not found to be well */
     x.gpus = x.gpus > GPUS_MAX ? GPUS_MAX : x.gpus;
     ret->findings = calloc(rules->count + 1, sizeof *ret->findings);
     ret->undecided = calloc(rules->count + 1, sizeof *ret->undecided);

@@ -102,6 +102,33 @@ static void test_gpus_are_named(void **state)
     doctor_rules_free(rules);
 }
 
+/* Nobody could count the GPUs: that is no clean bill for what is asked of each. */
+static void test_unknown_gpus_are_undecided(void **state)
+{
+    (void)state;
+    struct rc_err err = {""};
+    struct doctor_rules *rules =
+        parse(FILE_OF("{'id': 'large', 'severity': 'warn', 'each': 'gpu', 'if': "
+                      "'gpu.N.vram.total_bytes > 10', 'say': 'x', 'mend': [{'say': 'y'}], "
+                      "'verify': 'z', 'source': 'w'}"),
+              &err);
+    struct facts *f = facts_new();
+    struct doctor_report report;
+    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, report.finding_count);
+    assert_int_equal(1, report.undecided_count);
+    assert_non_null(strstr(report.undecided[0].missing, "gpu.0.vram.total_bytes"));
+    doctor_report_release(&report);
+    facts_free(f);
+    f = facts_new();
+    facts_set_integer(f, "gpu.count", FACT_STATIC, 0, "s");
+    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, report.undecided_count);
+    doctor_report_release(&report);
+    facts_free(f);
+    doctor_rules_free(rules);
+}
+
 static void test_where_it_was_read(void **state)
 {
     (void)state;
@@ -216,7 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_files),       cmocka_unit_test(test_gpus_are_named),
         cmocka_unit_test(test_where_it_was_read), cmocka_unit_test(test_order_and_unless),
-        cmocka_unit_test(test_garbage_in_facts),
+        cmocka_unit_test(test_garbage_in_facts),  cmocka_unit_test(test_unknown_gpus_are_undecided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
