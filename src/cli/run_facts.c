@@ -13,6 +13,27 @@
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
 
+static void add_part(char *text, size_t size, const char *part, uint32_t count)
+{
+    size_t len = strlen(text);
+    if (count > 0)
+        (void)snprintf(text + len, size - len, "%s%s (%u)", len > 0 ? ", " : "", part, count);
+}
+
+/* What a tracer that worked did not see. */
+static bool lost_in_part(const struct run_info *info, char *text, size_t size)
+{
+    text[0] = '\0';
+    add_part(text, size, "busy processes were let go", info->processes_released_busy);
+    add_part(text, size, "failures found no room", info->impacts_dropped);
+    add_part(text, size, "programs with a sanitizer were left alone", info->processes_sanitized);
+    add_part(text, size, "the tracer did not answer and was ended", info->watchdog_kills);
+    if (info->children_late)
+        (void)snprintf(text + strlen(text), size - strlen(text),
+                       "%smany short children were not traced", text[0] != '\0' ? ", " : "");
+    return text[0] != '\0';
+}
+
 static void trace_facts(const struct run_info *info, struct facts *facts)
 {
     static const char source[] = "the tracer";
@@ -38,16 +59,8 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(text, sizeof text, "the tracer ended during the run");
         break;
     default:
-        if (info->processes_released_busy == 0 && info->impacts_dropped == 0 &&
-            !info->children_late && info->processes_sanitized == 0)
+        if (!lost_in_part(info, text, sizeof text))
             return;
-        (void)snprintf(text, sizeof text,
-                       "%u busy processes were let go, %u failures found no room%s%s",
-                       info->processes_released_busy, info->impacts_dropped,
-                       info->children_late ? ", many short children were not traced" : "",
-                       info->processes_sanitized > 0
-                           ? ", programs with a sanitizer were left alone"
-                           : "");
     }
     (void)facts_set_text(facts, "run.trace_lost", FACT_STATIC, text, source);
 }

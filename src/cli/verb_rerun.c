@@ -166,6 +166,8 @@ static int ask(const struct rerun *r, struct rc_err *err)
 static int choose_command(struct rerun *r, int argc, char *argv[], int at, struct rc_err *err)
 {
     bool named = at > 0 && strcmp(argv[at - 1], "--") == 0;
+    if (named && argc - at > ARGUMENTS_MAX)
+        return rc_err_set(err, -E2BIG, "more than %d arguments", ARGUMENTS_MAX);
     if (named && at < argc) {
         r->command = calloc((size_t)(argc - at) + 1, sizeof *r->command);
         if (r->command == NULL)

@@ -200,7 +200,7 @@ class Unusual(Traced):
         self.line(process)
         done = self.rest(process, reader)
         self.assertEqual(done.status, 7)
-        self.assertIn("1 busy processes were let go",
+        self.assertIn("busy processes were let go (1)",
                       self.only_bundle(done).value("run.trace_lost"))
 
     def traced_again(self, mode):
