@@ -13,6 +13,8 @@
 #include "telemetry/series.h"
 
 #define GAP_MIN_POINTS 2
+#define GAP_PERIOD_NS UINT64_C(1000000000)
+#define GAP_SLACK ((int64_t)32 << 20)
 
 static const struct series_point *driver_at(const struct series_set *set, int64_t pid,
                                             uint64_t time_ns)
@@ -27,25 +29,48 @@ static const struct series_point *driver_at(const struct series_set *set, int64_
     return NULL;
 }
 
-/* The driver's figure is up to a second older than PyTorch's, so that the difference may be below
- * zero while memory is taken: such points say nothing. */
+/* What PyTorch had reserved when the driver was asked: of the sample nearest to that, from *at on. */
+static int64_t reserved_near(const struct torch_series *series, uint64_t time_ns, size_t *at)
+{
+    const struct torch_point *p = series->points;
+    while (*at + 1 < series->count && p[*at + 1].time_ns <= time_ns)
+        ++*at;
+    bool next = *at + 1 < series->count && p[*at].time_ns < time_ns &&
+                p[*at + 1].time_ns - time_ns < time_ns - p[*at].time_ns;
+    return p[*at + (next ? 1 : 0)].reserved;
+}
+
+/*
+ * The driver's figure is up to a second older than PyTorch's: where PyTorch's has changed since, the
+ * difference says nothing. One point a reading of the driver's, else one a second: a reading that is
+ * counted often would make any trend significant.
+ */
 static size_t find_gaps(const struct torch_series *series, const struct series_set *set,
                         int64_t pid, struct torch_point *ret)
 {
     size_t count = 0;
+    size_t near = 0;
+    uint64_t read_ns = 0;
     for (size_t i = 0; i < series->count; i++) {
         const struct torch_point *p = &series->points[i];
         const struct series_point *driver = driver_at(set, pid, p->time_ns);
-        if (driver != NULL && (int64_t)driver->value >= p->reserved)
-            ret[count++] = (struct torch_point){.time_ns = p->time_ns,
-                                                .allocated = (int64_t)driver->value - p->reserved};
+        if (driver == NULL || (int64_t)driver->value < p->reserved)
+            continue;
+        int64_t then = reserved_near(series, driver->time_ns, &near);
+        if (then > p->reserved + GAP_SLACK || then < p->reserved - GAP_SLACK ||
+            (count > 0 && driver->time_ns == read_ns &&
+             p->time_ns - ret[count - 1].time_ns < GAP_PERIOD_NS))
+            continue;
+        read_ns = driver->time_ns;
+        ret[count++] = (struct torch_point){.time_ns = p->time_ns,
+                                            .allocated = (int64_t)driver->value - p->reserved};
     }
     return count;
 }
 
 static void put_trend(const struct torch_series *gaps, const char *source, struct collect_out *out)
 {
-    struct torch_growth g = torch_series_growth(gaps);
+    struct torch_growth g = torch_series_trend(gaps, 1);
     if (!g.valid)
         return;
     collect_integer(out, "torch.gap_growth_bytes", FACT_IMPACT, g.total, source);
@@ -70,7 +95,8 @@ void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, cons
         put_trend(&gaps, source, out);
     } else {
         collect_missing(out, "torch.gap_bytes", FACT_IMPACT, FACT_ABSENT,
-                        "the driver's count of this process was not sampled beside PyTorch's",
+                        "the driver's count of this process was not sampled beside PyTorch's, or "
+                        "too seldom for how fast that changed",
                         source);
     }
     series_release(&set);

@@ -137,7 +137,7 @@ bool torch_live_of_marks(const char *text, size_t len, int device, uint64_t unti
 static const struct torch_site *find_site(const struct torch_live *live, const char *where)
 {
     for (size_t i = 0; i < live->site_count; i++)
-        if (strcmp(live->sites[i].where, where) == 0)
+        if (live->sites[i].where != NULL && strcmp(live->sites[i].where, where) == 0)
             return &live->sites[i];
     return NULL;
 }
@@ -147,6 +147,8 @@ static void find_grower(const struct torch_live *before, const struct torch_live
 {
     for (size_t i = 0; i < after->site_count; i++) {
         const struct torch_site *site = &after->sites[i];
+        if (site->where == NULL)
+            continue;
         const struct torch_site *was = find_site(before, site->where);
         int64_t bytes = site->bytes - (was != NULL ? was->bytes : before->unlisted_bytes);
         if (bytes <= ret->site_bytes)

@@ -12,7 +12,7 @@
 #define POINTS_MAX ((size_t)1 << 17)
 #define WINDOWS_MAX 64
 #define WINDOWS_MIN 4
-#define STEADY_WINDOWS_MIN 10
+#define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
 
@@ -205,13 +205,18 @@ static int64_t difference(int64_t before, int64_t after)
 
 struct torch_growth torch_series_growth(const struct torch_series *series)
 {
+    return torch_series_trend(series, SAMPLES_PER_WINDOW);
+}
+
+struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window)
+{
     struct torch_growth g = {
         .samples = (int64_t)series->count, .small_pool = -1, .blocks = -1};
     struct minima m;
     /* The set-up (weights, optimiser) grows too, but is not the growth that is looked for. */
     size_t skip = series->count / 10;
     size_t count = series->count - skip;
-    size_t windows = count / SAMPLES_PER_WINDOW;
+    size_t windows = count / per_window;
     if (windows > WINDOWS_MAX)
         windows = WINDOWS_MAX;
     if (windows < WINDOWS_MIN)

@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ struct reading {
     int64_t stream_of[STREAMS_MAX];
     int64_t stream_idle[STREAMS_MAX];
     int stream_count;
-    struct torch_live live; /* its sites' names are the JSON's */
+    struct torch_live live;
 };
 
 static int64_t number(const cJSON *object, const char *name)
@@ -63,20 +64,36 @@ static void count_class(struct reading *r, int64_t size)
     r->live.classes[at].blocks++;
 }
 
+/* "train.py:23 new_tensor < train.py:120 step": a helper alone does not tell whose memory it is. The
+ * same in inject/python, _site_of(). */
+static void site_of(const cJSON *frames, char where[TORCH_SITE_MAX])
+{
+    size_t len = 0;
+    for (int i = 0; i < TORCH_SITE_FRAMES && len < TORCH_SITE_MAX; i++) {
+        const char *frame = cJSON_GetStringValue(cJSON_GetArrayItem(frames, i));
+        int n = frame == NULL ? 0
+                              : snprintf(where + len, TORCH_SITE_MAX - len, "%s%s",
+                                         i > 0 ? " < " : "", frame);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
 static void count_site(struct reading *r, const cJSON *block, int64_t size)
 {
     const cJSON *frames = cJSON_GetObjectItemCaseSensitive(block, "at");
-    const char *where = cJSON_GetStringValue(cJSON_GetArrayItem(frames, 0));
-    if (where == NULL)
+    char where[TORCH_SITE_MAX] = "";
+    site_of(frames, where);
+    if (where[0] == '\0')
         return;
     struct torch_live *live = &r->live;
     size_t at = 0;
-    while (at < live->site_count && strcmp(live->sites[at].where, where) != 0)
+    while (at < live->site_count &&
+           (live->sites[at].where == NULL || strcmp(live->sites[at].where, where) != 0))
         at++;
     if (at == TORCH_SITES_MAX)
         return;
     if (at == live->site_count)
-        live->sites[live->site_count++] = (struct torch_site){.where = (char *)(uintptr_t)where};
+        live->sites[live->site_count++] = (struct torch_site){.where = strdup(where)};
     add(&live->sites[at].bytes, size);
     live->sites[at].blocks++;
 }
@@ -164,25 +181,11 @@ static void finish(struct reading *r)
     memcpy(s->classes, r->live.classes, sizeof s->classes);
     for (size_t i = 0; i < r->live.site_count; i++) {
         const struct torch_site *site = &r->live.sites[i];
-        if (site->bytes <= s->largest_site_bytes)
+        if (site->where == NULL || site->bytes <= s->largest_site_bytes)
             continue;
         s->largest_site_bytes = site->bytes;
         cleantext_copy(s->largest_site, sizeof s->largest_site, site->where, strlen(site->where));
     }
-}
-
-/* The names outlive the JSON. */
-static bool keep_live(struct reading *r, struct torch_live *ret)
-{
-    size_t kept = 0;
-    while (kept < r->live.site_count &&
-           (r->live.sites[kept].where = strdup(r->live.sites[kept].where)) != NULL)
-        kept++;
-    bool all = kept == r->live.site_count;
-    r->live.site_count = kept;
-    *ret = r->live;
-    r->live.sites = NULL;
-    return all;
 }
 
 static void read_segments(struct reading *r, const cJSON *list, int device)
@@ -196,42 +199,42 @@ static void read_segments(struct reading *r, const cJSON *list, int device)
     finish(r);
 }
 
+/* `live` is the caller's to release, whatever comes of it. */
 static int read_snapshot(const char *text, size_t len, int device, struct torch_snapshot *ret,
-                         struct torch_live *ret_live)
+                         struct torch_live *live)
 {
     struct reading *r = calloc(1, sizeof *r);
-    struct torch_site *sites = calloc(TORCH_SITES_MAX, sizeof *sites);
     cJSON *json = cJSON_ParseWithLength(text, len);
     const cJSON *list =
         cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "segments") : json;
-    int result = r == NULL || sites == NULL ? -ENOMEM : cJSON_IsArray(list) ? 0 : -EINVAL;
     *ret = (struct torch_snapshot){0};
+    *live = (struct torch_live){.sites = calloc(TORCH_SITES_MAX, sizeof *live->sites)};
+    int result = r == NULL || live->sites == NULL ? -ENOMEM : cJSON_IsArray(list) ? 0 : -EINVAL;
     if (result == 0) {
         r->ret = ret;
-        r->live.sites = sites;
+        r->live = *live;
         torch_class_names(r->live.classes);
         ret->cut = number(json, "segments_omitted") > 0;
         read_segments(r, list, device);
-        if (ret_live != NULL) {
-            sites = NULL;
-            result = !keep_live(r, ret_live) ? -ENOMEM : ret->cut ? -ENODATA : 0;
-        }
+        *live = r->live;
+        result = ret->cut ? -ENODATA : 0;
     }
     cJSON_Delete(json);
-    free(sites);
     free(r);
     return result;
 }
 
 int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret)
 {
-    return read_snapshot(text, len, device, ret, NULL);
+    struct torch_live live;
+    int result = read_snapshot(text, len, device, ret, &live);
+    torch_live_release(&live);
+    return result == -ENODATA ? 0 : result;
 }
 
 int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret)
 {
     struct torch_snapshot snapshot;
-    *ret = (struct torch_live){0};
     int result = read_snapshot(text, len, device, &snapshot, ret);
     if (result != 0)
         torch_live_release(ret);

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #define TORCH_CLASSES 5
-#define TORCH_SITE_MAX 256
+#define TORCH_SITE_MAX 512
+#define TORCH_SITE_FRAMES 3
 
 /* Bytes and blocks in use, by the size of the block. */
 struct torch_class {
@@ -38,7 +39,7 @@ struct torch_snapshot {
     int64_t largest_stream_idle_bytes;
     double fragmentation_percent; /* 100 * (1 - largest idle / idle); 0 = one piece, or none idle */
     struct torch_class classes[TORCH_CLASSES];
-    char largest_site[TORCH_SITE_MAX]; /* "train.py:12 step"; "" = stacks were not recorded */
+    char largest_site[TORCH_SITE_MAX]; /* "train.py:12 step < train.py:80 main"; "" = stacks were not recorded */
     int64_t largest_site_bytes;
     bool cut; /* something was left out when it was written */
 };
@@ -120,5 +121,7 @@ int torch_series_read(const char *text, size_t len, int device, struct torch_ser
 void torch_series_release(struct torch_series *series);
 /* Of the allocated bytes: a step moves between a low and a high mark, a leak raises the low one. */
 struct torch_growth torch_series_growth(const struct torch_series *series);
+/* The same with windows of at least `per_window` points (1: points that are minima already). */
+struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window);
 
 #endif

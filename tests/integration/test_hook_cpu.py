@@ -16,6 +16,8 @@ from support import PYTHON, ROCMCRASH, SOURCE
 
 HOOK = os.path.join(SOURCE, "src", "inject", "python")
 
+TIMEOUT_S = 900  # a wheel's import reads gigabytes
+
 # What a CPU program does with PyTorch. `spawn` starts new Pythons, `fork` copies this one.
 WORK = """
 import hashlib, io, os, sys, warnings
@@ -116,7 +118,7 @@ class Cpu(support.Case):
         if hooked:
             env.update(PYTHONPATH=HOOK, ROCMCRASH_HOOK=f"{os.getpid()}::{run_dir or self.path('run')}")
         return subprocess.run([self.torch_python, self.script, *words], capture_output=True, text=True,
-                              check=False, env=env, timeout=120)
+                              check=False, env=env, timeout=TIMEOUT_S)
 
     def events(self, what):
         text = support.read(os.path.join(self.hook, "events"))
@@ -148,7 +150,7 @@ class Cpu(support.Case):
         self.assertEqual(self.seen(self.go(hooked=False)), self.seen(self.go(hooked=True, run_dir=blocked)))
 
     def test_bundle_of_an_uncaught_exception(self):
-        done = self.run_it(self.torch_python, self.script, "broken")
+        done = self.run_it(self.torch_python, self.script, "broken", timeout=TIMEOUT_S)
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.value("hook.exception_type"), "ValueError")
         self.assertIn("no item 0", bundle.text("hook/exception.txt"))

@@ -197,7 +197,7 @@ def who_grew():
     steady = [block(torch, 0.02 * total) for _ in range(8)]
 
     def remember():
-        history.append(block(torch, total / 200))
+        history.append(block(torch, total / 350))
     while True:
         work = block(torch, 0.02 * total)
         remember()

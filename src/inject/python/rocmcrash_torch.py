@@ -18,6 +18,8 @@ PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later on
 PERIOD_MAX_S = 120.0
 THREAD_END_MS = 200
 PYTHON_FRAMES_MAX = 4
+SITE_FRAMES = 3  # TORCH_SITE_FRAMES
+SITE_MAX = 511  # bytes: TORCH_SITE_MAX
 # A mark says what is in use, by size and call site. Without --torch-history only where reading the
 # blocks stays below a millisecond.
 MARK_FIRST_S = 2
@@ -171,7 +173,7 @@ def _snapshot(name):
     out = []
     room = SNAPSHOT_BYTES_MAX
     omitted = 0
-    for segment in torch.cuda.memory.memory_snapshot():
+    for segment in _segments():
         text = _encode_segment(segment, room // 2)
         room -= len(text) + 1
         if room > 0:
@@ -323,8 +325,18 @@ def _may_mark():
 
 
 def _site_of(block):
-    frames = _python_frames(block.get("frames") or ())
-    return frames[0].replace("\n", " ") if frames else ""
+    """As site_of() of collectors/lib/torch_snapshot.c has it from the same frames."""
+    frames = " < ".join(_python_frames(block.get("frames") or ())[:SITE_FRAMES])
+    data = frames.encode("utf-8", "backslashreplace")[:SITE_MAX]
+    return data.decode("utf-8", "ignore").replace("\n", " ")
+
+
+def _segments():
+    """Without the allocations of the past, where PyTorch can leave them out."""
+    try:
+        return torch.cuda.memory.memory_snapshot(include_traces=False)
+    except TypeError:
+        return torch.cuda.memory.memory_snapshot()
 
 
 def _live_of(segments):
@@ -348,7 +360,7 @@ def _live_of(segments):
 def _mark():
     now_ns = hook["monotonic_ns"]()
     rows = []
-    for device, (classes, sites) in _live_of(torch.cuda.memory.memory_snapshot()).items():
+    for device, (classes, sites) in _live_of(_segments()).items():
         for at, (size, blocks) in classes.items():
             rows.append("%d,%d,%d,%d,%d,\n" % (now_ns, device, at, size, blocks))
         largest = sorted(sites.items(), key=lambda item: -item[1][0])[:MARK_SITES]
