@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real PyTorch on a real GPU under rocmcrash: the class of each failure, the figures, the costs.
 
-usage: hook_gpu.py [--pairs N] [NAME...]      with ROCMCRASH=path of the program
+usage: hook_gpu.py [--pairs N | --sampled] [NAME...]      with ROCMCRASH=path of the program
 
 Without --pairs runs every program of hook_programs.py (or those named) and checks the bundle; with
 it times `loop` N times with and without rocmcrash, in turn. Bundles are left in $OUT or a new folder.
@@ -190,6 +190,7 @@ def pairs(count):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--pairs", type=int, default=0)
+    p.add_argument("--sampled", action="store_true", help="what the sampling thread costs, within one process")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
     probe = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
@@ -200,6 +201,11 @@ def main():
     if a.pairs:
         pairs(a.pairs)
         return
+    if a.sampled:
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("sampled", folder)
+            print(done.stdout + done.stderr)
+            sys.exit(done.returncode)
     out = os.environ.get("OUT") or tempfile.mkdtemp(prefix="hook-gpu-")
     bad = [name for name in a.names or EXPECTED if not one(name, out)]
     print(f"{len(a.names or EXPECTED) - len(bad)} as expected, {len(bad)} not: {bad}")

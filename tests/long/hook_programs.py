@@ -139,7 +139,7 @@ def beside():
     """An extension forgets a buffer in each step; PyTorch itself stays as it is."""
     torch, total = torch_and_total()
     model, weights = block(torch, 0.3 * total), weights_of(torch)
-    malloc, forgotten = raw_malloc(torch), total // 250
+    malloc, forgotten = raw_malloc(torch), total // 700  # the driver is asked each second or two
     while torch.cuda.mem_get_info()[0] > 0.06 * total:  # the failure is to be PyTorch's
         work = block(torch, 0.05 * total)
         small_step(torch, weights).item()
@@ -197,7 +197,7 @@ def who_grew():
     steady = [block(torch, 0.02 * total) for _ in range(8)]
 
     def remember():
-        history.append(block(torch, total / 350))
+        history.append(block(torch, total / 600))
     while True:
         work = block(torch, 0.02 * total)
         remember()
@@ -205,6 +205,36 @@ def who_grew():
         del work
         time.sleep(0.05)
     return steady
+
+
+def sampled(parts=60, steps=2500):
+    """The loop with the hook's sampling thread at ten a second and without, in turn in one process: what the
+    thread costs, without what differs from process to process. Run under rocmcrash."""
+    import gc
+    import torch
+    weights = weights_of(torch, 4, 256)
+    for _ in range(500):
+        small_step(torch, weights, 256)
+    torch.cuda.synchronize()
+    names = next(o for o in gc.get_objects() if type(o) is dict and o.get("__name__") == "rocmcrash_torch")
+    names["PERIODS"] = ((1e9, 0.1),)
+    names["sampler"].stop()
+    took = {"with": [], "without": []}
+    for i in range(parts):
+        kind = "with" if i % 4 in (0, 3) else "without"
+        if kind == "with":
+            names["sampler"].start()
+        begun = time.perf_counter()
+        for _ in range(steps):
+            small_step(torch, weights, 256)
+        torch.cuda.synchronize()
+        took[kind].append(time.perf_counter() - begun)
+        if kind == "with":
+            names["sampler"].stop()
+    medians = {kind: sorted(values)[len(values) // 2] for kind, values in took.items()}
+    print(json.dumps({"parts": parts, "part_s": medians["without"], "ratio_of_medians": medians["with"] / medians["without"],
+                      "ratio_of_means": sum(took["with"]) / sum(took["without"])}))
+    names["sampler"].start()
 
 
 def marks(count=300):
