@@ -334,6 +334,7 @@ static enum collect_status read_all(struct hook *h)
         collect_text(h->out, "hook.torch_build", FACT_STATIC, h->events.build, "hook/events.jsonl");
     put_exception(h);
     put_torch(h);
+    hook_xla(h->ctx, h->dir, h->events.list, h->out);
     len = read_file(h, "faults", FAULTS_MAX, &faults);
     if (len > 0)
         (void)collect_write(h->out, "faults.txt", faults, (size_t)len);

@@ -142,8 +142,10 @@ static void xla(const struct scan *s, struct oom_log *log, struct text line)
     struct text t;
     int64_t size;
     double percent;
+    /* "Out of memory allocating N bytes": some clients, that of the CPU among them */
     if (text_has(line, "RESOURCE_EXHAUSTED") &&
-        size_behind(line, "trying to allocate ", SIZE_RULE, &size)) {
+        (size_behind(line, "trying to allocate ", SIZE_RULE, &size) ||
+         size_behind(line, "Out of memory allocating ", SIZE_RULE, &size))) {
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }

@@ -36,6 +36,8 @@ void report_sentence(const struct facts *facts, const char *sentence, struct buf
 void report_ledger(const struct facts *facts, struct buf *out);
 /* What PyTorch's allocator knew, in sentences. */
 void report_torch(const struct facts *facts, struct buf *out);
+/* What engines, JAX and TensorFlow say of their memory. */
+void report_engine(const struct facts *facts, struct buf *out);
 /* Table of the facts whose names begin with one of `prefixes` (NULL-terminated), or with none. */
 void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out);
 void report_other_facts(const struct facts *facts, const char *const *prefixes, struct buf *out);

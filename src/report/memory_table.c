@@ -167,6 +167,9 @@ void report_memory_table(const struct facts *facts, struct buf *out)
                &rows);
     memory_row(facts, "PyTorch, reserved", "torch.reserved_bytes", "torch.device_total_bytes",
                &rows);
+    memory_row(facts, "JAX, in use of its pool", "jax.in_use_bytes", "jax.limit_bytes", &rows);
+    memory_row(facts, "TensorFlow, in use", "tensorflow.in_use_bytes", "msg.tensorflow_pool_bytes",
+               &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
     memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);

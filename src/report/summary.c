@@ -202,7 +202,7 @@ static const struct {
     {"processes", {"proc.", "others."}},
     {"versions", {"software."}},
     {"environment", {"env."}},
-    {"torch_facts", {"torch.", "hook."}},
+    {"torch_facts", {"torch.", "jax.", "tensorflow.", "hook."}},
     {"models", {"models."}},
     {"ledger_facts", {"ledger."}},
     {"features", {"f."}},
@@ -212,6 +212,11 @@ static const struct {
 static void torch(const struct report_input *in, struct buf *out)
 {
     report_torch(in->facts, out);
+}
+
+static void engine(const struct report_input *in, struct buf *out)
+{
+    report_engine(in->facts, out);
 }
 
 static void other_facts(const struct report_input *in, struct buf *out)
@@ -249,6 +254,7 @@ static const struct {
     {"missing", missing},
     {"ledger", ledger},
     {"torch", torch},
+    {"engine", engine},
     {"machine_line", machine_line},
     {"left_alone", left_alone},
     {"other_facts", other_facts},

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What inference engines print of themselves reaches the verdict, however long they ran before they failed."""
+"""What inference engines print of themselves reaches the verdict, however long they ran before they failed; and what
+JAX and TensorFlow know of their memory, through the Python hook. Both are stand-ins (tests/fixtures/hook)."""
 import os
 
 import support
 from support import PYTHON, SOURCE
+from test_hook import Direct, STUB
 
 MESSAGES = os.path.join(SOURCE, "tests", "fixtures", "messages")
 
@@ -30,8 +32,17 @@ sys.exit(1)
 """
 
 
+def alone(case):
+    """A machine of its own, whose kernel log nobody else writes to."""
+    os.makedirs(case.path("machine", "dev"), exist_ok=True)
+    with open(case.path("machine", "dev", "kmsg"), "w", encoding="utf-8"):
+        pass
+    case.environ["ROCMCRASH_SYSROOT"] = case.path("machine")
+
+
 class LongRun(support.Case):
     def engine(self, fixture, split, before, after):
+        alone(self)
         script = self.write("engine.py", ENGINE)
         done = self.run_it(PYTHON, "-S", script, os.path.join(MESSAGES, fixture), split, str(before), str(after))
         self.assertEqual(done.status, 1)
@@ -64,6 +75,171 @@ class LongRun(support.Case):
         output = bundle.text("output/stderr.txt")
         self.assertEqual(output.count("Loading model weights took"), 1)
         self.assertFalse("of what follows only" in output)
+
+
+GIB = 1 << 30
+THREADS = "import os; print(len(os.listdir('/proc/self/task')))\n"
+WAIT = """
+import glob, os, time
+def wait_for(name, rows):
+    path = os.environ["ROCMCRASH_HOOK"].split(":", 2)[2] + "/hook/" + name if "ROCMCRASH_HOOK" in os.environ else ""
+    for _ in range(2000 if path else 0):
+        if os.path.exists(path) and open(path).read().count("\\n") >= rows:
+            break
+        time.sleep(0.005)
+"""
+
+
+class Xla(Direct):
+    """The hook in a Python with JAX or TensorFlow."""
+
+    def rows(self, pattern):
+        names = self.written(pattern)
+        self.assertEqual(len(names), 1, (pattern, self.written("*")))
+        text = support.read(os.path.join(self.hook, names[0]))
+        return [line.split(",") for line in text.splitlines()]
+
+    def test_jax(self):
+        run = self.same("-c", WAIT + """
+import jax
+kept = [jax.zeros(2 << 30) for _ in range(5)]
+more = jax.zeros(3 << 30)
+wait_for("%d.jax.csv" % os.getpid(), 2)
+del more
+jax.zeros(9 << 30)
+""", path=[STUB])
+        self.assertIn("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9663676416 bytes.", run.stderr)
+        record = self.one_json("*.jax.json")
+        self.assertEqual((record["platforms"], record["devices"], record["kind"]), ("rocm,cpu", 1, "AMD Instinct MI300X"))
+        self.assertEqual(record["stats"]["0"]["bytes_in_use"], 10 * GIB)
+        self.assertEqual(record["stats"]["0"]["peak_bytes_in_use"], 13 * GIB)
+        self.assertEqual(record["stats"]["0"]["bytes_limit"], 18 * GIB)
+        rows = self.rows("*.jax.csv")
+        self.assertTrue(all(row[1] == "0" and len(row) == 10 for row in rows), rows)
+        self.assertIn(str(13 * GIB), [row[2] for row in rows])
+        self.assertEqual(rows[-1][2:5], [str(10 * GIB), str(13 * GIB), str(18 * GIB)])
+        self.assertEqual([e["platform"] for e in self.events("jax backend")], ["rocm", "cpu"])
+        self.assertEqual(self.events("trouble"), [])
+
+    def test_jax_is_never_initialised(self):
+        run = self.same("-c", "import jax\nfrom jax._src import xla_bridge\nimport time; time.sleep(0.3)\n" + THREADS +
+                        "print(dict(xla_bridge._backends), isinstance(xla_bridge._backends, dict))", path=[STUB])
+        self.assertEqual(run.stdout, "1\n{} True\n")
+        self.assertEqual(self.written("*.jax.*"), [])
+        self.assertEqual(len(self.events("jax")), 1)
+
+    def test_jax_on_the_host(self):
+        run = self.same("-c", "import jax\nx = jax.zeros(5)\nimport time; time.sleep(0.3)\n" + THREADS + "jax.zeros(1 << 50)",
+                        path=[STUB], more={"STUB_JAX_PLATFORMS": "cpu"})
+        self.assertEqual(run.stdout, "1\n")
+        self.assertEqual([e["platform"] for e in self.events("jax backend")], ["cpu"])
+        self.assertEqual(self.written("*.jax.*"), [])
+        self.assertEqual(self.events("trouble"), [])
+
+    def test_jax_that_is_other_than_expected(self):
+        """Invisible to the program, told to the manifest, once."""
+        for mode in ("list", "raises"):
+            with self.subTest(mode):
+                self.run_dir = self.path("run-" + mode)
+                self.hook = os.path.join(self.run_dir, "hook")
+                self.same("-c", "import jax, time\nx = jax.zeros(5)\ntime.sleep(0.5)\nprint(x.size)\n1 / 0", path=[STUB],
+                          more={"STUB_JAX": mode})
+                self.assertEqual(len(self.events("trouble")), 1, self.events("trouble"))
+                self.assertEqual(self.written("*.jax.*"), [])
+
+    def test_jax_and_forks(self):
+        """The parent goes on; a child that has not made the devices says nothing of them."""
+        self.same("-c", WAIT + """
+import jax
+x = jax.zeros(1 << 30)
+wait_for("%d.jax.csv" % os.getpid(), 1)
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+y = jax.zeros(1 << 30)
+name = "%d.jax.csv" % os.getpid()
+path = os.environ.get("ROCMCRASH_HOOK", "::").split(":", 2)[2] + "/hook/" + name
+wait_for(name, open(path).read().count("\\n") + 2 if os.path.exists(path) else 0)
+""", path=[STUB])
+        self.assertEqual(self.rows("*.jax.csv")[-1][2], str(2 * GIB))
+        self.assertEqual(self.events("trouble"), [])
+
+    def test_jax_behind_torch(self):
+        self.same("-c", "import torch, jax\nx = jax.zeros(7)\n1 / 0", path=[STUB])
+        self.assertEqual(self.one_json("*.jax.json")["stats"]["0"]["bytes_in_use"], 7)
+
+    def test_tensorflow(self):
+        self.same("-c", WAIT + """
+import tensorflow as tf
+tf.zeros(3 << 30)
+wait_for("%d.tensorflow.csv" % os.getpid(), 2)
+1 / 0
+""", path=[STUB])
+        self.assertEqual(self.one_json("*.tensorflow.json")["stats"]["0"],
+                         {"bytes_in_use": 3 * GIB, "peak_bytes_in_use": 3 * GIB})
+        self.assertEqual(self.rows("*.tensorflow.csv")[-1][1:5], ["0", str(3 * GIB), str(3 * GIB), ""])
+
+    def test_tensorflow_is_never_initialised(self):
+        run = self.same("-c", "import tensorflow, time\nfrom tensorflow.python.eager import context\ntime.sleep(0.3)\n"
+                        "print(context._context)", path=[STUB])
+        self.assertEqual(run.stdout, "None\n")
+        self.assertEqual(self.written("*.tensorflow.*"), [])
+
+    def test_tensorflow_without_a_gpu(self):
+        """The thread that waited for one ends."""
+        run = self.same("-c", "import tensorflow, time, os\ntensorflow.zeros(5)\n"
+                        "for _ in range(400):\n    if len(os.listdir('/proc/self/task')) == 1: break\n    time.sleep(0.01)\n" +
+                        THREADS, path=[STUB], more={"STUB_TF_GPUS": "0"})
+        self.assertEqual(run.stdout, "1\n")
+        self.assertEqual([e["gpus"] for e in self.events("tensorflow context")], [0])
+        self.assertEqual(self.written("*.tensorflow.*"), [])
+
+    def test_spawned_workers(self):
+        """As vLLM starts its own: a fresh interpreter by multiprocessing's `spawn`."""
+        script = self.write("engine.py", """
+import multiprocessing
+
+def worker():
+    import torch
+    kept = [torch.empty(1 << 30) for _ in range(100)]
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=worker)
+    process.start()
+    process.join()
+    print(process.exitcode)
+""")
+        run = self.go(script, path=[STUB])
+        self.assertEqual(run.stdout, "1\n", run.stderr)
+        record = self.one_json("*.oom.first.json")
+        self.assertEqual(record["requested"], GIB)
+        self.assertIn("worker", [frame[2] for frame in record["stacks"][0]["frames"]])
+
+
+class JaxBundle(support.Case):
+    def test_bundle(self):
+        alone(self)
+        script = self.write("train.py", """
+import jax
+kept = [jax.zeros(4 << 30) for _ in range(4)]
+jax.zeros(5 << 30)
+""")
+        done = self.run_it(PYTHON, script, env=dict(self.environ, PYTHONPATH=STUB, PYTHONDONTWRITEBYTECODE="1"))
+        bundle = self.only_bundle(done)
+        self.assertEqual(bundle.value("jax.in_use_bytes", "impact"), 16 * GIB)
+        self.assertEqual(bundle.value("jax.limit_bytes"), 18 * GIB)
+        self.assertEqual(bundle.value("jax.platforms"), "rocm,cpu")
+        self.assertEqual(bundle.value("f.pool_free_bytes"), 2 * GIB)
+        self.assertTrue(bundle.value("f.pool_preallocated"))
+        self.assertTrue(bundle.value("vendor.amd"))
+        self.assertEqual(bundle.value("oom.requested_bytes"), 5 * GIB)
+        self.assertEqual(bundle.verdict["class"], "capacity")
+        summary = bundle.text("SUMMARY.md")
+        self.assertRegex(summary, r"\| JAX, in use of its pool \| 18.00 GiB \|.* 16.00 GiB \|")
+        self.assertIn("neither a leak nor another process", summary)
+        self.assertIn("hook/jax-exit.json", bundle.files)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ supervisor = 0
 flags = ()
 watching_signals = False
 torch = None  # globals of rocmcrash_torch.py, once PyTorch is loaded
+xla = None  # globals of rocmcrash_xla.py, once JAX or TensorFlow is loaded
 
 
 # --- writing ---
@@ -221,6 +222,11 @@ def uncaught(kind, value, tb):
     event("exception", chain=chain_of(kind, value, tb))
     if torch is not None:
         torch["at_exception"]()
+    for name in ("jax", "tensorflow"):  # imported behind PyTorch, when nobody was looking any more
+        if name in ARRIVALS and name in sys.modules:
+            _xla_is_there(sys.modules[name])
+    if xla is not None:
+        xla["at_exception"]()
 
 
 def _alike(function, original):
@@ -283,10 +289,10 @@ def _enable_faulthandler():
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
 
 
-# --- PyTorch ---
+# --- PyTorch, JAX, TensorFlow ---
 
 class TorchFinder:
-    """Sees torch, threading and a few others being looked for; leaves when torch is imported. The loader stays
+    """Sees torch, jax, threading and a few others being looked for; leaves when torch is imported. The loader stays
     the one that would have been found: only its instance is watched, and only while it works."""
 
     @staticmethod
@@ -345,19 +351,32 @@ def _threading_is_there(module):
         module.__excepthook__ = excepthook
 
 
+def _load(name):
+    """The names of another file of ours, which no import knows of."""
+    loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(name, "%s/%s.py" % (folder, name))
+    names = {"__name__": name, "__builtins__": __builtins__}
+    exec(loader.get_code(name), names)
+    return names
+
+
 def _torch_is_there(module):
     global torch
     if TorchFinder in sys.meta_path:
         sys.meta_path.remove(TorchFinder)
-    loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
-        "rocmcrash_torch", folder + "/rocmcrash_torch.py")
-    names = {"__name__": "rocmcrash_torch", "__builtins__": __builtins__}
-    exec(loader.get_code("rocmcrash_torch"), names)
-    torch = names
-    names["install"](module, globals())
+    torch = _load("rocmcrash_torch")
+    torch["install"](module, globals())
 
 
-ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there}
+def _xla_is_there(module):
+    global xla
+    ARRIVALS.pop(module.__name__, None)
+    if xla is None:
+        xla = _load("rocmcrash_xla")
+    xla["install"](module, globals())
+
+
+ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there, "jax": _xla_is_there,
+            "tensorflow": _xla_is_there}
 
 
 def start(own_folder):

@@ -243,6 +243,38 @@ static void what_pytorch_knew(void **state)
     buf_release(&out);
 }
 
+static void what_engines_say(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {"[]", ""},
+        {"[" FACT("msg.ggml_kv_buffer_bytes", "1073741824") "]", ""},
+        {"[" FACT("msg.ggml_model_buffer_bytes", "3221225472") "," FACT("msg.ggml_context_tokens", "8192") "]",
+         "- model on the GPU 3.00 GiB; context 8192 tokens\n"},
+        {"[" FACT("msg.vllm_weights_bytes", "3221225472") "," FACT("msg.kv_cache_available_bytes", "1073741824") "]",
+         "- vLLM: weights 3.00 GiB\n- for the KV cache 1.00 GiB\n"},
+        {"[" FACT("f.pool_preallocated", "false") "," FACT("f.pool_bytes", "1073741824") "]", ""},
+        {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "1073741824") "]",
+         "- the pool of 1.00 GiB was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): that the process holds it is "
+         "neither a leak nor another process\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf out = BUF_INIT;
+        char json[1024];
+        struct facts *facts = facts_new();
+        (void)snprintf(json, sizeof json, "{\"format\":1,\"facts\":%s}", cases[i].json);
+        cJSON *doc = cJSON_Parse(json);
+        assert_int_equal(facts_from_json(facts, doc, NULL), 0);
+        report_engine(facts, &out);
+        assert_string_equal(out.len > 0 ? buf_str(&out) : "", cases[i].text);
+        cJSON_Delete(doc);
+        facts_free(facts);
+        buf_release(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(flowchart_has_only_known_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_says_what_is_missing, set_up, tear_down),
         cmocka_unit_test(what_pytorch_knew),
+        cmocka_unit_test(what_engines_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Part of the collector "hook": what inject/python/rocmcrash_xla.py wrote of JAX's and TensorFlow's
+ * allocators, as facts jax.* and tensorflow.*, and as a series in the bundle.
+ */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "collect/collector.h"
+#include "collectors/hook.h"
+#include "collectors/lib/torch_snapshot.h"
+
+#define RECORD_MAX ((size_t)2 << 20)
+#define SERIES_MAX ((size_t)2 << 20)
+#define FILES_MAX 4096
+#define POINTS_MAX ((size_t)1 << 17)
+
+/* Columns of PID.jax.csv; an empty one is not counted by this build. */
+enum column {
+    TIME_NS,
+    DEVICE,
+    IN_USE,
+    PEAK,
+    LIMIT,
+    LARGEST,
+    ALLOCATIONS,
+    POOL,
+    LARGEST_FREE,
+    TOOK_US,
+    COLUMNS,
+};
+#define ABSENT (-1)
+
+struct xla {
+    const struct collect_ctx *ctx;
+    struct collect_out *out;
+    const char *dir;
+    const char *name; /* "jax", "tensorflow" */
+    int64_t pid;
+    int64_t values[COLUMNS]; /* at the failure, of the device that holds most */
+};
+
+/* --- which process --- */
+
+static bool is_of(const struct xla *x, const char *file, int64_t *ret_pid, bool *ret_record)
+{
+    char *end;
+    long long pid = strtoll(file, &end, 10);
+    size_t n = strlen(x->name);
+    if (end == file || pid <= 0 || *end != '.' || strncmp(end + 1, x->name, n) != 0)
+        return false;
+    *ret_pid = pid;
+    *ret_record = strcmp(end + 1 + n, ".json") == 0;
+    return *ret_record || strcmp(end + 1 + n, ".csv") == 0;
+}
+
+/* The failed one; else one that ended by an exception; else any. */
+static int64_t choose_process(const struct xla *x)
+{
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(x->dir);
+    const struct dirent *entry;
+    int64_t best = 0;
+    int best_rank = 0;
+    for (int i = 0; dir != NULL && i < FILES_MAX && (entry = readdir(dir)) != NULL; i++) {
+        int64_t pid = 0;
+        bool record = false;
+        if (!is_of(x, entry->d_name, &pid, &record))
+            continue;
+        int rank = 1 + (record ? 1 : 0) + (pid == x->ctx->failed_pid ? 2 : 0);
+        if (rank > best_rank || (rank == best_rank && pid < best)) {
+            best = pid;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+static ssize_t read_file(const struct xla *x, const char *what, size_t max, char **ret)
+{
+    char path[FS_PATH_MAX + 64];
+    (void)snprintf(path, sizeof path, "%s/%lld.%s.%s", x->dir, (long long)x->pid, x->name, what);
+    ssize_t len = fs_read_all(path, max, ret);
+    return len < 0 && *ret != NULL ? (ssize_t)strlen(*ret) : len;
+}
+
+/* --- facts --- */
+
+static void put_when(const struct xla *x, const char *what, enum fact_when when, int64_t value,
+                     const char *source)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.%s", x->name, what);
+    if (value >= 0)
+        collect_integer(x->out, name, when, value, source);
+}
+
+static void put_text(const struct xla *x, const char *what, const char *value, const char *source)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.%s", x->name, what);
+    if (value[0] != '\0')
+        collect_text(x->out, name, FACT_STATIC, value, source);
+}
+
+static void put_values(const struct xla *x, const char *source)
+{
+    const int64_t *v = x->values;
+    put_when(x, "in_use_bytes", FACT_IMPACT, v[IN_USE], source);
+    put_when(x, "in_use_bytes", FACT_PEAK, v[PEAK], source);
+    put_when(x, "limit_bytes", FACT_IMPACT, v[LIMIT], source);
+    put_when(x, "pool_bytes", FACT_IMPACT, v[POOL], source);
+    put_when(x, "largest_allocation_bytes", FACT_IMPACT, v[LARGEST], source);
+    put_when(x, "allocations_count", FACT_IMPACT, v[ALLOCATIONS], source);
+    /* Builds that do not keep it say 0, whatever is free. */
+    if (v[LARGEST_FREE] > 0)
+        put_when(x, "largest_free_bytes", FACT_IMPACT, v[LARGEST_FREE], source);
+    put_when(x, "device", FACT_IMPACT, v[DEVICE], source);
+}
+
+/* The platform's name is the build's; the device's name is the driver's. */
+static void put_vendor(const struct xla *x, const char *kind, const char *source)
+{
+    if (strncmp(kind, "NVIDIA ", 7) == 0)
+        collect_boolean(x->out, "vendor.nvidia", FACT_LOG, true, source);
+    else if (strncmp(kind, "AMD ", 4) == 0 || strncmp(kind, "gfx", 3) == 0)
+        collect_boolean(x->out, "vendor.amd", FACT_LOG, true, source);
+}
+
+static void values_of_stats(const cJSON *stats, int64_t values[COLUMNS])
+{
+    static const char *const keys[COLUMNS] = {
+        [IN_USE] = "bytes_in_use",       [PEAK] = "peak_bytes_in_use",
+        [LIMIT] = "bytes_limit",         [LARGEST] = "largest_alloc_size",
+        [ALLOCATIONS] = "num_allocs",    [POOL] = "pool_bytes",
+        [LARGEST_FREE] = "largest_free_block_bytes"};
+    for (int i = 0; i < COLUMNS; i++)
+        values[i] = keys[i] != NULL ? hook_number(stats, keys[i]) : ABSENT;
+    values[DEVICE] = stats->string != NULL ? strtoll(stats->string, NULL, 10) : ABSENT;
+}
+
+static bool put_record(struct xla *x)
+{
+    char source[96];
+    RC_AUTO_FREE char *text = NULL;
+    struct buf stacks = BUF_INIT;
+    int64_t values[COLUMNS];
+    ssize_t len = read_file(x, "json", RECORD_MAX, &text);
+    cJSON *record = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    const cJSON *stats = NULL;
+    bool any = false;
+    (void)snprintf(source, sizeof source, "%s in process %lld, at the uncaught exception", x->name,
+                   (long long)x->pid);
+    cJSON_ArrayForEach(stats, cJSON_GetObjectItemCaseSensitive(record, "stats"))
+    {
+        values_of_stats(stats, values);
+        if (values[IN_USE] >= 0 && (!any || values[IN_USE] > x->values[IN_USE]))
+            memcpy(x->values, values, sizeof values);
+        any = any || values[IN_USE] >= 0;
+    }
+    if (any) {
+        char name[40];
+        put_values(x, source);
+        put_when(x, "devices_count", FACT_IMPACT, hook_number(record, "devices"), source);
+        put_text(x, "device_kind", hook_string(record, "kind"), source);
+        put_vendor(x, hook_string(record, "kind"), source);
+        hook_stacks_text(record, &stacks);
+        (void)snprintf(name, sizeof name, "%s-stacks.txt", x->name);
+        if (!buf_failed(&stacks) && stacks.len > 0)
+            (void)collect_write(x->out, name, stacks.data, stacks.len);
+        (void)snprintf(name, sizeof name, "%s-exit.json", x->name);
+        (void)collect_write(x->out, name, text, (size_t)len);
+    }
+    buf_release(&stacks);
+    cJSON_Delete(record);
+    return any;
+}
+
+/* --- the series --- */
+
+/* 12290510677263,0,10656677888,10674503680,...,83: false when it is no such row. */
+static bool parse_row(const char *line, const char *end, int64_t cells[COLUMNS])
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        cells[i] = ABSENT;
+        for (; line < end && *line >= '0' && *line <= '9'; line++) {
+            int64_t before = cells[i] < 0 ? 0 : cells[i];
+            if (before > INT64_MAX / 10 - 1)
+                return false;
+            cells[i] = before * 10 + (*line - '0');
+        }
+        if (i + 1 < COLUMNS ? line == end || *line != ',' : line != end)
+            return false;
+        line++;
+    }
+    return cells[TIME_NS] >= 0 && cells[DEVICE] >= 0 && cells[IN_USE] >= 0;
+}
+
+/* One clock: seconds since the start of the run, as in telemetry.csv. */
+static void write_csv(const struct xla *x, const char *text)
+{
+    char name[40];
+    struct buf csv = BUF_INIT;
+    int64_t c[COLUMNS];
+    buf_puts(&csv, "time_s,device,in_use_bytes,in_use_peak_bytes,limit_bytes,"
+                   "largest_allocation_bytes,allocations,pool_bytes,largest_free_bytes,took_us\n");
+    for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        const char *rest = memchr(text, ',', (size_t)(end - text));
+        if (!parse_row(text, end, c) || (uint64_t)c[TIME_NS] < x->ctx->start_mono_ns)
+            continue;
+        buf_printf(&csv, "%.6f%.*s\n", (double)((uint64_t)c[TIME_NS] - x->ctx->start_mono_ns) / 1e9,
+                   (int)(end - rest), rest);
+    }
+    (void)snprintf(name, sizeof name, "%s-stats.csv", x->name);
+    if (!buf_failed(&csv))
+        (void)collect_write(x->out, name, csv.data, csv.len);
+    buf_release(&csv);
+}
+
+/* The rows of one device; the last row of all devices decides which, when no record did. */
+static size_t read_points(struct xla *x, const char *text, bool have_device,
+                          struct torch_point *points, size_t max)
+{
+    int64_t c[COLUMNS];
+    int64_t last_ns = 0;
+    size_t count = 0;
+    for (const char *at = text, *end; !have_device && (end = strchr(at, '\n')) != NULL;
+         at = end + 1) {
+        if (!parse_row(at, end, c))
+            continue;
+        if (c[TIME_NS] > last_ns || c[IN_USE] > x->values[IN_USE])
+            memcpy(x->values, c, sizeof c);
+        last_ns = c[TIME_NS];
+    }
+    for (const char *end; (end = strchr(text, '\n')) != NULL && count < max; text = end + 1) {
+        if (!parse_row(text, end, c) || c[DEVICE] != x->values[DEVICE] ||
+            (count > 0 && (uint64_t)c[TIME_NS] < points[count - 1].time_ns))
+            continue;
+        points[count++] = (struct torch_point){.time_ns = (uint64_t)c[TIME_NS],
+                                               .allocated = c[IN_USE],
+                                               .reserved = c[POOL] > 0 ? c[POOL] : c[IN_USE],
+                                               .took_us = c[TOOK_US]};
+    }
+    return count;
+}
+
+/* JAX's pool hides from the driver what grows in it. */
+static void put_growth(const struct xla *x, const struct torch_growth *g, const char *prefix,
+                       const char *source)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } values[] = {
+        {"samples", g->windows},
+        {"total_bytes", g->total},
+        {"rising_share_percent", (int64_t)(g->rising_share * 100.0 + 0.5)},
+        {"slope_bytes_per_s", (int64_t)g->slope_per_s},
+        {"duration_ms", g->duration_ms},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.%s", prefix, values[i].name);
+        collect_integer(x->out, name, FACT_IMPACT, values[i].value, source);
+    }
+}
+
+static void put_series(struct xla *x, bool have_record)
+{
+    char source[48];
+    char prefix[32];
+    RC_AUTO_FREE char *text = NULL;
+    if (read_file(x, "csv", SERIES_MAX, &text) <= 0)
+        return;
+    struct torch_series series = {.points = calloc(POINTS_MAX / 8, sizeof *series.points)};
+    if (series.points == NULL)
+        return;
+    series.count = read_points(x, text, have_record, series.points, POINTS_MAX / 8);
+    (void)snprintf(source, sizeof source, "hook/%s-stats.csv", x->name);
+    (void)snprintf(prefix, sizeof prefix, "%s.growth", x->name);
+    if (!have_record && series.count > 0)
+        put_values(x, source);
+    struct torch_growth g = torch_series_growth(&series);
+    if (g.valid)
+        put_growth(x, &g, prefix, source);
+    if (g.valid && g.total > 0 && g.slope_per_s > 0)
+        put_growth(x, &g, "f.growth", source);
+    if (series.count > 0)
+        write_csv(x, text);
+    torch_series_release(&series);
+}
+
+/* {"what":"jax backend","platform":"rocm"}: "rocm,cpu" */
+static void put_platforms(const struct xla *x, const cJSON *events)
+{
+    char all[128] = "";
+    const cJSON *event;
+    cJSON_ArrayForEach(event, events)
+    {
+        const char *platform = hook_string(event, "platform");
+        size_t n = strlen(all);
+        if (strcmp(hook_string(event, "what"), "jax backend") != 0 || platform[0] == '\0' ||
+            (x->pid != 0 && hook_number(event, "pid") != x->pid) || strstr(all, platform) != NULL)
+            continue;
+        (void)snprintf(all + n, sizeof all - n, "%s%s", n > 0 ? "," : "", platform);
+    }
+    put_text(x, "platforms", all, "hook/events.jsonl");
+}
+
+void hook_xla(const struct collect_ctx *ctx, const char *dir, const cJSON *events,
+              struct collect_out *out)
+{
+    static const char *const names[] = {"jax", "tensorflow"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct xla x = {.ctx = ctx, .out = out, .dir = dir, .name = names[i]};
+        x.pid = choose_process(&x);
+        if (i == 0)
+            put_platforms(&x, events);
+        if (x.pid == 0)
+            continue;
+        put_series(&x, put_record(&x));
+    }
+}
