@@ -22,13 +22,13 @@ enum attaching { NOT_YET, IN_WORK, DONE };
 
 #define REGISTERING 1u /* no process that uses a GPU is init */
 
-/* A page that fork() gives empty to the child, so that it notices to be another process. */
 /* Starts by this process and its forks, which share the page: a bucket that drains. */
 struct crowd {
     _Atomic uint64_t drained_ns;
     _Atomic uint32_t starts;
 };
 
+/* A page that fork() gives empty to the child, so that it notices to be another process. */
 struct identity {
     uint32_t pid;           /* of the process that this library started in; 0 = of a child */
     _Atomic uint32_t epoch; /* pid; 0 = not entered */

@@ -54,6 +54,8 @@ static uint32_t find_gnu(const struct tables *t, const char *name)
     const uint32_t *h = t->gnu_hash;
     uint32_t buckets = h[0];
     uint32_t first = h[1];
+    if (buckets == 0 || h[2] == 0)
+        return 0;
     const uint64_t *bloom = (const uint64_t *)(const void *)(h + 4);
     const uint32_t *bucket = (const uint32_t *)(const void *)(bloom + h[2]);
     const uint32_t *chain = bucket + buckets;
@@ -61,7 +63,7 @@ static uint32_t find_gnu(const struct tables *t, const char *name)
     for (const char *p = name; *p != '\0'; p++)
         hash = hash * 33 + (unsigned char)*p;
     uint64_t word = bloom[(hash / 64) % h[2]];
-    if (buckets == 0 || ((word >> (hash % 64)) & (word >> ((hash >> h[3]) % 64)) & 1) == 0)
+    if (((word >> (hash % 64)) & (word >> ((hash >> (h[3] & 31)) % 64)) & 1) == 0)
         return 0;
     uint32_t index = bucket[hash % buckets];
     if (index < first)
