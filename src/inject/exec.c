@@ -139,26 +139,14 @@ static int go_execat(const struct start *s, char *const environment[])
     return passed(next(s->fd, s->name, s->argv, environment, s->flags));
 }
 
-static int pass_execve(enum next_function called, const char *path, char *const argv[],
-                       char *const environment[])
-{
-    struct start s = {.path = path,
-                      .name = path,
-                      .argv = argv,
-                      .environment = environment,
-                      .go = go_exec,
-                      .next = next_function(called)};
-    return s.next != NULL ? go(&s) : no_function();
-}
-
-static int pass_execvpe(enum next_function called, const char *name, char *const argv[],
-                        char *const environment[])
+static int pass_exec(enum next_function called, bool search, const char *name, char *const argv[],
+                     char *const environment[])
 {
     struct start s = {.path = name,
                       .name = name,
                       .argv = argv,
                       .environment = environment,
-                      .search = true,
+                      .search = search,
                       .go = go_exec,
                       .next = next_function(called)};
     return s.next != NULL ? go(&s) : no_function();
@@ -166,22 +154,22 @@ static int pass_execvpe(enum next_function called, const char *name, char *const
 
 EXPORT int execve(const char *path, char *const argv[], char *const environment[])
 {
-    return pass_execve(NEXT_execve, path, argv, environment);
+    return pass_exec(NEXT_execve, false, path, argv, environment);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    return pass_execve(NEXT_execv, path, argv, environ);
+    return pass_exec(NEXT_execv, false, path, argv, environ);
 }
 
 EXPORT int execvp(const char *name, char *const argv[])
 {
-    return pass_execvpe(NEXT_execvp, name, argv, environ);
+    return pass_exec(NEXT_execvp, true, name, argv, environ);
 }
 
 EXPORT int execvpe(const char *name, char *const argv[], char *const environment[])
 {
-    return pass_execvpe(NEXT_execvpe, name, argv, environment);
+    return pass_exec(NEXT_execvpe, true, name, argv, environment);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const environment[])
@@ -249,7 +237,7 @@ static size_t count_arguments(const char *first, va_list args)
             a = va_arg(args, char *);                                                              \
     } while (0)
 
-#define DEFINE_EXECL(name, pass, tail)                                                             \
+#define DEFINE_EXECL(name, search, tail)                                                           \
     EXPORT int name(const char *path, const char *first, ...)                                      \
     {                                                                                              \
         va_list args;                                                                              \
@@ -261,12 +249,12 @@ static size_t count_arguments(const char *first, va_list args)
         TAKE_ARGUMENTS(first, args, argv);                                                         \
         char *const *environment = tail;                                                           \
         va_end(args);                                                                              \
-        return pass(NEXT_##name, path, argv, environment);                                         \
+        return pass_exec(NEXT_##name, search, path, argv, environment);                            \
     }
 
-DEFINE_EXECL(execl, pass_execve, environ)
-DEFINE_EXECL(execlp, pass_execvpe, environ)
-DEFINE_EXECL(execle, pass_execve, va_arg(args, char *const *))
+DEFINE_EXECL(execl, false, environ)
+DEFINE_EXECL(execlp, true, environ)
+DEFINE_EXECL(execle, false, va_arg(args, char *const *))
 
 /* --- posix_spawn --- */
 
@@ -277,35 +265,23 @@ static int go_spawn(const struct start *s, char *const environment[])
     return next(s->pid, s->name, s->actions, s->attributes, s->argv, environment);
 }
 
-EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const argv[],
-                       char *const environment[])
-{
-    struct start s = {.path = path,
-                      .name = path,
-                      .pid = pid,
-                      .actions = actions,
-                      .attributes = attributes,
-                      .argv = argv,
-                      .environment = environment,
-                      .go = go_spawn,
-                      .next = next_function(NEXT_posix_spawn)};
-    return s.next != NULL ? go(&s) : ENOSYS;
-}
+#define DEFINE_SPAWN(spawn, in_path)                                                               \
+    EXPORT int spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,      \
+                     const posix_spawnattr_t *attributes, char *const argv[],                      \
+                     char *const environment[])                                                    \
+    {                                                                                              \
+        struct start s = {.path = path,                                                            \
+                          .name = path,                                                            \
+                          .search = in_path,                                                       \
+                          .pid = pid,                                                              \
+                          .actions = actions,                                                      \
+                          .attributes = attributes,                                                \
+                          .argv = argv,                                                            \
+                          .environment = environment,                                              \
+                          .go = go_spawn,                                                          \
+                          .next = next_function(NEXT_##spawn)};                                    \
+        return s.next != NULL ? go(&s) : ENOSYS;                                                   \
+    }
 
-EXPORT int posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                        const posix_spawnattr_t *attributes, char *const argv[],
-                        char *const environment[])
-{
-    struct start s = {.path = path,
-                      .name = path,
-                      .search = true,
-                      .pid = pid,
-                      .actions = actions,
-                      .attributes = attributes,
-                      .argv = argv,
-                      .environment = environment,
-                      .go = go_spawn,
-                      .next = next_function(NEXT_posix_spawnp)};
-    return s.next != NULL ? go(&s) : ENOSYS;
-}
+DEFINE_SPAWN(posix_spawn, false)
+DEFINE_SPAWN(posix_spawnp, true)
