@@ -145,6 +145,13 @@ enum preload_answer preload_environment(const struct preload *preload, char *con
     return PRELOAD_YES;
 }
 
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return raw_call(SYS_faccessat, AT_FDCWD, path, 1 /* X_OK */, 0) == 0 &&
+           raw_call(SYS_newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode);
+}
+
 const char *preload_find(const char *name, const char *path, struct preload_room *room)
 {
     char *out = room->found;
@@ -162,7 +169,7 @@ const char *preload_find(const char *name, const char *path, struct preload_room
             out[n++] = '.';
         out[n++] = '/';
         (void)raw_put(out + n, PRELOAD_PATH_MAX - n, name);
-        if (raw_call(SYS_faccessat, AT_FDCWD, out, 1 /* X_OK */, 0) == 0)
+        if (is_program(out))
             return out;
         if (*p == '\0')
             return NULL;

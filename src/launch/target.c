@@ -120,25 +120,6 @@ static bool script_interpreter(const char *path, char *out, size_t size)
     return true;
 }
 
-static bool find_in_path(const char *name, char *out, size_t size)
-{
-    if (strchr(name, '/') != NULL)
-        return (size_t)snprintf(out, size, "%s", name) < size;
-    const char *path = getenv("PATH");
-    if (path == NULL)
-        path = "/bin:/usr/bin";
-    while (true) {
-        size_t n = strcspn(path, ":");
-        int len = n == 0 ? snprintf(out, size, "./%s", name)
-                         : snprintf(out, size, "%.*s/%s", (int)n, path, name);
-        if (len > 0 && (size_t)len < size && access(out, X_OK) == 0)
-            return true;
-        if (path[n] == '\0')
-            return false;
-        path += n + 1;
-    }
-}
-
 bool target_is_launcher(const char *name)
 {
     static const char *const launchers[] = {
@@ -155,14 +136,14 @@ bool target_is_launcher(const char *name)
 
 bool target_exec_is_privileged(const char *name)
 {
-    char path[FS_PATH_MAX];
-    char interpreter[FS_PATH_MAX];
-    if (!find_in_path(name, path, sizeof path))
-        return false;
-    for (int depth = 0; depth < SHEBANG_DEPTH; depth++) {
-        if (!script_interpreter(path, interpreter, sizeof interpreter))
+    static struct preload_room room;
+    static char interpreters[2][FS_PATH_MAX];
+    const char *path = preload_find(name, getenv("PATH"), &room);
+    for (int depth = 0; path != NULL && depth < SHEBANG_DEPTH; depth++) {
+        char *interpreter = interpreters[depth % 2];
+        if (!script_interpreter(path, interpreter, sizeof interpreters[0]))
             return file_is_privileged(path);
-        memcpy(path, interpreter, sizeof path);
+        path = interpreter;
     }
     return false;
 }
