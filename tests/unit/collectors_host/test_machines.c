@@ -398,14 +398,18 @@ static void test_kernel_log_of_the_run(void **state)
     (void)snprintf(path, sizeof path, "%s/kmsg", h->run_dir);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    assert_true(fputs("3,4611686018427387904,5000000,-;followed while running\n", f) >= 0);
+    assert_true(fputs("3,4611686018427387904,5000000,-;followed while running\n"
+                      "3,4611686018427387905,500000000,-;by a clock that is minutes ahead\n",
+                      f) >= 0);
     assert_int_equal(fclose(f), 0);
     h->ctx.run_dir = h->run_dir;
     h->ctx.kmsg_start_seq = 0;
+    h->ctx.end_mono_ns = UINT64_C(6000000000);
     harness_run(h, &collector_kernel_log, NULL);
     assert_true(h->status == COLLECT_OK || h->status == COLLECT_PARTIAL);
     char *text = harness_staged(h, "kernel_log/kernel.log");
-    assert_string_equal(text, "[    5.000000] followed while running\n");
+    assert_string_equal(text, "[    5.000000] followed while running\n"
+                              "[  500.000000] by a clock that is minutes ahead\n");
     free(text);
 }
 
