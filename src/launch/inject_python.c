@@ -15,16 +15,8 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 
-#define FILES_MAX                                                                                  \
-    4096 /* the hook writes a few for each process; a folder that others filled is left */
-
-static bool run_dir_of(const struct shared *shared, char *out, size_t size)
-{
-    const struct shared_run *run = &shared->run;
-    if (run->run_dir[0] != '\0')
-        return (size_t)snprintf(out, size, "%s", run->run_dir) < size;
-    return rundir_name(out, size, run->start_wall_ns, run->supervisor_pid, NULL) == 0;
-}
+/* The hook writes a few for each process. */
+#define FILES_MAX 4096
 
 /* "FOLDER" or "FOLDER:BEFORE"; an empty BEFORE must not become the current directory. */
 static bool python_path(const char *folder, char *out, size_t size)
@@ -40,28 +32,29 @@ static bool python_path(const char *folder, char *out, size_t size)
     return (size_t)snprintf(out, size, "%s:%s", folder, before) < size;
 }
 
-void inject_python(const struct shared *shared, const struct launch_options *options)
+void inject_python(struct shared *shared, const struct launch_options *options)
 {
     static char path[131072]; /* the longest string that execve() takes */
-    char run_dir[FS_PATH_MAX];
-    char where[FS_PATH_MAX + 64];
+    struct shared_run *run = &shared->run;
+    char run_dir[sizeof run->hook_dir] = "";
+    char where[sizeof run_dir + 64];
     if (options == NULL || (options->inject & INJECT_PYTHON) == 0 || options->python_hook == NULL ||
         !python_path(options->python_hook, path, sizeof path) ||
-        !run_dir_of(shared, run_dir, sizeof run_dir))
+        rundir_name(run_dir, sizeof run_dir, run->start_wall_ns, run->supervisor_pid, NULL) < 0)
         return;
-    int n = snprintf(where, sizeof where, "%d:%s:%s", (int)shared->run.supervisor_pid,
+    int n = snprintf(where, sizeof where, "%d:%s:%s", (int)run->supervisor_pid,
                      options->torch_history ? "history" : "", run_dir);
-    if (n > 0 && (size_t)n < sizeof where && setenv("ROCMCRASH_HOOK", where, 1) == 0)
-        (void)setenv("PYTHONPATH", path, 1);
+    if (n > 0 && (size_t)n < sizeof where && setenv("ROCMCRASH_HOOK", where, 1) == 0 &&
+        setenv("PYTHONPATH", path, 1) == 0)
+        memcpy(run->hook_dir, run_dir, sizeof run_dir);
 }
 
 bool inject_python_saw_oom(const struct shared *shared)
 {
-    char path[FS_PATH_MAX + 8];
-    char run_dir[FS_PATH_MAX];
-    if (!run_dir_of(shared, run_dir, sizeof run_dir))
+    char path[sizeof shared->run.hook_dir + 8];
+    if (shared->run.hook_dir[0] == '\0')
         return false;
-    (void)snprintf(path, sizeof path, "%s/hook", run_dir);
+    (void)snprintf(path, sizeof path, "%s/hook", shared->run.hook_dir);
     RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
     const struct dirent *entry;
     for (int i = 0; dir != NULL && i < FILES_MAX && (entry = readdir(dir)) != NULL; i++)
@@ -72,11 +65,11 @@ bool inject_python_saw_oom(const struct shared *shared)
 
 void inject_python_remove(const struct shared *shared)
 {
-    char run_dir[FS_PATH_MAX];
-    char state[FS_PATH_MAX + 8];
-    if (shared->run.run_dir[0] != '\0' || !run_dir_of(shared, run_dir, sizeof run_dir))
+    const struct shared_run *run = &shared->run;
+    char state[sizeof run->hook_dir + 8];
+    if (run->run_dir[0] != '\0' || run->hook_dir[0] == '\0')
         return;
-    (void)snprintf(state, sizeof state, "%s/state", run_dir);
+    (void)snprintf(state, sizeof state, "%s/state", run->hook_dir);
     if (access(state, F_OK) != 0 && errno == ENOENT)
-        (void)fs_remove_tree(AT_FDCWD, run_dir);
+        (void)fs_remove_tree(AT_FDCWD, run->hook_dir);
 }

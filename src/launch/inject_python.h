@@ -13,14 +13,14 @@ struct shared;
 
 /* In the child: PYTHONPATH gets the hook's folder in front, ROCMCRASH_HOOK says where to write.
  * Whatever fails here leaves the environment as it was. */
-void inject_python(const struct shared *shared, const struct launch_options *options);
+void inject_python(struct shared *shared, const struct launch_options *options);
 
 /* Did the hook see an allocation of PyTorch fail? A program may swallow the exception and leave
  * without a word. */
 bool inject_python_saw_oom(const struct shared *shared);
 
-/* Remove what the hook alone has made of a run directory: the run was shorter than the recorder's
- * patience, and there is nothing to keep. */
+/* In the recorder: remove what the hook alone has made of a run directory, as the run was shorter
+ * than the recorder's patience, and there is nothing to keep. */
 void inject_python_remove(const struct shared *shared);
 
 #endif

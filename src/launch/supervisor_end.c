@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "launch/finish.h"
-#include "launch/inject_python.h"
 #include "record/ledger.h"
 #include "record/rundir.h"
 #include "recorder/flush.h"
@@ -142,10 +141,8 @@ void supervisor_finish(struct supervisor *s)
         what = finish_decide(s->shared, s->options);
     }
     supervisor_end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
-    if (what == FINISH_NOTHING) {
-        inject_python_remove(s->shared);
+    if (what == FINISH_NOTHING)
         return;
-    }
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
         s->finisher = finish_start(s->shared_fd, s->options, what, false);

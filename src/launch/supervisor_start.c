@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "inject/settle.h"
 #include "launch/finish.h"
+#include "launch/inject_python.h"
 #include "record/ledger.h"
 
 #define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
@@ -71,6 +72,12 @@ static void bundle_for_recorder(void *context)
     enum finish_what what = finish_decide(s->shared, s->options);
     if (what != FINISH_NOTHING)
         (void)finish_start(s->shared_fd, s->options, what, true);
+}
+
+static void forget_for_recorder(void *context)
+{
+    const struct supervisor *s = context;
+    inject_python_remove(s->shared);
 }
 
 /* Where the caller closed stdin, stdout or stderr, a descriptor of ours gets that number: it would
@@ -204,6 +211,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         .ledger = s->ledger,
         .keep_orphan = s->options->keep_orphan,
         .bundle = bundle_for_recorder,
+        .forget = forget_for_recorder,
         .context = s,
     };
     (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */

@@ -23,6 +23,7 @@ struct recorder_options {
     struct ledger *ledger; /* NULL = none */
     bool keep_orphan;     /* do not take the target along when the supervisor is killed */
     void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */
+    void (*forget)(void *context); /* called when nothing is to be left and no directory was made */
     void *context;
 };
 

@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,6 +18,26 @@ import unittest
 
 import support
 from support import PYTHON, ROCMCRASH, wait_for
+
+
+# Tells who calls it.
+MKDIR = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int mkdir(const char *path, mode_t mode)
+{
+    char line[16];
+    int fd = open(getenv("MKDIR_LOG"), O_WRONLY | O_APPEND | O_CLOEXEC);
+    int n = snprintf(line, sizeof line, "%d\\n", (int)getpid());
+    if (fd >= 0 && write(fd, line, n) == n)
+        close(fd);
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+"""
 
 
 class ExitStatus(support.Case):
@@ -63,6 +84,26 @@ class Streams(support.Case):
                          (0, "from stdin\nout\n", "err\n", []))
         runs = self.path("state", "runs")
         self.assertEqual(os.listdir(runs) if os.path.isdir(runs) else [], [])
+
+    def test_who_makes_folders(self):
+        """A disk that hangs must not keep the process that the caller waits for."""
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            self.skipTest("no C compiler here")
+        library = self.path("mkdir.so")
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, self.write("mkdir.c", MKDIR)], check=True)
+        log = self.path("log")
+        environ = {**self.environ, "LD_PRELOAD": library, "MKDIR_LOG": log}
+        for options, made in (((), True), (("--inject=none",), False)):
+            for program in ("true", "false"):
+                with self.subTest(options=options, program=program):
+                    open(log, "w", encoding="ascii").close()
+                    process = self.start(program, options=options, env=environ)
+                    self.assertEqual(process.wait(timeout=60), int(program == "false"))
+                    makers = set(support.read(log).split())
+                    self.assertNotIn(str(process.pid), makers)
+                    if made:  # else this shows nothing
+                        self.assertNotEqual(makers, set())
 
     def test_order_on_one_pipe(self):
         process = self.start("/bin/sh", "-c",
