@@ -10,7 +10,7 @@ that ends in another way is run again, alone, three times each way: only what al
 difference. Ends with 1 when there is one that README.md does not tell of.
 
 Needs, and skips with a word what is not there: libpython3-testsuite, gcc, stress-ng, busybox, strace,
-gdb; the sources of bash and busybox (--sources DIR with their .orig.tar files, else `apt-get source`
+gdb, perl; the sources of bash, busybox and coreutils (--sources DIR with their .orig.tar files, else `apt-get source`
 from the mirror that the machine uses, in a folder of this script's own).
 """
 
@@ -277,6 +277,93 @@ class Busybox(Suite):
         return found
 
 
+# What tests/init.sh asks of a build: its config.h, and a program of the build that prints limits.
+COREUTILS_CONFIG = "".join(f"#define {name} 1\n" for name in (
+    "HAVE_INOTIFY HAVE_UTIMENSAT HAVE_LUTIMES HAVE_LINKAT HAVE_PTHREAD_T USE_ACL USE_XATTR").split())
+COREUTILS_INTEGERS = {"CHAR": 8, "SCHAR": 8, "SHRT": 16, "INT": 32, "LONG": 64, "SSIZE": 64, "TIME_T": 64,
+                      "PID_T": 32, "OFF_T": 64, "INTMAX": 64, "-UCHAR": 8, "-USHRT": 16, "-UINT": 32,
+                      "-ULONG": 64, "-SIZE": 64, "-UID_T": 32, "-GID_T": 32, "-UINTMAX": 64}
+# Not for root: they mount, or try to remove /. They are skipped by themselves for others.
+COREUTILS_NEVER = {"tests/rm/r-root.sh"}
+
+
+class Coreutils(Suite):
+    """Coreutils' tests against the installed coreutils; a test's exit status is its result."""
+
+    SECONDS_EACH = 60
+
+    def __init__(self, runner, given=None):
+        super().__init__(runner)
+        if shutil.which("perl") is None:
+            raise Skip("no perl")
+        self.endings = {}
+        self.top = sources_of(runner, "coreutils", "coreutils_*.orig.tar*", given)
+        self.bin = runner.folder("coreutils-bin")
+        programs = []
+        for source in sorted(glob.glob(os.path.join(self.top, "src", "*.c"))) + ["[.c"]:
+            name = os.path.basename(source)[:-2]
+            path = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False,
+                                  stdin=subprocess.DEVNULL).stdout if path else ""
+            if "GNU coreutils" in said:
+                programs.append(name)
+                os.symlink(path, os.path.join(self.bin, name))
+        self.version = re.search(r"coreutils\) (\S+)", subprocess.run(
+            ["ls", "--version"], capture_output=True, text=True, check=True).stdout).group(1)
+        with open(os.path.join(self.bin, "getlimits"), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\ncat <<'END'\n" + "".join(self.limits()) + "END\n")
+        os.chmod(file.name, 0o755)
+        with open(os.path.join(self.bin, "config.h"), "w", encoding="ascii") as file:
+            file.write(COREUTILS_CONFIG)
+        with open(os.path.join(self.top, "tests", "local.mk"), encoding="utf-8") as file:
+            text = file.read()
+        roots = re.search(r"(?s)all_root_tests =(.*?[^\\])\n", text).group(1).split()
+        self.names = [name for name in dict.fromkeys(re.findall(r"(?m)^  (tests/\S+\.x?(?:sh|pl))", text))
+                      if name not in COREUTILS_NEVER and name not in roots]
+        self.environ = {
+            "VERSION": self.version, "PACKAGE_VERSION": self.version, "srcdir": ".", "top_srcdir": ".",
+            "abs_srcdir": self.top, "abs_top_srcdir": self.top, "abs_top_builddir": self.top,
+            "built_programs": " ".join(programs), "fail": "0", "host_os": "linux-gnu",
+            "host_triplet": "x86_64-pc-linux-gnu", "CONFIG_HEADER": os.path.join(self.bin, "config.h"),
+            "LOCALE_FR": "none", "LOCALE_FR_UTF8": "none", "CC": "gcc", "AWK": "awk", "EGREP": "grep -E",
+            "EXEEXT": "", "MAKE": "make", "PERL": "perl", "SHELL": "/bin/bash",
+            "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        if runner.nobody:
+            subprocess.run(["chown", "-R", "65534:65534", self.top, self.bin], check=True)
+
+    @staticmethod
+    def limits():
+        for name, bits in COREUTILS_INTEGERS.items():
+            low = 0 if name[0] == "-" else -(1 << (bits - 1))
+            high = low + (1 << bits) - 1
+            name = name.lstrip("-")
+            yield f"{name}_MAX={high}\n{name}_OFLOW={high + 1}\n"
+            yield f"{name}_MIN={low}\n{name}_UFLOW={low - 1}\n" if low else ""
+        yield ("FLT_MIN=1.175494e-38\nFLT_MAX=3.402823e+38\nDBL_MIN=2.225074e-308\n"
+               "DBL_MAX=1.797693e+308\nLDBL_MIN=3.362103e-4932\nLDBL_MAX=1.189731e+4932\n")
+
+    def results(self, variant, tests=None):
+        """All in one shell, as `make check` has them."""
+        loop = ('for t in "$@"; do export CU_TEST_NAME=coreutils,$(echo $t | sed s,/,-,g); case $t in '
+                '*.sh) set -- /bin/bash ./$t;; '
+                '*.xpl) set -- perl -T -w -I./tests -MCuSkip -MCoreutils "-MCuTmpdir qw($t)" ./$t;; '
+                '*) set -- perl -w -I./tests -MCuSkip -MCoreutils "-MCuTmpdir qw($t)" ./$t;; esac; '
+                f'/usr/bin/timeout --foreground -k 5 {self.SECONDS_EACH} "$@" >$TMPDIR/log 2>&1 9>&2; '
+                'echo "-- $t: $?"; done')
+        status, output, _ = self.timed(variant, ["/bin/bash", "-c", loop, "sh", *(tests or self.names)],
+                                       cwd=self.top, environ=self.environ, timeout=3600)
+        found = dict(re.findall(r"(?m)^-- (\S+): (\d+)$", output))
+        found["(whole)" if tests is None else "(some)"] = str(status)
+        found = {name: {"0": "ok", "77": "skipped"}.get(result, result) if "(" not in name else result
+                 for name, result in found.items()}
+        self.endings.setdefault(variant, collections.Counter(found.values()))
+        return found
+
+    def extra(self):
+        for variant, endings in self.endings.items():
+            yield f"coreutils {variant}: " + ", ".join(f"{n} x {e}" for e, n in endings.most_common())
+
+
 class Stress(Suite):
     """stress-ng's process, signal and IPC stressors, a second each, with verification."""
 
@@ -391,7 +478,7 @@ if os.WIFSTOPPED(status):
     print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 """
 
-SUITES = {"python": Python, "bash": Bash, "busybox": Busybox, "stress": Stress,
+SUITES = {"python": Python, "bash": Bash, "busybox": Busybox, "coreutils": Coreutils, "stress": Stress,
           "debuggers": Debuggers}
 
 
@@ -441,8 +528,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(SUITES), help="suites, by commas")
     parser.add_argument("--variants", default="plain,inject", help="plain, inject, late by commas")
+    parser.add_argument("--every", type=int, default=1, help="coreutils: only every Nth test")
     parser.add_argument("--modules", help="CPython's tests, by commas")
-    parser.add_argument("--sources", help="folder with the .orig.tar files of bash and busybox")
+    parser.add_argument("--sources", help="folder with the .orig.tar files of bash, busybox and coreutils")
     parser.add_argument("--nobody", action="store_true", help="as the user nobody (started by root)")
     parser.add_argument("--table", help="append the table to this file")
     arguments = parser.parse_args()
@@ -464,11 +552,13 @@ def main():
             runner = Runner(os.path.join(top, name), arguments.nobody)
             runner.folder(".")
             try:
-                extra = [arguments.sources] if name in ("bash", "busybox") else []
+                extra = [arguments.sources] if name in ("bash", "busybox", "coreutils") else []
                 suite = SUITES[name](runner, *extra)
             except Skip as reason:
                 print(f"skipped: {name}: {reason}")
                 continue
+            if name == "coreutils":
+                suite.names = suite.names[::arguments.every]
             ran += 1
             bad += compare(name, suite, table)
     print("\n" + "\n".join(table))
