@@ -5,13 +5,14 @@
  */
 #include <cjson/cJSON.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -27,6 +28,16 @@
 #define REPORT_NAME "redaction.json"
 #define SAME_NAME_MAX 1000u
 #define LOOK_AT ((size_t)64 << 10)
+#define DEPTH_MAX 32
+
+/* One of the stage. Not fts(3): that ends without a word where memory is refused, and what it did not
+ * come to would stay as it is. */
+struct entry {
+    char *path; /* FS_PATH_MAX bytes */
+    const char *name;
+    int level; /* 0 = the stage itself */
+    bool is_file;
+};
 
 struct files {
     struct redactor *redactor;
@@ -54,30 +65,30 @@ static const char *below(const struct files *files, const char *path)
 }
 
 /* Folders and files that we named ourselves keep their names, whatever a user is called. */
-static bool is_own_name(const struct files *files, const FTSENT *entry)
+static bool is_own_name(const struct files *files, const struct entry *entry)
 {
     static const char *const names[] = {"manifest.json", REPORT_NAME,  "facts.json",
                                         "verdict.json",  "SUMMARY.md", "report.html"};
-    if (entry->fts_level == 1 && files->scope == STAGE_OWN)
+    if (entry->level == 1 && files->scope == STAGE_OWN)
         return true;
-    for (size_t i = 0; entry->fts_level == 1 && i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(entry->fts_name, names[i]) == 0)
+    for (size_t i = 0; entry->level == 1 && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(entry->name, names[i]) == 0)
             return true;
     }
     return false;
 }
 
 /* Made of redacted facts, or of rows that are redacted where they are kept. */
-static bool is_clean(const struct files *files, const FTSENT *entry)
+static bool is_clean(const struct files *files, const struct entry *entry)
 {
     static const char *const always[] = {"manifest.json", REPORT_NAME};
     static const char *const own[] = {"facts.json", "verdict.json", "SUMMARY.md"};
-    for (size_t i = 0; entry->fts_level == 1 && i < 2; i++) {
-        if (strcmp(entry->fts_name, always[i]) == 0)
+    for (size_t i = 0; entry->level == 1 && i < 2; i++) {
+        if (strcmp(entry->name, always[i]) == 0)
             return true;
     }
-    for (size_t i = 0; entry->fts_level == 1 && files->scope == STAGE_OWN && i < 3; i++) {
-        if (strcmp(entry->fts_name, own[i]) == 0)
+    for (size_t i = 0; entry->level == 1 && files->scope == STAGE_OWN && i < 3; i++) {
+        if (strcmp(entry->name, own[i]) == 0)
             return true;
     }
     return false;
@@ -217,71 +228,106 @@ static void as_file_name(char *name)
     }
 }
 
-static int handle_name(struct files *files, const FTSENT *entry)
+static int handle_name(struct files *files, const struct entry *entry)
 {
     char to[FS_PATH_MAX];
-    RC_AUTO_FREE char *clean = stage_redact_line(files->redactor, entry->fts_name);
+    RC_AUTO_FREE char *clean = stage_redact_line(files->redactor, entry->name);
     if (clean == NULL)
         return -ENOMEM;
-    if (strcmp(clean, entry->fts_name) == 0)
+    if (strcmp(clean, entry->name) == 0)
         return 0;
     as_file_name(clean);
-    int folder = (int)(entry->fts_pathlen - entry->fts_namelen);
+    int folder = (int)(strlen(entry->path) - strlen(entry->name));
     for (unsigned number = 1; number < SAME_NAME_MAX; number++) {
         char suffix[16] = "";
         if (number > 1)
             (void)snprintf(suffix, sizeof suffix, "-%u", number);
-        int n = snprintf(to, sizeof to, "%.*s%s%s", folder, entry->fts_path, clean, suffix);
+        int n = snprintf(to, sizeof to, "%.*s%s%s", folder, entry->path, clean, suffix);
         if (n < 0 || (size_t)n >= sizeof to)
             return rc_err_set(files->err, -ENAMETOOLONG, "a file's name is too long");
-        if (renameat2(AT_FDCWD, entry->fts_path, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        if (renameat2(AT_FDCWD, entry->path, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EEXIST)
-            return rc_err_errno(files->err, -errno, "cannot rename '%s'", entry->fts_path);
+            return rc_err_errno(files->err, -errno, "cannot rename '%s'", entry->path);
     }
     return rc_err_set(files->err, -EEXIST, "no free name for '%s'", to);
 }
 
-static int each_entry(struct files *files, int (*handle)(struct files *files, const FTSENT *entry))
+typedef int (*entry_fn)(struct files *files, const struct entry *entry);
+
+static int walk(struct files *files, const struct entry *folder, dev_t device,
+                entry_fn handle); /* NOLINT(misc-no-recursion) */
+
+static int walk_entry(struct files *files, const struct entry *folder, const char *name,
+                      dev_t device, entry_fn handle) /* NOLINT(misc-no-recursion) */
 {
-    char *roots[] = {(char *)(uintptr_t)files->stage, NULL};
-    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    int r = walk == NULL ? rc_err_errno(files->err, -errno, "cannot walk '%s'", files->stage) : 0;
-    for (FTSENT *entry; r == 0 && (entry = fts_read(walk)) != NULL;) {
-        if (entry->fts_info == FTS_ERR || entry->fts_info == FTS_DNR)
-            r = rc_err_errno(files->err, -entry->fts_errno, "cannot walk '%s'", entry->fts_path);
-        else
-            r = handle(files, entry);
+    char path[FS_PATH_MAX];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return rc_err_set(files->err, -ENAMETOOLONG, "a file's name is too long");
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT ? 0 : rc_err_errno(files->err, -errno, "cannot look at '%s'", path);
+    const struct entry entry = {.path = path,
+                                .name = path + n - strlen(name),
+                                .level = folder->level + 1,
+                                .is_file = S_ISREG(st.st_mode)};
+    if (!S_ISDIR(st.st_mode))
+        return entry.is_file ? handle(files, &entry) : 0;
+    int r = st.st_dev == device && entry.level < DEPTH_MAX ? walk(files, &entry, device, handle) : 0;
+    return r == 0 ? handle(files, &entry) : r;
+}
+
+/* What is in it, and then it itself, since it may get another name. Nothing is passed by: what could
+ * not be looked at could not be redacted. */
+static int walk(struct files *files, const struct entry *folder, dev_t device,
+                entry_fn handle) /* NOLINT(misc-no-recursion) */
+{
+    struct dirent **names = NULL;
+    int count = scandir(folder->path, &names, NULL, alphasort);
+    int r = count < 0 ? rc_err_errno(files->err, -errno, "cannot walk '%s'", folder->path) : 0;
+    for (int i = 0; i < count; i++) {
+        const char *name = names[i]->d_name;
+        if (r == 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            r = walk_entry(files, folder, name, device, handle);
+        free(names[i]);
     }
-    if (walk != NULL)
-        (void)fts_close(walk);
+    free(names);
     return r;
 }
 
-static int content_of(struct files *files, const FTSENT *entry)
+static int each_entry(struct files *files, entry_fn handle)
 {
-    if (entry->fts_info != FTS_F || (!files->learning && is_clean(files, entry)))
+    char path[FS_PATH_MAX];
+    struct stat st;
+    const struct entry root = {.path = path, .name = path};
+    if (strlen(files->stage) >= sizeof path || lstat(files->stage, &st) != 0)
+        return rc_err_errno(files->err, -errno, "cannot walk '%s'", files->stage);
+    memcpy(path, files->stage, strlen(files->stage) + 1);
+    return walk(files, &root, st.st_dev, handle);
+}
+
+static int content_of(struct files *files, const struct entry *entry)
+{
+    if (!entry->is_file || (!files->learning && is_clean(files, entry)))
         return 0;
-    return handle_file(files, entry->fts_path);
+    return handle_file(files, entry->path);
 }
 
-/* Folders after what is in them. */
-static int name_of(struct files *files, const FTSENT *entry)
+static int name_of(struct files *files, const struct entry *entry)
 {
-    bool named = entry->fts_info == FTS_F || entry->fts_info == FTS_DP;
-    return entry->fts_level > 0 && named && !is_own_name(files, entry) ? handle_name(files, entry)
-                                                                       : 0;
+    return is_own_name(files, entry) ? 0 : handle_name(files, entry);
 }
 
-static int reserve_of(struct files *files, const FTSENT *entry)
+static int reserve_of(struct files *files, const struct entry *entry)
 {
     RC_AUTO_FREE char *text = NULL;
-    if (entry->fts_info != FTS_F)
+    if (!entry->is_file)
         return 0;
-    ssize_t len = fs_read_all(entry->fts_path, STAGED_FILE_MAX, &text);
+    ssize_t len = fs_read_all(entry->path, STAGED_FILE_MAX, &text);
     if (len > 0)
         redactor_reserve(files->redactor, text, (size_t)len);
-    return 0;
+    return len == -ENOMEM ? -ENOMEM : 0;
 }
 
 int stage_reserve(struct redactor *redactor, const char *stage, struct rc_err *err)
