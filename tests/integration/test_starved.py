@@ -149,7 +149,7 @@ class Finisher(losses.Shimmed):
         box = self.box(number)
         done = self.finish(box, fault, exe)
         found = box.everywhere()
-        wrong = "" if done.returncode >= 0 else f"a crash, {done.returncode}"
+        wrong = "" if done.returncode >= 0 else f"a crash, {done.returncode}: {done.stderr}"
         if not found:
             if done.returncode == 0 or len(done.stderr) < 20:
                 wrong = wrong or f"no bundle, and not a word: {done.returncode} {done.stderr!r}"
@@ -174,7 +174,10 @@ class Finisher(losses.Shimmed):
         box = self.box("count")
         self.finish(box, f"{what}:0:0", exe)
         last = max(box.calls_told_of())
-        numbers = some_of(range(1, last + 50), tries, self.random)
+        # Twice as many in the last fifth: there it is decided what gets out.
+        numbers = sorted({*some_of(range(1, last + 50), tries, self.random),
+                          *(some_of(range(last * 4 // 5, last), max(tries // 2, 1), self.random)
+                            if tries else ())})
         kind = f"{self.KINDS[what]} refused in {exe}, each once"
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             results = list(pool.map(lambda n: self.strike(n, kind, f"{what}:{n}:1", exe, reference),
@@ -184,7 +187,8 @@ class Finisher(losses.Shimmed):
               f"of {last}] ", end="", flush=True)
         for text in wrong[:40]:
             print(text, flush=True)
-        self.assertGreater(sum(r is not None for r in results), 0)
+        if exe == "rocmcrash-finish":  # the unwinder may get no time on a busy machine
+            self.assertGreater(sum(r is not None for r in results), 0)
         self.assertEqual(len(wrong), 0, f"seed {losses.SEED}: {wrong[:3]}")
 
     def bundle_of(self, number):
