@@ -97,8 +97,9 @@ static const char *const class_names[] = {
 /* A reboot sets the clock back; a hardware error does not pass with time. */
 static void note_incident(struct klog *k, unsigned line)
 {
-    bool rebooted = k->now >= 0 && k->last_bad > k->now + 1;
-    bool apart = k->now >= 0 && k->last_bad >= 0 && k->now - k->last_bad > INCIDENT_GAP_S;
+    bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated;
+    bool rebooted = comparable && k->last_bad > k->now + 1;
+    bool apart = comparable && k->now - k->last_bad > INCIDENT_GAP_S;
     bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
     if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
         k->before = k->events[0].class;
@@ -106,8 +107,10 @@ static void note_incident(struct klog *k, unsigned line)
         k->incidents++;
         k->events_count = 0;
     }
-    if (k->now >= 0)
+    if (k->now >= 0) {
         k->last_bad = k->now;
+        k->last_dated = k->dated;
+    }
 }
 
 unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
@@ -336,6 +339,9 @@ static void read_log(struct klog *k, struct count_state *states, struct text res
         if (k->s.line < from)
             continue;
         k->now = klog_stamp(record);
+        k->dated = k->now < 0;
+        if (k->dated)
+            k->now = klog_date(record);
         klog_hardware_line(k, line);
         klog_fault_line(k, line);
         klog_hang_line(k, line);

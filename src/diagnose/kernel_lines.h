@@ -39,6 +39,7 @@ struct klog {
     unsigned bad_count;
     double now;               /* seconds of the record's stamp, -1 = none that counts seconds */
     double last_bad;          /* of the last bad record */
+    bool dated, last_dated;   /* these are by the calendar, not since boot */
     unsigned incident;        /* line where the last incident begins; 1 = all of the log */
     unsigned incidents;       /* beside the last one */
     enum bad_class before;    /* what the one before the last began with */
@@ -60,6 +61,10 @@ unsigned klog_bad(struct klog *, unsigned line, enum bad_class, struct text text
 
 /* Seconds since boot that dmesg or /dev/kmsg put in front of a record, -1 = none. */
 double klog_stamp(struct text record);
+
+/* Seconds by the calendar, where a record has a date instead (dmesg -T, journalctl, syslog), from
+ * any origin (without a year: from its first of January); -1 = none. */
+double klog_date(struct text record);
 
 /* Each takes one record without its time stamp. */
 void klog_fault_line(struct klog *, struct text line);

@@ -360,6 +360,9 @@ void klog_hang_line(struct klog *k, struct text line)
         "ueue preemption time out",
         "ueue preemption failed",
         "ailed to remove hardware queue",
+        "resume of IP block * failed",
+        "device_ip_resume failed",
+        "job_timedout+0x", /* in a stack: the handler of a job that timed out */
     };
     char name[64];
     int64_t pid;

@@ -135,17 +135,25 @@ static void ras(struct klog *k, struct text line)
         uncorrectable(k, line);
 }
 
-/* NVRM: Xid (PCI:0000:4d:00): 79, pid=1234, GPU has fallen off the bus. */
+/* NVRM: Xid (PCI:0000:4d:00): 79, pid=1234, GPU has fallen off the bus.
+ * 144 to 150 are NVLink's. */
 static void xid(struct klog *k, struct text line)
 {
-    static const unsigned char hardware[] = {48, 54, 56, 57, 58, 61, 62,  63,  64,
-                                             74, 79, 92, 93, 94, 95, 110, 140, 143};
+    static const unsigned char hardware[] = {48,  54,  56,  57,  58,  61,  62,  63,  64,
+                                             74,  79,  92,  93,  94,  95,  110, 140, 143,
+                                             144, 145, 146, 147, 148, 149, 150};
     static const unsigned char hangs[] = {8, 109, 119, 120};
     struct text t;
     uint64_t number;
     if (!text_after(line, "NVRM: Xid (", &t) || !text_after(t, "): ", &t) ||
         !text_take_u64(&t, &number) || number > 255)
         return;
+    /* 45, pid=1818, name=python3, Ch 00000001 caused by previous Xid 149 */
+    struct text cause;
+    uint64_t before;
+    if (number == 45 && text_after(t, "caused by previous Xid ", &cause) &&
+        text_take_u64(&cause, &before) && before <= 255)
+        number = before;
     scan_integer(&k->s, "kmsg.xid", (int64_t)number);
     enum bad_class class = BAD_NONE;
     if (memchr(hardware, (int)number, sizeof hardware) != NULL)

@@ -180,7 +180,8 @@ static void tensorflow(const struct scan *s, struct oom_log *log, struct text li
         scan_integer(s, "msg.allocation_ladder_first_bytes", size);
     }
     if (text_like(line, "ran out of memory trying to allocate ") &&
-        !text_has(line, "not a failure") && size_behind(line, "trying to allocate ", SIZE_RULE, &size)) {
+        !text_has(line, "not a failure") &&
+        size_behind(line, "trying to allocate ", SIZE_RULE, &size)) {
         int64_t exact; /* to the next 256 bytes, where the first figure has three digits */
         if (size_behind(line, "(rounded to ", 0, &exact) && exact > size - size / 100 &&
             exact < size + size / 100)
@@ -230,13 +231,20 @@ static void vulkan(const struct scan *s, struct oom_log *log, struct text line)
 }
 
 /* Could not allocate tensor with 52428800 bytes. There is not enough GPU video memory available!
- * NCCL WARN Failed to CUDA calloc 4194304 bytes */
+ * NCCL WARN Failed to CUDA calloc 4194304 bytes
+ * Failed to allocate memory for requested buffer of size 1851310080 */
 static void other_requests(const struct scan *s, struct oom_log *log, struct text line)
 {
     int64_t size;
     if (text_has(line, "GPU video memory") &&
         size_behind(line, "allocate tensor with ", SIZE_RULE, &size)) {
         struct oom o = begin(s, "directml");
+        oom_set(&o, OOM_REQUESTED, size);
+        oom_log_add(log, &o);
+    }
+    /* ONNX Runtime, bfc_arena.cc */
+    if (size_behind(line, "allocate memory for requested buffer of size ", 0, &size)) {
+        struct oom o = begin(s, "onnxruntime");
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }

@@ -94,7 +94,7 @@ static const struct saying sayings[] = {
       "no freez", "no gpu reset"}},
     /* "ollama does not detect my GPU and falls back to the CPU" */
     {"report.gpu_not_found",
-     {"gpu", "gpus", "amdgpu", "radeon", "igpu", "dgpu", "card", "rocm", "cuda", "hip"},
+     {"gpu", "gpus", "amdgpu", "radeon", "igpu", "dgpu", "card"},
      {"not detected",
       "n't detected",
       "n't detect",
@@ -138,8 +138,18 @@ static const struct saying sayings[] = {
      {"vram", "gpu memory", "video memory", "gpu"},
      {"another process is", "other processes are", "other process is", "another program is",
       "other programs are", "zombie process", "stale process", "leftover process",
-      "orphaned process", "another application is", "another user is", "other users are"},
+      "orphaned process", "used by another", "used by other", "held by another", "taken by another",
+      "another application is", "another user is", "other users are"},
      {"no other process", "no zombie", "not another", "if another", "unless"}},
+    /* "the extension is ABI-incompatible with that torch" */
+    {"report.versions_differ",
+     {"version", "versions", "abi", "built", "compiled", "library", "libraries", "symbols",
+      "driver", "torch", "rocm"},
+     {"abi mismatch", "abi-incompatible", "abi incompatib", "version mismatch",
+      "mismatched version", "versions mismatch", "incompatible version",
+      "incompatible with the installed", "undefined symbol", "undefined hip", "built against a",
+      "compiled against a", "built for a different", "built for another"},
+     {"no version mismatch", "not a version", "no mismatch"}},
     /* "it goes out of memory on a 24 GB card" */
     {"report.out_of_memory",
      {"vram", "gpu", "memory", "card", "gb", "model", "oom"},
