@@ -21,11 +21,25 @@
 
 static const char *const subjects[] = {
     "vram", "gpu memory", "video memory", "device memory", "memory", "ram", NULL};
-static const char *const grows[] = {
-    "keeps growing",  "keep growing",    "keeps increasing", "keeps rising",
-    "keeps climbing", "ever-increasing", "ever-growing",     "ever increasing",
-    "memory leak",    "vram leak",       "leaks memory",     "leaking",
-    "leaks vram",     "creeps up",       "creeping up",      NULL};
+static const char *const grows[] = {"keeps growing",
+                                    "keep growing",
+                                    "keeps increasing",
+                                    "keeps rising",
+                                    "keeps climbing",
+                                    "ever-increasing",
+                                    "ever-growing",
+                                    "ever increasing",
+                                    "memory leak",
+                                    "vram leak",
+                                    "leaks memory",
+                                    "leaking",
+                                    "leaks vram",
+                                    "creeps up",
+                                    "creeping up",
+                                    "infinite vram",
+                                    "infinite memory",
+                                    "infinitely",
+                                    NULL};
 static const char *const verbs[] = {"grow",   "increas", "climb",   "creep", "rise",
                                     "rising", "accumul", "balloon", NULL};
 static const char *const manners[] = {
@@ -72,7 +86,7 @@ static const char *const denials[] = {"not ",    "n't",   "no effect", "no diffe
 /* A sentence that says something of a thing. The tree asks these last, at low confidence. */
 struct saying {
     const char *fact;
-    const char *things[14], *says[36], *unless[12];
+    const char *things[14], *says[36], *unless[16];
 };
 
 static const struct saying sayings[] = {
@@ -91,7 +105,7 @@ static const struct saying sayings[] = {
       "hard hang",    "gpu reset",      "gpu crash",    "resets the gpu", "driver reset",
       "driver crash", "driver timeout", "black screen", "unresponsive",   "hard reboot"},
      {"no hang", "not hang", "n't hang", "no longer", "without", "not freeze", "n't freeze",
-      "no freez", "no gpu reset"}},
+      "no freez", "no gpu reset", "are working", "is working", "works now"}},
     /* "ollama does not detect my GPU and falls back to the CPU" */
     {"report.gpu_not_found",
      {"gpu", "gpus", "amdgpu", "radeon", "igpu", "dgpu", "card"},
