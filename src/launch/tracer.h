@@ -3,10 +3,11 @@
  * The tracer process: wait, ptrace, and pread of /proc into shared memory. Nothing else.
  *
  * It is the parent of the target and a child of the supervisor. It opens no file of a run
- * directory, of a GPU or of a network mount and waits for no other process of ours longer than
- * IMPACT_SAMPLER_WAIT_MS, because a tracer that hangs freezes its target; the supervisor kills one
- * that holds a tracee over its budget. Every stop is looked at with waitid(WNOWAIT) and answered by
- * one PTRACE_CONT: then a tracer that is killed in between has swallowed no signal.
+ * directory or of a GPU, of a program only what the kernel has just read for its exec, and waits for
+ * no other process of ours longer than IMPACT_SAMPLER_WAIT_MS, because a tracer that hangs freezes
+ * its target; the supervisor kills one that holds a tracee over its budget. Every stop is looked at
+ * with waitid(WNOWAIT) and answered by one PTRACE_CONT: then a tracer that is killed in between has
+ * swallowed no signal.
  */
 #ifndef LAUNCH_TRACER_H
 #define LAUNCH_TRACER_H

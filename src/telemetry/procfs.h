@@ -28,7 +28,6 @@ enum proc_status_have {
     PROC_HAVE_SIG_CAUGHT = 1u << 13,
     PROC_HAVE_SIG_IGNORED = 1u << 14,
     PROC_HAVE_SIG_BLOCKED = 1u << 15,
-    PROC_HAVE_FD_SIZE = 1u << 16,
 };
 
 struct proc_status {

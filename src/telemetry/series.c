@@ -22,7 +22,7 @@
 static uint64_t series_key(uint16_t metric, uint32_t instance)
 {
     const struct metric_def *def = metric_find(metric);
-    /* GPUs first, then the host, then processes, then what a newer sampler has and we do not. */
+    /* GPUs first, then the host, then processes; a record with another metric is none. */
     static const uint64_t order[] = {[SCOPE_GPU] = 0, [SCOPE_HOST] = 1, [SCOPE_PROCESS] = 2};
     uint64_t place = def != NULL ? order[def->scope] : 3;
     return place << 56 | (uint64_t)instance << 16 | metric;

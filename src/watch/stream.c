@@ -22,25 +22,6 @@ enum stream_kind stream_kind_of(int fd)
     return STREAM_OTHER;
 }
 
-const char *stream_kind_name(enum stream_kind kind)
-{
-    switch (kind) {
-    case STREAM_CLOSED:
-        return "closed";
-    case STREAM_FILE:
-        return "file";
-    case STREAM_PIPE:
-        return "pipe";
-    case STREAM_TERMINAL:
-        return "terminal";
-    case STREAM_SOCKET:
-        return "socket";
-    case STREAM_OTHER:
-        break;
-    }
-    return "other";
-}
-
 bool stream_same(int a, int b)
 {
     struct stat sa, sb;

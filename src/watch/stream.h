@@ -18,8 +18,6 @@ enum stream_kind {
 };
 
 enum stream_kind stream_kind_of(int fd);
-/* "closed", "file", ... for messages and manifests. */
-const char *stream_kind_name(enum stream_kind kind);
 /* Both are open and lead to the same object: same inode, or the same terminal by another name. */
 bool stream_same(int a, int b);
 
