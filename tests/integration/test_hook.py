@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,6 +152,39 @@ class Unseen(Direct):
             archive.writestr("__main__.py", "import sys, inner; print(inner.x, sys.path[1:])")
             archive.writestr("inner.py", "x = 4")
         self.assertIn("4", self.same(self.path("app.pyz")).stdout)
+
+    def shell_python(self):
+        path = self.write("python", f"#!/bin/sh\nexec {PYTHON} \"$@\"\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_other_layouts(self):
+        """A prefix of conda's shape that nobody activated, and a python that is a shell script."""
+        os.makedirs(self.path("conda/bin"))
+        os.makedirs(self.path("conda/conda-meta"))
+        prefix = subprocess.run([PYTHON, "-I", "-c", "import sys; print(sys.base_prefix)"],
+                                capture_output=True, text=True, check=True).stdout.strip()
+        os.symlink(os.path.join(prefix, "lib"), self.path("conda/lib"))
+        shutil.copy(os.path.realpath(PYTHON), self.path("conda/bin/python3"))
+        conda = self.path("conda/bin/python3")
+        done = self.same("-c", "import sys; print(sys.prefix, sys.path); 1 / 0", python=conda)
+        self.assertIn(self.path("conda"), done.stdout)
+        self.same("-c", "1 / 0", python=self.shell_python())
+        self.assertEqual(len(self.events("exception")), 2)
+        self.same("-S", "-I", "-E", "-c", STATE, python=conda)
+
+    def test_frozen_program(self):
+        """It reads no PYTHONPATH: no hook, and nothing else either. Slow to make."""
+        tool = shutil.which("pyinstaller") or os.environ.get("ROCMCRASH_PYINSTALLER")
+        if tool is None or os.environ.get("ROCMCRASH_LONG") != "1":
+            self.skipTest("ROCMCRASH_LONG=1 and pyinstaller wanted")
+        script = self.write("app.py", "import sys, subprocess\nprint(sorted(sys.modules), sys.path[1:], sys.frozen)\n"
+                                      "print(subprocess.run(['/bin/echo', 'child'], capture_output=True).stdout)\n1 / 0\n")
+        subprocess.run([tool, "-y", "--log-level", "ERROR", "--distpath", self.path("dist"), "--workpath",
+                        self.path("work"), "--specpath", self.path("spec"), script], check=True)
+        done = self.same(python=self.path("dist/app/app"))
+        self.assertIn("ZeroDivisionError", done.stderr)
+        self.assertFalse(os.path.exists(self.run_dir))
 
     def test_venv_pip_and_pytest(self):
         if subprocess.run([PYTHON, "-m", "venv", "--without-pip", self.path("a")],
@@ -523,6 +557,24 @@ class Bundles(support.Case):
         # By the uncaught exception.
         self.assertEqual(bundle.value("torch.inactive_bytes"),
                          bundle.value("torch.reserved_bytes") - bundle.value("torch.allocated_bytes"))
+
+    def test_nowhere_to_write_is_in_the_manifest(self):
+        """The folder of the hook cannot be made: the program goes on, the bundle says what is missing."""
+        code = "import os, time\nrun = os.environ['ROCMCRASH_HOOK'].split(':', 2)[2]\n" \
+               "while not os.path.isdir(run): time.sleep(0.01)\nopen(run + '/hook', 'w').close()\n"
+        done = self.python(code + FRAGMENT + "while True: large.append(torch.empty(6 << 30))")
+        bundle = self.only_bundle(done)
+        self.assertEqual((done.status, done.stderr.count("Traceback")), (1, 1))
+        self.assertEqual(bundle.row("hook")["status"], "skipped")
+        self.assertIn("nowhere to write", bundle.row("hook")["reason"])
+        self.assertEqual(bundle.verdict["class"], "fragmentation")  # by the message alone
+
+    def test_a_python_that_is_a_shell_script(self):
+        python = self.write("python", f"#!/bin/sh\nexec {PYTHON} \"$@\"\n")
+        os.chmod(python, 0o755)
+        code = self.write("fails.py", FRAGMENT + "while True: large.append(torch.empty(6 << 30))")
+        bundle = self.only_bundle(self.run_it(python, code))
+        self.assertEqual(bundle.value("torch.requested_bytes"), 6 * GIB)
 
     def test_native_stack_is_that_of_the_fault(self):
         """faulthandler raises the signal again, on a stack of its own: the first one counts."""
