@@ -14,7 +14,8 @@
 
 #define GPUS_MAX 64
 #define SPARK_COLUMNS 60
-#define DRAWN_FROM_PERCENT 1 /* of the total: below it a line is flat, and the table says it */
+#define DRAWN_FROM_PERCENT                                                                         \
+    1 /* of the total, from low to high: a flat line says less than the table */
 
 static const struct fact *present(const struct facts *facts, const char *name, enum fact_when when)
 {
@@ -227,7 +228,11 @@ static void sparkline(const struct report_series *s, struct buf *out)
 
 static bool is_worth_drawing(const struct report_series *s)
 {
-    return s->count > 0 && largest_of(s) > s->total_bytes / 100 * DRAWN_FROM_PERCENT;
+    uint64_t smallest = UINT64_MAX;
+    for (size_t i = 0; i < s->count; i++)
+        smallest = s->values[i] < smallest ? s->values[i] : smallest;
+    return smallest != UINT64_MAX &&
+           largest_of(s) - smallest > s->total_bytes / 100 * DRAWN_FROM_PERCENT;
 }
 
 void report_sparklines(const struct report_input *in, struct buf *out)

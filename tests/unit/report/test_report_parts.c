@@ -232,11 +232,13 @@ static void a_flat_line_is_not_drawn(void **state)
 {
     (void)state;
     uint64_t low[] = {0, 1, 5};
+    uint64_t full[] = {900, UINT64_MAX, 901};
     uint64_t high[] = {0, 600, 1000};
     struct report_series series[] = {
         {.label = "flat", .total_bytes = 1000, .count = 3, .values = low, .duration_ms = 1000},
+        {.label = "flat too", .total_bytes = 1000, .count = 3, .values = full, .duration_ms = 1000},
         {.label = "steep", .total_bytes = 1000, .count = 3, .values = high, .duration_ms = 1000}};
-    struct report_input in = {.series = series, .series_count = 2};
+    struct report_input in = {.series = series, .series_count = 3};
     struct buf out = BUF_INIT;
     report_sparklines(&in, &out);
     assert_silent(&out, "flat");
