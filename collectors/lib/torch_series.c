@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/slope.h"
 
 #define COLUMNS 18
 #define TOOK_US 15
 #define POINTS_MAX ((size_t)1 << 17)
-#define WINDOWS_MAX 64
+#define WINDOWS_MAX SLOPE_POINTS_MAX
 #define WINDOWS_MIN 4
 #define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
@@ -126,28 +127,6 @@ struct minima {
     size_t at[WINDOWS_MAX]; /* which point it is */
 };
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Theil-Sen over the minima from number `from` on. */
-static double median_slope(const struct minima *m, size_t from)
-{
-    static double slopes[WINDOWS_MAX * (WINDOWS_MAX - 1) / 2];
-    size_t n = 0;
-    for (size_t i = from; i < m->count; i++)
-        for (size_t k = i + 1; k < m->count; k++)
-            if (m->time_s[k] > m->time_s[i])
-                slopes[n++] = (m->bytes[k] - m->bytes[i]) / (m->time_s[k] - m->time_s[i]);
-    if (n == 0)
-        return 0;
-    qsort(slopes, n, sizeof slopes[0], compare_doubles);
-    return n % 2 != 0 ? slopes[n / 2] : (slopes[n / 2 - 1] + slopes[n / 2]) / 2;
-}
-
 static void find_minima(const struct torch_point *points, size_t count, size_t windows,
                         struct minima *ret)
 {
@@ -194,8 +173,9 @@ static bool trend_is_significant(const struct minima *m)
 
 static bool is_steady(const struct minima *m, double slope)
 {
+    size_t half = m->count / 2;
     return m->count >= STEADY_WINDOWS_MIN && slope > 0 && trend_is_significant(m) &&
-           median_slope(m, m->count / 2) >= slope / 2;
+           slope_of(m->time_s + half, m->bytes + half, m->count - half) >= slope / 2;
 }
 
 static int64_t difference(int64_t before, int64_t after)
@@ -229,7 +209,7 @@ struct torch_growth torch_series_trend(const struct torch_series *series, size_t
     g.valid = true;
     g.windows = (int64_t)m.count;
     g.rising_share = (double)rising / (double)(m.count - 1);
-    g.slope_per_s = median_slope(&m, 0);
+    g.slope_per_s = slope_of(m.time_s, m.bytes, m.count);
     g.steady = is_steady(&m, g.slope_per_s);
     g.total = number_from_real(m.bytes[m.count - 1] - m.bytes[0]);
     g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);

@@ -4,13 +4,13 @@
  * step, so the maxima say little: what leaks is what the minima keep. Finisher.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/slope.h"
 #include "telemetry/machine.h"
 #include "telemetry/series.h"
 
-#define WINDOWS_MAX 64
+#define WINDOWS_MAX SLOPE_POINTS_MAX
 #define WINDOWS_MIN 4
 #define WINDOW_MIN_NS UINT64_C(500000000)
 
@@ -39,27 +39,6 @@ static void find_minima(const struct series *s, uint64_t from_ns, uint64_t windo
     }
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Theil-Sen: the median of the slopes of all pairs; a third of wild windows does not move it. */
-static double median_slope(const struct minima *m)
-{
-    static double slopes[WINDOWS_MAX * (WINDOWS_MAX - 1) / 2];
-    size_t count = 0;
-    for (size_t i = 0; i < m->count; i++)
-        for (size_t k = i + 1; k < m->count; k++)
-            slopes[count++] = (m->bytes[k] - m->bytes[i]) / (m->time_s[k] - m->time_s[i]);
-    if (count == 0)
-        return 0;
-    qsort(slopes, count, sizeof slopes[0], compare_doubles);
-    return count % 2 != 0 ? slopes[count / 2] : (slopes[count / 2 - 1] + slopes[count / 2]) / 2;
-}
-
 static struct growth growth_of(const struct series *s, uint64_t from_ns, uint64_t to_ns)
 {
     struct growth g = {0};
@@ -84,7 +63,7 @@ static struct growth growth_of(const struct series *s, uint64_t from_ns, uint64_
     g.windows = m.count;
     g.window_s = (double)window_ns / 1e9;
     g.rising_share = (double)rising / (double)(m.count - 1);
-    g.slope_per_s = median_slope(&m);
+    g.slope_per_s = slope_of(m.time_s, m.bytes, m.count);
     g.total = (int64_t)(m.bytes[m.count - 1] - m.bytes[0]);
     return g;
 }
