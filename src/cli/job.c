@@ -193,7 +193,6 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
         add_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
 }
 
-/* A copy, because diagnosing adds features, and those of an early look must not outlive it. */
 /* The evidence is worth keeping when the rules cannot be read: it can be judged later. */
 static int verdict_without_tree(struct verdict *verdict)
 {
@@ -209,6 +208,7 @@ static int verdict_without_tree(struct verdict *verdict)
     return verdict->class_name != NULL && verdict->sentence != NULL ? 0 : -ENOMEM;
 }
 
+/* A copy, because diagnosing adds features, and those of an early look must not outlive it. */
 int job_judge(struct job *job, const struct facts *facts, struct facts **ret_judged,
               struct rc_err *err)
 {

@@ -57,7 +57,8 @@ static bool is_stale(const char *name)
 static bool has_kernel_log(const cJSON *facts)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, facts) {
+    cJSON_ArrayForEach(item, facts)
+    {
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
         if (name != NULL && strcmp(name, "kmsg.readable") == 0)
             return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "value"));
@@ -179,7 +180,9 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     char path[FS_PATH_MAX + 64];
     char name[256];
     struct rc_err why = {""}; /* of the rules: the built-in ones do */
-    *job = (struct job){.options = &options, .manifest = manifest, .redactor = stage_redactor(&options.privacy, &why)};
+    *job = (struct job){.options = &options,
+                        .manifest = manifest,
+                        .redactor = stage_redactor(&options.privacy, &why)};
     (void)snprintf(job->stage, sizeof job->stage, "%s", stage_dir);
     (void)snprintf(path, sizeof path, "%s/run", stage_dir);
     RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

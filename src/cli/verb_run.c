@@ -166,7 +166,7 @@ int verb_run(int argc, char *argv[])
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 
-/* One line a run: {"time_ns", "program", "oom_messages"}; beside the runs, bounded. */
+/* One line a run: time, program, number of messages; beside the runs, bounded. */
 int verb_record(int argc, char *argv[])
 {
     struct run_line line = {.shared_fd = 0};

@@ -153,7 +153,7 @@ static bool is_name(char c)
 /* Length of a dotted class name at the front that ends in a word of exceptions; 0 = none. */
 static size_t exception_name(struct text t, bool any_word)
 {
-    static const char *const endings[] = {"Error", "Exception", "Interrupt", "Exit", "Warning"};
+    static const char *const endings[] = {"Error", "Exception", "Interrupt", "Exit"};
     size_t n = 0;
     while (n < t.len && n < 90 && is_name(t.at[n]))
         n++;
@@ -161,7 +161,7 @@ static size_t exception_name(struct text t, bool any_word)
         return 0;
     if (any_word)
         return n;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
         size_t len = strlen(endings[i]);
         if (n > len && memcmp(t.at + n - len, endings[i], len) == 0)
             return n;

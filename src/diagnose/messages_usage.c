@@ -23,10 +23,8 @@ static bool labelled_size(struct text line, const char *label, int64_t *ret)
             return false;
         t = text_skip(t, (size_t)at + strlen(label));
         struct text value = t;
-        if (text_starts(value, "(")) {
-            value = text_skip(text_until(value, ")"), 0);
-            value = text_skip(t, value.len + 1);
-        }
+        if (text_starts(value, "("))
+            value = text_skip(t, text_until(t, ")").len + 1);
         size_t n = 0;
         while (n < value.len && n < 12 && strchr(" \t:=|", value.at[n]) != NULL)
             n++;

@@ -2,8 +2,8 @@
 /*
  * Expressions of the decision tree: text -> syntax tree, with the column of what is wrong.
  *
- * Recursive descent with a depth limit; every name is checked here, so that a misspelt fact in a
- * tree is an error at load and not an "undecided" at the wrong moment.
+ * Recursive descent with a depth limit; a name of no known kind ("gup.0.x") is an error at
+ * load and not an "undecided" at the wrong moment; whether a kind has such a fact, the tests check.
  */
 #include "diagnose/tree.h"
 
