@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge the recordings of real GPU memory failures: folder -> facts -> diagnose_files -> class.
 
-What the sampler and the torch hook would have known is taken from gpu.csv, steps.jsonl.gz and
+What the sampler and the torch hook would have known is taken from gpu.csv, steps.jsonl and
 oom.json; growth is judged as the telemetry does: minima of windows, median slope, rising share.
-Exit 77: no recordings here.
 """
-import argparse, gzip, json, os, statistics, subprocess, sys, tempfile
+import argparse, json, os, statistics, subprocess, sys, tempfile
 
 EXPECTED = {
     "capacity": {"capacity"}, "capacity_act": {"capacity"}, "fragmentation": {"fragmentation"},
@@ -46,8 +45,8 @@ def facts_of(folder):
     listed = [{"name": "gpu.0.vram.total_bytes", "value": total, "when": "static", "source": "gpu.csv"},
               {"name": "gpu.0.vram.used_bytes", "value": used[0], "when": "baseline", "source": "gpu.csv"},
               {"name": "gpu.0.vram.used_bytes", "value": max(used), "when": "impact", "source": "gpu.csv"}]
-    steps = os.path.join(folder, "steps.jsonl.gz")
-    rows = [json.loads(x) for x in gzip.open(steps, "rt")] if os.path.exists(steps) else []
+    steps = os.path.join(folder, "steps.jsonl")
+    rows = [json.loads(x) for x in open(steps, encoding="utf-8")] if os.path.exists(steps) else []
     stats = rows[-1]["stats"] if rows else {}
     oom = os.path.join(folder, "oom.json")
     if os.path.exists(oom):
@@ -85,15 +84,11 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--driver", required=True)
     p.add_argument("--templates", required=True)
-    p.add_argument("--shared", required=True)
+    p.add_argument("--recordings", required=True)
     a = p.parse_args()
-    root = os.path.join(a.shared, "recordings")
-    if not os.path.isdir(root):
-        print(f"skipped: no {root}")
-        sys.exit(77)
     bad = trials = 0
     for name, want in EXPECTED.items():
-        v = judge(a, os.path.join(root, name))
+        v = judge(a, os.path.join(a.recordings, name))
         ok = v["class"] in want and (name == "ok") == (v["subclass"] == "nothing failed") and v["vendor"] == "nvidia"
         print(f"{'ok ' if ok else 'BAD'} {name:14} {v['class']:16} {v['subclass']:24} {v['confidence']:7} {v['path'][-1]['node']}")
         wrong = [s for s in v["starved"] if s["confidence"] == "high" and s["class"] not in want | {"unknown"}]

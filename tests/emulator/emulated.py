@@ -21,7 +21,7 @@ import machine  # noqa: E402
 BUILD = os.environ.get("EMULATOR_BUILD", "")
 SOURCE = os.environ.get("ROCMCRASH_SOURCE", "")
 ROCMCRASH = os.environ.get("ROCMCRASH", "")
-RECORDED = os.path.join(SOURCE, "..", "shared", "machines")
+RECORDED = os.path.join(BUILD, "..", "..", "recorded", "machines")
 LIBRARY = os.path.join(BUILD, "librocmcrash-emulator.so")
 KEEPER = os.path.join(BUILD, "emulator-keeper")
 MIB, GIB = machine.MIB, machine.GIB
@@ -188,11 +188,8 @@ class Case(unittest.TestCase):
         self.addCleanup(keeper.communicate, timeout=DEADLINE_S)
 
     def recorded(self, fixture, **settings):
-        source = os.path.join(RECORDED, fixture)
-        if not os.path.isdir(source):
-            self.skipTest(f"the recorded machine {fixture} is not here")
-        root, gpus, _ = import_machine.make(os.path.join(self.folder, "machine"), source,
-                                            **settings)
+        root, gpus, _ = import_machine.make(os.path.join(self.folder, "machine"),
+                                            os.path.join(RECORDED, fixture), **settings)
         host = Machine(root)
         self.keep(host)
         return host, gpus

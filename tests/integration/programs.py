@@ -87,3 +87,24 @@ class Reader:
             self.pump(1.0)
             if time.monotonic() > deadline:
                 raise AssertionError("timed out waiting for the end of file")
+
+
+class Interactive(support.Case):
+    """Runs of rocmcrash that are spoken with while they go on."""
+
+    def interactive(self, *argv, options=(), **kwargs):
+        process = self.start(*argv, options=options, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, **kwargs)
+        self.addCleanup(self.end, process)
+        return process, Reader(process.stdout, process.stderr)
+
+    def end(self, process):
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=20)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
+
+    def line(self, process):
+        process.stdin.write(b"\n")
+        process.stdin.flush()

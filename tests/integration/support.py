@@ -20,6 +20,7 @@ import cases  # noqa: E402
 ROCMCRASH = os.environ.get("ROCMCRASH", "")
 SOURCE = os.environ.get("ROCMCRASH_SOURCE", "")
 SHARED = os.path.join(SOURCE, "..", "shared")
+RECORDED = os.path.join(os.path.dirname(os.path.dirname(ROCMCRASH)), "recorded")  # tests/CMakeLists.txt
 PYTHON = sys.executable
 POLL_S = 0.005
 
@@ -38,6 +39,23 @@ def wait_for(condition, what, timeout_s=20.0):
         if time.monotonic() > deadline:
             raise AssertionError("timed out waiting for " + what)
         time.sleep(POLL_S)  # the polling interval; the condition decides
+
+
+def stalled_s():
+    """Seconds in which some process of the machine waited for a CPU; 0 where the kernel does not say.
+    Real line: "some avg10=0.00 avg60=0.15 avg300=0.30 total=9083372192"."""
+    line = read("/proc/pressure/cpu").split("\n")[0]
+    return int(line.rpartition("total=")[2]) / 1e6 if "total=" in line else 0.0
+
+
+class Stopwatch:
+    """What is promised is the program's time, not that of a machine which it shares with others."""
+
+    def __init__(self):
+        self.start, self.stalled = time.monotonic(), stalled_s()
+
+    def seconds(self):
+        return time.monotonic() - self.start - (stalled_s() - self.stalled)
 
 
 def read(path):
@@ -185,6 +203,14 @@ class Case(unittest.TestCase):
     def verb(self, *argv, **kwargs):
         return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=60,
                               env=self.environ, check=False, **kwargs)
+
+    def stages(self):
+        """Where verbs unpack bundles; those of other tests that run now are among them."""
+        return set(glob.glob("/tmp/rocmcrash-stage-*"))
+
+    def assert_no_stage_left(self, before):
+        """What others make goes away when they end; what one of ours left behind stays."""
+        wait_for(lambda: not (self.stages() - before), "the last rocmcrash-stage in /tmp to go")
 
     def tar_member(self, path, name):
         with tarfile.open(path) as tar:

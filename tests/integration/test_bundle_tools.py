@@ -14,7 +14,6 @@ import shutil
 import stat
 import subprocess
 import tarfile
-import unittest
 
 import support
 from support import PYTHON

@@ -11,7 +11,6 @@ import stat
 import subprocess
 import tarfile
 import time
-import unittest
 
 import support
 from support import PYTHON

@@ -3,14 +3,12 @@
 
 import io
 import json
-import os
 import tarfile
-import unittest
 
 import support
+from replay import (BARE, FAULT, GIB, PAGE_FAULT, QUIET_LOG, SHORT, TARGET, Machine, climb, dgpu,
+                    in_parallel)
 from support import PYTHON
-from test_replay import (BARE, FAULT, GIB, PAGE_FAULT, QUIET_LOG, SHORT, TARGET, Machine, climb, dgpu,
-                         in_parallel)
 
 STEPS = [["stderr", SHORT], ["exit", 1]]
 STEERING = ("HIP_", "HSA_", "ROCR_", "ROCM_", "GPU_", "AMD_", "PYTORCH_", "CUDA_")

@@ -13,10 +13,10 @@ import time
 import unittest
 
 import support
-from support import SHARED, SOURCE
-from test_replay import GIB, MIB, Machine
+from support import RECORDED, SOURCE
+from replay import GIB, MIB, Machine
 
-MACHINES = os.path.join(SHARED, "machines")
+MACHINES = os.path.join(RECORDED, "machines")
 
 # name: findings. Whatever else is asked cannot be decided from the tree (no RAM, no kernel).
 NO_KFD = ["kfd-missing"]
@@ -81,7 +81,6 @@ class Doctor(support.Case):
             "proc/sys/kernel/osrelease", "6.18.4").put("proc/sys/vm/max_map_count", 1048576)
 
 
-@unittest.skipUnless(os.path.isdir(MACHINES), f"no {MACHINES}")
 class RecordedMachines(Doctor):
     def test_every_machine(self):
         self.assertEqual(sorted(EXPECTED), sorted(

@@ -11,7 +11,6 @@ import signal
 import struct
 import subprocess
 import time
-import unittest
 
 import support
 from support import PYTHON, wait_for

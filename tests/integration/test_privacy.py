@@ -5,16 +5,13 @@ archive; real reports and records come through with every fact and verdict; ever
 import collections
 import gzip
 import html
-import io
 import json
 import os
 import re
 import shlex
 import shutil
-import stat
 import struct
 import subprocess
-import tarfile
 import tempfile
 import time
 import unittest

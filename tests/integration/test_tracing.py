@@ -7,11 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 import programs
 import support
-from programs import Reader, helper
 from support import PYTHON, ROCMCRASH, read, wait_for
 
 NOBODY = 65534
@@ -36,24 +34,7 @@ int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
 """
 
 
-class Traced(support.Case):
-    def interactive(self, *argv, options=(), **kwargs):
-        process = self.start(*argv, options=options, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, **kwargs)
-        self.addCleanup(self.end, process)
-        return process, Reader(process.stdout, process.stderr)
-
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.wait(timeout=20)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            stream.close()
-
-    def line(self, process):
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-
+class Traced(programs.Interactive):
     def rest(self, process, reader):
         reader.drain()
         process.wait(timeout=60)
@@ -253,7 +234,8 @@ class Unusual(Traced):
         reader.until(process.stdout, b"\n")
         target = self.word(reader.text(process.stdout).decode(), "pid")
         self.assertNotIn("TracerPid:\t0\n", read(f"/proc/{target}/status"))
-        process.kill()
+        os.kill(target, signal.SIGKILL)
+        self.assertEqual(self.rest(process, reader).status, -signal.SIGKILL)
 
     def test_many_short_children_are_let_go_and_that_is_said(self):
         code = ("import os\n"

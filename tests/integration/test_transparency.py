@@ -12,9 +12,7 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import termios
-import unittest
 
 import support
 from support import PYTHON, ROCMCRASH, wait_for

@@ -21,6 +21,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/utf8.h"
+#include "temp_folder.h"
 
 static void test_err_wraps_and_truncates(void **state)
 {
@@ -241,9 +242,9 @@ static void test_utf8(void **state)
 
 static int setup(void **state)
 {
-    static char dir[] = "/tmp/rc-base-XXXXXX";
-    *state = mkdtemp(dir);
-    return *state == NULL;
+    static char dir[TEMP_FOLDER_MAX];
+    *state = dir;
+    return temp_folder(dir, sizeof dir, "rc-base") ? 0 : -1;
 }
 
 static int teardown(void **state)

@@ -22,13 +22,14 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/bundle.h"
+#include "temp_folder.h"
 
-static char scratch_dir[] = "/tmp/rc-bundle-XXXXXX";
+static char scratch_dir[TEMP_FOLDER_MAX];
 
 int scratch_setup(void **state)
 {
     (void)state;
-    return mkdtemp(scratch_dir) == NULL;
+    return temp_folder(scratch_dir, sizeof scratch_dir, "rc-bundle") ? 0 : -1;
 }
 
 int scratch_teardown(void **state)

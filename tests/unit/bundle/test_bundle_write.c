@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing: names, manifest, what other programs read, the size limit, where it goes. */
+/* Writing: names, manifest, what other programs read, the size limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -393,203 +392,6 @@ static void test_table_is_thinned(void **state)
 
 /* --- where it goes --- */
 
-struct place_case {
-    struct place_folders folders;
-    bool elsewhere;
-    int want;
-    const char *path_part, *message_part;
-};
-
-static void check_place(const struct place_case *c)
-{
-    char path[700] = "";
-    bool elsewhere = false;
-    struct rc_err err = {{0}};
-    int r = place_with_fallbacks(scratch("stage-place"), "p", &c->folders, path, sizeof path,
-                                 &elsewhere, &err);
-    if (r != c->want)
-        fail_msg("%d: %s", r, err.msg);
-    if (c->message_part != NULL && strstr(err.msg, c->message_part) == NULL)
-        fail_msg("'%s' lacks '%s'", err.msg, c->message_part);
-    if (r < 0)
-        return;
-    assert_int_equal(elsewhere, c->elsewhere);
-    if (strstr(path, c->path_part) == NULL)
-        fail_msg("'%s' lacks '%s'", path, c->path_part);
-    assert_int_equal(bundle_verify(path, &err), 0);
-}
-
-static void test_places(void **state)
-{
-    (void)state;
-    make_stage(scratch("stage-place"));
-    char good[600], home[600], tmp[600], none[600], file[600];
-    (void)snprintf(good, sizeof good, "%s", scratch("good"));
-    (void)snprintf(home, sizeof home, "%s", scratch("home/deep/bundles"));
-    (void)snprintf(tmp, sizeof tmp, "%s", scratch("tmp"));
-    (void)snprintf(none, sizeof none, "%s", scratch("none/such"));
-    (void)snprintf(file, sizeof file, "%s", scratch("a-file"));
-    put_text(file, "");
-    assert_int_equal(mkdir(good, 0755), 0);
-    assert_int_equal(mkdir(tmp, 01777), 0);
-    const struct place_case cases[] = {
-        {{good, home, tmp}, false, 0, "/good/p.tar.gz", NULL},
-        {{good, home, tmp}, false, 0, "/good/p-2.tar.gz", NULL}, /* nothing is overwritten */
-        {{good, home, tmp}, false, 0, "/good/p-3.tar.gz", NULL},
-        {{none, home, tmp}, true, 0, "/home/deep/bundles/p.tar.gz", "none/such"},
-        {{file, home, tmp}, true, 0, "/home/deep/bundles/p-2.tar.gz", "Not a directory"},
-        {{"/proc", file, tmp}, true, 0, "/tmp/rocmcrash-", "in '/proc'"},
-        {{NULL, "", tmp}, true, 0, "/tmp/rocmcrash-", "no folder"},
-        {{none, file, none}, true, -ENOENT, NULL, "elsewhere"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        check_place(&cases[i]);
-    assert_int_equal(count_files(good), 3); /* no temporary files */
-    char own[600];
-    (void)snprintf(own, sizeof own, "%s", scratch("tmp/rocmcrash-%u", (unsigned)geteuid()));
-    struct stat st;
-    assert_int_equal(stat(own, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0700);
-    char path[700];
-    bool elsewhere = false;
-    assert_int_equal(
-        bundle_write(scratch("stage-place"), "../x", good, path, sizeof path, &elsewhere, NULL),
-        -EINVAL);
-    assert_int_equal(bundle_write(none, "x", good, path, sizeof path, &elsewhere, NULL), -ENOENT);
-}
-
-/* Somebody sits on /tmp/rocmcrash-<uid>: a link, a folder open to all, somebody else's folder. */
-static void test_hostile_tmp(void **state)
-{
-    (void)state;
-    make_stage(scratch("stage-place"));
-    char own[600], trap[600];
-    for (int kind = 0; kind < 3; kind++) {
-        const char *tmp = scratch("hostile%d", kind);
-        assert_int_equal(mkdir(tmp, 01777), 0);
-        (void)snprintf(own, sizeof own, "%s/rocmcrash-%u", tmp, (unsigned)geteuid());
-        (void)snprintf(trap, sizeof trap, "%s", scratch("trap%d", kind));
-        assert_int_equal(mkdir(trap, 0700), 0); /* ours: only the link is wrong */
-        if (kind == 0)
-            assert_int_equal(symlink(trap, own), 0);
-        if (kind >= 1)
-            assert_int_equal(mkdir(own, 0700), 0);
-        if (kind == 1)
-            assert_int_equal(chmod(own, 0777), 0);
-        if (kind == 2 && chown(own, 65534, 65534) != 0)
-            continue;
-        char path[700] = "";
-        bool elsewhere = false;
-        struct rc_err err = {{0}};
-        struct place_folders only_tmp = {"", "", tmp};
-        assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", &only_tmp, path,
-                                              sizeof path, &elsewhere, &err),
-                         0);
-        assert_int_equal(count_files(trap), 0);
-        assert_null(strstr(path, "/p.tar.gz") == path + strlen(own) ? path : NULL);
-        if (kind > 0)
-            assert_int_equal(count_files(own), 0);
-        *strrchr(path, '/') = '\0';
-        struct stat st;
-        assert_int_equal(stat(path, &st), 0);
-        assert_int_equal(st.st_mode & 07777, 0700);
-    }
-}
-
-static void test_full_disk(void **state)
-{
-    (void)state;
-    char full[600];
-    (void)snprintf(full, sizeof full, "%s", scratch("full"));
-    assert_int_equal(mkdir(full, 0755), 0);
-    if (mount("none", full, "tmpfs", 0, "size=64k") != 0) {
-        print_message("skipped: cannot mount a tmpfs (%s)\n", strerror(errno));
-        skip();
-    }
-    put_noise(scratch("stage-full/noise.bin"), 300000, 9);
-    char path[700];
-    bool elsewhere = false;
-    struct rc_err err = {{0}};
-    assert_int_equal(mkdir(scratch("tmp-full"), 01777), 0);
-    struct place_folders then_tmp = {full, "", scratch("tmp-full")};
-    int r = place_with_fallbacks(scratch("stage-full"), "f", &then_tmp, path, sizeof path,
-                                 &elsewhere, &err);
-    size_t left = count_files(full);
-    struct rc_err err2 = {{0}};
-    struct place_folders all_full = {full, full, full};
-    int r2 = place_with_fallbacks(scratch("stage-full"), "f", &all_full, path + 600, 100,
-                                  &elsewhere, &err2);
-    size_t left2 = count_files(full);
-    (void)umount(full);
-    assert_int_equal(r, 0);
-    assert_non_null(strstr(err.msg, "No space left"));
-    assert_non_null(strstr(path, "tmp-full"));
-    assert_int_equal(left, 0);
-    assert_int_equal(r2, -ENOSPC);
-    assert_in_range(left2, 0, 1); /* at most the empty private folder */
-}
-
-static void test_read_only(void **state)
-{
-    (void)state;
-    char ro[600];
-    (void)snprintf(ro, sizeof ro, "%s", scratch("ro"));
-    assert_int_equal(mkdir(ro, 0755), 0);
-    if (mount("none", ro, "tmpfs", MS_RDONLY, "size=64k") != 0) {
-        print_message("skipped: cannot mount a tmpfs (%s)\n", strerror(errno));
-        skip();
-    }
-    make_stage(scratch("stage-place"));
-    char path[700];
-    bool elsewhere = false;
-    struct rc_err err = {{0}};
-    struct place_folders folders = {ro, scratch("ro-home"), "/none"};
-    int r = place_with_fallbacks(scratch("stage-place"), "r", &folders, path, sizeof path,
-                                 &elsewhere, &err);
-    (void)umount(ro);
-    assert_int_equal(r, 0);
-    assert_true(elsewhere);
-    assert_non_null(strstr(err.msg, "Read-only file system"));
-}
-
-/* As an ordinary user, who cannot write where asked. */
-static void test_not_root(void **state)
-{
-    (void)state;
-    if (geteuid() != 0) {
-        print_message("skipped: needs root to become nobody\n");
-        skip();
-    }
-    char stage[600], closed[600], tmp[600];
-    (void)snprintf(stage, sizeof stage, "%s", scratch("stage-place"));
-    make_stage(stage);
-    RC_AUTO_FREE char *said = NULL;
-    const char *const open_up[] = {"chmod", "-R", "a+rX", scratch("%s", ""), NULL};
-    assert_int_equal(run_program(open_up, &said), 0);
-    (void)snprintf(closed, sizeof closed, "%s", scratch("closed"));
-    (void)snprintf(tmp, sizeof tmp, "%s", scratch("tmp-nobody"));
-    assert_int_equal(mkdir(closed, 0755), 0);
-    assert_int_equal(mkdir(tmp, 0777), 0);
-    assert_int_equal(chmod(tmp, 01777), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        char path[700] = "";
-        bool elsewhere = false;
-        struct rc_err err = {{0}};
-        if (setgid(65534) != 0 || setuid(65534) != 0)
-            _exit(10);
-        struct place_folders folders = {closed, "/root/bundles", tmp};
-        int r = place_with_fallbacks(stage, "n", &folders, path, sizeof path, &elsewhere, &err);
-        bool good = r == 0 && elsewhere && strstr(path, "tmp-nobody/rocmcrash-65534/n.tar.gz") &&
-                    strstr(err.msg, "Permission denied") && bundle_verify(path, &err) == 0;
-        _exit(good ? 0 : 11);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    assert_int_equal(count_files(closed), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -598,9 +400,6 @@ int main(void)
         cmocka_unit_test(test_other_programs), cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_odd_stage),      cmocka_unit_test(test_limit),
         cmocka_unit_test(test_limit_of_core),  cmocka_unit_test(test_table_is_thinned),
-        cmocka_unit_test(test_places),         cmocka_unit_test(test_hostile_tmp),
-        cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_not_root),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

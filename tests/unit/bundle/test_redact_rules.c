@@ -24,21 +24,13 @@
 #include "base/fs.h"
 #include "bundle/redact.h"
 #include "bundle/redact_rules.h"
+#include "redact_help.h"
 
 #define RULES_FILE TEST_SOURCE_DIR "/templates/redaction.rules"
 #define PLANTS_MAX 8
 #define ROUNDS 20
 
-static uint64_t seed;
 static char *rules_text;
-
-static uint64_t draw(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed >> 8;
-}
 
 struct filled {
     struct buf text;
@@ -155,11 +147,7 @@ static struct redact_rules *parsed(void)
 static int group_setup(void **state)
 {
     (void)state;
-    seed = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15u | 1;
-    const char *given = getenv("REDACT_SEED");
-    if (given != NULL)
-        seed = strtoull(given, NULL, 10) | 1;
-    print_message("REDACT_SEED=%llu\n", (unsigned long long)seed);
+    random_begin();
     return fs_read_all(RULES_FILE, 1u << 20, &rules_text) > 0 ? 0 : -1;
 }
 

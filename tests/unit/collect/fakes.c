@@ -77,14 +77,14 @@ static enum collect_status run_hangs(const struct collect_ctx *ctx, struct colle
     wait_for_ever();
     return COLLECT_OK;
 }
-FAKE(hangs, run_hangs, 100, 0);
+FAKE(hangs, run_hangs, 300, 0);
 
 static enum collect_status run_ignores_term(const struct collect_ctx *ctx, struct collect_out *out)
 {
     (void)signal(SIGTERM, SIG_IGN);
     return run_hangs(ctx, out);
 }
-FAKE(ignores_term, run_ignores_term, 100, 0);
+FAKE(ignores_term, run_ignores_term, 300, 0);
 
 static void write_pids(struct collect_out *out, pid_t other)
 {
@@ -102,7 +102,7 @@ static enum collect_status run_grandchild(const struct collect_ctx *ctx, struct 
     write_pids(out, pid);
     return run_hangs(ctx, out);
 }
-FAKE(grandchild, run_grandchild, 100, 0);
+FAKE(grandchild, run_grandchild, 300, 0);
 
 static enum collect_status run_leaves_background(const struct collect_ctx *ctx,
                                                  struct collect_out *out)
@@ -115,7 +115,7 @@ static enum collect_status run_leaves_background(const struct collect_ctx *ctx,
     write_pids(out, pid);
     return COLLECT_OK;
 }
-FAKE(leaves_background, run_leaves_background, 5000, 0);
+FAKE(leaves_background, run_leaves_background, 60000, 0);
 
 static enum collect_status run_spins(const struct collect_ctx *ctx, struct collect_out *out)
 {
@@ -173,7 +173,7 @@ static enum collect_status run_writes_much(const struct collect_ctx *ctx, struct
     }
     return COLLECT_OK;
 }
-FAKE(writes_much, run_writes_much, 0, 10000);
+FAKE(writes_much, run_writes_much, 60000, 10000);
 
 static enum collect_status run_open_much(const struct collect_ctx *ctx, struct collect_out *out)
 {
@@ -184,7 +184,7 @@ static enum collect_status run_open_much(const struct collect_ctx *ctx, struct c
     collect_integer(out, "much.errno", FACT_STATIC, -r, "fake");
     return COLLECT_OK;
 }
-FAKE(open_much, run_open_much, 0, 10000);
+FAKE(open_much, run_open_much, 60000, 10000);
 
 static enum collect_status run_many_files(const struct collect_ctx *ctx, struct collect_out *out)
 {
@@ -198,7 +198,7 @@ static enum collect_status run_many_files(const struct collect_ctx *ctx, struct 
     collect_integer(out, "many.opened", FACT_STATIC, opened, "fake");
     return COLLECT_OK;
 }
-FAKE(many_files, run_many_files, 0, 0);
+FAKE(many_files, run_many_files, 60000, 0);
 
 /* By collect_open() alone, each file within the limit, twenty times the limit in all. */
 static enum collect_status run_fills_disk(const struct collect_ctx *ctx, struct collect_out *out)
@@ -215,7 +215,7 @@ static enum collect_status run_fills_disk(const struct collect_ctx *ctx, struct 
     wait_for_ever();
     return COLLECT_OK;
 }
-FAKE(fills_disk, run_fills_disk, 8000, 50000);
+FAKE(fills_disk, run_fills_disk, 60000, 50000);
 
 /* The status pipe is descriptor 4 of every child. */
 static enum collect_status run_garbage(const struct collect_ctx *ctx, struct collect_out *out)

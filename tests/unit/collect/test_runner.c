@@ -23,6 +23,10 @@
 #include "base/fs.h"
 #include "collect/runner.h"
 #include "fakes.h"
+#include "temp_folder.h"
+
+/* What is not ended by its deadline takes a minute or never ends; a busy machine takes seconds. */
+#define FOR_EVER_MS 30000
 
 struct got {
     char name[64];
@@ -32,7 +36,7 @@ struct got {
 };
 
 static struct {
-    char stage[64];
+    char stage[TEMP_FOLDER_MAX];
     struct got rows[64];
     size_t count;
     struct facts *facts;
@@ -58,8 +62,7 @@ static void clear(void)
         (void)fs_remove_tree(AT_FDCWD, run.stage);
     facts_free(run.facts);
     memset(&run, 0, sizeof run);
-    (void)snprintf(run.stage, sizeof run.stage, "/tmp/rc-runner-XXXXXX");
-    assert_non_null(mkdtemp(run.stage));
+    assert_true(temp_folder(run.stage, sizeof run.stage, "rc-runner"));
     run.facts = facts_new();
     assert_non_null(run.facts);
 }
@@ -91,7 +94,7 @@ static void go(const struct collector *const *list)
 
 static bool file_exists(const char *name)
 {
-    char path[256];
+    char path[TEMP_FOLDER_MAX + 128];
     struct stat st;
     (void)snprintf(path, sizeof path, "%s/%s", run.stage, name);
     return lstat(path, &st) == 0;
@@ -156,13 +159,13 @@ static void test_hanging_ones_end_in_bounded_time(void **state)
     assert_true(run.rows[0].ms < run.rows[1].ms); /* ended by SIGTERM */
     assert_true(run.rows[1].ms >= 300); /* needed SIGKILL */
     assert_int_equal(run.rows[1].bytes, 5);
-    assert_true(run.elapsed_ms < 5000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
 /* Both pids of the file "pids" of that collector; -1 when it is not there. */
 static void read_pids(const char *collector, int pids[2])
 {
-    char path[256];
+    char path[TEMP_FOLDER_MAX + 128];
     char text[64];
     (void)snprintf(path, sizeof path, "%s/%s/pids", run.stage, collector);
     assert_true(fs_read_text(path, text, sizeof text) > 0);
@@ -200,7 +203,7 @@ static void test_grandchildren_go_with_the_group(void **state)
     assert_int_equal(run.rows[1].status, COLLECT_OK);
     read_pids("leaves_background", pids);
     assert_true(process_ends(pids[1]));
-    assert_true(run.elapsed_ms < 5000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
 static void test_crashes(void **state)
@@ -239,7 +242,7 @@ static void test_too_much_output_is_cut(void **state)
     assert_int_equal(run.rows[3].status, COLLECT_TIMED_OUT);
     assert_contains(run.rows[3].reason, "more than twice its limit");
     assert_int_equal(run.rows[3].bytes, 50000);
-    assert_true(run.elapsed_ms < 4000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
 static void test_garbage_in_the_pipe(void **state)
@@ -344,7 +347,7 @@ static void test_stuck_is_abandoned_with_its_files(void **state)
     assert_int_equal(undead.count, 2);
     assert_int_equal(undead.signals[0], SIGTERM);
     assert_int_equal(undead.signals[1], SIGKILL);
-    assert_in_range(run.elapsed_ms, 500, 5000); /* deadline 100, then 200, then 200 */
+    assert_in_range(run.elapsed_ms, 500, FOR_EVER_MS); /* deadline 100, then 200, then 200 */
     /* It was not waited for: it is still our child. */
     assert_int_equal(waitpid(undead.group, NULL, WNOHANG), 0);
     assert_int_equal(kill(undead.group, SIGKILL), 0);
@@ -377,7 +380,7 @@ static void test_without_pidfd(void **state)
     assert_int_equal(run.rows[0].status, COLLECT_OK);
     assert_int_equal(run.rows[1].status, COLLECT_TIMED_OUT);
     assert_int_equal(run.rows[2].status, COLLECT_CRASHED);
-    assert_true(run.elapsed_ms < 5000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
 static void test_total_deadline(void **state)
@@ -395,7 +398,7 @@ static void test_total_deadline(void **state)
     assert_int_equal(run.rows[0].status, COLLECT_TIMED_OUT);
     assert_int_equal(run.rows[1].status, COLLECT_SKIPPED);
     assert_string_equal(run.rows[1].reason, "no time left");
-    assert_true(run.elapsed_ms < 5000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
 static void test_cancel(void **state)
@@ -417,7 +420,7 @@ static void test_cancel(void **state)
     assert_contains(run.rows[1].reason, "cancelled");
     assert_int_equal(run.rows[2].status, COLLECT_SKIPPED);
     assert_string_equal(run.rows[2].reason, "cancelled");
-    assert_true(run.elapsed_ms < 5000);
+    assert_true(run.elapsed_ms < FOR_EVER_MS);
     char c;
     assert_int_equal(read(fds[0], &c, 1), 1); /* left for the others */
     (void)close(fds[0]);
@@ -441,7 +444,7 @@ static void test_folder_in_the_way(void **state)
 {
     (void)state;
     clear();
-    char path[128];
+    char path[TEMP_FOLDER_MAX + 16];
     (void)snprintf(path, sizeof path, "%s/good", run.stage);
     assert_int_equal(symlink("/tmp", path), 0);
     const struct collector *const list[] = {&fake_good, NULL};

@@ -27,8 +27,7 @@ int harness_setup(void **state)
     struct harness *h = calloc(1, sizeof *h);
     if (h == NULL)
         return -1;
-    (void)snprintf(h->dir, sizeof h->dir, "/tmp/rc-host-XXXXXX");
-    if (mkdtemp(h->dir) == NULL)
+    if (!temp_folder(h->dir, sizeof h->dir, "rc-host"))
         return -1;
     (void)snprintf(h->stage, sizeof h->stage, "%s/stage", h->dir);
     (void)snprintf(h->root, sizeof h->root, "%s/root", h->dir);
@@ -116,7 +115,7 @@ void harness_clear_root(struct harness *h)
 
 void harness_impact(struct harness *h, int index, int pid, int type, const char *text)
 {
-    char path[160];
+    char path[TEMP_FOLDER_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/impact.%d", h->run_dir, index);
     struct impact_chunk other = {.type = CHUNK_COMM, .length = 5};
     struct impact_chunk chunk = {.type = (uint32_t)type, .length = strlen(text)};
@@ -137,7 +136,7 @@ void harness_impact(struct harness *h, int index, int pid, int type, const char 
 
 char *harness_staged(struct harness *h, const char *name)
 {
-    char path[256];
+    char path[TEMP_FOLDER_MAX + 256];
     char *data = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", h->stage, name);
     return fs_read_all(path, (size_t)8 << 20, &data) >= 0 ? data : NULL;

@@ -6,12 +6,13 @@
 #include <stdbool.h>
 
 #include "collect/runner.h"
+#include "temp_folder.h"
 
 struct harness {
-    char dir[64]; /* temporary; stage/, root/ and run/ in it */
-    char stage[96];
-    char root[96];
-    char run_dir[96];
+    char dir[TEMP_FOLDER_MAX]; /* temporary; stage/, root/ and run/ in it */
+    char stage[TEMP_FOLDER_MAX + 16];
+    char root[TEMP_FOLDER_MAX + 16];
+    char run_dir[TEMP_FOLDER_MAX + 16];
     struct facts *facts;
     struct collect_ctx ctx;
     /* the row */

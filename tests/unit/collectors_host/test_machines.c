@@ -30,17 +30,14 @@ static const struct collector *const all[] = {
 static void test_recorded_machines(void **state)
 {
     struct harness *h = *state;
-    RC_AUTO_CLOSEDIR DIR *dir = opendir(TEST_SHARED_DIR "/machines");
-    if (dir == NULL) {
-        print_message("skipped: no recorded machines at %s\n", TEST_SHARED_DIR);
-        skip();
-    }
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(TEST_RECORDED_DIR "/machines");
+    assert_non_null(dir);
     int machines = 0;
     int with_firmware = 0;
     for (struct dirent *e; (e = readdir(dir)) != NULL;) {
         char root[512];
         struct stat st;
-        (void)snprintf(root, sizeof root, "%s/machines/%s/sys", TEST_SHARED_DIR, e->d_name);
+        (void)snprintf(root, sizeof root, "%s/machines/%s/sys", TEST_RECORDED_DIR, e->d_name);
         if (e->d_name[0] == '.' || stat(root, &st) != 0)
             continue;
         root[strlen(root) - 4] = '\0';
@@ -71,12 +68,7 @@ static void test_the_ttm_that_amdgpu_holds(void **state)
 static void test_recorded_ttm_parameters(void **state)
 {
     struct harness *h = *state;
-    const char *root = TEST_SHARED_DIR "/machines/issue-igpu-ttm-params";
-    if (access(root, F_OK) != 0) {
-        print_message("skipped: no recorded machines at %s\n", TEST_SHARED_DIR);
-        skip();
-    }
-    harness_run(h, &collector_host, root);
+    harness_run(h, &collector_host, TEST_RECORDED_DIR "/machines/issue-igpu-ttm-params");
     assert_int_equal(harness_integer(h, "host.gttsize_mib"), 110000);
     assert_int_equal(harness_integer(h, "host.ttm_pages_limit"), 26856000);
     assert_true(harness_integer(h, "host.ttm_limit_bytes") == INT64_C(26856000) * 4096);
@@ -90,12 +82,7 @@ static void test_recorded_ttm_parameters(void **state)
 static void test_recorded_firmware(void **state)
 {
     struct harness *h = *state;
-    const char *root = TEST_SHARED_DIR "/machines/lact-rx6900xt-gfx1030";
-    if (access(root, F_OK) != 0) {
-        print_message("skipped: no recorded machines at %s\n", TEST_SHARED_DIR);
-        skip();
-    }
-    harness_run(h, &collector_host, root);
+    harness_run(h, &collector_host, TEST_RECORDED_DIR "/machines/lact-rx6900xt-gfx1030");
     char *text = harness_staged(h, "host/firmware.txt");
     assert_non_null(text);
     assert_non_null(strstr(text, "card0 sdma_fw_version 0x"));
@@ -165,7 +152,7 @@ static void test_garbage_in_every_file(void **state)
     /* Folders where files should be, and a FIFO that nobody writes to. */
     harness_clear_root(h);
     for (size_t i = 0; i < sizeof every_path / sizeof every_path[0]; i++) {
-        char path[256];
+        char path[TEMP_FOLDER_MAX + 256];
         (void)snprintf(path, sizeof path, "%s%s", h->root, every_path[i]);
         char *slash = strrchr(path, '/');
         *slash = '\0';
@@ -254,7 +241,7 @@ static void test_limits_without_impact(void **state)
 static void test_broken_impact_files(void **state)
 {
     struct harness *h = *state;
-    char path[160];
+    char path[TEMP_FOLDER_MAX + 64];
     harness_impact(h, 0, 42, CHUNK_LIMITS, "Max open files            1024 1 files\n");
     (void)snprintf(path, sizeof path, "%s/impact.0", h->run_dir);
     for (off_t len = 0; len < 400; len += 7) {
@@ -394,7 +381,7 @@ static void test_kernel_log_of_a_recorded_machine(void **state)
 static void test_kernel_log_of_the_run(void **state)
 {
     struct harness *h = *state;
-    char path[160];
+    char path[TEMP_FOLDER_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/kmsg", h->run_dir);
     FILE *f = fopen(path, "w");
     assert_non_null(f);

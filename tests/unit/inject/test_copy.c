@@ -19,8 +19,9 @@
 #include "base/err.h"
 #include "record/ledger.h"
 #include "recorder/ledger_copy.h"
+#include "temp_folder.h"
 
-static char folder[] = "/tmp/rc-ledger-XXXXXX";
+static char folder[TEMP_FOLDER_MAX];
 
 struct world {
     struct ledger *ledger;
@@ -31,8 +32,7 @@ static int set_up(void **state)
 {
     static struct world w;
     struct rc_err err = {""};
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 7);
-    assert_non_null(mkdtemp(folder));
+    assert_true(temp_folder(folder, sizeof folder, "rc-ledger"));
     w.ledger = ledger_create(&w.fd, &err);
     assert_non_null(w.ledger);
     w.dirfd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

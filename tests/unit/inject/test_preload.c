@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which programs are given the library, and what is done to environments. */
+#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,14 +16,15 @@
 #include <cmocka.h>
 
 #include "inject/preload.h"
+#include "temp_folder.h"
 
 #define TEXT(text) ((char[]){text})
 
-static char folder[] = "/tmp/rc-preload-XXXXXX";
+static char folder[TEMP_FOLDER_MAX];
 
 static const char *put(const char *name, const void *data, size_t len, mode_t mode)
 {
-    static char path[128];
+    static char path[TEMP_FOLDER_MAX + 128];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     (void)unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
@@ -270,7 +272,7 @@ static void test_search_in_path(void **state)
 {
     (void)state;
     static struct preload_room room;
-    char path[64];
+    char path[TEMP_FOLDER_MAX + 32];
     (void)put("found", "x", 1, 0700);
     (void)put("plain", "x", 1, 0600);
     (void)snprintf(path, sizeof path, "/nowhere:%s:/bin", folder);
@@ -288,15 +290,20 @@ static void test_search_in_path(void **state)
 static int make_folder(void **state)
 {
     (void)state;
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return temp_folder(folder, sizeof folder, "rc-preload") ? 0 : -1;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[64];
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    char path[TEMP_FOLDER_MAX + 260];
+    DIR *dir = opendir(folder);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        (void)unlink(path);
+    }
+    (void)closedir(dir);
+    return rmdir(folder);
 }
 
 int main(void)

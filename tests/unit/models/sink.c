@@ -11,6 +11,7 @@
 
 #include "base/fs.h"
 #include "diagnose/fact.h"
+#include "temp_folder.h"
 
 struct collect_out *sink_new(void)
 {
@@ -117,15 +118,12 @@ enum collect_status collect_reason(struct collect_out *out, enum collect_status 
     return status;
 }
 
-static char temp_root[64];
+static char temp_root[TEMP_FOLDER_MAX];
 
 const char *temp_dir(void)
 {
-    if (temp_root[0] == '\0') {
-        (void)snprintf(temp_root, sizeof temp_root, "/tmp/rocmcrash-test-XXXXXX");
-        if (mkdtemp(temp_root) == NULL)
-            abort();
-    }
+    if (temp_root[0] == '\0' && !temp_folder(temp_root, sizeof temp_root, "rc-models"))
+        abort();
     return temp_root;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/fs.h"
 #include "fake_nvml.h"
+#include "expect.h"
 #include "help.h"
 #include "record/shared.h"
 #include "telemetry/nvml.h"
@@ -112,20 +113,6 @@ static void turn_after(struct world *w, uint64_t ns)
     (void)sampler_turn(w->sampler);
 }
 
-static void expect(struct world *w, enum metric m, uint32_t instance, enum value_status status,
-                   uint64_t value)
-{
-    struct series_set set;
-    help_ring_to_series(w->shared, &set);
-    const struct series_point *p = series_at(series_find(&set, m, instance), UINT64_MAX);
-    if (p == NULL)
-        fail_msg("nothing of metric %d of %u", (int)m, instance);
-    assert_int_equal(p->status, status);
-    if (status == VALUE_OK)
-        assert_int_equal(p->value, value);
-    series_release(&set);
-}
-
 static bool event_says(const struct world *w, const char *text)
 {
     return memmem(w->shared->event_data, sizeof w->shared->event_data, text, strlen(text)) != NULL;
@@ -164,17 +151,17 @@ static void check_values(struct world *w)
     install_library(w->root);
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000); /* amdgpu's as ever */
-    expect(w, METRIC_GPU_VRAM_TOTAL, 1, VALUE_OK, 140 * GIB);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 40 * GIB);
-    expect(w, METRIC_GPU_VRAM_USED, 2, VALUE_OK, 0);
-    expect(w, METRIC_GPU_VRAM_USED, 3, VALUE_ABSENT, 0);
-    expect(w, METRIC_GPU_VIS_TOTAL, 1, VALUE_OK, GIB);
-    expect(w, METRIC_GPU_BUSY, 1, VALUE_OK, 77);
-    expect(w, METRIC_GPU_TEMP_EDGE, 1, VALUE_OK, 51000);
-    expect(w, METRIC_GPU_POWER, 1, VALUE_ABSENT, 0);
-    expect(w, METRIC_GPU_SCLK, 1, VALUE_OK, 1980000000);
-    expect(w, METRIC_GPU_MCLK, 1, VALUE_OK, 3201000000);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000); /* amdgpu's as ever */
+    expect_metric(w->shared, METRIC_GPU_VRAM_TOTAL, 1, VALUE_OK, 140 * GIB);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 40 * GIB);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 2, VALUE_OK, 0);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 3, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_VIS_TOTAL, 1, VALUE_OK, GIB);
+    expect_metric(w->shared, METRIC_GPU_BUSY, 1, VALUE_OK, 77);
+    expect_metric(w->shared, METRIC_GPU_TEMP_EDGE, 1, VALUE_OK, 51000);
+    expect_metric(w->shared, METRIC_GPU_POWER, 1, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_SCLK, 1, VALUE_OK, 1980000000);
+    expect_metric(w->shared, METRIC_GPU_MCLK, 1, VALUE_OK, 3201000000);
     assert_int_equal(w->answers->inits, 1);
     struct series_set set;
     help_ring_to_series(w->shared, &set);
@@ -185,12 +172,12 @@ static void check_values(struct world *w)
     w->answers->throttle = 0x8 | 0x1;
     w->answers->ecc = 4;
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 50 * GIB);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 50 * GIB);
     assert_true(event_says(w, "GPU 1: clocks are held back for the reasons 0x8"));
     assert_true(event_says(w, "GPU 1: 4 uncorrected ECC errors"));
     w->answers->memory_result = 15; /* the GPU is lost */
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_UNREADABLE, 0);
 }
 
 /* The sampler leaves itself out, and here that is this process. */
@@ -222,23 +209,23 @@ static void check_processes(struct world *w)
     w->answers->processes[1][0].bytes = 5 * GIB;
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_OK, 30 * GIB);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 2, VALUE_OK, 5 * GIB);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_UNREADABLE, 0);
-    expect(w, METRIC_PROC_KFD_VRAM, 1, VALUE_OK, 35 * GIB);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 3 * GIB);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_OK, 30 * GIB);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 2, VALUE_OK, 5 * GIB);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, 1, VALUE_OK, 35 * GIB);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 3 * GIB);
     w->answers->processes[0][0].bytes = 4 * GIB;
     w->shared->impact_pid = target;
     w->shared->impact_request++;
     sampler_impact(w->sampler);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 4 * GIB);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 4 * GIB);
     w->answers->process_count[0] = 1;
     w->answers->process_count[1] = 0;
     turn_after(w, 9 * SECOND); /* the impact has set the clock right */
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_OK, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_OK, 0);
     w->answers->process_result = 4; /* no permission */
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_UNREADABLE, 0);
     (void)kill(target, SIGKILL);
     (void)waitpid(target, NULL, 0);
 }
@@ -249,8 +236,8 @@ static void check_failing_start(struct world *w)
     w->answers->init_result = 9; /* driver not loaded */
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_ABSENT, 0);
     assert_true(event_says(w, "NVML: error 9"));
 }
 
@@ -258,7 +245,7 @@ static void check_no_library(struct world *w)
 {
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_ABSENT, 0);
     assert_true(event_says(w, "libnvidia-ml.so.1 is not there"));
 }
 
@@ -270,8 +257,8 @@ static void check_given_up(struct world *w)
     atomic_fetch_or(&w->shared->sampler_bad_files[file / 64], UINT64_C(1) << (file % 64));
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
-    expect(w, METRIC_GPU_VRAM_USED, 1, VALUE_STALLED, 0);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_STALLED, 0);
     assert_int_equal(w->answers->inits, 0);
 }
 

@@ -19,17 +19,16 @@
 #include "collect/runner.h"
 #include "collectors/stack_text.h"
 #include "impact_maker.h"
+#include "temp_folder.h"
 
 extern const struct collector collector_stacks;
 
-static char directory[512];
+static char directory[TEMP_FOLDER_MAX];
 
 static int set_up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    (void)snprintf(directory, sizeof directory, "%s/stacks.XXXXXX", tmp != NULL ? tmp : "/tmp");
-    return mkdtemp(directory) != NULL ? 0 : -1;
+    return temp_folder(directory, sizeof directory, "stacks") ? 0 : -1;
 }
 
 static int tear_down(void **state)

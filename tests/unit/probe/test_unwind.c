@@ -18,19 +18,18 @@
 
 #include "impact_maker.h"
 #include "record/shared.h"
+#include "temp_folder.h"
 
 #define OUTPUT_MAX (1 << 18)
 
-static char directory[512];
+static char directory[TEMP_FOLDER_MAX];
 static char impact[600];
 static char text[OUTPUT_MAX];
 
 static int set_up(void **state)
 {
     (void)state;
-    const char *tmp = getenv("TMPDIR");
-    (void)snprintf(directory, sizeof directory, "%s/unwind.XXXXXX", tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(directory) == NULL)
+    if (!temp_folder(directory, sizeof directory, "unwind"))
         return -1;
     (void)snprintf(impact, sizeof impact, "%s/impact.0", directory);
     return 0;

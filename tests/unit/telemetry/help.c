@@ -10,6 +10,7 @@
 
 #include "base/fs.h"
 #include "record/shared.h"
+#include "temp_folder.h"
 
 static void must(bool ok, const char *what)
 {
@@ -21,9 +22,7 @@ static void must(bool ok, const char *what)
 
 void help_make_dir(char *out, size_t size)
 {
-    const char *base = getenv("TMPDIR");
-    (void)snprintf(out, size, "%s/rc-telemetry-XXXXXX", base != NULL ? base : "/tmp");
-    must(mkdtemp(out) != NULL, out);
+    must(temp_folder(out, size, "rc-telemetry"), out);
 }
 
 void help_remove(const char *dir)
@@ -143,10 +142,10 @@ void help_fake_machine(const char *root, unsigned gpus, uint64_t used_base)
                "full avg10=0.00 avg60=0.00 avg300=0.00 total=567\n");
 }
 
-bool help_machine_path(const char *name, char *out, size_t size)
+void help_machine_path(const char *name, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%s/machines/%s", TEST_SHARED_DIR, name);
-    return access(out, R_OK) == 0;
+    (void)snprintf(out, size, "%s/machines/%s", TEST_RECORDED_DIR, name);
+    must(access(out, R_OK) == 0, out);
 }
 
 void help_ring_to_series(struct shared *shared, struct series_set *ret)

@@ -21,8 +21,8 @@ void help_write_u64(const char *root, const char *path, uint64_t value);
 bool help_read_u64(const char *root, const char *path, uint64_t *ret);
 /* Amount of amdgpu cards with every counter, and a KFD node each. GPU i: VRAM used = base + i. */
 void help_fake_machine(const char *root, unsigned gpus, uint64_t used_base);
-/* TEST_SHARED_DIR/machines/NAME; false when it is not there. */
-bool help_machine_path(const char *name, char *out, size_t size);
+/* The root of a recorded machine. */
+void help_machine_path(const char *name, char *out, size_t size);
 /* What the sampler wrote so far, as series. */
 void help_ring_to_series(struct shared *shared, struct series_set *ret);
 /* One record; entries as {metric, instance, status, value} quadruples. Returns its bytes. */

@@ -78,10 +78,7 @@ static enum collect_status run(const char *machine, struct collect_out *out)
 {
     static char root[FS_PATH_MAX];
     memset(out, 0, sizeof *out);
-    if (!help_machine_path(machine, root, sizeof root)) {
-        (void)printf("skipped: no %s\n", root);
-        skip();
-    }
+    help_machine_path(machine, root, sizeof root);
     fs_set_sysroot(root);
     out->facts = facts_new();
     struct collect_ctx ctx = {.deadline_mono_ns = UINT64_MAX};

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "fuse_file.h"
+#include "expect.h"
 #include "help.h"
 #include "record/shared.h"
 #include "telemetry/sampler.h"
@@ -70,18 +71,6 @@ static void ask_for_impact(struct shared *shared, uint32_t number)
     assert_int_equal(shared->impact_answer, number);
 }
 
-static void expect(struct shared *shared, enum metric m, uint32_t instance,
-                   enum value_status status, uint64_t value)
-{
-    struct series_set set;
-    help_ring_to_series(shared, &set);
-    const struct series_point *p = series_at(series_find(&set, m, instance), UINT64_MAX);
-    assert_non_null(p);
-    assert_int_equal(p->status, status);
-    assert_int_equal(p->value, status == VALUE_OK ? value : 0);
-    series_release(&set);
-}
-
 static void test_hung_file_is_given_up(void **state)
 {
     (void)state;
@@ -103,7 +92,7 @@ static void test_hung_file_is_given_up(void **state)
     shared->target_state = TARGET_RUNNING;
     pid_t first = start_sampler(shared);
     ask_for_impact(shared, 1);
-    expect(shared, METRIC_GPU_GTT_USED, 3, VALUE_OK, 777);
+    expect_metric(shared, METRIC_GPU_GTT_USED, 3, VALUE_OK, 777);
     /* The GPU goes into a reset that never ends. */
     file.control->hang = 1;
     shared->impact_request = 2;
@@ -119,9 +108,9 @@ static void test_hung_file_is_given_up(void **state)
     ask_for_impact(shared, 3);
     (void)printf("  replaced and answered in %.1f ms\n", (double)(clock_mono_ns() - start) / 1e6);
     assert_int_equal(file.control->reads, reads); /* it was not touched again */
-    expect(shared, METRIC_GPU_GTT_USED, 3, VALUE_STALLED, 0);
-    expect(shared, METRIC_GPU_VRAM_USED, 3, VALUE_OK, 1000003);
-    expect(shared, METRIC_GPU_GTT_USED, 4, VALUE_OK, 14680064);
+    expect_metric(shared, METRIC_GPU_GTT_USED, 3, VALUE_STALLED, 0);
+    expect_metric(shared, METRIC_GPU_VRAM_USED, 3, VALUE_OK, 1000003);
+    expect_metric(shared, METRIC_GPU_GTT_USED, 4, VALUE_OK, 14680064);
     (void)kill(second, SIGKILL);
     (void)waitpid(second, NULL, 0);
     fuse_file_unmount(&file);
@@ -160,7 +149,7 @@ static void test_slow_file_is_kept(void **state)
         (void)nanosleep(&ts, NULL);
     }
     ask_for_impact(shared, 1);
-    expect(shared, METRIC_GPU_BUSY, 1, VALUE_OK, 55);
+    expect_metric(shared, METRIC_GPU_BUSY, 1, VALUE_OK, 55);
     for (int i = 0; i < 64; i++)
         assert_true(shared->sampler_bad_files[i] == 0);
     (void)kill(sampler, SIGKILL);

@@ -128,10 +128,7 @@ static void test_recorded_machines(void **state)
     static struct machine m;
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         char root[FS_PATH_MAX];
-        if (!help_machine_path(machines[i].name, root, sizeof root)) {
-            (void)printf("skipped: no %s\n", root);
-            skip();
-        }
+        help_machine_path(machines[i].name, root, sizeof root);
         fs_set_sysroot(root);
         machine_scan(&m);
         assert_int_equal(m.count, machines[i].count);
@@ -147,8 +144,7 @@ static void test_radeon_is_named(void **state)
     (void)state;
     static struct machine m;
     char root[FS_PATH_MAX];
-    if (!help_machine_path("lact-hd7870-radeon", root, sizeof root))
-        skip();
+    help_machine_path("lact-hd7870-radeon", root, sizeof root);
     fs_set_sysroot(root);
     machine_scan(&m);
     assert_int_equal(m.count, 0);
@@ -163,8 +159,7 @@ static void test_cpx_partitions(void **state)
     (void)state;
     static struct machine m;
     char root[FS_PATH_MAX];
-    if (!help_machine_path("k8sdp-mi300x8-cpx-gfx942-kfd", root, sizeof root))
-        skip();
+    help_machine_path("k8sdp-mi300x8-cpx-gfx942-kfd", root, sizeof root);
     fs_set_sysroot(root);
     machine_scan(&m);
     assert_int_equal(m.count, 63);
@@ -253,8 +248,7 @@ static void test_counters_of_recorded_machines(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         char root[FS_PATH_MAX];
-        if (!help_machine_path(machines[i].name, root, sizeof root))
-            skip();
+        help_machine_path(machines[i].name, root, sizeof root);
         fs_set_sysroot(root);
         int fd = -1;
         struct shared *shared = shared_create(&fd, NULL);

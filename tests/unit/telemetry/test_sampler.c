@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "expect.h"
 #include "help.h"
 #include "record/shared.h"
 #include "telemetry/sampler.h"
@@ -70,19 +71,6 @@ static void turn_after(struct world *w, uint64_t ns)
 {
     w->sampler->now_ns += ns;
     (void)sampler_turn(w->sampler);
-}
-
-static void expect(struct world *w, enum metric m, uint32_t instance, enum value_status status,
-                   uint64_t value)
-{
-    struct series_set set;
-    help_ring_to_series(w->shared, &set);
-    const struct series_point *p = series_at(series_find(&set, m, instance), UINT64_MAX);
-    assert_non_null(p);
-    assert_int_equal(p->status, status);
-    if (status == VALUE_OK)
-        assert_int_equal(p->value, value);
-    series_release(&set);
 }
 
 /* A child that sleeps until it is killed; a pipe tells when it is there. */
@@ -136,13 +124,13 @@ static void test_baseline_holds_everything(void **state)
         }
     assert_int_equal(values, 8 * 14);
     series_release(&set);
-    expect(w, METRIC_GPU_VRAM_USED, 5, VALUE_OK, 1000005);
-    expect(w, METRIC_GPU_POWER, 7, VALUE_OK, 93000000);
-    expect(w, METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, UINT64_C(40000000) * 1024);
-    expect(w, METRIC_HOST_PSI_MEM_FULL, 0, VALUE_OK, 567);
-    expect(w, METRIC_HOST_TTM_PAGES_LIMIT, 0, VALUE_OK, 16430000);
-    expect(w, METRIC_CGROUP_MEM_LIMIT, 0, VALUE_ABSENT, 0);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_ABSENT, 0); /* no kfd/proc in this tree */
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 5, VALUE_OK, 1000005);
+    expect_metric(w->shared, METRIC_GPU_POWER, 7, VALUE_OK, 93000000);
+    expect_metric(w->shared, METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, UINT64_C(40000000) * 1024);
+    expect_metric(w->shared, METRIC_HOST_PSI_MEM_FULL, 0, VALUE_OK, 567);
+    expect_metric(w->shared, METRIC_HOST_TTM_PAGES_LIMIT, 0, VALUE_OK, 16430000);
+    expect_metric(w->shared, METRIC_CGROUP_MEM_LIMIT, 0, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_ABSENT, 0); /* no kfd/proc in this tree */
 }
 
 static void test_only_changes_are_written(void **state)
@@ -158,7 +146,7 @@ static void test_only_changes_are_written(void **state)
     help_write_u64(w->root, "/sys/class/drm/card3/device/mem_info_vram_used", 4242);
     turn_after(w, 2 * SECOND);
     assert_int_equal(w->shared->samples.head - head, 32); /* one header, one value */
-    expect(w, METRIC_GPU_VRAM_USED, 3, VALUE_OK, 4242);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 3, VALUE_OK, 4242);
     turn_after(w, 60 * SECOND);
     assert_true(w->shared->samples.head - head > 8 * 14 * 16); /* once a minute everything */
 }
@@ -175,15 +163,15 @@ static void test_failing_reads_have_a_status(void **state)
     help_write(w->root, "/sys/class/drm/card6/device/power/runtime_status", "unsupported\n");
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_GTT_USED, 0, VALUE_OK, 14680064);
-    expect(w, METRIC_GPU_GTT_USED, 1, VALUE_UNREADABLE, 0);
-    expect(w, METRIC_GPU_GTT_USED, 2, VALUE_UNREADABLE, 0);
-    expect(w, METRIC_GPU_GTT_USED, 4, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_GTT_USED, 0, VALUE_OK, 14680064);
+    expect_metric(w->shared, METRIC_GPU_GTT_USED, 1, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_GTT_USED, 2, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_GTT_USED, 4, VALUE_ABSENT, 0);
     /* A suspended GPU: memory is known, what would wake it was not read. */
-    expect(w, METRIC_GPU_VRAM_USED, 5, VALUE_OK, 1000005);
-    expect(w, METRIC_GPU_TEMP_EDGE, 5, VALUE_UNREADABLE, 0);
-    expect(w, METRIC_GPU_BUSY, 5, VALUE_UNREADABLE, 0);
-    expect(w, METRIC_GPU_TEMP_EDGE, 6, VALUE_OK, 41000);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 5, VALUE_OK, 1000005);
+    expect_metric(w->shared, METRIC_GPU_TEMP_EDGE, 5, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_BUSY, 5, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_TEMP_EDGE, 6, VALUE_OK, 41000);
 }
 
 /* --- processes --- */
@@ -232,8 +220,8 @@ static void test_tree_is_followed(void **state)
     /* Gone: its values end, they do not stay as they were. */
     end_sleeper(top);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_PROC_RSS, (uint32_t)top, VALUE_ABSENT, 0);
-    expect(w, METRIC_PROC_FDS, (uint32_t)top, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_PROC_RSS, (uint32_t)top, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_PROC_FDS, (uint32_t)top, VALUE_ABSENT, 0);
 }
 
 /* KFD's files: of the tree, and of another process that holds VRAM. */
@@ -254,19 +242,19 @@ static void test_kfd_ours_and_others(void **state)
     w->shared->target_pid = top;
     begin(w);
     turn_after(w, SECOND);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)deepest, VALUE_OK, 5070);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)top, VALUE_ABSENT, 0);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_OK, 0);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_OK, 123500);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)other, VALUE_OK, 123456);
-    expect(w, METRIC_PROC_OUTSIDE, (uint32_t)other, VALUE_OK, 1);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)deepest, VALUE_OK, 5070);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)top, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 0, VALUE_OK, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_OK, 123500);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)other, VALUE_OK, 123456);
+    expect_metric(w->shared, METRIC_PROC_OUTSIDE, (uint32_t)other, VALUE_OK, 1);
     end_sleeper(top);
     (void)snprintf(path, sizeof path, "%.200s/sys/class/kfd/kfd/proc", w->root);
     (void)fs_remove_tree(AT_FDCWD, path);
     (void)fs_mkdir_p(path);
     turn_after(w, 2 * SECOND);
-    expect(w, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_OK, 0);
-    expect(w, METRIC_PROC_KFD_VRAM, (uint32_t)other, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 3, VALUE_OK, 0);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)other, VALUE_ABSENT, 0);
 }
 
 static const char fdinfo_shape[] = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t%u\n"
@@ -310,16 +298,16 @@ static void test_drm_clients_counted_once(void **state)
     begin(w);
     w->sampler->proc_root = proc;
     turn_after(w, SECOND);
-    expect(w, METRIC_PROC_DRM_VRAM, 500, VALUE_OK, 1201 * 1024);
-    expect(w, METRIC_PROC_DRM_GTT, 500, VALUE_OK, 21 * 1024);
-    expect(w, METRIC_PROC_DRM_EVICTED, 500, VALUE_OK, 0);
-    expect(w, METRIC_PROC_DRM_REQUESTED, 500, VALUE_ABSENT, 0); /* this kernel does not say */
-    expect(w, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 30 * 1024);
+    expect_metric(w->shared, METRIC_PROC_DRM_VRAM, 500, VALUE_OK, 1201 * 1024);
+    expect_metric(w->shared, METRIC_PROC_DRM_GTT, 500, VALUE_OK, 21 * 1024);
+    expect_metric(w->shared, METRIC_PROC_DRM_EVICTED, 500, VALUE_OK, 0);
+    expect_metric(w->shared, METRIC_PROC_DRM_REQUESTED, 500, VALUE_ABSENT, 0); /* this kernel does not say */
+    expect_metric(w->shared, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 30 * 1024);
     /* At impact a process is read for itself: what it inherited it had as well. */
     w->shared->impact_pid = 501;
     w->shared->impact_request = 1;
     sampler_impact(w->sampler);
-    expect(w, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 1030 * 1024);
+    expect_metric(w->shared, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 1030 * 1024);
 }
 
 static void test_at_most_64_processes_gpu_users_first(void **state)
@@ -349,8 +337,8 @@ static void test_at_most_64_processes_gpu_users_first(void **state)
     for (int i = 0; i < SAMPLER_PROCS_MAX; i++)
         slots += w->sampler->procs[i].pid != 0;
     assert_int_equal(slots, SAMPLER_PROCS_MAX);
-    expect(w, METRIC_PROC_KFD_VRAM, 1099, VALUE_OK, 777);
-    expect(w, METRIC_PROC_RSS, 1000, VALUE_OK, 100 * 1024);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, 1099, VALUE_OK, 777);
+    expect_metric(w->shared, METRIC_PROC_RSS, 1000, VALUE_OK, 100 * 1024);
 }
 
 /* --- as a process --- */
@@ -412,7 +400,7 @@ static void test_impact_and_after(void **state)
         if (times[i] > 4 * MS)
             (void)printf("  impact %u took %.2f ms\n", i, (double)times[i] / 1e6);
         assert_int_equal(w->shared->impact_answer, i + 1);
-        expect(w, METRIC_GPU_VRAM_USED, 7, VALUE_OK, 5000 + i);
+        expect_metric(w->shared, METRIC_GPU_VRAM_USED, 7, VALUE_OK, 5000 + i);
     }
     qsort(times, 50, sizeof times[0], compare_times);
     (void)printf("  impact answered in %.2f ms (median), %.2f ms (slowest of 50)\n",
@@ -464,7 +452,7 @@ static void test_replacement_goes_on(void **state)
     series_release(&set);
     for (int i = 0; i < 64; i++)
         assert_true(w->shared->sampler_bad_files[i] == 0);
-    expect(w, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

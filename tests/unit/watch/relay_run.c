@@ -66,6 +66,15 @@ static int open_stderr(struct run *run)
         if (run->options.on == ON_FILE_APPEND)
             assert_int_equal(fcntl(write_end, F_SETFL, O_APPEND), 0);
         break;
+    case ON_FILE_OVER:
+        write_end = open(run->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        assert_int_equal(write(write_end,
+                               "HIP out of memory, long ago\n"
+                               "HW Exception by GPU node-1, long ago\n",
+                               65),
+                         65);
+        assert_int_equal(lseek(write_end, 0, SEEK_SET), 0);
+        break;
     case ON_SOCKET:
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         run->reader = ends[0];
@@ -132,8 +141,7 @@ static _Noreturn void lead(struct run *run, int in, int err, int status_write, i
 void run_start(struct run *run, const struct run_options *options)
 {
     *run = (struct run){.options = *options, .reader = -1, .slave = -1, .status = -1};
-    (void)snprintf(run->dir, sizeof run->dir, "/tmp/watch.XXXXXX");
-    assert_non_null(mkdtemp(run->dir));
+    assert_true(temp_folder(run->dir, sizeof run->dir, "watch"));
     (void)snprintf(run->report, sizeof run->report, "%s/report", run->dir);
     (void)snprintf(run->result, sizeof run->result, "%s/result", run->dir);
     (void)snprintf(run->file, sizeof run->file, "%s/stderr", run->dir);

@@ -11,7 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_SOCKET };
+#include "temp_folder.h"
+
+/* ON_FILE_OVER: "2<> file", at the start of a file with 65 older bytes. */
+enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_FILE_OVER, ON_SOCKET };
 
 struct run_options {
     enum run_on on;
@@ -24,10 +27,10 @@ struct run_options {
 
 struct run {
     struct run_options options;
-    char dir[32];
-    char report[64]; /* FILE for the driver's report */
-    char result[64]; /* FILE for the target's, put for "@" in target[] */
-    char file[64];   /* stderr of ON_FILE* */
+    char dir[TEMP_FOLDER_MAX];
+    char report[TEMP_FOLDER_MAX + 16]; /* FILE for the driver's report */
+    char result[TEMP_FOLDER_MAX + 16]; /* FILE for the target's, put for "@" in target[] */
+    char file[TEMP_FOLDER_MAX + 16];   /* stderr of ON_FILE* */
     int reader;      /* what the driver's stderr arrives at, or -1 */
     int slave;       /* keeps the terminal open */
     int steps;       /* a byte lets the target go on */

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "watch/kernel_log.h"
+#include "temp_folder.h"
 
 static char record[KERNEL_LOG_RECORD_MAX + 1];
 
@@ -141,8 +142,8 @@ static void append(const char *path, const char *text)
 static void test_file_is_followed(void **state)
 {
     (void)state;
-    char root[] = "/tmp/kmsg.XXXXXX", dev[64], path[80], text[4096];
-    assert_non_null(mkdtemp(root));
+    char root[TEMP_FOLDER_MAX], dev[TEMP_FOLDER_MAX + 8], path[TEMP_FOLDER_MAX + 16], text[4096];
+    assert_true(temp_folder(root, sizeof root, "kmsg"));
     (void)snprintf(dev, sizeof dev, "%s/dev", root);
     (void)snprintf(path, sizeof path, "%s/kmsg", dev);
     assert_int_equal(mkdir(dev, 0700), 0);

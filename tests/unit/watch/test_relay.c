@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -360,6 +361,44 @@ static void test_file_is_read_not_replaced(void **state)
     }
 }
 
+/* Where the target is tells its position, not the file's size: behind it older bytes may stand. */
+static void test_file_that_is_written_over(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_FILE_OVER,
+                                          .driver = {"--wait-relay"},
+                                          .target = {"say", "Memory access fault by GPU node-1"}});
+    assert_int_equal(run_wait(&run), 0);
+    assert_int_equal(run_reported(&run, "bytes"), 33);
+    assert_int_equal(run_reported(&run, "ring"), 33);
+    assert_int_equal(run_reported(&run, "fault"), 1);
+    assert_int_equal(run_reported(&run, "oom"), 0);
+    assert_int_equal(run_reported(&run, "hang"), 0);
+    run_end(&run);
+}
+
+/* A log that is cut while the program goes on (copytruncate of logrotate): what comes then counts. */
+static void test_file_that_is_truncated(void **state)
+{
+    (void)state;
+    struct run run;
+    struct stat st = {.st_size = -1};
+    run_start(&run, &(struct run_options){
+                        .on = ON_FILE_APPEND,
+                        .driver = {"--wait-relay", "--truncate-at", "50"},
+                        .target = {"say", "50 bytes of which the relay has read all that is -",
+                                   "Memory access fault by GPU node-1"}});
+    for (int i = 0; i < 20000 && (stat(run.file, &st) != 0 || st.st_size != 0); i++)
+        (void)usleep(1000); /* the polling interval; the driver's cut decides */
+    assert_int_equal(st.st_size, 0);
+    run_step(&run);
+    assert_int_equal(run_wait(&run), 0);
+    assert_int_equal(run_reported(&run, "fault"), 1);
+    assert_int_equal(run_reported(&run, "ring"), 50 + 33);
+    run_end(&run);
+}
+
 static void test_socket_is_left_alone(void **state)
 {
     (void)state;
@@ -442,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_reader_that_goes_away_in_silence),
         cmocka_unit_test(test_file_is_read_not_replaced),
+        cmocka_unit_test(test_file_that_is_written_over),
+        cmocka_unit_test(test_file_that_is_truncated),
         cmocka_unit_test(test_socket_is_left_alone),
         cmocka_unit_test(test_messages_reach_the_shared_memory),
     };

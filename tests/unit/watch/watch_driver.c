@@ -33,6 +33,7 @@ struct driver {
     unsigned kills_left, kills, restarts, stuck, resizes;
     bool stop, stopped;
     bool wait_relay;
+    uint64_t truncate_at; /* bytes that were read when fd 2's file is cut to nothing; 0 = never */
     uint64_t oldest_heartbeat_ns; /* highest age seen, once the relay process has begun */
     unsigned seed;
     const char *report;
@@ -101,6 +102,10 @@ static void disturb(struct driver *d)
     note_heartbeat(d);
     if (d->helper == 0)
         return;
+    if (d->truncate_at > 0 && atomic_load(&d->shared->output_bytes) >= d->truncate_at) {
+        d->truncate_at = 0;
+        (void)!ftruncate(STDERR_FILENO, 0);
+    }
     if (d->kills_left > 0) {
         struct timespec ts = {.tv_nsec = rand_r(&d->seed) % 3000000};
         (void)nanosleep(&ts, NULL);
@@ -172,6 +177,8 @@ static int parse(struct driver *d, int argc, char **argv)
             d->wait_relay = true;
         else if (strcmp(argv[i], "--kills") == 0)
             d->kills_left = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--truncate-at") == 0)
+            d->truncate_at = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0)
             d->seed = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--report") == 0)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that the caller started is killed, alone and together with helpers: the target goes with
+it (or, asked for, goes on), and the bundle is made by who is left, or by `recover`."""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import support
+from attacks import GO_ON_S, KILL, STOP, WRITER, Attack
+from programs import all_of_ours, gone, helper
+from support import PYTHON, Stopwatch, is_running, wait_for
+
+
+class ProcessTheCallerStarted(Attack):
+    def ended(self, pids):
+        wait_for(lambda: all(gone(pid) for pid in pids), f"{pids} to end")
+
+    def bundle_there(self):
+        def there():
+            try:
+                return self.bundles()
+            except (OSError, KeyError):
+                return []
+        return wait_for(there, "the bundle")
+
+    def test_killed(self):
+        process, reader = self.start_writer()
+        self.find_target(process, reader)
+        ours = all_of_ours(process.pid)
+        self.assertGreaterEqual(len(ours), 4)
+        process.kill()
+        self.ended([self.target])
+        bundle = self.bundle_there()[0]
+        self.assertEqual(bundle.value("run.supervisor_killed"), True)
+        self.assertEqual(bundle.value("target.signal_name"), "KILL")
+        reader.drain()
+        self.ended(ours)
+
+    def test_killed_without_pidfds(self):
+        """As before Linux 5.3, and under gVisor."""
+        code = ("import ctypes, os, struct, sys\n"
+                "def op(c, jt, jf, k): return struct.pack('HBBI', c, jt, jf, k)\n"
+                "prog = op(0x20,0,0,0)+op(0x15,0,1,434)+op(6,0,0,0x50026)+op(6,0,0,0x7fff0000)\n"
+                "buf = ctypes.create_string_buffer(prog)\n"
+                "class F(ctypes.Structure): _fields_=[('n',ctypes.c_ushort),('p',ctypes.c_void_p)]\n"
+                "libc = ctypes.CDLL(None)\n"
+                "assert libc.prctl(38,1,0,0,0)==0\n"
+                "assert libc.prctl(22,2,ctypes.byref(F(4,ctypes.addressof(buf))))==0\n"
+                "os.execv(sys.argv[1], sys.argv[1:])")
+        process = subprocess.Popen([PYTHON, "-c", code, *self.command("/bin/sleep", "1000")],
+                                   env=self.environ, start_new_session=True)
+        self.addCleanup(process.wait)
+        target = self.target_pid(process.pid)
+        helper(process.pid, "recorder")
+        ours = all_of_ours(process.pid)
+        process.kill()
+        self.ended([target])
+        self.assertEqual(self.bundle_there()[0].value("run.supervisor_killed"), True)
+        self.ended(ours)
+
+    def test_killed_with_orphan_keep(self):
+        process, reader = self.launch(PYTHON, "-c", WRITER, options=["--orphan=keep"])
+        self.find_target(process, reader)
+        ours = all_of_ours(process.pid)
+        process.kill()
+        process.wait(timeout=20)
+        self.first_after(reader, "supervisor")
+        self.line(process)
+        reader.drain()
+        self.ended([self.target])
+        count = int(reader.text(process.stdout).split(b"wrote ")[1].split()[0])
+        self.assertEqual(reader.text(process.stderr).splitlines(),
+                         [b"line %07d" % i for i in range(count)])
+        self.assertEqual(self.bundle_there()[0].value("target.signal_name"), "ABRT")
+        self.ended(ours)
+
+    def test_stopped_tracer_of_an_orphan_is_ended(self):
+        process, reader = self.launch(PYTHON, "-c", WRITER, options=["--orphan=keep"])
+        self.find_target(process, reader)
+        tracer = helper(process.pid, "tracer")
+        process.kill()
+        process.wait(timeout=20)
+        os.kill(tracer, STOP)
+        os.kill(self.target, signal.SIGUSR1)
+        wait_for(lambda: reader.pump() or gone(self.target), "the target to take its signal")
+        self.bundle_there()
+
+    def test_killed_while_the_tracer_is_stopped(self):
+        process, reader = self.start_writer()
+        self.find_target(process, reader)
+        helper(process.pid, "recorder")  # it stands in; the target may be a moment ahead of it
+        ours = all_of_ours(process.pid)
+        for pid in (helper(process.pid, "tracer"), process.pid):
+            os.kill(pid, STOP if pid != process.pid else KILL)
+        process.wait(timeout=20)
+        watch = Stopwatch()
+        wait_for(lambda: reader.pump() or gone(self.target), "the target to die with us")
+        self.assertLess(watch.seconds(), 2 * GO_ON_S)
+        self.bundle_there()
+        self.ended(ours)
+
+    def test_together_with_a_helper(self):
+        for name in ("tracer", "relay", "sampler"):
+            with self.subTest(helper=name):
+                process, reader = self.start_writer()
+                self.find_target(process, reader)
+                ours = all_of_ours(process.pid)
+                for pid in (helper(process.pid, name), process.pid):
+                    os.kill(pid, KILL)
+                process.wait(timeout=20)
+                wait_for(lambda: reader.pump() or gone(self.target), "the target to die with us")
+                bundle = self.bundle_there()[0]
+                self.assertEqual(bundle.value("run.supervisor_killed"), True)
+                os.unlink(bundle.path)
+                self.ended(ours)
+
+    def test_together_with_the_recorder(self):
+        """Nobody is left to make the bundle: the next start says so, and recover makes it."""
+        self.everything(lambda process: [helper(process.pid, "recorder"), process.pid])
+
+    def test_everything_at_once(self):
+        self.everything(lambda process: [process.pid, *all_of_ours(process.pid)])
+
+    def everything(self, victims):
+        process, reader = self.start_writer()
+        self.find_target(process, reader)
+        runs = self.path("state", "runs")
+        wait_for(lambda: reader.pump() or (os.path.isdir(runs) and os.listdir(runs) and
+                 os.path.exists(os.path.join(runs, os.listdir(runs)[0], "run.json"))),
+                 "the run directory")
+        ours = all_of_ours(process.pid)
+        dying = victims(process)
+        os.kill(process.pid, signal.SIGSTOP)  # or it replaces what is killed before it
+        for pid in dying:
+            with contextlib.suppress(ProcessLookupError):  # gone with the one before
+                os.kill(pid, KILL)
+        wait_for(lambda: reader.pump() or all(gone(pid) for pid in ours), f"{ours} to end")
+        if is_running(self.target):  # by SIGPIPE soon; not waited for by any of us
+            os.kill(self.target, KILL)
+        wait_for(lambda: gone(self.target), "the target")
+        process.wait(timeout=20)
+        self.assertEqual(self.bundles(), [])
+        # A run that takes longer than the recorder is quiet.
+        done = self.run_it("/bin/sleep", "0.3")
+        self.assertIn("1 earlier run left no bundle", done.stderr)
+        recovered = self.verb("recover")
+        self.assertEqual(recovered.returncode, 0, recovered.stderr)
+        bundle = self.only_bundle(done) if done.bundles else self.bundle_there()[0]
+        self.assertEqual(bundle.fact("target.exit_code").get("status"), "unreadable")
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        self.assertIn("every run is finished", self.verb("recover").stdout)
+
+
+if __name__ == "__main__":
+    support.main()
