@@ -75,6 +75,14 @@ static int open_stderr(struct run *run)
                          65);
         assert_int_equal(lseek(write_end, 0, SEEK_SET), 0);
         break;
+    case ON_FILE_READ_ONLY:
+        write_end = open(run->file, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+        break;
+    case ON_PACKETS:
+        assert_int_equal(pipe2(ends, O_DIRECT | O_CLOEXEC), 0);
+        run->reader = ends[0];
+        write_end = ends[1];
+        break;
     case ON_SOCKET:
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         run->reader = ends[0];
@@ -106,6 +114,11 @@ static _Noreturn void exec_driver(const struct run *run, int in, int err)
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     (void)dup2(in, 0);
     (void)dup2(run->options.both ? err : null, 1);
+    if (run->options.nonblock_1) {
+        char again[32];
+        (void)snprintf(again, sizeof again, "/proc/self/fd/%d", err);
+        (void)dup2(open(again, O_WRONLY | O_NONBLOCK | O_CLOEXEC), 1);
+    }
     (void)dup2(err, 2);
     for (int fd = 3; fd < 1024; fd++) /* what the caller of the tests left open */
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -14,12 +14,13 @@
 #include "temp_folder.h"
 
 /* ON_FILE_OVER: "2<> file", at the start of a file with 65 older bytes. */
-enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_FILE_OVER, ON_SOCKET };
+enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_FILE_OVER, ON_FILE_READ_ONLY, ON_PACKETS, ON_SOCKET };
 
 struct run_options {
     enum run_on on;
     bool both;     /* fd 1 is fd 2; else /dev/null */
     bool nonblock; /* O_NONBLOCK on the descriptor the driver gets */
+    bool nonblock_1; /* on fd 1 alone, which then has a description of its own */
     bool raw;      /* the real terminal does no output processing */
     const char *driver[8];
     const char *target[8];

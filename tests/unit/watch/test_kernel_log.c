@@ -193,6 +193,11 @@ static void test_file_is_followed(void **state)
         total += (size_t)n;
     }
     assert_int_equal(total, 30001);
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* written anew: from its beginning */
+    (void)close(fd);
+    append(path, "3,900,9,-;a new one\n");
+    assert_true(kernel_log_read(&log, record, sizeof record) > 0);
+    assert_string_equal(record, "3,900,9,-;a new one\n");
     kernel_log_close(&log);
     fs_set_sysroot("");
     (void)unlink(path);

@@ -198,6 +198,8 @@ static void test_target_sees_the_same_kind(void **state)
         {{.on = ON_PIPE, .both = true}, "tty1=0 tty2=0 size=0x0 nonblock1=0 nonblock2=0"},
         {{.on = ON_PIPE, .both = true, .nonblock = true},
          "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=1"},
+        {{.on = ON_PIPE, .both = true, .nonblock_1 = true},
+         "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=0"},
         {{.on = ON_FILE}, "tty1=0 tty2=0 size=0x0 nonblock1=0 nonblock2=0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -411,6 +413,24 @@ static void test_socket_is_left_alone(void **state)
     run_end(&run);
 }
 
+/* A pipe of packets would lose their borders; what the target may not write, it may not write. */
+static void test_odd_streams_are_left_alone(void **state)
+{
+    (void)state;
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PACKETS, .target = {"say", "one", "two"}});
+    run_expect(&run, "one", 3);
+    run_step(&run);
+    run_expect(&run, "two", 3);
+    assert_int_equal(run_wait(&run), 0);
+    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
+    run_end(&run);
+    run_start(&run, &(struct run_options){.on = ON_FILE_READ_ONLY, .target = {"look", "@"}});
+    assert_int_equal(run_wait(&run), 0);
+    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
+    run_end(&run);
+}
+
 static void test_messages_reach_the_shared_memory(void **state)
 {
     (void)state;
@@ -484,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_file_that_is_written_over),
         cmocka_unit_test(test_file_that_is_truncated),
         cmocka_unit_test(test_socket_is_left_alone),
+        cmocka_unit_test(test_odd_streams_are_left_alone),
         cmocka_unit_test(test_messages_reach_the_shared_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
