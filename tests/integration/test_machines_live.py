@@ -193,7 +193,7 @@ class HostFiles(support.Case):
 
 # --- counters that move while the program runs ---
 
-# Runs a list of steps: ["write", file, bytes in latin-1], ["sleep", s], ["rename", a, b],
+# Runs a list of steps: ["write", file, bytes in latin-1], ["sleep", s], ["seen", file], ["rename", a, b],
 # ["unlink", file], ["kill", signal], ["exit", code].
 SCRIPT = r"""
 import json, os, sys, time
@@ -210,6 +210,10 @@ for what, *args in json.load(open(sys.argv[1])):
         os.rename(args[0] + ".new", args[0])
     elif what == "sleep":
         time.sleep(args[0])
+    elif what == "seen":  # read since it was written (on a disk that notes it: relatime), or long ago
+        end = time.monotonic() + 2
+        while os.stat(args[0]).st_atime_ns < os.stat(args[0]).st_mtime_ns and time.monotonic() < end:
+            time.sleep(0.01)
     elif what == "rename":
         os.rename(*args)
     elif what == "unlink":
@@ -265,7 +269,7 @@ class MovingCounters(support.Case):
                 os.mkdir(self.outdir)
                 self.put(self.used, "1111111111\n")
                 bundle, done = self.play([
-                    ["sleep", 0.3], ["write", self.used, "15555555555\n"], ["sleep", 0.5],
+                    ["seen", self.used], ["write", self.used, "15555555555\n"], ["seen", self.used],
                     ["write", self.used, "9999999999\n"], ["kill", number]], after=2222222222)
                 self.assertEqual(done.status, -number)
                 self.assertEqual(self.moments(bundle),
@@ -275,7 +279,7 @@ class MovingCounters(support.Case):
         """Written microseconds before the end, as the allocation that fails: no sampler at 10 Hz
         sees it, the impact record does."""
         self.put(self.used, "1000\n")
-        bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "17000000000\n"],
+        bundle, _ = self.play([["seen", self.used], ["write", self.used, "17000000000\n"],
                                ["kill", ABRT]], after=1000)
         self.assertEqual(self.moments(bundle), (1000, 17000000000, 17000000000, 1000))
 
@@ -286,9 +290,9 @@ class MovingCounters(support.Case):
                 shutil.rmtree(self.outdir)
                 os.mkdir(self.outdir)
                 self.put(self.used, "4444\n")
-                bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "5555\n"],
-                                       ["sleep", 0.4], ["write", self.used, text],
-                                       ["sleep", 0.2], ["kill", SEGV]])
+                bundle, _ = self.play([["seen", self.used], ["write", self.used, "5555\n"],
+                                       ["seen", self.used], ["write", self.used, text],
+                                       ["seen", self.used], ["kill", SEGV]])
                 self.assertEqual(self.moments(bundle), (4444, 5555, "unreadable", "unreadable"))
                 for when in ("impact", "after"):
                     fact = bundle.fact("gpu.0.vram.used_bytes", when)
@@ -299,8 +303,8 @@ class MovingCounters(support.Case):
 
     def test_a_value_beside_noise_is_still_a_value(self):
         self.put(self.used, "4444\n")
-        bundle, _ = self.play([["sleep", 0.2], ["write", self.used, "5555\n" + "\0" * 4000],
-                               ["sleep", 0.2], ["kill", SEGV]])
+        bundle, _ = self.play([["seen", self.used], ["write", self.used, "5555\n" + "\0" * 4000],
+                               ["seen", self.used], ["kill", SEGV]])
         self.assertEqual(self.moments(bundle), (4444, 5555, 5555, 5555))
 
     def test_a_counter_that_vanishes(self):
