@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tarfile
 import tempfile
-import unittest
 
 import losses
 import support
@@ -109,9 +108,8 @@ class Finisher(losses.Shimmed):
     def setUp(self):
         super().setUp()
         self.environ["STARVED_TOKEN"] = self.token
-        machine = os.path.join(support.SHARED, "machines", "lact-phoenix-gfx1103")
-        if os.path.isdir(machine):
-            self.environ["ROCMCRASH_SYSROOT"] = machine
+        self.environ["ROCMCRASH_SYSROOT"] = os.path.join(support.RECORDED, "machines",
+                                                         "lact-phoenix-gfx1103")
         if not os.path.exists(self.kept):
             model = os.path.join(self.shared_folder.name, "model.safetensors")
             with open(model, "wb") as file:
