@@ -228,12 +228,12 @@ static void put_rows(const struct series_set *set, uint64_t zero_ns, size_t max_
 int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
                   uint32_t keep_pid, struct buf *out)
 {
-    RC_AUTO_FREE struct column *columns = calloc(set->count + 1, sizeof *columns);
     struct processes processes = {.count = 0};
-    int r = columns == NULL ? -ENOMEM : find_processes(set, keep_pid, &processes);
+    int r = find_processes(set, keep_pid, &processes);
     RC_AUTO_FREE struct process *list = processes.list;
-    if (r < 0)
-        return r;
+    RC_AUTO_FREE struct column *columns = calloc(set->count + 1, sizeof *columns);
+    if (r < 0 || columns == NULL)
+        return -ENOMEM;
     size_t left_out = keep_the_heaviest(&processes);
     size_t count = make_columns(set, &processes, columns, out);
     put_rows(set, zero_ns, max_rows, columns, count, out);
