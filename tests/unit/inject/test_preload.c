@@ -290,6 +290,9 @@ static void test_search_in_path(void **state)
 static int make_folder(void **state)
 {
     (void)state;
+    const char *base = getenv("TMPDIR");
+    if (base != NULL && strpbrk(base, " :;$") != NULL) /* the loader would split or fill it */
+        (void)unsetenv("TMPDIR");
     return temp_folder(folder, sizeof folder, "rc-preload") ? 0 : -1;
 }
 
