@@ -66,7 +66,7 @@ static struct torch_point point_of(const int64_t *c)
 
 static void add(int64_t *sum, int64_t value)
 {
-    *sum = *sum < 0 || value < 0 ? -1 : *sum + value;
+    *sum = *sum < 0 || value < 0 ? -1 : number_sum(*sum, value);
 }
 
 /* Another device at the same moment. Peaks of two devices are of two moments. */

@@ -17,6 +17,7 @@
 
 #define RUN_JSON_MAX (1u << 20)
 #define OUTPUT_MAX (2u << 20)
+#define ROOM_TO_PARSE 64 /* bytes of a parsed text, at most, a byte of it */
 
 static uint64_t json_u64(const cJSON *json, const char *key, uint64_t otherwise)
 {
@@ -115,10 +116,17 @@ static bool is_of_the_file(int code)
     return code == -ENOENT || code == -EIO || code == -EFBIG || code == -ELOOP || code == -EISDIR;
 }
 
-/* Written to its end: a parser that refuses it has no memory. */
-static bool looks_whole(const char *text, ssize_t len)
+/* cJSON does not tell a damaged text from a want of memory. Where there is room for many times the
+ * text, and it is refused again, it is damaged. */
+static cJSON *parse_or_no_memory(const char *text, size_t len, bool *ret_no_memory)
 {
-    return len > 2 && strlen(text) == (size_t)len && text[len - 2] == '}' && text[len - 1] == '\n';
+    cJSON *json = cJSON_ParseWithLength(text, len);
+    if (json != NULL)
+        return json;
+    void *volatile room = malloc(ROOM_TO_PARSE * (len + 64));
+    *ret_no_memory = room == NULL;
+    free(room);
+    return *ret_no_memory ? NULL : cJSON_ParseWithLength(text, len);
 }
 
 /* The machine's end can leave run.json empty or torn; the rest is evidence all the same. */
@@ -130,13 +138,15 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     ssize_t len = fs_read_all(path, RUN_JSON_MAX, &text);
     if (len < 0 && !is_of_the_file((int)len))
         return rc_err_errno(err, (int)len, "cannot read '%s'", path);
-    cJSON *json = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
-    if (json == NULL && len >= 0 && looks_whole(text, len))
+    bool no_memory = false;
+    cJSON *json = len >= 0 ? parse_or_no_memory(text, (size_t)len, &no_memory) : NULL;
+    if (no_memory)
         return rc_err_errno(err, -ENOMEM, "cannot read '%s'", path);
     if (len < 0)
         (void)snprintf(info->damage, sizeof info->damage, "run.json: %s", strerror((int)-len));
     else if (!cJSON_IsObject(json))
-        (void)snprintf(info->damage, sizeof info->damage, "run.json was not written to its end");
+        (void)snprintf(info->damage, sizeof info->damage,
+                       "run.json is damaged, or was not written to its end");
     parse_run(info, json); /* of NULL: everything is unknown */
     cJSON_Delete(json);
     if (info->start_wall_ns == 0)

@@ -135,7 +135,7 @@ void _start(void)
     def test_sanitizer_that_finds_something(self):
         source = "#include <stdlib.h>\nint main(void) { char *p = malloc(4); free(p); return p[1]; }"
         program = self.build("faulty", "-fsanitize=address", source=source)
-        plain, ours = self.both("/bin/sh", "-c", f"{program} 2>&1 | grep -c ERROR:.AddressSanitizer")
+        plain, ours = self.both("/bin/sh", "-c", f"ASAN_OPTIONS= {program} 2>&1 | grep -c ERROR:.AddressSanitizer")
         self.assertEqual((plain.stdout, ours.stdout), ("1\n", "1\n"))
 
     def test_sanitizer_of_a_preload(self):

@@ -185,6 +185,11 @@ class MachineReset(LossCase):
         self.assertEqual(bundle.row("run")["status"], "failed")
         self.assertIn("run.json", bundle.row("run")["reason"])
         self.assertEqual(bundle.fact("run.traced")["status"], "unreadable")
+        # A sector gone bad: the end is there, what comes before it is no JSON.
+        bad = whole["run.json"][:60] + b'!"\n' + whole["run.json"][63:]
+        bundle = self.recover("a file damaged", "run.json, in its middle", run_dir, {**whole, "run.json": bad})
+        self.assertEqual(bundle.value("target.failed_signal"), signal.SIGABRT)
+        self.assertIn("damaged", bundle.row("run")["reason"])
 
     def test_another_boot(self):
         """The kernel log of this boot is not that of the run."""
