@@ -279,7 +279,7 @@ static void test_search_in_path(void **state)
     assert_string_equal(preload_find("./x", path, &room), "./x");
     assert_null(preload_find("", path, &room));
     assert_non_null(strstr(preload_find("found", path, &room), "/found"));
-    char sub[64];
+    char sub[TEMP_FOLDER_MAX + 8];
     (void)snprintf(sub, sizeof sub, "%s/sh", folder);
     assert_int_equal(mkdir(sub, 02775), 0); /* no program, though it has the bit */
     assert_string_equal(preload_find("sh", path, &room), "/bin/sh");
