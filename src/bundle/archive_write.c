@@ -103,7 +103,8 @@ static int put_data(struct pass *pass, const void *data, size_t len)
 
 static int hash_start(struct pass *pass)
 {
-    if (EVP_DigestInit_ex(pass->sha, EVP_sha256(), NULL) != 1)
+    const EVP_MD *md = stage_sha256();
+    if (md == NULL || EVP_DigestInit_ex(pass->sha, md, NULL) != 1)
         return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
     return 0;
 }

@@ -67,6 +67,8 @@ int stage_open(struct stage *stage, const char *dir, struct rc_err *err);
 void stage_release(struct stage *stage);
 /* Open for reading, regular files only, never through a link in the last part. */
 int stage_open_file(const struct stage *stage, const char *path);
+/* For EVP_DigestInit_ex(); NULL = no memory. */
+const struct evp_md_st *stage_sha256(void);
 bool stage_open_may_pass(int code); /* the -errno of that: the file itself is there */
 /* SHA-256 of a file as it is now; *ret_bytes its length. */
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -204,6 +205,20 @@ void sha256_to_hex(const unsigned char digest[32], char hex[SHA256_HEX])
     hex[64] = '\0';
 }
 
+/* In a context of our own: where memory is refused while OpenSSL 3.0 makes its default one, it goes on
+ * with what was not made of it, and crashes. */
+const EVP_MD *stage_sha256(void)
+{
+    static EVP_MD *sha256;
+    if (sha256 == NULL) {
+        OSSL_LIB_CTX *context = OSSL_LIB_CTX_new();
+        sha256 = context != NULL ? EVP_MD_fetch(context, "SHA256", NULL) : NULL;
+        if (sha256 == NULL)
+            OSSL_LIB_CTX_free(context);
+    }
+    return sha256;
+}
+
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],
                     uint64_t *ret_bytes, struct rc_err *err)
 {
@@ -215,7 +230,8 @@ int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256
     char data[64 * 1024];
     uint64_t bytes = 0;
     ssize_t n = 0;
-    bool good = ctx != NULL && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+    const EVP_MD *md = stage_sha256();
+    bool good = ctx != NULL && md != NULL && EVP_DigestInit_ex(ctx, md, NULL) == 1;
     while (good && (n = read(fd, data, sizeof data)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;

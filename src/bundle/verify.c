@@ -68,7 +68,8 @@ static int hash_entry(struct reader *reader, EVP_MD_CTX *sha, struct found *file
     char data[64 * 1024];
     unsigned char digest[EVP_MAX_MD_SIZE];
     ssize_t n;
-    if (EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1)
+    const EVP_MD *md = stage_sha256();
+    if (md == NULL || EVP_DigestInit_ex(sha, md, NULL) != 1)
         return rc_err_errno(err, -ENOMEM, "cannot hash");
     while ((n = reader_data(reader, data, sizeof data, err)) > 0) {
         if (EVP_DigestUpdate(sha, data, (size_t)n) != 1)
