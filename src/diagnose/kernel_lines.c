@@ -93,13 +93,17 @@ static const char *const class_names[] = {
 
 /* Bad records so far apart are two incidents: the last one is what is asked about. */
 #define INCIDENT_GAP_S 600.0
+/* A date with its year beside one without. */
+#define OTHER_ORIGIN_S 3e9
 
 /* A reboot sets the clock back; a hardware error does not pass with time. */
 static void note_incident(struct klog *k, unsigned line)
 {
-    bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated;
+    double step = k->now - k->last_bad;
+    bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated &&
+                      step < OTHER_ORIGIN_S && step > -OTHER_ORIGIN_S;
     bool rebooted = comparable && k->last_bad > k->now + 1;
-    bool apart = comparable && k->now - k->last_bad > INCIDENT_GAP_S;
+    bool apart = comparable && step > INCIDENT_GAP_S;
     bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
     if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
         k->before = k->events[0].class;
