@@ -28,7 +28,7 @@ FAILS = f"import sys, time; time.sleep(0.3); sys.stderr.write({HIP_OOM!r}); sys.
 # A sanitizer's shadow alone is terabytes of address space.
 SANITIZED = b"__asan_init" in open(ROCMCRASH, "rb").read() if ROCMCRASH else False
 MEMORY_MAX = 1 << 30
-SECONDS_MAX = 20
+SECONDS_MAX = 200 if SANITIZED else 20
 
 
 def setUpModule():
