@@ -11,12 +11,15 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "launch/bounded.h"
 #include "launch/options.h"
 #include "record/rundir.h"
 #include "record/shared.h"
 
 /* The hook writes a few for each process. */
 #define FILES_MAX 4096
+#define PLACE_WAIT_MS 100 /* before the target begins */
+#define OOM_WAIT_MS 500   /* after it has ended */
 
 /* "FOLDER" or "FOLDER:BEFORE"; an empty BEFORE must not become the current directory. */
 static bool python_path(const char *folder, char *out, size_t size)
@@ -32,35 +35,51 @@ static bool python_path(const char *folder, char *out, size_t size)
     return (size_t)snprintf(out, size, "%s:%s", folder, before) < size;
 }
 
+static bool find_place(void *context)
+{
+    struct shared_run *run = &((struct shared *)context)->run;
+    return rundir_name(run->hook_dir, sizeof run->hook_dir, run->start_wall_ns, run->supervisor_pid,
+                       NULL) == 0;
+}
+
+void inject_python_plan(struct shared *shared, const struct launch_options *options)
+{
+    if ((options->inject & INJECT_PYTHON) != 0 && options->python_hook != NULL &&
+        bounded_ask(find_place, shared, PLACE_WAIT_MS))
+        return;
+    shared->run.hook_dir[0] = '\0';
+}
+
 void inject_python(struct shared *shared, const struct launch_options *options)
 {
     static char path[131072]; /* the longest string that execve() takes */
     struct shared_run *run = &shared->run;
-    char run_dir[sizeof run->hook_dir] = "";
-    char where[sizeof run_dir + 64];
-    if (options == NULL || (options->inject & INJECT_PYTHON) == 0 || options->python_hook == NULL ||
-        !python_path(options->python_hook, path, sizeof path) ||
-        rundir_name(run_dir, sizeof run_dir, run->start_wall_ns, run->supervisor_pid, NULL) < 0)
+    char where[sizeof run->hook_dir + 64];
+    if (run->hook_dir[0] == '\0')
         return;
     int n = snprintf(where, sizeof where, "%d:%s:%s", (int)run->supervisor_pid,
-                     options->torch_history ? "history" : "", run_dir);
-    if (n > 0 && (size_t)n < sizeof where && setenv("ROCMCRASH_HOOK", where, 1) == 0 &&
-        setenv("PYTHONPATH", path, 1) == 0)
-        memcpy(run->hook_dir, run_dir, sizeof run_dir);
+                     options->torch_history ? "history" : "", run->hook_dir);
+    if (n <= 0 || (size_t)n >= sizeof where ||
+        !python_path(options->python_hook, path, sizeof path) ||
+        setenv("ROCMCRASH_HOOK", where, 1) != 0 || setenv("PYTHONPATH", path, 1) != 0)
+        run->hook_dir[0] = '\0';
 }
 
-bool inject_python_saw_oom(const struct shared *shared)
+static bool look_for_oom(void *path)
 {
-    char path[sizeof shared->run.hook_dir + 8];
-    if (shared->run.hook_dir[0] == '\0')
-        return false;
-    (void)snprintf(path, sizeof path, "%s/hook", shared->run.hook_dir);
     RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
     const struct dirent *entry;
     for (int i = 0; dir != NULL && i < FILES_MAX && (entry = readdir(dir)) != NULL; i++)
         if (strstr(entry->d_name, ".oom.") != NULL)
             return true;
     return false;
+}
+
+bool inject_python_saw_oom(const struct shared *shared)
+{
+    char path[sizeof shared->run.hook_dir + 8];
+    (void)snprintf(path, sizeof path, "%s/hook", shared->run.hook_dir);
+    return shared->run.hook_dir[0] != '\0' && bounded_ask(look_for_oom, path, OOM_WAIT_MS);
 }
 
 void inject_python_remove(const struct shared *shared)

@@ -11,6 +11,10 @@
 struct launch_options;
 struct shared;
 
+/* In the supervisor: decides whether there is a hook, and where it writes (run.hook_dir). A state
+ * folder that does not answer means none. */
+void inject_python_plan(struct shared *shared, const struct launch_options *options);
+
 /* In the child: PYTHONPATH gets the hook's folder in front, ROCMCRASH_HOOK says where to write.
  * Whatever fails here leaves the environment as it was. */
 void inject_python(struct shared *shared, const struct launch_options *options);

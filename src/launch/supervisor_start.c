@@ -215,6 +215,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         .context = s,
     };
     (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */
+    inject_python_plan(s->shared, s->options);
     start_relay(s);
     if (!helper_start(h, HELPER_TRACER))
         return -EAGAIN;

@@ -120,7 +120,7 @@ struct shared_run {
     char cwd[4096];
     char run_dir[1024];    /* where the recorder keeps the run; "" until it made it */
     char hook_dir[1024];   /* where the Python hook in the target takes it to be; "" = no hook. Written
-                            * by the child that becomes the target, before its exec */
+                            * before the target's exec */
     char output_dir[4096]; /* where the user wants the bundle */
     char sysroot[1024];    /* "" = the real machine */
     uint32_t trace_mode;   /* enum trace_mode of launch/options.h */

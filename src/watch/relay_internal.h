@@ -106,7 +106,7 @@ int file_plan(struct relay *relay, struct rc_err *err);
 bool file_pending(const struct relay *relay, uint64_t output_bytes);
 _Noreturn void file_run(struct carrier *c);
 
-/* relay_plan.c: move *fd out of the way of 0..9, close-on-exec. 0 or -errno. */
+/* relay.c: move *fd out of the way of 0..9, close-on-exec. 0 or -errno. */
 int relay_fd_high(int *fd);
 void relay_close(int *fd);
 

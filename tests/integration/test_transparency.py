@@ -18,7 +18,7 @@ import support
 from support import PYTHON, ROCMCRASH, wait_for
 
 
-# Tells who calls it.
+# Tells who calls it, and may never return.
 MKDIR = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ int mkdir(const char *path, mode_t mode)
     int n = snprintf(line, sizeof line, "%d\\n", (int)getpid());
     if (fd >= 0 && write(fd, line, n) == n)
         close(fd);
+    while (getenv("MKDIR_HANGS") != NULL)
+        pause();
     return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 """
@@ -102,6 +104,10 @@ class Streams(support.Case):
                     self.assertNotIn(str(process.pid), makers)
                     if made:  # else this shows nothing
                         self.assertNotEqual(makers, set())
+        process = self.start("/bin/sh", "-c", 'echo "<$ROCMCRASH_HOOK>"; exit 3', stdout=subprocess.PIPE,
+                             env={**environ, "MKDIR_HANGS": "1"})
+        self.assertEqual(process.communicate(timeout=60)[0], b"<>\n")  # none waits for that disk
+        self.assertEqual(process.returncode, 3)
 
     def test_order_on_one_pipe(self):
         process = self.start("/bin/sh", "-c",

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions to file systems that may never answer (a home folder on a server that is gone), asked by
+ * processes that must not hang: the supervisor, whose caller waits for the exit status.
+ */
+#ifndef LAUNCH_BOUNDED_H
+#define LAUNCH_BOUNDED_H
+
+#include <stdbool.h>
+
+/*
+ * What question(context) says, called in a child without descriptors; false where there is no
+ * answer within `within_ms`, and where no child can be had. A child that does not answer is killed
+ * and left alone: whoever reaps for the caller reaps it. Only shared memory comes back from it.
+ */
+bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms);
+
+#endif
