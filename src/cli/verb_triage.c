@@ -219,13 +219,10 @@ static cJSON *without_features(cJSON *json)
     return json;
 }
 
-/* --kernel-log and --env fill what is not known yet; a log that a bundle has is not mixed. */
+/* --kernel-log and --env fill what is not known yet. */
 static int add_logs(struct facts *facts, const struct triage_line *line, struct rc_err *err)
 {
-    int64_t read = 0;
     int r = 0;
-    if (line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) && read != 0)
-        return rc_err_set(err, -EALREADY, "it holds its kernel log already");
     /* What was given was read: that nothing is found in it is then a finding. */
     if (line->kernel_log != NULL)
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
@@ -241,6 +238,7 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
 {
     RC_AUTO_FREE char *text = NULL;
     struct facts *facts = facts_new();
+    int64_t read = 0;
     ssize_t len = bundle_read_file(path, "facts.json", FACTS_MAX, &text, err);
     cJSON *document = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     int r = len < 0            ? (int)len
@@ -251,6 +249,9 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
         r = add_facts_file(facts, line->facts, err); /* first: the first source of a fact wins */
     if (r == 0)
         r = facts_from_json(facts, without_features(document), err);
+    if (r == 0 && line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) &&
+        read != 0) /* two logs are not mixed */
+        r = rc_err_set(err, -EALREADY, "it holds its kernel log already");
     if (r == 0)
         r = add_logs(facts, line, err);
     if (r == 0)

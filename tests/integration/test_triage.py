@@ -108,6 +108,14 @@ class Bundles(support.Case):
             done = self.verb("triage", f"--kernel-log={log}", *files)
             self.assertEqual((done.returncode, done.stdout), (125, ""))
             self.assertIn("of one run", done.stderr)
+        facts, output = self.path("facts.json"), self.path("stderr")
+        with open(facts, "w", encoding="ascii") as file:  # of a machine whose log was read, without its lines
+            json.dump({"format": 1, "facts": [{"name": "kmsg.readable", "value": True, "when": "static",
+                                               "source": "/dev/kmsg"}]}, file)
+        with open(output, "w", encoding="ascii") as file:
+            file.write("Aborted\n")
+        done = self.verb("triage", "--json", f"--kernel-log={log}", f"--facts={facts}", output)
+        self.assertEqual(json.loads(done.stdout)["class"], "page-fault", done.stderr)
         done = self.verb("triage", log, paths[0])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("is a bundle", done.stderr)
