@@ -154,6 +154,21 @@ static void peek_switch(struct carrier *c)
     c->skipped = true;
 }
 
+/* Bytes wait, but a peek pipe that should be empty has no room for them: a read of it once ended
+ * early, and what stayed behind would stand in the way for ever. */
+static bool peek_emptied(struct carrier *c)
+{
+    int waiting = 0;
+    if (ioctl(c->relay->from, FIONREAD, &waiting) != 0 || waiting == 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        while (read(c->peek[i].read_end, look_buffer, sizeof look_buffer) > 0)
+            c->skipped = true;
+        c->peek[i].unread = 0;
+    }
+    return true;
+}
+
 /* As tee(2) from relay->from. -EAGAIN can mean "nothing came" and "the peek pipe is full of small
  * pieces"; a second try on the other pipe tells. */
 static ssize_t tee_ahead(struct carrier *c)
@@ -167,6 +182,11 @@ static ssize_t tee_ahead(struct carrier *c)
     if (n < 0 && errno == EAGAIN && p->unread > 0) {
         peek_switch(c);
         p = &c->peek[c->peek_active];
+        n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
+    }
+    if (n < 0 && errno == EAGAIN) {
+        if (!peek_emptied(c))
+            return -EAGAIN;
         n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
     }
     if (n < 0)
