@@ -68,9 +68,7 @@ static void read_new(struct carrier *c, uint64_t *offset)
         *offset = 0;
     }
     if ((uint64_t)end - *offset > FOLLOW_BACKLOG_BYTES) {
-        matcher_gap(&c->matcher);
-        report_gap(c);
-        c->resync = true;
+        look_gap(c);
         *offset = (uint64_t)end - FOLLOW_BACKLOG_BYTES / 8;
     }
     while (*offset < (uint64_t)end) {

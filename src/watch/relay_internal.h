@@ -76,6 +76,8 @@ ssize_t look_ahead(struct carrier *c);
 void look_behind(struct carrier *c);
 /* Look at what was set aside while sampling. */
 void look_catch_up(struct carrier *c);
+/* Bytes were skipped: nothing is kept until a line begins. */
+void look_gap(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
 /* Take `len` bytes out of a pipe unseen. */
 void look_discard(struct carrier *c, int fd, size_t len);

@@ -62,15 +62,24 @@ static void publish_matches(struct carrier *c)
     }
 }
 
-static void keep(struct carrier *c, const char *data, size_t len)
+void look_gap(struct carrier *c)
 {
     static const char note[] = "\n[rocmcrash: some output was carried, but not kept]\n";
+    matcher_gap(&c->matcher);
+    report_gap(c);
+    /* Now, as the line that is missed may be the last. */
+    if (!c->resync)
+        ring_write(&c->shared->output, note, sizeof note - 1);
+    c->resync = true;
+}
+
+static void keep(struct carrier *c, const char *data, size_t len)
+{
     if (c->resync) {
         const char *end = memchr(data, '\n', len);
         if (end == NULL)
             return;
         c->resync = false;
-        ring_write(&c->shared->output, note, sizeof note - 1);
         len -= (size_t)(end + 1 - data);
         data = end + 1;
     }
@@ -134,9 +143,7 @@ void look_catch_up(struct carrier *c)
     if (c->peek[0].unread == 0 && c->peek[1].unread == 0)
         return;
     if (c->skipped) {
-        matcher_gap(&c->matcher);
-        report_gap(c);
-        c->resync = true;
+        look_gap(c);
     }
     c->skipped = false;
     peek_read(c, &c->peek[c->peek_active ^ 1u]);
