@@ -20,7 +20,6 @@
 #include "recorder/flush.h"
 #include "recorder/ledger_copy.h"
 #include "telemetry/segment.h"
-#include "recorder/ledger_copy.h"
 
 struct run_line {
     struct job_options job;
