@@ -303,7 +303,7 @@ static int remove_folder(void **state)
     DIR *dir = opendir(folder);
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        (void)unlink(path);
+        (void)remove(path); /* one is a folder */
     }
     (void)closedir(dir);
     return rmdir(folder);
