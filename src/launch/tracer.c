@@ -54,6 +54,8 @@ static void on_release(int signo, siginfo_t *si, void *context)
     struct traced_process *process = pid > 0 ? tracee_find_process(&tracer.tracees, pid) : NULL;
     if (process != NULL)
         tracer_release(process, RELEASE_FOR_GOOD);
+    else
+        tracer_keep_released(pid);
     errno = saved;
 }
 

@@ -64,6 +64,8 @@ void tracer_exit_event(struct traced_thread *thread);
 void tracer_release(struct traced_process *process, enum release_reason reason);
 bool tracer_was_released(pid_t tgid);
 void tracer_note_released(const struct traced_process *process);
+/* It was let go because it was busy, and is now asked to be let go for good. Async-signal-safe. */
+void tracer_keep_released(pid_t tgid);
 void tracer_forget_released(pid_t tgid);
 /* For the scan: never released, or so long ago that it may be seized again. */
 bool tracer_may_seize_again(pid_t tgid);

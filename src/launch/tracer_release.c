@@ -71,6 +71,13 @@ void tracer_note_released(const struct traced_process *process)
     note_released(process->pid, process->releasing);
 }
 
+void tracer_keep_released(pid_t tgid)
+{
+    struct released *entry = find_released(tgid);
+    if (entry != NULL)
+        entry->seize_after_ns = UINT64_MAX;
+}
+
 /* The number belongs to another process now. */
 void tracer_forget_released(pid_t tgid)
 {
