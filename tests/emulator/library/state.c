@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "journal.h"
@@ -98,9 +99,18 @@ void state_after_fork(void)
     publish_after_fork();
 }
 
+/* Where the owner and the waiter that the kernel wakes for it are killed at the same moment, the others
+ * were seen to wait for ever: each looks again from time to time. */
 void state_lock(void)
 {
-    if (pthread_mutex_lock(&state->mutex) == EOWNERDEAD)
+    int r;
+    do {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        r = pthread_mutex_clocklock(&state->mutex, CLOCK_MONOTONIC, &until);
+    } while (r == ETIMEDOUT);
+    if (r == EOWNERDEAD)
         (void)pthread_mutex_consistent(&state->mutex);
 }
 
