@@ -88,11 +88,12 @@ class Running:
 
 def record_of(line):
     """A journal's line as a dict. What a process that was killed in write(2) began stands before the
-    next one's record."""
+    next one's record; None where that one was cut, too."""
     try:
         return json.loads(line)
     except json.JSONDecodeError:
-        return json.loads(line[line.rindex('{"seq":'):])
+        at = line.rfind('{"seq":')
+        return json.loads(line[at:]) if at >= 0 else None
 
 
 class Machine:
@@ -126,7 +127,8 @@ class Machine:
         try:
             with open(self.path("emulator/log.jsonl"), encoding="utf-8") as file:
                 # The last line may be half written, and the one of a process that was killed.
-                records = [record_of(line) for line in file if line.endswith("\n")]
+                records = [record for record in map(record_of, (line for line in file if line.endswith("\n")))
+                           if record is not None]
         except FileNotFoundError:
             return []
         if event is not None:
