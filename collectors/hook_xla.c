@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
@@ -260,7 +261,7 @@ static void put_growth(const struct xla *x, const struct torch_growth *g, const 
         {"samples", g->windows},
         {"total_bytes", g->total},
         {"rising_share_percent", (int64_t)(g->rising_share * 100.0 + 0.5)},
-        {"slope_bytes_per_s", (int64_t)g->slope_per_s},
+        {"slope_bytes_per_s", number_from_real(g->slope_per_s)},
         {"duration_ms", g->duration_ms},
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
