@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fs.h"
 
 #define CHUNK ((size_t)2 << 20)
 #define WINDOW ((uint64_t)16 << 20) /* unit of giving back; a multiple of CHUNK */
@@ -117,23 +118,6 @@ static void residency_give_back(const struct residency *res, int fd, uint64_t wi
         (void)posix_fadvise(fd, (off_t)(window * WINDOW), (off_t)WINDOW, POSIX_FADV_DONTNEED);
 }
 
-/* Up to CHUNK bytes at `at`, fewer only at the end of the file. */
-static ssize_t read_chunk(int fd, unsigned char *buffer, size_t want, uint64_t at)
-{
-    size_t have = 0;
-    while (have < want) {
-        ssize_t n = pread(fd, buffer + have, want - have, (off_t)(at + have));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        have += (size_t)n;
-    }
-    return (ssize_t)have;
-}
-
 /* Would the rest of it take more than half as much again as there is time? */
 static bool hopeless(double bytes_per_ns, uint64_t left, uint64_t now, uint64_t deadline)
 {
@@ -149,7 +133,7 @@ static int hash_range(struct digest *d, int fd, uint64_t from, uint64_t to, unsi
         size_t want = to - from < CHUNK ? (size_t)(to - from) : CHUNK;
         if (clock_mono_ns() >= deadline)
             return -ETIME;
-        ssize_t n = read_chunk(fd, buffer, want, from);
+        ssize_t n = fs_pread_full(fd, buffer, want, (off_t)from);
         if (n < 0)
             return (int)n;
         if ((size_t)n != want)
