@@ -8,9 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
 
-#define SENTENCE_MAX 900
 
 static bool is_there(const struct facts *facts, const char *name)
 {
@@ -52,27 +50,16 @@ static const struct {
      "{msg.bfc_free_bytes}, the largest piece {msg.bfc_largest_free_bytes}]]"},
 };
 
-/* With where each figure was read: some are of a start long ago. */
-static void put(const struct facts *facts, const char *sentence, struct buf *out)
-{
-    char *text = template_fill(sentence, facts, true);
-    if (text == NULL)
-        return;
-    buf_puts(out, "- ");
-    escape_markdown(out, text, SENTENCE_MAX);
-    buf_putc(out, '\n');
-    free(text);
-}
-
 void report_engine(const struct facts *facts, struct buf *out)
 {
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++) {
         if (is_there(facts, sentences[i].needs))
-            put(facts, sentences[i].sentence, out);
+            report_cited_sentence(facts, sentences[i].sentence, out);
     }
     if (is_there(facts, "f.pool_preallocated") && is_there(facts, "f.pool_bytes") &&
         facts_best(facts, "f.pool_preallocated")->integer != 0)
-        put(facts,
+        report_cited_sentence(
+            facts,
             "the pool of {f.pool_bytes} was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): "
             "that the process holds it is neither a leak nor another process",
             out);

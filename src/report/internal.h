@@ -32,6 +32,8 @@ void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);
 /* "- " and the sentence, filled as the tree's: a clause [[...]] with an unknown fact is left out. */
 void report_sentence(const struct facts *facts, const char *sentence, struct buf *out);
+/* The same, with where each figure was read: some are of a start long ago. */
+void report_cited_sentence(const struct facts *facts, const char *sentence, struct buf *out);
 /* What the ledger of GPU allocations saw of the failure, in sentences. */
 void report_ledger(const struct facts *facts, struct buf *out);
 /* What PyTorch's allocator knew, in sentences. */

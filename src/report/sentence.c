@@ -5,17 +5,28 @@
 #include "base/buf.h"
 #include "diagnose/tree.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
-#define SENTENCE_MAX 600
+#define SENTENCE_MAX 900
 
-void report_sentence(const struct facts *facts, const char *sentence, struct buf *out)
+static void put(const struct facts *facts, const char *sentence, bool cited, struct buf *out)
 {
-    char *text = template_fill(sentence, facts, false);
+    char *text = template_fill(sentence, facts, cited);
     if (text == NULL)
         return;
     buf_puts(out, "- ");
     escape_markdown(out, text, SENTENCE_MAX);
     buf_putc(out, '\n');
     free(text);
+}
+
+void report_sentence(const struct facts *facts, const char *sentence, struct buf *out)
+{
+    put(facts, sentence, false, out);
+}
+
+void report_cited_sentence(const struct facts *facts, const char *sentence, struct buf *out)
+{
+    put(facts, sentence, true, out);
 }
