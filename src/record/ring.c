@@ -26,18 +26,18 @@ void ring_write(struct ring *r, const void *data, size_t len)
     atomic_store_explicit(&r->head, head + len, memory_order_release);
 }
 
-/* The producer may be in the middle of writing up to half a ring beyond the head. */
-static uint64_t ring_oldest(uint64_t head, uint64_t size)
+/* What is older may be under the producer's hands: it writes up to half a ring beyond the head. */
+static uint64_t ring_oldest(uint64_t head, uint64_t kept)
 {
-    uint64_t safe = size / 2;
-    return head > safe ? head - safe : 0;
+    return head > kept ? head - kept : 0;
 }
 
 size_t ring_read(const struct ring *r, uint64_t *cursor, void *out, size_t max, uint64_t *lost)
 {
-    for (;;) {
+    /* Overtaken during the copy: begin nearer to the head. It ends, at the latest with nothing. */
+    for (uint64_t kept = r->size / 2;; kept /= 2) {
         uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
-        uint64_t oldest = ring_oldest(head, r->size);
+        uint64_t oldest = ring_oldest(head, kept);
         uint64_t from = *cursor;
         if (from < oldest) {
             if (lost != NULL)
@@ -53,10 +53,10 @@ size_t ring_read(const struct ring *r, uint64_t *cursor, void *out, size_t max, 
         memcpy((unsigned char *)out + first, ring_data(r), len - first);
         atomic_thread_fence(memory_order_acquire);
         uint64_t now = atomic_load_explicit(&r->head, memory_order_relaxed);
-        if (from >= (now > r->size ? now - r->size : 0) || len == 0) {
-            *cursor = from + len;
+        *cursor = from;
+        if (len == 0 || from >= ring_oldest(now, r->size / 2)) {
+            *cursor += len;
             return len;
         }
-        *cursor = from;
     }
 }
