@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,6 +177,24 @@ int fs_sync(int fd)
     int r;
     do
         r = fsync(fd);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? 0 : -errno;
+}
+
+int fs_truncate(int fd, off_t size)
+{
+    int r;
+    do
+        r = ftruncate(fd, size);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? 0 : -errno;
+}
+
+int fs_lock(int fd)
+{
+    int r;
+    do
+        r = flock(fd, LOCK_EX | LOCK_NB);
     while (r != 0 && errno == EINTR);
     return r == 0 ? 0 : -errno;
 }

@@ -54,8 +54,10 @@ int fs_pwrite_all(int fd, const void *data, size_t len, off_t at);
 /* Through EINTR and short reads: fewer than `len` at the end of the file only. Bytes or -errno. */
 ssize_t fs_pread_full(int fd, void *data, size_t len, off_t at);
 
-/* fsync() through EINTR (soft NFS mounts, FUSE). 0 or -errno. */
+/* Through EINTR, which network file systems and FUSE give where the disk does not. 0 or -errno. */
 int fs_sync(int fd);
+int fs_truncate(int fd, off_t size);
+int fs_lock(int fd); /* flock(): exclusive, without waiting; -EWOULDBLOCK where somebody has it */
 
 /* close() of what was written: 0 or -errno. EINTR is no failure, since Linux has closed it then. */
 int fs_close(int fd);

@@ -231,10 +231,11 @@ static bool set_up(struct pass *pass)
 static int one_pass(struct pass *pass, const char *base)
 {
     pass->bytes = 0;
-    if (ftruncate(pass->fd, 0) != 0 || lseek(pass->fd, 0, SEEK_SET) < 0) {
+    pass->output_error = fs_truncate(pass->fd, 0);
+    if (pass->output_error == 0 && lseek(pass->fd, 0, SEEK_SET) < 0)
         pass->output_error = -errno;
+    if (pass->output_error < 0)
         return rc_err_errno(pass->err, pass->output_error, "cannot write the archive");
-    }
     pass->a = archive_write_new();
     pass->sha = EVP_MD_CTX_new();
     int r = pass->a == NULL || pass->sha == NULL

@@ -100,7 +100,7 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
                 (void)rc_err_errno(err, r, "cannot rename the archive");
         }
         if (r == 0) {
-            (void)fsync(dir_fd); /* the name; EINVAL on some file systems, the data is safe */
+            (void)fs_sync(dir_fd); /* the name; EINVAL on some file systems, the data is safe */
             return 0;
         }
         (void)unlinkat(dir_fd, temporary, 0);

@@ -142,7 +142,7 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
         return rc_err_errno(err, r, "cannot write '%s'", w->file);
     if (renameat(w->dir_fd, temporary, w->dir_fd, w->file) != 0)
         return rc_err_errno(err, -errno, "cannot rename over '%s'", w->file);
-    (void)fsync(w->dir_fd);
+    (void)fs_sync(w->dir_fd);
     return 0;
 }
 

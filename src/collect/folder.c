@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 
 #define DEPTH_MAX 8
 #define ENTRIES_MAX 4096
@@ -30,7 +31,7 @@ static void walk_file(struct walk *w, int dir_fd, const char *name, uint64_t siz
     if (w->tidy && size > left) {
         w->cut = true;
         RC_AUTO_CLOSE int fd = openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-        if (left == 0 || fd < 0 || ftruncate(fd, (off_t)left) != 0) {
+        if (left == 0 || fd < 0 || fs_truncate(fd, (off_t)left) < 0) {
             (void)unlinkat(dir_fd, name, 0);
             return;
         }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fs.h"
 
 /* A program that catches refusals may print many. */
 #define MESSAGE_COUNTERS_PERIOD_NS 1000000000u
@@ -43,7 +44,7 @@ int shared_set_size(int fd, uint64_t size)
     struct rlimit lifted = {size, caller.rlim_max < size ? size : caller.rlim_max};
     if (lift && setrlimit(RLIMIT_FSIZE, &lifted) != 0)
         return -EFBIG;
-    int r = ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
+    int r = fs_truncate(fd, (off_t)size);
     if (lift)
         (void)setrlimit(RLIMIT_FSIZE, &caller);
     return r;

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,8 +21,9 @@ int rundir_lock(const char *run_dir)
     RC_AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return -errno;
+    int r = fs_lock(fd);
+    if (r < 0)
+        return r;
     return rc_take_fd(&fd);
 }
 

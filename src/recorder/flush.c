@@ -33,7 +33,7 @@ static int append_at(int dirfd, const char *name, const void *data, size_t len)
         return -errno;
     int r = fstat(fd, &st) != 0 ? -errno : 0;
     if (r == 0 && (r = fs_write_all(fd, data, len)) < 0)
-        (void)!ftruncate(fd, st.st_size);
+        (void)fs_truncate(fd, st.st_size);
     int closed = fs_close(fd);
     return r == 0 ? closed : r;
 }
@@ -270,11 +270,11 @@ static void sync_run(int dirfd)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         sync_file(dirfd, names[i], &synced_bytes[i]);
     segment_sync();
-    (void)fsync(dirfd);
+    (void)fs_sync(dirfd);
     if (parent_synced)
         return;
     RC_AUTO_CLOSE int parent = openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    parent_synced = parent >= 0 && fsync(parent) == 0;
+    parent_synced = parent >= 0 && fs_sync(parent) == 0;
 }
 
 int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *err)

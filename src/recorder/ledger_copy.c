@@ -64,10 +64,12 @@ int ledger_copy(int fd, int dirfd)
     if (to < 0)
         return -errno;
     struct stat st;
-    if (fstat(to, &st) != 0 || (st.st_size != (off_t)sizeof(struct ledger) &&
-                                ftruncate(to, (off_t)sizeof(struct ledger)) != 0))
+    if (fstat(to, &st) != 0)
         return -errno;
-    return copy_data(from >= 0 ? from : fd, to, (off_t)sizeof(struct ledger));
+    int r = st.st_size == (off_t)sizeof(struct ledger)
+                ? 0
+                : fs_truncate(to, (off_t)sizeof(struct ledger));
+    return r < 0 ? r : copy_data(from >= 0 ? from : fd, to, (off_t)sizeof(struct ledger));
 }
 
 int ledger_copy_turn(struct ledger *ledger, const struct shared *shared, int dirfd, bool final)

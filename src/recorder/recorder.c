@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -124,7 +123,7 @@ static void drain_kernel_log(struct recorder *r)
 static void write_state(struct recorder *r, const char *state)
 {
     if (r->state_fd >= 0 && pwrite(r->state_fd, state, strlen(state), 0) > 0)
-        (void)ftruncate(r->state_fd, (off_t)strlen(state));
+        (void)fs_truncate(r->state_fd, (off_t)strlen(state));
 }
 
 static void look_for_unfinished_runs(struct recorder *r)
@@ -149,7 +148,7 @@ static void make_run_dir(struct recorder *r)
     look_for_unfinished_runs(r);
     r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->state_fd >= 0)
-        (void)flock(r->state_fd, LOCK_EX | LOCK_NB);
+        (void)fs_lock(r->state_fd);
     write_state(r, "running\n");
     r->kmsg_fd = openat(r->dirfd, "kmsg", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW |
                                               (r->replaying ? O_TRUNC : 0), 0600);

@@ -147,7 +147,7 @@ void segment_close(bool durable)
 {
     if (writer.fd >= 0) {
         if (durable)
-            (void)fsync(writer.fd);
+            (void)fs_sync(writer.fd);
         (void)close(writer.fd);
     }
     if (writer.dirfd >= 0)
@@ -235,7 +235,7 @@ static int merge_pair(struct writer *w, uint32_t index)
     if (r < 0)
         return r;
     if (durable_writes)
-        (void)fsync(w->dirfd); /* the new one is there before the old one goes */
+        (void)fs_sync(w->dirfd); /* the new one is there before the old one goes */
     segment_name(name, sizeof name, w->segments[index + 1].number);
     (void)unlinkat(w->dirfd, name, 0);
     w->count--;
@@ -340,7 +340,7 @@ static int append(struct writer *w, const unsigned char *data, size_t len, size_
         while (used < len - *taken && w->bytes + used < SEGMENT_BYTES);
         r = fs_write_all(w->fd, data + *taken, used);
         if (r < 0) {
-            (void)!ftruncate(w->fd, (off_t)w->bytes);
+            (void)fs_truncate(w->fd, (off_t)w->bytes);
             return r;
         }
         w->bytes += used;

@@ -262,7 +262,7 @@ class Maker:
                 kept.append(argument)
                 return argument
             made = self.value(what, argument)
-            if len(made) > 3:
+            if len(made) > 4:  # what is shorter stands in other words too
                 secrets.append(made)
             return made
 

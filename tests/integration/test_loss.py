@@ -280,6 +280,7 @@ class FinisherFails(losses.Shimmed):
             self.assertGreater(len(done.stderr), 20, fault)
             self.assertGreater(met, 0, fault)
         self.harvest(kind, f"finisher, {fault}")
+        self.said = done.stdout + done.stderr
         return met
 
     def sweep(self, kind, faults):
@@ -293,7 +294,8 @@ class FinisherFails(losses.Shimmed):
     def test_interrupted_and_short(self):
         for seed in self.numbers(1, 1 << 30, 6):
             self.finish("interrupted calls, short reads and writes", f"short:{seed}")
-            self.assertEqual(os.path.dirname(self.everywhere()[0]), self.outdir, "it is where it belongs")
+            self.assertEqual(os.path.dirname(self.everywhere()[0]), self.outdir,
+                             f"short:{seed}: not where it belongs: {self.said}")
 
     def test_no_processes(self):
         self.sweep("no processes for the finisher",
