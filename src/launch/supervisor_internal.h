@@ -22,7 +22,7 @@
 #include "record/shared.h"
 
 #define TICK_MS 200       /* while a helper has something in hand */
-#define CALM_TICK_MS 500  /* while none has */
+#define CALM_TICK_MS 1000 /* while none has */
 
 struct supervisor {
     struct shared *shared;

@@ -19,7 +19,9 @@
 #include "recorder/ledger_copy.h"
 #include "watch/kernel_log.h"
 
+#define DIR_ATTEMPTS_MAX 3
 #define FLUSH_PERIOD_MS 1000
+#define FLUSH_QUIET_MS 2000 /* while the program says nothing */
 /* A burst of kernel messages must not fill the disk: the first and most telling part is kept. */
 #define KMSG_FILE_MAX (4u << 20)
 #define ORPHAN_WAIT_MS 5000
@@ -36,6 +38,7 @@ struct recorder {
     int target_pidfd, tracer_pidfd; /* -1 = was over when we looked */
     size_t kmsg_bytes;
     int dir_attempts;
+    uint64_t output_seen; /* bytes of the ring, when it last waited */
     char pending[65536]; /* kernel log before the directory exists */
     size_t pending_len;
 };
@@ -283,6 +286,18 @@ static void supervisor_said_done(struct recorder *r)
     _exit(0);
 }
 
+/* Most of what a turn costs is the wake-up. Words that break a silence are on the disk two seconds
+ * later at most, those that follow one second. */
+static int wait_ms(struct recorder *r)
+{
+    if (r->dirfd < 0 && r->dir_attempts < DIR_ATTEMPTS_MAX)
+        return RECORDER_QUIET_MS;
+    uint64_t said = atomic_load(&r->shared->output.head);
+    bool quiet = said == r->output_seen && r->shared->supervisor_mirrors == 0;
+    r->output_seen = said;
+    return quiet ? FLUSH_QUIET_MS : FLUSH_PERIOD_MS;
+}
+
 _Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options)
 {
     static struct recorder r;
@@ -300,7 +315,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
     for (;;) {
         me->heartbeat_ns = clock_mono_ns();
         me->work_pending_ns = 0;
-        (void)poll(fds, sizeof fds / sizeof fds[0], r.dirfd < 0 ? RECORDER_QUIET_MS : FLUSH_PERIOD_MS);
+        (void)poll(fds, sizeof fds / sizeof fds[0], wait_ms(&r));
         me->work_pending_ns = clock_mono_ns();
         if (shared->supervisor_done != 0)
             supervisor_said_done(&r);
@@ -310,7 +325,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
             fds[2].fd = -1;
         uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;
-        if (r.dirfd < 0 && r.dir_attempts < 3 &&
+        if (r.dirfd < 0 && r.dir_attempts < DIR_ATTEMPTS_MAX &&
             (age_ns >= RECORDER_QUIET_MS * 1000000u || shared->impacts_used > 0))
             make_run_dir(&r);
         flush(&r, false);

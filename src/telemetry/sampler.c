@@ -18,6 +18,7 @@
 #define FAST_NS (100 * MS)       /* device counters while they change */
 #define CALM_NS (1 * SECOND)     /* no change for 3 s */
 #define IDLE_NS (2 * SECOND)     /* no change for 60 s */
+#define TOGETHER_NS (200 * MS)   /* the most that one thing waits for another's wake-up */
 #define WAIT_MAX_NS (500 * MS)   /* notices the target's end */
 #define AFTER_NS (1 * SECOND)    /* what is still held then was stranded */
 #define FULL_NS (60 * SECOND)
@@ -114,10 +115,14 @@ uint64_t pacer_period(const struct pacer *p, uint64_t base_ns)
     return p->stretch > 1 ? (uint64_t)((double)base_ns * p->stretch) : base_ns;
 }
 
-/* After each piece of work. The stretch follows what was used against the share, window by window. */
-static void pacer_spent(struct sampler *s, struct pacer *p, uint64_t ns)
+/* After each piece of work, with all that was used since the piece before it: what it costs to wake
+ * up and to sleep again is most of it (60 to 100 us on a virtual machine), and the first piece's. The
+ * stretch follows what was used against the share, window by window. */
+static void pacer_charge(struct sampler *s, struct pacer *p)
 {
-    p->spent_ns += ns;
+    uint64_t used_ns = cpu_ns();
+    p->spent_ns += used_ns - s->charged_ns;
+    s->charged_ns = used_ns;
     if (p->window_ns == 0)
         p->window_ns = s->now_ns;
     uint64_t window = s->now_ns - p->window_ns;
@@ -148,7 +153,7 @@ static void emit(struct sampler *s, uint16_t flags)
 static void read_devices(struct sampler *s)
 {
     for (uint32_t i = 0; i < s->machine.count; i++)
-        sampler_gpu_fast(s, i);
+        sampler_gpu_memory(s, i);
 }
 
 void sampler_init(struct sampler *s, struct shared *shared)
@@ -158,10 +163,10 @@ void sampler_init(struct sampler *s, struct shared *shared)
     s->self_pid = getpid();
     s->now_ns = clock_mono_ns();
     s->answered = shared->impact_answer;
-    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 850};
+    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 1200};
     s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 120};
     s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200};
-    s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 100};
+    s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 50};
     /* PROC_PID_INIT_INO: only there do KFD's file names mean the pids that we know. A recorded
      * machine has the pids it has. */
     char name[64] = "";
@@ -212,6 +217,7 @@ void sampler_begin(struct sampler *s)
     s->procs_due_ns = now;
     s->host.due_ns = now + SECOND;
     s->full_due_ns = now + FULL_NS;
+    s->charged_ns = cpu_ns();
 }
 
 bool sampler_impact_pending(const struct sampler *s)
@@ -229,6 +235,7 @@ void sampler_impact(struct sampler *s)
     emit(s, SAMPLE_FULL | SAMPLE_IMPACT);
     atomic_store_explicit(&s->shared->impact_answer, request, memory_order_release);
     (void)syscall(SYS_futex, &s->shared->impact_answer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    s->charged_ns = cpu_ns(); /* at any price */
 }
 
 void sampler_after(struct sampler *s)
@@ -252,7 +259,6 @@ static uint64_t device_period(const struct sampler *s, const struct gpu_sampler 
 
 static void turn_devices(struct sampler *s)
 {
-    uint64_t start = cpu_ns();
     uint64_t soon = s->now_ns + 10 * MS; /* one wake-up for all that are nearly due */
     bool any = false;
     for (uint32_t i = 0; i < s->machine.count; i++) {
@@ -264,7 +270,7 @@ static void turn_devices(struct sampler *s)
         g->due_ns = s->now_ns + device_period(s, g);
     }
     if (any)
-        pacer_spent(s, &s->pace_fast, cpu_ns() - start);
+        pacer_charge(s, &s->pace_fast);
 }
 
 static void turn_slow(struct sampler *s)
@@ -273,42 +279,42 @@ static void turn_slow(struct sampler *s)
         struct gpu_sampler *g = &s->gpus[i];
         if (g->slow_due_ns > s->now_ns)
             continue;
-        uint64_t start = cpu_ns();
         sampler_gpu_slow(s, i);
         g->slow_due_ns = s->now_ns + pacer_period(&s->pace_slow, SECOND);
-        pacer_spent(s, &s->pace_slow, cpu_ns() - start);
+        pacer_charge(s, &s->pace_slow);
     }
 }
 
 static void turn_others(struct sampler *s)
 {
     if (s->procs_due_ns <= s->now_ns) {
-        uint64_t start = cpu_ns();
         sampler_kfd_turn(s);
         sampler_procs_turn(s);
         s->procs_due_ns = s->now_ns + pacer_period(&s->pace_procs, SECOND);
-        pacer_spent(s, &s->pace_procs, cpu_ns() - start);
+        pacer_charge(s, &s->pace_procs);
     }
     if (s->host.due_ns <= s->now_ns) {
-        uint64_t start = cpu_ns();
         sampler_host_read(s);
         s->host.due_ns = s->now_ns + pacer_period(&s->pace_host, SECOND);
-        pacer_spent(s, &s->pace_host, cpu_ns() - start);
+        pacer_charge(s, &s->pace_host);
     }
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What is due once a second waits for a look at the devices that comes soon: one wake-up for both. */
 static uint64_t next_due(const struct sampler *s)
 {
-    uint64_t next = s->full_due_ns;
+    uint64_t devices = UINT64_MAX;
+    uint64_t others = earlier(s->full_due_ns, earlier(s->procs_due_ns, s->host.due_ns));
     for (uint32_t i = 0; i < s->machine.count; i++) {
-        if (s->gpus[i].due_ns < next)
-            next = s->gpus[i].due_ns;
-        if (s->gpus[i].slow_due_ns < next)
-            next = s->gpus[i].slow_due_ns;
+        devices = earlier(devices, s->gpus[i].due_ns);
+        others = earlier(others, s->gpus[i].slow_due_ns);
     }
-    if (s->procs_due_ns < next)
-        next = s->procs_due_ns;
-    return s->host.due_ns < next ? s->host.due_ns : next;
+    return devices <= others + TOGETHER_NS ? devices : others;
 }
 
 uint64_t sampler_turn(struct sampler *s)

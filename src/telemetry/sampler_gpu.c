@@ -25,6 +25,9 @@ static const struct gpu_file fast_files[] = {
     {METRIC_GPU_VRAM_USED, IN_DEVICE, "mem_info_vram_used", NULL},
     {METRIC_GPU_VIS_USED, IN_DEVICE, "mem_info_vis_vram_used", NULL},
     {METRIC_GPU_GTT_USED, IN_DEVICE, "mem_info_gtt_used", NULL},
+};
+/* Memory as well, but 0 except where processes are preempted (amdgpu_preempt_mgr.c, Linux 5.14). */
+static const struct gpu_file calm_files[] = {
     {METRIC_GPU_PREEMPT_USED, IN_DEVICE, "mem_info_preempt_used", NULL},
 };
 static const struct gpu_file total_files[] = {
@@ -77,6 +80,7 @@ void sampler_gpu_open(struct sampler *s)
         memset(g->fds, -1, sizeof g->fds);
         memset(g->status, VALUE_ABSENT, sizeof g->status);
         open_files(s, i, fast_files, COUNT(fast_files));
+        open_files(s, i, calm_files, COUNT(calm_files));
         open_files(s, i, total_files, COUNT(total_files));
         open_files(s, i, slow_files, COUNT(slow_files));
         char path[192];
@@ -109,16 +113,43 @@ static bool read_counter(struct sampler *s, uint32_t gpu, enum metric m)
     return values_set_gpu(&s->values, gpu, m, VALUE_OK, value);
 }
 
+/* Then the counter of its visible part says the same (in every recorded machine where it is so). */
+static bool is_all_visible(const struct sampler *s, uint32_t gpu)
+{
+    const struct value *all = values_gpu(&s->values, gpu, METRIC_GPU_VRAM_TOTAL);
+    const struct value *visible = values_gpu(&s->values, gpu, METRIC_GPU_VIS_TOTAL);
+    return all->known && all->status == VALUE_OK && visible->known &&
+           visible->status == VALUE_OK && all->value == visible->value;
+}
+
 void sampler_gpu_fast(struct sampler *s, uint32_t gpu)
 {
     bool changed = false;
-    if (nvml_is(&s->machine.gpus[gpu]))
+    if (nvml_is(&s->machine.gpus[gpu])) {
         changed = nvml_fast(s, gpu);
-    else
-        for (size_t i = 0; i < COUNT(fast_files); i++)
-            changed |= read_counter(s, gpu, fast_files[i].metric);
+    } else {
+        changed |= read_counter(s, gpu, METRIC_GPU_VRAM_USED);
+        changed |= read_counter(s, gpu, METRIC_GPU_GTT_USED);
+        if (!is_all_visible(s, gpu))
+            changed |= read_counter(s, gpu, METRIC_GPU_VIS_USED);
+    }
     if (changed)
         s->gpus[gpu].changed_ns = s->now_ns;
+}
+
+static void read_calm(struct sampler *s, uint32_t gpu)
+{
+    if (is_all_visible(s, gpu))
+        (void)read_counter(s, gpu, METRIC_GPU_VIS_USED);
+    for (size_t i = 0; i < COUNT(calm_files); i++)
+        (void)read_counter(s, gpu, calm_files[i].metric);
+}
+
+void sampler_gpu_memory(struct sampler *s, uint32_t gpu)
+{
+    sampler_gpu_fast(s, gpu);
+    if (!nvml_is(&s->machine.gpus[gpu]))
+        read_calm(s, gpu);
 }
 
 void sampler_gpu_total(struct sampler *s, uint32_t gpu)
@@ -149,6 +180,7 @@ void sampler_gpu_slow(struct sampler *s, uint32_t gpu)
         nvml_slow(s, gpu);
         return;
     }
+    read_calm(s, gpu);
     bool awake = is_awake(s, gpu);
     for (size_t i = 0; i < COUNT(slow_files); i++) {
         enum metric m = slow_files[i].metric;

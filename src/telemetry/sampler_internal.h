@@ -113,6 +113,7 @@ struct sampler {
     uint64_t full_due_ns;
     uint64_t procs_due_ns, walk_full_due_ns;
     uint64_t last_wait_ns;
+    uint64_t charged_ns; /* CPU time that a pacer has on its account */
     struct pacer pace_fast, pace_slow, pace_procs, pace_host;
     struct machine machine;
     struct gpu_sampler gpus[MACHINE_GPUS_MAX];
@@ -151,9 +152,10 @@ uint64_t pacer_period(const struct pacer *p, uint64_t base_ns);
 
 /* --- sampler_gpu.c --- */
 void sampler_gpu_open(struct sampler *s);
-void sampler_gpu_fast(struct sampler *s, uint32_t gpu);  /* memory in use; wakes nothing */
-void sampler_gpu_total(struct sampler *s, uint32_t gpu); /* memory there is */
-void sampler_gpu_slow(struct sampler *s, uint32_t gpu);  /* what the SMU serves */
+void sampler_gpu_fast(struct sampler *s, uint32_t gpu);   /* memory in use; wakes nothing */
+void sampler_gpu_memory(struct sampler *s, uint32_t gpu); /* the same, and what seldom changes */
+void sampler_gpu_total(struct sampler *s, uint32_t gpu);  /* memory there is */
+void sampler_gpu_slow(struct sampler *s, uint32_t gpu);   /* what seldom changes; what the SMU serves */
 
 /* --- sampler_host.c --- */
 void sampler_host_open(struct sampler *s);

@@ -34,6 +34,11 @@ bool values_set_gpu(struct values *v, uint32_t gpu, enum metric m, enum value_st
     return set(v, &v->gpus[gpu][m - GPU_FIRST], status, value);
 }
 
+const struct value *values_gpu(const struct values *v, uint32_t gpu, enum metric m)
+{
+    return &v->gpus[gpu][m - GPU_FIRST];
+}
+
 bool values_set_host(struct values *v, enum metric m, enum value_status status, uint64_t value)
 {
     if (m < HOST_FIRST || m >= HOST_FIRST + VALUES_HOST_METRICS)

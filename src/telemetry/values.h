@@ -50,6 +50,8 @@ struct values {
 bool values_set_gpu(struct values *v, uint32_t gpu, enum metric m, enum value_status status,
                     uint64_t value);
 bool values_set_host(struct values *v, enum metric m, enum value_status status, uint64_t value);
+/* As it was last set. */
+const struct value *values_gpu(const struct values *v, uint32_t gpu, enum metric m);
 /* row = index from values_proc_row(). */
 bool values_set_proc(struct values *v, int row, enum metric m, enum value_status status,
                      uint64_t value);
