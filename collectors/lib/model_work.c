@@ -36,7 +36,9 @@ void __gcov_dump(void);
 #endif
 
 struct table {
-    atomic_uint next_header, next_hash;
+    atomic_uint next_header;
+    atomic_bool ready[MODEL_MAX];  /* its header was read */
+    atomic_bool hashed[MODEL_MAX]; /* by whoever found it ready first */
     uint16_t by_size[MODEL_MAX];
     struct model models[MODEL_MAX];
 };
@@ -152,14 +154,20 @@ static void work_loop(struct table *t, const struct model_work *work)
 {
     for (unsigned i; (i = atomic_fetch_add(&t->next_header, 1)) < work->count;) {
         struct model *m = &t->models[t->by_size[i]];
-        if (m->there && clock_mono_ns() < work->end_mono_ns)
-            read_header(m, work->cache);
+        if (!m->there || clock_mono_ns() >= work->end_mono_ns)
+            continue;
+        read_header(m, work->cache);
+        atomic_store(&t->ready[t->by_size[i]], m->header_read);
     }
+    /* A header that another one still reads is not waited for: that one comes here after it. */
     struct hash_budget budget = {0};
-    for (unsigned i; (i = atomic_fetch_add(&t->next_hash, 1)) < work->count;) {
-        struct model *m = &t->models[t->by_size[i]];
+    for (unsigned i = 0; i < work->count; i++) {
+        uint16_t which = t->by_size[i];
+        struct model *m = &t->models[which];
+        if (!atomic_load(&t->ready[which]) || atomic_exchange(&t->hashed[which], true))
+            continue;
         /* git ids are not in the cache, and such files are small */
-        if (m->header_read && (m->hash == MODEL_HASH_NONE || m->hub.kind == HUB_GIT_BLOB))
+        if (m->hash == MODEL_HASH_NONE || m->hub.kind == HUB_GIT_BLOB)
             hash_model(m, work, &budget);
     }
 }
@@ -205,7 +213,6 @@ static void sort_jobs(struct table *t, size_t count)
     sort_base = t->models;
     qsort(t->by_size, count, sizeof t->by_size[0], compare_sizes);
     atomic_store(&t->next_header, 0);
-    atomic_store(&t->next_hash, 0);
 }
 
 /* The pipe ends when the last worker is gone. */

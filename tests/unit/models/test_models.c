@@ -244,6 +244,34 @@ static void test_cut_file_is_seen(void **state)
     sink_free(r.out);
 }
 
+/* One worker has read and hashed the small file while another still reads the header of this one. */
+static void test_header_that_takes_long(void **state)
+{
+    (void)state;
+    struct buf json = BUF_INIT;
+    struct buf b = BUF_INIT;
+    buf_puts(&json, "{\"__metadata__\":{\"x\":\"");
+    char *text = malloc(40 * MIB);
+    assert_non_null(text);
+    memset(text, 'x', 40 * MIB - 1);
+    text[40 * MIB - 1] = '\0';
+    buf_puts(&json, text);
+    free(text);
+    buf_puts(&json, "\"},\"c\":{\"dtype\":\"F16\",\"shape\":[14],\"data_offsets\":[0,28]}}");
+    make_safetensors(&b, buf_str(&json), 28);
+    write_bytes(temp_path("long.safetensors"), b.data, b.len);
+    buf_release(&json);
+    buf_release(&b);
+    tiny_safetensors(temp_path("short.safetensors"));
+    struct run r = {.argv = {"x", "long.safetensors", "short.safetensors"}, .budget_ms = 20000};
+    run_models(&r);
+    assert_int_equal(sink_integer(r.out, "models.count"), 2);
+    assert_non_null(sink_text(r.out, "models.0.sha256"));
+    assert_non_null(sink_text(r.out, "models.1.sha256"));
+    sink_free(r.out);
+    (void)unlink(temp_path("long.safetensors"));
+}
+
 static const char *cached_run(const char *name, struct run *r)
 {
     static char from[64];
@@ -507,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_found_by_folder_fd_and_map),
         cmocka_unit_test(test_nothing_and_odd_files),
         cmocka_unit_test(test_cut_file_is_seen),
+        cmocka_unit_test(test_header_that_takes_long),
         cmocka_unit_test(test_cache),
         cmocka_unit_test(test_cache_bounds),
         cmocka_unit_test(test_hub_names),
