@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names of files may hold anything; what is said about one is a line, and a terminal only shows it. */
+static void keep_one_line(struct rc_err *err)
+{
+    for (char *c = err->msg; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
 int rc_err_set(struct rc_err *err, int code, const char *fmt, ...)
 {
     if (err == NULL)
@@ -13,6 +21,7 @@ int rc_err_set(struct rc_err *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
+    keep_one_line(err);
     return code;
 }
 
@@ -24,8 +33,12 @@ int rc_err_errno(struct rc_err *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof err->msg)
-        (void)snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %s", strerror(-code));
+    const char *reason = strerror(-code);
+    size_t room = sizeof err->msg - strlen(": ") - strnlen(reason, 100);
+    size_t len = n >= 0 && (size_t)n < room ? (size_t)n : room - 1; /* a long name is cut, not why */
+    if (n >= 0)
+        (void)snprintf(err->msg + len, sizeof err->msg - len, ": %s", reason);
+    keep_one_line(err);
     return code;
 }
 
@@ -41,5 +54,6 @@ int rc_err_wrap(struct rc_err *err, int code, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof err->msg)
         (void)snprintf(err->msg + n, sizeof err->msg - (size_t)n, ": %s", inner);
+    keep_one_line(err);
     return code;
 }

@@ -179,7 +179,7 @@ static int open_candidate(const struct place_folders *folders, enum candidate wh
                                 [CANDIDATE_TMP] = folders->tmp};
     const char *dir = dirs[which];
     if (dir == NULL || dir[0] == '\0')
-        return rc_err_set(err, -ENOENT, "no folder is given");
+        return rc_err_set(err, -ENOENT, "no folder is given, or the current one is gone");
     int n = snprintf(out, size, "%s", dir);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir);

@@ -47,6 +47,8 @@ static int open_old(struct rewrite *w, const char *path, struct rc_err *err)
     if (w->dir_fd < 0)
         return rc_err_errno(err, -errno, "cannot open the folder of '%s'", path);
     w->fd = openat(w->dir_fd, w->file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (w->fd < 0 && errno == ELOOP)
+        return rc_err_set(err, -ELOOP, "'%s' is a symbolic link: name the file itself", path);
     if (w->fd < 0 || fstat(w->fd, &w->st) != 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", path);
     if (!S_ISREG(w->st.st_mode))

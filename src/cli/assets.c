@@ -25,7 +25,7 @@ static int find_folder(char *out, size_t size)
                                          "../../templates",
                                          "../templates"};
     const char *named = getenv("ROCMCRASH_TEMPLATES");
-    if (named != NULL)
+    if (named != NULL && named[0] != '\0')
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
     char exe[FS_PATH_MAX];
     int r = own_directory(exe, sizeof exe);

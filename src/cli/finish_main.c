@@ -4,10 +4,12 @@
  * to bundle, and for every verb; has the libraries that the small program beside the target does
  * without.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "bundle/bundle.h"
 #include "cli/memory_watch.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
@@ -30,6 +32,14 @@ void verb_complain(const char *path, const struct rc_err *err)
         (void)fprintf(stderr, "rocmcrash: %s\n", err->msg);
     else
         (void)fprintf(stderr, "rocmcrash: '%s': %s\n", path, err->msg);
+}
+
+void verb_tell_damage(const char *path)
+{
+    struct rc_err err = {""};
+    if (bundle_verify(path, &err) == -EBADMSG)
+        (void)fprintf(stderr, "rocmcrash: '%s' is damaged, only what could be read is used: %s\n", path,
+                      err.msg);
 }
 
 int main(int argc, char *argv[])

@@ -26,6 +26,7 @@ struct job_options {
     unsigned finish_within_ms;
     unsigned hash_budget_ms;
     bool quiet;
+    const char *output_dir; /* NULL = the one that the run directory names */
     struct privacy privacy;
     int cancel_fd; /* readable = come to an end; -1 = none */
 };

@@ -320,6 +320,8 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
 {
     char name[256];
     bool elsewhere = false;
+    const char *folder =
+        job->options->output_dir != NULL ? job->options->output_dir : job->info.output_dir;
     RC_AUTO_CLOSE int stage_fd = open(job->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (stage_fd < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", job->stage);
@@ -340,8 +342,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (job->stage_failed)
         (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
-        r = bundle_write(job->stage, name, job->info.output_dir, ret_path, ret_size, &elsewhere,
-                         err);
+        r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && elsewhere && !job->options->quiet)
         (void)printf("rocmcrash: the bundle is not where it was asked for: %s\n", err->msg);
     return r;
@@ -367,6 +368,10 @@ void job_print_bundle(const struct job *job, const struct facts *judged, bool re
         job_print_verdict(job, judged, bundle_path);
         return;
     }
-    (void)printf("rocmcrash: bundle: %s\n", bundle_path);
+    /* Bytes as they are, so that the name can be pasted, but in one line. */
+    (void)fputs("rocmcrash: bundle: ", stdout);
+    for (const char *c = bundle_path; *c != '\0'; c++)
+        (void)putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+    (void)putchar('\n');
     (void)fflush(stdout);
 }

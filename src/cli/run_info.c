@@ -351,15 +351,14 @@ static const char *last_component(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* Behind "rocmcrash ... --": an inner one only runs its command. */
+/* Behind "rocmcrash ... --", as often as it is there: an inner one only runs its command. */
 static char **own_argv(const struct run_info *info)
 {
     char **argv = info->argv;
-    if (strcmp(last_component(argv[0]), "rocmcrash") != 0)
-        return argv;
-    for (char **word = argv + 1; *word != NULL; word++)
+    for (char **word = argv; strcmp(last_component(argv[0]), "rocmcrash") == 0 && *word != NULL;
+         word++)
         if (strcmp(*word, "--") == 0 && word[1] != NULL)
-            return word + 1;
+            argv = word + 1;
     return argv;
 }
 

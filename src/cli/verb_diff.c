@@ -359,6 +359,8 @@ int verb_diff(int argc, char *argv[])
         r = compare(&line, side, rules, &same, &err);
     if (r < 0)
         verb_complain(subject, &err);
+    for (int i = 0; r == 0 && i < 2; i++)
+        verb_tell_damage(side[i].path);
     release_side(&side[0]);
     release_side(&side[1]);
     diff_rules_free(rules);

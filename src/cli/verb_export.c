@@ -393,5 +393,7 @@ int verb_export(int argc, char *argv[])
     buf_release(&e.out);
     if (r < 0)
         verb_complain(e.bundle, &err);
+    else
+        verb_tell_damage(e.bundle);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -2,6 +2,7 @@
 /* `recover`: bundle what is left of runs that nobody finished. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/fs.h"
@@ -35,6 +36,7 @@ int verb_recover(int argc, char *argv[])
         (void)fprintf(stderr, "rocmcrash: usage: rocmcrash recover\n");
         return VERB_EXIT_USAGE;
     }
+    (void)umask(077);
     if (rundir_unfinished(on_unfinished, &found, &err) < 0) {
         (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
         return VERB_EXIT_FAILED;

@@ -40,6 +40,7 @@
 struct rerun {
     bool trace, yes, help;
     const char *output_dir;
+    const char *bundle; /* while something may be wrong with it */
     char folder[FS_PATH_MAX]; /* ours: trace and new bundle */
     char **command;
     char cwd[FS_PATH_MAX];
@@ -178,9 +179,13 @@ static int choose_command(struct rerun *r, int argc, char *argv[], int at, struc
     if (named || at + 1 != argc)
         return rc_err_set(err, -EINVAL,
                           "usage: rocmcrash rerun [--trace-alloc] BUNDLE | -- COMMAND...");
+    r->bundle = argv[at];
     int code = bundle_verify(argv[at], err);
+    if (code < 0)
+        return code == -EINVAL ? -EBADMSG : code; /* -EINVAL is the command line's */
+    code = command_of_bundle(r, argv[at], err);
     if (code == 0)
-        code = command_of_bundle(r, argv[at], err);
+        r->bundle = NULL;
     return code == 0 ? ask(r, err) : code;
 }
 
@@ -445,7 +450,7 @@ int verb_rerun(int argc, char *argv[])
         code = rerun(&r, &err);
     }
     if (code < 0)
-        verb_complain(NULL, &err);
+        verb_complain(r.bundle, &err);
     free(r.command);
     cJSON_Delete(r.run);
     return code < 0 ? (at < 0 || code == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED) : code;

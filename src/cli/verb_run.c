@@ -92,6 +92,13 @@ static int set_preview(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_output_dir(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct run_line *)target)->job.output_dir = value;
+    return 0;
+}
+
 static const struct option_def option_table[] = {
     {"shared-fd", 0, "N", "descriptor of the run's shared memory", set_shared_fd},
     {"finish-within-ms", 0, "N", "time for the bundle", set_finish_within},
@@ -100,6 +107,7 @@ static const struct option_def option_table[] = {
     {"keep", 0, "KINDS", "what is not redacted", set_keep},
     {"include", 0, "NAMES", "files that are not text and stay", set_include},
     {"preview", 0, NULL, "show each change", set_preview},
+    {"output-dir", 0, "DIR", "where the bundle goes, byte for byte", set_output_dir},
     {NULL, 0, NULL, NULL, NULL},
 };
 

@@ -87,6 +87,7 @@ int verb_show(int argc, char *argv[])
     if (!line.all)
         shorten_for_terminal(text);
     bool ok = print_clean(text, line.all ? "" : "(show --all prints the tables of facts too)\n");
+    verb_tell_damage(path);
     return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
 }
 

@@ -256,6 +256,8 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
         r = add_logs(facts, line, err);
     if (r == 0)
         r = judge_and_print(facts, tree, line, name, err);
+    if (r == 0)
+        verb_tell_damage(path);
     cJSON_Delete(document);
     facts_free(facts);
     return r;

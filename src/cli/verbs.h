@@ -14,6 +14,8 @@ struct rc_err;
 
 /* One line on stderr; names the file (NULL = none) when the message does not. */
 void verb_complain(const char *path, const struct rc_err *err);
+/* One line on stderr where a bundle of which something was read is not whole, or was changed. */
+void verb_tell_damage(const char *path);
 
 int verb_run(int argc, char *argv[]);    /* internal: bundle the run of --shared-fd */
 int verb_record(int argc, char *argv[]); /* internal: note a swallowed out-of-memory error */

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
         return false;
     if (pid == 0) {
         close_all();
+        (void)umask(077); /* the caller's may leave not even us what we make */
         _exit(question(context) ? 0 : 1);
     }
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,13 +78,14 @@ void finish_lift_limits(void)
 static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
                                     enum finish_what what, bool silent)
 {
+    static char here[PATH_MAX];
     char fd[16];
     char within[16];
     char hash[16];
     (void)snprintf(fd, sizeof fd, "%d", shared_fd);
     (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
     (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
-    const char *argv[16] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
+    const char *argv[20] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
     int argc = 2;
     argv[argc++] = "--shared-fd";
     argv[argc++] = fd;
@@ -102,9 +105,18 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
         argv[argc++] = "--include";
         argv[argc++] = options->include;
     }
+    /* run.json has it too, but there bytes that are no UTF-8 are lost. */
+    const char *output_dir = options->output_dir;
+    if (output_dir == NULL)
+        output_dir = getcwd(here, sizeof here);
+    if (output_dir != NULL) {
+        argv[argc++] = "--output-dir";
+        argv[argc++] = output_dir;
+    }
     argv[argc] = NULL;
 
     (void)setsid();
+    (void)umask(077); /* the caller's may leave not even us what we make */
     finish_lift_limits();
     sigset_t none;
     (void)sigemptyset(&none);

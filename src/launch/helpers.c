@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
             _exit(0);
         sampler_run(s);
     default:
+        (void)umask(077); /* the caller's may leave not even us what we make */
         relay_drop(&h->relay);
         leave_caller();
         finish_lift_limits();

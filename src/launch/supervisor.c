@@ -194,6 +194,14 @@ static void take_over_signals(struct supervisor *s)
         (void)signal(SIGCHLD, SIG_DFL);
 }
 
+/* Everything here rests on waitid(): a sandbox that refuses it would have us wait for ever. */
+static int check_waiting(void)
+{
+    siginfo_t si;
+    bool allowed = waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) == 0 || errno == ECHILD;
+    return allowed ? 0 : -errno;
+}
+
 int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
@@ -201,6 +209,8 @@ int launch_run(const struct launch_options *options, char *const argv[])
     s = (struct supervisor){.options = options, .helpers = {.options = options, .relay = RELAY_INIT}};
     take_over_signals(&s);
     inherited_list(&s.inherited);
+    if (check_waiting() < 0)
+        return run_unobserved(&s, argv, "waitid() is refused here");
     s.shared = shared_create(&s.shared_fd, &err);
     if (s.shared == NULL)
         return run_unobserved(&s, argv, err.msg);

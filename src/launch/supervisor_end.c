@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -113,11 +114,19 @@ void supervisor_count_refusals(const struct supervisor *s)
         s->shared->ledger_refusals = ledger_final_refusals(s->ledger, since_ns);
 }
 
-/* It ends by 0, or by 2 with a line why there is no bundle; 127 where it cannot be executed. By 1 a
- * library ended it (libarchive without memory). */
+/* It cannot be executed or loaded (127: a library that is missing, or memory), or does not get at
+ * the run (125): again it would be the same. */
+static bool finisher_cannot_work(int status)
+{
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == LAUNCH_EXIT_OWN_FAILURE);
+}
+
+/* It ends by 0, or by 2 with a line why there is no bundle. By 1 a library ended it (libarchive
+ * without memory). */
 static bool finisher_had_its_say(int status)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) != 1;
+    return WIFEXITED(status) && WEXITSTATUS(status) != 1 && !finisher_cannot_work(status);
 }
 
 /* For `recover`: what nobody else has written to the disk. */
@@ -125,6 +134,7 @@ static void keep_run(struct shared *shared)
 {
     struct shared_run *run = &shared->run;
     struct rc_err err = {""};
+    (void)umask(077);
     if (run->run_dir[0] == '\0' &&
         rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns, run->supervisor_pid,
                       &err) < 0)
@@ -157,12 +167,17 @@ void supervisor_finish(struct supervisor *s)
             return;
         shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",
                      (unsigned)s->finisher_status);
+        if (finisher_cannot_work(s->finisher_status))
+            break;
     }
     keep_run(s->shared);
+    bool kept = s->shared->run.run_dir[0] != '\0';
+    bool started = s->finisher > 0 && !finisher_cannot_work(s->finisher_status);
     if (!s->options->quiet)
-        (void)dprintf(STDERR_FILENO, "rocmcrash: %s; the run is kept in %s\n",
-                      s->finisher > 0 ? "rocmcrash-finish was killed each time"
-                                      : "cannot start rocmcrash-finish",
+        (void)dprintf(STDERR_FILENO, "rocmcrash: %s; %s%s\n",
+                      started ? "rocmcrash-finish was killed each time"
+                              : "cannot start rocmcrash-finish",
+                      kept ? "the run is kept in " : "nothing of the run could be kept",
                       s->shared->run.run_dir);
 }
 

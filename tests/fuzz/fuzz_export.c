@@ -49,6 +49,11 @@ void verb_complain(const char *what, const struct rc_err *err)
     (void)what, (void)err;
 }
 
+void verb_tell_damage(const char *path)
+{
+    (void)path;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct export e = {.bundle = "fuzz"};

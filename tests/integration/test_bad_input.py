@@ -2,11 +2,14 @@
 """Whatever is wrong: one clear line on stderr and the documented exit status; and the program is run,
 with the status it would have had, whatever is missing around it."""
 
+import ctypes
 import gzip
 import io
 import json
 import os
+import platform
 import shutil
+import struct
 import subprocess
 import tarfile
 
@@ -16,6 +19,17 @@ from support import ROCMCRASH
 USAGE, FAILED, BAD = 125, 2, 1
 CRASH = "ulimit -c 0; kill -SEGV $$"
 DROP = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def refuse(number):
+    """In a child: from here on this system call is EPERM (seccomp, as sandboxes have it)."""
+    libc = ctypes.CDLL(None)
+    filter_ = b"".join(struct.pack("HBBI", *row) for row in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)))
+    data = ctypes.create_string_buffer(filter_)
+    program = struct.pack("HxxxxxxP", 4, ctypes.addressof(data))
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+        os._exit(99)
 
 
 class BadCase(support.Case):
@@ -97,7 +111,8 @@ class CommandLine(BadCase):
 
 
 class Bundles(BadCase):
-    VERBS = {"show": FAILED, "verify": BAD, "triage": FAILED, "complete": FAILED}
+    VERBS = {"show": FAILED, "verify": BAD, "triage": FAILED, "complete": FAILED, "redact": BAD,
+             "rerun": FAILED}
 
     def archive(self, name, *entries):
         path = self.path(name)
@@ -145,6 +160,29 @@ class Bundles(BadCase):
                     self.assert_refused([verb, path], status, [path])
             self.assertEqual(sorted(os.listdir(self.folder)), before)
         self.assert_no_stage_left(stages)
+
+    def test_cut_behind_what_is_wanted(self):
+        """What is whole is used, and that the rest is not is said."""
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        good = self.bundles()[0].path
+        with open(good, "rb") as file:
+            cut = self.raw("cut.tar.gz", file.read()[:-20])
+        for verb in (["show"], ["triage"], ["export", "--trace"], ["diff", good]):
+            whole, torn = self.verb(*verb, good), self.verb(*verb, cut)
+            self.assertEqual((whole.returncode, torn.returncode, whole.stderr), (0, 0, ""), verb)
+            self.assertEqual(len(torn.stderr.splitlines()), 1, torn.stderr)
+            self.assertIn(f"'{cut}' is damaged", torn.stderr)
+            self.assertIn("truncated", torn.stderr)
+            self.assertGreater(len(torn.stdout), 200)
+
+    def test_symbolic_link(self):
+        """Read through, never written through."""
+        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
+        link = self.path("link.tar.gz")
+        os.symlink(self.bundles()[0].path, link)
+        self.assertEqual(self.verb("show", link).returncode, 0)
+        for verb in ("redact", "complete"):
+            self.assert_refused([verb, link], FAILED, [link, "name the file itself"])
 
     def test_no_facts(self):
         for content in (b"no json", b"[]", b'{"format": 9, "facts": []}', b'{"facts": 3}'):
@@ -264,6 +302,20 @@ class Placing(BadCase):
         place = self.place_said(done)
         self.assertEqual(os.listdir(self.path("there")), [os.path.basename(place)])
 
+    def test_odd_names(self):
+        """Bytes that are no text, and what would be more than a line or a command to the terminal."""
+        for name, options in ((b"M\xe9moire", []), (b"M\xe9m", ["-o"]), (b"\x1b[2J\nred", [])):
+            folder = os.path.join(self.folder.encode(), name)
+            os.mkdir(folder)
+            done = subprocess.run([ROCMCRASH, *options, *([name] if options else []), "--", "/bin/sh",
+                                   "-c", CRASH], cwd=self.folder if options else folder, check=False,
+                                  env=self.environ, capture_output=True, timeout=60)
+            for line in done.stderr.splitlines():
+                self.assertTrue(line.startswith(b"rocmcrash: "), done.stderr)
+                self.assertNotIn(b"not where it was asked for", line)
+            self.assertNotIn(b"\x1b", done.stderr)
+            self.assertEqual(len(os.listdir(folder)), 1, name)
+
     def test_full_disk_for_the_run(self):
         """Nothing can be recorded where it should be: it is elsewhere, and nothing is lost."""
         prefix = self.mounted("size=16k")
@@ -319,6 +371,11 @@ class Surroundings(BadCase):
         bundle = self.assert_bundle(done)
         self.assertEqual(bundle.value("run.program"), "sh")
         self.assertEqual(done.stderr.count("rocmcrash: bundle: "), 1)
+        self.assertIn("-sh-app-bug", bundle.name)
+        shutil.rmtree(self.outdir)
+        os.mkdir(self.outdir)
+        bundle = self.assert_bundle(self.run_it(*self.command(*self.command(*inner))))
+        self.assertIn("-sh-app-bug", bundle.name)
         shutil.rmtree(self.outdir)
         os.mkdir(self.outdir)
         done = self.run_it("/bin/sh", "-c", '"$@"; exit 3', "sh", *inner)
@@ -350,6 +407,36 @@ class Surroundings(BadCase):
                 if "HOME" in change:
                     del env["ROCMCRASH_STATE_DIR"]
                 self.assert_bundle(self.crash(env=env))
+
+    def test_umask_that_leaves_nothing(self):
+        self.need_root("setpriv")
+        os.chmod(self.folder, 0o755)
+        os.chown(self.outdir, 65534, 65534)
+        self.environ["ROCMCRASH_STATE_DIR"] = self.environ["XDG_CACHE_HOME"] = self.outdir
+        self.assert_bundle(self.crash(*DROP, umask=0o777))
+
+    def test_waiting_refused(self):
+        """A sandbox that knows no waitid(2): without it nothing can be observed, and all the rest is."""
+        number = {"x86_64": 247, "aarch64": 95}.get(platform.machine())
+        if number is None:
+            self.skipTest("no number of waitid(2) for " + platform.machine())
+        done = self.crash(code="echo $$ >/dev/null; exit 7", status=7, preexec_fn=lambda: refuse(number))
+        self.assertEqual(len(done.own_lines), 1, done.stderr)
+        self.assertIn("waitid() is refused here; running without observation", done.stderr)
+
+    def test_finisher_that_cannot_be_loaded(self):
+        """A library of it is missing, or there is no memory for it: the loader ends it by 127."""
+        alone = self.path("rocmcrash")
+        shutil.copy(ROCMCRASH, alone)
+        self.write("rocmcrash-finish", "#!/bin/sh\nexit 127\n", 0o755)
+        done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True,
+                              env=self.environ, check=False, timeout=60)
+        self.assertEqual(done.returncode, -11)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        kept = done.stderr.partition("the run is kept in ")[2].strip()
+        self.assertTrue(os.path.exists(os.path.join(kept, "run.json")), done.stderr)
+        self.assertEqual(self.verb("recover").returncode, 0)
+        self.assertFalse(os.path.exists(kept))
 
     def test_finisher_missing(self):
         """A copy of the small program alone: the target runs, and one line says what is missing."""

@@ -36,6 +36,11 @@ static void test_err_wraps_and_truncates(void **state)
     big[sizeof big - 1] = '\0';
     (void)rc_err_set(&err, -1, "%s", big);
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+    (void)rc_err_errno(&err, -ENAMETOOLONG, "cannot open '%s'", big);
+    assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+    assert_non_null(strstr(err.msg, "aaa: File name too long"));
+    (void)rc_err_set(&err, -1, "cannot open '%s'", "a\nb\x1b[2J\xe9");
+    assert_string_equal(err.msg, "cannot open 'a?b?[2J\xe9'");
     assert_int_equal(rc_err_set(NULL, -5, "nobody listens"), -5);
 }
 
