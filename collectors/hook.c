@@ -320,6 +320,24 @@ static void put_torch(struct hook *h)
     copy_of(h, h->pid, "history.pickle", "torch-history.pickle", HISTORY_MAX);
 }
 
+/* "4711.trouble.sampler.PermissionError": an empty file, where not even one could be opened. */
+static void add_named_troubles(struct hook *h)
+{
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(h->dir);
+    const struct dirent *entry;
+    for (int i = 0; dir != NULL && i < FILES_MAX && (entry = readdir(dir)) != NULL; i++) {
+        const char *rest;
+        char text[300];
+        if (pid_of_name(entry->d_name, &rest) == 0 || strncmp(rest, "trouble.", 8) != 0)
+            continue;
+        const char *error = strrchr(rest + 8, '.');
+        (void)snprintf(text, sizeof text, "%.*s: %s, when a file was to be opened",
+                       error != NULL ? (int)(error - rest - 8) : 0, rest + 8,
+                       error != NULL ? error + 1 : rest + 8);
+        hook_add_trouble(&h->events, text);
+    }
+}
+
 static enum collect_status read_all(struct hook *h)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -338,6 +356,9 @@ static enum collect_status read_all(struct hook *h)
     len = read_file(h, "faults", FAULTS_MAX, &faults);
     if (len > 0)
         (void)collect_write(h->out, "faults.txt", faults, (size_t)len);
+    add_named_troubles(h);
+    if (h->ctx->hook_trouble != NULL)
+        hook_add_trouble(&h->events, h->ctx->hook_trouble);
     if (h->events.trouble[0] != '\0')
         return collect_reason(h->out, COLLECT_PARTIAL, "%s", h->events.trouble);
     return COLLECT_OK;
@@ -346,6 +367,8 @@ static enum collect_status read_all(struct hook *h)
 static enum collect_status nothing_there(const struct hook *h)
 {
     /* The name of an interpreter or of its library among what was mapped. */
+    if (h->ctx->hook_trouble != NULL && h->ctx->hook_trouble[0] != '\0')
+        return collect_reason(h->out, COLLECT_FAILED, "%s", h->ctx->hook_trouble);
     bool python =
         strstr(h->ctx->maps, "/libpython") != NULL || strstr(h->ctx->maps, "/bin/python") != NULL;
     if (python)

@@ -22,12 +22,15 @@ struct hook_events {
     const char *build;             /* "hip", "cuda", "cpu" */
     const struct cJSON *device; /* the event of the process' own device, NULL = not used */
     int processes;     /* that said anything */
-    char trouble[256]; /* the first thing that did not work, "" = none */
+    char trouble[448]; /* what did not work, each kind once, as far as there is room; "" = nothing */
 };
 
 /* pid 0: the last of any process. `text` is changed. 0 or -ENOMEM. */
 int hook_events_read(char *text, int64_t pid, struct hook_events *ret);
 void hook_events_release(struct hook_events *events);
+
+/* One more thing that did not work. */
+void hook_add_trouble(struct hook_events *events, const char *text);
 
 /* Python's stacks of a record, one thread after the other. */
 void hook_stacks_text(const struct cJSON *record, struct buf *out);

@@ -98,13 +98,30 @@ bool hook_exception_is_oom(const cJSON *exception)
     return false;
 }
 
+void hook_add_trouble(struct hook_events *events, const char *text)
+{
+    size_t n = strlen(events->trouble);
+    char part[224];
+    cleantext_copy(part, sizeof part, text, strlen(text));
+    if (part[0] != '\0' && strstr(events->trouble, part) == NULL)
+        (void)snprintf(events->trouble + n, sizeof events->trouble - n, "%s%s", n > 0 ? "; " : "",
+                       part);
+}
+
+static void note_trouble(struct hook_events *ret, const cJSON *event)
+{
+    char text[256];
+    (void)snprintf(text, sizeof text, "%s: %s", hook_string(event, "where"),
+                   hook_string(event, "error"));
+    hook_add_trouble(ret, text);
+}
+
 static void note_event(struct hook_events *ret, const cJSON *event, int64_t pid)
 {
     const char *what = hook_string(event, "what");
     bool own = pid == 0 || hook_number(event, "pid") == pid;
-    if (strcmp(what, "trouble") == 0 && ret->trouble[0] == '\0')
-        (void)snprintf(ret->trouble, sizeof ret->trouble, "%s: %s", hook_string(event, "where"),
-                       hook_string(event, "error"));
+    if (strcmp(what, "trouble") == 0)
+        note_trouble(ret, event);
     if (strcmp(what, "exception") == 0 && own)
         ret->exception = event;
     if (strcmp(what, "thread exception") == 0 && own)

@@ -176,6 +176,7 @@ static void fill_context(struct job *job)
         .boot_id = info->restarted ? info->boot_id : NULL,
         .hash_budget_ms = job->options->hash_budget_ms,
         .include = job->options->privacy.include,
+        .hook_trouble = info->hook_trouble,
     };
 }
 

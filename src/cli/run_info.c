@@ -62,6 +62,21 @@ static char **json_argv(const cJSON *json)
     return argv;
 }
 
+/* One line of all. */
+static char *json_lines(const cJSON *json, const char *name)
+{
+    char all[512] = "";
+    size_t n = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, name))
+    {
+        const char *text = cJSON_GetStringValue(item);
+        if (text != NULL && n < sizeof all)
+            n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", n > 0 ? "; " : "", text);
+    }
+    return strdup(all);
+}
+
 static void parse_run(struct run_info *info, const cJSON *json)
 {
     info->start_mono_ns = json_u64(json, "start_mono_ns", 0);
@@ -76,6 +91,7 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->output_dir = json_string(json, "output_dir");
     info->kmsg_error = json_string(json, "kmsg_error");
     info->follow_error = json_string(json, "follow_error");
+    info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
     info->target_status = json_int(json, "target_status");
     info->target_pid = json_int(json, "target_pid");
@@ -152,7 +168,8 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     if (info->start_wall_ns == 0)
         info->start_wall_ns = start_in_name(info->dir);
     return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
-                   info->kmsg_error == NULL || info->follow_error == NULL
+                   info->kmsg_error == NULL || info->follow_error == NULL ||
+                   info->hook_trouble == NULL
                ? -ENOMEM
                : 0;
 }
@@ -339,6 +356,7 @@ void run_info_release(struct run_info *info)
     free(info->output_dir);
     free(info->kmsg_error);
     free(info->follow_error);
+    free(info->hook_trouble);
     free(info->output);
     for (size_t i = 0; i < info->impact_count; i++)
         impact_record_release(&info->impacts[i]);

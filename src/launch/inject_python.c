@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,9 @@ void inject_python(struct shared *shared, const struct launch_options *options)
     char where[sizeof run->hook_dir + 64];
     if (run->hook_dir[0] == '\0')
         return;
-    int n = snprintf(where, sizeof where, "%d:%s:%s", (int)run->supervisor_pid,
-                     options->torch_history ? "history" : "", run->hook_dir);
+    int n = snprintf(where, sizeof where, "%d:%smemory=%d+%zu:%s", (int)run->supervisor_pid,
+                     options->torch_history ? "history," : "", (int)run->shared_fd,
+                     offsetof(struct shared, hook_trouble), run->hook_dir);
     if (n <= 0 || (size_t)n >= sizeof where ||
         !python_path(options->python_hook, path, sizeof path) ||
         setenv("ROCMCRASH_HOOK", where, 1) != 0 || setenv("PYTHONPATH", path, 1) != 0)

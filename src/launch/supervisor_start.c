@@ -189,6 +189,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         return r;
     prepare_ledger(s);
     struct helpers *h = &s->helpers;
+    s->shared->run.shared_fd = s->shared_fd;
     h->tracer = (struct tracer_options){
         .target = {.argv = argv,
                    .preload = &s->preload,

@@ -129,9 +129,14 @@ struct shared_run {
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
     char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */
+    int32_t shared_fd;       /* S: its descriptor of this memory, for the hook */
     int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
     char ledger_error[128];  /* why there is none, or why the target has no library; "" = it has */
 };
+
+/* Each of its processes has one slot, by its number: "4711 sampler: OSError: ...". */
+#define SHARED_HOOK_SLOTS 8
+#define SHARED_HOOK_TEXT 256
 
 #define SHARED_GPUS_MAX 128
 #define SHARED_GPU_NONE UINT32_MAX
@@ -195,6 +200,10 @@ struct shared {
     _Atomic uint32_t impact_answer;  /* M: the last request that is in the sample ring */
     _Atomic int32_t impact_pid;
     _Atomic uint64_t counters_asked_ns; /* last shared_counters_at_message() */
+
+    /* The Python hook in the target (inject/python), by pwrite(): what did not work, where the run
+     * directory does not take it. Whatever bytes; perhaps without a NUL. */
+    char hook_trouble[SHARED_HOOK_SLOTS][SHARED_HOOK_TEXT];
 
     /* O and R: matches of output and kernel patterns while running. */
     _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;

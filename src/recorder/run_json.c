@@ -144,6 +144,22 @@ static void render_evidence(struct text *t, const struct shared *s)
     field_u64(t, "output_lost_bytes", s->progress.output_lost);
 }
 
+/* The target writes there what it likes: each slot ends somewhere. */
+static void field_hook_trouble(struct text *t, const struct shared *s)
+{
+    text_puts(t, "  \"hook_trouble\": [");
+    for (size_t i = 0, n = 0; i < SHARED_HOOK_SLOTS; i++) {
+        char slot[SHARED_HOOK_TEXT];
+        memcpy(slot, s->hook_trouble[i], sizeof slot);
+        size_t len = strnlen(slot, sizeof slot);
+        if (len > 0 && n++ > 0)
+            text_puts(t, ", ");
+        if (len > 0)
+            text_string(t, slot, len);
+    }
+    text_puts(t, "],\n");
+}
+
 size_t run_json_render(const struct shared *shared, char *out, size_t size)
 {
     struct text t = {.out = out, .size = size};
@@ -160,6 +176,7 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     field_u64(&t, "kmsg_start_seq", run->kmsg_start_seq);
     field_string(&t, "kmsg_error", run->kmsg_error);
     field_string(&t, "follow_error", run->follow_error);
+    field_hook_trouble(&t, shared);
     render_target(&t, shared);
     render_tracing(&t, shared);
     render_helpers(&t, shared);

@@ -5,6 +5,7 @@ Writes below the run directory (README.md beside this file says what), imports n
 has not imported itself at its start, and takes everything else from the program's own modules
 once they are loaded. Nothing here may raise, print, or leave a name in sys.modules.
 """
+import _signal
 import _thread
 import posix
 import sys
@@ -16,6 +17,7 @@ TEXT_MAX = 4096
 FRAMES_MAX = 64
 THREADS_MAX = 256
 CHAIN_MAX = 4
+TROUBLES_MAX = 100
 FAULTS_FD = 1000  # far above what programs use, below what select() can take
 STACKS_SIGNAL = 58  # a real-time signal; faulthandler writes all threads' stacks when it comes
 
@@ -27,13 +29,23 @@ NATIVE = frozenset(("torch", "numpy", "jax", "jaxlib", "tensorflow", "cupy", "tr
 allocate_lock = _thread.allocate_lock
 start_new_thread = _thread.start_new_thread
 monotonic_ns = time.monotonic_ns
+sleep = time.sleep
 getpid = posix.getpid
+
+# What could not be written into the run directory, for the manifest (hook_trouble of record/shared.h).
+SLOTS = 8
+SLOT_BYTES = 256
+S_IFREG = 0o100000
 
 folder = ""  # of the hook's own files
 directory = ""  # <run directory>/hook
 supervisor = 0
 flags = ()
+memory = ""  # "12+4096": the supervisor's descriptor of the run's memory, and where in it
+told = set()  # troubles, a line each
+too_deep = []  # where the program had left no room for frames of ours
 watching_signals = False
+sampler = None  # globals of rocmcrash_sampler.py
 torch = None  # globals of rocmcrash_torch.py, once PyTorch is loaded
 xla = None  # globals of rocmcrash_xla.py, once JAX or TensorFlow is loaded
 
@@ -141,19 +153,110 @@ def replace(name, data):
 
 def event(what, **values):
     """A line of the file `events`: {"t": CLOCK_MONOTONIC ns, "pid":, "what":, ...}."""
+    while too_deep:
+        where = too_deep.pop()
+        trouble(where, RecursionError("the program had used up the recursion limit"))
     record = {"t": monotonic_ns(), "pid": getpid(), "what": what}
     record.update(values)
     data = (encode(record) + "\n").encode()
-    if len(data) <= RECORD_BYTES_MAX:
-        append("events", data, EVENTS_BYTES_MAX)
+    if len(data) > RECORD_BYTES_MAX:
+        raise ValueError("a record of %d bytes is too long" % len(data))
+    if not append("events", data, EVENTS_BYTES_MAX):
+        raise ValueError("the file of events is full")
 
 
 def trouble(where, error):
     """Something of ours did not work: for the manifest, nobody else is told."""
     try:
-        event("trouble", where=where, error="%s: %s" % (type(error).__name__, str(error)[:TEXT_MAX]))
+        text = _described(where, error)
+        if text in told or len(told) == TROUBLES_MAX:  # a program may go on failing for weeks
+            return
+        told.add(text)
+        try:
+            event("trouble", where=where, error=text[len(where) + 2:])
+        except Exception:
+            _tell_without_disk(where, error, text)
+    except RecursionError:
+        too_deep.append(where)
     except Exception:
         pass
+
+
+def _described(where, error):
+    try:
+        message = str(error)[:TEXT_MAX]
+    except Exception:
+        message = ""
+    return "%s: %s: %s" % (where, type(error).__name__, message)
+
+
+def _tell_without_disk(where, error, text):
+    """A disk may be full or gone, no descriptor left, an audit hook may forbid to open anything."""
+    try:
+        _tell_in_memory(text)
+    except Exception:
+        name = "%d.trouble.%s.%s" % (getpid(), where.replace("/", "_"), type(error).__name__)
+        posix.mknod(directory + "/" + name[:200], S_IFREG | 0o600)
+
+
+def _check_memory(path):
+    """The supervisor may be gone, and its number another's."""
+    if posix.readlink(path) != "/memfd:rocmcrash (deleted)":
+        raise FileNotFoundError(path)
+
+
+def _tell_in_memory(text):
+    number, _, at = memory.partition("+")
+    path = "/proc/%d/fd/%d" % (supervisor, int(number))
+    _check_memory(path)
+    fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
+    try:
+        _check_memory("/proc/self/fd/%d" % fd)
+        data = ("%d %s" % (getpid(), text)).encode("utf-8", "backslashreplace")[:SLOT_BYTES - 1]
+        posix.pwrite(fd, data.ljust(SLOT_BYTES, b"\0"), int(at) + getpid() % SLOTS * SLOT_BYTES)
+    finally:
+        posix.close(fd)
+
+
+def from_program(error):
+    """Is it the program's own? Its signal handlers run wherever the main thread is, also in here."""
+    if not isinstance(error, Exception):
+        return True  # KeyboardInterrupt, SystemExit: nothing of ours raises them
+    return handled_signal(error) != 0
+
+
+def handled_signal(error):
+    """The number of the signal whose handler raised it, 0 = none did."""
+    codes = set()
+    tb = error.__traceback__
+    while tb is not None:
+        codes.add(tb.tb_frame.f_code)
+        tb = tb.tb_next
+    for number in range(1, _signal.NSIG):
+        try:
+            handler = _signal.getsignal(number)
+        except ValueError:
+            continue
+        handler = getattr(handler, "__func__", handler)
+        if getattr(handler, "__code__", None) in codes:
+            return number
+    return 0
+
+
+def guarded(where, step, *arguments, **values):
+    """An exception of ours never reaches the program, and one of its own is not lost in here."""
+    try:
+        return step(*arguments, **values)
+    except RecursionError as error:
+        try:
+            trouble(where, error)
+        except RecursionError:
+            too_deep.append(where)
+    except BaseException as error:
+        if from_program(error):
+            raise
+        trouble(where, error)
+    return None
 
 
 # --- stacks and exceptions ---
@@ -169,9 +272,8 @@ def frames_of(frame):
     return out
 
 
-def stacks():
-    """All threads but the sampler, the calling one first."""
-    own = _thread.get_ident()
+def stacks(own):
+    """All threads but ours, thread `own` first."""
     found = sys._current_frames()
     order = [own] + [ident for ident in found if ident != own]
     out = []
@@ -301,18 +403,26 @@ class TorchFinder:
             _watch_signals()
         if name not in ARRIVALS:
             return None
-        spec = None
-        for finder in sys.meta_path:
-            if finder is not TorchFinder and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, path, target)
-                if spec is not None:
-                    break
         try:
-            _watch_loader(name, spec.loader)
-        except Exception as error:
-            if spec is not None:
-                trouble("import of " + name, error)
+            spec = _spec_of(name, path, target)
+        except Exception as error:  # it will come again, and without a frame of ours in its traceback
+            if from_program(error):
+                raise
+            return None
+        if spec is not None:
+            guarded("import of " + name, _watch_loader, name, spec.loader)
         return spec
+
+
+def _spec_of(name, path, target):
+    """What those behind us find; those before us have been asked."""
+    finders = sys.meta_path
+    for finder in finders[finders.index(TorchFinder) + 1:]:
+        if hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
 
 
 def _watch_loader(name, loader):
@@ -321,12 +431,9 @@ def _watch_loader(name, loader):
     def watched(module):
         del loader.exec_module
         exec_module(module)
-        try:
-            arrived = ARRIVALS.pop(name, None)
-            if arrived is not None:
-                arrived(module)
-        except Exception as error:
-            trouble("hook of " + name, error)
+        arrived = ARRIVALS.pop(name, None)
+        if arrived is not None:
+            guarded("hook of " + name, arrived, module)
 
     # Frames of the import system are left out of the traceback of an import that fails, and this is
     # one of them.
@@ -359,6 +466,15 @@ def _load(name):
     return names
 
 
+def sampling():
+    """What both of those below need."""
+    global sampler
+    if sampler is None:
+        sampler = _load("rocmcrash_sampler")
+        sampler["use"](globals())
+    return sampler
+
+
 def _torch_is_there(module):
     global torch
     if TorchFinder in sys.meta_path:
@@ -380,7 +496,7 @@ ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there, "jax": _
 
 
 def start(own_folder):
-    global folder, directory, supervisor, flags
+    global folder, directory, supervisor, flags, memory
     where = posix.environ.get(b"ROCMCRASH_HOOK")
     if not where:
         return
@@ -389,6 +505,7 @@ def start(own_folder):
     directory = run_dir + "/hook"
     supervisor = int(number)
     flags = tuple(words.split(","))
+    memory = "".join([word[7:] for word in flags if word.startswith("memory=")])
     _watch_exceptions()
     if "threading" in sys.modules:
         ARRIVALS.pop("threading")(sys.modules["threading"])

@@ -6,17 +6,13 @@ out-of-memory observer is attached, which writes before the exception unwinds, a
 the allocator's counters. The allocator is asked through torch._C, whose calls hold the GIL for
 some 50 us; the device is never asked.
 """
-import time  # of Python's own start
-
 RECORD_BYTES_MAX = 1 << 20
 SNAPSHOT_BYTES_MAX = 8 << 20
+SNAPSHOT_BLOCKS_MAX = 200000  # PyTorch takes some microseconds for each, with the GIL
 HISTORY_BYTES_MAX = 16 << 20
 HISTORY_ENTRIES = 20000
 SAMPLES_BYTES_MAX = 1 << 20
-SLICE_BYTES = 8 << 10
-PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
-PERIOD_MAX_S = 120.0
-THREAD_END_MS = 200
+UNUSED_EVERY = 8  # so many samples leave out the devices on which nothing has been allocated
 PYTHON_FRAMES_MAX = 4
 SITE_FRAMES = 3  # TORCH_SITE_FRAMES
 SITE_MAX = 511  # bytes: TORCH_SITE_MAX
@@ -30,6 +26,7 @@ CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors
 # An allocation that fails may be retried for ever: only so much of the run may go into records.
 FREE_BUDGET_NS = 300000000
 BUDGET_SHARE = 50  # 1/50
+ELSEWHERE_MAX_S = 2.0
 
 COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
            "inactive_split_bytes", "requested_bytes", "allocated_peak_bytes",
@@ -38,7 +35,10 @@ COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes"
 
 hook = {}  # globals of rocmcrash_hook
 torch = None
-sampler = None
+devices = 0  # how many PyTorch sees: constant once it has initialised them
+used = set()  # those of them on which something has been allocated
+looks = 0  # of the sampler
+mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
 ooms = 0
@@ -63,23 +63,25 @@ def _device_is_there():
     began_ns = hook["monotonic_ns"]()
     owner = hook["getpid"]()
     done = []
-    for step in (_observe, _record_history, _watch_forks, _watch_exit, _start_sampler):
-        try:
-            if step():
-                done.append(step.__name__.strip("_"))
-        except Exception as error:
-            hook["trouble"](step.__name__.strip("_"), error)
+    for where, step in (("out-of-memory observer", _observe), ("allocation history", _record_history),
+                        ("number of devices", _count_devices), ("samples", _start_sampler)):
+        hook["guarded"](where, lambda: step() is not False and done.append(step.__name__.strip("_")))
+    hook["guarded"]("baseline", _event_of_device, done)
+
+
+def _count_devices():
+    global devices
+    devices = int(torch.cuda.device_count())
+
+
+def _event_of_device(done):
+    """With what each device's allocator holds before the program has taken anything."""
     stats = []
-    try:  # what each device's allocator holds before the program has taken anything
-        stats = [torch._C._cuda_memoryStats(device) for device in range(torch.cuda.device_count())]
-    except Exception as error:
-        hook["trouble"]("baseline", error)
-    try:
-        hook["event"]("device", steps=done,
-                      allocated_bytes=[_count(each, "allocated_bytes", "current") for each in stats],
-                      reserved_bytes=[_count(each, "reserved_bytes", "current") for each in stats])
-    except Exception:
-        pass
+    hook["guarded"]("memory_stats", lambda: stats.extend(
+        [torch._C._cuda_memoryStats(device) for device in range(devices)]))
+    hook["event"]("device", steps=done,
+                  allocated_bytes=[_count(each, "allocated_bytes", "current") for each in stats],
+                  reserved_bytes=[_count(each, "reserved_bytes", "current") for each in stats])
 
 
 def _observe():
@@ -87,7 +89,6 @@ def _observe():
     if attach is None:
         attach = torch._C._cuda_attachOutOfMemoryObserver
     attach(_on_oom)
-    return True
 
 
 def _record_history():
@@ -98,21 +99,28 @@ def _record_history():
         record(max_entries=HISTORY_ENTRIES, stacks="python")
     except TypeError:
         record(max_entries=HISTORY_ENTRIES)
-    return True
+    return None
 
 
 # --- asking the allocator ---
 
-def all_stats():
+def all_stats(unused=True):
     """{device: memory_stats()} of every device that this process has used."""
     found = {}
-    for device in range(torch.cuda.device_count()):
+    error = None
+    for device in range(devices):
+        if not unused and used and device not in used:
+            continue
         try:
             stats = torch._C._cuda_memoryStats(device)
-        except RuntimeError:
+        except RuntimeError as one:
+            error = one
             continue
-        if _count(stats, "allocated_bytes", "allocated"):
+        if device in used or _count(stats, "allocated_bytes", "allocated"):
+            used.add(device)
             found[device] = stats
+    if error is not None and not found:
+        hook["trouble"]("memory_stats", error)
     return found
 
 
@@ -173,7 +181,11 @@ def _snapshot(name):
     out = []
     room = SNAPSHOT_BYTES_MAX
     omitted = 0
+    _check_blocks()
     for segment in _segments():
+        if room <= 0:
+            omitted += 1
+            continue
         text = _encode_segment(segment, room // 2)
         room -= len(text) + 1
         if room > 0:
@@ -183,6 +195,16 @@ def _snapshot(name):
     hook["replace"](name, ('{"format":1,"segments_omitted":%d,"segments":[\n' % omitted +
                            ",\n".join(out) + "\n]}\n").encode())
     snapshot_ns = hook["monotonic_ns"]()
+
+
+def _mark_in_time():
+    """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time."""
+    global mark_s
+    if hook["monotonic_ns"]() - began_ns < mark_s * 1000000000:
+        return
+    mark_s *= 2
+    if _may_mark():
+        _mark()
 
 
 class BoundedFile:
@@ -221,6 +243,8 @@ def _shorten(history):
 
 
 def _write_history():
+    if "history" not in hook["flags"]:
+        return
     import pickle
     name = "%d.history.pickle" % hook["getpid"]()
     fd = hook["open_file"](name, hook["posix"].O_TRUNC)
@@ -235,27 +259,16 @@ def _write_history():
 
 # --- the moment of failure ---
 
-def _record(name, **values):
-    record = {"format": 1, "t": hook["monotonic_ns"](), "pid": hook["getpid"](),
-              "thread": hook["_thread"].get_ident()}
+def _record(name, thread, **values):
+    record = {"format": 1, "t": hook["monotonic_ns"](), "pid": hook["getpid"](), "thread": thread}
     record.update(values)
     record["stats"] = all_stats()
-    record["stacks"] = hook["stacks"]()
+    record["stacks"] = hook["stacks"](thread)
     data = hook["encode"](record).encode()
     if len(data) > RECORD_BYTES_MAX:
         record["stacks"] = record["stacks"][:1]
         data = hook["encode"](record).encode()
     hook["replace"](name, data + b"\n")
-
-
-def _guarded(where, step, *arguments, **values):
-    """An exception of ours never reaches the program; its user's Ctrl-C is not lost in here."""
-    try:
-        step(*arguments, **values)
-    except KeyboardInterrupt:
-        hook["_thread"].interrupt_main()
-    except BaseException as error:
-        hook["trouble"](where, error)
 
 
 def _device_of_record(device):
@@ -269,42 +282,82 @@ def _device_of_record(device):
 
 
 def _on_oom(device, requested, total, free):
+    """Called by the allocator; an exception would take the place of the program's out of memory."""
     global ooms, spent_ns
-    start_ns = hook["monotonic_ns"]()
-    ooms += 1
-    if spent_ns > FREE_BUDGET_NS + (start_ns - began_ns) // BUDGET_SHARE:
-        return
+    try:
+        start_ns = hook["monotonic_ns"]()
+        ooms += 1
+        if spent_ns > FREE_BUDGET_NS + (start_ns - began_ns) // BUDGET_SHARE:
+            return
+        try:
+            _write_oom(hook["_thread"].get_ident(), device, requested, total, free)
+        finally:
+            spent_ns += hook["monotonic_ns"]() - start_ns
+    except RecursionError:  # the program has left no room for frames of ours: another thread has some
+        try:
+            done = hook["allocate_lock"]()
+            done.acquire()
+            hook["start_new_thread"](_write_elsewhere, (done, hook["_thread"].get_ident(), device, requested,
+                                                        total, free))
+            done.acquire(True, ELSEWHERE_MAX_S)
+        except BaseException:
+            hook["too_deep"].append("out of memory")
+
+
+def _write_elsewhere(done, *arguments):
+    try:
+        hook["guarded"]("out of memory", _write_oom, *arguments)
+    finally:
+        done.release()
+
+
+def _write_oom(thread, device, requested, total, free):
     pid = hook["getpid"]()
     which = "first" if ooms == 1 else "last"
-    _guarded("out of memory", _record, "%d.oom.%s.json" % (pid, which), count=ooms, device=device,
-             requested=requested, total=total, free=free, **_device_of_record(device))
-    _guarded("snapshot", _snapshot, "%d.snapshot.%s.json" % (pid, which))
-    if "history" in hook["flags"]:
-        _guarded("history", _write_history)
-    spent_ns += hook["monotonic_ns"]() - start_ns
+
+    def record():
+        _record("%d.oom.%s.json" % (pid, which), thread, count=ooms, device=device, requested=requested,
+                total=total, free=free, **_device_of_record(device))
+
+    for where, step in (("out of memory", record),
+                        ("snapshot", lambda: _snapshot("%d.snapshot.%s.json" % (pid, which))),
+                        ("history", _write_history)):
+        try:
+            step()
+        except RecursionError:
+            if thread == hook["_thread"].get_ident():
+                raise
+            hook["too_deep"].append(where)
+        except BaseException as error:
+            if hook["from_program"](error):
+                raise
+            hook["trouble"](where, error)
 
 
 def at_exception():
     """The program ends by an uncaught exception; its memory is still there."""
     if owner != hook["getpid"]():
         return
-    _guarded("sample", _sample)
+    hook["guarded"]("sample", _sample)
     if hook["monotonic_ns"]() - snapshot_ns < 5000000000 and ooms:
         return
+    hook["guarded"]("exception", _write_exit)
+    hook["guarded"]("snapshot", _snapshot, "%d.snapshot.exit.json" % owner)
+    hook["guarded"]("history", _write_history)
+
+
+def _write_exit():
     first = next(iter(all_stats()), 0)
-    _guarded("exception", _record, "%d.exit.json" % owner, count=ooms, device=first,
-             **_device_of_record(first))
-    _guarded("snapshot", _snapshot, "%d.snapshot.exit.json" % owner)
-    if "history" in hook["flags"]:
-        _guarded("history", _write_history)
+    _record("%d.exit.json" % owner, hook["_thread"].get_ident(), count=ooms, device=first,
+            **_device_of_record(first))
 
 
 # --- the series ---
 
-def _sample():
+def _sample(unused=True):
     name = "%d.torch.csv" % hook["getpid"]()
     now_ns = hook["monotonic_ns"]()
-    found = all_stats()
+    found = all_stats(unused)
     took_us = (hook["monotonic_ns"]() - now_ns) // 1000
     rows = "".join([_row(now_ns, device, stats, took_us) for device, stats in found.items()])
     return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True
@@ -317,11 +370,23 @@ def _blocks_of(stats):
     return None if "" in counts else sum(counts)
 
 
+def _all_blocks():
+    """None: this PyTorch does not count them."""
+    blocks = [_blocks_of(stats) for stats in all_stats().values()]
+    return None if None in blocks else sum(blocks)
+
+
+def _check_blocks():
+    blocks = _all_blocks()
+    if blocks is not None and blocks > SNAPSHOT_BLOCKS_MAX:
+        raise ValueError("%d blocks are more than %d" % (blocks, SNAPSHOT_BLOCKS_MAX))
+
+
 def _may_mark():
     if "history" in hook["flags"]:
         return True
-    blocks = [_blocks_of(stats) for stats in all_stats().values()]
-    return None not in blocks and sum(blocks) <= MARK_BLOCKS_MAX
+    blocks = _all_blocks()
+    return blocks is not None and blocks <= MARK_BLOCKS_MAX
 
 
 def _site_of(block):
@@ -371,128 +436,16 @@ def _mark():
         hook["append"]("%d.live.csv" % hook["getpid"](), data, MARKS_BYTES_MAX)
 
 
-class Sampler:
-    """One thread, at most one. `stop` returns when the kernel knows it no more: from Python 3.12 on
-    a fork beside another thread prints a warning."""
-
-    def __init__(self):
-        self.wake = hook["allocate_lock"]()
-        self.wake.acquire()
-        self.native_id = 0
-        self.ended = False
-        self.stretch = 1.0
-        self.mark_s = MARK_FIRST_S
-
-    def start(self):
-        self.native_id = 0
-        self.ended = False
-        hook["start_new_thread"](self._run, ())
-
-    def stop(self):
-        try:
-            self.wake.release()
-        except RuntimeError:
-            pass
-        for _ in range(THREAD_END_MS * 10):
-            if self.ended and not self._is_known():
-                break
-            time.sleep(0.0001)
-        self.wake.acquire(False)
-
-    def _is_known(self):
-        try:
-            hook["posix"].stat("/proc/self/task/%d" % self.native_id)
-            return True
-        except OSError:
-            return False
-
-    def _period(self):
-        age_s = (hook["monotonic_ns"]() - began_ns) / 1e9
-        for until_s, period_s in PERIODS:
-            if age_s < until_s:
-                return period_s * self.stretch
-        return min(self.stretch, PERIOD_MAX_S)
-
-    def _run(self):
-        try:
-            self.native_id = hook["_thread"].get_native_id()
-            while not self.wake.acquire(timeout=self._period()):
-                if not _sample():
-                    self._thin()
-                self._mark_in_time()
-        except BaseException as error:
-            hook["trouble"]("sampler", error)
-        finally:
-            self.ended = True
-
-    def _mark_in_time(self):
-        """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time."""
-        if hook["monotonic_ns"]() - began_ns < self.mark_s * 1000000000:
-            return
-        self.mark_s *= 2
-        if _may_mark():
-            _mark()
-
-    def _thin(self):
-        """The file is full: every second row goes, a slice at a time, as nobody else runs in one."""
-        name = "%d.torch.csv" % hook["getpid"]()
-        posix = hook["posix"]
-        source = posix.open(hook["directory"] + "/" + name, posix.O_RDONLY | posix.O_CLOEXEC)
-        target = hook["open_file"](name + ".part", posix.O_TRUNC)
-        rest, stamp, keep = b"", b"", False
-        try:
-            while True:
-                data = posix.read(source, SLICE_BYTES)
-                lines = (rest + data).split(b"\n")
-                rest = lines.pop()
-                kept = []
-                for line in lines:  # a sample has a row for each device, all with its time
-                    before, stamp = stamp, line.partition(b",")[0]
-                    keep = keep if stamp == before else not keep
-                    if keep:
-                        kept.append(line + b"\n")
-                hook["write_all"](target, b"".join(kept))
-                if not data:
-                    break
-                time.sleep(0.002)
-            posix.rename(hook["directory"] + "/" + name + ".part", hook["directory"] + "/" + name)
-        finally:
-            posix.close(source)
-            posix.close(target)
-        self.stretch *= 2
-
-
 def _start_sampler():
-    global sampler
-    sampler = Sampler()
+    sampling = hook["sampling"]()
+    sampler = sampling["Sampler"](_look, lambda: ["%d.torch.csv" % hook["getpid"]()])
+    sampling["watch"](sampler)
     sampler.start()
-    return True
 
 
-# --- forks and the end ---
-
-def _before_fork():
-    if sampler is not None and owner == hook["getpid"]():
-        _guarded("fork", sampler.stop)
-
-
-def _after_fork_here():
-    if sampler is not None and owner == hook["getpid"]():
-        _guarded("fork", sampler.start)
-
-
-def _watch_forks():
-    hook["posix"].register_at_fork(before=_before_fork, after_in_parent=_after_fork_here)
-    return True
-
-
-def _at_exit():
-    if owner == hook["getpid"]():
-        _guarded("exit", sampler.stop)
-
-
-def _watch_exit():
-    """A thread that comes for the GIL when Python is gone is ended inside foreign code."""
-    import atexit  # PyTorch has imported it
-    atexit.register(_at_exit)
-    return True
+def _look():
+    global looks
+    looks += 1
+    room = _sample(looks % UNUSED_EVERY == 1)
+    _mark_in_time()
+    return "go on" if room else "full"

@@ -6,14 +6,9 @@ context is looked at from a thread that ends when there is no GPU in it. Then th
 and written once more at an uncaught exception, while the memory is still there.
 """
 import sys
-import time  # of Python's own start
 
 RECORD_BYTES_MAX = 1 << 20
 SAMPLES_BYTES_MAX = 1 << 20
-SLICE_BYTES = 8 << 10
-PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
-PERIOD_MAX_S = 120.0
-THREAD_END_MS = 200
 DEVICES_MAX = 64
 HOST_PLATFORMS = ("cpu", "interpreter")
 
@@ -46,7 +41,7 @@ class Noticed(dict):
 
     def __setitem__(self, name, backend):
         dict.__setitem__(self, name, backend)
-        _guarded("jax backend", _backend_is_there, name, backend)
+        hook["guarded"]("jax backend", _backend_is_there, name, backend)
 
 
 def _backend_is_there(name, backend):
@@ -131,17 +126,6 @@ class TensorFlow:
         return {"devices": len(self.gpus or ())}
 
 
-def _guarded(where, step, *arguments):
-    """An exception of ours never reaches the program; its user's Ctrl-C is not lost in here."""
-    try:
-        return step(*arguments)
-    except KeyboardInterrupt:
-        hook["_thread"].interrupt_main()
-    except BaseException as error:
-        hook["trouble"](where, error)
-    return None
-
-
 # --- at an uncaught exception ---
 
 def _record(name, framework):
@@ -152,7 +136,7 @@ def _record(name, framework):
     record.update(framework.describe())
     record["stats"] = {number: {key: int(value) for key, value in found.items() if type(value) is int}
                        for number, found in stats.items()}
-    record["stacks"] = hook["stacks"]()
+    record["stacks"] = hook["stacks"](hook["_thread"].get_ident())
     data = hook["encode"](record).encode()
     if len(data) > RECORD_BYTES_MAX:
         record["stacks"] = record["stacks"][:1]
@@ -165,8 +149,8 @@ def at_exception():
     if owner not in (0, hook["getpid"]()):
         return
     for name, framework in frameworks.items():
-        _guarded(name, _record, name, framework)
-    _guarded("sample", _sample)
+        hook["guarded"](name, _record, name, framework)
+    hook["guarded"]("sample", _sample)
 
 
 # --- the series ---
@@ -195,132 +179,19 @@ def _sample():
     return room
 
 
-def _is_of_use():
-    """Is there a device to be sampled, or one that may still come?"""
-    return any([framework.counts or framework.pending() for framework in list(frameworks.values())])
-
-
-class Sampler:
-    """One thread, at most one. `stop` returns when the kernel knows it no more: from Python 3.12 on
-    a fork beside another thread prints a warning."""
-
-    def __init__(self):
-        self.wake = hook["allocate_lock"]()
-        self.wake.acquire()
-        self.began_ns = hook["monotonic_ns"]()
-        self.native_id = 0
-        self.running = False
-        self.stretch = 1.0
-
-    def start(self):
-        if not self.running:
-            self.native_id = 0
-            self.running = True
-            hook["start_new_thread"](self._run, ())
-
-    def stop(self):
-        """True: it was there."""
-        if not self.running:
-            return False
-        try:
-            self.wake.release()
-        except RuntimeError:
-            pass
-        for _ in range(THREAD_END_MS * 10):
-            if not self.running and not self._is_known():
-                break
-            time.sleep(0.0001)
-        self.wake.acquire(False)
-        return True
-
-    def _is_known(self):
-        try:
-            hook["posix"].stat("/proc/self/task/%d" % self.native_id)
-            return self.native_id != 0
-        except OSError:
-            return False
-
-    def _period(self):
-        age_s = (hook["monotonic_ns"]() - self.began_ns) / 1e9
-        for until_s, period_s in PERIODS:
-            if age_s < until_s:
-                return period_s * self.stretch
-        return min(self.stretch, PERIOD_MAX_S)
-
-    def _run(self):
-        try:
-            self.native_id = hook["_thread"].get_native_id()
-            while not self.wake.acquire(timeout=self._period()):
-                if not _sample():
-                    self._thin()
-                if not _is_of_use():
-                    break
-        except BaseException as error:
-            hook["trouble"]("sampler", error)
-        finally:
-            self.running = False
-
-    def _thin(self):
-        """A file is full: every second sample goes."""
-        for name in frameworks:
-            _guarded("sampler", self._thin_file, "%d.%s.csv" % (hook["getpid"](), name))
-        self.stretch *= 2
-
-    @staticmethod
-    def _thin_file(name):
-        posix = hook["posix"]
-        rest, stamp, keep = b"", b"", False
-        source = posix.open(hook["directory"] + "/" + name, posix.O_RDONLY | posix.O_CLOEXEC)
-        target = hook["open_file"](name + ".part", posix.O_TRUNC)
-        try:
-            while True:
-                data = posix.read(source, SLICE_BYTES)
-                lines = (rest + data).split(b"\n")
-                rest = lines.pop()
-                kept = []
-                for line in lines:  # a sample has a row for each device, all with its time
-                    before, stamp = stamp, line.partition(b",")[0]
-                    keep = keep if stamp == before else not keep
-                    if keep:
-                        kept.append(line + b"\n")
-                hook["write_all"](target, b"".join(kept))
-                if not data:
-                    break
-                time.sleep(0.002)
-            posix.rename(hook["directory"] + "/" + name + ".part", hook["directory"] + "/" + name)
-        finally:
-            posix.close(source)
-            posix.close(target)
+def _look():
+    room = _sample()
+    if not any([framework.counts or framework.pending() for framework in list(frameworks.values())]):
+        return "end"  # there is no device, and none may still come
+    return "go on" if room else "full"
 
 
 def _start_sampler():
     global sampler, owner
     if sampler is None:
+        sampling = hook["sampling"]()
         owner = hook["getpid"]()
-        sampler = Sampler()
-        _watch_forks_and_exit()
+        sampler = sampling["Sampler"](_look, lambda: ["%d.%s.csv" % (owner, name) for name in frameworks])
+        sampling["watch"](sampler)
     if owner == hook["getpid"]():
         sampler.start()
-
-
-# --- forks and the end ---
-
-def _watch_forks_and_exit():
-    stopped = []
-
-    def before():
-        if owner == hook["getpid"]() and _guarded("fork", sampler.stop):
-            stopped.append(True)
-
-    def after_here():
-        if stopped:
-            stopped.clear()
-            _guarded("fork", sampler.start)
-
-    def at_exit():
-        if owner == hook["getpid"]():
-            _guarded("exit", sampler.stop)
-
-    hook["posix"].register_at_fork(before=before, after_in_parent=after_here, after_in_child=stopped.clear)
-    if "atexit" in sys.modules:  # both have imported it: a thread that comes for the GIL too late is ended
-        sys.modules["atexit"].register(at_exit)

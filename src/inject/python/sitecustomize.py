@@ -1,26 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Found by every Python of the target through PYTHONPATH, before the user's own module of this name.
 
-Starts the hook, takes this folder out of the search path, and imports the user's sitecustomize in
+Starts the hook, takes this folder out of the search path, and loads the user's sitecustomize in
 its own place; where there is none, the ImportError that site.py expects leaves no trace of us. Any
 Python since 2.7 must be able to compile this file: the hook itself needs 3.8.
 """
 import sys
 
 
-def _start():
-    folder = __file__.rpartition("/")[0]
+def _start(folder):
+    names = {"__name__": "rocmcrash_hook", "__builtins__": __builtins__}
     try:
-        if sys.version_info >= (3, 8):
-            import rocmcrash_hook
-            rocmcrash_hook.start(folder)
-    except Exception:  # the program comes first, whatever is wrong with us
-        pass
-    sys.modules.pop("rocmcrash_hook", None)
+        if sys.version_info >= (3, 8):  # not by an import: -X importtime would tell of it
+            loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
+                "rocmcrash_hook", folder + "/rocmcrash_hook.py")
+            exec(loader.get_code("rocmcrash_hook"), names)
+            names["start"](folder)
+    except Exception as error:  # the program comes first, whatever is wrong with us
+        if "trouble" in names:
+            names["trouble"]("start", error)
+
+
+def _leave(folder):
     sys.path[:] = [entry for entry in sys.path if entry != folder]
     sys.path_importer_cache.pop(folder, None)
     sys.modules.pop("sitecustomize", None)
 
 
-_start()
-import sitecustomize  # noqa: E402  the user's own, or the ImportError of having none
+def _users_own():
+    """As `import sitecustomize` would, for which it is this module's turn now."""
+    bootstrap = sys.modules["_frozen_importlib"]
+    spec = bootstrap._find_spec("sitecustomize", None)
+    if spec is None:
+        raise ModuleNotFoundError("No module named 'sitecustomize'", name="sitecustomize")
+    bootstrap._load(spec)
+
+
+_modern = sys.version_info >= (3, 8)
+_start(__file__.rpartition("/")[0])
+_leave(__file__.rpartition("/")[0])
+if _modern:  # Python 2 has made None of all names here, as the module is gone
+    _users_own()
+else:
+    import sitecustomize  # noqa: F401
