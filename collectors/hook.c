@@ -320,21 +320,15 @@ static void put_torch(struct hook *h)
     copy_of(h, h->pid, "history.pickle", "torch-history.pickle", HISTORY_MAX);
 }
 
-/* "4711.trouble.sampler.PermissionError": an empty file, where not even one could be opened. */
+/* "4711.trouble.snapshot: OSError: Too many open files": an empty file, where none can be opened. */
 static void add_named_troubles(struct hook *h)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(h->dir);
     const struct dirent *entry;
     for (int i = 0; dir != NULL && i < FILES_MAX && (entry = readdir(dir)) != NULL; i++) {
         const char *rest;
-        char text[300];
-        if (pid_of_name(entry->d_name, &rest) == 0 || strncmp(rest, "trouble.", 8) != 0)
-            continue;
-        const char *error = strrchr(rest + 8, '.');
-        (void)snprintf(text, sizeof text, "%.*s: %s, when a file was to be opened",
-                       error != NULL ? (int)(error - rest - 8) : 0, rest + 8,
-                       error != NULL ? error + 1 : rest + 8);
-        hook_add_trouble(&h->events, text);
+        if (pid_of_name(entry->d_name, &rest) != 0 && strncmp(rest, "trouble.", 8) == 0)
+            hook_add_trouble(&h->events, rest + 8);
     }
 }
 

@@ -147,6 +147,24 @@ class Unseen(Direct):
         self.write("user/sitecustomize.py", "import no_such_module_of_mine\n")
         self.assertIn("no_such_module_of_mine", self.same("-c", "print(1)", path=[user]).stderr)
 
+    def test_options_and_variables_of_python(self):
+        """As in STATE, and with PyTorch at work; -X importtime tells of each import."""
+        code = "import torch, os, sys\nkeep = torch.empty(1 << 20)\nif os.fork() == 0: os._exit(0)\n" \
+               "os.wait()\nprint(sys.flags)\n1 / 0\n"
+        ways = [["-bb"], ["-X", "dev"], ["-X", "utf8=0"], ["-OO"], ["-W", "error"], ["-X", "tracemalloc"], ["-B"],
+                ["-X", "warn_default_encoding"], ["-X", "frozen_modules=off"], ["-P"], ["-u"]]
+        variables = [{"PYTHONWARNINGS": "error"}, {"PYTHONSAFEPATH": "1"}, {"PYTHONHASHSEED": "0"},
+                     {"PYTHONNOUSERSITE": "1"}, {"PYTHONINSPECT": "", "PYTHONASYNCIODEBUG": "1"}]
+        for version, python in pythons().items():
+            some = python == PYTHON or os.environ.get("ROCMCRASH_LONG") == "1"
+            for options in ways if some else ways[:2]:
+                self.same(*options, "-c", code, python=python, path=[STUB])
+            for more in variables if some else variables[:1]:
+                self.same("-c", code, python=python, path=[STUB], more=more)
+            told = [re.sub(r" *\d+ \| +\d+", "", self.go("-X", "importtime", "-c", "import this, torch", python=python,
+                                                       hooked=hooked, path=[STUB]).stderr) for hooked in (False, True)]
+            self.assertEqual(told[0], told[1], version)
+
     def test_zipapp_and_folder_of_modules(self):
         with zipfile.ZipFile(self.path("app.pyz"), "w") as archive:
             archive.writestr("__main__.py", "import sys, inner; print(inner.x, sys.path[1:])")
@@ -329,7 +347,7 @@ except torch.OutOfMemoryError:
     def test_forks_see_no_thread(self):
         code = """
 import os, sys, time, torch, warnings
-warnings.simplefilter("error")
+warnings.simplefilter("error", DeprecationWarning)
 torch.empty(1 << 20)
 path = sys.argv[1] + "/%d.torch.csv" % os.getpid()
 def rows():
@@ -353,8 +371,21 @@ print(rows() >= before + 3)
 """
         for version, python in pythons().items():
             done = self.go("-c", code, self.hook, path=[STUB], python=python)
-            self.assertEqual((done.returncode, done.stdout), (0, "True\n"), (version, done.stderr))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True\n", ""), version)
         self.assertEqual(self.events("trouble"), [])
+
+    def test_functions_at_forks(self):
+        """Python 3.13 counts threads when these have run, and prints a warning where there are two."""
+        code = "import os, sys, torch\ndef other():\n    x = 1\n    return x\nkeep = torch.empty(1 << 20)\n" \
+               "os.register_at_fork(after_in_parent=other)\ndef fork():\n    return os.fork()\nfor i in range(3):\n" \
+               "    if fork() == 0: os._exit(0)\n    os.wait()\nif hasattr(sys, 'monitoring'):\n" \
+               "    print([sys.monitoring.get_tool(i) for i in range(6)])\n" \
+               "    sys.monitoring.use_tool_id(3, 'a'), sys.monitoring.use_tool_id(4, 'b')\n" \
+               "    if fork() == 0: os._exit(0)\n    os.wait()\n"
+        for python in pythons().values():
+            self.same("-W", "always", "-c", code, python=python, path=[STUB])
+        self.assertEqual([e["error"] for e in self.events("trouble")],
+                         ["RuntimeError: no number is free in sys.monitoring"] * sum(v > (3, 12) for v in pythons()))
 
     def test_series_is_thinned(self):
         code = """
@@ -565,8 +596,8 @@ class Bundles(support.Case):
         done = self.python(code + FRAGMENT + "while True: large.append(torch.empty(6 << 30))")
         bundle = self.only_bundle(done)
         self.assertEqual((done.status, done.stderr.count("Traceback")), (1, 1))
-        self.assertEqual(bundle.row("hook")["status"], "skipped")
-        self.assertIn("nowhere to write", bundle.row("hook")["reason"])
+        self.assertEqual(bundle.row("hook")["status"], "failed")
+        self.assertIn("version of torch: NotADirectoryError: Not a directory", bundle.row("hook")["reason"])
         self.assertEqual(bundle.verdict["class"], "fragmentation")  # by the message alone
 
     def test_a_python_that_is_a_shell_script(self):

@@ -43,6 +43,7 @@ supervisor = 0
 flags = ()
 memory = ""  # "12+4096": the supervisor's descriptor of the run's memory, and where in it
 told = set()  # troubles, a line each
+untold = {}  # of these what is not in the file of events, by where it was
 too_deep = []  # where the program had left no room for frames of ours
 watching_signals = False
 sampler = None  # globals of rocmcrash_sampler.py
@@ -175,7 +176,7 @@ def trouble(where, error):
         try:
             event("trouble", where=where, error=text[len(where) + 2:])
         except Exception:
-            _tell_without_disk(where, error, text)
+            _tell_without_disk(where, text)
     except RecursionError:
         too_deep.append(where)
     except Exception:
@@ -184,18 +185,19 @@ def trouble(where, error):
 
 def _described(where, error):
     try:
-        message = str(error)[:TEXT_MAX]
+        message = str(getattr(error, "strerror", None) or error)[:TEXT_MAX]  # without our own file's name
     except Exception:
         message = ""
     return "%s: %s: %s" % (where, type(error).__name__, message)
 
 
-def _tell_without_disk(where, error, text):
+def _tell_without_disk(where, text):
     """A disk may be full or gone, no descriptor left, an audit hook may forbid to open anything."""
+    untold[where] = text
     try:
-        _tell_in_memory(text)
+        _tell_in_memory("; ".join(untold.values()))
     except Exception:
-        name = "%d.trouble.%s.%s" % (getpid(), where.replace("/", "_"), type(error).__name__)
+        name = "%d.trouble.%s" % (getpid(), text.replace("/", "_").encode("ascii", "replace").decode())
         posix.mknod(directory + "/" + name[:200], S_IFREG | 0o600)
 
 
@@ -379,11 +381,23 @@ def _watch_signals():
         trouble("signals", error)
 
 
+def _faulthandler():
+    """Not by an import, where it can be: -X importtime would tell of it."""
+    module = sys.modules.get("faulthandler")
+    if module is None:
+        bootstrap = sys.modules["_frozen_importlib"]
+        spec = bootstrap.BuiltinImporter.find_spec("faulthandler")
+        if spec is None:
+            import faulthandler as module
+        else:
+            module = bootstrap.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        sys.modules.pop("faulthandler", None)
+    return module
+
+
 def _enable_faulthandler():
-    known = "faulthandler" in sys.modules
-    import faulthandler
-    if not known:
-        del sys.modules["faulthandler"]
+    faulthandler = _faulthandler()
     if faulthandler.is_enabled():
         return
     fd = _high_descriptor(open_file("faults", posix.O_APPEND))

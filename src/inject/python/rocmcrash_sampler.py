@@ -7,7 +7,9 @@ import sys
 
 PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
 PERIOD_MAX_S = 120.0
-THREAD_END_MS = 200
+# A machine may be busy. Where one wait was in vain (a disk hangs), the next is short.
+THREAD_END_MS = 1000
+HUNG_END_MS = 10
 SLICE_BYTES = 8 << 10
 SIGINT = 2
 
@@ -33,6 +35,7 @@ class Sampler:
         self.turn = 0  # one that was told to end and has not yet, sees that it is another's
         self.alive = 0  # whose turn it is that runs
         self.native_id = 0
+        self.patience_ms = THREAD_END_MS
         self.stretch = 1.0
 
     def start(self):
@@ -56,8 +59,11 @@ class Sampler:
             self.wake.release()
         except RuntimeError:
             pass
-        for _ in range(THREAD_END_MS * 10):
+        end_ns = hook["monotonic_ns"]() + self.patience_ms * 1000000
+        self.patience_ms = HUNG_END_MS
+        while hook["monotonic_ns"]() < end_ns:
             if self.alive == 0 and not self._is_known():
+                self.patience_ms = THREAD_END_MS
                 break
             hook["sleep"](0.0001)
         self.wake.acquire(False)
@@ -134,7 +140,6 @@ def watch(sampler):
     """Stop it at forks of this process, and at its end."""
     owner = hook["getpid"]()
     forks = []  # that are under way: was it there?
-    over = []
     interrupted = []
 
     def quietly(step):
@@ -148,6 +153,12 @@ def watch(sampler):
                 hook["trouble"]("samples at a fork", error)
         return False
 
+    def start_again():
+        if sys.version_info < (3, 13):
+            sampler.start()
+        else:
+            _behind(sys._getframe(3), lambda: owner == hook["getpid"]() and quietly(sampler.start))
+
     def before():
         if owner == hook["getpid"]():
             forks.append(sampler.alive != 0)
@@ -159,24 +170,48 @@ def watch(sampler):
         was_there = forks.pop()
         if forks:  # another thread's, which comes later
             forks[-1] = forks[-1] or was_there
-        elif was_there and not over:
-            quietly(sampler.start)
+        elif was_there:
+            quietly(start_again)
         if interrupted:
             quietly(lambda: _raise_again(interrupted.pop()))
 
     def at_exit():
         """A thread that comes for the GIL when Python is gone is ended inside foreign code."""
         if owner == hook["getpid"]():
-            over.append(True)
             quietly(sampler.stop)
 
     hook["posix"].register_at_fork(before=before, after_in_parent=after_here)
-    if "atexit" in sys.modules:  # PyTorch, JAX and TensorFlow have imported it
-        sys.modules["atexit"].register(at_exit)
+    import atexit  # PyTorch, JAX and TensorFlow have
+    atexit.register(at_exit)
+
+
+def _behind(forking, step):
+    """From 3.13 on Python counts threads, for its warning, when the functions of register_at_fork() have run: the
+    step is for the next line of the program, in the frame that forks or outside of it."""
+    monitoring = sys.monitoring
+    tool = next((number for number in (3, 4) if monitoring.get_tool(number) is None), None)
+    if tool is None:
+        raise RuntimeError("no number is free in sys.monitoring")
+    monitoring.use_tool_id(tool, "rocmcrash")
+
+    def on_line(*_):
+        frame = sys._getframe(1)
+        while frame is not None and frame is not forking:
+            frame = frame.f_back
+        if frame is forking and sys._getframe(1) is not forking:
+            return  # another such function
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, monitoring.events.LINE, None)
+        monitoring.free_tool_id(tool)
+        step()
+
+    monitoring.register_callback(tool, monitoring.events.LINE, on_line)
+    monitoring.set_events(tool, monitoring.events.LINE)
 
 
 def _raise_again(error):
-    """In the main thread, once no frame of ours is in the way: by the signal whose handler raised it, and that is not run again."""
+    """In the main thread, once no frame of ours is in the way: by the signal whose handler raised it; that one is not
+    run again."""
     signals = hook["_signal"]
     number = hook["handled_signal"](error) or SIGINT
     handler = signals.getsignal(number)

@@ -12,6 +12,7 @@ SNAPSHOT_BLOCKS_MAX = 200000  # PyTorch takes some microseconds for each, with t
 HISTORY_BYTES_MAX = 16 << 20
 HISTORY_ENTRIES = 20000
 SAMPLES_BYTES_MAX = 1 << 20
+VERSION_MAX = 200
 UNUSED_EVERY = 8  # so many samples leave out the devices on which nothing has been allocated
 PYTHON_FRAMES_MAX = 4
 SITE_FRAMES = 3  # TORCH_SITE_FRAMES
@@ -52,7 +53,8 @@ def install(module, hook_names):
     version = getattr(module, "version", None)
     vendor = "hip" if getattr(version, "hip", None) else "cuda" if getattr(version, "cuda", None) \
         else "cpu"
-    hook["event"]("torch", version=str(getattr(module, "__version__", "")), build=vendor)
+    hook["guarded"]("version of torch", hook["event"], "torch",
+                    version=str(getattr(module, "__version__", ""))[:VERSION_MAX], build=vendor)
     if vendor != "cpu":
         module.cuda._lazy_call(_device_is_there)
 
@@ -262,7 +264,7 @@ def _write_history():
 def _record(name, thread, **values):
     record = {"format": 1, "t": hook["monotonic_ns"](), "pid": hook["getpid"](), "thread": thread}
     record.update(values)
-    record["stats"] = all_stats()
+    record["stats"] = hook["guarded"]("memory_stats", all_stats) or {}
     record["stacks"] = hook["stacks"](thread)
     data = hook["encode"](record).encode()
     if len(data) > RECORD_BYTES_MAX:
@@ -347,7 +349,7 @@ def at_exception():
 
 
 def _write_exit():
-    first = next(iter(all_stats()), 0)
+    first = next(iter(hook["guarded"]("memory_stats", all_stats) or {}), 0)
     _record("%d.exit.json" % owner, hook["_thread"].get_ident(), count=ooms, device=first,
             **_device_of_record(first))
 
@@ -372,7 +374,7 @@ def _blocks_of(stats):
 
 def _all_blocks():
     """None: this PyTorch does not count them."""
-    blocks = [_blocks_of(stats) for stats in all_stats().values()]
+    blocks = [_blocks_of(stats) for stats in (hook["guarded"]("memory_stats", all_stats) or {}).values()]
     return None if None in blocks else sum(blocks)
 
 

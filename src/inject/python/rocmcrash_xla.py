@@ -9,6 +9,7 @@ import sys
 
 RECORD_BYTES_MAX = 1 << 20
 SAMPLES_BYTES_MAX = 1 << 20
+VERSION_MAX = 200
 DEVICES_MAX = 64
 HOST_PLATFORMS = ("cpu", "interpreter")
 
@@ -27,7 +28,8 @@ def install(module, hook_names):
     global hook
     hook = hook_names
     name = module.__name__
-    hook["event"](name, version=str(getattr(module, "__version__", "")))
+    hook["guarded"]("version of " + name, hook["event"], name,
+                    version=str(getattr(module, "__version__", ""))[:VERSION_MAX])
     frameworks[name] = {"jax": Jax, "tensorflow": TensorFlow}[name]()
     try:
         frameworks[name].watch()

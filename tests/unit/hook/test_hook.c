@@ -654,6 +654,29 @@ static void test_trouble_and_garbage(void **state)
     sink_free(out);
 }
 
+/* Of what could not be written: in the run's memory, or as a file's name. Each once. */
+static void test_troubles_without_a_disk(void **state)
+{
+    (void)state;
+    write_text(temp_path("run/hook/events"),
+               "{\"what\":\"trouble\",\"where\":\"samples end\",\"error\":\"OSError: x\"}\n"
+               "{\"what\":\"trouble\",\"where\":\"samples end\",\"error\":\"OSError: x\"}\n");
+    write_text(temp_path("run/hook/40.trouble.snapshot: OSError: Too many open files"), "");
+    write_text(temp_path("run/hook/x.trouble.y"), "");
+    struct collect_out *out = sink_new();
+    struct collect_ctx ctx = context_of(40, 6000);
+    ctx.hook_trouble = "41 exception: OSError: full";
+    assert_int_equal(collector_hook.run(&ctx, out), COLLECT_PARTIAL);
+    assert_string_equal(out->reason, "samples end: OSError: x; snapshot: OSError: Too many open files; "
+                                     "41 exception: OSError: full");
+    sink_free(out);
+    temp_remove();
+    out = sink_new();
+    assert_int_equal(collector_hook.run(&ctx, out), COLLECT_FAILED);
+    assert_string_equal(out->reason, ctx.hook_trouble);
+    sink_free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -682,6 +705,7 @@ int main(void)
         cmocka_unit_test_setup(test_gap_of_old_readings, fresh),
         cmocka_unit_test_setup(test_growers_of_a_run, fresh),
         cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
+        cmocka_unit_test_setup(test_troubles_without_a_disk, fresh),
     };
     int failed = cmocka_run_group_tests_name("hook", tests, NULL, NULL);
     temp_remove();

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python hook fails in every way that we could think of: the program ends as without rocmcrash, to the byte,
+and the row "hook" of the manifest says what was not collected and why. Through the whole path; PyTorch is the
+stand-in of tests/fixtures/hook."""
+import concurrent.futures
+import os
+import subprocess
+import sys
+import unittest
+
+import losses
+import support
+from support import PYTHON, ROCMCRASH
+from test_hook import STUB
+
+GIB = 1 << 30
+AT_ONCE = 3  # most of a run is waiting
+
+# Ends every program: an out-of-memory that nobody catches.
+OOM = "\nkeep = torch.empty(10 << 30)\ntorch.empty(9 << 30)\n"
+# Or one that is caught: nothing is written once more at an uncaught exception.
+CAUGHT = "\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\nexcept torch.OutOfMemoryError:\n" \
+         "    raise SystemExit(3)\n"
+
+
+class Way:
+    """A program in which the hook fails (or might), and what the manifest's row must say."""
+
+    def __init__(self, code, status, reason="", *, env=None, options=(), stdout=None, oom=OOM, facts=None):
+        self.code = code + (oom or "")
+        options = ("--bundle-on=oom",) if oom == CAUGHT else options
+        self.status, self.reason, self.env, self.options = status, reason, env or {}, options
+        self.stdout, self.facts = stdout, facts or {}
+
+
+def replaced(name, body):
+    """PyTorch with a function of another kind; it is imported, but no device is used yet."""
+    return f"import torch, torch.cuda.memory\ndef replacement(*_, **__):\n    {body}\n{name} = replacement\n"
+
+
+RAISES = "raise {}('not in this build')"
+# Every call of it in both runs: on the small file system that is mounted for each.
+FILLS = """import os, torch
+begun = torch.empty(1 << 20)
+with open(os.environ["SMALL"] + "/filler", "wb", 0) as file:
+    try:
+        while True: file.write(bytes(4096))
+    except OSError as error:
+        print(error.strerror)
+"""
+WAYS = {
+    # --- an old or another PyTorch ---
+    "no_observer": Way("import torch\ndel torch._C._cuda_attach_out_of_memory_observer\n", "partial",
+                       "out-of-memory observer: AttributeError", facts={"torch.allocated_bytes": 10 * GIB}),
+    "no_memory_stats": Way("import torch\ndel torch._C._cuda_memoryStats\n", "partial",
+                           "memory_stats: AttributeError", facts={"torch.requested_bytes": 9 * GIB}),
+    "memory_stats_raise": Way(replaced("torch._C._cuda_memoryStats", RAISES.format("RuntimeError")), "partial",
+                              "memory_stats: RuntimeError: not in this build",
+                              facts={"torch.requested_bytes": 9 * GIB}),
+    "memory_stats_raise_later": Way("import torch\nbegun = torch.empty(1)\n" + replaced(
+        "torch._C._cuda_memoryStats", RAISES.format("RuntimeError")), "partial",
+        "^memory_stats: RuntimeError: not in this build$", facts={"torch.requested_bytes": 9 * GIB}, oom=CAUGHT),
+    "memory_stats_of_another_type": Way(replaced("torch._C._cuda_memoryStats", "return [1]"), "partial",
+                                        "memory_stats: AttributeError"),
+    "device_count_is_no_function": Way("import torch\ntorch.cuda.device_count = 1\n", "partial",
+                                       "number of devices: TypeError"),
+    "snapshot_raises": Way(replaced("torch.cuda.memory.memory_snapshot", RAISES.format("RuntimeError")), "partial",
+                           "snapshot: RuntimeError: not in this build",
+                           facts={"torch.allocated_bytes": 10 * GIB}, oom=CAUGHT),
+    "snapshot_is_of_another_type": Way(replaced("torch.cuda.memory.memory_snapshot", "return 7"), "partial",
+                                       "snapshot: TypeError", oom=CAUGHT),
+    "no_memory_for_the_snapshot": Way(replaced("torch.cuda.memory.memory_snapshot", "raise MemoryError"),
+                                      "partial", "snapshot: MemoryError", oom=CAUGHT),
+    "snapshot_is_enormous": Way("import torch\nask = torch._C._cuda_memoryStats\ndef stats(device):\n"
+                                "    found = ask(device)\n    found['allocation']['all']['current'] = 5000000\n"
+                                "    return found\ntorch._C._cuda_memoryStats = stats\n", "partial",
+                                r"snapshot: ValueError: 500\d+ blocks are more than",
+                                facts={"torch.allocated_bytes": 10 * GIB}),
+    "no_lazy_call": Way("import torch\n", "partial", "hook of torch: AttributeError: module 'torch.cuda' has no attribute",
+                        env={"STUB_TORCH_NO_LAZY_CALL": "1"}),
+    # --- where to write ---
+    "run_directory_is_a_file": Way("import os, time\nhook = os.environ.get('ROCMCRASH_HOOK', '::').split(':', 2)[2]\n"
+                                   "while hook and not os.path.isdir(hook): time.sleep(0.01)\n"
+                                   "if hook: open(hook + '/hook', 'w').close()\nimport torch\n",
+                                   "failed", "NotADirectoryError"),
+    "run_directory_is_removed": Way("import os, shutil, torch\nbegun = torch.empty(1 << 20)\n"
+                                    "hook = os.environ.get('ROCMCRASH_HOOK', '::').split(':', 2)[2]\n"
+                                    "if hook: shutil.rmtree(hook)\n", "ok", facts={"torch.requested_bytes": 9 * GIB}),
+    "no_descriptors": Way("import resource, torch\nbegun = torch.empty(1 << 20)\n"
+                          "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n",
+                          "partial", "out of memory: OSError: Too many open files"),
+    "no_file_may_grow": Way("import resource, torch\nbegun = torch.empty(1 << 20)\n"
+                            "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "partial",
+                            "out of memory: OSError: File too large"),
+    "an_audit_hook_forbids_files": Way("import sys, torch\nbegun = torch.empty(1 << 20)\ndef audit(event, _):\n"
+                                       "    if event in ('open', 'mmap.__new__', 'sys._current_frames'):\n"
+                                       "        raise PermissionError('not in this sandbox')\n"
+                                       "sys.addaudithook(audit)\n", "partial",
+                                       "out of memory: PermissionError: not in this sandbox"),
+    # --- threads, forks, signals, the end ---
+    "no_thread": Way("import threading, torch\nthreading.stack_size(1 << 46)\n", "partial",
+                     "samples: RuntimeError: can't start new thread"),
+    "sleep_fork_and_threads_are_others": Way(
+        "import os, threading, time, _thread, torch\ndef patched(*_, **__):\n    raise AssertionError('ours')\n"
+        "fork = os.fork\nthreading.Thread = threading.Lock = time.sleep = _thread.start_new_thread = patched\n"
+        "time.monotonic_ns = patched\nbegun = torch.empty(1 << 20)\n"
+        "if fork() == 0: os._exit(0)\nos.wait()\n", "ok"),
+    "forks_while_it_samples": Way(
+        "import os, time, torch\nask = torch._C._cuda_memoryStats\nmain = os.getpid()\ndef slow(device):\n"
+        "    time.sleep(0.02)\n    return ask(device)\ntorch._C._cuda_memoryStats = slow\nbegun = torch.empty(1 << 20)\n"
+        "for i in range(6):\n    time.sleep(0.03 * i)\n    pid = os.fork()\n    if pid == 0:\n"
+        "        time.sleep(0.15)\n        os._exit(len(os.listdir('/proc/self/task')) - 1)\n"
+        "    assert os.waitpid(pid, 0)[1] == 0\nassert len(os.listdir('/proc/self/task')) <= 2\n", "ok"),
+    "forks_while_a_sample_hangs": Way(
+        "import os, time, torch\nask = torch._C._cuda_memoryStats\ndef hangs(device):\n    time.sleep(1.5)\n"
+        "    return ask(device)\nbegun = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats = hangs\ntime.sleep(0.15)\n"
+        "for _ in range(3):\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
+        "torch._C._cuda_memoryStats = ask\ntime.sleep(0.8)\n"
+        "assert len(os.listdir('/proc/self/task')) <= 2, os.listdir('/proc/self/task')\n"
+        "torch._C._cuda_memoryStats = ask\n", "ok"),
+    "a_fork_handler_fails": Way(
+        "import os, torch\nbegun = torch.empty(1 << 20)\ndef before():\n    1 / 0\n"
+        "class Before:\n    __repr__ = lambda self: 'before'\n    __call__ = lambda self: before()\n"
+        "os.register_at_fork(before=Before())\nif os.fork() == 0: os._exit(0)\nos.wait()\n", "ok"),
+    "forks_in_its_handler": Way(
+        "import os, torch\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\n"
+        "except torch.OutOfMemoryError:\n    pid = os.fork()\n    if pid == 0:\n        os._exit(0)\n"
+        "    print(os.waitpid(pid, 0)[1])\n    raise\n", "ok", stdout="0\n", oom=False,
+        facts={"torch.requested_bytes": 9 * GIB}),
+    "forks_in_an_observer": Way(
+        "import os, torch\nbegun = torch.empty(1)\ndef observer(*_):\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
+        "torch._C._cuda_attach_out_of_memory_observer(observer)\n", "ok"),
+    "a_handler_exits": Way(
+        replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, sys, time\n"
+        "signal.signal(signal.SIGALRM, lambda *_: sys.exit(7))\nkeep = torch.empty(10 << 30)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.2)\ntry:\n    torch.empty(9 << 30)\n"
+        "except torch.OutOfMemoryError:\n    time.sleep(5)\nprint('never')\n", "ok", oom=False,
+        options=("--bundle-on=oom",), stdout=""),
+    "a_handler_raises": Way(
+        replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, time\n"
+        "def handler(*_):\n    raise TimeoutError('of the program')\nsignal.signal(signal.SIGALRM, handler)\n"
+        "keep = torch.empty(10 << 30)\nsignal.setitimer(signal.ITIMER_REAL, 0.2)\ntry:\n    try:\n"
+        "        torch.empty(9 << 30)\n    except torch.OutOfMemoryError:\n        time.sleep(5)\n"
+        "except TimeoutError as error:\n    print(error)\ntorch.cuda.memory.memory_snapshot = lambda: []\n"
+        "torch.empty(9 << 30)\n", "ok", oom=False, stdout="of the program\n"),
+    "a_handler_raises_at_a_fork": Way(
+        "import os, signal, time, torch\nask = torch._C._cuda_memoryStats\ndef slow(device):\n    time.sleep(0.15)\n"
+        "    return ask(device)\ndef handler(*_):\n    print('handler')\n    raise TimeoutError('of the program')\n"
+        "signal.signal(signal.SIGALRM, handler)\nbegun = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats = slow\n"
+        "time.sleep(0.13)\ntry:\n    signal.setitimer(signal.ITIMER_REAL, 0.02)\n    pid = os.fork()\n"
+        "    if pid == 0:\n        os._exit(0)\n    time.sleep(5)\n    print('never')\n"
+        "except TimeoutError as error:\n    print(error)\nassert signal.getsignal(signal.SIGALRM) is handler\n"
+        "torch._C._cuda_memoryStats = ask\n", "ok", stdout="handler\nof the program\n"),
+    "no_room_for_frames": Way(
+        "import sys, torch\nkeep = torch.empty(10 << 30)\ndef deep(n):\n"
+        "    return deep(n - 1) if n else torch.empty(9 << 30)\n"
+        "try:\n    deep(sys.getrecursionlimit() - 15)\nexcept torch.OutOfMemoryError as error:\n"
+        "    error.__traceback__ = None\n    print(type(error))\nkeep = None\nsys.exit(3)\n", "ok", oom=False,
+        options=("--bundle-on=oom",), stdout="<class 'torch.OutOfMemoryError'>\n",
+        facts={"torch.requested_bytes": 9 * GIB}),
+    "the_end_while_it_samples": Way(
+        "import atexit, os, time, torch\nask = torch._C._cuda_memoryStats\ndef slow(device):\n    time.sleep(0.05)\n"
+        "    return ask(device)\ntorch._C._cuda_memoryStats = slow\nbegun = torch.empty(1 << 20)\natexit._clear()\n"
+        "atexit.register(time.sleep, 0.1)\n", "ok"),
+    "a_fork_after_the_end": Way(
+        "import atexit, os, torch\ndef last():\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
+        "    print(len(os.listdir('/proc/self/task')))\natexit.register(last)\nbegun = torch.empty(1 << 20)\n", "ok",
+        stdout="1\n"),
+    "subinterpreters": Way(
+        "try:\n    import _interpreters as many\nexcept ImportError:\n    import _xxsubinterpreters as many\n"
+        "for code in ('import sys; print(sys.excepthook is sys.__excepthook__)',\n"
+        "             'import torch, time; begun = torch.empty(1 << 20); time.sleep(0.15)'):\n"
+        "    one = many.create()\n    many.run_string(one, code)\n    many.destroy(one)\nimport torch\n", ("ok", "partial"),
+        "^$|^samples: RuntimeError: thread is not supported", stdout="True\n"),
+    # --- what a program does to Python ---
+    "modules_are_gone": Way("import sys\nfor name in list(sys.modules):\n"
+                            "    if name in ('posix', 'time', '_thread', '_signal', '_frozen_importlib_external'):\n"
+                            "        del sys.modules[name]\nimport torch\n", "partial", "hook of torch: KeyError"),
+    "torch_is_imported_again": Way("import sys, torch\nbegun = torch.empty(1 << 20)\nfor name in list(sys.modules):\n"
+                                   "    if name.partition('.')[0] == 'torch':\n        del sys.modules[name]\n"
+                                   "import torch\n", "ok"),
+    "an_import_hook_raises": Way(
+        "import sys\nclass Finder:\n    def __init__(self, name):\n        self.name = name\n"
+        "    def find_spec(self, name, path=None, target=None):\n        if name == 'torch':\n"
+        "            raise RuntimeError(self.name + ' forbids it')\nsys.meta_path.insert(0, Finder('first'))\n"
+        "try:\n    import torch\nexcept RuntimeError as error:\n    print(error)\ndel sys.meta_path[0]\n"
+        "sys.meta_path.append(Finder('last'))\nsys.meta_path.insert(-2, Finder('middle'))\nimport torch\n", "ok",
+        oom=False, stdout="first forbids it\n", facts={"hook.exception_type": "RuntimeError"}),
+    "threads_hardly_change": Way("import sys, torch, time\nsys.setswitchinterval(100)\nbegun = torch.empty(1 << 20)\n"
+                                 "time.sleep(0.3)\n", "ok"),
+    "threads_always_change": Way("import sys, torch, time\nsys.setswitchinterval(1e-6)\nbegun = torch.empty(1 << 20)\n"
+                                 "time.sleep(0.3)\n", "ok"),
+    "warnings_are_errors": Way("import torch\n", "ok", env={"PYTHONWARNINGS": "error", "PYTHONHASHSEED": "0",
+                                                         "PYTHONSAFEPATH": "1", "PYTHONOPTIMIZE": "2"}),
+    "nothing_is_cached": Way("import torch\n", "ok", env={"PYTHONPYCACHEPREFIX": "/proc/no/such", "PYTHONDEVMODE": "1",
+                                                       "PYTHONMALLOC": "debug", "PYTHONUTF8": "0", "LC_ALL": "C"}),
+}
+# The whole disk of the run directory, our own processes' too.
+MOUNTED = {"small_disk_is_filled": Way(FILLS, ("partial", "failed"), "No space left", stdout="No space left on device\n")}
+if os.geteuid() == 0 and os.path.isdir("/dev/shm"):
+    WAYS.update(MOUNTED)
+# With the C library's answers of a broken disk (faults/shim.c), for the Python only.
+BROKEN_DISKS = {"disk_is_full": (28, 1, "No space left"), "disk_is_read_only": (30, 1, "Read-only file system"),
+                "disk_is_broken": (5, 1, "Input/output error"), "quota_is_used_up": (122, 1, "quota"),
+                "disk_becomes_full": (28, 5, "No space left"),
+                "disk_becomes_read_only": (30, 7, "Read-only file system")}
+if os.environ.get("ROCMCRASH_LONG") != "1":
+    del BROKEN_DISKS["disk_is_broken"], BROKEN_DISKS["quota_is_used_up"], WAYS["threads_always_change"]
+for _name, (_number, _time, _text) in BROKEN_DISKS.items():
+    WAYS[_name] = Way("import torch\n", ("partial", "failed"), _text,
+                      env={"RC_FAULT": f"output:{_number}:{_time}:STATE"})
+
+
+class Fails(support.Case):
+    results = {}
+
+    @classmethod
+    def setUpClass(cls):
+        wanted = [name for name in WAYS if any(name in word for word in sys.argv[1:])] or list(WAYS)
+        losses.shim()  # compiled once, before there are threads
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            futures = {name: pool.submit(cls.both, WAYS[name]) for name in wanted}
+        cls.results = {name: future.result() for name, future in futures.items()}
+
+    @classmethod
+    def both(cls, way):
+        """The run without rocmcrash and that with it, in folders of their own."""
+        case = cls("test_no_more_ways_than_tests")
+        case.setUp()
+        case.environ.update(PYTHONPATH=STUB, PYTHONDONTWRITEBYTECODE="1", ROCMCRASH_SYSROOT=case.path("machine"))
+        case.environ.update({k: v.replace("STATE", case.environ["ROCMCRASH_STATE_DIR"]) for k, v in way.env.items()})
+        os.mkdir(case.path("machine"))  # no kernel log: it may tell of other tests' faults
+        if "RC_FAULT" in way.env:
+            case.environ.update(LD_PRELOAD=losses.shim(), RC_FAULT_EXE=os.path.basename(os.path.realpath(PYTHON)))
+        if way in MOUNTED.values():
+            cls.mount(case)
+        script = case.write("program.py", way.code)
+        try:
+            plain = subprocess.run([PYTHON, script], capture_output=True, text=True, check=False, timeout=60,
+                                   env={k: v.replace("/state", "/plain") if k == "SMALL" else v
+                                        for k, v in case.environ.items() if k != "ROCMCRASH_HOOK"})
+            return plain, case.run_it(PYTHON, script, options=way.options)
+        finally:
+            case.doCleanups()
+
+    @staticmethod
+    def mount(case):
+        for name in ("plain", "state"):
+            os.mkdir(case.path(name))
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", case.path(name)], check=True)
+            case.addCleanup(subprocess.run, ["umount", "-l", case.path(name)], check=True)
+        case.environ["SMALL"] = case.path("state")
+
+    def check(self, name):
+        way = WAYS[name]
+        plain, done = self.results[name]
+        self.assertEqual([plain.returncode, plain.stdout, plain.stderr], [done.status, done.stdout, done.target_stderr])
+        self.assertNotIn("AssertionError", plain.stderr)
+        if way.stdout is not None:
+            self.assertEqual(plain.stdout, way.stdout)
+        row = self.only_bundle(done).row("hook")
+        if way.status is not None:
+            self.assertIn(row["status"], way.status if isinstance(way.status, tuple) else (way.status,), row)
+            self.assertRegex(row["reason"], way.reason or "^$")
+        for fact, value in way.facts.items():
+            self.assertEqual(done.bundles[0].value(fact), value, fact)
+
+    def test_no_more_ways_than_tests(self):
+        self.assertEqual(len(WAYS), sum(name.startswith("test_way_") for name in dir(self)))
+
+
+for _name in WAYS:
+    setattr(Fails, "test_way_" + _name, lambda self, name=_name: self.check(name))
+
+
+if __name__ == "__main__":
+    if not ROCMCRASH or sys.version_info < (3, 8):
+        sys.exit(77)
+    unittest.TestCase.maxDiff = 2000
+    support.main()
