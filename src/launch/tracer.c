@@ -249,7 +249,7 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
         siginfo_t si = {.si_pid = 0};
         me->work_pending_ns = 0;
         int r = waitid(P_ALL, 0, &si, wait_for_what());
-        if (r != 0 && errno == ECHILD)
+        if (r != 0 && errno != EINTR) /* ECHILD: all are gone. A filter of system calls: for ever so */
             _exit(0);
         me->work_pending_ns = clock_mono_ns();
         /* Who was shown to us untraced may be traced now, and its stop another one: look again. */
