@@ -19,6 +19,10 @@
  *     reserved in total by PyTorch)"
  *
  * 1.0 to 1.3: "... 8.20 GiB free; 32.43 MiB cached)"
+ *
+ * backend:cudaMallocAsync: "Allocation on device 0 would exceed allowed memory. (out of memory)",
+ *     then "Currently allocated     : 14.80 GiB", "Requested               : 512.00 MiB",
+ *     "Device limit            : 15.98 GiB", "Free (according to CUDA): 18.00 MiB"
  */
 #include "diagnose/messages.h"
 
@@ -26,11 +30,13 @@
 
 /* The longest message with six holders is about 1200 bytes; wrapping and quoting add to it. */
 #define WINDOW_MAX 2400
-#define ANCHORS 7
+#define ANCHORS 8
+#define STRONG 3
 
 static const char *const anchors[ANCHORS] = {
     "Tried to allocate ", /* strong: begins a message; also wrapped behind "allocate" */
     "Tried to\n",
+    "Currently allocated ", /* backend:cudaMallocAsync */
     " total capac",
     " already allocated",
     "reserved in total by",
@@ -126,6 +132,11 @@ static struct oom read_window(struct text in)
     size_in_front(&o, OOM_RESERVED, in, " reserved in total by P");
     size_in_front(&o, OOM_RESERVED, in, " cached)");
     size_behind(&o, OOM_PROCESS_BYTES, in, "this process has ");
+    size_behind(&o, OOM_ALLOCATED, in, "Currently allocated : ");
+    size_behind(&o, OOM_REQUESTED, in, "Requested : ");
+    size_behind(&o, OOM_TOTAL, in, "Device limit : ");
+    size_behind(&o, OOM_FREE, in, "Free (according to CUDA): ");
+    size_behind(&o, OOM_FREE, in, "Free (according to HIP): ");
     read_holders(&o, in);
     /* "cached" of 1.0-1.3 was reserved minus allocated, "reserved in total" of 1.4-2.0 is not. */
     if (!oom_has(&o, OOM_UNALLOCATED) && oom_has(&o, OOM_RESERVED)) {
@@ -166,14 +177,14 @@ struct anchor_search {
 static size_t next_anchor(struct anchor_search *s, size_t from, bool strong_only, bool *ret_strong)
 {
     size_t best = s->all.len;
-    for (size_t i = 0; i < (strong_only ? 2 : ANCHORS); i++) {
+    for (size_t i = 0; i < (strong_only ? STRONG : ANCHORS); i++) {
         if (s->at[i] < from || from == 0) {
             ptrdiff_t hit = text_find(text_skip(s->all, from), anchors[i]);
             s->at[i] = hit < 0 ? s->all.len : from + (size_t)hit;
         }
         if (s->at[i] < best) {
             best = s->at[i];
-            *ret_strong = i < 2;
+            *ret_strong = i < STRONG;
         }
     }
     return best;

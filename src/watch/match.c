@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define STATES_MAX 2560
+#define STATES_MAX 3328
 #define CLASSES_MAX 80
 #define NO_PATTERN UINT16_MAX
 

@@ -56,6 +56,22 @@ const struct match_pattern match_patterns[] = {
     {MATCH_OOM, "System is out of GPU and shared host memory"},
     {MATCH_OOM, "std::bad_alloc"},
     {MATCH_OOM, "oom-kill event"}, /* slurmstepd */
+    {MATCH_OOM, "oom_kill event"}, /* the same since 20.11 */
+    /* Programs that end by a plain exit(1) and print no traceback: Vulkan, CUDA's driver interface
+     * (Rust), OpenCL, Julia, AMReX, MIGraphX, CuPy, PaddlePaddle */
+    {MATCH_OOM, "OutOfDeviceMemory"},
+    {MATCH_OOM, "OUT_OF_DEVICE_MEMORY"},
+    {MATCH_OOM, "failed to allocate Vulkan"},
+    {MATCH_OOM, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {MATCH_OOM, "MEM_OBJECT_ALLOCATION_FAILURE"},
+    {MATCH_OOM, "failed: OUT_OF_RESOURCES"},
+    {MATCH_OOM, "Out of GPU memory"},
+    {MATCH_OOM, "ut of gpu memory"},
+    {MATCH_OOM, "pu allocation failed"},
+    {MATCH_OOM, "Out of memory allocating"},
+    {MATCH_OOM, "Out of memory error on GPU"},
+    /* PyTorch with backend:cudaMallocAsync; ComfyUI cuts it behind "Allocation on device" */
+    {MATCH_OOM, "Allocation on device"},
 
     /* "Memory access fault by GPU node-1 (Agent handle: 0x..) on address 0x... Reason: ..." */
     {MATCH_FAULT, "Memory access fault by GPU"},
@@ -69,6 +85,9 @@ const struct match_pattern match_patterns[] = {
     {MATCH_FAULT, "an illegal memory access was encountered"},
     {MATCH_FAULT, "unspecified launch failure"},
     {MATCH_FAULT, "uncorrectable ECC error encountered"},
+    {MATCH_FAULT, "cudaErrorIllegalAddress"},
+    {MATCH_FAULT, "hipErrorLaunchFailure"},
+    {MATCH_FAULT, "fallen off the bus"},
 
     /* "HW Exception by GPU node-1 (Agent handle: 0x..) reason :GPU Hang" */
     {MATCH_HANG, "HW Exception by GPU"},
@@ -76,6 +95,10 @@ const struct match_pattern match_patterns[] = {
     {MATCH_HANG, "the launch timed out and was terminated"},
     {MATCH_HANG, "Watchdog caught collective operation timeout"},
     {MATCH_HANG, "failure detected by watchdog at work sequence id"},
+
+    {MATCH_HANG, "GPU hang detected"},
+    {MATCH_HANG, "DeviceLost"}, /* Vulkan */
+    {MATCH_HANG, "DEVICE_LOST"},
 
     {MATCH_ERROR, "Traceback (most recent call last)"},
     {MATCH_ERROR, "terminate called"},
@@ -101,6 +124,32 @@ const struct match_pattern match_patterns[] = {
     {MATCH_ERROR, "hsa api call failure"}, /* rocminfo */
     {MATCH_ERROR, "ibv_create_cq"},        /* UCX: locked memory */
     {MATCH_ERROR, "ibv_reg_mr"},
+    {MATCH_ERROR, "hipErrorInvalid"},
+    {MATCH_ERROR, "hipErrorNoDevice"},
+    {MATCH_ERROR, "HIP_ERROR_NoDevice"},
+    {MATCH_ERROR, "hipErrorNotSupported"},
+    {MATCH_ERROR, "hipErrorSharedObject"},
+    {MATCH_ERROR, "hipErrorUnknown"},
+    {MATCH_ERROR, "No CUDA GPUs are available"},
+    {MATCH_ERROR, "no ROCm-capable device"},
+    {MATCH_ERROR, "no CUDA-capable device"},
+    {MATCH_ERROR, "device-side assert"},
+    {MATCH_ERROR, "miopenStatusUnknownError"},
+    {MATCH_ERROR, "miopenStatusInternalError"},
+    {MATCH_ERROR, "BLAS_STATUS_NOT_"},
+    {MATCH_ERROR, "BLAS_STATUS_INTERNAL"},
+    {MATCH_ERROR, "BLAS_STATUS_EXECUTION"},
+    {MATCH_ERROR, "unhandled cuda error"}, /* rccl-tests */
+    {MATCH_ERROR, "unhandled hip error"},
+    {MATCH_ERROR, "unhandled system error"},
+    {MATCH_ERROR, "not found (required by"}, /* ld.so: a version of a symbol */
+    {MATCH_ERROR, "LLVM ERROR"},
+    {MATCH_ERROR, "No space left on device"},
+    {MATCH_ERROR, "Too many open files"},
+    {MATCH_ERROR, "Bus error"},
+    {MATCH_ERROR, ": error loading model"},
+    {MATCH_ERROR, "panicked at "}, /* Rust */
+    {MATCH_ERROR, "panic: "},      /* Go */
 
     /* What diagnose/messages_engine.c and messages_bfc.c read: the lines are kept for a long run.
      * llama.cpp */

@@ -3,6 +3,7 @@
 """`rocmcrash triage`: why not another class, several bundles, the collection as its README feeds it, and its speed."""
 import json
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -46,6 +47,51 @@ class Explain(support.Case):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("no class 'bogus'", done.stderr)
         self.assertIn("page-fault", done.stderr)
+
+
+class Strangers(support.Case):
+    """What was answered wrongly once, of programs and versions that no collection has."""
+
+    def class_of(self, text):
+        done = self.verb("triage", "--json", "-", input=text)
+        verdict = json.loads(done.stdout)
+        return verdict["class"], verdict["confidence"]
+
+    def test_a_warning_before_the_failure(self):
+        warning = 'rocblaslt error: Could not load "TensileLibrary_lazy_gfx1999.dat"\n'
+        refused = ("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14100.00 MiB on device 0: "
+                   "cudaMalloc failed: out of memory\nunable to allocate ROCm0 buffer\n")
+        self.assertEqual(self.class_of(warning + refused)[0], "capacity")
+        self.assertEqual(self.class_of(warning), ("arch-mismatch", "medium"))
+        self.assertEqual(self.class_of(warning.replace("rocblaslt", "rocBLAS") + refused)[0],
+                         "arch-mismatch")
+
+    def test_a_watchdog_that_passes_on(self):
+        text = ("Process group watchdog thread terminated with exception: %s: %s\n"
+                "terminate called after throwing an instance of 'c10::DistBackendError'\n")
+        self.assertNotEqual(self.class_of(text % ("HIP error", "operation not permitted"))[0], "collective")
+        self.assertEqual(self.class_of(text % ("NCCL error", "aborted"))[0], "collective")
+
+    def test_words_of_other_programs(self):
+        for text, wanted in (
+                ("ERROR: LoadError: Out of GPU memory trying to allocate 8.000 GiB", "capacity"),
+                ("amrex::Abort::0::Out of gpu memory. Free: 20971520 Asked: 536870912 !!!", "capacity"),
+                ("DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 joined.", "collective"),
+                ("torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+                 "Currently allocated     : 14.80 GiB\nRequested               : 512.00 MiB\n"
+                 "Device limit            : 15.98 GiB\nFree (according to CUDA): 18.00 MiB", "capacity"),
+                ("torch.OutOfMemoryError: Allocation on device", "capacity")):
+            self.assertEqual(self.class_of("Traceback (most recent call last):\n" + text + "\n")[0], wanted, text)
+
+    def test_noticed_without_a_traceback(self):
+        """Programs that print one line and end by a plain exit status: that line makes the bundle."""
+        for line, wanted in (("ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory", "capacity"),
+                             ('Error: DriverError(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")', "capacity"),
+                             ("slurmstepd: error: Detected 1 oom_kill event in StepId=9.0.", "host-oom")):
+            shutil.rmtree(self.outdir)
+            os.mkdir(self.outdir)
+            done = self.run_it("/bin/sh", "-c", 'echo "$1" >&2; exit 1', "sh", line, options=["--quiet"])
+            self.assertEqual(self.only_bundle(done).verdict["class"], wanted, line)
 
 
 class Long(support.Case):

@@ -148,6 +148,10 @@ static void test_real_messages_count_once(void **state)
         {MATCH_FAULT, "Memory access fault by GPU node-1 (Agent handle: 0x55d) on address "
                       "0x7f0000000000. Reason: Page not present or supervisor privilege.\n"},
         {MATCH_HANG, "HW Exception by GPU node-1 (Agent handle: 0x55d) reason :GPU Hang\n"},
+        {MATCH_OOM, "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n"},
+        {MATCH_OOM, "ERROR: LoadError: Out of GPU memory trying to allocate 8.000 GiB\n"},
+        {MATCH_HANG, "vk::Queue::submit: ErrorDeviceLost\n"},
+        {MATCH_ERROR, "thread 'main' panicked at src/main.rs:4:5:\n"},
         {MATCH_ERROR, "Traceback (most recent call last):\n  File \"x.py\", line 1\n"},
         {MATCH_ERROR, "terminate called after throwing an instance of 'std::runtime_error'\n"},
     };
