@@ -45,6 +45,7 @@ const char *hook_string(const struct cJSON *object, const char *name);
 
 /* --- hook_facts.c: figures to facts; `device` is PyTorch's ordinal --- */
 struct collect_out;
+struct torch_growth;
 struct torch_series;
 struct torch_snapshot;
 
@@ -56,6 +57,9 @@ void hook_facts_of_stats(const struct cJSON *record, int64_t device, const char 
                          struct collect_out *out);
 void hook_facts_of_snapshot(const struct torch_snapshot *snapshot, const char *source,
                             struct collect_out *out);
+/* The figures of a growth, below the name `name_of`. */
+void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, const char *source,
+                          struct collect_out *out);
 /* How much more the driver counts for process `pid` than PyTorch has reserved, at the end and over
  * time: contexts, libraries, and whatever allocates beside PyTorch. */
 void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,

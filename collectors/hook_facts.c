@@ -142,8 +142,8 @@ void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
     }
 }
 
-static void put_growth(const struct torch_growth *g, const char *name_of, const char *source,
-                       struct collect_out *out)
+void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, const char *source,
+                          struct collect_out *out)
 {
     const struct {
         const char *name;
@@ -175,7 +175,7 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
     struct torch_growth g = torch_series_growth(series);
     if (!g.valid)
         return;
-    put_growth(&g, "torch.growth", source, out);
+    hook_facts_of_growth(&g, "torch.growth", source, out);
     collect_boolean(out, "torch.growth.steady", FACT_IMPACT, g.steady, source);
     if (g.total > 0) {
         put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
@@ -184,7 +184,7 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
     /* What the allocator counts is nearer to the cause than what the device does; but where PyTorch
      * does not grow, something beside it may. */
     if (g.total > 0 && g.slope_per_s > 0)
-        put_growth(&g, "f.growth", source, out);
+        hook_facts_of_growth(&g, "f.growth", source, out);
 }
 
 /* --- the memory table --- */

@@ -12,7 +12,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
-#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
@@ -250,27 +249,6 @@ static size_t read_points(struct xla *x, const char *text, bool have_device,
     return count;
 }
 
-/* JAX's pool hides from the driver what grows in it. */
-static void put_growth(const struct xla *x, const struct torch_growth *g, const char *prefix,
-                       const char *source)
-{
-    const struct {
-        const char *name;
-        int64_t value;
-    } values[] = {
-        {"samples", g->windows},
-        {"total_bytes", g->total},
-        {"rising_share_percent", (int64_t)(g->rising_share * 100.0 + 0.5)},
-        {"slope_bytes_per_s", number_from_real(g->slope_per_s)},
-        {"duration_ms", g->duration_ms},
-    };
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "%s.%s", prefix, values[i].name);
-        collect_integer(x->out, name, FACT_IMPACT, values[i].value, source);
-    }
-}
-
 static void put_series(struct xla *x, bool have_record)
 {
     char source[48];
@@ -288,9 +266,10 @@ static void put_series(struct xla *x, bool have_record)
         put_values(x, source);
     struct torch_growth g = torch_series_growth(&series);
     if (g.valid)
-        put_growth(x, &g, prefix, source);
+        hook_facts_of_growth(&g, prefix, source, x->out);
+    /* JAX's pool hides from the driver what grows in it. */
     if (g.valid && g.total > 0 && g.slope_per_s > 0)
-        put_growth(x, &g, "f.growth", source);
+        hook_facts_of_growth(&g, "f.growth", source, x->out);
     if (series.count > 0)
         write_csv(x, text);
     torch_series_release(&series);

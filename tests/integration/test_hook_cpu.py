@@ -5,16 +5,14 @@ Python that has one. Without any the tests are skipped."""
 import ast
 import functools
 import glob
-import json
 import os
 import re
 import subprocess
 import sys
 
 import support
-from support import PYTHON, ROCMCRASH, SOURCE
-
-HOOK = os.path.join(SOURCE, "src", "inject", "python")
+from support import PYTHON, ROCMCRASH
+from test_hook import Direct, HOOK
 
 TIMEOUT_S = 900  # a wheel's import reads gigabytes
 
@@ -100,7 +98,7 @@ def torch_python():
     return None, None
 
 
-class Cpu(support.Case):
+class Cpu(Direct):
     def setUp(self):
         super().setUp()
         self.torch_python, version = torch_python()
@@ -108,9 +106,6 @@ class Cpu(support.Case):
             self.skipTest("no Python with PyTorch here (python3-torch, or ROCMCRASH_TORCH_PYTHON)")
         print(f"PyTorch {version} of {self.torch_python}", file=sys.stderr)
         self.script = self.write("work.py", WORK)
-        self.hook = self.path("run", "hook")
-        for name in ("PYTHONPATH", "ROCMCRASH_HOOK"):
-            self.environ.pop(name, None)
         self.environ.update(PYTHONDONTWRITEBYTECODE="1", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
 
     def go(self, *words, hooked, run_dir=None):
@@ -119,10 +114,6 @@ class Cpu(support.Case):
             env.update(PYTHONPATH=HOOK, ROCMCRASH_HOOK=f"{os.getpid()}::{run_dir or self.path('run')}")
         return subprocess.run([self.torch_python, self.script, *words], capture_output=True, text=True,
                               check=False, env=env, timeout=TIMEOUT_S)
-
-    def events(self, what):
-        text = support.read(os.path.join(self.hook, "events"))
-        return [e for e in map(json.loads, text.splitlines()) if e["what"] == what]
 
     def seen(self, run):
         """Addresses, process numbers and the times of libraries' own logging are never the same."""
