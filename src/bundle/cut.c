@@ -172,19 +172,15 @@ static int thin(int fd, uint64_t size, uint64_t keep, struct buf *out, uint64_t 
 {
     uint64_t stride = keep > 0 ? size / keep + 1 : size;
     uint64_t line = 0;
-    uint64_t left = size;
     char data[64 * 1024];
-    for (off_t at = 0; left > 0;) {
-        size_t want = left < sizeof data ? (size_t)left : sizeof data;
-        ssize_t n = pread(fd, data, want, at);
-        if (n < 0 && errno == EINTR)
-            continue;
+    for (uint64_t at = 0; at < size;) {
+        size_t want = size - at < sizeof data ? (size_t)(size - at) : sizeof data;
+        ssize_t n = fs_pread_full(fd, data, want, (off_t)at);
         if (n < 0)
-            return -errno;
+            return (int)n;
         if (n == 0)
             break;
-        at += n;
-        left -= (uint64_t)n;
+        at += (uint64_t)n;
         for (const char *p = data, *end = data + n; p < end;) {
             const char *newline = memchr(p, '\n', (size_t)(end - p));
             const char *next = newline != NULL ? newline + 1 : end;
