@@ -193,6 +193,35 @@ bool scan_gfx(struct text in, struct text *ret)
     return false;
 }
 
+/* "W0601 10:00:00", "I0000 00:00:1750000000": absl and glog; "[rank0]:[W611 10:00:00.1": PyTorch. */
+static bool is_logged_below_error(struct text line)
+{
+    struct text t = line;
+    if (text_after(line, "[W", &t) || text_after(line, "[I", &t))
+        return t.len > 2 && isdigit((unsigned char)t.at[0]) && isdigit((unsigned char)t.at[1]);
+    if (line.len < 6 || (line.at[0] != 'W' && line.at[0] != 'I'))
+        return false;
+    for (size_t i = 1; i < 5; i++)
+        if (!isdigit((unsigned char)line.at[i]))
+            return false;
+    return line.at[5] == ' ';
+}
+
+bool scan_is_warning(struct text line)
+{
+    static const char *const marks[] = {
+        "Warning: ", "WARNING", "level=WARN", "level=INFO", "level=DEBUG", "NCCL INFO", "INFO:",
+        "^INFO ", ": W tensorflow", "^W tensorflow", ": I tensorflow", "kipping",
+        "cannot be preloaded*ignored", "can ignore this", "may be ignored",
+        /* these go on by their nature: what was asked for is not needed by all */
+        "compiled using NumPy 1", "as it may crash", "ggml_vulkan: No devices found",
+        "Unable to initialize backend '", NULL};
+    for (size_t i = 0; marks[i] != NULL; i++)
+        if (text_like(line, marks[i]))
+            return true;
+    return is_logged_below_error(line);
+}
+
 void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
                 struct text text)
 {
@@ -202,6 +231,11 @@ void scan_count(const struct count_row *rows, struct count_state *states, size_t
             continue;
         if (rows[i].unless != NULL && text_like(text, rows[i].unless))
             continue;
+        if (states[i].may_be_warned && scan_is_warning(text)) {
+            if (states[i].warned++ == 0)
+                states[i].first_warned_line = line;
+            continue;
+        }
         if (states[i].count++ == 0)
             states[i].first_line = line;
     }

@@ -47,7 +47,12 @@ struct count_row {
 struct count_state {
     unsigned count;
     unsigned first_line;
+    bool may_be_warned; /* set it for a row of which programs also warn, and go on */
+    unsigned warned, first_warned_line; /* lines that their program marks as a warning */
 };
+
+/* Does the line say itself that the program goes on? */
+bool scan_is_warning(struct text line);
 
 void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
                 struct text text);

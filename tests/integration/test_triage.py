@@ -66,6 +66,32 @@ class Strangers(support.Case):
         self.assertEqual(self.class_of(warning.replace("rocblaslt", "rocBLAS") + refused)[0],
                          "arch-mismatch")
 
+    def test_warnings_of_a_healthy_start(self):
+        """What real programs print before they work for days: no verdict against what ended them."""
+        warnings = (
+            "libibverbs: Warning: couldn't load driver 'libx.so': libx.so: cannot open shared object file: No such file",
+            "UserWarning: Failed to load image Python extension: '/opt/image.so: undefined symbol: _ZN3c10'",
+            "UserWarning: Attempting to use hipBLASLt on an unsupported architecture! Overriding blas backend to hipblas",
+            "WARNING: Could not find the bitsandbytes ROCm binary at PosixPath(/opt/libbitsandbytes_rocm64.so)",
+            "A module that was compiled using NumPy 1.x cannot be run in",
+            'time=10:00 level=WARN msg="amdgpu is not supported (supported types:[gfx1030])" gpu_type=gfx1036',
+            "INFO:jax._src.xla_bridge:925: Unable to initialize backend 'tpu': INTERNAL: libtpu.so: cannot open shared "
+            "object file: No such file or directory",
+            "ggml_vulkan: No devices found.",
+            "autotuning BLOCK_M: 128 failed: out of resource: shared memory, Required: 98304. Skipping.")
+        ends = (("Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\nKeyError: 'mask'\n", "app-bug"),
+                ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=411, OpType=ALLREDUCE) ran for 600004 ms\n",
+                 "collective"),
+                ("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14100.00 MiB on device 0: cudaMalloc failed: "
+                 "out of memory\nunable to allocate ROCm0 buffer\n", "capacity"))
+        for warning in warnings:
+            for end, wanted in ends:
+                self.assertEqual(self.class_of(warning + "\n" + end)[0], wanted, warning + "\n" + end)
+            self.assertNotEqual(self.class_of(warning + "\n")[1], "high", warning)
+        warned = f"echo '{warnings[1].replace(chr(39), '')}' >&2; ulimit -c 0; kill -SEGV $$"
+        bundle = self.only_bundle(self.run_it("/bin/sh", "-c", warned, options=["--quiet"]))
+        self.assertEqual(bundle.verdict["class"], "app-bug")
+
     def test_a_watchdog_that_passes_on(self):
         text = ("Process group watchdog thread terminated with exception: %s: %s\n"
                 "terminate called after throwing an instance of 'c10::DistBackendError'\n")
