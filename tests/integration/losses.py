@@ -74,11 +74,6 @@ def hang_file():
                     os.path.join(FUSE, "fuse_file.c"))
 
 
-def is_sanitized():
-    with open(ROCMCRASH, "rb") as file:
-        return b"__asan_report_" in file.read()
-
-
 class Table:
     """A line for each kind of fault; tests/tally adds them up."""
 
@@ -184,12 +179,10 @@ class Shimmed(LossCase):
 
     def setUp(self):
         super().setUp()
-        if is_sanitized():
-            self.skipTest("AddressSanitizer's library must be the first")
         self.log = self.path("fault-log")
 
     def fault(self, what, exe, comm=None):
-        env = {**self.environ, "LD_PRELOAD": shim(), "RC_FAULT": what, "RC_FAULT_EXE": exe,
+        env = {**support.preloaded(self.environ, shim()), "RC_FAULT": what, "RC_FAULT_EXE": exe,
                "RC_FAULT_LOG": self.log}
         if comm is not None:
             env["RC_FAULT_COMM"] = comm

@@ -2,6 +2,7 @@
 """What the integration tests share: running rocmcrash in a folder of its own, reading its bundle,
 finding its helper processes, and waiting for a condition without sleeping for luck."""
 
+import functools
 import glob
 import io
 import json
@@ -27,6 +28,20 @@ POLL_S = 0.005
 # The shared memory's helpers name themselves (launch/helpers.c).
 HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
            "recorder": "rocmcrash-R"}
+
+
+@functools.lru_cache(maxsize=None)
+def is_sanitized():
+    with open(ROCMCRASH, "rb") as file:
+        return b"__asan_report_" in file.read()
+
+
+def preloaded(environ, library):
+    """The environment in which programs of ours carry the library, a sanitizer's behind it."""
+    env = {**environ, "LD_PRELOAD": library}
+    if is_sanitized():
+        env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    return env
 
 
 def wait_for(condition, what, timeout_s=20.0):
@@ -166,6 +181,10 @@ class Case(unittest.TestCase):
     def start(self, *argv, options=(), **kwargs):
         kwargs.setdefault("env", self.environ)
         return subprocess.Popen(self.command(*argv, options=options), **kwargs)
+
+    def skip_if_sanitized(self, why):
+        if is_sanitized():
+            self.skipTest("our programs carry a sanitizer, " + why)
 
     def run_it(self, *argv, options=(), stdin=None, timeout=60, **kwargs):
         process = self.start(*argv, options=options, stdin=subprocess.PIPE,

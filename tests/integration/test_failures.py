@@ -220,7 +220,8 @@ class OutOfMemory(FailureCase):
 
     def hog_in(self, group):
         procs = os.path.join(group, "cgroup.procs")
-        return self.run_it("/bin/sh", "-c", f'echo $$ > {procs}; exec "$0" -c "$1"', PYTHON, self.HOG)
+        return self.run_it("/bin/sh", "-c", f'echo $$ > {procs}; exec "$0" -c "$1"', PYTHON, self.HOG,
+                           options=["--finish-within=60s"])  # what is read, not how fast
 
     def check_oom(self, done):
         bundle = self.check("oom_in_cgroup", done)

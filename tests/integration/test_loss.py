@@ -219,11 +219,8 @@ class MachineReset(LossCase):
         """The disk as it was at the last fsync, with any part of what was written after it."""
         shadow = self.path("shadow")
         os.mkdir(shadow)
-        env = {**self.environ, "LD_PRELOAD": losses.durable(), "RC_DURABLE": shadow,
+        env = {**support.preloaded(self.environ, losses.durable()), "RC_DURABLE": shadow,
                "RC_DURABLE_OF": self.path("state", "runs")}
-        # In the sanitizer build its library must come first.
-        if losses.is_sanitized():
-            self.skipTest("AddressSanitizer's library must be the first")
         run_dir = self.kept_run(PYTHON, "-c", "import sys, time\n"
                                 "for i in range(30):\n"
                                 "    print('x' * 99, file=sys.stderr); time.sleep(0.1)\n"
@@ -487,7 +484,7 @@ class Sources(LossCase):
 
     def run_with_fdinfo(self, kind, path):
         log = self.path("fault-log")
-        env = {**self.environ, "LD_PRELOAD": losses.shim(), "RC_FAULT": "fdinfo:" + path,
+        env = {**support.preloaded(self.environ, losses.shim()), "RC_FAULT": "fdinfo:" + path,
                "RC_FAULT_EXE": "rocmcrash", "RC_FAULT_LOG": log}
         began = time.monotonic()
         done = self.run_it(losses.target(), "lines", "700", env=env)
@@ -508,8 +505,6 @@ class Sources(LossCase):
         self.assertEqual(str(123456 << 10) in table, kind == "as it should be", kind)
 
     def test_what_fdinfo_holds(self):
-        if losses.is_sanitized():
-            self.skipTest("AddressSanitizer's library must be the first")
         losses.target(), losses.shim()  # compiled once, before there are threads
         self.side_by_side(Sources.fdinfo_of, [
             ("as it should be", self.FDINFO.encode(), 0), ("4096 NULs", b"", 4096), ("gone", b"", 0),
@@ -518,8 +513,6 @@ class Sources(LossCase):
     def test_fdinfo_that_never_returns(self):
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
             self.skipTest("needs root and /dev/fuse")
-        if losses.is_sanitized():
-            self.skipTest("AddressSanitizer's library must be the first")
         path = self.write("fdinfo", self.FDINFO)
         server = subprocess.Popen([losses.hang_file(), path], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE)

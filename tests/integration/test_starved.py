@@ -201,6 +201,7 @@ class Finisher(losses.Shimmed):
         self.sweep("alloc")
 
     def test_memory_of_the_unwinder(self):
+        self.skip_if_sanitized("with which the unwinder takes longer than it is given")
         self.sweep("alloc", "rocmcrash-unwind", (TRIES + 3) // 4)
 
     def test_descriptors(self):

@@ -207,6 +207,8 @@ class Unusual(Traced):
     def test_leak_sanitizer_works(self):
         """It traces its own process at the end, and fails under ptrace."""
         folder = self.path("sanitized")
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):  # by them the report may go into a file
+            self.environ.pop(name, None)
         os.makedirs(folder)
         source = os.path.join(folder, "leak.c")
         with open(source, "w", encoding="ascii") as file:
@@ -258,7 +260,10 @@ class Unusual(Traced):
                                            options=["--quiet"])
         reader.until(process.stdout, b"started")
         target = self.target_pid(process.pid)
-        self.assertEqual(self.verb("release", str(target)).returncode, 0)
+        released = self.verb("release", str(target))
+        if "is not traced" in released.stderr:
+            self.skipTest("it was let go as busy before it could be released")
+        self.assertEqual(released.returncode, 0)
         wait_for(lambda: reader.pump() or "TracerPid:\t0\n" in read(f"/proc/{target}/status"),
                  "the target to be let go")
         before = len(reader.text(process.stdout))
@@ -443,7 +448,7 @@ class Rights(Traced):
         library = self.path("bin", "slow.so")
         subprocess.run([CC, "-shared", "-fPIC", "-o", library, self.write("slow.c", SLOW_TRACER),
                         "-ldl"], check=True)
-        environ = {**self.environ, "LD_PRELOAD": library}
+        environ = support.preloaded(self.environ, library)
         process, _ = self.interactive("/bin/sh", "-c", "exec sleep 60", env=environ, cwd="/",
                                       user=NOBODY, group=NOBODY, extra_groups=[],
                                       start_new_session=True)
@@ -503,6 +508,7 @@ class NoProc(Traced):
                               check=False)
 
     def test_no_proc(self):
+        self.skip_if_sanitized("which itself needs /proc")
         done = self.unshare("--mount", script='mount -t tmpfs none /proc && exec "$@"')
         self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "out\n", "err\n"))
 

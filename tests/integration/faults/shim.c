@@ -44,6 +44,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* What free() belongs to in programs with AddressSanitizer. */
+extern void *__interceptor_malloc(size_t) __attribute__((weak));
+extern void *__interceptor_calloc(size_t, size_t) __attribute__((weak));
+extern void *__interceptor_realloc(void *, size_t) __attribute__((weak));
+
 enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO };
 
 static enum kind kind;
@@ -166,8 +171,8 @@ __attribute__((constructor)) static void configure(void)
         first = strtol(text + 6, &end, 10);
         count = *end == ':' ? strtol(end + 1, NULL, 10) : 0;
         seed = (uint64_t)first * 0x9e3779b97f4a7c15u | 1u;
-        if (strcmp(exe, "rocmcrash-finish") == 0)
-            tell_of_crashes();
+        if (strcmp(exe, "rocmcrash-finish") == 0 && __interceptor_malloc == NULL)
+            tell_of_crashes(); /* a sanitizer does it itself */
         kind = kinds[i].kind;
     }
 }
@@ -188,17 +193,23 @@ static bool no_memory(void)
 
 void *malloc(size_t size)
 {
-    return no_memory() ? NULL : __libc_malloc(size);
+    if (no_memory())
+        return NULL;
+    return __interceptor_malloc != NULL ? __interceptor_malloc(size) : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return no_memory() ? NULL : __libc_calloc(n, size);
+    if (no_memory())
+        return NULL;
+    return __interceptor_calloc != NULL ? __interceptor_calloc(n, size) : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size)
 {
-    return no_memory() ? NULL : __libc_realloc(p, size);
+    if (no_memory())
+        return NULL;
+    return __interceptor_realloc != NULL ? __interceptor_realloc(p, size) : __libc_realloc(p, size);
 }
 
 void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset)
