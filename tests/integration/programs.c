@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -272,6 +273,26 @@ static int count_signals(void)
     return 0;
 }
 
+static sigjmp_buf after_fault;
+
+static void on_fault(int signo)
+{
+    (void)signo;
+    siglongjmp(after_fault, 1);
+}
+
+/* A fault that was handled, long ago; the signal has its default action again. */
+static int handled_fault(void)
+{
+    (void)signal(SIGSEGV, on_fault);
+    if (sigsetjmp(after_fault, 1) == 0)
+        *FAULT_ADDRESS = 1;
+    (void)signal(SIGSEGV, SIG_DFL);
+    say("up\n");
+    for (;;)
+        (void)pause();
+}
+
 int main(int argc, char *argv[])
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -297,5 +318,7 @@ int main(int argc, char *argv[])
         return use_ptrace();
     if (strcmp(what, "count") == 0)
         return count_signals();
+    if (strcmp(what, "handled-fault") == 0)
+        return handled_fault();
     return 3;
 }

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import struct
@@ -140,7 +141,8 @@ class Failures(FailureCase):
                            "resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)\n"
                            "m = mmap.mmap(-1, 2 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
                            "for at in range(0, 2 << 30, 4096): m[at] = 1\n" + CRASH,
-                           cwd=self.folder, timeout=120)
+                           cwd=self.folder, timeout=120, preexec_fn=lambda: resource.setrlimit(
+                               resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2))
         bundle = self.check("core_2_gib", done)
         cores = glob.glob(self.path("core*"))
         self.assertEqual(len(cores), 1)
@@ -228,6 +230,21 @@ class OutOfMemory(FailureCase):
         self.assertIn(bundle.verdict["confidence"], ("medium", "high"))
         self.assertLess(bundle.value("target.held_us"), 200000)  # a held victim stalls its group
         return bundle
+
+    def a_group(self):
+        if os.path.isfile("/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+            return self.make_group("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        return self.make_group("/sys/fs/cgroup", "memory.max")
+
+    def test_kernel_log_of_a_silent_end(self):
+        """Nobody traced who was killed, nothing was printed: the kernel said it."""
+        if not os.access("/dev/kmsg", os.R_OK):
+            self.skipTest("the kernel log cannot be read here")
+        procs = os.path.join(self.a_group(), "cgroup.procs")
+        code = f'(echo 0 > {procs}; exec "$0" -c "$1"); exit 1'
+        done = self.run_it("/bin/sh", "-c", code, PYTHON, self.HOG, options=["--trace=none"])
+        self.assertEqual(done.status, 1)
+        self.assertEqual(self.only_bundle(done).verdict["class"], "host-oom")
 
     def test_cgroup_v1(self):
         if not os.path.isfile("/sys/fs/cgroup/memory/memory.limit_in_bytes"):

@@ -48,6 +48,29 @@ class WhileItWrites(Attack):
         """More often than the others are replaced; no byte is lost or doubled."""
         self.attack(["relay"], KILL, again=25)
 
+    def test_one_that_dies_for_ever_is_done_without(self):
+        process, reader = self.start_writer()
+        self.find_target(process, reader)
+        killed = []
+
+        def given_up():
+            reader.pump()
+            pid = find(process.pid, "sampler")
+            if pid and pid not in killed:
+                killed.append(pid)
+                os.kill(pid, KILL)
+            return len(killed) > 20 or "sampler ended" in support.read(events) and len(killed) >= 9
+        events = os.path.join(wait_for(lambda: self.run_dir(), "the run directory"), "events")
+        wait_for(given_up, "an end of samplers")
+        self.finish_writer(process, reader, "samplers")
+        self.assertEqual(len(killed), 9)
+        self.check_bundle("samplers", False)
+
+    def run_dir(self):
+        runs = self.path("state", "runs")
+        return next((os.path.join(runs, name) for name in os.listdir(runs)), "") if \
+            os.path.isdir(runs) else ""
+
     def test_target_can_be_killed_while_a_helper_is_stopped(self):
         for name in HELPERS:
             with self.subTest(helper=name):

@@ -4,6 +4,7 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -30,6 +31,26 @@ int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
     if (r == 0 && type == P_ALL && (options & WNOWAIT) != 0 && si->si_code == CLD_STOPPED)
         nanosleep(&wait, 0);
     return r;
+}
+"""
+# As of a thread that the kernel does not find.
+REFUSED = """
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+long ptrace(enum __ptrace_request request, ...)
+{
+    va_list list;
+    va_start(list, request);
+    long pid = va_arg(list, long);
+    void *at = va_arg(list, void *);
+    void *data = va_arg(list, void *);
+    va_end(list);
+    errno = ESRCH;
+    return request == PTRACE_CONT && data == (void *)SIGUSR1 ? -1 : syscall(SYS_ptrace, (long)request, pid, at, data);
 }
 """
 
@@ -90,6 +111,26 @@ class Crashes(Traced):
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
         self.assertEqual(bundle.value("target.exit_code"), 4)
 
+    def test_of_children_that_fail_or_are_killed(self):
+        """A grep that finds nothing is no failure of the job, a worker that is killed is."""
+        bundle = self.only_bundle(self.run_it(
+            "/bin/sh", "-c", "ulimit -c 0; for i in 1 2 3; do sh -c 'exit 1'; done; kill -ABRT $$",
+            options=["--trace=eager"]))
+        self.assertEqual([name for name in bundle.files if name.endswith("/impact.txt")],
+                         ["impact/0/impact.txt"])
+        os.unlink(bundle.path)
+        done = self.run_it("/bin/sh", "-c", "sh -c 'kill -KILL $$'; exit 1", options=["--trace=eager"])
+        bundle = self.only_bundle(done)
+        self.assertEqual((done.status, bundle.value("target.failed_signal_name"),
+                          bundle.value("target.failed_is_child")), (1, "KILL", True))
+
+    def test_in_a_child_of_one_that_ends_politely(self):
+        """SIGTERM alone is how somebody ends a program that works; beside a crash it is not."""
+        code = "ulimit -c 0; sh -c 'kill -SEGV $$'; kill -TERM $$"
+        done = self.run_it("/bin/sh", "-c", code, options=["--trace=eager"])
+        self.assertEqual(done.status, -signal.SIGTERM)
+        self.assertEqual(self.only_bundle(done).value("target.failed_signal_name"), "SEGV")
+
     def test_in_a_grown_grandchild(self):
         bundle = self.only_bundle(self.grandchild(2.5, "late"))
         self.assertEqual(bundle.value("target.failed_is_child"), True)
@@ -105,11 +146,7 @@ class Crashes(Traced):
         self.assertEqual(bundle.value("target.si_code"), 1)
 
     def test_a_handled_fault_is_not_blamed_for_a_foreign_signal(self):
-        code = ("import signal,ctypes,os,sys\n"
-                "import faulthandler; faulthandler.enable()\n"
-                "faulthandler.disable()\n"
-                "sys.stdout.write('up\\n'); sys.stdout.flush(); signal.pause()")
-        process, reader = self.interactive(PYTHON, "-c", code)
+        process, reader = self.interactive(programs.program(), "handled-fault")
         reader.until(process.stdout, b"up")
         target = self.target_pid(process.pid)
         os.kill(target, signal.SIGSEGV)
@@ -131,6 +168,14 @@ class Crashes(Traced):
         self.assertGreater(bundle.value("proc.0.rss_bytes"), 64 << 20)
         self.assertGreaterEqual(bundle.value("proc.0.fds_count"), 40)
         self.assertGreater(bundle.value("proc.0.maps_count"), 10)
+
+    def test_after_many_failing_children(self):
+        """Their ends must not take all the room there is."""
+        code = ("i=0; while [ $i -lt 20 ]; do (sleep 1.2; exit 1) & i=$((i + 1)); done; wait\n"
+                "ulimit -c 0; sh -c 'kill -SEGV $$'; exit 1")
+        bundle = self.only_bundle(self.run_it("/bin/sh", "-c", code, options=["--trace=eager"]))
+        self.assertGreater(len([name for name in bundle.files if name.endswith("/impact.txt")]), 10)
+        self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
 
     def test_many_threads_and_mappings(self):
         process, reader = self.interactive(programs.program(), "many", "200", "5000")
@@ -166,10 +211,33 @@ class Unusual(Traced):
         self.assertEqual(bundle.value("target.failed_pid"), bundle.value("target.failed_tid"))
         self.assertEqual(bundle.value("target.failed_comm"), "sh")
 
+    def test_a_child_of_another_user_is_left_alone(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        look = ("import time\ntime.sleep(2.5)\n"
+                "print('TracerPid:\\t0\\n' not in open('/proc/self/status').read())")
+        for other, want in (("import os; os.setuid(65534)\n", "False\n"), ("", "True\n")):
+            with self.subTest(other=other):
+                done = self.run_it("/bin/sh", "-c", '"$0" -c "$1"; exit 0', PYTHON, other + look,
+                                   options=["--trace=late"])
+                self.assertEqual((done.status, done.stdout), (0, want))
+
     def test_a_target_that_traces(self):
         for mode in ("late", "none"):
             done = self.run_it(programs.program(), "ptrace", options=["--trace=" + mode])
             self.assertEqual(done.status, 9)
+
+    def test_a_stop_that_cannot_be_answered(self):
+        """The kernel goes on refusing: without a tracer the target goes on."""
+        if CC is None:
+            self.skipTest("no C compiler here")
+        library = self.path("refused.so")
+        subprocess.run([CC, "-shared", "-fPIC", "-o", library, self.write("refused.c", REFUSED)],
+                       check=True)
+        done = self.run_it("/bin/sh", "-c", "kill -USR1 $$; exit 3", options=["--always"],
+                           env=support.preloaded(self.environ, library))
+        self.assertEqual(done.status, -signal.SIGUSR1)
+        self.assertIn("tracer ended", self.only_bundle(done).value("run.trace_lost"))
 
     def test_busy_process_is_let_go_and_that_is_said(self):
         process, reader = self.interactive(programs.program(), "storm", "signals",
@@ -264,16 +332,16 @@ class Unusual(Traced):
         if "is not traced" in released.stderr:
             self.skipTest("it was let go as busy before it could be released")
         self.assertEqual(released.returncode, 0)
-        wait_for(lambda: reader.pump() or "TracerPid:\t0\n" in read(f"/proc/{target}/status"),
-                 "the target to be let go")
+
+        def traced():
+            reader.pump()
+            return sum("TracerPid:\t0\n" not in (read(f"/proc/{target}/task/{tid}/status") or
+                                                 "TracerPid:\t0\n")
+                       for tid in os.listdir(f"/proc/{target}/task"))
+        wait_for(lambda: traced() + traced() == 0, "the target to be let go, with every thread")
         before = len(reader.text(process.stdout))
-        traced = 0
         while len(reader.text(process.stdout)) < before + 200:
-            reader.pump(1)
-            for tid in os.listdir(f"/proc/{target}/task"):
-                traced += "TracerPid:\t0\n" not in (read(f"/proc/{target}/task/{tid}/status") or
-                                                    "TracerPid:\t0\n")
-        self.assertEqual(traced, 0)
+            self.assertEqual(traced(), 0)
         self.line(process)
         self.assertEqual(self.rest(process, reader).status, 7)
 
@@ -435,6 +503,30 @@ class Rights(Traced):
             with self.subTest(argv=argv):
                 done = self.run_it(*argv)
                 self.assertIn("euid=0(root)", done.stdout, done.stderr)
+
+    def test_other_programs_that_gain_privilege(self):
+        """The kernel gives nothing to what an ordinary user traces."""
+        group = self.write("bin/group", "")
+        shutil.copy("/usr/bin/id", group)
+        os.chmod(group, 0o2755)
+        capable = self.path("bin", "capable")
+        shutil.copy("/bin/grep", capable)
+        try:  # VFS_CAP_REVISION_2, effective: CAP_NET_RAW
+            os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        except OSError:
+            capable = None
+        script = self.write("bin/script", f"#!{self.set_uid_id()[0]}\n", 0o755)
+        for argv in ([group], [capable, "CapEff", "/proc/self/status"], [script]):
+            if argv[0] is None:
+                continue
+            with self.subTest(argv=argv):
+                plain = subprocess.run(argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
+                                       capture_output=True, text=True, check=False)
+                done = self.run_it(*argv)
+                self.assertEqual((done.status, done.stdout), (plain.returncode, plain.stdout))
+                if argv == [script]:  # id takes it for a user's name, and says who it is otherwise
+                    bundle = self.only_bundle(self.run_it(*argv, options=["--always"]))
+                    self.assertIn("gains privilege", bundle.value("run.trace_lost"))
 
     def test_set_uid_target_is_said_to_be_untraced(self):
         path, _ = self.set_uid_id()

@@ -47,12 +47,19 @@ class ExitStatus(support.Case):
                 self.assertEqual(self.run_it("/bin/sh", "-c", f"exit {code}").status, code)
 
     def test_signals_pass_through(self):
-        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV,
-                       signal.SIGABRT, signal.SIGPIPE, signal.SIGRTMIN + 3):
+        """Those by which people and schedulers end what works leave nothing."""
+        def not_ignored():  # as in a background job of a shell, or under nohup
+            for number in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+        polite = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+        for number in (*polite, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV, signal.SIGABRT,
+                       signal.SIGRTMIN + 3):
             with self.subTest(number=number):
                 done = self.run_it("/bin/sh", "-c", f"ulimit -c 0; kill -{int(number)} $$",
-                                   options=["--quiet"])
-                self.assertEqual(done.status, -number)
+                                   options=["--quiet"], preexec_fn=not_ignored)
+                self.assertEqual((done.status, len(done.bundles)), (-number, number not in polite))
+                for bundle in done.bundles:
+                    os.unlink(bundle.path)
 
     def test_not_found_is_127_and_not_executable_126(self):
         done = self.run_it("/no/such/program")
@@ -129,6 +136,23 @@ class Streams(support.Case):
         self.assertTrue(seen[0].pop("PYTHONPATH").endswith("/python"))  # by these two a Python
         self.assertTrue(seen[0].pop("ROCMCRASH_HOOK"))  # that the target starts finds the hook
         self.assertEqual(seen, plain)
+
+    def test_module_path(self):
+        """An empty part of PYTHONPATH is the working directory: an empty PYTHONPATH has none."""
+        script = self.write("script.py", "import sys; print([p for p in sys.path if not p.endswith('/python')])")
+        for value in ("", ":", "/a", "/a:", ":/a"):
+            with self.subTest(value=value):
+                env = {**self.environ, "PYTHONPATH": value}
+                plain = subprocess.run([PYTHON, script], capture_output=True, text=True, check=True,
+                                       env=env, cwd="/")
+                done = self.run_it(PYTHON, script, env=env, cwd="/")
+                self.assertEqual((done.stdout, done.stderr), (plain.stdout, ""))
+        show = ("/bin/sh", "-c", 'echo "$PYTHONPATH"')  # what has the hook already is left as it is
+        env = {**self.environ, "PYTHONPATH": "/a"}
+        once = self.run_it(*show, env=env).stdout.rstrip("\n")
+        self.assertTrue(once.endswith("/python:/a"), once)
+        env["PYTHONPATH"] = once
+        self.assertEqual(self.run_it(*show, env=env).stdout.rstrip("\n"), once)
 
     def test_signal_dispositions_and_mask(self):
         code = ("print([l for l in open('/proc/self/status') "
@@ -329,6 +353,58 @@ class Terminal(support.Case):
         os.kill(pid, signal.SIGTERM)
         self.read_until(master, b"count 1\r\n")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_new_size(self):
+        """The target is told again when its own terminal has it."""
+        code = ("import os, signal\n"
+                "signal.signal(28, lambda *_: print('size', *os.get_terminal_size(2), flush=True))\n"
+                "print('ready', flush=True)\n"
+                "while True: signal.pause()")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"ready")
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: support.state(pid) == "T", "us to stop")
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        self.read_until(master, b"size ")  # by the terminal, which knows nothing of ours
+        os.kill(pid, signal.SIGCONT)
+        self.read_until(master, b"size 120 50")
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+
+    def test_owner_and_mode(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        code = ("import os, sys; sys.stdin.readline(); st = os.stat('/proc/self/fd/2')\n"
+                "print('is', st.st_uid, st.st_gid, oct(st.st_mode & 0o777), flush=True)")
+        pid, master = self.spawn("/bin/sh", "-c", 'chown 65534:65533 /proc/self/fd/2; '
+                                 'chmod 0641 /proc/self/fd/2; exec "$@"', "sh",
+                                 *self.command(PYTHON, "-c", code))
+        os.write(master, b"\n")
+        self.read_until(master, b"is 65534 65533 0o641\r\n")
+        os.waitpid(pid, 0)
+
+    def test_modes_of_a_background_job(self):
+        """It would have been stopped when it set them; in the foreground they are the terminal's."""
+        setter = ("import os, termios, time\n"
+                  "modes = termios.tcgetattr(2)\n"
+                  "modes[0] ^= termios.IXANY\n"
+                  "termios.tcsetattr(2, termios.TCSANOW, modes)\n"
+                  "for word in ('one', 'two', 'three'): time.sleep(0.3); os.write(2, word.encode())")
+        starter = ("import os, sys\n"
+                   "pid = os.fork()\n"
+                   "if pid == 0:\n"
+                   "    if sys.argv[1] == 'background': os.setpgid(0, 0)\n"
+                   "    os.execv(sys.argv[2], sys.argv[2:])\n"
+                   "os.waitpid(pid, 0); print('END', flush=True); sys.stdin.readline()")
+        for where, changed in (("background", False), ("foreground", True)):
+            with self.subTest(where=where):
+                pid, master = self.spawn(PYTHON, "-c", starter, where,
+                                         *self.command(PYTHON, "-c", setter))
+                before = termios.tcgetattr(master)[0]
+                self.read_until(master, b"END")
+                self.assertEqual(termios.tcgetattr(master)[0] ^ before, termios.IXANY if changed else 0)
+                os.write(master, b"\n")
+                os.waitpid(pid, 0)
 
     def test_ctrl_z_and_fg(self):
         pid, master = self.spawn("/bin/bash", "--norc", "-i")

@@ -556,6 +556,27 @@ static void test_gap_to_the_driver(void **state)
     sink_free(out);
 }
 
+/* A driver that counts less than PyTorch has reserved counts something else: there is no gap. */
+static void test_gap_below_zero(void **state)
+{
+    (void)state;
+    static unsigned char records[8 * 1024];
+    size_t len = 0;
+    struct buf csv = BUF_INIT;
+    for (uint64_t i = 0; i < 20; i++) {
+        uint64_t time_ns = 2000 + i * 1000000000;
+        struct help_value value = {METRIC_PROC_KFD_VRAM, 40, VALUE_OK, (uint64_t)(450 * MIB)};
+        len += help_record(records + len, time_ns, 0, &value, 1);
+        put_row(&csv, (int64_t)time_ns + 5, 0, 500 * MIB);
+    }
+    write_bytes(temp_path("run/samples.0000"), records, len);
+    write_text(temp_path("run/hook/40.torch.csv"), csv.data);
+    buf_release(&csv);
+    struct collect_out *out = collected(40, 0, COLLECT_OK);
+    assert_non_null(sink_missing(out, "torch.gap_bytes"));
+    sink_free(out);
+}
+
 /* The driver counts both devices, so PyTorch's are summed up: nothing grows beside it. */
 static void test_gap_of_two_devices(void **state)
 {
@@ -701,6 +722,7 @@ int main(void)
         cmocka_unit_test_setup(test_first_of_several, fresh),
         cmocka_unit_test_setup(test_last_record_counts, fresh),
         cmocka_unit_test_setup(test_gap_to_the_driver, fresh),
+        cmocka_unit_test_setup(test_gap_below_zero, fresh),
         cmocka_unit_test_setup(test_gap_of_two_devices, fresh),
         cmocka_unit_test_setup(test_gap_of_old_readings, fresh),
         cmocka_unit_test_setup(test_growers_of_a_run, fresh),

@@ -254,6 +254,25 @@ static void advice_fits_what_is_known(void **state)
     cJSON_Delete(rows);
 }
 
+/* Reasons against are rarely independent: all of them together take one step. */
+static void several_reasons_against_lower_once(void **state)
+{
+    static const char *const more[] = {
+        "{}", "{\"kmsg.page_fault_client\": \"CPC\"}",
+        "{\"kmsg.page_fault_client\": \"CPC\","
+        " \"msg.memory_access_fault_address\": \"(nil)\"}"};
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        cJSON *change = cJSON_Parse(more[i]);
+        struct verdict v = judge(*state, fixture_of(rows, "N1"), change);
+        assert_string_equal(v.class_name, "page-fault");
+        assert_string_equal(v.confidence, i == 0 ? "high" : "medium");
+        verdict_release(&v);
+        cJSON_Delete(change);
+    }
+    cJSON_Delete(rows);
+}
+
 /* Advice that is known to be false or dangerous must not be in any template at all. */
 static void no_template_gives_false_advice(void **state)
 {
@@ -690,6 +709,7 @@ int main(void)
         cmocka_unit_test(nothing_at_all_is_unknown_with_a_list),
         cmocka_unit_test(ttm_advice_computes_the_value),
         cmocka_unit_test(advice_fits_what_is_known),
+        cmocka_unit_test(several_reasons_against_lower_once),
         cmocka_unit_test(no_template_gives_false_advice),
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
