@@ -18,7 +18,6 @@ import unittest
 
 import programs
 import support
-from support import ROCMCRASH
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FAULTS = os.path.join(HERE, "faults")
