@@ -387,6 +387,19 @@ print(rows() >= before + 3)
         self.assertEqual([e["error"] for e in self.events("trouble")],
                          ["RuntimeError: no number is free in sys.monitoring"] * sum(v > (3, 12) for v in pythons()))
 
+    def test_a_slow_sample_is_followed_by_a_pause(self):
+        """The allocator's lock is waited for with the GIL; and devices that are not used are asked less often."""
+        code = "import os, sys, time, torch\nask, asked = torch._C._cuda_memoryStats, []\ndef stats(device):\n" \
+               "    asked.append(device)\n    time.sleep(float(sys.argv[1]))\n    return ask(device)\n" \
+               "keep = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats = stats\ndel asked[:]\ntime.sleep(1.6)\n" \
+               "print([asked.count(device) for device in range(4)])"
+        quick, slow = (ast.literal_eval(self.go("-c", code, seconds, path=[STUB], more={"STUB_TORCH_DEVICES": "4"}).stdout)
+                       for seconds in ("0", "0.03"))
+        self.assertGreaterEqual(quick[0], 8)
+        self.assertLessEqual(max(quick[1:]), 3)
+        self.assertLessEqual(slow[0], 4)
+        self.assertEqual(self.events("trouble"), [])
+
     def test_series_is_thinned(self):
         code = """
 import json, os, sys, time, torch

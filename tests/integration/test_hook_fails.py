@@ -48,6 +48,8 @@ with open(os.environ["SMALL"] + "/filler", "wb", 0) as file:
     except OSError as error:
         print(error.strerror)
 """
+JAX = "import jax, time\nkeep = jax.zeros(15 << 30)\ntime.sleep(0.3)\njax.zeros(9 << 30)\n"
+
 WAYS = {
     # --- an old or another PyTorch ---
     "no_observer": Way("import torch\ndel torch._C._cuda_attach_out_of_memory_observer\n", "partial",
@@ -76,8 +78,20 @@ WAYS = {
                                 "    return found\ntorch._C._cuda_memoryStats = stats\n", "partial",
                                 r"snapshot: ValueError: 500\d+ blocks are more than",
                                 facts={"torch.allocated_bytes": 10 * GIB}),
-    "no_lazy_call": Way("import torch\n", "partial", "hook of torch: AttributeError: module 'torch.cuda' has no attribute",
+    "no_lazy_call": Way("import torch\n", "partial", "hook of torch: AttributeError: module 'torch.cuda' has",
                         env={"STUB_TORCH_NO_LAZY_CALL": "1"}),
+    # --- JAX and TensorFlow ---
+    "jax_memory_stats_raise": Way(JAX, "partial", "^jax: RuntimeError: memory_stats is not implemented$", oom=None,
+                                  env={"STUB_JAX": "raises"}, facts={"jax.in_use_bytes": None}),
+    "jax_keeps_its_backends_otherwise": Way(JAX, "partial", r"^hook of jax: TypeError: .*_backends is a list$",
+                                            oom=None, env={"STUB_JAX": "list"}),
+    "tensorflow_has_no_context": Way("import tensorflow.python.eager.context as c\ndel c._context\nimport tensorflow\n"
+                                     "1 / 0\n", "partial", "tensorflow: AttributeError: .*has no attribute '_context'$",
+                                     oom=None),
+    "tensorflow_asks_otherwise": Way(
+        "import tensorflow, time\nfrom tensorflow.python.eager import context\ntensorflow.zeros(1)\n"
+        "context.Context.get_memory_info = lambda *_: {}\ntime.sleep(0.3)\n1 / 0\n", "partial",
+        "^tensorflow: KeyError: 'current'$", oom=None),
     # --- where to write ---
     "run_directory_is_a_file": Way("import os, time\nhook = os.environ.get('ROCMCRASH_HOOK', '::').split(':', 2)[2]\n"
                                    "while hook and not os.path.isdir(hook): time.sleep(0.01)\n"
@@ -106,26 +120,38 @@ WAYS = {
         "time.monotonic_ns = patched\nbegun = torch.empty(1 << 20)\n"
         "if fork() == 0: os._exit(0)\nos.wait()\n", "ok"),
     "forks_while_it_samples": Way(
-        "import os, time, torch\nask = torch._C._cuda_memoryStats\nmain = os.getpid()\ndef slow(device):\n"
-        "    time.sleep(0.02)\n    return ask(device)\ntorch._C._cuda_memoryStats = slow\nbegun = torch.empty(1 << 20)\n"
-        "for i in range(6):\n    time.sleep(0.03 * i)\n    pid = os.fork()\n    if pid == 0:\n"
+        "import os, time, torch\nask = torch._C._cuda_memoryStats\ndef slow(device):\n    time.sleep(0.02)\n"
+        "    return ask(device)\ntorch._C._cuda_memoryStats = slow\nbegun = torch.empty(1 << 20)\nfor i in range(6):\n    time.sleep(0.03 * i)\n    pid = os.fork()\n    if pid == 0:\n"
         "        time.sleep(0.15)\n        os._exit(len(os.listdir('/proc/self/task')) - 1)\n"
         "    assert os.waitpid(pid, 0)[1] == 0\nassert len(os.listdir('/proc/self/task')) <= 2\n", "ok"),
     "forks_while_a_sample_hangs": Way(
-        "import os, time, torch\nask = torch._C._cuda_memoryStats\ndef hangs(device):\n    time.sleep(1.5)\n"
-        "    return ask(device)\nbegun = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats = hangs\ntime.sleep(0.15)\n"
-        "for _ in range(3):\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
-        "torch._C._cuda_memoryStats = ask\ntime.sleep(0.8)\n"
-        "assert len(os.listdir('/proc/self/task')) <= 2, os.listdir('/proc/self/task')\n"
-        "torch._C._cuda_memoryStats = ask\n", "ok"),
+        "import os, time, torch\nask, hanging = torch._C._cuda_memoryStats, [True]\ndef hangs(device):\n"
+        "    while hanging: time.sleep(0.01)\n    return ask(device)\ndef tasks():\n"
+        "    return len(os.listdir('/proc/self/task'))\nbegun = torch.empty(1 << 20)\n"
+        "torch._C._cuda_memoryStats = hangs\ntime.sleep(0.15)\nfor _ in range(3):\n    if os.fork() == 0: os._exit(0)\n"
+        "    os.wait()\nhanging.clear()\nend = time.monotonic() + 10\nwhile tasks() > 2 and time.monotonic() < end:\n"
+        "    time.sleep(0.01)\nassert tasks() <= 2\n", "ok"),
     "a_fork_handler_fails": Way(
         "import os, torch\nbegun = torch.empty(1 << 20)\ndef before():\n    1 / 0\n"
         "class Before:\n    __repr__ = lambda self: 'before'\n    __call__ = lambda self: before()\n"
         "os.register_at_fork(before=Before())\nif os.fork() == 0: os._exit(0)\nos.wait()\n", "ok"),
+    "a_key_is_pressed_while_it_writes": Way(
+        replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, time\n"
+        "keep = torch.empty(10 << 30)\nsignal.setitimer(signal.ITIMER_REAL, 0.2)\n"
+        "signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))\ntry:\n    try:\n"
+        "        torch.empty(9 << 30)\n    except torch.OutOfMemoryError:\n        time.sleep(5)\n"
+        "except KeyboardInterrupt:\n    print('interrupted')\n    raise SystemExit(5)\n", "partial",
+        "^snapshot: InterruptedError: by the program's own KeyboardInterrupt$", oom=None,
+        options=("--bundle-on=oom",), stdout="interrupted\n"),
+    "little_memory_is_left": Way(
+        "import resource, torch\nbegun = [torch.empty(3 << 20) for _ in range(3000)]\ndel begun[::2]\n"
+        "size = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 20), resource.RLIM_INFINITY))\n", ("ok", "partial"),
+        "^$|MemoryError"),
     "forks_in_its_handler": Way(
         "import os, torch\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\n"
         "except torch.OutOfMemoryError:\n    pid = os.fork()\n    if pid == 0:\n        os._exit(0)\n"
-        "    print(os.waitpid(pid, 0)[1])\n    raise\n", "ok", stdout="0\n", oom=False,
+        "    print(os.waitpid(pid, 0)[1])\n    raise\n", "ok", stdout="0\n", oom=None,
         facts={"torch.requested_bytes": 9 * GIB}),
     "forks_in_an_observer": Way(
         "import os, torch\nbegun = torch.empty(1)\ndef observer(*_):\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
@@ -134,7 +160,8 @@ WAYS = {
         replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, sys, time\n"
         "signal.signal(signal.SIGALRM, lambda *_: sys.exit(7))\nkeep = torch.empty(10 << 30)\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.2)\ntry:\n    torch.empty(9 << 30)\n"
-        "except torch.OutOfMemoryError:\n    time.sleep(5)\nprint('never')\n", "ok", oom=False,
+        "except torch.OutOfMemoryError:\n    time.sleep(5)\nprint('never')\n", "partial",
+        "^snapshot: InterruptedError: by the program's own SystemExit$", oom=None,
         options=("--bundle-on=oom",), stdout=""),
     "a_handler_raises": Way(
         replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, time\n"
@@ -142,7 +169,8 @@ WAYS = {
         "keep = torch.empty(10 << 30)\nsignal.setitimer(signal.ITIMER_REAL, 0.2)\ntry:\n    try:\n"
         "        torch.empty(9 << 30)\n    except torch.OutOfMemoryError:\n        time.sleep(5)\n"
         "except TimeoutError as error:\n    print(error)\ntorch.cuda.memory.memory_snapshot = lambda: []\n"
-        "torch.empty(9 << 30)\n", "ok", oom=False, stdout="of the program\n"),
+        "torch.empty(9 << 30)\n", "partial", "^snapshot: InterruptedError: by the program's own TimeoutError$", oom=None,
+        stdout="of the program\n"),
     "a_handler_raises_at_a_fork": Way(
         "import os, signal, time, torch\nask = torch._C._cuda_memoryStats\ndef slow(device):\n    time.sleep(0.15)\n"
         "    return ask(device)\ndef handler(*_):\n    print('handler')\n    raise TimeoutError('of the program')\n"
@@ -155,7 +183,7 @@ WAYS = {
         "import sys, torch\nkeep = torch.empty(10 << 30)\ndef deep(n):\n"
         "    return deep(n - 1) if n else torch.empty(9 << 30)\n"
         "try:\n    deep(sys.getrecursionlimit() - 15)\nexcept torch.OutOfMemoryError as error:\n"
-        "    error.__traceback__ = None\n    print(type(error))\nkeep = None\nsys.exit(3)\n", "ok", oom=False,
+        "    error.__traceback__ = None\n    print(type(error))\nkeep = None\nsys.exit(3)\n", "ok", oom=None,
         options=("--bundle-on=oom",), stdout="<class 'torch.OutOfMemoryError'>\n",
         facts={"torch.requested_bytes": 9 * GIB}),
     "the_end_while_it_samples": Way(
@@ -185,7 +213,7 @@ WAYS = {
         "            raise RuntimeError(self.name + ' forbids it')\nsys.meta_path.insert(0, Finder('first'))\n"
         "try:\n    import torch\nexcept RuntimeError as error:\n    print(error)\ndel sys.meta_path[0]\n"
         "sys.meta_path.append(Finder('last'))\nsys.meta_path.insert(-2, Finder('middle'))\nimport torch\n", "ok",
-        oom=False, stdout="first forbids it\n", facts={"hook.exception_type": "RuntimeError"}),
+        oom=None, stdout="first forbids it\n", facts={"hook.exception_type": "RuntimeError"}),
     "threads_hardly_change": Way("import sys, torch, time\nsys.setswitchinterval(100)\nbegun = torch.empty(1 << 20)\n"
                                  "time.sleep(0.3)\n", "ok"),
     "threads_always_change": Way("import sys, torch, time\nsys.setswitchinterval(1e-6)\nbegun = torch.empty(1 << 20)\n"

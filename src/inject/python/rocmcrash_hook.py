@@ -188,7 +188,7 @@ def _described(where, error):
         message = str(getattr(error, "strerror", None) or error)[:TEXT_MAX]  # without our own file's name
     except Exception:
         message = ""
-    return "%s: %s: %s" % (where, type(error).__name__, message)
+    return ("%s: %s: %s" % (where, type(error).__name__, message)).rstrip(": ")
 
 
 def _tell_without_disk(where, text):
@@ -227,6 +227,10 @@ def from_program(error):
     return handled_signal(error) != 0
 
 
+def interrupted(where, error):
+    trouble(where, InterruptedError("by the program's own " + type(error).__name__))
+
+
 def handled_signal(error):
     """The number of the signal whose handler raised it, 0 = none did."""
     codes = set()
@@ -256,6 +260,7 @@ def guarded(where, step, *arguments, **values):
             too_deep.append(where)
     except BaseException as error:
         if from_program(error):
+            interrupted(where, error)
             raise
         trouble(where, error)
     return None

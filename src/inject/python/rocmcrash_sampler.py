@@ -7,6 +7,7 @@ import sys
 
 PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
 PERIOD_MAX_S = 120.0
+PAUSE_MAX_S = 10.0
 # A machine may be busy. Where one wait was in vain (a disk hangs), the next is short.
 THREAD_END_MS = 1000
 HUNG_END_MS = 10
@@ -37,6 +38,7 @@ class Sampler:
         self.native_id = 0
         self.patience_ms = THREAD_END_MS
         self.stretch = 1.0
+        self.pause_s = 0.0  # at least so long before the next look: set by a look that was slow
 
     def start(self):
         if self.alive == self.turn != 0:
@@ -77,6 +79,9 @@ class Sampler:
             return False
 
     def _period(self):
+        return max(self._period_of_age(), min(self.pause_s, PAUSE_MAX_S))
+
+    def _period_of_age(self):
         age_s = (hook["monotonic_ns"]() - self.began_ns) / 1e9
         for until_s, period_s in PERIODS:
             if age_s < until_s:
@@ -86,7 +91,9 @@ class Sampler:
     def _run(self, turn):
         try:
             self.native_id = hook["_thread"].get_native_id()
-            while not self.wake.acquire(timeout=self._period()) and turn == self.turn:
+            while turn == self.turn and not self.wake.acquire(timeout=self._period()):
+                if turn != self.turn:
+                    break
                 said = self.look()
                 if said == "full":
                     for name in self.files():

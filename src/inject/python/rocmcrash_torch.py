@@ -4,7 +4,9 @@
 Does nothing before the program itself initialises the device (a CPU run gets no context): then an
 out-of-memory observer is attached, which writes before the exception unwinds, and a thread samples
 the allocator's counters. The allocator is asked through torch._C, whose calls hold the GIL for
-some 50 us; the device is never asked.
+some 50 us a device; the device is never asked. They wait for the allocator's lock, with the GIL: where
+another thread frees or allocates from the driver just then, for as long as that takes (20 to 64 ms
+were seen). Such a sample is followed by a pause.
 """
 RECORD_BYTES_MAX = 1 << 20
 SNAPSHOT_BYTES_MAX = 8 << 20
@@ -27,6 +29,7 @@ CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors
 # An allocation that fails may be retried for ever: only so much of the run may go into records.
 FREE_BUDGET_NS = 300000000
 BUDGET_SHARE = 50  # 1/50
+PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time
 ELSEWHERE_MAX_S = 2.0
 
 COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
@@ -39,6 +42,8 @@ torch = None
 devices = 0  # how many PyTorch sees: constant once it has initialised them
 used = set()  # those of them on which something has been allocated
 looks = 0  # of the sampler
+sampler = None
+held_ns = 0  # how long the last one held the GIL while it asked the allocator
 mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
@@ -201,12 +206,14 @@ def _snapshot(name):
 
 def _mark_in_time():
     """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time."""
-    global mark_s
+    global mark_s, held_ns
     if hook["monotonic_ns"]() - began_ns < mark_s * 1000000000:
         return
     mark_s *= 2
+    start_ns = hook["monotonic_ns"]()
     if _may_mark():
         _mark()
+    held_ns += hook["monotonic_ns"]() - start_ns
 
 
 class BoundedFile:
@@ -332,6 +339,7 @@ def _write_oom(thread, device, requested, total, free):
             hook["too_deep"].append(where)
         except BaseException as error:
             if hook["from_program"](error):
+                hook["interrupted"](where, error)
                 raise
             hook["trouble"](where, error)
 
@@ -357,10 +365,12 @@ def _write_exit():
 # --- the series ---
 
 def _sample(unused=True):
+    global held_ns
     name = "%d.torch.csv" % hook["getpid"]()
     now_ns = hook["monotonic_ns"]()
     found = all_stats(unused)
-    took_us = (hook["monotonic_ns"]() - now_ns) // 1000
+    held_ns = hook["monotonic_ns"]() - now_ns
+    took_us = held_ns // 1000
     rows = "".join([_row(now_ns, device, stats, took_us) for device, stats in found.items()])
     return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True
 
@@ -439,6 +449,7 @@ def _mark():
 
 
 def _start_sampler():
+    global sampler
     sampling = hook["sampling"]()
     sampler = sampling["Sampler"](_look, lambda: ["%d.torch.csv" % hook["getpid"]()])
     sampling["watch"](sampler)
@@ -450,4 +461,5 @@ def _look():
     looks += 1
     room = _sample(looks % UNUSED_EVERY == 1)
     _mark_in_time()
+    sampler.pause_s = held_ns * PAUSE_SHARE / 1e9
     return "go on" if room else "full"
