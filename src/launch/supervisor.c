@@ -202,6 +202,14 @@ static int check_waiting(void)
     return allowed ? 0 : -errno;
 }
 
+static const char *start_error(int code, struct rc_err *err)
+{
+    if (code == -ECHILD)
+        return "no process for the tracer";
+    (void)rc_err_errno(err, code, "cannot start what observes the command");
+    return err->msg;
+}
+
 int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
@@ -221,7 +229,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     supervisor_plan_relay(&s);
     int r = supervisor_start_processes(&s, argv);
     if (r < 0)
-        return run_unobserved(&s, argv, r == -ECHILD ? "no process for the tracer" : strerror(-r));
+        return run_unobserved(&s, argv, start_error(r, &err));
 
     while (s.shared->target_state != TARGET_ENDED) {
         supervisor_turn(&s, helpers_calm(&s.helpers) ? CALM_TICK_MS : TICK_MS);
