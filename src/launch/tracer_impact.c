@@ -89,6 +89,14 @@ static void remember_registers(pid_t tid, int signo)
                          : 0;
 }
 
+void tracer_forget_first_fault(struct traced_thread *thread)
+{
+    thread->has_first = false;
+    for (size_t i = 0; i < FIRSTS; i++)
+        if (firsts[i].tid == thread->tid)
+            firsts[i].tid = 0;
+}
+
 void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
 {
     struct traced_process *process = tracee_process(&tracer.tracees, thread);

@@ -57,6 +57,8 @@ void tracer_note_target_signal(const siginfo_t *si);
 /* A fatal signal is about to be delivered; the thread is held. */
 void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si);
 /* A thread is at its exit event. */
+/* Another program runs under its number: the fault that a handler took was the former's. */
+void tracer_forget_first_fault(struct traced_thread *thread);
 void tracer_exit_event(struct traced_thread *thread);
 
 /* --- tracer_release.c --- */

@@ -89,7 +89,7 @@ static void exec_event(struct traced_thread *thread)
         thread->exiting = false;
         process->threads++;
     }
-    thread->has_first = false;
+    tracer_forget_first_fault(thread);
     if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_sanitized(process->pid))
         tracer_release(process, RELEASE_FOR_GOOD);
 }

@@ -273,6 +273,15 @@ static int count_signals(void)
     return 0;
 }
 
+static int deep(int depth)
+{
+    volatile char frame[1000];
+    frame[0] = (char)depth;
+    if (depth == 0)
+        abort();
+    return deep(depth - 1) + frame[0];
+}
+
 static sigjmp_buf after_fault;
 
 static void on_fault(int signo)
@@ -282,12 +291,14 @@ static void on_fault(int signo)
 }
 
 /* A fault that was handled, long ago; the signal has its default action again. */
-static int handled_fault(void)
+static int handled_fault(char *then[])
 {
     (void)signal(SIGSEGV, on_fault);
     if (sigsetjmp(after_fault, 1) == 0)
         *FAULT_ADDRESS = 1;
     (void)signal(SIGSEGV, SIG_DFL);
+    if (then[0] != NULL)
+        (void)execv(then[0], then);
     say("up\n");
     for (;;)
         (void)pause();
@@ -318,7 +329,9 @@ int main(int argc, char *argv[])
         return use_ptrace();
     if (strcmp(what, "count") == 0)
         return count_signals();
+    if (strcmp(what, "deep") == 0)
+        return deep(atoi(argv[2]));
     if (strcmp(what, "handled-fault") == 0)
-        return handled_fault();
+        return handled_fault(argv + 2);
     return 3;
 }

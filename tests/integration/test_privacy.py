@@ -172,6 +172,8 @@ class PlantedInText(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_speed(self):
+        if support.is_sanitized():
+            self.skipTest("our programs carry a sanitizer, and are not timed")
         text = (self.text + HIP_OOM * 200 + "[ 12.5] amdgpu 0000:03:00.0: ring gfx timeout\n" * 2000) * 25
         start = time.monotonic()
         redact(text)

@@ -154,6 +154,13 @@ class Crashes(Traced):
         self.assertIsNone(bundle.value("target.fault_address"))
         self.assertEqual(bundle.value("target.signal_sender_pid"), os.getpid())
 
+    def test_a_fault_is_that_of_the_program_as_it_was(self):
+        """After an exec neither its address nor its registers mean anything."""
+        bundle = self.only_bundle(self.run_it(programs.program(), "handled-fault", "/bin/sh", "-c",
+                                              "ulimit -c 0; kill -SEGV $$"))
+        self.assertIsNone(bundle.value("target.fault_address"))
+        self.assertRegex(bundle.text("stacks/stacks.0.txt"), r"#0 .* kill\+")
+
     def test_sigkill_from_outside(self):
         code = ("import os,sys; keep=[bytes(64<<20)]; fds=[os.open('/dev/null',0) for _ in range(37)]\n"
                 "b=bytearray(64<<20)\n"
@@ -176,6 +183,17 @@ class Crashes(Traced):
         bundle = self.only_bundle(self.run_it("/bin/sh", "-c", code, options=["--trace=eager"]))
         self.assertGreater(len([name for name in bundle.files if name.endswith("/impact.txt")]), 10)
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
+
+    def test_stack_of_many_frames(self):
+        """Of a stack the first 64 KiB are kept; where that was not all, it is said."""
+        for depth, cut in ((10, False), (200, True)):
+            with self.subTest(depth=depth):
+                bundle = self.only_bundle(self.run_it("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+                                                      programs.program(), "deep", str(depth)))
+                text = bundle.text("stacks/stacks.0.txt")
+                self.assertIn(" deep+", text)
+                self.assertEqual("stack truncated at 65536 bytes" in text, cut, text)
+                os.unlink(bundle.path)
 
     def test_many_threads_and_mappings(self):
         process, reader = self.interactive(programs.program(), "many", "200", "5000")
