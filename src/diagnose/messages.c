@@ -122,7 +122,8 @@ static void mark_rows(struct count_state *states)
 {
     static const char *const rows[] = {
         "msg.not_supported_gpu", "msg.bitsandbytes_binary", "msg.lds_limit", "msg.symbol_version",
-        "msg.no_device", "msg.emfile", "msg.rocblaslt_library_missing", NULL};
+        "msg.no_device", "msg.emfile", "msg.rocblaslt_library_missing", "msg.shape_mismatch",
+        NULL};
     for (size_t i = 0; i < message_rows_count; i++)
         for (size_t k = 0; rows[k] != NULL; k++)
             states[i].may_be_warned |= strcmp(message_rows[i].fact, rows[k]) == 0;
