@@ -165,6 +165,15 @@ class Unseen(Direct):
                                                        hooked=hooked, path=[STUB]).stderr) for hooked in (False, True)]
             self.assertEqual(told[0], told[1], version)
 
+    def test_what_measures_the_program_sees_no_file_of_ours(self):
+        code = "import sys\nseen = set()\ndef look(frame, *_):\n    seen.add(frame.f_code.co_filename)\n    return look\n" \
+               "def more():\n    import torch, threading\n    keep = torch.empty(1 << 20)\n    threading.excepthook\n" \
+               "    try:\n        torch.empty(99 << 30)\n    except torch.OutOfMemoryError:\n        pass\n" \
+               "sys.settrace(look)\nmore()\nsys.settrace(None)\n" \
+               "print(sorted(name for name in seen if name[0] != '<'))\n"
+        for python in pythons().values():
+            self.same("-c", code, python=python, path=[STUB])
+
     def test_zipapp_and_folder_of_modules(self):
         with zipfile.ZipFile(self.path("app.pyz"), "w") as archive:
             archive.writestr("__main__.py", "import sys, inner; print(inner.x, sys.path[1:])")

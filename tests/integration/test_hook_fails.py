@@ -106,6 +106,10 @@ WAYS = {
     "no_file_may_grow": Way("import resource, torch\nbegun = torch.empty(1 << 20)\n"
                             "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "partial",
                             "out of memory: OSError: File too large"),
+    "a_file_that_grows_is_the_end": Way("import resource, signal, torch\nbegun = torch.empty(1 << 20)\n"
+                                        "signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+                                        "resource.setrlimit(resource.RLIMIT_FSIZE, (9, resource.RLIM_INFINITY))\n",
+                                        "partial", "out of memory: OSError: the size of files is limited"),
     "an_audit_hook_forbids_files": Way("import sys, torch\nbegun = torch.empty(1 << 20)\ndef audit(event, _):\n"
                                        "    if event in ('open', 'mmap.__new__', 'sys._current_frames'):\n"
                                        "        raise PermissionError('not in this sandbox')\n"

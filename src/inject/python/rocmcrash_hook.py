@@ -37,6 +37,10 @@ SLOTS = 8
 SLOT_BYTES = 256
 S_IFREG = 0o100000
 
+OWN = "<rocmcrash_"  # how the names of our files begin for Python
+EFBIG = 27
+SIGXFSZ = 25
+
 folder = ""  # of the hook's own files
 directory = ""  # <run directory>/hook
 supervisor = 0
@@ -111,7 +115,21 @@ def make_directory():
             pass
 
 
+def _check_size_limit():
+    """Python ignores SIGXFSZ. A program that does not would be ended where a file of ours becomes too large."""
+    if _signal.getsignal(SIGXFSZ) == _signal.SIG_IGN:
+        return
+    fd = posix.open("/proc/self/limits", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        text = posix.read(fd, 4096)
+    finally:
+        posix.close(fd)
+    if text.partition(b"Max file size")[2].split()[:1] != [b"unlimited"]:
+        raise OSError(EFBIG, "the size of files is limited, and the program has a handler for that")
+
+
 def open_file(name, mode):
+    _check_size_limit()
     flags_ = (posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | mode)
     path = directory + "/" + name
     try:
@@ -208,6 +226,7 @@ def _check_memory(path):
 
 
 def _tell_in_memory(text):
+    _check_size_limit()
     number, _, at = memory.partition("+")
     path = "/proc/%d/fd/%d" % (supervisor, int(number))
     _check_memory(path)
@@ -273,7 +292,7 @@ def frames_of(frame):
     out = []
     while frame is not None and len(out) < FRAMES_MAX:
         code = frame.f_code
-        if not code.co_filename.startswith(folder):
+        if not code.co_filename.startswith(OWN):
             out.append([code.co_filename[:TEXT_MAX], frame.f_lineno or 0, code.co_name[:TEXT_MAX]])
         frame = frame.f_back
     return out
@@ -481,7 +500,9 @@ def _load(name):
     """The names of another file of ours, which no import knows of."""
     loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(name, "%s/%s.py" % (folder, name))
     names = {"__name__": name, "__builtins__": __builtins__}
-    exec(loader.get_code(name), names)
+    code = loader.get_code(name)
+    sys.modules["_imp"]._fix_co_filename(code, OWN + name.partition("_")[2] + ">")
+    exec(code, names)
     return names
 
 

@@ -234,7 +234,7 @@ def _raise_again(error):
 def _signal_later(thread, number):
     for _ in range(1000):
         frame = sys._current_frames().get(thread)
-        while frame is not None and not frame.f_code.co_filename.startswith(hook["folder"]):
+        while frame is not None and not frame.f_code.co_filename.startswith(hook["OWN"]):
             frame = frame.f_back
         if frame is None:
             break

@@ -14,7 +14,10 @@ def _start(folder):
         if sys.version_info >= (3, 8):  # not by an import: -X importtime would tell of it
             loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
                 "rocmcrash_hook", folder + "/rocmcrash_hook.py")
-            exec(loader.get_code("rocmcrash_hook"), names)
+            code = loader.get_code("rocmcrash_hook")
+            # What measures the program (coverage, profilers) leaves out what is no file.
+            sys.modules["_imp"]._fix_co_filename(code, "<rocmcrash_hook>")
+            exec(code, names)
             names["start"](folder)
     except Exception as error:  # the program comes first, whatever is wrong with us
         if "trouble" in names:

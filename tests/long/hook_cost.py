@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the Python hook costs the CPU, without a GPU: the start of a Python, and one sample of the allocator.
+
+usage: hook_cost.py [--starts N] [--hook FOLDER] [PYTHON...]
+
+A start is what Python's own -X importtime says of `sitecustomize`, in turn with and without the hook; a sample is
+timed beside the stand-in of tests/fixtures/hook with PyTorch's own call taken out, and counted with eight devices of
+which one is used. Compare two versions of the hook by --hook.
+"""
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STUB = os.path.join(ROOT, "tests", "fixtures", "hook")
+
+SAMPLE = """
+import gc, time, torch
+keep = torch.empty(1 << 20)
+names = next(o for o in gc.get_objects() if type(o) is dict and "_sample" in o and "all_stats" in o)
+stats, asked = torch._C._cuda_memoryStats(0), []
+idle = {name: {pool: dict.fromkeys(value, 0) for pool, value in pools.items()}
+        for name, pools in stats.items() if isinstance(pools, dict)}
+def known(device):
+    asked.append(device)
+    return idle if device else stats
+torch._C._cuda_memoryStats = known
+time.sleep(3.2)
+print("calls of PyTorch in 3.2 s, 8 devices of which one is used:", len(asked))
+best = 1e9
+for _ in range(500):
+    start = time.perf_counter_ns()
+    names["_sample"]()
+    best = min(best, time.perf_counter_ns() - start)
+print("one sample without PyTorch's part: %.1f us" % (best / 1000))
+"""
+
+
+def environ(hook, run_dir, **more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "ROCMCRASH"))}
+    paths = [hook] if hook else []
+    if hook:
+        env["ROCMCRASH_HOOK"] = f"{os.getpid()}::{run_dir}"
+    return dict(env, PYTHONPATH=":".join([*paths, STUB]), **more)
+
+
+def start_us(python, hook, run_dir):
+    run = subprocess.run([python, "-X", "importtime", "-c", "pass"], env=environ(hook, run_dir), check=True,
+                         capture_output=True, text=True)
+    return int(re.findall(r"\| +(\d+) \| +sitecustomize", run.stderr)[-1])
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--starts", type=int, default=60)
+    p.add_argument("--hook", default=os.path.join(ROOT, "src", "inject", "python"))
+    p.add_argument("pythons", nargs="*", default=[sys.executable])
+    a = p.parse_args()
+    for python in a.pythons:
+        with tempfile.TemporaryDirectory() as folder:
+            pairs = [(start_us(python, None, folder), start_us(python, a.hook, folder)) for _ in range(a.starts)]
+            more = [b - a for a, b in pairs[1:]]  # the first compiles
+            print(f"{python}: a start is {statistics.median(more):.0f} us longer in the median, {min(b for _, b in pairs)}"
+                  f" for {min(a for a, _ in pairs)} us at best")
+            subprocess.run([python, "-c", SAMPLE], env=environ(a.hook, folder, STUB_TORCH_DEVICES="8"), check=True)
+
+
+if __name__ == "__main__":
+    main()
