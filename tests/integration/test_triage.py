@@ -95,6 +95,18 @@ class Strangers(support.Case):
         bundle = self.only_bundle(self.run_it("/bin/sh", "-c", warned, options=["--quiet"]))
         self.assertEqual(bundle.verdict["class"], "app-bug")
 
+    def test_an_exception_beside_a_hang_of_the_desktop(self):
+        log = self.write("dmesg", "[ 1234.001000] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=11, "
+                         "emitted seq=13\n[ 1234.001010] amdgpu 0000:03:00.0: amdgpu:  Process Xorg pid 1500 thread "
+                         "Xorg:cs0 pid 1510\n[ 1234.001020] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
+        for text, wanted in (("Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\nKeyError: 'x'\n",
+                              "medium"),
+                             ("Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\n"
+                              "RuntimeError: HIP error: unspecified launch failure\n", "high")):
+            done = self.verb("triage", "--json", f"--kernel-log={log}", "-", input=text)
+            verdict = json.loads(done.stdout)
+            self.assertEqual((verdict["class"], verdict["confidence"]), ("gpu-hang", wanted), text)
+
     def test_a_watchdog_that_passes_on(self):
         text = ("Process group watchdog thread terminated with exception: %s: %s\n"
                 "terminate called after throwing an instance of 'c10::DistBackendError'\n")
