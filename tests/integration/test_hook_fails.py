@@ -160,6 +160,14 @@ WAYS = {
     "forks_in_an_observer": Way(
         "import os, torch\nbegun = torch.empty(1)\ndef observer(*_):\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
         "torch._C._cuda_attach_out_of_memory_observer(observer)\n", "ok"),
+    "another_thread_forks_while_it_writes": Way(
+        replaced("torch.cuda.memory.memory_snapshot", "time.sleep(0.3); return []") + "import os, sys, threading, time\n"
+        "keep = torch.empty(10 << 30)\nsaid = []\ndef fork():\n    time.sleep(0.1)\n    pid = os.fork()\n"
+        "    if pid == 0:\n        sys.exit() if len(os.listdir('/proc/self/task')) == 1 else os._exit(9)\n"
+        "    said.append(os.waitpid(pid, 0)[1])\nthread = threading.Thread(target=fork)\nthread.start()\n"
+        "try:\n    torch.empty(9 << 30)\nexcept torch.OutOfMemoryError:\n    thread.join()\n    print(said)\n"
+        "    raise SystemExit(3)\n", "ok", oom=None, options=("--bundle-on=oom",), stdout="[0]\n",
+        facts={"torch.requested_bytes": 9 * GIB}),
     "a_handler_exits": Way(
         replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, sys, time\n"
         "signal.signal(signal.SIGALRM, lambda *_: sys.exit(7))\nkeep = torch.empty(10 << 30)\n"

@@ -95,10 +95,36 @@ static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state
     assert_int_equal(bytes_on_disk(), 64);
 }
 
+/* The target writes these bytes: full slots without an end, what is no UTF-8, control characters. */
+static void test_troubles_of_the_hook_are_text(void **state)
+{
+    (void)state;
+    char path[64];
+    char all[SHARED_HOOK_TEXT + 1] = "";
+    char *text = NULL;
+    shared->target_state = TARGET_ENDED; /* before, mere counters wait */
+    flush();
+    (void)snprintf(path, sizeof path, "%s/run.json", folder);
+    assert_true(fs_read_all(path, 1 << 20, &text) > 0);
+    assert_non_null(strstr(text, "\"hook_trouble\": [],"));
+    free(text);
+    memset(shared->hook_trouble[1], 'x', SHARED_HOOK_TEXT);
+    memset(all, 'x', SHARED_HOOK_TEXT);
+    memcpy(shared->hook_trouble[7], "7 \"a\"\n\xff", 8);
+    flush();
+    assert_true(fs_read_all(path, 1 << 20, &text) > 0);
+    char *list = strstr(text, "\"hook_trouble\": [\"");
+    assert_non_null(list);
+    assert_memory_equal(list + 18, all, SHARED_HOOK_TEXT);
+    assert_memory_equal(list + 18 + SHARED_HOOK_TEXT, "\", \"7 \\\"a\\\"\\u000a\\ufffd\"],\n", 27);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_impact_is_written_as_it_grows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_troubles_of_the_hook_are_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_impact_of_a_tracer_that_was_killed_is_written_once,
                                         set_up, tear_down),
     };
