@@ -123,7 +123,7 @@ static void mark_rows(struct count_state *states)
     static const char *const rows[] = {
         "msg.not_supported_gpu", "msg.bitsandbytes_binary", "msg.lds_limit", "msg.symbol_version",
         "msg.no_device", "msg.emfile", "msg.rocblaslt_library_missing", "msg.shape_mismatch",
-        NULL};
+        "msg.device_ordinal", NULL};
     for (size_t i = 0; i < message_rows_count; i++)
         for (size_t k = 0; rows[k] != NULL; k++)
             states[i].may_be_warned |= strcmp(message_rows[i].fact, rows[k]) == 0;
@@ -142,7 +142,10 @@ static bool failed_otherwise(const struct facts *facts)
         "msg.undefined_symbol", "msg.no_kernel_image", "msg.invalid_device_function",
         "msg.no_binary_for_gpu", "msg.rocblas_library_missing", "msg.driver_mismatch",
         "msg.build_without_gpu", "msg.thread_limit", "msg.no_space", NULL};
-    static const char *const by_loading[] = {"Import", "ModuleNotFound", "OSError", "Attribute", NULL};
+    /* those of the loader itself, and those that tell of a child's end */
+    static const char *const by_loading[] = {"Import",        "ModuleNotFound", "OSError",
+                                             "Attribute",     "CalledProcess",  "ChildFailed",
+                                             "ProcessExited", "ProcessRaised",  NULL};
     for (size_t i = 0; signs[i] != NULL; i++)
         if (facts_find(facts, signs[i], FACT_LOG) != NULL)
             return true;
@@ -170,14 +173,15 @@ static void settle_warnings(const struct scan *s, const struct count_state *stat
         if (!otherwise)
             scan_boolean_at(s, states[i].first_warned_line, "msg.only_warned", true);
     }
-    for (size_t i = 0; !otherwise && i < sizeof texts / sizeof texts[0]; i++) {
-        (void)snprintf(name, sizeof name, "msg.warned.%s", texts[i]);
+    for (size_t i = 0; !otherwise && i < 4; i++) {
+        (void)snprintf(name, sizeof name, "msg.%s.%s", i < 2 ? "aside" : "warned", texts[i % 2]);
         const struct fact *f = facts_find(s->facts, name, FACT_LOG);
-        (void)snprintf(name, sizeof name, "msg.%s", texts[i]);
-        if (f == NULL || f->text == NULL)
+        (void)snprintf(name, sizeof name, "msg.%s", texts[i % 2]);
+        if (f == NULL || f->text == NULL || facts_find(s->facts, name, FACT_LOG) != NULL)
             continue;
         (void)facts_set_text(s->facts, name, FACT_LOG, f->text, f->source);
-        (void)facts_set_boolean(s->facts, "msg.only_warned", FACT_LOG, true, f->source);
+        if (i >= 2)
+            (void)facts_set_boolean(s->facts, "msg.only_warned", FACT_LOG, true, f->source);
     }
 }
 

@@ -100,18 +100,24 @@ static void kfd_open(const struct scan *s, struct text line)
 static void loader(const struct scan *s, struct text line)
 {
     struct text t;
-    bool warned = scan_is_warning(line);
+    /* An exception ends a program; what else prints such a line may go on, or be another program. */
+    const char *missing[] = {"msg.library_missing", "msg.undefined_symbol"};
+    if (scan_is_warning(line)) {
+        missing[0] = "msg.warned.library_missing";
+        missing[1] = "msg.warned.undefined_symbol";
+    } else if (!text_has(line, "Error: ")) {
+        missing[0] = "msg.aside.library_missing";
+        missing[1] = "msg.aside.undefined_symbol";
+    }
     if (text_before(line, ": cannot open shared object file", &t)) {
         size_t n = t.len;
         while (n > 0 && !isspace((unsigned char)t.at[n - 1]) && t.at[n - 1] != '\'')
             n--;
         if (n < t.len)
-            scan_text(s, warned ? "msg.warned.library_missing" : "msg.library_missing",
-                      text_skip(t, n));
+            scan_text(s, missing[0], text_skip(t, n));
     }
     if (text_after(line, "undefined symbol: ", &t))
-        scan_text(s, warned ? "msg.warned.undefined_symbol" : "msg.undefined_symbol",
-                  text_until(t, " ,\t'"));
+        scan_text(s, missing[1], text_until(t, " ,\t'"));
     if (text_after(line, "unsupported target: '", &t))
         scan_text(s, "msg.unsupported_target", text_until(t, "'"));
 }

@@ -95,6 +95,15 @@ class Strangers(support.Case):
         bundle = self.only_bundle(self.run_it("/bin/sh", "-c", warned, options=["--quiet"]))
         self.assertEqual(bundle.verdict["class"], "app-bug")
 
+    def test_a_tool_that_could_not_be_loaded(self):
+        missed = "amd-smi: error while loading shared libraries: libdrm_amdgpu.so.1: cannot open shared object file: No such"
+        raised = "Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\n%s\n"
+        self.assertEqual(self.class_of(missed + "\n"), ("version-mismatch", "high"))
+        self.assertEqual(self.class_of(missed + "\n" + raised % "KeyError: 'x'")[0], "app-bug")
+        self.assertEqual(self.class_of(missed + "\n" + raised % "subprocess.CalledProcessError: Command failed"),
+                         ("version-mismatch", "high"))
+        self.assertEqual(self.class_of(raised % ("ImportError: " + missed))[0], "version-mismatch")
+
     def test_an_exception_beside_a_hang_of_the_desktop(self):
         log = self.write("dmesg", "[ 1234.001000] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=11, "
                          "emitted seq=13\n[ 1234.001010] amdgpu 0000:03:00.0: amdgpu:  Process Xorg pid 1500 thread "
