@@ -173,7 +173,8 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
             stop--;
         while (redact_at(t, go_on) == ' ')
             go_on++;
-        if (t->len - go_on > border && memcmp(t->p + go_on, BORDER, border) == 0)
+        /* Behind the last line there is nothing, not even its end. */
+        if (go_on < t->len && t->len - go_on > border && memcmp(t->p + go_on, BORDER, border) == 0)
             go_on += border;
         while (redact_at(t, go_on) == ' ')
             go_on++;

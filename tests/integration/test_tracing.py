@@ -465,6 +465,7 @@ class JobControl(Traced):
         import pty  # needs a terminal system; not used elsewhere here
         pid, master = pty.fork()
         if pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
             os.environ.update(self.environ)
             argv = self.command("/bin/sleep", "1000", options=["--no-follow"])
             os.execv(argv[0], argv)
