@@ -142,6 +142,8 @@ static int settle_run_dir(struct shared *shared, struct rc_err *err)
     }
     if (r == 0)
         (void)ledger_copy_late(shared, run->run_dir);
+    if (r == 0 && run->hook_dir[0] != '\0')
+        rundir_take_hook(run->hook_dir, run->run_dir);
     if (r == 0 && strcmp(first, run->run_dir) != 0)
         (void)fs_remove_tree(AT_FDCWD, first);
     return r;

@@ -88,7 +88,7 @@ void inject_python_remove(const struct shared *shared)
 {
     const struct shared_run *run = &shared->run;
     char state[sizeof run->hook_dir + 8];
-    if (run->run_dir[0] != '\0' || run->hook_dir[0] == '\0')
+    if (run->hook_dir[0] == '\0' || strcmp(run->run_dir, run->hook_dir) == 0)
         return;
     (void)snprintf(state, sizeof state, "%s/state", run->hook_dir);
     if (access(state, F_OK) != 0 && errno == ENOENT)

@@ -24,7 +24,7 @@ void inject_python(struct shared *shared, const struct launch_options *options);
 bool inject_python_saw_oom(const struct shared *shared);
 
 /* In the recorder: remove what the hook alone has made of a run directory, as the run was shorter
- * than the recorder's patience, and there is nothing to keep. */
+ * than the recorder's patience, or found room elsewhere, and there is nothing to keep. */
 void inject_python_remove(const struct shared *shared);
 
 #endif

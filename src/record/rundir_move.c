@@ -58,6 +58,19 @@ static void copy_hook(int from_dir, int to_dir)
         copy_folder(from, to);
 }
 
+void rundir_take_hook(const char *from, const char *to)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_CLOSE int from_dir = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    RC_AUTO_CLOSE int to_dir = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (from_dir < 0 || to_dir < 0 || strcmp(from, to) == 0)
+        return;
+    copy_hook(from_dir, to_dir);
+    int n = snprintf(path, sizeof path, "%s/state", from);
+    if (n > 0 && (size_t)n < sizeof path && access(path, F_OK) != 0 && errno == ENOENT)
+        (void)fs_remove_tree(AT_FDCWD, from); /* nobody else's */
+}
+
 int rundir_move(char *path, size_t size, unsigned *place, struct rc_err *err)
 {
     char to[FS_PATH_MAX];

@@ -275,7 +275,7 @@ static void supervisor_said_done(struct recorder *r)
     if (r->shared->supervisor_done == 1) {
         if (r->dirfd >= 0)
             remove_run_dir(r);
-        else if (r->options->forget != NULL)
+        if (r->options->forget != NULL)
             r->options->forget(r->options->context);
         _exit(0);
     }

@@ -4,6 +4,7 @@ and the row "hook" of the manifest says what was not collected and why. Through 
 stand-in of tests/fixtures/hook."""
 import concurrent.futures
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -134,7 +135,7 @@ WAYS = {
         "    return len(os.listdir('/proc/self/task'))\nbegun = torch.empty(1 << 20)\n"
         "torch._C._cuda_memoryStats = hangs\ntime.sleep(0.15)\nfor _ in range(3):\n    if os.fork() == 0: os._exit(0)\n"
         "    os.wait()\nhanging.clear()\nend = time.monotonic() + 10\nwhile tasks() > 2 and time.monotonic() < end:\n"
-        "    time.sleep(0.01)\nassert tasks() <= 2\n", "ok"),
+        "    time.sleep(0.01)\nassert tasks() <= 2\n", "ok", env={"PYTHONWARNINGS": "ignore"}),
     "a_fork_handler_fails": Way(
         "import os, torch\nbegun = torch.empty(1 << 20)\ndef before():\n    1 / 0\n"
         "class Before:\n    __repr__ = lambda self: 'before'\n    __call__ = lambda self: before()\n"
@@ -167,6 +168,7 @@ WAYS = {
         "    said.append(os.waitpid(pid, 0)[1])\nthread = threading.Thread(target=fork)\nthread.start()\n"
         "try:\n    torch.empty(9 << 30)\nexcept torch.OutOfMemoryError:\n    thread.join()\n    print(said)\n"
         "    raise SystemExit(3)\n", "ok", oom=None, options=("--bundle-on=oom",), stdout="[0]\n",
+        env={"PYTHONWARNINGS": "ignore"},
         facts={"torch.requested_bytes": 9 * GIB}),
     "a_handler_exits": Way(
         replaced("torch.cuda.memory.memory_snapshot", "time.sleep(5)") + "import signal, sys, time\n"
@@ -205,13 +207,13 @@ WAYS = {
     "a_fork_after_the_end": Way(
         "import atexit, os, torch\ndef last():\n    if os.fork() == 0: os._exit(0)\n    os.wait()\n"
         "    print(len(os.listdir('/proc/self/task')))\natexit.register(last)\nbegun = torch.empty(1 << 20)\n", "ok",
-        stdout="1\n"),
+        stdout=None if sys.version_info[:2] == (3, 12) else "1\n"),
     "subinterpreters": Way(
         "try:\n    import _interpreters as many\nexcept ImportError:\n    import _xxsubinterpreters as many\n"
         "for code in ('import sys; print(sys.excepthook is sys.__excepthook__)',\n"
         "             'import torch, time; begun = torch.empty(1 << 20); time.sleep(0.15)'):\n"
         "    one = many.create()\n    many.run_string(one, code)\n    many.destroy(one)\nimport torch\n", ("ok", "partial"),
-        "^$|^samples: RuntimeError: thread is not supported", stdout="True\n"),
+        "^$|RuntimeError: thread is not supported|faulthandler does not support", stdout="True\n"),
     # --- what a program does to Python ---
     "modules_are_gone": Way("import sys\nfor name in list(sys.modules):\n"
                             "    if name in ('posix', 'time', '_thread', '_signal', '_frozen_importlib_external'):\n"
@@ -294,7 +296,8 @@ class Fails(support.Case):
     def check(self, name):
         way = WAYS[name]
         plain, done = self.results[name]
-        self.assertEqual([plain.returncode, plain.stdout, plain.stderr], [done.status, done.stdout, done.target_stderr])
+        addresses = [re.sub(r"0x[0-9a-f]{8,}", "0x", text) for text in (plain.stderr, done.target_stderr)]
+        self.assertEqual([plain.returncode, plain.stdout, addresses[0]], [done.status, done.stdout, addresses[1]])
         self.assertNotIn("AssertionError", plain.stderr)
         if way.stdout is not None:
             self.assertEqual(plain.stdout, way.stdout)

@@ -62,12 +62,13 @@ class Sampler:
         except RuntimeError:
             pass
         end_ns = hook["monotonic_ns"]() + self.patience_ms * 1000000
-        self.patience_ms = HUNG_END_MS
-        while hook["monotonic_ns"]() < end_ns:
-            if self.alive == 0 and not self._is_known():
-                self.patience_ms = THREAD_END_MS
+        while self.alive != 0 or self._is_known():
+            if hook["monotonic_ns"]() > end_ns:
+                self.patience_ms = HUNG_END_MS
                 break
             hook["sleep"](0.0001)
+        else:
+            self.patience_ms = THREAD_END_MS
         self.wake.acquire(False)
         return True
 
@@ -161,25 +162,30 @@ def watch(sampler):
         return False
 
     def start_again():
-        if sys.version_info < (3, 13):
-            sampler.start()
-        else:
-            _behind(sys._getframe(3), lambda: owner == hook["getpid"]() and quietly(sampler.start))
+        if owner == hook["getpid"]():
+            quietly(sampler.start)
+        if interrupted:
+            raise interrupted.pop()
 
     def before():
         if owner == hook["getpid"]():
             forks.append(sampler.alive != 0)
             quietly(sampler.stop)
+            if interrupted:
+                quietly(sampler.stop)
 
     def after_here():
         if owner != hook["getpid"]() or not forks:
             return
         was_there = forks.pop()
+        forking = sys._getframe(1)
         if forks:  # another thread's, which comes later
             forks[-1] = forks[-1] or was_there
+        elif (was_there or interrupted) and sys.version_info >= (3, 13):
+            quietly(lambda: _behind(forking, start_again))
         elif was_there:
-            quietly(start_again)
-        if interrupted:
+            quietly(sampler.start)
+        if interrupted and sys.version_info < (3, 13):
             quietly(lambda: _raise_again(interrupted.pop()))
 
     def at_exit():
