@@ -180,8 +180,8 @@ static void settle_warnings(const struct scan *s, const struct count_state *stat
         if (f == NULL || f->text == NULL || facts_find(s->facts, name, FACT_LOG) != NULL)
             continue;
         (void)facts_set_text(s->facts, name, FACT_LOG, f->text, f->source);
-        if (i >= 2)
-            (void)facts_set_boolean(s->facts, "msg.only_warned", FACT_LOG, true, f->source);
+        (void)facts_set_boolean(s->facts, i < 2 ? "msg.only_aside" : "msg.only_warned", FACT_LOG,
+                                true, f->source);
     }
 }
 

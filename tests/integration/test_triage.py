@@ -103,6 +103,11 @@ class Strangers(support.Case):
         self.assertEqual(self.class_of(missed + "\n" + raised % "subprocess.CalledProcessError: Command failed"),
                          ("version-mismatch", "high"))
         self.assertEqual(self.class_of(raised % ("ImportError: " + missed))[0], "version-mismatch")
+        for end, wanted in (("exit 127", "version-mismatch"), ("ulimit -c 0; kill -SEGV $$", "app-bug")):
+            shutil.rmtree(self.outdir)
+            os.mkdir(self.outdir)
+            done = self.run_it("/bin/sh", "-c", f"echo '{missed}' >&2; {end}", options=["--quiet"])
+            self.assertEqual(self.only_bundle(done).verdict["class"], wanted, end)
 
     def test_an_exception_beside_a_hang_of_the_desktop(self):
         log = self.write("dmesg", "[ 1234.001000] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=11, "
