@@ -168,6 +168,13 @@ static void read_recorded(struct source *s)
     }
 }
 
+/* A run whose run.json was torn: nobody knows which lines are of it, and others would be blamed on it.
+ * Without any time the whole log is asked for (doctor). */
+static bool began_sometime(const struct collect_ctx *ctx)
+{
+    return ctx->start_wall_ns != 0 && ctx->start_mono_ns == 0 && ctx->kmsg_start_seq == UINT64_MAX;
+}
+
 static void read_machine(struct source *s, const struct collect_ctx *ctx)
 {
     struct kmsg_window window = {.first_seq = 0};
@@ -182,6 +189,11 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
     else if (ctx->start_mono_ns > 1000000000u)
         window.first_usec = ctx->start_mono_ns / 1000u - 1000000u; /* the clocks differ by ms */
     read_followed(s, ctx, &window);
+    if (began_sometime(ctx)) {
+        if (!s->found)
+            why_not(s, "kernel log", "when the run began is not known");
+        return;
+    }
     if (window.records > 0)
         window.first_seq = window.last_seq + 1;
     if (ctx->boot_id == NULL)

@@ -185,6 +185,13 @@ class MachineReset(LossCase):
         self.assertEqual(bundle.row("run")["status"], "failed")
         self.assertIn("run.json", bundle.row("run")["reason"])
         self.assertEqual(bundle.fact("run.traced")["status"], "unreadable")
+        # Nobody knows since when: what the machine's log says of others is not blamed on it.
+        alone = {**whole, "run.json": b""}
+        alone.pop("kmsg", None)
+        alone.pop("boot", None)
+        bundle = self.recover("a file cut short", "run.json, without a kernel log", run_dir, alone)
+        self.assertEqual(bundle.fact("kmsg.readable")["status"], "unreadable")
+        self.assertIn("when the run began is not known", bundle.row("kernel_log")["reason"])
         # A sector gone bad: the end is there, what comes before it is no JSON.
         bad = whole["run.json"][:60] + b'!"\n' + whole["run.json"][63:]
         bundle = self.recover("a file damaged", "run.json, in its middle", run_dir, {**whole, "run.json": bad})
