@@ -40,7 +40,7 @@ def compiled(name, *argv):
         os.chmod(_folder, 0o755)
     if name not in _built:
         path = os.path.join(_folder, name)
-        done = subprocess.run([compiler, "-O1", "-o", path, *argv], capture_output=True, text=True,
+        done = subprocess.run([compiler, "-O1", "-fno-omit-frame-pointer", "-o", path, *argv], capture_output=True, text=True,
                               check=False)
         _built[name] = path if done.returncode == 0 else None
     if _built[name] is None:

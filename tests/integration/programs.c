@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,24 @@ static int receive_queued(int count)
         (void)usleep(1000);
     say(queued_bad ? "out of order\n" : "in order\n");
     return queued_bad ? 1 : 0;
+}
+
+/* Takes none, and has no room for any, until a line comes. */
+static int receive_later(int count)
+{
+    struct rlimit limit;
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGRTMIN + 1);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)getrlimit(RLIMIT_SIGPENDING, &limit);
+    struct rlimit none = {0, limit.rlim_max};
+    (void)setrlimit(RLIMIT_SIGPENDING, &none);
+    say("ready\n");
+    wait_for_line();
+    (void)setrlimit(RLIMIT_SIGPENDING, &limit);
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+    return receive_queued(count);
 }
 
 static int send_queued(pid_t pid, int count)
@@ -309,6 +328,8 @@ int main(int argc, char *argv[])
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "receive") == 0)
         return receive_queued(atoi(argv[2]));
+    if (strcmp(what, "receive-later") == 0)
+        return receive_later(atoi(argv[2]));
     if (strcmp(what, "send") == 0)
         return send_queued((pid_t)atoi(argv[2]), atoi(argv[3]));
     if (strcmp(what, "storm") == 0)

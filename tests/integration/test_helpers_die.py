@@ -217,6 +217,18 @@ class InAStorm(Attack):
         self.assertEqual(process.wait(timeout=20), 0)
         self.assertIn(b"in order\n", reader.text(process.stdout))
 
+    def test_more_than_we_keep_wait_in_order(self):
+        process, reader = self.launch(programs.program(), "receive-later", "100", options=["--quiet"])
+        reader.until(process.stdout, b"ready\n")
+        self.assertEqual(subprocess.run([programs.program(), "send", str(process.pid), "100"],
+                                        check=False, timeout=60).returncode, 0)
+        before = self.switches(process.pid)
+        wait_for(lambda: self.switches(process.pid) > before + 5, "us to ask for room")
+        self.line(process)
+        reader.drain()
+        self.assertEqual(process.wait(timeout=20), 0)
+        self.assertIn(b"in order\n", reader.text(process.stdout))
+
     def test_waiting_for_room_takes_no_cpu(self):
         code = ("import resource, signal, sys\n"
                 "signal.pthread_sigmask(signal.SIG_BLOCK, range(signal.SIGRTMIN, signal.SIGRTMAX + 1))\n"
