@@ -237,6 +237,11 @@ WAYS = {
     "nothing_is_cached": Way("import torch\n", "ok", env={"PYTHONPYCACHEPREFIX": "/proc/no/such", "PYTHONDEVMODE": "1",
                                                        "PYTHONMALLOC": "debug", "PYTHONUTF8": "0", "LC_ALL": "C"}),
 }
+# Older ones end every thread by pthread_exit(), which loads libgcc_s: the stand-in has not, PyTorch has.
+if sys.version_info < (3, 9, 6):
+    del WAYS["no_descriptors"], WAYS["little_memory_is_left"]
+if sys.version_info < (3, 9):  # cannot end one that has a thread (and PyTorch cannot be in one); prints of its locks
+    del WAYS["subinterpreters"], WAYS["sleep_fork_and_threads_are_others"]
 # The whole disk of the run directory, our own processes' too.
 MOUNTED = {"small_disk_is_filled": Way(FILLS, ("partial", "failed"), "No space left", stdout="No space left on device\n")}
 if os.geteuid() == 0 and os.path.isdir("/dev/shm"):
