@@ -15,7 +15,7 @@ from support import PYTHON, ROCMCRASH
 from test_hook import STUB
 
 GIB = 1 << 30
-AT_ONCE = 3  # most of a run is waiting
+AT_ONCE = 6  # most of a run is waiting
 
 # Ends every program: an out-of-memory that nobody catches.
 OOM = "\nkeep = torch.empty(10 << 30)\ntorch.empty(9 << 30)\n"
