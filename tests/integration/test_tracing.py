@@ -233,7 +233,8 @@ class Unusual(Traced):
         if os.geteuid() != 0:
             self.skipTest("needs root")
         look = ("import os, sys, time\nos.setuid(int(sys.argv[1]))\ntime.sleep(2.5)\n"
-                "print(sys.argv[1], 'TracerPid:\\t0\\n' in open('/proc/self/status').read())")
+                "alone = 'TracerPid:\\t0\\n' in open('/proc/self/status').read()\n"
+                "os.write(1, f'{sys.argv[1]} {alone}\\n'.encode())")
         done = self.run_it("/bin/sh", "-c", '"$0" -c "$1" 0 & "$0" -c "$1" 65534 & wait', PYTHON, look,
                            options=["--trace=late"])
         self.assertEqual(sorted(done.stdout.splitlines()), ["0 False", "65534 True"])
