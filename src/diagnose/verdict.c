@@ -235,11 +235,11 @@ static bool class_listed(const char *classes, const char *name)
     return strcmp(classes, "*") == 0;
 }
 
-static void add_defects(struct judge *j)
+static void add_defects(struct judge *j, const struct tree_node *node)
 {
     for (size_t i = 0; i < j->tree->defect_count; i++) {
         const struct tree_defect *d = &j->tree->defect[i];
-        if (class_listed(d->classes, j->verdict->class_name) && holds(j, d->when))
+        if (class_listed(d->classes, node->class_name) && holds(j, d->when))
             take_advice(j, d->say, d->source, d->verify);
     }
 }
@@ -297,7 +297,7 @@ static void set_primary(struct judge *j, const struct tree_node *node)
         if (holds(j, rule->when))
             take_advice(j, rule->say, rule->source, rule->verify);
     }
-    add_defects(j);
+    add_defects(j, node);
     add_file_at(j, node);
     add_confidence_missing(j, node);
     if (unknown)
@@ -307,7 +307,7 @@ static void set_primary(struct judge *j, const struct tree_node *node)
 static void walk(struct judge *j)
 {
     const struct tree_node *primary = NULL;
-    for (size_t i = 0; i < j->tree->node_count; i++) {
+    for (size_t i = 0; i < j->tree->node_count && !j->out_of_memory; i++) {
         const struct tree_node *node = &j->tree->node[i];
         struct eval ev = {.facts = j->facts};
         enum answer answer = eval_answer(&ev, node->test);
