@@ -21,7 +21,7 @@
 #define DRAIN_MS 1000
 #define ASKED_TO_END_MS 60000u
 #define HURRY_AFTER_MS 2000u
-#define RECORDER_READS_MS 100
+#define RECORDER_READS_MS 500 /* it may be waiting for a busy disk */
 #define RECORDER_END_MS 300
 #define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
