@@ -254,7 +254,8 @@ class Unusual(Traced):
         done = self.run_it("/bin/sh", "-c", "kill -USR1 $$; exit 3", options=["--always"],
                            env=support.preloaded(self.environ, library))
         self.assertEqual(done.status, -signal.SIGUSR1)
-        self.assertIn("tracer ended", self.only_bundle(done).value("run.trace_lost"))
+        # Its stops may also be so many that it is let go for them first.
+        self.assertRegex(self.only_bundle(done).value("run.trace_lost"), "tracer ended|were let go")
 
     def test_busy_process_is_let_go_and_that_is_said(self):
         process, reader = self.interactive(programs.program(), "storm", "signals",
