@@ -117,74 +117,6 @@ static void seen_without_figures(const struct scan *s)
     }
 }
 
-/* What programs also say while they start, and go on without. */
-static void mark_rows(struct count_state *states)
-{
-    static const char *const rows[] = {
-        "msg.not_supported_gpu", "msg.bitsandbytes_binary", "msg.lds_limit", "msg.symbol_version",
-        "msg.no_device", "msg.emfile", "msg.rocblaslt_library_missing", "msg.shape_mismatch",
-        "msg.device_ordinal", NULL};
-    for (size_t i = 0; i < message_rows_count; i++)
-        for (size_t k = 0; rows[k] != NULL; k++)
-            states[i].may_be_warned |= strcmp(message_rows[i].fact, rows[k]) == 0;
-}
-
-/* Failures that leave no doubt that the program did not end by what it had warned of. */
-static bool failed_otherwise(const struct facts *facts)
-{
-    static const char *const signs[] = {
-        "oom.seen", "msg.memory_access_fault", "msg.hw_exception", "msg.hsa_status",
-        "msg.illegal_address", "msg.launch_failure", "msg.device_timeout", "msg.device_assert",
-        "msg.collective_timeout", "msg.remote_process_exited", "msg.collective_error",
-        "msg.segfault", "msg.app_assertion", "msg.panic", "msg.heap_corruption", "msg.double_free",
-        "msg.cpu_alloc_failed", "msg.bad_alloc", "msg.oom_kill_told", "msg.kv_cache_too_small",
-        "msg.startup_free_low", "msg.shape_mismatch", "msg.tensor_misuse", "msg.library_missing",
-        "msg.undefined_symbol", "msg.no_kernel_image", "msg.invalid_device_function",
-        "msg.no_binary_for_gpu", "msg.rocblas_library_missing", "msg.driver_mismatch",
-        "msg.build_without_gpu", "msg.thread_limit", "msg.no_space", NULL};
-    /* those of the loader itself, and those that tell of a child's end */
-    static const char *const by_loading[] = {"Import",        "ModuleNotFound", "OSError",
-                                             "Attribute",     "CalledProcess",  "ChildFailed",
-                                             "ProcessExited", "ProcessRaised",  NULL};
-    for (size_t i = 0; signs[i] != NULL; i++)
-        if (facts_find(facts, signs[i], FACT_LOG) != NULL)
-            return true;
-    const struct fact *raised = facts_find(facts, "msg.python_exception", FACT_LOG);
-    for (size_t i = 0; raised != NULL && by_loading[i] != NULL; i++)
-        if (raised->text != NULL && strstr(raised->text, by_loading[i]) != NULL)
-            return false;
-    return raised != NULL;
-}
-
-/* What a program only warned of is its failure where it tells of no other. */
-static void settle_warnings(const struct scan *s, const struct count_state *states)
-{
-    static const char *const texts[] = {"library_missing", "undefined_symbol"};
-    bool otherwise = failed_otherwise(s->facts);
-    for (size_t i = 0; !otherwise && i < message_rows_count; i++)
-        otherwise = states[i].may_be_warned && states[i].count > 0;
-    char name[SCAN_NAME_MAX];
-    for (size_t i = 0; i < message_rows_count; i++) {
-        if (states[i].warned == 0 || states[i].count > 0)
-            continue;
-        (void)snprintf(name, sizeof name, "msg.%s%s", otherwise ? "warned." : "",
-                       message_rows[i].fact + strlen("msg."));
-        scan_integer_at(s, states[i].first_warned_line, name, states[i].warned);
-        if (!otherwise)
-            scan_boolean_at(s, states[i].first_warned_line, "msg.only_warned", true);
-    }
-    for (size_t i = 0; !otherwise && i < 4; i++) {
-        (void)snprintf(name, sizeof name, "msg.%s.%s", i < 2 ? "aside" : "warned", texts[i % 2]);
-        const struct fact *f = facts_find(s->facts, name, FACT_LOG);
-        (void)snprintf(name, sizeof name, "msg.%s", texts[i % 2]);
-        if (f == NULL || f->text == NULL || facts_find(s->facts, name, FACT_LOG) != NULL)
-            continue;
-        (void)facts_set_text(s->facts, name, FACT_LOG, f->text, f->source);
-        (void)facts_set_boolean(s->facts, i < 2 ? "msg.only_aside" : "msg.only_warned", FACT_LOG,
-                                true, f->source);
-    }
-}
-
 /* A traceback echoes source text: raise RuntimeError("... out of memory ...") has not happened. */
 static bool is_source_echo(struct text previous, struct text line)
 {
@@ -204,7 +136,7 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     struct bfc_state bfc = {.allocator_line = 0};
     struct oom_log log = {.count = 0};
 
-    mark_rows(states);
+    warned_mark(states);
     for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
         s.line++;
         if (line.len < 4 || is_source_echo(previous, line))
@@ -228,5 +160,5 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     engine_emit(&s, &engine);
     bfc_emit(&s, &bfc);
     seen_without_figures(&s);
-    settle_warnings(&s, states);
+    warned_settle(&s, states);
 }

@@ -147,6 +147,12 @@ struct bfc_state {
 void bfc_line(const struct scan *, struct bfc_state *, struct text line);
 void bfc_emit(const struct scan *, const struct bfc_state *);
 
+/* --- messages_warned.c: what a program only warned of --- */
+/* Before the first line: of which rows programs also warn. */
+void warned_mark(struct count_state *states);
+/* Behind all others: whether that is the failure. */
+void warned_settle(const struct scan *, const struct count_state *states);
+
 /* Faults, HSA, loader, Python: one line. */
 struct runtime_state {
     bool in_traceback;
