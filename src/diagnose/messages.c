@@ -109,11 +109,12 @@ static void seen_without_figures(const struct scan *s)
         const struct fact *f = facts_find(s->facts, signs[i].fact, FACT_LOG);
         if (f == NULL || facts_find(s->facts, "oom.seen", FACT_LOG) != NULL)
             continue;
-        (void)facts_set_boolean(s->facts, "oom.seen", FACT_LOG, true, f->source);
+        const char *source = f->source; /* `f` itself moves when the store grows */
+        (void)facts_set_boolean(s->facts, "oom.seen", FACT_LOG, true, source);
         const char *framework = signs[i].framework;
         if (strcmp(framework, "hip") == 0 && facts_find(s->facts, "vendor.amd", FACT_LOG) == NULL)
             framework = "runtime";
-        (void)facts_set_text(s->facts, "oom.framework", FACT_LOG, framework, f->source);
+        (void)facts_set_text(s->facts, "oom.framework", FACT_LOG, framework, source);
     }
 }
 
