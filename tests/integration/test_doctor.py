@@ -218,7 +218,9 @@ class Software(Doctor):
 
     def wheel(self, version, hip="6.4.43482", cuda=None, targets=("gfx1100", "gfx90a")):
         top = self.path("venv-" + version)
-        site = os.path.join(top, "lib/python3.11/site-packages")
+        ours = subprocess.run(["/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+                              capture_output=True, text=True, check=True).stdout.strip()
+        site = os.path.join(top, f"lib/python{ours}/site-packages")
         os.makedirs(os.path.join(top, "bin"))
         os.symlink("/usr/bin/python3", os.path.join(top, "bin/python3"))
         os.makedirs(os.path.join(site, "torch/lib/rocblas/library"))
@@ -227,7 +229,7 @@ class Software(Doctor):
             with open(os.path.join(site, name), "w", encoding="utf-8") as file:
                 file.write(text)
         with open(os.path.join(top, "pyvenv.cfg"), "w", encoding="utf-8") as file:
-            file.write("home = /usr/bin\nversion = 3.11.2\n")
+            file.write(f"home = /usr/bin\nversion = {ours}.2\n")
         put("torch/version.py", f"__version__ = '{version}'\nhip = {hip!r}\ncuda = {cuda!r}\n")
         if hip:
             put("torch/lib/libamdhip64.so")
