@@ -28,7 +28,7 @@ static double input_or(const struct facts *facts, const char *name, double other
 static void put(struct facts *facts, const char *name, double value, const char *const *inputs,
                 size_t count)
 {
-    const char *known[INPUTS_MAX];
+    const char *known[INPUTS_MAX] = {NULL};
     size_t n = 0;
     for (size_t i = 0; i < count && n < INPUTS_MAX; i++) {
         const struct fact *f = facts_best(facts, inputs[i]);

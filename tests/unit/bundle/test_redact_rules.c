@@ -286,10 +286,12 @@ static void test_every_rule_is_needed(void **state)
         RC_AUTO_FREE char *text = without(rule->name);
         struct redactor *r = with_rules(text);
         unsigned leaked = 0;
-        for (size_t k = 0; k < rule->example_count; k++) {
-            if (!rule->examples[k].must_hide)
+        /* By chance another rule may know what this one's examples were filled with. */
+        for (size_t k = 0; k < ROUNDS * rule->example_count && leaked == 0; k++) {
+            const struct redact_example *example = &rule->examples[k % rule->example_count];
+            if (!example->must_hide)
                 continue;
-            struct filled f = fill(rule->examples[k].text);
+            struct filled f = fill(example->text);
             struct buf out = BUF_INIT;
             leaked += leaks(r, &f, &out);
             buf_release(&f.text);
