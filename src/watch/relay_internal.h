@@ -64,6 +64,7 @@ struct carrier {
     bool no_down_splice;   /* nor the terminal to (opened for appending) */
     struct termios real_seen, pty_seen;
     uint64_t active_ns; /* when bytes last came */
+    bool in_background; /* the target, when it was last looked at: its modes are not the terminal's */
 };
 
 /* relay_look.c: what becomes of the bytes besides being carried. */

@@ -170,21 +170,23 @@ static bool stat_field(const char *name_end, int n, long *ret)
 }
 
 /* "123 (name) S 1 PGRP SESSION TTY TPGID ...": true unless the target is a background job, whose
- * tcsetattr would have stopped it. */
-static bool target_in_foreground(const struct shared *shared)
+ * tcsetattr would have stopped it. Of one that has ended (Z, X: TPGID is -1 then) what was last seen. */
+static bool target_in_foreground(struct carrier *c)
 {
     char path[64], text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)atomic_load(&shared->target_pid));
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)atomic_load(&c->shared->target_pid));
     RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (n <= 0)
-        return true;
+        return !c->in_background;
     text[n] = '\0';
     const char *name_end = strrchr(text, ')');
     long pgrp = 0, tpgid = 0;
-    if (name_end == NULL || !stat_field(name_end, 5, &pgrp) || !stat_field(name_end, 8, &tpgid))
-        return true;
-    return tpgid <= 0 || tpgid == pgrp;
+    if (name_end == NULL || strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0 ||
+        !stat_field(name_end, 5, &pgrp) || !stat_field(name_end, 8, &tpgid))
+        return !c->in_background;
+    c->in_background = tpgid > 0 && tpgid != pgrp;
+    return !c->in_background;
 }
 
 /* Exactly what cfmakeraw() leaves: such a program also cleared OPOST, which we cannot see. */
@@ -256,7 +258,7 @@ void terminal_modes_sync(struct carrier *c)
         apply_changes(&c->pty_seen, &c->real_seen, &real);
         c->real_seen = real;
     }
-    if (!same_modes(&pty, &c->pty_seen) && target_in_foreground(c->shared))
+    if (!same_modes(&pty, &c->pty_seen) && target_in_foreground(c))
         push_to_real(c, &real, &pty);
 }
 
