@@ -17,45 +17,7 @@
 
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
-
-/* Allocations until the one that fails; negative = none fails. */
-static long allocations_left = -1;
-
-static bool starved(void)
-{
-    if (allocations_left < 0)
-        return false;
-    return allocations_left-- == 0;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-char *__wrap_strdup(const char *s);
-
-void *__wrap_malloc(size_t size)
-{
-    return starved() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return starved() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return starved() ? NULL : __real_realloc(old, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return starved() ? NULL : __real_strdup(s);
-}
+#include "starved.h"
 
 static void *json_malloc(size_t size)
 {

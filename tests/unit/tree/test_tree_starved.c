@@ -3,6 +3,7 @@
  * The shipped tree judges a capacity failure while one allocation after the other is refused: a
  * verdict with a class, or -ENOMEM and nothing left behind (the sanitizer build sees leaks).
  */
+#include "starved.h"
 #include "tree_fixture.h"
 
 #include "base/err.h"
@@ -19,43 +20,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* Allocations until the one that fails; negative = none fails. */
-static long allocations_left = -1;
-
-static bool starved(void)
-{
-    return allocations_left >= 0 && allocations_left-- == 0;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-char *__wrap_strdup(const char *s);
-
-void *__wrap_malloc(size_t size)
-{
-    return starved() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return starved() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return starved() ? NULL : __real_realloc(old, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-    return starved() ? NULL : __real_strdup(s);
-}
 
 /* True when the allocation was not reached. */
 static bool judge_without(const struct tree *tree, long n)
