@@ -220,10 +220,15 @@ class Plant:
 class Maker:
     def __init__(self, seed):
         self.rng = random.Random(seed)
+        self.names = []
 
     def name(self, n):
-        """Pronounceable, of consonants and vowels, so that it is no other word by accident."""
-        return "".join(self.rng.choice(NAMES if i % 2 == 0 else VOWELS) for i in range(n - 1)) + "q"
+        """Pronounceable, of consonants and vowels, so that it is no other word by accident, and no piece of another."""
+        while True:
+            made = "".join(self.rng.choice(NAMES if i % 2 == 0 else VOWELS) for i in range(n - 1)) + "q"
+            if not any(made in other or other in made for other in self.names):
+                self.names.append(made)
+                return made
 
     def value(self, what, argument):
         rng = self.rng
