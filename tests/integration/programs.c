@@ -59,10 +59,15 @@ static void on_queued(int signo, siginfo_t *si, void *context)
         say("+\n");
 }
 
-static int receive_queued(int count)
+static void take_queued(void)
 {
     struct sigaction sa = {.sa_sigaction = on_queued, .sa_flags = SA_SIGINFO};
     (void)sigaction(SIGRTMIN + 1, &sa, NULL);
+}
+
+static int receive_queued(int count)
+{
+    take_queued();
     say_number("pid", getpid());
     while (queued_seen < count)
         (void)usleep(1000);
@@ -83,6 +88,7 @@ static int receive_later(int count)
     (void)setrlimit(RLIMIT_SIGPENDING, &none);
     say("ready\n");
     wait_for_line();
+    take_queued();
     (void)setrlimit(RLIMIT_SIGPENDING, &limit);
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
     return receive_queued(count);
