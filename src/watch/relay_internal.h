@@ -6,6 +6,7 @@
 #ifndef WATCH_RELAY_INTERNAL_H
 #define WATCH_RELAY_INTERNAL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -51,7 +52,7 @@ struct carrier {
 
     bool blind;     /* nothing to look with: carried, and neither kept nor matched */
     bool sampling;  /* too fast to look at every byte */
-    bool gathering; /* such small pieces come so fast that a turn for each holds the target up */
+    bool gives_way; /* is a batch task */
     bool skipped;   /* bytes were dropped unseen since the last look */
     bool resync;    /* keep nothing until a line begins: half a line hides what a secret is */
     uint64_t window_start_ns;
@@ -59,12 +60,19 @@ struct carrier {
 
     int null_fd; /* /dev/null, or -1 */
 
+    /* waiting */
+    bool bytes_wait; /* in relay->from, at the last look */
+    int bell[2];     /* always empty; -1: waiting is by poll() */
+    pthread_t main_thread;
+    bool ticking; /* SIGALRM comes every 20 ms */
+
     /* terminal */
     bool no_master_splice; /* the pty cannot be spliced from (Linux 5.10 without read_iter) */
     bool no_down_splice;   /* nor the terminal to (opened for appending) */
     struct termios real_seen, pty_seen;
     uint64_t active_ns; /* when bytes last came */
-    bool in_background; /* the target, when it was last looked at: its modes are not the terminal's */
+    bool in_background; /* the target, when it was last looked at: its modes are not the terminal's
+                         */
 };
 
 /* relay_look.c: what becomes of the bytes besides being carried. */
@@ -82,7 +90,8 @@ void look_gap(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
 /* Take `len` bytes out of a pipe unseen. */
 void look_discard(struct carrier *c, int fd, size_t len);
-/* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed(). */
+/* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed().
+ */
 void report_look(struct carrier *c, const char *data, size_t len);
 /* Bytes were skipped: what comes is the end of some line. */
 void report_gap(struct carrier *c);
@@ -93,6 +102,17 @@ void carry_turn(struct carrier *c);
 void carry_idle(struct carrier *c);
 _Noreturn void carry_done(struct carrier *c);
 _Noreturn void carry_run(struct carrier *c);
+/* The reader went away: without us the target's next write would fail, so let its pipe break. */
+_Noreturn void carry_hung_up(struct carrier *c, int error);
+
+/* relay_wait.c */
+void wait_init(struct carrier *c);
+/* Until something may be in relay->from, or the pty; looks at what was set aside when nothing
+ * comes. */
+void wait_for_bytes(struct carrier *c);
+/* `refused`: how often in a row poll() said yes and the write EAGAIN. A terminal with room for one
+ * byte does that when the byte is a newline to be written as two. */
+void wait_for_room(struct carrier *c, unsigned *refused);
 
 /* relay_terminal.c */
 int terminal_plan(struct relay *relay, struct rc_err *err);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,10 +19,10 @@
 #include "record/shared.h"
 
 #define RATE_WINDOW_NS 20000000u
-#define RATE_WINDOW_BYTES (1u << 20)   /* in 20 ms: 52 MB/s */
-#define GATHER_WINDOW_BYTES (1u << 18) /* 13 MB/s */
-#define RUSH_WINDOW_BYTES (6u << 20)   /* 315 MB/s: a batch comes together without our waiting */
+#define RATE_WINDOW_BYTES (1u << 20) /* in 20 ms: 52 MB/s */
+#define RUSH_WINDOW_BYTES (1u << 18) /* 13 MB/s */
 #define PEEK_KEEP_BYTES ((size_t)32 << 10)
+#define PEEK_PIPE_BYTES (256 << 10) /* 64 pieces, however small; where it is refused, 16 */
 
 char look_buffer[CARRY_CHUNK_BYTES];
 
@@ -37,6 +38,7 @@ void look_init(struct carrier *c)
             c->blind = true;
             return;
         }
+        (void)fcntl(ends[1], F_SETPIPE_SZ, PEEK_PIPE_BYTES);
         c->peek[i] = (struct peek_pipe){.read_end = ends[0], .write_end = ends[1]};
     }
 }
@@ -46,7 +48,7 @@ static void publish_matches(struct carrier *c)
     struct shared *s = c->shared;
     _Atomic uint64_t *first = &s->first_match_ns;
     _Atomic uint32_t *const counts[MATCH_REPORT] = {&s->oom_matches, &s->fault_matches,
-                                                   &s->hang_matches, &s->error_matches};
+                                                    &s->hang_matches, &s->error_matches};
     for (int kind = 0; kind < MATCH_REPORT; kind++) {
         uint64_t fresh = c->matcher.count[kind] - c->published[kind];
         if (fresh == 0)
@@ -163,42 +165,42 @@ static void peek_switch(struct carrier *c)
 
 /* Bytes wait, but a peek pipe that should be empty has no room for them: a read of it once ended
  * early, and what stayed behind would stand in the way for ever. */
-static bool peek_emptied(struct carrier *c)
+static void peek_empty(struct carrier *c)
 {
-    int waiting = 0;
-    if (ioctl(c->relay->from, FIONREAD, &waiting) != 0 || waiting == 0)
-        return false;
     for (int i = 0; i < 2; i++) {
         while (read(c->peek[i].read_end, look_buffer, sizeof look_buffer) > 0)
             c->skipped = true;
         c->peek[i].unread = 0;
     }
-    return true;
 }
 
-/* As tee(2) from relay->from. -EAGAIN can mean "nothing came" and "the peek pipe is full of small
- * pieces"; a second try on the other pipe tells. */
-static ssize_t tee_ahead(struct carrier *c)
+static ssize_t tee_to_peek(struct carrier *c)
 {
     struct peek_pipe *p = &c->peek[c->peek_active];
-    if (p->unread >= PEEK_KEEP_BYTES) {
-        peek_switch(c);
-        p = &c->peek[c->peek_active];
-    }
     ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
-    if (n < 0 && errno == EAGAIN && p->unread > 0) {
-        peek_switch(c);
-        p = &c->peek[c->peek_active];
-        n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
-    }
-    if (n < 0 && errno == EAGAIN) {
-        if (!peek_emptied(c))
-            return -EAGAIN;
-        n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
-    }
     if (n < 0)
         return -errno;
     p->unread += (size_t)n;
+    return n;
+}
+
+/* As tee(2) from relay->from. -EAGAIN means "nothing is there", or "the peek pipe is full of small
+ * pieces" where we know that something is. */
+static ssize_t tee_ahead(struct carrier *c)
+{
+    if (c->peek[c->peek_active].unread >= PEEK_KEEP_BYTES)
+        peek_switch(c);
+    bool bytes_wait = c->bytes_wait;
+    c->bytes_wait = false;
+    ssize_t n = tee_to_peek(c);
+    if (n == -EAGAIN && bytes_wait) {
+        look_catch_up(c);
+        n = tee_to_peek(c);
+    }
+    if (n == -EAGAIN && bytes_wait) {
+        peek_empty(c);
+        n = tee_to_peek(c);
+    }
     return n;
 }
 
@@ -246,6 +248,18 @@ void look_behind(struct carrier *c)
     c->ahead = (size_t)got;
 }
 
+/* A batch task does not preempt who wakes it: on a CPU that both share the target goes on until the
+ * pipe is full, instead of being held up for every line. Measured on one CPU, lines of 200 bytes,
+ * against `| cat`: 0.7 becomes 1.4. */
+static void give_way(struct carrier *c, bool way)
+{
+    struct sched_param none = {0};
+    if (way == c->gives_way || (way && sched_getscheduler(0) != SCHED_OTHER))
+        return;
+    if (sched_setscheduler(0, way ? SCHED_BATCH : SCHED_OTHER, &none) == 0)
+        c->gives_way = way;
+}
+
 void look_rate(struct carrier *c, size_t carried)
 {
     c->window_bytes += carried;
@@ -254,8 +268,7 @@ void look_rate(struct carrier *c, size_t carried)
         return;
     uint64_t windows = (now - c->window_start_ns) / RATE_WINDOW_NS;
     c->sampling = c->window_bytes > RATE_WINDOW_BYTES * windows;
-    c->gathering = c->window_bytes > GATHER_WINDOW_BYTES * windows &&
-                   c->window_bytes < RUSH_WINDOW_BYTES * windows;
+    give_way(c, c->window_bytes > RUSH_WINDOW_BYTES * windows);
     c->window_start_ns = now;
     c->window_bytes = 0;
     look_catch_up(c);

@@ -306,6 +306,12 @@ static void test_tree_that_outlives_the_target(void **state)
     }
 }
 
+static void count_bytes(void *arg, const unsigned char *data, size_t len)
+{
+    (void)data;
+    *(uint64_t *)arg += len;
+}
+
 static void test_reader_that_goes_away(void **state)
 {
     (void)state;
@@ -320,11 +326,11 @@ static void test_reader_that_goes_away(void **state)
 }
 
 /* Noticed without a byte on its way: the very next write of the target gets the signal. */
-static void test_reader_that_goes_away_in_silence(void **state)
+static void check_silence(const char *driver_option)
 {
-    (void)state;
     struct run run;
-    run_start(&run, &(struct run_options){.on = ON_PIPE, .target = {"say", "one", "two"}});
+    run_start(&run, &(struct run_options){
+                        .on = ON_PIPE, .driver = {driver_option}, .target = {"say", "one", "two"}});
     run_expect(&run, "one", 3);
     run_close_reader(&run);
     if (!run_relay_is_gone(&run)) {
@@ -335,6 +341,29 @@ static void test_reader_that_goes_away_in_silence(void **state)
     }
     run_step(&run);
     assert_int_equal(run_wait(&run), 128 + SIGPIPE);
+    run_end(&run);
+}
+
+static void test_reader_that_goes_away_in_silence(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        check_silence(NULL);
+}
+
+/* Without a thread that watches the reader. */
+static void test_no_memory_for_the_relay(void **state)
+{
+    (void)state;
+    check_silence("--no-memory");
+    struct run run;
+    run_start(&run, &(struct run_options){.on = ON_PIPE,
+                                          .driver = {"--no-memory", "--wait-relay"},
+                                          .target = {"tail", "20000000"}});
+    uint64_t bytes = 0;
+    assert_int_equal(run_drain(&run, count_bytes, &bytes), 0);
+    assert_int_equal(bytes, 20000024 + 4000);
+    assert_int_equal(run_reported(&run, "oom"), 1);
     run_end(&run);
 }
 
@@ -455,12 +484,6 @@ static void test_messages_reach_the_shared_memory(void **state)
     }
 }
 
-static void count_bytes(void *arg, const unsigned char *data, size_t len)
-{
-    (void)data;
-    *(uint64_t *)arg += len;
-}
-
 /* Too fast to look at every byte, but the end is always looked at. */
 static void test_long_line_in_bounded_memory(void **state)
 {
@@ -481,12 +504,28 @@ static void test_long_line_in_bounded_memory(void **state)
 #endif
 }
 
+/* The end is 32 KiB, in however many pieces it came. */
+static void test_end_in_small_pieces(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = ON_PIPE, .driver = {"--wait-relay"}, .target = {"tail", "20000000"}});
+        uint64_t bytes = 0;
+        assert_int_equal(run_drain(&run, count_bytes, &bytes), 0);
+        assert_int_equal(bytes, 20000024 + 4000);
+        assert_int_equal(run_reported(&run, "oom"), 1);
+        run_end(&run);
+    }
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pipe_carries_every_byte),
         cmocka_unit_test(test_long_line_in_bounded_memory),
+        cmocka_unit_test(test_end_in_small_pieces),
         cmocka_unit_test(test_pipe_survives_100_kills),
         cmocka_unit_test(test_terminal_survives_100_kills),
         cmocka_unit_test(test_stopped_relay_is_noticed),
@@ -500,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_tree_that_outlives_the_target),
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_reader_that_goes_away_in_silence),
+        cmocka_unit_test(test_no_memory_for_the_relay),
         cmocka_unit_test(test_file_is_read_not_replaced),
         cmocka_unit_test(test_file_that_is_written_over),
         cmocka_unit_test(test_file_that_is_truncated),

@@ -3,9 +3,10 @@
  * Plays the supervisor around the relay: plans, forks the target and the relay process, kills or
  * stops the relay process as asked, replaces it, and ends with the target's status.
  *
- *   watch_driver [--kills N] [--seed S] [--stop] [--report FILE] [--wait-relay] -- COMMAND...
+ *   watch_driver [--kills N] [--seed S] [--stop] [--report FILE] [--wait-relay] [--no-memory] -- COMMAND...
  *
  * --kills  SIGKILL the relay process N times at random moments, then SIGUSR1 to the target
+ * --no-memory  the relay process gets none, not even a thread's stack
  * --stop   SIGSTOP the relay process once; only relay_stuck() brings the run on; then SIGUSR1
  */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +34,7 @@ struct driver {
     bool target_ended, helper_done;
     unsigned kills_left, kills, restarts, stuck, resizes;
     bool stop, stopped;
-    bool wait_relay;
+    bool wait_relay, no_memory;
     uint64_t truncate_at; /* bytes that were read when fd 2's file is cut to nothing; 0 = never */
     uint64_t oldest_heartbeat_ns; /* highest age seen, once the relay process has begun */
     unsigned seed;
@@ -43,6 +45,9 @@ struct driver {
 static void fork_helper(struct driver *d)
 {
     d->helper = fork();
+    struct rlimit none = {0, 0};
+    if (d->helper == 0 && d->no_memory)
+        (void)setrlimit(RLIMIT_AS, &none);
     if (d->helper == 0)
         relay_run(&d->relay, d->shared);
     atomic_store(&d->shared->helpers[HELPER_RELAY].pid, d->helper);
@@ -175,6 +180,8 @@ static int parse(struct driver *d, int argc, char **argv)
             d->stop = true;
         else if (strcmp(argv[i], "--wait-relay") == 0)
             d->wait_relay = true;
+        else if (strcmp(argv[i], "--no-memory") == 0)
+            d->no_memory = true;
         else if (strcmp(argv[i], "--kills") == 0)
             d->kills_left = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--truncate-at") == 0)

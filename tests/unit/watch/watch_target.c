@@ -11,10 +11,12 @@
  * cfmakeraw-like and curses-like modes on fd 1, with steps between close2                   closes
  * fds 1 and 2, then a step linger TEXT              a child in the background: a step, then TEXT;
  * the parent exits at once flood                    writes to fd 2 until that fails; exit 7 if by
- * an error, not a signal longline BYTES           one line, with a pattern at its end
+ * an error, not a signal longline BYTES           one line, with a pattern at its end tail BYTES
+ * the same, then 400 small pieces, each when the one before was taken
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -217,6 +219,17 @@ static int longline(char **argv)
     return 0;
 }
 
+static int tail(char **argv)
+{
+    (void)longline(argv);
+    for (int i = 0; i < 400; i++) {
+        for (int left = 1; ioctl(2, FIONREAD, &left) == 0 && left > 0;)
+            (void)sched_yield();
+        write_all(2, "and so on\n", 10);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -226,7 +239,8 @@ int main(int argc, char **argv)
     } habits[] = {{"stream", 3, stream}, {"lines", 1, lines},      {"alternate", 1, alternate},
                   {"say", 1, say},       {"look", 1, look},        {"size", 1, size},
                   {"modes", 0, modes},   {"close2", 0, close2},    {"linger", 1, linger},
-                  {"flood", 0, flood},   {"longline", 1, longline}};
+                  {"flood", 0, flood},   {"longline", 1, longline},
+                  {"tail", 1, tail}};
     (void)alarm(50); /* nothing of a failed test stays */
     struct sigaction sa = {.sa_handler = on_signal};
     (void)sigaction(SIGUSR1, &sa, NULL);

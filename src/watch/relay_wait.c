@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting, in the relay process. poll() on the target's pipe would make the target pay: since Linux
+ * 5.14 a pipe that was polled once wakes its readers at every write, not only at the first into an
+ * empty one (pipe->poll_usage in fs/pipe.c; a write of 80 bytes takes a tenth longer so). tee(2) of
+ * one byte into a pipe of our own waits without that. It cannot see the caller's end go away: a
+ * thread does, and interrupts it by a signal; nor does it end after a while: a timer's signal does.
+ */
+#include "watch/relay_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define IDLE_WAIT_MS 1000
+#define SAMPLING_WAIT_MS 20
+#define BLOCKED_WAIT_MS 100
+#define TELL_AGAIN_MS 10
+#define GUARD_STACK_BYTES ((size_t)32 << 10)
+
+static void interrupt(int signo)
+{
+    (void)signo; /* it is there to end a system call with EINTR */
+}
+
+static bool has_hung_up(const struct carrier *c, int wait_ms)
+{
+    struct pollfd p = {.fd = c->relay->down};
+    return poll(&p, 1, wait_ms) > 0;
+}
+
+/* A signal that comes just before the call that it should interrupt is lost: hence again and again.
+ */
+static void *guard_run(void *arg)
+{
+    const struct carrier *c = arg;
+    while (!has_hung_up(c, -1)) {
+        if (errno != EINTR)
+            return NULL;
+    }
+    for (;;) {
+        (void)pthread_kill(c->main_thread, SIGUSR1);
+        (void)poll(NULL, 0, TELL_AGAIN_MS);
+    }
+}
+
+static bool guard_start(struct carrier *c)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    c->main_thread = pthread_self();
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    size_t stack = (size_t)PTHREAD_STACK_MIN;
+    if (stack < GUARD_STACK_BYTES)
+        stack = GUARD_STACK_BYTES;
+    bool started = pthread_attr_setstacksize(&attr, stack) == 0 &&
+                   pthread_create(&thread, &attr, guard_run, c) == 0;
+    (void)pthread_attr_destroy(&attr);
+    return started;
+}
+
+/* The thread is started while all signals are blocked, and keeps them so. */
+void wait_init(struct carrier *c)
+{
+    c->bell[0] = c->bell[1] = -1;
+    if (c->relay->way != RELAY_PIPE || pipe2(c->bell, O_CLOEXEC) != 0)
+        return;
+    struct sigaction action = {.sa_handler = interrupt};
+    sigset_t ours;
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGUSR1);
+    (void)sigaddset(&ours, SIGALRM);
+    if (sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0 &&
+        guard_start(c) && sigprocmask(SIG_UNBLOCK, &ours, NULL) == 0)
+        return;
+    relay_close(&c->bell[0]);
+    relay_close(&c->bell[1]);
+}
+
+static void tick(struct carrier *c, bool on)
+{
+    if (on == c->ticking)
+        return;
+    struct timeval every = {.tv_usec = on ? SAMPLING_WAIT_MS * 1000 : 0};
+    struct itimerval timer = {.it_interval = every, .it_value = every};
+    c->ticking = setitimer(ITIMER_REAL, &timer, NULL) == 0 ? on : c->ticking;
+}
+
+static bool set_aside(const struct carrier *c)
+{
+    return c->peek[0].unread + c->peek[1].unread > 0;
+}
+
+static void wait_by_tee(struct carrier *c)
+{
+    char byte;
+    tick(c, set_aside(c));
+    ssize_t n = tee(c->relay->from, c->bell[1], 1, 0);
+    int error = n < 0 ? errno : 0;
+    carry_turn(c);
+    if (n > 0) {
+        (void)!read(c->bell[0], &byte, 1);
+        c->bytes_wait = true;
+    } else if (error != 0 && has_hung_up(c, 0)) {
+        carry_hung_up(c, EPIPE);
+    } else if (error != 0) {
+        look_catch_up(c);
+    }
+}
+
+static void wait_by_poll(struct carrier *c)
+{
+    struct relay *relay = c->relay;
+    int wait_ms = relay->way == RELAY_TERMINAL ? terminal_wait_ms(c) : IDLE_WAIT_MS;
+    if (set_aside(c) && wait_ms > SAMPLING_WAIT_MS)
+        wait_ms = SAMPLING_WAIT_MS;
+    struct pollfd p[2] = {
+        {.fd = relay->master >= 0 ? relay->master : relay->from, .events = POLLIN},
+        {.fd = relay->down, .events = 0},
+    };
+    int n = poll(p, 2, wait_ms);
+    carry_turn(c);
+    c->bytes_wait = n > 0 && relay->master < 0 && (p[0].revents & POLLIN) != 0;
+    if (n == 0)
+        look_catch_up(c);
+    if (n > 0 && (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+        carry_hung_up(c, (p[1].revents & POLLHUP) != 0 ? EIO : EPIPE);
+}
+
+void wait_for_bytes(struct carrier *c)
+{
+    if (!set_aside(c))
+        carry_idle(c);
+    if (c->bell[0] >= 0)
+        wait_by_tee(c);
+    else
+        wait_by_poll(c);
+}
+
+void wait_for_room(struct carrier *c, unsigned *refused)
+{
+    if (*refused > 0)
+        (void)poll(NULL, 0, *refused < 50 ? (int)*refused : 50);
+    (*refused)++;
+    for (;;) {
+        struct pollfd p = {.fd = c->relay->down, .events = POLLOUT};
+        int n = poll(&p, 1, BLOCKED_WAIT_MS);
+        carry_turn(c);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return; /* an error of the stream shows at the next write */
+        look_behind(c);
+        *refused = 0;
+    }
+}
