@@ -328,7 +328,7 @@ static int read_all(const struct collect_ctx *ctx, const struct model_list *list
     if (has_folder)
         hash_cache_load(&cache, folder);
     uint64_t now = clock_mono_ns();
-    uint64_t budget = now + ctx->hash_budget_ms * 1000000u;
+    uint64_t budget = now + ctx->hash_budget_ms * NS_PER_MS;
     uint64_t end = budget + AFTER_BUDGET_NS;
     if (ctx->deadline_mono_ns != 0 && end + WRITE_RESERVE_NS > ctx->deadline_mono_ns)
         end = ctx->deadline_mono_ns - WRITE_RESERVE_NS;

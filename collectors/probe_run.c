@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -114,7 +115,7 @@ enum collect_status probe_run(const struct collect_ctx *ctx, struct collect_out 
     struct buf text;
     buf_init(&text, TEXT_MAX);
     struct rc_err err = {""};
-    uint64_t keep_ns = (uint64_t)KEEP_MS * 1000000u;
+    uint64_t keep_ns = KEEP_MS * NS_PER_MS;
     int r = collect_exec(argv, ctx->deadline_mono_ns - keep_ns, &text, &err);
     status = read_answer(out, r, &text, &err, ret_json);
     if (status == COLLECT_OK)

@@ -80,7 +80,7 @@ static void explain(struct stacks_run *run, unsigned index, int status, const st
 
 static void unwind_one(struct stacks_run *run, unsigned index, const char *path, bool by_signal)
 {
-    uint64_t deadline = run->ctx->deadline_mono_ns - (uint64_t)KEEP_MS * 1000000u;
+    uint64_t deadline = run->ctx->deadline_mono_ns - KEEP_MS * NS_PER_MS;
     struct buf text;
     buf_init(&text, TEXT_MAX);
     struct rc_err err = {""};

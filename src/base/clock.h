@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <time.h>
 
+/* 64 bits wide: 5 s do not fit 32. */
+#define NS_PER_MS UINT64_C(1000000)
+
 static inline uint64_t clock_ns(clockid_t id)
 {
     struct timespec ts;

@@ -32,7 +32,7 @@
 
 static uint64_t in_ms(uint64_t ms)
 {
-    return clock_mono_ns() + ms * 1000000u;
+    return clock_mono_ns() + ms * NS_PER_MS;
 }
 
 /* --- the sampler's baseline record --- */

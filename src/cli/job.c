@@ -37,7 +37,7 @@
 
 static uint64_t ms_to_ns(uint64_t ms)
 {
-    return ms * 1000000u;
+    return ms * NS_PER_MS;
 }
 
 static bool cancelled(const struct job *job)

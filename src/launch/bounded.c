@@ -34,7 +34,7 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
         _exit(question(context) ? 0 : 1);
     }
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
-    uint64_t give_up_ns = clock_mono_ns() + (uint64_t)within_ms * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + within_ms * NS_PER_MS;
     int status = 0;
     pid_t reaped;
     while ((reaped = waitpid(pid, &status, WNOHANG)) == 0 && clock_mono_ns() < give_up_ns) {

@@ -89,7 +89,7 @@ void forward_take(struct forwarder *f, const struct signalfd_siginfo *info)
     uint64_t now_ns = clock_mono_ns();
     bool may_be_seen = f->shared->trace_state == TRACE_STATE_TRACING && signo < SIGRTMIN &&
                        info->ssi_code != SI_KERNEL;
-    if (may_be_seen && keep(f, info, now_ns + FORWARD_WAIT_MS * 1000000u))
+    if (may_be_seen && keep(f, info, now_ns + FORWARD_WAIT_MS * NS_PER_MS))
         return;
     if (!send_now(f, signo, queued, info->ssi_ptr))
         (void)keep(f, info, now_ns);

@@ -176,7 +176,7 @@ static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budg
     }
     if (suspect->since_ns != since_ns)
         *suspect = (struct suspect){.since_ns = since_ns, .seen_ns = now_ns};
-    if (now_ns - suspect->seen_ns < SUSPECT_MS * 1000000u)
+    if (now_ns - suspect->seen_ns < SUSPECT_MS * NS_PER_MS)
         return false;
     suspect->since_ns = 0;
     return true;
@@ -187,9 +187,9 @@ static void watch_tracer(struct helpers *h, uint64_t now_ns)
     struct shared *s = h->shared;
     pid_t pid = s->helpers[HELPER_TRACER].pid;
     bool holds = stays_late(&h->tracer_holds, s->held_since_ns,
-                            (uint64_t)s->held_budget_ms * 1000000u, now_ns);
+                            s->held_budget_ms * NS_PER_MS, now_ns);
     bool hangs = stays_late(&h->tracer_hangs, s->helpers[HELPER_TRACER].work_pending_ns,
-                            WORK_MAX_MS * 1000000u, now_ns);
+                            WORK_MAX_MS * NS_PER_MS, now_ns);
     if (pid <= 0 || (!holds && !hangs))
         return;
     s->watchdog_kills++;
@@ -204,7 +204,7 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
     /* Until a replacement has begun, this says what its predecessor hung in. */
     if (since_ns != 0 && since_ns < h->sampler_started_ns)
         since_ns = h->sampler_started_ns;
-    if (!stays_late(&h->sampler_hangs, since_ns, WORK_MAX_MS * 1000000u, now_ns) ||
+    if (!stays_late(&h->sampler_hangs, since_ns, WORK_MAX_MS * NS_PER_MS, now_ns) ||
         sampler->pid <= 0)
         return;
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");

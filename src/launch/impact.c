@@ -315,7 +315,7 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
         if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
             waiting[count++] = thread->tid;
     }
-    uint64_t give_up_ns = clock_mono_ns() + STOP_WAIT_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + STOP_WAIT_MS * NS_PER_MS;
     while (count > 0 && clock_mono_ns() < give_up_ns) {
         uint32_t left = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -358,7 +358,7 @@ static void copy_process(struct copier *c)
 /* The counters are worth a short wait while the memory is still held, not a long one. */
 static void wait_for_sampler(struct shared *s, uint32_t request)
 {
-    uint64_t give_up_ns = clock_mono_ns() + IMPACT_SAMPLER_WAIT_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + IMPACT_SAMPLER_WAIT_MS * NS_PER_MS;
     while (s->helpers[HELPER_SAMPLER].pid > 0 && s->helpers[HELPER_SAMPLER].heartbeat_ns > 0) {
         uint32_t answer = s->impact_answer;
         uint64_t now = clock_mono_ns();

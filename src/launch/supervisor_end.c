@@ -30,7 +30,7 @@
 
 void supervisor_drain_relay(struct supervisor *s)
 {
-    uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * NS_PER_MS;
     while (s->shared->helpers[HELPER_RELAY].pid > 0 && clock_mono_ns() < give_up_ns &&
            !relay_drained(&s->helpers.relay, s->shared))
         supervisor_turn(s, 1);
@@ -41,7 +41,7 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done)
     s->shared->supervisor_done = done;
     uint64_t one = 1;
     (void)!write(s->recorder_wake_fd, &one, sizeof one);
-    uint64_t give_up_ns = clock_mono_ns() + RECORDER_END_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + RECORDER_END_MS * NS_PER_MS;
     while (s->shared->helpers[HELPER_RECORDER].pid > 0 && clock_mono_ns() < give_up_ns)
         supervisor_turn(s, 5);
     helper_kill(&s->helpers, HELPER_RECORDER);
@@ -52,8 +52,8 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done)
 static bool must_hurry(const struct supervisor *s, uint64_t started_ns)
 {
     uint64_t asked_ns = s->asked_to_end_ns;
-    return asked_ns != 0 && started_ns - asked_ns < ASKED_TO_END_MS * 1000000u &&
-           clock_mono_ns() - asked_ns > HURRY_AFTER_MS * 1000000u;
+    return asked_ns != 0 && started_ns - asked_ns < ASKED_TO_END_MS * NS_PER_MS &&
+           clock_mono_ns() - asked_ns > HURRY_AFTER_MS * NS_PER_MS;
 }
 
 /* While the finisher works, a signal to us asks it to come to an end; the bundle is still made. */
@@ -62,7 +62,7 @@ static void wait_for_finisher(struct supervisor *s)
     uint64_t budget_ms = (uint64_t)s->options->finish_within_ms + s->options->hash_budget_ms +
                          FINISHER_GRACE_MS;
     uint64_t started_ns = clock_mono_ns();
-    uint64_t give_up_ns = started_ns + budget_ms * 1000000u;
+    uint64_t give_up_ns = started_ns + budget_ms * NS_PER_MS;
     bool told_to_hurry = false;
     struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
     while (!s->finisher_ended && clock_mono_ns() < give_up_ns) {
@@ -92,7 +92,7 @@ static void let_recorder_read_on(struct supervisor *s)
 {
     const struct shared_helper *recorder = &s->shared->helpers[HELPER_RECORDER];
     uint64_t one = 1;
-    uint64_t give_up_ns = clock_mono_ns() + RECORDER_READS_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + RECORDER_READS_MS * NS_PER_MS;
     uint64_t seen_ns = clock_mono_ns();
     (void)!write(s->recorder_wake_fd, &one, sizeof one);
     for (int turns = 0; turns < 2 && recorder->pid > 0 && clock_mono_ns() < give_up_ns;) {

@@ -287,10 +287,10 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
     uint64_t now_ns = clock_mono_ns();
     uint32_t trouble = trouble_seen(shared);
     if (synced_ns == 0)
-        synced_ns = now_ns - (SYNC_PERIOD_MS - SYNC_FIRST_MS) * 1000000u;
+        synced_ns = now_ns - (SYNC_PERIOD_MS - SYNC_FIRST_MS) * NS_PER_MS;
     bool due =
         trouble != progress->trouble_synced ||
-        (shared->target_state != TARGET_ENDED && now_ns - synced_ns >= SYNC_PERIOD_MS * 1000000u);
+        (shared->target_state != TARGET_ENDED && now_ns - synced_ns >= SYNC_PERIOD_MS * NS_PER_MS);
     int results[] = {
         flush_impacts(shared, dirfd, progress),
         flush_output(shared, dirfd, progress),

@@ -229,7 +229,7 @@ static void watch_tracer(const struct recorder *r)
     uint64_t busy_ns = tracer->work_pending_ns;
     uint64_t now_ns = clock_mono_ns();
     bool hangs = busy_ns != 0 && now_ns > busy_ns &&
-                 now_ns - busy_ns > (uint64_t)STUCK_TRACER_MS * 1000000u;
+                 now_ns - busy_ns > STUCK_TRACER_MS * NS_PER_MS;
     if (r->tracer_pidfd >= 0 && (hangs || is_stopped(tracer->pid)))
         (void)syscall(SYS_pidfd_send_signal, r->tracer_pidfd, SIGKILL, NULL, 0);
 }
@@ -255,7 +255,7 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
     shared_event(s, "recorder", "the process that the caller started was killed");
     if (s->target_state == TARGET_RUNNING && r->target_pidfd >= 0 && !r->options->keep_orphan)
         (void)syscall(SYS_pidfd_send_signal, r->target_pidfd, SIGKILL, NULL, 0);
-    uint64_t give_up_ns = clock_mono_ns() + (uint64_t)ORPHAN_WAIT_MS * 1000000u;
+    uint64_t give_up_ns = clock_mono_ns() + ORPHAN_WAIT_MS * NS_PER_MS;
     while (!target_is_over(r) && (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
         flush(r, false);
         watch_tracer(r);
@@ -326,7 +326,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
             fds[2].fd = -1;
         uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;
         if (r.dirfd < 0 && r.dir_attempts < DIR_ATTEMPTS_MAX &&
-            (age_ns >= RECORDER_QUIET_MS * 1000000u || shared->impacts_used > 0))
+            (age_ns >= RECORDER_QUIET_MS * NS_PER_MS || shared->impacts_used > 0))
             make_run_dir(&r);
         flush(&r, false);
     }

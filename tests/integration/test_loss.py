@@ -686,9 +686,9 @@ class Killed(LossCase):
         model = self.path("model.safetensors")
         with open(model, "wb") as file:  # long to hash, and said on the command line
             file.write((2).to_bytes(8, "little") + b"{}")
-            file.truncate(6 << 30)
-        for grace_s in (30, 5):
-            process = self.start(losses.target(), "term", model, stdout=subprocess.PIPE,
+            file.truncate(64 << 30)
+        for grace_s, lives_on_s in ((30, 6), (5, 0)):
+            process = self.start(losses.target(), "term", model, str(lives_on_s), stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, preexec_fn=os.setpgrp)
             self.assertEqual(process.stdout.readline(), b"ready\n")
             os.killpg(process.pid, signal.SIGTERM)
@@ -703,7 +703,7 @@ class Killed(LossCase):
             process.stdout.close()
             process.stderr.close()
             self.assertTrue(self.bundles(), f"{took:.1f} s of {grace_s} s")
-            self.harvest("SIGTERM, then SIGKILL", f"{grace_s} s", "" if status == ABORTED else
+            self.harvest("SIGTERM, then SIGKILL", f"{grace_s} s, {lives_on_s} s lived on", "" if status == ABORTED else
                          f"status {status} after {took:.1f} s")
             self.forget_bundles()
             print(f"[{took:.1f} s of {grace_s} s] ", end="", flush=True)

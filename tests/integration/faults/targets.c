@@ -222,14 +222,20 @@ static int crowd(int count)
     crash();
 }
 
+static unsigned lives_on_s;
+
 static void on_term(int signo)
 {
     (void)signo;
+    for (unsigned left_s = lives_on_s; left_s > 0;)
+        left_s = sleep(left_s);
     crash();
 }
 
-static _Noreturn void until_term(void)
+/* A program that saves its work first. */
+static _Noreturn void until_term(unsigned seconds)
 {
+    lives_on_s = seconds;
     (void)signal(SIGTERM, on_term);
     say("ready\n");
     for (;;)
@@ -281,7 +287,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "crowd") == 0)
         return crowd((int)strtol(arg, NULL, 10));
     if (strcmp(what, "term") == 0)
-        until_term();
+        until_term((unsigned)strtol(argc > 3 ? argv[3] : "0", NULL, 10));
     if (strcmp(what, "lines") == 0)
         return lines((int)strtol(arg, NULL, 10));
     if (strcmp(what, "abort") == 0)

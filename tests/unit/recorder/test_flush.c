@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -21,6 +23,28 @@
 
 static char folder[32];
 static struct shared *shared;
+static uint64_t passed_ns; /* on top of what the clock says */
+static unsigned syncs;     /* of the folder, the last step of each */
+
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int r = __real_clock_gettime(id, ts);
+    ts->tv_sec += (time_t)(passed_ns / 1000000000u);
+    return r;
+}
+
+int __wrap_fsync(int fd)
+{
+    struct stat st, run;
+    if (fstat(fd, &st) == 0 && stat(folder, &run) == 0 && st.st_ino == run.st_ino)
+        syncs++;
+    return __real_fsync(fd);
+}
 
 static int set_up(void **state)
 {
@@ -96,6 +120,21 @@ static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state
 }
 
 /* The target writes these bytes: full slots without an end, what is no UTF-8, control characters. */
+/* A minute of a calm run, a turn in two seconds: the disk is waited for at 2 s, then every 10 s, and
+ * at once when something was noticed. */
+static void test_how_often_the_disk_is_waited_for(void **state)
+{
+    (void)state;
+    unsigned before = syncs;
+    for (int second = 0; second <= 60; second += 2, passed_ns += UINT64_C(2000000000))
+        flush();
+    assert_int_equal(syncs - before, 6);
+    shared->oom_matches = 1;
+    flush();
+    assert_int_equal(syncs - before, 7);
+    shared->oom_matches = 0;
+}
+
 static void test_troubles_of_the_hook_are_text(void **state)
 {
     (void)state;
@@ -127,6 +166,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_troubles_of_the_hook_are_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_impact_of_a_tracer_that_was_killed_is_written_once,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_how_often_the_disk_is_waited_for, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
