@@ -28,6 +28,7 @@
 
 #define PERISHABLE_MS 400
 #define QUICK_MS 450
+#define LATE_MS 2000
 #define STAGE_ROOM ((size_t)16 << 20)
 #define STAGE_TRIES_MAX 6u
 #define TELL_TRIES 3
@@ -103,7 +104,11 @@ int job_tell_troubles(struct job *job)
 
 static void on_collector_row(const struct runner_row *row, void *context)
 {
-    add_row(context, row->name, row->status, row->reason, row->ms);
+    struct job *job = context;
+    if (job->early && row->for_lack_of_time && job->late_count < JOB_LATE_MAX)
+        job->late[job->late_count++] = row->name; /* its row comes when it is asked again */
+    else
+        add_row(job, row->name, row->status, row->reason, row->ms);
 }
 
 static void add_run_rows(struct job *job)
@@ -261,28 +266,56 @@ static void learn_about_run(struct job *job)
 
 /* Texts are redacted before facts are read out of them: a fact is a piece of a line, and of half a
  * token nobody can tell what it is. */
-static void read_texts(struct job *job)
+static void read_output(struct job *job)
+{
+    if (job->info.output == NULL)
+        return;
+    int r = stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
+                              &job->info.output_len);
+    job_trouble(job, "messages on stderr", r);
+    if (r == 0)
+        messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
+}
+
+static void read_kernel_log(struct job *job)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *log = NULL;
-    int r = job->info.output != NULL
-                ? stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
-                                    &job->info.output_len)
-                : 0;
-    job_trouble(job, "messages on stderr", r);
-    if (job->info.output != NULL && r == 0)
-        messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
     (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
     ssize_t n = fs_read_all(path, 8u << 20, &log);
     size_t len = n >= 0 ? (size_t)n : log != NULL ? strlen(log) : 0;
-    r = log != NULL ? stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len)
-        : n != -ENOENT ? (int)n : 0;
+    int r = log != NULL ? stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len)
+            : n != -ENOENT ? (int)n : 0;
     job_trouble(job, "the kernel log", r);
     if (log == NULL || r < 0)
         return;
     if (n >= 0)
         (void)fs_write_file_at(AT_FDCWD, path, log, len, false);
     kernel_log_to_facts(job->facts, log, len, "kernel log");
+}
+
+/* Where the machine is so slow, out of memory perhaps, that the first verdict could not wait for
+ * them, there is time afterwards. */
+static void collect_late(struct job *job)
+{
+    const struct collector *late[JOB_LATE_MAX + 1] = {NULL};
+    size_t count = 0;
+    bool kernel_log = false;
+    for (const struct collector *const *c = collectors; *c != NULL; c++) {
+        for (size_t i = 0; i < job->late_count && count < JOB_LATE_MAX; i++) {
+            if (strcmp((*c)->name, job->late[i]) == 0) {
+                late[count++] = *c;
+                kernel_log = kernel_log || strcmp((*c)->name, "kernel_log") == 0;
+            }
+        }
+    }
+    uint64_t end_ns = clock_mono_ns() + ms_to_ns(LATE_MS);
+    for (enum collect_phase phase = COLLECT_PERISHABLE; count > 0 && phase <= COLLECT_QUICK; phase++) {
+        uint64_t now_ns = clock_mono_ns();
+        job_collect(job, late, phase, now_ns < end_ns ? (end_ns - now_ns) / NS_PER_MS : 0);
+    }
+    if (kernel_log)
+        read_kernel_log(job);
 }
 
 static void read_series(struct job *job)
@@ -427,11 +460,15 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     fill_context(job);
     learn_about_run(job);
     add_run_rows(job);
+    job->early = true;
     job_collect(job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
-    read_texts(job);
+    read_output(job);
+    read_kernel_log(job);
     read_series(job);
     job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
     (void)first_verdict(job, err);
+    job->early = false;
+    collect_late(job);
     uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
     uint64_t left_ms =
         options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;

@@ -31,6 +31,8 @@ struct job_options {
     int cancel_fd; /* readable = come to an end; -1 = none */
 };
 
+#define JOB_LATE_MAX 16
+
 struct job {
     const struct job_options *options;
     struct shared *shared; /* NULL when recovering */
@@ -51,6 +53,9 @@ struct job {
     unsigned troubles;  /* what the bundle lacks, and no row of its own tells */
     char trouble[160];  /* the first of them */
     unsigned memory_refusals, troubles_told;
+    bool early;                     /* before the first verdict */
+    const char *late[JOB_LATE_MAX]; /* collectors that had no time then */
+    size_t late_count;
     struct collect_ctx ctx;
     char *maps, *fds, *environ_text;
     const char **environ_list;

@@ -262,7 +262,7 @@ static int run_command(const struct rerun *r, int *ret_status)
 static int wait_for_bundle(const struct rerun *r, char *out, size_t size)
 {
     char pattern[FS_PATH_MAX + 32];
-    uint64_t until = clock_mono_ns() + WAIT_FOR_BUNDLE_MS * UINT64_C(1000000);
+    uint64_t until = clock_mono_ns() + WAIT_FOR_BUNDLE_MS * NS_PER_MS;
     (void)snprintf(pattern, sizeof pattern, "%s/rocmcrash-*.tar.gz", r->folder);
     for (;;) {
         glob_t found;

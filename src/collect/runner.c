@@ -30,7 +30,6 @@
 #define PARALLEL_MAX 16u
 #define TICK_MS 50       /* how often the folders of running children are measured */
 #define TICK_BLIND_MS 10 /* without pidfd: how often we ask whether a child has ended */
-#define MS UINT64_C(1000000)
 
 enum job_state { JOB_WAITING, JOB_RUNNING, JOB_TERMED, JOB_KILLED, JOB_DONE };
 
@@ -50,6 +49,7 @@ struct job {
     enum collect_status status;
     char reason[FRAME_WORDS_MAX + 128];
     uint64_t ms, bytes;
+    bool for_lack_of_time;
 };
 
 struct runner {
@@ -129,11 +129,12 @@ static void job_start(struct runner *r, struct job *job)
     }
     if (total != 0 && now >= total) {
         skip(job, COLLECT_SKIPPED, "no time left");
+        job->for_lack_of_time = true;
         return;
     }
     job->max_bytes = c->max_bytes != 0 ? c->max_bytes : RUNNER_MAX_BYTES;
     job->start_ns = now;
-    job->deadline_ns = now + (c->deadline_ms != 0 ? c->deadline_ms : RUNNER_DEADLINE_MS) * MS;
+    job->deadline_ns = now + (c->deadline_ms != 0 ? c->deadline_ms : RUNNER_DEADLINE_MS) * NS_PER_MS;
     if (total != 0 && job->deadline_ns > total)
         job->deadline_ns = total;
     job->next_step_ns = job->deadline_ns;
@@ -266,6 +267,7 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
         (void)snprintf(job->reason, sizeof job->reason, "no memory for what it found");
     } else if (job->why != NULL) {
         job->status = COLLECT_TIMED_OUT;
+        job->for_lack_of_time = job->deadline_ns == r->options->total_deadline_mono_ns;
         (void)snprintf(job->reason, sizeof job->reason, "%s%s%s", job->why,
                        s.reason[0] != '\0' ? "; " : "", s.reason);
     } else {
@@ -283,7 +285,7 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
         append_reason(job, text);
     }
     (void)unlinkat(r->stage_fd, job->collector->name, AT_REMOVEDIR); /* only when it is empty */
-    job->ms = (clock_mono_ns() - job->start_ns) / MS;
+    job->ms = (clock_mono_ns() - job->start_ns) / NS_PER_MS;
     job->state = JOB_DONE;
     r->running--;
 }
@@ -311,7 +313,7 @@ static void job_end(struct runner *r, struct job *job, const char *why)
     job->why = why;
     (void)signal_group(r, job, SIGTERM);
     job->state = JOB_TERMED;
-    job->next_step_ns = clock_mono_ns() + RUNNER_TERM_GRACE_MS * MS;
+    job->next_step_ns = clock_mono_ns() + RUNNER_TERM_GRACE_MS * NS_PER_MS;
 }
 
 /* One turn for a child that is alive. */
@@ -337,7 +339,7 @@ static void job_step(struct runner *r, struct job *job, bool measure)
     }
     (void)signal_group(r, job, SIGKILL);
     job->state = JOB_KILLED;
-    job->next_step_ns = now + RUNNER_KILL_GRACE_MS * MS;
+    job->next_step_ns = now + RUNNER_KILL_GRACE_MS * NS_PER_MS;
 }
 
 /* --- the loop --- */
@@ -355,7 +357,7 @@ static int next_timeout_ms(const struct runner *r)
         const struct job *job = &r->jobs[i];
         if (!job_is_alive(job))
             continue;
-        uint64_t ms = job->next_step_ns > now ? (job->next_step_ns - now + MS - 1) / MS : 0;
+        uint64_t ms = job->next_step_ns > now ? (job->next_step_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
         if (job->pid_fd < 0 && ms > TICK_BLIND_MS)
             ms = TICK_BLIND_MS;
         best = ms < best ? ms : best;
@@ -394,7 +396,8 @@ static void release_rows(struct runner *r)
                                  .status = job->status,
                                  .reason = job->reason,
                                  .ms = job->ms,
-                                 .bytes = job->bytes};
+                                 .bytes = job->bytes,
+                                 .for_lack_of_time = job->for_lack_of_time};
         if (r->on_row != NULL)
             r->on_row(&row, r->options->callback_arg);
     }
@@ -424,7 +427,7 @@ static void run_jobs(struct runner *r)
         if (r->running > 0) {
             wait_for_something(r);
             uint64_t now = clock_mono_ns();
-            bool measure = now - measured_ns >= TICK_MS * MS;
+            bool measure = now - measured_ns >= TICK_MS * NS_PER_MS;
             if (measure)
                 measured_ns = now;
             turn_all(r, measure);

@@ -10,6 +10,7 @@
 #ifndef COLLECT_RUNNER_H
 #define COLLECT_RUNNER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,6 +30,7 @@ struct runner_row {
     const char *reason; /* "" when there is none; valid during the callback */
     uint64_t ms;        /* from fork to end, 0 when it was not started */
     uint64_t bytes;     /* in its folder */
+    bool for_lack_of_time; /* not done, or not begun, as total_deadline_mono_ns came first */
 };
 
 typedef void (*runner_row_callback)(const struct runner_row *row, void *arg);

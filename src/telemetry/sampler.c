@@ -15,11 +15,11 @@
 #include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
-#define FAST_NS (100 * MS)       /* device counters while they change */
+#define FAST_NS (100 * NS_PER_MS)       /* device counters while they change */
 #define CALM_NS (1 * SECOND)     /* no change for 3 s */
 #define IDLE_NS (2 * SECOND)     /* no change for 60 s */
-#define TOGETHER_NS (200 * MS)   /* the most that one thing waits for another's wake-up */
-#define WAIT_MAX_NS (500 * MS)   /* notices the target's end */
+#define TOGETHER_NS (200 * NS_PER_MS)   /* the most that one thing waits for another's wake-up */
+#define WAIT_MAX_NS (500 * NS_PER_MS)   /* notices the target's end */
 #define AFTER_NS (1 * SECOND)    /* what is still held then was stranded */
 #define FULL_NS (60 * SECOND)
 #define PACER_WINDOW_NS (2 * SECOND)
@@ -95,10 +95,10 @@ void sampler_condemn(struct sampler *s)
     uint64_t since = shared->helpers[HELPER_SAMPLER].work_pending_ns;
     uint64_t now = clock_mono_ns();
     if (file != 0 && file < 4096 && since != 0 && now > since &&
-        now - since >= SAMPLER_HUNG_MS * MS) {
+        now - since >= SAMPLER_HUNG_MS * NS_PER_MS) {
         atomic_fetch_or(&shared->sampler_bad_files[file / 64], UINT64_C(1) << (file % 64));
         shared_event(shared, "sampler", "gave up file %u after %llu ms without an answer", file,
-                     (unsigned long long)((now - since) / MS));
+                     (unsigned long long)((now - since) / NS_PER_MS));
     }
     sampler_leave(s);
 }
@@ -259,7 +259,7 @@ static uint64_t device_period(const struct sampler *s, const struct gpu_sampler 
 
 static void turn_devices(struct sampler *s)
 {
-    uint64_t soon = s->now_ns + 10 * MS; /* one wake-up for all that are nearly due */
+    uint64_t soon = s->now_ns + 10 * NS_PER_MS; /* one wake-up for all that are nearly due */
     bool any = false;
     for (uint32_t i = 0; i < s->machine.count; i++) {
         struct gpu_sampler *g = &s->gpus[i];

@@ -20,7 +20,6 @@
 #define SAMPLER_CLIENTS_MAX 16  /* DRM clients followed per process */
 #define SAMPLER_SEEN_MAX 256    /* DRM clients told apart per cycle */
 #define SAMPLER_KFD_PROCS_MAX 64
-#define MS UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
 /* Numbers of files for sampler_current_file and sampler_bad_files (4096 bits). */

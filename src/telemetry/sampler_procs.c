@@ -19,7 +19,7 @@
 
 #define FDS_COUNTED_MAX 65536    /* readdir fallback on Linux < 6.2 */
 #define FDS_SEARCHED_MAX 4096    /* for DRM descriptors */
-#define MAPS_BUDGET_NS (2 * MS)  /* counting 5,000 mappings takes 0.9 ms, 60,000 take 14.5 */
+#define MAPS_BUDGET_NS (2 * NS_PER_MS)  /* counting 5,000 mappings takes 0.9 ms, 60,000 take 14.5 */
 
 bool drm_first_time(struct drm_seen *seen, const char *pdev, uint64_t client_id)
 {
@@ -438,7 +438,7 @@ void sampler_procs_turn(struct sampler *s)
             continue;
         if (p->minute_ns == 0 || s->now_ns - p->minute_ns >= 60 * SECOND) {
             read_limits(s, p);
-            count_maps(s, p, 50 * MS);
+            count_maps(s, p, 50 * NS_PER_MS);
             p->minute_ns = s->now_ns;
         }
         if (sampler_impact_pending(s))

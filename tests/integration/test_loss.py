@@ -485,6 +485,28 @@ class Sources(LossCase):
             server.stdout.close()
             server.wait(timeout=30)
 
+    def test_later_than_the_verdict(self):
+        """What the first verdict could not wait for is in the bundle, and in its verdict."""
+        program = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "tests", "unit",
+                               "telemetry", "slow_files")
+        if os.geteuid() != 0 or not os.path.exists("/dev/fuse") or not os.path.exists(program):
+            self.skipTest("needs root, /dev/fuse and a build with tests")
+        root = self.tree()
+        path = next(path for path in self.files(root) if path.endswith("/device/vbios_version"))
+        with subprocess.Popen([program, "150000", path], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as server:
+            if server.stdout.readline() != "ready\n":
+                self.skipTest("no FUSE here")
+            done = self.run_it(losses.target(), "lines", "400", options=["--sysroot", root])
+            server.stdin.close()
+        bundle = support.Bundle(self.harvest("machine files: slow", "0.15 s", "" if done.status == ABORTED
+                                             else f"status {done.status}"))
+        rows = [item for item in bundle.manifest["items"] if item["name"] == "gpu"]
+        self.assertEqual([row["status"] for row in rows], ["ok"], rows)
+        self.assertGreater(rows[0]["ms"], 450)  # all that the first look has
+        self.assertTrue([fact["value"] for facts in bundle.facts.values() for fact in facts
+                         if fact["name"].endswith(".vbios") and "value" in fact])
+
     FDINFO = ("pos:\t0\nflags:\t02100002\nmnt_id:\t27\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\n"
               "drm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t123456 KiB\ndrm-memory-gtt:\t4096 KiB\n")
 

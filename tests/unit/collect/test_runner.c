@@ -33,6 +33,7 @@ struct got {
     enum collect_status status;
     char reason[700];
     uint64_t ms, bytes;
+    bool for_lack_of_time;
 };
 
 static struct {
@@ -54,6 +55,7 @@ static void on_row(const struct runner_row *row, void *arg)
     g->status = row->status;
     g->ms = row->ms;
     g->bytes = row->bytes;
+    g->for_lack_of_time = row->for_lack_of_time;
 }
 
 static void clear(void)
@@ -119,11 +121,11 @@ static void test_good_ones_in_list_order(void **state)
         &fake_hangs, &fake_good, &fake_good2, &fake_skips, &fake_silent, &fake_slow_phase, NULL};
     go(list);
     static const struct got want[] = {
-        {"hangs", COLLECT_TIMED_OUT, "deadline passed; reading 'x'", 100, 5},
-        {"good", COLLECT_OK, "", 0, 11},
-        {"good2", COLLECT_PARTIAL, "one of 2", 0, 0},
-        {"skips", COLLECT_SKIPPED, "does not apply", 0, 0},
-        {"silent", COLLECT_OK, "", 0, 0},
+        {"hangs", COLLECT_TIMED_OUT, "deadline passed; reading 'x'", 100, 5, false},
+        {"good", COLLECT_OK, "", 0, 11, false},
+        {"good2", COLLECT_PARTIAL, "one of 2", 0, 0, false},
+        {"skips", COLLECT_SKIPPED, "does not apply", 0, 0, false},
+        {"silent", COLLECT_OK, "", 0, 0, false},
     };
     assert_int_equal(run.count, 5);
     for (size_t i = 0; i < 5; i++) {
@@ -379,6 +381,7 @@ static void test_without_pidfd(void **state)
     go_with(list, (struct runner_options){.cancel_fd = -1, .without_pidfd = true});
     assert_int_equal(run.rows[0].status, COLLECT_OK);
     assert_int_equal(run.rows[1].status, COLLECT_TIMED_OUT);
+    assert_false(run.rows[1].for_lack_of_time); /* its own deadline */
     assert_int_equal(run.rows[2].status, COLLECT_CRASHED);
     assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
@@ -398,6 +401,7 @@ static void test_total_deadline(void **state)
     assert_int_equal(run.rows[0].status, COLLECT_TIMED_OUT);
     assert_int_equal(run.rows[1].status, COLLECT_SKIPPED);
     assert_string_equal(run.rows[1].reason, "no time left");
+    assert_true(run.rows[0].for_lack_of_time && run.rows[1].for_lack_of_time);
     assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 

@@ -50,7 +50,7 @@ static bool nothing_pending_for(const struct shared *shared, uint64_t ns)
 static bool wait_for_hang(const struct shared *shared)
 {
     uint64_t give_up = clock_mono_ns() + 10 * SECOND;
-    while (nothing_pending_for(shared, (SAMPLER_HUNG_MS + 50) * MS)) {
+    while (nothing_pending_for(shared, (SAMPLER_HUNG_MS + 50) * NS_PER_MS)) {
         if (clock_mono_ns() > give_up)
             return false;
         struct timespec ts = {0, 5000000};
