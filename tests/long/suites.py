@@ -9,7 +9,7 @@ Each suite runs twice bare (what differs there is unstable and not compared), th
 that ends in another way is run again, alone, three times each way: only what always differs then is a
 difference. Ends with 1 when there is one that README.md does not tell of.
 
-Needs, and skips with a word what is not there: libpython3-testsuite, gcc, stress-ng, busybox, strace,
+Needs, and skips with a word what is not there: libpythonX.Y-testsuite, gcc, stress-ng, busybox, strace,
 gdb, perl; the sources of bash, busybox and coreutils (--sources DIR with their .orig.tar files, else `apt-get source`
 from the mirror that the machine uses, in a folder of this script's own).
 """
@@ -120,7 +120,7 @@ class Python(Suite):
         super().__init__(runner)
         if subprocess.run([PYTHON, "-c", "import test.test_signal"], check=False,
                           capture_output=True).returncode:
-            raise Skip("no libpython3-testsuite")
+            raise Skip("no libpythonX.Y-testsuite")
 
     def module(self, variant, module, matches=()):
         work = self.runner.folder("python")
