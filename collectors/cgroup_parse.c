@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
+#include "base/number.h"
 
 static bool has_controller(const char *list, size_t len, const char *controller)
 {
@@ -69,7 +70,7 @@ bool cgroup_key(const char *text, const char *key, uint64_t *ret)
     size_t want = strlen(key);
     for (const char *line = text; line != NULL && *line != '\0';) {
         if (strncmp(line, key, want) == 0 && line[want] == ' ')
-            return fs_parse_u64(line + want, ret) == 0 && *ret <= INT64_MAX;
+            return number_of_field(line + want, ret) && *ret <= INT64_MAX;
         line = strchr(line, '\n');
         line = line != NULL ? line + 1 : NULL;
     }

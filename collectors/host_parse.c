@@ -83,7 +83,7 @@ bool host_meminfo(const char *text, const char *key, uint64_t *ret_bytes)
 {
     const char *v = find_line(text, key);
     uint64_t number = 0;
-    if (v == NULL || fs_parse_u64(v, &number) != 0 || number > (UINT64_C(1) << 52))
+    if (v == NULL || !number_of_field(v, &number) || number > (UINT64_C(1) << 52))
         return false;
     const char *unit = v + strspn(v, " \t");
     unit += strspn(unit, "0123456789");

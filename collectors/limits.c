@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/machine.h"
 
@@ -38,7 +39,7 @@ static void give_fact(struct collect_out *out, const struct wanted *w, const cha
     uint64_t number = 0;
     if (strncmp(value, "unlimited", 9) == 0)
         collect_missing(out, w->fact, FACT_IMPACT, FACT_ABSENT, "unlimited", source);
-    else if (fs_parse_u64(value, &number) == 0 && number <= INT64_MAX)
+    else if (number_of_field(value, &number) && number <= INT64_MAX)
         collect_integer(out, w->fact, FACT_IMPACT, (int64_t)number, source);
 }
 

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collectors/lib/cleantext.h"
 
 #define FILE_NAME "hashes"
@@ -60,7 +61,7 @@ static int parse_line(char *line, struct hash_cache_entry *entry)
     char *p = line;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char *space = strchr(p, ' ');
-        if (space == NULL || fs_parse_u64(p, fields[i]) < 0)
+        if (space == NULL || !number_of_field(p, fields[i]))
             return -EINVAL;
         p = space + 1;
     }

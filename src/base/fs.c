@@ -301,7 +301,9 @@ int fs_parse_u64(const char *text, uint64_t *ret)
     unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0)
         return -errno;
-    if (*end != '\0' && !isspace((unsigned char)*end))
+    while (isspace((unsigned char)*end))
+        end++;
+    if (*end != '\0')
         return -EINVAL;
     *ret = value;
     return 0;

@@ -72,7 +72,7 @@ int fs_mkdir_p(const char *path);
 /* Remove a tree; does not follow links, does not leave the file system. 0 or first -errno. */
 int fs_remove_tree(int parent_fd, const char *name);
 
-/* Parse an unsigned decimal number followed by end, white space or NUL. 0 or -EINVAL/-ERANGE. */
+/* A text that is one unsigned decimal number, white space around it. 0 or -EINVAL/-ERANGE. */
 int fs_parse_u64(const char *text, uint64_t *ret);
 
 #endif

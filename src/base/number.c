@@ -41,6 +41,16 @@ bool number_take_before(const char **at, unsigned base, char behind, uint64_t *r
     return true;
 }
 
+bool number_of_field(const char *text, uint64_t *ret)
+{
+    uint64_t value;
+    text += strspn(text, " \t");
+    if (!number_take(&text, 10, &value) || (*text != '\0' && strchr(" \t\n", *text) == NULL))
+        return false;
+    *ret = value;
+    return true;
+}
+
 int64_t number_in_name(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);

@@ -17,6 +17,9 @@ bool number_take(const char **at, unsigned base, uint64_t *ret);
 /* The same with the character that must follow, which is passed over too. */
 bool number_take_before(const char **at, unsigned base, char behind, uint64_t *ret);
 
+/* A field of a line: blanks, digits, then white space or the end. */
+bool number_of_field(const char *text, uint64_t *ret);
+
 /* "renderD128" with "renderD" -> 128; -1 when the name is not the prefix and digits alone, or when
  * they say more than INT32_MAX. */
 int64_t number_in_name(const char *name, const char *prefix);

@@ -136,6 +136,7 @@ static void test_parse_u64(void **state)
     assert_int_equal(fs_parse_u64("-1", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("12x", &v), -EINVAL);
+    assert_int_equal(fs_parse_u64("12 34", &v), -EINVAL); /* two numbers are none */
 }
 
 static void test_number_take(void **state)
@@ -169,6 +170,22 @@ static void test_number_take(void **state)
         assert_int_equal(number_take(&at, cases[i].base, &value), cases[i].good);
         assert_int_equal(value, cases[i].good ? cases[i].want : 77);
         assert_string_equal(at, cases[i].good ? cases[i].rest : cases[i].text);
+    }
+}
+
+static void test_number_of_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t value;
+    } cases[] = {{" 42 kB\n", true, 42}, {"42", true, 42},   {"\t7\n8", true, 7}, {"", false, 0},
+                 {"42kB", false, 0},     {"-1 ", false, 0}, {"x", false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t value = 0;
+        assert_int_equal(number_of_field(cases[i].text, &value), cases[i].good);
+        assert_int_equal(value, cases[i].value);
     }
 }
 
@@ -281,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_write_file_replaces_and_mkdir),
         cmocka_unit_test(test_parse_u64),
         cmocka_unit_test(test_number_take),
+        cmocka_unit_test(test_number_of_field),
         cmocka_unit_test(test_number_take_before),
         cmocka_unit_test(test_number_in_name),
         cmocka_unit_test(test_utf8),

@@ -355,6 +355,10 @@ static void test_reader_that_goes_away_in_silence(void **state)
 static void test_no_memory_for_the_relay(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skipped: the sanitizer wants memory\n");
+    skip();
+#endif
     check_silence("--no-memory");
     struct run run;
     run_start(&run, &(struct run_options){.on = ON_PIPE,
