@@ -87,7 +87,7 @@ void relay_drop(struct relay *relay);
 
 /*
  * The relay process. Own session, blocks signals, closes every descriptor it does not need (also
- * 0, 1 and 2), allocates nothing. Never returns.
+ * 0, 1 and 2), allocates nothing but the stack of a thread. Never returns.
  */
 _Noreturn void relay_run(struct relay *relay, struct shared *shared);
 

@@ -65,6 +65,22 @@ static bool guard_start(struct carrier *c)
     return started;
 }
 
+static void tick(struct carrier *c, bool on)
+{
+    if (on == c->ticking)
+        return;
+    struct timeval every = {.tv_usec = on ? SAMPLING_WAIT_MS * 1000 : 0};
+    struct itimerval timer = {.it_interval = every, .it_value = every};
+    c->ticking = setitimer(ITIMER_REAL, &timer, NULL) == 0 ? on : c->ticking;
+}
+
+static void forget_bell(struct carrier *c)
+{
+    tick(c, false);
+    relay_close(&c->bell[0]);
+    relay_close(&c->bell[1]);
+}
+
 /* The thread is started while all signals are blocked, and keeps them so. */
 void wait_init(struct carrier *c)
 {
@@ -79,17 +95,7 @@ void wait_init(struct carrier *c)
     if (sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0 &&
         guard_start(c) && sigprocmask(SIG_UNBLOCK, &ours, NULL) == 0)
         return;
-    relay_close(&c->bell[0]);
-    relay_close(&c->bell[1]);
-}
-
-static void tick(struct carrier *c, bool on)
-{
-    if (on == c->ticking)
-        return;
-    struct timeval every = {.tv_usec = on ? SAMPLING_WAIT_MS * 1000 : 0};
-    struct itimerval timer = {.it_interval = every, .it_value = every};
-    c->ticking = setitimer(ITIMER_REAL, &timer, NULL) == 0 ? on : c->ticking;
+    forget_bell(c);
 }
 
 static bool set_aside(const struct carrier *c)
@@ -109,8 +115,10 @@ static void wait_by_tee(struct carrier *c)
         c->bytes_wait = true;
     } else if (error != 0 && has_hung_up(c, 0)) {
         carry_hung_up(c, EPIPE);
-    } else if (error != 0) {
+    } else if (error == EINTR) {
         look_catch_up(c);
+    } else if (error != 0) {
+        forget_bell(c);
     }
 }
 
