@@ -103,15 +103,26 @@ static bool set_aside(const struct carrier *c)
     return c->peek[0].unread + c->peek[1].unread > 0;
 }
 
-static void wait_by_tee(struct carrier *c)
+/* A bell that keeps its bytes would be full one day, and tee(2) into it wait for ever. */
+static void empty_bell(struct carrier *c)
 {
     char byte;
+    ssize_t n;
+    do {
+        n = read(c->bell[0], &byte, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n != 1)
+        forget_bell(c);
+}
+
+static void wait_by_tee(struct carrier *c)
+{
     tick(c, set_aside(c));
     ssize_t n = tee(c->relay->from, c->bell[1], 1, 0);
     int error = n < 0 ? errno : 0;
     carry_turn(c);
     if (n > 0) {
-        (void)!read(c->bell[0], &byte, 1);
+        empty_bell(c);
         c->bytes_wait = true;
     } else if (error != 0 && has_hung_up(c, 0)) {
         carry_hung_up(c, EPIPE);
