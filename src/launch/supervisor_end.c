@@ -28,12 +28,18 @@
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
 
+/* And until it has left, where the whole tree has: somebody may have stopped it just now, and without
+ * us it would hold the caller's end for ever. */
 void supervisor_drain_relay(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * NS_PER_MS;
+    const struct relay *relay = &s->helpers.relay;
+    bool over = false;
     while (s->shared->helpers[HELPER_RELAY].pid > 0 && clock_mono_ns() < give_up_ns &&
-           !relay_drained(&s->helpers.relay, s->shared))
+           (!relay_drained(relay, s->shared) || (over = relay_over(relay))))
         supervisor_turn(s, 1);
+    if (over)
+        helper_kill(&s->helpers, HELPER_RELAY);
 }
 
 void supervisor_end_recorder(struct supervisor *s, uint32_t done)

@@ -224,6 +224,14 @@ bool relay_drained(const struct relay *relay, const struct shared *shared)
            atomic_load(&shared->helpers[HELPER_RELAY].work_pending_ns) == 0;
 }
 
+bool relay_over(const struct relay *relay)
+{
+    if (relay->way == RELAY_NONE || relay->way == RELAY_FILE || relay->from < 0)
+        return false;
+    struct pollfd p = {.fd = relay->master >= 0 ? relay->master : relay->from, .events = POLLIN};
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLIN)) == POLLHUP;
+}
+
 static bool down_takes_bytes(const struct relay *relay)
 {
     if (relay->way == RELAY_FILE)

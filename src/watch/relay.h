@@ -104,6 +104,10 @@ bool relay_supervise(struct relay *relay, const struct shared *shared);
 /* Nothing is left between the target and the caller's end, and O is waiting. Does not block. */
 bool relay_drained(const struct relay *relay, const struct shared *shared);
 
+/* Nobody is left who could write, and nothing is pending: O, if it still lives, is about to leave.
+ * Not while the target runs, as it polls the pipe (relay_wait.c says why). */
+bool relay_over(const struct relay *relay);
+
 /*
  * S, at least every 100 ms while it cares: bytes are pending, the caller's end takes bytes, and O
  * made no turn for 200 ms *of such observations*. (A heartbeat alone would not do: O sleeps while
