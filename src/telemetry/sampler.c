@@ -163,7 +163,7 @@ void sampler_init(struct sampler *s, struct shared *shared)
     s->self_pid = getpid();
     s->now_ns = clock_mono_ns();
     s->answered = shared->impact_answer;
-    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 900};
+    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 1130};
     s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 120};
     s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200};
     s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 50};
