@@ -167,6 +167,10 @@ static int field_of_key(const char *key)
         {".attention.head_count_kv", WEIGHTS_HEAD_COUNT_KV},
         {".expert_count", WEIGHTS_EXPERT_COUNT},
         {".vocab_size", WEIGHTS_VOCABULARY},
+        {".attention.key_length", WEIGHTS_KEY_LENGTH},
+        {".attention.value_length", WEIGHTS_VALUE_LENGTH},
+        {".attention.sliding_window", WEIGHTS_SLIDING_WINDOW},
+        {".attention.kv_lora_rank", WEIGHTS_LATENT_RANK},
     };
     const char *dot = strchr(key, '.');
     for (size_t i = 0; dot != NULL && i < sizeof fields / sizeof fields[0]; i++) {

@@ -29,32 +29,19 @@ const char *weights_field_name(enum weights_field field)
 {
     static const char *const names[WEIGHTS_FIELD_MAX] = {
         "context_length", "block_count", "embedding_length", "head_count", "head_count_kv",
-        "expert_count",   "vocabulary",  "split_no",         "split_count"};
+        "expert_count",   "vocabulary",  "split_no",         "split_count", "key_length",
+        "value_length",   "sliding_window", "latent_rank"};
     return names[field];
 }
 
 static uint64_t *field_slot(struct weights *w, enum weights_field field)
 {
-    switch (field) {
-    case WEIGHTS_CONTEXT_LENGTH:
-        return &w->context_length;
-    case WEIGHTS_BLOCK_COUNT:
-        return &w->block_count;
-    case WEIGHTS_EMBEDDING_LENGTH:
-        return &w->embedding_length;
-    case WEIGHTS_HEAD_COUNT:
-        return &w->head_count;
-    case WEIGHTS_HEAD_COUNT_KV:
-        return &w->head_count_kv;
-    case WEIGHTS_EXPERT_COUNT:
-        return &w->expert_count;
-    case WEIGHTS_VOCABULARY:
-        return &w->vocabulary;
-    case WEIGHTS_SPLIT_NO:
-        return &w->split_no;
-    default:
-        return &w->split_count;
-    }
+    uint64_t *const slots[WEIGHTS_FIELD_MAX] = {
+        &w->context_length, &w->block_count,  &w->embedding_length, &w->head_count,
+        &w->head_count_kv,  &w->expert_count, &w->vocabulary,       &w->split_no,
+        &w->split_count,    &w->key_length,   &w->value_length,     &w->sliding_window,
+        &w->latent_rank};
+    return slots[field];
 }
 
 const uint64_t *weights_field(const struct weights *w, enum weights_field field)

@@ -42,6 +42,8 @@ struct weights {
     /* Present only where the bit below is set. */
     uint64_t context_length, block_count, embedding_length, head_count, head_count_kv;
     uint64_t expert_count, vocabulary, split_no, split_count;
+    uint64_t key_length, value_length; /* of a head, where not embedding / heads */
+    uint64_t sliding_window, latent_rank;
     uint32_t has; /* 1u << enum weights_field */
     uint64_t tensor_count;
     uint64_t tensor_bytes;
@@ -63,6 +65,10 @@ enum weights_field {
     WEIGHTS_VOCABULARY,
     WEIGHTS_SPLIT_NO,
     WEIGHTS_SPLIT_COUNT,
+    WEIGHTS_KEY_LENGTH,
+    WEIGHTS_VALUE_LENGTH,
+    WEIGHTS_SLIDING_WINDOW,
+    WEIGHTS_LATENT_RANK, /* K and V are kept as one compressed vector (MLA) */
     WEIGHTS_FIELD_MAX
 };
 

@@ -16,6 +16,7 @@
 #define BLOCK_TOKENS 16  /* vLLM's usual block of the cache */
 #define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
 #define INPUTS_MAX 4
+#define OCCUPIED 0.2 /* of the GPU before the start: then the engine is not why it does not fit */
 #define DEFAULT_SPARE 0.08 /* above vLLM's default share of 0.9 or 0.92 */
 
 static double input_or(const struct facts *facts, const char *name, double otherwise)
@@ -48,7 +49,10 @@ static double round_down(double value, double step)
 struct engine {
     double weights, cache, compute; /* 0 = not known */
     double request, context, room, layers;
+    double device; /* all of its memory */
+    double layer; /* weights of one, the embeddings count as one */
     const char *part;
+    bool reported; /* by itself; else by the model file's header and the GPU's counters */
 };
 
 /* Where no line says which part it was (the log is cut): what was not there yet. */
@@ -59,23 +63,67 @@ static const char *part_by_order(const struct engine *e)
     return e->cache <= 0 ? "KV cache" : "compute buffer";
 }
 
+/* llama.cpp prints its report with -lv 4 only (since 2026). Without it: the message that names the
+ * part, the header of the one model file and how full the one GPU was before the start. A cache that
+ * is not one of all layers for a possible context is not taken for it: some layers are elsewhere. */
+static bool read_without_report(const struct facts *facts, struct engine *e)
+{
+    struct feature_model m;
+    double total = 0;
+    double before = 0;
+    *e = (struct engine){.request = e->request};
+    if (!feature_text(facts, "msg.ggml_refused_part", &e->part) ||
+        input_or(facts, "gpu.count", 0) != 1 || input_or(facts, "f.is_apu", 0) > 0 ||
+        !feature_model(facts, &m) || !feature_input(facts, "f.vram_total_bytes", &total) ||
+        !feature_input(facts, "f.vram_baseline_bytes", &before) || before >= OCCUPIED * total)
+        return false;
+    e->room = total - before;
+    e->device = total;
+    e->layers = m.layers;
+    e->layer = m.weights / (m.layers + 1);
+    if (strcmp(e->part, "weights") == 0) {
+        e->weights = e->request;
+        return true;
+    }
+    double tokens = m.cache_per_token > 0 ? e->request / m.cache_per_token : 0;
+    if (strcmp(e->part, "KV cache") != 0 || tokens < CONTEXT_STEP || fmod(tokens, CONTEXT_STEP) > 0)
+        return false;
+    e->weights = m.weights;
+    e->cache = e->request;
+    e->context = tokens;
+    return true;
+}
+
+/* What is known of a figure's origin depends on whether the engine reported. */
+static void say(struct facts *facts, const struct engine *e, const char *name, double value,
+                const char *const *reported, size_t count)
+{
+    static const char *const otherwise[] = {"oom.requested_bytes", "models.0.tensor_bytes",
+                                            "f.vram_total_bytes", "f.vram_baseline_bytes"};
+    put(facts, name, value, e->reported ? reported : otherwise, e->reported ? count : 4);
+}
+
 /* One GPU and one model: else it is not known which of them a figure belongs to. */
 static bool read_engine(const struct facts *facts, struct engine *e)
 {
     const char *framework = "";
     *e = (struct engine){
+        .reported = true,
         .weights = input_or(facts, "msg.ggml_model_buffer_bytes", 0),
         .cache = input_or(facts, "msg.ggml_kv_buffer_bytes", 0),
         .compute = input_or(facts, "msg.ggml_compute_buffer_bytes", 0),
         .context = input_or(facts, "msg.ggml_context_tokens", 0),
         .room = input_or(facts, "msg.ggml_free_at_start_bytes", 0),
         .layers = input_or(facts, "msg.ggml_layers_count", 0),
+        .device = input_or(facts, "msg.ggml_device_total_bytes", 0),
     };
     if (!feature_text(facts, "oom.framework", &framework) || strcmp(framework, "llama.cpp") != 0 ||
         !feature_input(facts, "oom.requested_bytes", &e->request) || e->request <= 0 ||
-        input_or(facts, "msg.ggml_devices_count", 0) != 1 ||
+        input_or(facts, "msg.ggml_devices_count", 0) > 1 ||
         input_or(facts, "msg.ggml_loads_count", 1) > 1)
         return false;
+    if (input_or(facts, "msg.ggml_devices_count", 0) == 0)
+        return read_without_report(facts, e);
     if (!feature_text(facts, "msg.ggml_refused_part", &e->part))
         e->part = part_by_order(e);
     double *asked = &e->compute;
@@ -84,6 +132,7 @@ static bool read_engine(const struct facts *facts, struct engine *e)
     else if (strcmp(e->part, "KV cache") == 0)
         asked = &e->cache;
     *asked = e->request;
+    e->layer = e->weights / (e->layers + 1);
     return true;
 }
 
@@ -100,7 +149,7 @@ static void say_context(struct facts *facts, const struct engine *e)
     double left = e->room - e->weights - e->compute;
     double tokens = left / (e->compute > 0 ? 1 : BUFFERS) / (e->cache / e->context);
     if (tokens < e->context)
-        put(facts, "f.engine_fits_context_count", round_down(tokens, CONTEXT_STEP), inputs, 4);
+        say(facts, e, "f.engine_fits_context_count", round_down(tokens, CONTEXT_STEP), inputs, 4);
 }
 
 static void say_layers(struct facts *facts, const struct engine *e)
@@ -109,9 +158,11 @@ static void say_layers(struct facts *facts, const struct engine *e)
                                          "msg.ggml_layers_count"};
     if (strcmp(e->part, "weights") != 0 || e->layers <= 0 || e->room <= 0)
         return;
-    double fits = floor(e->room / BUFFERS / (e->weights / (e->layers + 1)));
-    if (fits <= e->layers)
-        put(facts, "f.engine_fits_layers_count", fits, inputs, 3);
+    double fits = floor(e->room / BUFFERS / e->layer);
+    if (fits > e->layers)
+        return;
+    say(facts, e, "f.engine_fits_layers_count", fits, inputs, 3);
+    say(facts, e, "f.engine_layers_count", e->layers, inputs + 2, 1);
 }
 
 static void derive_ggml(struct facts *facts)
@@ -121,21 +172,25 @@ static void derive_ggml(struct facts *facts)
                                          "msg.ggml_compute_buffer_bytes"};
     static const char *const room[] = {"msg.ggml_free_at_start_bytes"};
     static const char *const context[] = {"msg.ggml_context_tokens"};
+    static const char *const device[] = {"msg.ggml_device_total_bytes"};
     static const char *const shorts[] = {"f.engine_need_bytes", "f.engine_room_bytes"};
     struct engine e;
     if (!read_engine(facts, &e))
         return;
     (void)facts_set_text(facts, "f.engine_part", FACT_IMPACT, e.part,
-                         "computed from the engine's report");
-    put(facts, "f.engine_need_bytes", e.weights + e.cache + e.compute, inputs, 4);
+                         e.reported ? "computed from the engine's report"
+                                    : "computed from the engine's message and the model's header");
+    say(facts, &e, "f.engine_need_bytes", e.weights + e.cache + e.compute, inputs, 4);
     if (e.weights > 0)
-        put(facts, "f.engine_weights_bytes", e.weights, inputs, 2);
+        say(facts, &e, "f.engine_weights_bytes", e.weights, inputs, 2);
     if (e.cache > 0)
-        put(facts, "f.engine_cache_bytes", e.cache, inputs, 3);
+        say(facts, &e, "f.engine_cache_bytes", e.cache, inputs, 3);
     if (e.context > 0)
-        put(facts, "f.engine_asked_context_count", e.context, context, 1);
+        say(facts, &e, "f.engine_asked_context_count", e.context, context, 1);
+    if (e.device > 0)
+        say(facts, &e, "f.engine_device_bytes", e.device, device, 1);
     if (e.room > 0) {
-        put(facts, "f.engine_room_bytes", e.room, room, 1);
+        say(facts, &e, "f.engine_room_bytes", e.room, room, 1);
         put(facts, "f.engine_short_bytes", e.weights + e.cache + e.compute - e.room, shorts, 2);
     }
     say_context(facts, &e);

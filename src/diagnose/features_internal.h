@@ -22,6 +22,14 @@ void feature_flag(struct facts *facts, const char *name, bool value, const char 
                   size_t count);
 /* `part` of `whole` in percent. */
 void feature_share(struct facts *facts, const char *feature, const char *part, const char *whole);
+/* The header of the one model file that was open (features_model.c); false: none, or of several. */
+struct feature_model {
+    double weights, layers, embedding, heads, kv_heads, context;
+    double cache_per_token; /* of all layers, in f16; 0 = not linear in the context, or not known */
+    const char *type;
+};
+bool feature_model(const struct facts *facts, struct feature_model *ret);
+
 /* The reason names the inputs that are not there. */
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
                      size_t count);

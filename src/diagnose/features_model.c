@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MIB 1048576.0
-#define KV_BYTES 2       /* f16, llama.cpp's default; K and V are counted apart */
+#define KV_BYTES 2       /* f16, llama.cpp's default */
 #define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
 
 /* Bits per weight of llama.cpp's file types (llama-quantize prints them); the smallest last. */
@@ -22,30 +22,40 @@ static const struct {
 } types[] = {{"F32", 32},     {"F16", 16},     {"BF16", 16},   {"Q8_0", 8.5},   {"Q6_K", 6.56},
              {"Q5_K_M", 5.7}, {"Q4_K_M", 4.9}, {"Q4_0", 4.55}, {"Q3_K_M", 4.0}, {"Q2_K", 3.2}};
 
-struct model {
-    double weights, layers, embedding, heads, kv_heads, context;
-    const char *type;
-};
-
-static bool read_model(const struct facts *facts, struct model *m)
+static double input_or(const struct facts *facts, const char *name, double otherwise)
 {
-    double count = 0;
-    double quiet = 0;
-    *m = (struct model){.type = ""};
-    (void)feature_text(facts, "models.0.quantisation", &m->type);
-    bool one = feature_input(facts, "models.count", &count) && count == 1;
-    m->context = feature_input(facts, "models.0.context_length", &quiet) ? quiet : 0;
-    return one && feature_input(facts, "models.0.tensor_bytes", &m->weights) &&
-           feature_input(facts, "models.0.block_count", &m->layers) &&
-           feature_input(facts, "models.0.embedding_length", &m->embedding) &&
-           feature_input(facts, "models.0.head_count", &m->heads) &&
-           feature_input(facts, "models.0.head_count_kv", &m->kv_heads) && m->weights > 0 &&
-           m->layers > 0 && m->heads > 0;
+    double value = 0;
+    return feature_input(facts, name, &value) ? value : otherwise;
 }
 
-static double kv_per_token(const struct model *m)
+/* Heads are not always embedding / heads wide (Qwen3, Gemma, Mistral Nemo); with a window some
+ * layers keep less than the context, and a compressed vector (MLA) is neither K nor V. */
+static double cache_per_token(const struct facts *facts, const struct feature_model *m)
 {
-    return 2 * m->layers * m->kv_heads * floor(m->embedding / m->heads) * KV_BYTES;
+    double width = floor(m->embedding / m->heads);
+    double both = input_or(facts, "models.0.key_length", width) +
+                  input_or(facts, "models.0.value_length", width);
+    if (input_or(facts, "models.0.sliding_window", 0) > 0 ||
+        input_or(facts, "models.0.latent_rank", 0) > 0)
+        return 0;
+    return m->layers * m->kv_heads * both * KV_BYTES;
+}
+
+bool feature_model(const struct facts *facts, struct feature_model *m)
+{
+    *m = (struct feature_model){.type = ""};
+    (void)feature_text(facts, "models.0.quantisation", &m->type);
+    m->context = input_or(facts, "models.0.context_length", 0);
+    if (input_or(facts, "models.count", 0) != 1 ||
+        !feature_input(facts, "models.0.tensor_bytes", &m->weights) ||
+        !feature_input(facts, "models.0.block_count", &m->layers) ||
+        !feature_input(facts, "models.0.embedding_length", &m->embedding) ||
+        !feature_input(facts, "models.0.head_count", &m->heads) ||
+        !feature_input(facts, "models.0.head_count_kv", &m->kv_heads) || m->weights <= 0 ||
+        m->layers <= 0 || m->heads <= 0)
+        return false;
+    m->cache_per_token = cache_per_token(facts, m);
+    return true;
 }
 
 static double bits_of(const char *type)
@@ -57,7 +67,7 @@ static double bits_of(const char *type)
 }
 
 /* The best type whose weights and a tenth for buffers fit into `left`. */
-static void derive_type(struct facts *facts, const struct model *m, double left,
+static void derive_type(struct facts *facts, const struct feature_model *m, double left,
                         const char *const *inputs)
 {
     double bits = bits_of(m->type);
@@ -71,7 +81,7 @@ static void derive_type(struct facts *facts, const struct model *m, double left,
     }
 }
 
-static void say_weights(struct facts *facts, const struct model *m, double left, double request)
+static void say_weights(struct facts *facts, const struct feature_model *m, double left, double request)
 {
     static const char *const inputs[] = {"f.model_room_bytes", "models.0.tensor_bytes"};
     static const char *const requests[] = {"f.ledger_request_bytes", "models.0.tensor_bytes"};
@@ -85,11 +95,11 @@ static void say_weights(struct facts *facts, const struct model *m, double left,
     derive_type(facts, m, left, inputs);
 }
 
-static void say_cache(struct facts *facts, const struct model *m, double left, double request)
+static void say_cache(struct facts *facts, const struct feature_model *m, double left, double request)
 {
     static const char *const inputs[] = {"f.model_room_bytes", "models.0.block_count",
                                          "models.0.embedding_length", "models.0.head_count_kv"};
-    double per_token = kv_per_token(m);
+    double per_token = m->cache_per_token;
     double tokens = per_token > 0 ? request / per_token : 0;
     (void)facts_set_text(facts, "f.model_part", FACT_IMPACT, "KV cache",
                          "computed from the ledger and the model file's header");
@@ -107,12 +117,12 @@ void features_model(struct facts *facts)
 {
     static const char *const inputs[] = {"f.ledger_room_bytes", "f.ledger_own_bytes",
                                          "f.others_seen_bytes"};
-    struct model m;
+    struct feature_model m;
     double room = 0;
     double own = 0;
     double others = 0;
     double request = 0;
-    if (!read_model(facts, &m) || !feature_input(facts, inputs[0], &room) ||
+    if (!feature_model(facts, &m) || !feature_input(facts, inputs[0], &room) ||
         !feature_input(facts, "f.ledger_request_bytes", &request))
         return;
     if (!feature_input(facts, inputs[1], &own))

@@ -185,7 +185,8 @@ static void ggml_using(const struct scan *s, struct engine_state *st, struct tex
  * print_info: n_layer          = 32
  * load_tensors: offloaded 29/33 layers to GPU
  * llama_kv_cache_unified_iswa: creating     SWA KV cache, size = 2560 cells
- *   Device 0: AMD Radeon RX 7900 XTX, gfx1100 (0x1100), VMM: no, Wave Size: 32, VRAM: 24560 MiB */
+ *   Device 0: AMD Radeon RX 7900 XTX, gfx1100 (0x1100), VMM: no, Wave Size: 32, VRAM: 24560 MiB
+ *   Device 0: NVIDIA H200, compute capability 9.0, VMM: yes, VRAM: 143156 MiB */
 static void ggml_line(const struct scan *s, struct engine_state *st, struct text line)
 {
     int64_t n;
@@ -206,7 +207,8 @@ static void ggml_line(const struct scan *s, struct engine_state *st, struct text
         set(s, &st->layers_on_gpu, (int64_t)part);
         set(s, &st->layers_of, n);
     }
-    if (text_has(line, "  Device ") && text_has(line, "Wave Size") &&
+    if (text_has(line, "  Device ") &&
+        (text_has(line, "Wave Size") || text_has(line, ", compute capability ")) &&
         size_behind(line, "VRAM: ", &n))
         set(s, &st->device_total, n);
 }

@@ -161,6 +161,7 @@ const struct match_pattern match_patterns[] = {
     {MATCH_REPORT, " layers to GPU"},
     {MATCH_REPORT, "SWA KV cache"},
     {MATCH_REPORT, "Wave Size: "},
+    {MATCH_REPORT, ", compute capability "},
     {MATCH_REPORT, "projected to use "},
     /* ollama */
     {MATCH_REPORT, "memory.required.full="},

@@ -4,69 +4,31 @@
 give bundles that name which of the two it was, the model's hash and quantisation, and what would have
 fitted; and what they say would fit does. Run by rocm_sid."""
 
-import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "samples"))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
-import gguf_model  # noqa: E402
+import llama_case  # noqa: E402
 import on_emulator  # noqa: E402
 import support  # noqa: E402
+from llama_case import LAYERS, MIB  # noqa: E402
 
 BUILD = os.environ.get("ROCMCRASH_BUILD", "")
 KEEPER = os.path.join(BUILD, "tests", "emulator", "emulator-keeper")
 ROCMCRASH = os.path.join(BUILD, "bin", "rocmcrash")
-PROGRAM = "llama-completion"
-MIB = 1 << 20
-LAYERS = 8
 
 
-class Llama(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if shutil.which(PROGRAM) is None:
-            raise unittest.SkipTest("needs the packages llama.cpp and libggml0-backend-hip")
-        cls.folder = tempfile.TemporaryDirectory(prefix="rc-llama-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.model = os.path.join(cls.folder.name, "nothing-f16.gguf")
-        cls.tensor_bytes = gguf_model.write(cls.model, layers=LAYERS)
-        digest = hashlib.sha256()
-        with open(cls.model, "rb") as file:
-            while block := file.read(MIB):
-                digest.update(block)
-        cls.sha256 = digest.hexdigest()
-
+class Llama(llama_case.LlamaCase):
     def run_llama(self, name, vram, context, layers=99):
         """Its result, its bundle (None without a failure), and the machine."""
-        root = os.path.join(self.folder.name, name)
+        root = os.path.join(self.folder, name)
         on_emulator.machine.make(root, [on_emulator.DEFAULT_MODEL], vram=vram)
-        out = os.path.join(root, "bundles")
-        os.makedirs(out)
-        command = [PROGRAM, "-m", self.model, "-ngl", str(layers), "-fit", "off", "-c", str(context),
-                   "-n", "2", "-p", "a", "-no-cnv"]
-        command = [ROCMCRASH, "--output-dir", out, "--", *command]
-        environ = dict(os.environ, ROCMCRASH_STATE_DIR=os.path.join(root, "state"))
-        done = subprocess.run([KEEPER, root, *command], env=environ, capture_output=True, text=True,
-                              errors="replace", timeout=300, stdin=subprocess.DEVNULL, check=False)
-        bundle = None
-        if done.returncode != 0:
-            path = support.wait_for(lambda: [os.path.join(out, n) for n in os.listdir(out)
-                                             if n.endswith(".tar.gz")], "the bundle", 90)[0]
-            bundle = support.Bundle(path)
+        done, bundle = self.run_program(ROCMCRASH, root, ["-ngl", str(layers), "-c", str(context)],
+                                        before=[KEEPER, root])
         return done, bundle, root
-
-    def check_model(self, bundle):
-        self.assertEqual(bundle.value("models.0.sha256"), self.sha256)
-        self.assertEqual(bundle.value("models.0.quantisation"), "F16")
-        self.assertEqual(bundle.value("models.0.tensor_bytes"), self.tensor_bytes)
-        self.assertIn(self.sha256, bundle.text("SUMMARY.md"))
 
     def test_enough_memory_is_no_failure(self):
         done, bundle, _ = self.run_llama("enough", 4096 * MIB, 512)
@@ -103,5 +65,5 @@ class Llama(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print("llama.cpp:", json.dumps(shutil.which(PROGRAM)))
+    print("llama.cpp:", json.dumps(shutil.which(llama_case.PROGRAM)))
     support.main()

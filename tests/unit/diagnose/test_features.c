@@ -17,7 +17,7 @@
 #include "diagnose/tree.h"
 
 #define GIB(n) (int64_t)((n) * 1073741824.0)
-#define FACTS_IN 8
+#define FACTS_IN 16
 
 /* A number, or a text. */
 struct given {
@@ -25,6 +25,17 @@ struct given {
     int64_t number;
     const char *text;
 };
+
+/* llama.cpp without its report, on one GPU of 140 GiB: 8 layers of 16 heads, 2048 wide: 64 KiB a token. */
+#define ENGINE(part, request, before) ENGINE_OF(part, request, before, GIB(140))
+#define ENGINE_OF(part, request, before, total)                                                    \
+    {"oom.framework", 0, "llama.cpp"}, {"msg.ggml_refused_part", 0, part},                         \
+        {"oom.requested_bytes", request, NULL}, {"gpu.count", 1, NULL}, {"models.count", 1, NULL}, \
+        {"models.0.tensor_bytes", GIB(9), NULL}, {"models.0.block_count", 8, NULL},                \
+        {"models.0.embedding_length", 2048, NULL}, {"models.0.head_count", 16, NULL},              \
+        {"models.0.head_count_kv", 16, NULL}, {"gpu.0.vram.total_bytes", total, NULL},             \
+        {"gpu.0.vram.used_bytes", before, NULL}
+#define TOKENS(n) ((n) * INT64_C(65536))
 
 static const struct {
     const char *feature;
@@ -107,12 +118,54 @@ static const struct {
     {"f.reported_carveout_bytes", "6442450944", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},
     {"f.ram_bytes", "", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.reported_vram_bytes", "25769803776", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
+    /* An engine that printed no report of its memory: by the model's header. A tenth is for buffers:
+     * (140 - 9) / 1.1 GiB = 1951177 tokens. */
+    {"f.engine_fits_context_count", "1950976", {ENGINE("KV cache", TOKENS(3145728), 0)}},
+    {"f.engine_asked_context_count", "3145728", {ENGINE("KV cache", TOKENS(3145728), 0)}},
+    {"f.engine_room_bytes", "150323855360", {ENGINE("KV cache", TOKENS(3145728), 0)}},
+    /* not of all layers for a possible context: some of them are elsewhere */
+    {"f.engine_part", "", {ENGINE("KV cache", TOKENS(3145728) + 65536, 0)}},
+    {"f.engine_part", "", {ENGINE("compute buffer", GIB(141), 0)}},
+    /* 1 GiB a layer, and a tenth */
+    {"f.engine_fits_layers_count", "", {ENGINE("weights", GIB(141), 0)}},
+    {"f.engine_fits_layers_count",
+     "6",
+     {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
+    {"f.engine_layers_count", "8", {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
+    {"f.engine_device_bytes", "150323855360", {ENGINE("weights", GIB(141), 0)}},
+    /* a fifth of it was somebody else's */
+    {"f.engine_part", "weights", {ENGINE("weights", GIB(141), GIB(27.9))}},
+    {"f.engine_part", "", {ENGINE("weights", GIB(141), GIB(28.1))}},
+    /* the report, where there is one, counts */
+    {"f.engine_weights_bytes",
+     "8589934592",
+     {ENGINE("KV cache", TOKENS(3145728), 0),
+      {"msg.ggml_devices_count", 1, NULL},
+      {"msg.ggml_model_buffer_bytes", GIB(8), NULL}}},
+    /* heads of a width of their own; a window; one vector for K and V */
+    {"f.engine_asked_context_count",
+     "2097152",
+     {ENGINE("KV cache", TOKENS(3145728), 0),
+      {"models.0.key_length", 192, NULL},
+      {"models.0.value_length", 192, NULL}}},
+    {"f.engine_part",
+     "",
+     {ENGINE("KV cache", TOKENS(3145728), 0), {"models.0.sliding_window", 4096, NULL}}},
+    {"f.engine_asked_context_count",
+     "3145728",
+     {ENGINE("KV cache", TOKENS(3145728), 0), {"models.0.sliding_window", 0, NULL}}},
+    {"f.engine_part",
+     "",
+     {ENGINE("KV cache", TOKENS(3145728), 0), {"models.0.latent_rank", 512, NULL}}},
 };
 
 static void derived(const struct given *given, const char *feature, char *out, size_t size)
 {
     struct facts *facts = facts_new();
     for (size_t i = 0; i < FACTS_IN && given[i].name != NULL; i++) {
+        /* a counter's reading stands for the one before the start, too */
+        if (given[i].text == NULL && strcmp(given[i].name, "gpu.0.vram.used_bytes") == 0)
+            (void)facts_set_integer(facts, given[i].name, FACT_BASELINE, given[i].number, "test");
         int r = given[i].text != NULL
                     ? facts_set_text(facts, given[i].name, FACT_IMPACT, given[i].text, "test")
                     : facts_set_integer(facts, given[i].name, FACT_IMPACT, given[i].number, "test");

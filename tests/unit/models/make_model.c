@@ -71,7 +71,7 @@ void gguf_tensor_info(struct gguf_writer *w, const char *name, uint64_t rows, ui
 void make_gguf(struct buf *out, unsigned version, bool big_endian)
 {
     struct gguf_writer w = {.out = out, .version = version, .big_endian = big_endian};
-    gguf_begin(&w, 3, 11);
+    gguf_begin(&w, 3, 15);
     gguf_pair_text(&w, "general.architecture", "llama");
     gguf_pair_text(&w, "general.name", "Tiny Invented 1M");
     gguf_pair_u32(&w, "general.file_type", 15);
@@ -86,6 +86,10 @@ void make_gguf(struct buf *out, unsigned version, bool big_endian)
     gguf_uint(&w, 2, version == 1 ? 4 : 8);
     gguf_uint(&w, 2, 4);
     gguf_uint(&w, 4, 4);
+    gguf_pair_u32(&w, "llama.attention.key_length", 48);
+    gguf_pair_u32(&w, "llama.attention.value_length", 40);
+    gguf_pair_u32(&w, "llama.attention.sliding_window", 1024);
+    gguf_pair_u32(&w, "llama.attention.kv_lora_rank", 512);
     gguf_text(&w, "llama.rope.freq_base"); /* float32 */
     gguf_uint(&w, 6, 4);
     gguf_uint(&w, 0x461c4000, 4);

@@ -69,6 +69,10 @@ static void check_tiny_gguf(const struct weights *w, unsigned version)
     check_field(w, WEIGHTS_HEAD_COUNT, 8);
     check_field(w, WEIGHTS_HEAD_COUNT_KV, 4);
     check_field(w, WEIGHTS_VOCABULARY, 5);
+    check_field(w, WEIGHTS_KEY_LENGTH, 48);
+    check_field(w, WEIGHTS_VALUE_LENGTH, 40);
+    check_field(w, WEIGHTS_SLIDING_WINDOW, 1024);
+    check_field(w, WEIGHTS_LATENT_RANK, 512);
     assert_null(weights_field(w, WEIGHTS_EXPERT_COUNT));
     assert_int_equal(w->tensor_count, 3);
     assert_int_equal(w->elements, 8 + 512 + 256);
