@@ -16,6 +16,8 @@
 #define BLOCK_TOKENS 16  /* vLLM's usual block of the cache */
 #define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
 #define INPUTS_MAX 4
+#define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
+#define WEIGHTS_MAX 1.01
 #define OCCUPIED 0.2 /* of the GPU before the start: then the engine is not why it does not fit */
 #define DEFAULT_SPARE 0.08 /* above vLLM's default share of 0.9 or 0.92 */
 
@@ -63,17 +65,26 @@ static const char *part_by_order(const struct engine *e)
     return e->cache <= 0 ? "KV cache" : "compute buffer";
 }
 
+/* The line that names the part comes last, and llama.cpp loses lines when it ends (the thread that
+ * writes them is not waited for): then by the size. NULL: neither, or some layers are elsewhere. */
+static const char *part_by_size(const struct engine *e, double tokens, double weights)
+{
+    if (tokens >= CONTEXT_STEP && fmod(tokens, CONTEXT_STEP) <= 0)
+        return "KV cache";
+    return e->request >= WEIGHTS_MIN * weights && e->request <= WEIGHTS_MAX * weights ? "weights"
+                                                                                       : NULL;
+}
+
 /* llama.cpp prints its report with -lv 4 only (since 2026). Without it: the message that names the
  * part, the header of the one model file and how full the one GPU was before the start. A cache that
- * is not one of all layers for a possible context is not taken for it: some layers are elsewhere. */
+ * is not one of all layers for a possible context is not taken for it. */
 static bool read_without_report(const struct facts *facts, struct engine *e)
 {
     struct feature_model m;
     double total = 0;
     double before = 0;
     *e = (struct engine){.request = e->request};
-    if (!feature_text(facts, "msg.ggml_refused_part", &e->part) ||
-        input_or(facts, "gpu.count", 0) != 1 || input_or(facts, "f.is_apu", 0) > 0 ||
+    if (input_or(facts, "gpu.count", 0) != 1 || input_or(facts, "f.is_apu", 0) > 0 ||
         !feature_model(facts, &m) || !feature_input(facts, "f.vram_total_bytes", &total) ||
         !feature_input(facts, "f.vram_baseline_bytes", &before) || before >= OCCUPIED * total)
         return false;
@@ -81,12 +92,16 @@ static bool read_without_report(const struct facts *facts, struct engine *e)
     e->device = total;
     e->layers = m.layers;
     e->layer = m.weights / (m.layers + 1);
-    if (strcmp(e->part, "weights") == 0) {
+    double tokens = m.cache_per_token > 0 ? e->request / m.cache_per_token : 0;
+    const char *by_size = part_by_size(e, tokens, m.weights);
+    if (!feature_text(facts, "msg.ggml_refused_part", &e->part))
+        e->part = by_size;
+    if (e->part != NULL && strcmp(e->part, "weights") == 0) {
         e->weights = e->request;
         return true;
     }
-    double tokens = m.cache_per_token > 0 ? e->request / m.cache_per_token : 0;
-    if (strcmp(e->part, "KV cache") != 0 || tokens < CONTEXT_STEP || fmod(tokens, CONTEXT_STEP) > 0)
+    if (e->part == NULL || by_size == NULL || strcmp(e->part, "KV cache") != 0 ||
+        strcmp(by_size, "KV cache") != 0)
         return false;
     e->weights = m.weights;
     e->cache = e->request;

@@ -47,12 +47,12 @@ class LlamaCase(unittest.TestCase):
         cls.model = Model(os.path.join(cls.folder, "nothing-f16.gguf"))
         cls.sha256 = cls.model.sha256()
 
-    def run_program(self, rocmcrash, root, options, model=None, before=()):
+    def run_program(self, rocmcrash, root, options, model=None, before=(), **environ):
         """Its result and its bundle (None without a failure); `root` is a folder for what is written."""
         out = os.path.join(root, "bundles")
         os.makedirs(out)
         command = [PROGRAM, "-m", (model or self.model).path, "-fit", "off", "-n", "2", "-p", "a", "-no-cnv", *options]
-        environ = dict(os.environ, ROCMCRASH_STATE_DIR=os.path.join(root, "state"))
+        environ = dict(os.environ, ROCMCRASH_STATE_DIR=os.path.join(root, "state"), **environ)
         done = subprocess.run([*before, rocmcrash, "--output-dir", out, "--", *command], env=environ,
                               capture_output=True, text=True, errors="replace", timeout=300, stdin=subprocess.DEVNULL,
                               check=False)

@@ -7,7 +7,7 @@ usage: llama_cuda.py [CASE...]      with ROCMCRASH=path of the program, LLAMA=pa
        llama_cuda.py --hold FREE    takes memory of the first GPU until FREE bytes are left; prints what there is
 
 Bundles and logs are left in $OUT or a new folder; the models, files of holes, are not. Each case is run twice: with
-llama.cpp's messages as they are, and with its report of its memory (-lv 4). Exit 77: no such program, no GPU.
+llama.cpp's messages as they are, and with its report of its memory (LLAMA_ARG_LOG_VERBOSITY=4). Exit 77: no such program, no GPU.
 """
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ import support  # noqa: E402
 from llama_case import GIB, MIB  # noqa: E402
 
 ROCMCRASH = os.environ.get("ROCMCRASH", "rocmcrash")
-REPORT = ("-lv", "4")
+REPORT = {"LLAMA_ARG_LOG_VERBOSITY": "4"}  # -lv 4 is read too late for the line of the device
 WIDE = 8192
 LAYER_BYTES = 12.25 * 2 * WIDE * WIDE  # of gguf_model's: 1.53 GiB
 # A small batch: without flash attention the scores of the whole context times the batch are a buffer.
@@ -99,12 +99,12 @@ class Cuda(llama_case.LlamaCase):
         cls.out = os.path.join(os.environ.get("OUT") or tempfile.mkdtemp(prefix="rc-llama-out-"), "llama")
         print(f"GPU: {cls.total / GIB:.1f} GiB, {seen['free'] / GIB:.1f} free; bundles in {cls.out}", flush=True)
 
-    def run_llama(self, name, context, *options, layers=99, model=None):
+    def run_llama(self, name, context, *options, layers=99, model=None, **environ):
         start = time.monotonic()
         root = os.path.join(self.out, name.replace(" ", "-"))
         os.makedirs(root)
         done, bundle = self.run_program(ROCMCRASH, root, ["-ngl", str(layers), "-c", str(context), *BATCH, *options],
-                                        model=model)
+                                        model=model, **environ)
         for kind in ("stdout", "stderr"):
             with open(os.path.join(root, kind), "w", encoding="utf-8") as file:
                 file.write(getattr(done, kind))
@@ -120,6 +120,13 @@ class Cuda(llama_case.LlamaCase):
         done, bundle = self.run_llama(name, *args, **kwargs)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertIsNone(bundle)
+
+    def check_part(self, done, bundle, part, last_line):
+        """The confidence that is to be expected: llama.cpp loses its last lines now and then, without rocmcrash too
+        (the thread that writes its log is not waited for); then the part is known by its size alone."""
+        said = last_line in done.stderr
+        self.assertEqual(bundle.value("msg.ggml_refused_part"), part if said else None)
+        return "high" if said else "medium"
 
     def check_verdict(self, bundle, *want):
         verdict = bundle.verdict
@@ -140,17 +147,16 @@ class Cuda(llama_case.LlamaCase):
     def test_enough_memory_is_no_failure(self):
         self.check_runs("enough", 512)
 
-    def refused_cache(self, name, *options):
+    def refused_cache(self, name, **environ):
         """Expected: the KV cache of a context of 1.4 times the card; the context that is said runs."""
         per_token = 2 * 2 * 2048 * self.model.layers
         context = int(1.4 * self.total / per_token) // 256 * 256
-        done, bundle = self.run_llama(name, context, *options)
+        done, bundle = self.run_llama(name, context, **environ)
         self.assertIn("cudaMalloc failed: out of memory", done.stderr)
-        self.assertIn("failed to allocate buffer for kv cache", done.stderr)
         self.assertEqual(bundle.value("oom.requested_bytes"), context * per_token)
-        self.assertEqual(bundle.value("msg.ggml_refused_part"), "KV cache")
         self.check_model(bundle)
-        self.check_verdict(bundle, "capacity", "engine's parts", "high")
+        sure = self.check_part(done, bundle, "KV cache", "failed to allocate buffer for kv cache")
+        self.check_verdict(bundle, "capacity", "engine's parts", sure)
         self.assertEqual(bundle.value("f.engine_part"), "KV cache")
         fits = bundle.value("f.engine_fits_context_count")
         self.assertTrue(0.75 * self.total < fits * per_token < self.total, fits)
@@ -162,16 +168,16 @@ class Cuda(llama_case.LlamaCase):
         self.check_runs("kv that is said to fit", fits)
 
     def test_kv_cache_with_report(self):
-        done, bundle, fits = self.refused_cache("kv-report", *REPORT)
+        done, bundle, fits = self.refused_cache("kv-report", **REPORT)
         self.check_report(done, bundle, self.model.tensor_bytes)
         self.assertEqual(bundle.value("f.engine_asked_context_count"), bundle.value("msg.ggml_context_tokens"))
-        self.check_runs("kv with report that is said to fit", fits, *REPORT)
+        self.check_runs("kv with report that is said to fit", fits, **REPORT)
 
-    def refused_by_holder(self, name, model, *options):
+    def refused_by_holder(self, name, model, **environ):
         """Expected: the weights alone would have had room, another process is why they have not."""
-        done, bundle = self.run_llama(name, 512, *NO_MMAP, *options, model=model)
-        self.assertIn("unable to allocate CUDA0 buffer", done.stderr)
-        self.assertEqual(bundle.value("msg.ggml_refused_part"), "weights")
+        done, bundle = self.run_llama(name, 512, *NO_MMAP, model=model, **environ)
+        self.assertIn("cudaMalloc failed: out of memory", done.stderr)
+        self.check_part(done, bundle, "weights", "unable to allocate CUDA0 buffer")
         self.check_model(bundle, model)
         self.check_verdict(bundle, "held-by-other")
         return done, bundle
@@ -181,7 +187,7 @@ class Cuda(llama_case.LlamaCase):
                                  layers=int(0.175 * self.total / LAYER_BYTES))
         with held(int(0.13 * self.total)) as seen:
             print(f"held: {seen}", flush=True)
-            done, bundle = self.refused_by_holder("held-report", model, *REPORT)
+            done, bundle = self.refused_by_holder("held-report", model, **REPORT)
             self.check_report(done, bundle, model.tensor_bytes)
             self.check_verdict(bundle, "held-by-other", "occupied at start", "medium")
             layers = bundle.value("f.engine_fits_layers_count")
@@ -191,12 +197,13 @@ class Cuda(llama_case.LlamaCase):
             self.refused_by_holder("held", model)
         self.check_runs("held no more", 512, *NO_MMAP, model=model)
 
-    def refused_weights(self, name, model, *options):
+    def refused_weights(self, name, model, **environ):
         """Expected: the weights of a model of 1.07 times the card, and how many of its layers have room."""
-        done, bundle = self.run_llama(name, 512, *NO_MMAP, *options, model=model)
-        self.assertIn("unable to allocate CUDA0 buffer", done.stderr)
+        done, bundle = self.run_llama(name, 512, *NO_MMAP, model=model, **environ)
+        self.assertIn("cudaMalloc failed: out of memory", done.stderr)
         self.check_model(bundle, model)
-        self.check_verdict(bundle, "capacity", "engine's parts", "high")
+        sure = self.check_part(done, bundle, "weights", "unable to allocate CUDA0 buffer")
+        self.check_verdict(bundle, "capacity", "engine's parts", sure)
         self.assertEqual(bundle.value("f.engine_part"), "weights")
         layers = bundle.value("f.engine_fits_layers_count")
         share = layers / (model.layers + 1) * model.tensor_bytes / self.total
@@ -206,7 +213,7 @@ class Cuda(llama_case.LlamaCase):
     def test_weights(self):
         model = llama_case.Model(os.path.join(self.folder, "huge-f16.gguf"), width=WIDE,
                                  layers=int(1.07 * self.total / LAYER_BYTES))
-        done, bundle = self.refused_weights("weights-report", model, *REPORT)
+        done, bundle = self.refused_weights("weights-report", model, **REPORT)
         self.check_report(done, bundle, model.tensor_bytes)
         self.refused_weights("weights", model)
 

@@ -126,6 +126,11 @@ static const struct {
     /* not of all layers for a possible context: some of them are elsewhere */
     {"f.engine_part", "", {ENGINE("KV cache", TOKENS(3145728) + 65536, 0)}},
     {"f.engine_part", "", {ENGINE("compute buffer", GIB(141), 0)}},
+    /* the line that names the part was lost */
+    {"f.engine_part", "KV cache", {ENGINE("", TOKENS(3145728), 0)}},
+    {"f.engine_part", "weights", {ENGINE("", GIB(9) * 81 / 100 + 1, 0)}},
+    {"f.engine_part", "", {ENGINE("", GIB(9) * 79 / 100 + 1, 0)}},
+    {"f.engine_part", "", {ENGINE("", GIB(9) * 102 / 100 + 1, 0)}},
     /* 1 GiB a layer, and a tenth */
     {"f.engine_fits_layers_count", "", {ENGINE("weights", GIB(141), 0)}},
     {"f.engine_fits_layers_count",
