@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
@@ -20,6 +21,7 @@
 #define SERIES_MAX ((size_t)2 << 20)
 #define FILES_MAX 4096
 #define POINTS_MAX ((size_t)1 << 17)
+#define RETRY_MAX_NS UINT64_C(12000000000)
 
 /* Columns of PID.jax.csv; an empty one is not counted by this build. */
 enum column {
@@ -44,6 +46,15 @@ struct xla {
     const char *name; /* "jax", "tensorflow" */
     int64_t pid;
     int64_t values[COLUMNS]; /* at the failure, of the device that holds most */
+};
+
+/* What the rows of that device say together. */
+struct turnover {
+    double allocated; /* at least: what comes and goes between two rows is not seen */
+    double freed;
+    int64_t pool_first; /* ABSENT: never more than 0 */
+    uint64_t last_ns;   /* when something was last allocated */
+    int64_t before[COLUMNS];
 };
 
 /* --- which process --- */
@@ -181,6 +192,45 @@ static bool put_record(struct xla *x)
     return any;
 }
 
+/* --- what came and went --- */
+
+/* A peak that rose between two rows was reached between them: so much was there, and is gone. */
+static void turnover_add(struct turnover *t, const int64_t c[COLUMNS])
+{
+    const int64_t *before = t->before;
+    int64_t in_use = before[IN_USE] > 0 ? before[IN_USE] : 0;
+    int64_t grown = c[IN_USE] - in_use;
+    int64_t taken = grown > 0 ? grown : 0;
+    if (c[PEAK] > before[PEAK] && before[PEAK] >= 0 && c[PEAK] - in_use > taken)
+        taken = c[PEAK] - in_use;
+    t->allocated += (double)taken;
+    t->freed += (double)(taken - grown);
+    if (t->pool_first <= 0)
+        t->pool_first = c[POOL] > 0 ? c[POOL] : ABSENT;
+    if (c[ALLOCATIONS] != before[ALLOCATIONS] || c[ALLOCATIONS] == ABSENT)
+        t->last_ns = (uint64_t)c[TIME_NS];
+    memcpy(t->before, c, sizeof t->before);
+}
+
+/* XLA's allocator waits 10 s for memory before it gives up (AllocatorRetry; seen with jaxlib 0.11):
+ * nothing grows then, which is no sign against a leak. */
+static void drop_the_wait(const struct turnover *t, struct torch_series *series)
+{
+    size_t count = series->count;
+    if (count == 0 || series->points[count - 1].time_ns - t->last_ns > RETRY_MAX_NS)
+        return;
+    while (count > 0 && series->points[count - 1].time_ns > t->last_ns)
+        count--;
+    series->count = count;
+}
+
+static void put_turnover(const struct xla *x, const struct turnover *t, const char *source)
+{
+    put_when(x, "allocated_seen_bytes", FACT_IMPACT, number_from_real(t->allocated), source);
+    put_when(x, "freed_seen_bytes", FACT_IMPACT, number_from_real(t->freed), source);
+    put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
+}
+
 /* --- the series --- */
 
 /* 12290510677263,0,10656677888,10674503680,...,83: false when it is no such row. */
@@ -224,7 +274,7 @@ static void write_csv(const struct xla *x, const char *text)
 
 /* The rows of one device; the last row of all devices decides which, when no record did. */
 static size_t read_points(struct xla *x, const char *text, bool have_device,
-                          struct torch_point *points, size_t max)
+                          struct torch_point *points, size_t max, struct turnover *turnover)
 {
     int64_t c[COLUMNS];
     int64_t last_ns = 0;
@@ -241,6 +291,7 @@ static size_t read_points(struct xla *x, const char *text, bool have_device,
         if (!parse_row(text, end, c) || c[DEVICE] != x->values[DEVICE] ||
             (count > 0 && (uint64_t)c[TIME_NS] < points[count - 1].time_ns))
             continue;
+        turnover_add(turnover, c);
         points[count++] = (struct torch_point){.time_ns = (uint64_t)c[TIME_NS],
                                                .allocated = c[IN_USE],
                                                .reserved = c[POOL] > 0 ? c[POOL] : c[IN_USE],
@@ -259,19 +310,23 @@ static void put_series(struct xla *x, bool have_record)
     struct torch_series series = {.points = calloc(POINTS_MAX / 8, sizeof *series.points)};
     if (series.points == NULL)
         return;
-    series.count = read_points(x, text, have_record, series.points, POINTS_MAX / 8);
+    struct turnover turnover = {.pool_first = ABSENT, .before = {[PEAK] = ABSENT}};
+    series.count = read_points(x, text, have_record, series.points, POINTS_MAX / 8, &turnover);
     (void)snprintf(source, sizeof source, "hook/%s-stats.csv", x->name);
     (void)snprintf(prefix, sizeof prefix, "%s.growth", x->name);
     if (!have_record && series.count > 0)
         put_values(x, source);
+    if (series.count > 0) {
+        put_turnover(x, &turnover, source);
+        write_csv(x, text);
+    }
+    drop_the_wait(&turnover, &series);
     struct torch_growth g = torch_series_growth(&series);
     if (g.valid)
         hook_facts_of_growth(&g, prefix, source, x->out);
     /* JAX's pool hides from the driver what grows in it. */
     if (g.valid && g.total > 0 && g.slope_per_s > 0)
         hook_facts_of_growth(&g, "f.growth", source, x->out);
-    if (series.count > 0)
-        write_csv(x, text);
     torch_series_release(&series);
 }
 

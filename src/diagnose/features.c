@@ -392,6 +392,8 @@ static void derive_limits(struct facts *facts)
     feature_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
     feature_share(facts, "f.churn_percent", "torch.freed_total_bytes",
                  "torch.allocated_total_bytes");
+    if (feature_input(facts, "jax.allocated_seen_bytes", &(double){0})) /* at least so much */
+        feature_share(facts, "f.churn_percent", "jax.freed_seen_bytes", "jax.allocated_seen_bytes");
     derive_difference(facts, "f.cgroup_oom_kills", "host.cgroup_oom_kills", FACT_BASELINE,
                       FACT_AFTER);
 }

@@ -282,9 +282,17 @@ static void derive_preallocated(struct facts *facts)
 {
     static const char *const inputs[] = {"msg.xla_preallocates", "jax.limit_bytes",
                                          "env.XLA_PYTHON_CLIENT_PREALLOCATE",
-                                         "env.XLA_PYTHON_CLIENT_ALLOCATOR"};
+                                         "env.XLA_PYTHON_CLIENT_ALLOCATOR", "jax.pool_bytes"};
     const char *value = NULL;
     double told = 0;
+    /* os.environ, set by the program itself, is not in /proc/PID/environ. */
+    const struct fact *first = facts_find(facts, inputs[4], FACT_BASELINE);
+    const struct fact *last = facts_find(facts, inputs[4], FACT_IMPACT);
+    if (first != NULL && first->status == FACT_PRESENT && first->integer > 0 && last != NULL &&
+        last->status == FACT_PRESENT && last->integer / 2 >= first->integer) {
+        feature_flag(facts, "f.pool_preallocated", false, inputs + 4, 1);
+        return;
+    }
     if (feature_input(facts, inputs[0], &told)) {
         feature_flag(facts, "f.pool_preallocated", told > 0, inputs, 1);
         return;
@@ -314,8 +322,15 @@ static void derive_pool(struct facts *facts)
         return;
     const char *const inputs[] = {limits[i], used[i == 0 ? 0 : 1], "f.vram_total_bytes"};
     put(facts, "f.pool_bytes", limit, inputs, 1);
-    if (i < 2 && feature_input(facts, used[i], &in_use))
+    if (i < 2 && feature_input(facts, used[i], &in_use)) {
+        const char *const taken[] = {"jax.pool_bytes", used[0]};
+        double pool = 0;
         put(facts, "f.pool_free_bytes", limit - in_use, inputs, 2);
+        /* What the pool has taken of the GPU is less than its limit where it grows, or could not.
+         */
+        if (i == 0 && feature_input(facts, taken[0], &pool))
+            put(facts, "f.pool_idle_bytes", pool - in_use, taken, 2);
+    }
     if (feature_input(facts, inputs[2], &total) && total > limit) {
         const char *const sizes[] = {limits[i], inputs[2]};
         put(facts, "f.pool_outside_bytes", total - limit, sizes, 2);

@@ -236,14 +236,27 @@ static void derive_eps(struct facts *facts)
                                 "256 MiB, no total known");
 }
 
+/* What was too little; no number where free and idle memory together would have been enough. */
+static void derive_shortfall(struct facts *facts)
+{
+    static const char *const terms[] = {r_name, f_name, "f.idle_bytes"};
+    double requested = 0;
+    double available = 0;
+    if (feature_input(facts, r_name, &requested) &&
+        feature_input(facts, "f.available_bytes", &available) && requested <= available)
+        (void)facts_set_missing(facts, "f.shortfall_bytes", FACT_IMPACT, FACT_ABSENT,
+                                "free and idle memory together were enough", "features");
+    else
+        derive_sum(facts, "f.shortfall_bytes", terms, (const int[]){1, -1, -1}, 3);
+}
+
 static void derive_message(struct facts *facts)
 {
     derive_idle(facts);
     derive_eps(facts);
     derive_sum(facts, "f.available_bytes", (const char *const[]){f_name, "f.idle_bytes"},
                (const int[]){1, 1}, 2);
-    derive_sum(facts, "f.shortfall_bytes", (const char *const[]){r_name, f_name, "f.idle_bytes"},
-               (const int[]){1, -1, -1}, 3);
+    derive_shortfall(facts);
     derive_sum(facts, "f.other_bytes",
                (const char *const[]){t_name, f_name, a_name, "f.idle_bytes"},
                (const int[]){1, -1, -1, -1}, 4);

@@ -133,6 +133,16 @@ static void kv_cache(const struct scan *s, struct text line)
         scan_integer(s, "msg.free_after_weights_bytes", size);
 }
 
+/* "3.49GiB" after a line of the pool that says "(rounded to 3752783616)": the same refusal, told by
+ * the exception in three digits. */
+static bool is_told_again(const struct oom_log *log, int64_t size)
+{
+    int64_t exact = log->last.value[OOM_REQUESTED];
+    return log->count > 0 && strcmp(log->last.framework, "tensorflow") == 0 && !log->last.ladder &&
+           oom_has(&log->last, OOM_REQUESTED) && size > exact - exact / 100 &&
+           size < exact + exact / 100;
+}
+
 /* RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.
  *                  total allocation:   14.44GiB
  *               total fragmentation:  680.30MiB (4.60%) */
@@ -146,6 +156,8 @@ static void xla(const struct scan *s, struct oom_log *log, struct text line)
     if (text_has(line, "RESOURCE_EXHAUSTED") &&
         (size_behind(line, "trying to allocate ", SIZE_RULE, &size) ||
          size_behind(line, "Out of memory allocating ", SIZE_RULE, &size))) {
+        if (is_told_again(log, size))
+            size = log->last.value[OOM_REQUESTED];
         oom_set(&o, OOM_REQUESTED, size);
         oom_log_add(log, &o);
     }
@@ -157,14 +169,21 @@ static void xla(const struct scan *s, struct oom_log *log, struct text line)
 }
 
 /* rocm_driver.cc:601] failed to allocate 7.35G (7889485824 bytes) from device: hipError_t(1002)
+ * cuda_executor.cc:1365] [0] Failed to allocate device memory of 104.85GiB (112583507968 bytes):
+ * RESOURCE_EXHAUSTED: ...
  */
+static bool ladder_step(struct text line, struct text *ret)
+{
+    return (text_after(line, "failed to allocate ", ret) && text_has(*ret, " from device")) ||
+           text_after(line, "Failed to allocate device memory of ", ret);
+}
+
 static void tensorflow(const struct scan *s, struct oom_log *log, struct text line)
 {
     struct oom o = begin(s, "tensorflow");
     struct text t;
     int64_t size;
-    if (text_after(line, "failed to allocate ", &t) && text_has(t, " from device") &&
-        text_take_size(&t, SIZE_RULE, &size)) {
+    if (ladder_step(line, &t) && text_take_size(&t, SIZE_RULE, &size)) {
         int64_t exact;
         t = text_trim(t);
         if (text_starts(t, "(")) {

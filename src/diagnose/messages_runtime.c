@@ -326,7 +326,8 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
     killed(s, st, line);
     windows_path(s, line);
     versions(s, line);
-    if (!text_like(line, "failed to allocate * from device")) {
+    if (!text_like(line, "failed to allocate * from device") &&
+        !text_has(line, "Failed to allocate device memory of ")) {
         st->after_ladder++;
         return;
     }

@@ -409,6 +409,17 @@ print(rows() >= before + 3)
         self.assertLessEqual(slow[0], 4)
         self.assertEqual(self.events("trouble"), [])
 
+    def test_samples_go_on_behind_a_slow_mark(self):
+        """With --torch-history the first one holds a real PyTorch for seconds; what grows is seen by the samples."""
+        code = "import time, torch\nask, look, asked, marks = torch._C._cuda_memoryStats, torch.cuda.memory.memory_snapshot, [], []\n" \
+               "def stats(device):\n    asked.append(device)\n    return ask(device)\n" \
+               "def slow():\n    time.sleep(0.2)\n    marks.append(len(asked))\n    return look()\n" \
+               "keep = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats, torch.cuda.memory.memory_snapshot = stats, slow\n" \
+               "end = time.monotonic() + 8\n" \
+               "while time.monotonic() < end and not (marks and len(asked) - marks[0] >= 6):\n    time.sleep(0.02)\n" \
+               "print(bool(marks) and len(asked) - marks[0] >= 6, len(marks))"
+        self.assertEqual(self.go("-c", code, path=[STUB], words="history").stdout, "True 1\n")
+
     def test_series_is_thinned(self):
         code = """
 import json, os, sys, time, torch

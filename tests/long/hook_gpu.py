@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real PyTorch on a real GPU under rocmcrash: the class of each failure, the figures, the costs.
+"""Real PyTorch and JAX on a real GPU under rocmcrash: the class of each failure, the figures, the costs.
 
 usage: hook_gpu.py [--pairs N | --sampled] [NAME...]      with ROCMCRASH=path of the program
 
-Without --pairs runs every program of hook_programs.py (or those named) and checks the bundle; with
-it times `loop` N times with and without rocmcrash, in turn. Bundles are left in $OUT or a new folder.
-Exit 77: no PyTorch with a GPU here.
+Without --pairs runs every program of hook_programs.py and jax_programs.py (or those named) and checks the bundle; with
+it times `loop` N times with and without rocmcrash: at the same time where there are two GPUs, else in turn.
+Bundles are left in $OUT or a new folder. Exit 77: no PyTorch with a GPU here.
 """
 import argparse
+import concurrent.futures
 import glob
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -19,8 +21,11 @@ import tarfile
 import tempfile
 import time
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook_programs.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(HERE, "hook_programs.py")
+JAX_PROGRAM = os.path.join(HERE, "jax_programs.py")
 ROCMCRASH = os.environ.get("ROCMCRASH", "rocmcrash")
+ALL_CPUS = os.sched_getaffinity(0)
 # None: nothing may be left.
 EXPECTED = {
     "capacity": {"capacity"}, "capacity_step": {"capacity"}, "fragmentation": {"fragmentation"},
@@ -28,6 +33,8 @@ EXPECTED = {
     "cache_greed": {"fragmentation"}, "illegal": {"app-bug", "page-fault"}, "killed": {"unknown", "killed"},
     "swallowed": {"capacity"}, "beside": {"leak"}, "on_the_way": {"app-bug"}, "graphs": {"fragmentation"},
     "expandable": {"fragmentation"}, "who_grew": {"leak"}, "healthy": None, "handled": None, "equal": {"capacity"}, "cpu": None,
+    "jax_capacity": {"capacity"}, "jax_capacity_step": {"capacity"}, "jax_leak": {"leak"}, "jax_leak_grown": {"leak"},
+    "jax_fragmentation": {"fragmentation"}, "jax_held": {"held-by-other"}, "jax_healthy": None,
 }
 
 
@@ -66,6 +73,19 @@ def check_more(name, done, files):
     return ""
 
 
+def check_jax(done, files):
+    """The record at the failure, and the facts of it, are JAX's own figures."""
+    said = json.loads(done.stdout.splitlines()[-1])["stats"]
+    wrote = json.loads(files["hook/jax-exit.json"])["stats"]["0"]
+    facts = facts_of(files)
+    wrong = [f"{key} {wrote.get(key)} != {value}" for key, value in said.items() if wrote.get(key) != value]
+    for fact, when, key in (("in_use_bytes", "impact", "bytes_in_use"), ("in_use_bytes", "peak", "peak_bytes_in_use"),
+                            ("limit_bytes", "static", "bytes_limit")):
+        if facts.get(("jax." + fact, when)) != said[key]:
+            wrong.append(f"jax.{fact} {when} {facts.get(('jax.' + fact, when))} != {said[key]}")
+    return len(said) + 3, wrong
+
+
 def check_table(said, files):
     """The rows of the summary are torch's own figures: before, peak, at the failure."""
     facts, wrong = facts_of(files), []
@@ -79,9 +99,15 @@ def check_table(said, files):
     return wrong
 
 
+def command_of(name):
+    if name.startswith("jax_"):
+        return [sys.executable, JAX_PROGRAM, name[len("jax_"):]]
+    return [sys.executable, PROGRAM, name]
+
+
 def run(name, folder, options=(), env=None):
     os.makedirs(folder, exist_ok=True)
-    done = subprocess.run([ROCMCRASH, "-o", folder, *options, "--", sys.executable, PROGRAM, name],
+    done = subprocess.run([ROCMCRASH, "-o", folder, *options, "--", *command_of(name)],
                           capture_output=True, text=True, check=False, env=env)
     for kind in ("stdout", "stderr"):
         with open(os.path.join(folder, kind), "w", encoding="utf-8") as file:
@@ -121,7 +147,7 @@ def one(name, out):
     if name == "cpu":
         env["CUDA_VISIBLE_DEVICES"] = env["HIP_VISIBLE_DEVICES"] = ""
     holder = None
-    if name == "held":
+    if name in ("held", "jax_held"):
         holder = subprocess.Popen([sys.executable, PROGRAM, "hold"], stdout=subprocess.PIPE)
         holder.stdout.readline()
     start = time.monotonic()
@@ -143,6 +169,10 @@ def one(name, out):
         good = good and not more
         slowest = facts_of(files).get(("hook.slowest_sample_us", "static"))
         note += f" | slowest sample {slowest} us" + (f" | WRONG {more}" if more else "")
+        if name.startswith("jax_") and done.stdout:
+            compared, wrong = check_jax(done, files)
+            good = good and not wrong
+            note += f" | {compared} figures equal JAX's" if not wrong else f" | WRONG {wrong[:5]}"
     elif done.returncode != 0:
         good, note = False, f"exit {done.returncode}, no bundle: {done.stderr[-300:]}"
     if name == "equal" and files:
@@ -153,8 +183,8 @@ def one(name, out):
         said = json.loads(done.stdout)
         good = good and not said["initialised"] and not said["nvidia"]
         note = str(said)
-    if name == "healthy":
-        plain = subprocess.run([sys.executable, PROGRAM, name], capture_output=True, text=True, check=True)
+    if name in ("healthy", "jax_healthy"):
+        plain = subprocess.run(command_of(name), capture_output=True, text=True, check=True)
         same = json.loads(plain.stdout) == json.loads(done.stdout)
         good = good and same
         note = "memory the same to the byte" if same else f"{plain.stdout[:200]} {done.stdout[:200]}"
@@ -162,29 +192,42 @@ def one(name, out):
     return good
 
 
-def pairs(count):
-    """In turn, and each pair in the other order, so that a drift falls on both."""
-    command = [sys.executable, PROGRAM, "loop"]
-    figures = {"plain": [], "with": []}
-    outside = {"plain": [], "with": []}
-    for i in range(count):
-        for kind in (("plain", "with") if i % 2 == 0 else ("with", "plain")):
-            with tempfile.TemporaryDirectory() as folder:
-                argv = command if kind == "plain" else [ROCMCRASH, "-o", folder, "--", *command]
-                start = time.monotonic()
-                done = subprocess.run(argv, capture_output=True, text=True, check=True)
-                outside[kind].append(time.monotonic() - start)
-            figures[kind].append(json.loads(done.stdout))
-        print(f"pair {i + 1}: " + ", ".join(f"{kind} {figures[kind][-1]['loop_s']:.3f} of {outside[kind][-1]:.3f} s"
-                                           for kind in figures), flush=True)
-    for key in ("loop_s", "loop_cpu_s", "part_s", "import_s"):
-        ratios = [w[key] / p[key] for p, w in zip(figures["plain"], figures["with"])]
-        print(f"{key}: plain {statistics.median(p[key] for p in figures['plain']):.3f} s, ratio median "
-              f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}, "
-              f"from {min(ratios):.4f} to {max(ratios):.4f}")
-    ratios = [w / p for p, w in zip(outside["plain"], outside["with"])]
-    print(f"whole process: plain {statistics.median(outside['plain']):.3f} s, ratio median "
-          f"{statistics.median(ratios):.4f}, mean {statistics.mean(ratios):.4f}")
+def timed(kind, place):
+    """One loop, on GPU and part of the CPUs number `place` of 2, or (None) wherever the system puts it."""
+    env = dict(os.environ)
+    if place is not None:
+        env["CUDA_VISIBLE_DEVICES"] = str(place)
+        cpus = sorted(ALL_CPUS)
+        os.sched_setaffinity(0, cpus[place * len(cpus) // 2:(place + 1) * len(cpus) // 2])  # of this thread, and inherited
+    with tempfile.TemporaryDirectory() as folder:
+        argv = command_of("loop") if kind == "plain" else [ROCMCRASH, "-o", folder, "--", *command_of("loop")]
+        start = time.monotonic()
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
+        return dict(json.loads(done.stdout), whole_s=time.monotonic() - start)
+
+
+def pair(number, together):
+    """With and without. Whatever is uneven falls on both in turn: the order, or the GPU and the CPUs."""
+    kinds = ("plain", "with") if number % 2 == 0 else ("with", "plain")
+    if not together:
+        return {kind: timed(kind, None) for kind in kinds}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:  # the machine's ups and downs fall on both alike
+        return dict(zip(kinds, pool.map(timed, kinds, (0, 1))))
+
+
+def pairs(count, gpus):
+    found = []
+    for number in range(count):
+        found.append(pair(number, gpus > 1))
+        print(f"pair {number + 1}: " + ", ".join(f"{kind} {found[-1][kind]['loop_s']:.3f} of {found[-1][kind]['whole_s']:.3f} s"
+                                                for kind in ("plain", "with")), flush=True)
+    for key in ("loop_s", "loop_cpu_s", "part_s", "import_s", "whole_s"):
+        logs = [math.log(p["with"][key] / p["plain"][key]) for p in found]
+        mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(count)
+        print(f"{key}: plain {statistics.median(p['plain'][key] for p in found):.3f} s, ratio median "
+              f"{math.exp(statistics.median(logs)):.4f}, geometric mean {math.exp(mean):.4f} "
+              f"[{math.exp(mean - 2 * error):.4f} .. {math.exp(mean + 2 * error):.4f}], "
+              f"from {math.exp(min(logs)):.4f} to {math.exp(max(logs)):.4f}")
 
 
 def main():
@@ -193,13 +236,13 @@ def main():
     p.add_argument("--sampled", action="store_true", help="what the sampling thread costs, within one process")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
-    probe = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
-                           capture_output=True, check=False)
+    probe = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()\n"
+                            "print(torch.cuda.device_count())"], capture_output=True, check=False)
     if probe.returncode != 0:
         print("skipped: no PyTorch with a GPU here")
         sys.exit(77)
     if a.pairs:
-        pairs(a.pairs)
+        pairs(a.pairs, int(probe.stdout))
         return
     if a.sampled:
         with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,7 @@ CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors
 # An allocation that fails may be retried for ever: only so much of the run may go into records.
 FREE_BUDGET_NS = 300000000
 BUDGET_SHARE = 50  # 1/50
-PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time
+PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time, a mark for as much
 ELSEWHERE_MAX_S = 2.0
 
 COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
@@ -205,15 +205,16 @@ def _snapshot(name):
 
 
 def _mark_in_time():
-    """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time."""
-    global mark_s, held_ns
-    if hook["monotonic_ns"]() - began_ns < mark_s * 1000000000:
-        return
-    mark_s *= 2
+    """At 2, 4, 8, ... seconds: whenever it ends, one lies near half of the time. One that was slow (the first
+    with --torch-history: 3 s, PyTorch 2.11) puts off the next mark, not the samples between them."""
+    global mark_s
     start_ns = hook["monotonic_ns"]()
+    if start_ns - began_ns < mark_s * 1000000000:
+        return
     if _may_mark():
         _mark()
-    held_ns += hook["monotonic_ns"]() - start_ns
+    end_ns = hook["monotonic_ns"]()
+    mark_s = max(mark_s * 2, (end_ns - began_ns + (end_ns - start_ns) * PAUSE_SHARE) / 1e9)
 
 
 class BoundedFile:

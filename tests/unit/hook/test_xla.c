@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/fs.h"
 #include "collect/collector.h"
 #include "sink.h"
 
@@ -37,6 +38,15 @@ static int tear_down(void **state)
 static void put(const char *folder, const char *name, const char *text)
 {
     write_text(temp_path("%s/%s", folder, name), text);
+}
+
+static char *fixture(const char *name)
+{
+    char path[512];
+    char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", FIXTURES, name);
+    assert_true(fs_read_all(path, 1 << 20, &text) > 0);
+    return text;
 }
 
 static struct collect_out *collect(int32_t failed_pid, enum collect_status want)
@@ -111,7 +121,8 @@ static char *growing(int rows, int64_t step)
     for (int i = 0; i < rows; i++) {
         long long t = 2000000000LL + i * 100000000LL;
         buf_printf(&csv, "%lld,0,50,60,1000,,,,,3\n", t);
-        buf_printf(&csv, "%lld,1,%lld,,1000000,10,5,1000000,,3\n", t, 100 + (long long)(i * step));
+        buf_printf(&csv, "%lld,1,%lld,,1000000,10,%d,1000000,,3\n", t, 100 + (long long)(i * step),
+                   5 + i);
     }
     buf_puts(&csv, "9000000000000,1,12"); /* torn */
     return csv.data;
@@ -135,6 +146,77 @@ static void test_series(void **state)
     assert_null(strstr(text, ",1,12\n"));
     sink_free(out);
     free(csv);
+}
+
+/* Recorded on an H200 (JAX 0.11.2, XLA_PYTHON_CLIENT_PREALLOCATE=false): each step of 0.05 s keeps
+ * 0.35 GiB of 2.45, then XLA waits for 10 s, in which nothing grows. */
+static void test_recorded_leak(void **state)
+{
+    (void)state;
+    char *csv = fixture("jax_leak.csv");
+    put(dir, "hook/7.jax.csv", csv);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_true(sink_integer(out, "jax.growth.samples") >= 20);
+    assert_true(sink_integer(out, "jax.growth.rising_share_percent") >= 90);
+    assert_true(sink_integer(out, "jax.growth.duration_ms") < 24000);
+    assert_true(sink_integer(out, "jax.growth.total_bytes") > 90LL << 30);
+    int64_t allocated = sink_integer(out, "jax.allocated_seen_bytes");
+    int64_t freed = sink_integer(out, "jax.freed_seen_bytes");
+    assert_int_equal(allocated - freed, sink_at(out, "jax.in_use_bytes", FACT_IMPACT));
+    assert_true(freed >= allocated / 2);
+    assert_true(allocated < 2493LL << 30); /* num_allocs, none larger than 2.1 GiB */
+    assert_int_equal(sink_at(out, "jax.pool_bytes", FACT_BASELINE), 2097152);
+    assert_int_equal(sink_at(out, "jax.pool_bytes", FACT_IMPACT), 112583507968);
+    sink_free(out);
+    free(csv);
+}
+
+/* The same card: layers are loaded until the pool is full, and nothing is given back. */
+static void test_recorded_load(void **state)
+{
+    (void)state;
+    char *csv = fixture("jax_load.csv");
+    put(dir, "hook/7.jax.csv", csv);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    int64_t allocated = sink_integer(out, "jax.allocated_seen_bytes");
+    assert_true(allocated >= 108830724864);
+    assert_true(sink_integer(out, "jax.freed_seen_bytes") < allocated / 20);
+    sink_free(out);
+    free(csv);
+}
+
+/* What the two rows do not show themselves, the peak between them does. */
+static void test_turnover(void **state)
+{
+    static const char *const rows = "2000000000,0,100,100,1000,,1,,,3\n"
+                                    "2100000000,0,140,160,1000,,4,,,3\n"  /* +60 -20 */
+                                    "2200000000,0,130,160,1000,,6,,,3\n"  /* -10 */
+                                    "2300000000,0,130,250,1000,,8,,,3\n"; /* +120 -120 */
+    (void)state;
+    put(dir, "hook/7.jax.csv", rows);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "jax.allocated_seen_bytes"), 100 + 60 + 120);
+    assert_int_equal(sink_integer(out, "jax.freed_seen_bytes"), 20 + 10 + 120);
+    assert_int_equal(sink_at(out, "jax.pool_bytes", FACT_BASELINE), INT64_MIN);
+    sink_free(out);
+}
+
+/* A program that goes on for long without allocating has not been waiting for memory. */
+static void test_wait(void **state)
+{
+    (void)state;
+    for (int quiet_rows = 100; quiet_rows <= 140; quiet_rows += 40) {
+        struct buf csv = BUF_INIT;
+        for (int i = 0; i < 100 + quiet_rows; i++)
+            buf_printf(&csv, "%lld,0,%d,,1000000,10,%d,1000000,,3\n",
+                       2000000000LL + i * 100000000LL, 100 + (i < 100 ? i : 99), i < 100 ? i : 99);
+        put(dir, "hook/7.jax.csv", csv.data);
+        struct collect_out *out = collect(7, COLLECT_OK);
+        int64_t rising = sink_integer(out, "jax.growth.rising_share_percent");
+        assert_true(quiet_rows == 100 ? rising == 100 : rising < 60);
+        sink_free(out);
+        buf_release(&csv);
+    }
 }
 
 /* What stays as it is grows nowhere. */
@@ -217,8 +299,10 @@ static void test_garbage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_record),            TEST(test_absent), TEST(test_series),  TEST(test_steady),
-        TEST(test_record_and_series), TEST(test_choice), TEST(test_garbage),
+        TEST(test_record),        TEST(test_absent),        TEST(test_series),
+        TEST(test_recorded_leak), TEST(test_recorded_load), TEST(test_turnover),
+        TEST(test_wait),          TEST(test_steady),        TEST(test_record_and_series),
+        TEST(test_choice),        TEST(test_garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
