@@ -158,6 +158,38 @@ static void put_device_facts(struct job *job, uint32_t i)
                 "mem_info_vis_vram_total against mem_info_vram_total", "no such files");
 }
 
+/* Model: 		 NVIDIA H200
+ * The file has the GPU's UUID too, which is not wanted. */
+static void put_nvidia_name(struct job *job, uint32_t i)
+{
+    const struct gpu_info *g = &job->machine->gpus[i];
+    char path[96];
+    char text[TEXT_MAX] = "";
+    struct span rest = {text, 0};
+    struct span line = {NULL, 0};
+    (void)snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", g->pci);
+    ssize_t len = fs_read_machine_text(path, text, sizeof text);
+    rest.len = len > 0 ? (size_t)len : 0;
+    bool found = false;
+    while (!found && span_line(&rest, &line))
+        found = span_starts(line, "Model:");
+    char name[128] = "";
+    if (found)
+        (void)snprintf(name, sizeof name, "%.*s", (int)line.len, line.data);
+    char *model = found ? name + strlen("Model:") : name;
+    model += strspn(model, " \t");
+    put_text(job, i, "name", model[0] != '\0', model, path, "the driver does not tell it");
+}
+
+static void put_nvidia(struct job *job, uint32_t i)
+{
+    static const char path[] = "/sys/module/nvidia/version";
+    char text[128];
+    bool told = fs_read_machine_text(path, text, sizeof text) > 0;
+    put_text(job, i, "driver_version", told, text, path, "no such file");
+    put_nvidia_name(job, i);
+}
+
 static void put_driver_version(struct job *job, uint32_t i)
 {
     char text[128];
@@ -324,7 +356,10 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
         put_identity(&job, i);
         put_partition(&job, i);
         put_device_facts(&job, i);
-        put_driver_version(&job, i);
+        if (strcmp(machine.gpus[i].driver, "nvidia") == 0)
+            put_nvidia(&job, i);
+        else
+            put_driver_version(&job, i);
     }
     for (uint32_t i = 0; i < machine.count; i++) {
         if (clock_mono_ns() >= ctx->deadline_mono_ns)

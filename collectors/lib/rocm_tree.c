@@ -33,7 +33,8 @@ bool rocm_is_library(const char *path)
         "libMIOpen",   "librccl",          "libmigraphx", "libdrm",
         "libaotriton", "libtorch_hip",     "libc10_hip",  "libggml-hip"};
     const char *base = cleantext_base(path);
-    if (strstr(base, ".so") == NULL || cleantext_starts(base, "librocksdb"))
+    if (strstr(base, ".so") == NULL || cleantext_starts(base, "librocksdb") ||
+        cleantext_starts(base, "librocmcrash")) /* our own, preloaded */
         return false;
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         if (cleantext_starts(base, starts[i]))

@@ -325,7 +325,11 @@ static void derive_pool(struct facts *facts)
     if (i < 2 && feature_input(facts, used[i], &in_use)) {
         const char *const taken[] = {"jax.pool_bytes", used[0]};
         double pool = 0;
+        double requested = 0;
         put(facts, "f.pool_free_bytes", limit - in_use, inputs, 2);
+        if (feature_input(facts, "oom.requested_bytes", &requested) && requested > limit - in_use)
+            put(facts, "f.pool_short_bytes", requested - (limit - in_use),
+                (const char *const[]){"oom.requested_bytes", "f.pool_free_bytes"}, 2);
         /* What the pool has taken of the GPU is less than its limit where it grows, or could not.
          */
         if (i == 0 && feature_input(facts, taken[0], &pool))

@@ -84,6 +84,7 @@ void report_machine_line(const struct facts *facts, struct buf *ret)
     struct buf line = BUF_INIT;
     struct buf *out = &line;
     const struct fact *ram = facts_best(facts, "host.mem_total_bytes");
+    const char *driver = NULL;
     char size[64];
     add_gpus(out, facts);
     fact_format(ram, size, sizeof(size));
@@ -93,7 +94,11 @@ void report_machine_line(const struct facts *facts, struct buf *ret)
     add_text(out, facts, "host.distribution", "", ", ");
     add_text(out, facts, "host.container", "in ", ", ");
     add_text(out, facts, "host.amdgpu_version", "amdgpu (DKMS) ", "; ");
+    if (facts_get_text(facts, "gpu.0.driver", &driver) && strcmp(driver, "nvidia") == 0)
+        add_text(out, facts, "gpu.0.driver_version", "NVIDIA driver ", "; ");
     add_text(out, facts, "software.rocm_version", "ROCm ", "; ");
+    if (facts_best(facts, "jax.platforms") != NULL)
+        add_text(out, facts, "software.jax_version", "JAX ", "; ");
     add_text(out, facts, "software.torch_version", "PyTorch ", "; ");
     add_text(out, facts, "software.python_version", "Python ", "; ");
     buf_append(ret, buf_str(&line), line.len);

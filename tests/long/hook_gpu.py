@@ -80,7 +80,7 @@ def check_jax(done, files):
     facts = facts_of(files)
     wrong = [f"{key} {wrote.get(key)} != {value}" for key, value in said.items() if wrote.get(key) != value]
     for fact, when, key in (("in_use_bytes", "impact", "bytes_in_use"), ("in_use_bytes", "peak", "peak_bytes_in_use"),
-                            ("limit_bytes", "static", "bytes_limit")):
+                            ("limit_bytes", "impact", "bytes_limit")):
         if facts.get(("jax." + fact, when)) != said[key]:
             wrong.append(f"jax.{fact} {when} {facts.get(('jax.' + fact, when))} != {said[key]}")
     return len(said) + 3, wrong

@@ -207,7 +207,7 @@ def who_grew():
     return steady
 
 
-def sampled(parts=60, steps=2500):
+def sampled(parts=400, steps=1250):
     """The loop with the hook's sampling thread at ten a second and without, in turn in one process: what the
     thread costs, without what differs from process to process. Run under rocmcrash."""
     import gc
@@ -233,8 +233,16 @@ def sampled(parts=60, steps=2500):
             names["sampler"].stop()
     medians = {kind: sorted(values)[len(values) // 2] for kind, values in took.items()}
     print(json.dumps({"parts": parts, "part_s": medians["without"], "ratio_of_medians": medians["with"] / medians["without"],
-                      "ratio_of_means": sum(took["with"]) / sum(took["without"])}))
+                      "ratio_of_means": sum(took["with"]) / sum(took["without"]),
+                      "ratio_of_means_95": interval(took["with"], took["without"])}))
     names["sampler"].start()
+
+
+def interval(some, others, draws=2000):
+    """95 % of the ratios of means of as many parts, drawn from these with replacement."""
+    rng = random.Random(7)
+    ratios = sorted(sum(rng.choices(some, k=len(some))) / sum(rng.choices(others, k=len(others))) for _ in range(draws))
+    return [round(ratios[int(share * draws)], 4) for share in (0.025, 0.975)]
 
 
 def marks(count=300):

@@ -196,6 +196,26 @@ static void ledger_sentences(void **state)
     buf_release(&out);
 }
 
+/* JAX where the program uses it, not where it is only installed. */
+static void machine_line_of_nvidia_and_jax(void **state)
+{
+    struct facts *facts = *state;
+    struct buf out = BUF_INIT;
+    facts_set_integer(facts, "gpu.count", FACT_STATIC, 1, "s");
+    facts_set_text(facts, "gpu.0.driver", FACT_STATIC, "nvidia", "s");
+    facts_set_text(facts, "gpu.0.name", FACT_STATIC, "NVIDIA H200", "s");
+    facts_set_text(facts, "gpu.0.driver_version", FACT_STATIC, "580.159.04", "s");
+    facts_set_text(facts, "software.jax_version", FACT_STATIC, "0.11.2", "s");
+    report_machine_line(facts, &out);
+    assert_string_equal(buf_str(&out), "NVIDIA H200; NVIDIA driver 580.159.04");
+    buf_release(&out);
+    buf_init(&out, 0);
+    facts_set_text(facts, "jax.platforms", FACT_STATIC, "cuda,cpu", "s");
+    report_machine_line(facts, &out);
+    assert_string_equal(buf_str(&out), "NVIDIA H200; NVIDIA driver 580.159.04; JAX 0.11.2");
+    buf_release(&out);
+}
+
 /* Large BAR: all of VRAM is visible and its row would be told twice. */
 static void visible_vram_is_a_row_only_where_it_is_smaller(void **state)
 {
@@ -250,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(machine_line_counts_gpus_of_a_kind, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(machine_line_of_nvidia_and_jax, set_up, tear_down),
         cmocka_unit_test_setup_teardown(table_merges_the_moments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_facts_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_collector_has_a_table, set_up, tear_down),

@@ -183,6 +183,7 @@ static void test_rocm_tree(void **state)
     map_line(&maps, library(temp_path("opt/rocm-6.2.4/lib/libhsa-runtime64.so.1.14.60204"),
                             "libhsa-runtime64.so.1"));
     map_line(&maps, "/usr/lib/librocksdb.so.8");
+    map_line(&maps, "/usr/lib/rocmcrash/librocmcrash-ledger.so"); /* ours */
     fs_set_sysroot(temp_dir());
     struct collect_out *out = run(&collector_software, buf_str(&maps), NULL, NULL, &status);
     fs_set_sysroot("");
@@ -199,6 +200,7 @@ static void test_rocm_tree(void **state)
     (void)snprintf(id, sizeof id, "000d1a27");
     assert_non_null(strstr(json, id));
     assert_null(strstr(json, "rocksdb"));
+    assert_null(strstr(json, "rocmcrash"));
     sink_free(out);
     buf_release(&maps);
 }

@@ -74,15 +74,20 @@ enum collect_status collect_reason(struct collect_out *out, enum collect_status 
     return status;
 }
 
-static enum collect_status run(const char *machine, struct collect_out *out)
+static enum collect_status run_at(const char *root, struct collect_out *out)
 {
-    static char root[FS_PATH_MAX];
     memset(out, 0, sizeof *out);
-    help_machine_path(machine, root, sizeof root);
     fs_set_sysroot(root);
     out->facts = facts_new();
     struct collect_ctx ctx = {.deadline_mono_ns = UINT64_MAX};
     return collector_gpu.run(&ctx, out);
+}
+
+static enum collect_status run(const char *machine, struct collect_out *out)
+{
+    static char root[FS_PATH_MAX];
+    help_machine_path(machine, root, sizeof root);
+    return run_at(root, out);
 }
 
 static void release(struct collect_out *out)
@@ -190,12 +195,43 @@ static void test_no_gpu(void **state)
     release(&out);
 }
 
+static void test_nvidia(void **state)
+{
+    static const char information[] = "/proc/driver/nvidia/gpus/0000:00:06.0/information";
+    char root[256];
+    struct collect_out out;
+    (void)state;
+    help_make_dir(root, sizeof root);
+    help_write(root, information,
+               "Model: \t\t NVIDIA H200\nIRQ:   \t\t 75\n"
+               "GPU UUID: \t GPU-deadbeef-6301-f3c9-fcba-2d2b212cb19e\n");
+    help_write(root, "/sys/module/nvidia/version", "580.159.04\n");
+    help_write(root, "/sys/module/amdgpu/version", "6.10.5\n"); /* not this card's */
+    assert_int_equal(run_at(root, &out), COLLECT_OK);
+    expect_text(&out, "gpu.0.driver", "nvidia");
+    expect_text(&out, "gpu.0.name", "NVIDIA H200");
+    expect_text(&out, "gpu.0.driver_version", "580.159.04");
+    assert_null(strstr(buf_str(&out.files), "deadbeef"));
+    release(&out);
+    static const char *const unknown[] = {"", "Model:", "Model: \t", "model: x\n", "IRQ: 75\n"};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        help_write(root, information, unknown[i]);
+        assert_int_equal(run_at(root, &out), COLLECT_OK);
+        expect_absent(&out, "gpu.0.name");
+        release(&out);
+    }
+    help_remove(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_phoenix),    cmocka_unit_test(test_same_input_same_bytes),
-        cmocka_unit_test(test_small_bar_and_padding), cmocka_unit_test(test_partitions),
+        cmocka_unit_test(test_phoenix),
+        cmocka_unit_test(test_same_input_same_bytes),
+        cmocka_unit_test(test_small_bar_and_padding),
+        cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_no_gpu),
+        cmocka_unit_test(test_nvidia),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
