@@ -18,7 +18,6 @@
 #define INPUTS_MAX 4
 #define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
 #define WEIGHTS_MAX 1.01
-#define OCCUPIED 0.2 /* of the GPU before the start: then the engine is not why it does not fit */
 #define DEFAULT_SPARE 0.08 /* above vLLM's default share of 0.9 or 0.92 */
 
 static double input_or(const struct facts *facts, const char *name, double otherwise)
@@ -86,7 +85,7 @@ static bool read_without_report(const struct facts *facts, struct engine *e)
     *e = (struct engine){.request = e->request};
     if (input_or(facts, "gpu.count", 0) != 1 || input_or(facts, "f.is_apu", 0) > 0 ||
         !feature_model(facts, &m) || !feature_input(facts, "f.vram_total_bytes", &total) ||
-        !feature_input(facts, "f.vram_baseline_bytes", &before) || before >= OCCUPIED * total)
+        !feature_input(facts, "f.vram_baseline_bytes", &before))
         return false;
     e->room = total - before;
     e->device = total;
@@ -130,7 +129,8 @@ static bool read_engine(const struct facts *facts, struct engine *e)
         .context = input_or(facts, "msg.ggml_context_tokens", 0),
         .room = input_or(facts, "msg.ggml_free_at_start_bytes", 0),
         .layers = input_or(facts, "msg.ggml_layers_count", 0),
-        .device = input_or(facts, "msg.ggml_device_total_bytes", 0),
+        .device = input_or(facts, "msg.ggml_device_total_bytes",
+                           input_or(facts, "f.vram_total_bytes", 0)),
     };
     if (!feature_text(facts, "oom.framework", &framework) || strcmp(framework, "llama.cpp") != 0 ||
         !feature_input(facts, "oom.requested_bytes", &e->request) || e->request <= 0 ||
@@ -187,9 +187,10 @@ static void derive_ggml(struct facts *facts)
                                          "msg.ggml_compute_buffer_bytes"};
     static const char *const room[] = {"msg.ggml_free_at_start_bytes"};
     static const char *const context[] = {"msg.ggml_context_tokens"};
-    static const char *const device[] = {"msg.ggml_device_total_bytes"};
+    static const char *const device[] = {"msg.ggml_device_total_bytes", "f.vram_total_bytes"};
     static const char *const shorts[] = {"f.engine_need_bytes", "f.engine_room_bytes"};
     struct engine e;
+    double told = 0;
     if (!read_engine(facts, &e))
         return;
     (void)facts_set_text(facts, "f.engine_part", FACT_IMPACT, e.part,
@@ -203,7 +204,8 @@ static void derive_ggml(struct facts *facts)
     if (e.context > 0)
         say(facts, &e, "f.engine_asked_context_count", e.context, context, 1);
     if (e.device > 0)
-        say(facts, &e, "f.engine_device_bytes", e.device, device, 1);
+        say(facts, &e, "f.engine_device_bytes", e.device, device,
+            feature_input(facts, device[0], &told) ? 1 : 2);
     if (e.room > 0) {
         say(facts, &e, "f.engine_room_bytes", e.room, room, 1);
         put(facts, "f.engine_short_bytes", e.weights + e.cache + e.compute - e.room, shorts, 2);

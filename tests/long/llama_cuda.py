@@ -7,7 +7,8 @@ usage: llama_cuda.py [CASE...]      with ROCMCRASH=path of the program, LLAMA=pa
        llama_cuda.py --hold FREE    takes memory of the first GPU until FREE bytes are left; prints what there is
 
 Bundles and logs are left in $OUT or a new folder; the models, files of holes, are not. Each case is run twice: with
-llama.cpp's messages as they are, and with its report of its memory (LLAMA_ARG_LOG_VERBOSITY=4). Exit 77: no such program, no GPU.
+llama.cpp's messages as they are, and with its report of its memory (LLAMA_ARG_LOG_VERBOSITY=4). Exit 77: no such
+program, no GPU.
 """
 import contextlib
 import ctypes
@@ -192,8 +193,10 @@ class Cuda(llama_case.LlamaCase):
             self.check_verdict(bundle, "held-by-other", "occupied at start", "medium")
             layers = bundle.value("f.engine_fits_layers_count")
             self.assertTrue(0 < layers < model.layers, layers)
+            done, bundle = self.refused_by_holder("held-short", model)  # by the driver's count before the start
+            self.check_verdict(bundle, "held-by-other", "occupied at start", "medium")
             self.check_runs("held, layers that are said to fit", 512, *NO_MMAP, layers=int(layers), model=model)
-        with held(int(0.07 * self.total)):  # less than a tenth of the GPU was free: by the driver's count alone
+        with held(int(0.07 * self.total)):  # less than a tenth of the GPU was free
             self.refused_by_holder("held", model)
         self.check_runs("held no more", 512, *NO_MMAP, model=model)
 

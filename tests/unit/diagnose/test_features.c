@@ -138,9 +138,6 @@ static const struct {
      {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
     {"f.engine_layers_count", "8", {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
     {"f.engine_device_bytes", "150323855360", {ENGINE("weights", GIB(141), 0)}},
-    /* a fifth of it was somebody else's */
-    {"f.engine_part", "weights", {ENGINE("weights", GIB(141), GIB(27.9))}},
-    {"f.engine_part", "", {ENGINE("weights", GIB(141), GIB(28.1))}},
     /* the report, where there is one, counts */
     {"f.engine_weights_bytes",
      "8589934592",
