@@ -15,6 +15,7 @@
 #define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
 #define BLOCK_TOKENS 16  /* vLLM's usual block of the cache */
 #define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
+#define RUNTIME_BYTES (0.75 * 1073741824) /* what CUDA 13 takes for itself on an H200: 0.51 GiB */
 #define INPUTS_MAX 4
 #define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
 #define WEIGHTS_MAX 1.01
@@ -52,6 +53,8 @@ struct engine {
     double request, context, room, layers;
     double device; /* all of its memory */
     double layer; /* weights of one, the embeddings count as one */
+    double scores;  /* of the computation, each token of context: as long as no buffer was made */
+    double runtime; /* of the room: 0 where the engine looked itself, which comes behind */
     const char *part;
     bool reported; /* by itself; else by the model file's header and the GPU's counters */
 };
@@ -91,6 +94,8 @@ static bool read_without_report(const struct facts *facts, struct engine *e)
     e->device = total;
     e->layers = m.layers;
     e->layer = m.weights / (m.layers + 1);
+    e->scores = m.scores_per_token;
+    e->runtime = RUNTIME_BYTES;
     double tokens = m.cache_per_token > 0 ? e->request / m.cache_per_token : 0;
     const char *by_size = part_by_size(e, tokens, m.weights);
     if (!feature_text(facts, "msg.ggml_refused_part", &e->part))
@@ -121,6 +126,7 @@ static void say(struct facts *facts, const struct engine *e, const char *name, d
 static bool read_engine(const struct facts *facts, struct engine *e)
 {
     const char *framework = "";
+    struct feature_model m;
     *e = (struct engine){
         .reported = true,
         .weights = input_or(facts, "msg.ggml_model_buffer_bytes", 0),
@@ -147,11 +153,15 @@ static bool read_engine(const struct facts *facts, struct engine *e)
     else if (strcmp(e->part, "KV cache") == 0)
         asked = &e->cache;
     *asked = e->request;
+    if (e->compute <= 0 && feature_model(facts, &m))
+        e->scores = m.scores_per_token;
     e->layer = e->weights / (e->layers + 1);
     return true;
 }
 
-/* The cache grows with the context, weights and buffers stay; a tenth for buffers not yet made. */
+/* The cache grows with the context, weights and buffers stay; where those were not yet made, a
+ * tenth and the scores of attention, which flash attention does without: what is said to fit is to
+ * fit. */
 static void say_context(struct facts *facts, const struct engine *e)
 {
     static const char *const inputs[] = {"msg.ggml_free_at_start_bytes",
@@ -161,8 +171,8 @@ static void say_context(struct facts *facts, const struct engine *e)
     (void)feature_input(facts, "msg.ggml_windowed", &windowed);
     if (e->cache <= 0 || e->context <= 0 || e->room <= 0 || e->weights <= 0 || windowed > 0)
         return;
-    double left = e->room - e->weights - e->compute;
-    double tokens = left / (e->compute > 0 ? 1 : BUFFERS) / (e->cache / e->context);
+    double left = e->room - e->runtime - e->weights - e->compute;
+    double tokens = left / (e->compute > 0 ? 1 : BUFFERS) / (e->cache / e->context + e->scores);
     if (tokens < e->context)
         say(facts, e, "f.engine_fits_context_count", round_down(tokens, CONTEXT_STEP), inputs, 4);
 }
@@ -173,7 +183,7 @@ static void say_layers(struct facts *facts, const struct engine *e)
                                          "msg.ggml_layers_count"};
     if (strcmp(e->part, "weights") != 0 || e->layers <= 0 || e->room <= 0)
         return;
-    double fits = floor(e->room / BUFFERS / e->layer);
+    double fits = floor((e->room - e->runtime) / BUFFERS / e->layer);
     if (fits > e->layers)
         return;
     say(facts, e, "f.engine_fits_layers_count", fits, inputs, 3);

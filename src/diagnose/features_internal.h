@@ -26,6 +26,10 @@ void feature_share(struct facts *facts, const char *feature, const char *part, c
 struct feature_model {
     double weights, layers, embedding, heads, kv_heads, context;
     double cache_per_token; /* of all layers, in f16; 0 = not linear in the context, or not known */
+    /* Without flash attention the buffer of the computation grows with the context too: the scores
+     * of a batch (35 kB a token measured where this is 32 KiB: llama.cpp 0.5, 16 heads, -ub 512).
+     */
+    double scores_per_token;
     const char *type;
 };
 bool feature_model(const struct facts *facts, struct feature_model *ret);

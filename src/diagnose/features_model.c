@@ -14,6 +14,8 @@
 #define MIB 1048576.0
 #define KV_BYTES 2       /* f16, llama.cpp's default */
 #define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
+#define BATCH_TOKENS 512 /* its -ub */
+#define SCORE_BYTES 4    /* f32 */
 
 /* Bits per weight of llama.cpp's file types (llama-quantize prints them); the smallest last. */
 static const struct {
@@ -55,6 +57,7 @@ bool feature_model(const struct facts *facts, struct feature_model *m)
         m->layers <= 0 || m->heads <= 0)
         return false;
     m->cache_per_token = cache_per_token(facts, m);
+    m->scores_per_token = BATCH_TOKENS * m->heads * SCORE_BYTES;
     return true;
 }
 
@@ -108,8 +111,9 @@ static void say_cache(struct facts *facts, const struct feature_model *m, double
     feature_flag(facts, "f.model_part_exact", tokens >= CONTEXT_STEP && tokens == floor(tokens),
                  inputs, 4);
     feature_set(facts, "f.asked_context_count", floor(tokens), inputs, 4);
-    /* A tenth stays for the buffers of the computation. */
-    double fits = floor(left / 1.1 / per_token / CONTEXT_STEP) * CONTEXT_STEP;
+    /* A tenth stays for the other buffers of the computation. */
+    double fits = floor(left / 1.1 / (per_token + m->scores_per_token) / CONTEXT_STEP);
+    fits *= CONTEXT_STEP;
     feature_set(facts, "f.fits_context_count", fits > 0 ? fits : 0, inputs, 4);
 }
 

@@ -30,8 +30,6 @@ ROCMCRASH = os.environ.get("ROCMCRASH", "rocmcrash")
 REPORT = {"LLAMA_ARG_LOG_VERBOSITY": "4"}  # -lv 4 is read too late for the line of the device
 WIDE = 8192
 LAYER_BYTES = 12.25 * 2 * WIDE * WIDE  # of gguf_model's: 1.53 GiB
-# A small batch: without flash attention the scores of the whole context times the batch are a buffer.
-BATCH = ("-b", "32", "-ub", "32")
 NO_MMAP = ("-lm", "none")  # mapped, all of the file would be read before anything is asked of the GPU
 
 
@@ -104,7 +102,7 @@ class Cuda(llama_case.LlamaCase):
         start = time.monotonic()
         root = os.path.join(self.out, name.replace(" ", "-"))
         os.makedirs(root)
-        done, bundle = self.run_program(ROCMCRASH, root, ["-ngl", str(layers), "-c", str(context), *BATCH, *options],
+        done, bundle = self.run_program(ROCMCRASH, root, ["-ngl", str(layers), "-c", str(context), *options],
                                         model=model, **environ)
         for kind in ("stdout", "stderr"):
             with open(os.path.join(root, kind), "w", encoding="utf-8") as file:
@@ -160,7 +158,7 @@ class Cuda(llama_case.LlamaCase):
         self.check_verdict(bundle, "capacity", "engine's parts", sure)
         self.assertEqual(bundle.value("f.engine_part"), "KV cache")
         fits = bundle.value("f.engine_fits_context_count")
-        self.assertTrue(0.75 * self.total < fits * per_token < self.total, fits)
+        self.assertTrue(0.5 * self.total < fits * per_token < self.total, fits)
         self.assertIn(f"a context of {fits:.0f} tokens would fit", bundle.text("SUMMARY.md"))
         return done, bundle, int(fits)
 

@@ -98,7 +98,8 @@ static const struct {
     {"f.eps_bytes", "268435456", {{"oom.total_bytes", GIB(16), NULL}}},
     {"f.eps_bytes", "687194767", {{"oom.total_bytes", GIB(64), NULL}}},
     {"f.eps_bytes", "268435456", {{"report.gpu", 0, "x"}}},
-    /* Half of RAM lies a little below a power of two; a carve-out is exact, and small ones are none. */
+    /* Half of RAM lies a little below a power of two; a carve-out is exact, and small ones are
+       none. */
     {"f.budget_looks_like_half_ram", "1", {{"oom.total_bytes", GIB(62.5), NULL}}},
     {"f.budget_looks_like_half_ram", "1", {{"oom.total_bytes", GIB(15.49), NULL}}},
     {"f.budget_looks_like_half_ram", "0", {{"oom.total_bytes", GIB(16), NULL}}},
@@ -118,9 +119,10 @@ static const struct {
     {"f.reported_carveout_bytes", "6442450944", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},
     {"f.ram_bytes", "", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.reported_vram_bytes", "25769803776", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
-    /* An engine that printed no report of its memory: by the model's header. A tenth is for buffers:
-     * (140 - 9) / 1.1 GiB = 1951177 tokens. */
-    {"f.engine_fits_context_count", "1950976", {ENGINE("KV cache", TOKENS(3145728), 0)}},
+    /* An engine that printed no report of its memory: by the model's header. 0.75 GiB is the
+     * runtime's own, 32 KiB a token are scores, a tenth is for buffers: (140 - 9 - 0.75) / 1.1 GiB
+     * / 96 KiB. */
+    {"f.engine_fits_context_count", "1293312", {ENGINE("KV cache", TOKENS(3145728), 0)}},
     {"f.engine_asked_context_count", "3145728", {ENGINE("KV cache", TOKENS(3145728), 0)}},
     {"f.engine_room_bytes", "150323855360", {ENGINE("KV cache", TOKENS(3145728), 0)}},
     /* not of all layers for a possible context: some of them are elsewhere */
@@ -133,9 +135,7 @@ static const struct {
     {"f.engine_part", "", {ENGINE("", GIB(9) * 102 / 100 + 1, 0)}},
     /* 1 GiB a layer, and a tenth */
     {"f.engine_fits_layers_count", "", {ENGINE("weights", GIB(141), 0)}},
-    {"f.engine_fits_layers_count",
-     "6",
-     {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
+    {"f.engine_fits_layers_count", "6", {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
     {"f.engine_layers_count", "8", {ENGINE_OF("weights", GIB(9), 0, GIB(7.5))}},
     {"f.engine_device_bytes", "150323855360", {ENGINE("weights", GIB(141), 0)}},
     /* the report, where there is one, counts */
