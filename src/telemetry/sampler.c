@@ -22,7 +22,6 @@
 #define WAIT_MAX_NS (500 * NS_PER_MS)   /* notices the target's end */
 #define AFTER_NS (1 * SECOND)    /* what is still held then was stranded */
 #define FULL_NS (60 * SECOND)
-#define PACER_WINDOW_NS (2 * SECOND)
 
 /* --- reads that may not return --- */
 
@@ -110,35 +109,15 @@ static uint64_t cpu_ns(void)
     return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-uint64_t pacer_period(const struct pacer *p, uint64_t base_ns)
-{
-    return p->stretch > 1 ? (uint64_t)((double)base_ns * p->stretch) : base_ns;
-}
-
-/* After each piece of work, with all that was used since the piece before it: what it costs to wake
- * up and to sleep again is most of it (60 to 100 us on a virtual machine), and the first piece's. The
- * stretch follows what was used against the share, window by window. */
+/* After each piece of work: the first piece's time is its own, and waking up is the next one's. */
 static void pacer_charge(struct sampler *s, struct pacer *p)
 {
     uint64_t used_ns = cpu_ns();
-    p->spent_ns += used_ns - s->charged_ns;
+    bool told = pacer_spend(p, used_ns - s->charged_ns, s->now_ns);
     s->charged_ns = used_ns;
-    if (p->window_ns == 0)
-        p->window_ns = s->now_ns;
-    uint64_t window = s->now_ns - p->window_ns;
-    if (window < (uint64_t)((double)PACER_WINDOW_NS * (p->stretch > 1 ? p->stretch : 1)))
-        return;
-    double used_ppm = (double)p->spent_ns * 1e6 / (double)window;
-    double stretch = (p->stretch < 1 ? 1 : p->stretch) * used_ppm / p->share_ppm;
-    p->stretch = stretch < 1 ? 1 : stretch > 600 ? 600 : stretch;
-    p->window_ns = s->now_ns;
-    p->spent_ns = 0;
-    double announced = p->announced < 1 ? 1 : p->announced;
-    if (p->stretch < announced * 2 && p->stretch > announced / 2)
-        return;
-    shared_event(s->shared, "sampler", "period of %s x %.1f to stay within %u ppm of a core",
-                 p->name, p->stretch, p->share_ppm);
-    p->announced = p->stretch;
+    if (told)
+        shared_event(s->shared, "sampler", "period of %s x %.1f to stay within %u ppm of a core",
+                     p->name, p->stretch, p->share_ppm);
 }
 
 /* --- records --- */
@@ -165,7 +144,9 @@ void sampler_init(struct sampler *s, struct shared *shared)
     s->answered = shared->impact_answer;
     s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 1130};
     s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 120};
-    s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200};
+    /* A Python that loads its libraries costs ten times what it does later (thousands of mappings come
+     * and go): without a bound that one window would leave a run of PyTorch unseen for a minute. */
+    s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200, .jump_max = 4};
     s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 50};
     /* PROC_PID_INIT_INO: only there do KFD's file names mean the pids that we know. A recorded
      * machine has the pids it has. */

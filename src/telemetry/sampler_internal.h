@@ -13,6 +13,7 @@
 #include "telemetry/cgroup.h"
 #include "telemetry/fdinfo.h"
 #include "telemetry/machine.h"
+#include "telemetry/pacer.h"
 #include "telemetry/values.h"
 
 #define SAMPLER_PROCS_MAX 64
@@ -32,16 +33,6 @@
 enum { FILE_STATUS, FILE_FD, FILE_MAPS, FILE_KFD };
 
 #define SAMPLER_GAVE_UP (-ETIMEDOUT) /* sampler_read() of a file that once hung */
-
-/* Keeps one kind of work within its share of a core by stretching its period. */
-struct pacer {
-    const char *name;
-    uint32_t share_ppm; /* of one core */
-    uint64_t window_ns; /* start of the window */
-    uint64_t spent_ns;  /* CPU in the window */
-    double stretch;     /* >= 1 */
-    double announced;
-};
 
 struct gpu_sampler {
     int fds[VALUES_GPU_METRICS]; /* -1 = not there; status[] says why */
@@ -147,7 +138,6 @@ void sampler_enter(struct sampler *s, uint32_t file);
 void sampler_leave(struct sampler *s);
 bool sampler_is_bad(const struct sampler *s, uint32_t file);
 enum value_status sampler_status_of(int negative_errno);
-uint64_t pacer_period(const struct pacer *p, uint64_t base_ns);
 
 /* --- sampler_gpu.c --- */
 void sampler_gpu_open(struct sampler *s);
