@@ -97,8 +97,22 @@ static void put_live_of_gpus(const struct reading *r)
     }
 }
 
+/* What opened a model file is noted too: on a machine without KFD that is all there is. */
+static bool has_gpu(const struct reading *r)
+{
+    for (unsigned i = 0; i < LEDGER_GPUS; i++)
+        if (LEDGER_STATE(r->ledger->gpus[i].state) == LEDGER_USED)
+            return true;
+    return false;
+}
+
 static void put_held(const struct reading *r)
 {
+    if (!has_gpu(r)) {
+        collect_missing(r->out, "ledger.vram.live_bytes", FACT_IMPACT, FACT_ABSENT,
+                        "nothing that the library was in opened a GPU of amdgpu", SOURCE);
+        return;
+    }
     for (unsigned kind = 0; kind < LEDGER_KINDS; kind++) {
         char name[64];
         int64_t live = ledger_view_bytes(&r->view, (enum ledger_kind)kind, -1);

@@ -346,6 +346,9 @@ static void derive_pool(struct facts *facts)
          */
         if (i == 0 && feature_input(facts, taken[0], &pool))
             put(facts, "f.pool_idle_bytes", pool - in_use, taken, 2);
+        if (i == 0 && pool > 0 && pool < limit)
+            put(facts, "f.pool_untaken_bytes", limit - pool,
+                (const char *const[]){limits[0], taken[0]}, 2);
     }
     if (feature_input(facts, inputs[2], &total) && total > limit) {
         const char *const sizes[] = {limits[i], inputs[2]};

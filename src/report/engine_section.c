@@ -40,7 +40,8 @@ static const struct {
      "context of {msg.max_model_tokens} tokens]][[ needs {msg.kv_cache_needed_bytes}]]"},
     {"jax.in_use_bytes",
      "JAX: {jax.in_use_bytes} in use[[ of a pool of {jax.limit_bytes}]][[, "
-     "{f.pool_share_percent} of the GPU]][[; largest allocation "
+     "{f.pool_share_percent} of the GPU]][[, {f.pool_untaken_bytes} of which it has not got]][[; "
+     "largest allocation "
      "{jax.largest_allocation_bytes}]][[; largest idle piece {jax.largest_free_bytes}]]"},
     {"tensorflow.in_use_bytes",
      "TensorFlow: {tensorflow.in_use_bytes} in use[[ of {msg.tensorflow_pool_bytes}]]"},
@@ -57,7 +58,8 @@ void report_engine(const struct facts *facts, struct buf *out)
             report_cited_sentence(facts, sentences[i].sentence, out);
     }
     if (is_there(facts, "f.pool_preallocated") && is_there(facts, "f.pool_bytes") &&
-        facts_best(facts, "f.pool_preallocated")->integer != 0)
+        facts_best(facts, "f.pool_preallocated")->integer != 0 &&
+        !is_there(facts, "f.pool_untaken_bytes"))
         report_cited_sentence(
             facts,
             "the pool of {f.pool_bytes} was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): "

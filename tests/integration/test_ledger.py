@@ -283,6 +283,18 @@ class Recorded(support.Case):
                                      "vram 419430400"), [])
         self.assertEqual(self.silent(0, "vram 838860800", "vram 419430400"), [])
 
+    def test_no_figures_without_a_gpu(self):
+        """What only opened a model (llama.cpp with another vendor's GPU) holds nothing known of."""
+        model = self.path("model.gguf")
+        with open(model, "wb") as file:
+            file.truncate(1 << 20)
+        code = f"import os; open({model!r}, 'rb').close(); os.abort()"
+        bundle = self.only_bundle(self.run_it("/usr/bin/python3", "-S", "-c", code))
+        self.assertIn("ledger.attached_count", bundle.facts)  # it was there
+        self.assertNotIn("ledger.gtt.live_bytes", bundle.facts)
+        self.assertIsNone(bundle.value("ledger.vram.live_bytes"))
+        self.assertNotIn("by the ledger", bundle.text("SUMMARY.md"))
+
     def test_copy_survives_everybody(self):
         """The sampler answers at the refusal; the copy on disk has it when all are killed."""
         process = subprocess.Popen(

@@ -228,12 +228,44 @@ static void test_pool(void **state)
     }
 }
 
+/* The pool of JAX as its own counters have it, in MiB. */
+static void test_jax_pool(void **state)
+{
+    static const struct {
+        int64_t limit, first, pool, in_use, requested;
+        int64_t idle, untaken, short_by, preallocated;
+    } pools[] = {
+        {1000, 1000, 1000, 990, 20, 10, ABSENT, 10, 1}, /* taken at the start, and full */
+        {1000, 300, 300, 290, 60, 10, 700, ABSENT, 1},  /* the GPU had no more */
+        {1000, 2, 1000, 900, 50, 100, ABSENT, ABSENT, 0}, /* grown */
+        {1000, ABSENT, ABSENT, 900, 150, ABSENT, ABSENT, 50, 1}, /* not counted */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
+        struct facts *facts = facts_new();
+        facts_set_integer(facts, "jax.limit_bytes", FACT_IMPACT, MIB(pools[i].limit), "x");
+        facts_set_integer(facts, "jax.in_use_bytes", FACT_IMPACT, MIB(pools[i].in_use), "x");
+        facts_set_integer(facts, "oom.requested_bytes", FACT_LOG, MIB(pools[i].requested), "x");
+        if (pools[i].pool != ABSENT) {
+            facts_set_integer(facts, "jax.pool_bytes", FACT_BASELINE, MIB(pools[i].first), "x");
+            facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, MIB(pools[i].pool), "x");
+        }
+        features_derive(facts);
+        expect("pool", facts, "f.pool_idle_bytes", mib(pools[i].idle));
+        expect("pool", facts, "f.pool_untaken_bytes", mib(pools[i].untaken));
+        expect("pool", facts, "f.pool_short_bytes", mib(pools[i].short_by));
+        expect("pool", facts, "f.pool_preallocated", pools[i].preallocated);
+        facts_free(facts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),
         cmocka_unit_test(test_vllm),
         cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_jax_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
