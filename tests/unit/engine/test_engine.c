@@ -235,9 +235,9 @@ static void test_jax_pool(void **state)
         int64_t limit, first, pool, in_use, requested;
         int64_t idle, untaken, short_by, preallocated;
     } pools[] = {
-        {1000, 1000, 1000, 990, 20, 10, ABSENT, 10, 1}, /* taken at the start, and full */
-        {1000, 300, 300, 290, 60, 10, 700, ABSENT, 1},  /* the GPU had no more */
-        {1000, 2, 1000, 900, 50, 100, ABSENT, ABSENT, 0}, /* grown */
+        {1000, 1000, 1000, 990, 20, 10, ABSENT, 10, 1},          /* taken at the start, and full */
+        {1000, 300, 300, 290, 60, 10, 700, ABSENT, 1},           /* the GPU had no more */
+        {1000, 2, 1000, 900, 50, 100, ABSENT, ABSENT, 0},        /* grown */
         {1000, ABSENT, ABSENT, 900, 150, ABSENT, ABSENT, 50, 1}, /* not counted */
     };
     (void)state;
