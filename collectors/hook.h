@@ -34,6 +34,8 @@ void hook_add_trouble(struct hook_events *events, const char *text);
 
 /* Python's stacks of a record, one thread after the other. */
 void hook_stacks_text(const struct cJSON *record, struct buf *out);
+/* "forward < step < <module>": of the thread that asked for memory, innermost first. */
+void hook_functions_text(const struct cJSON *record, struct buf *out);
 void hook_exception_text(const struct cJSON *exception, struct buf *out);
 
 /* Does the exception, or one that it came of, say that memory ran out? */

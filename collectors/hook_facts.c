@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
@@ -65,6 +66,11 @@ void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
     put_log(out, "oom.allocated_bytes", allocated, source);
     if (reserved >= allocated && allocated >= 0)
         put_log(out, "oom.reserved_unallocated_bytes", reserved - allocated, source);
+    struct buf functions = BUF_INIT;
+    hook_functions_text(record, &functions);
+    if (!buf_failed(&functions) && functions.len > 0)
+        collect_text(out, "torch.oom_functions", FACT_IMPACT, functions.data, source);
+    buf_release(&functions);
 }
 
 /* ZLUDA and HIP speak CUDA's words too; the name of the device is the driver's. */
@@ -97,6 +103,8 @@ void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source
         {"torch.reserved_peak_bytes", "reserved_bytes", "peak"},
         {"torch.allocated_total_bytes", "allocated_bytes", "allocated"},
         {"torch.freed_total_bytes", "allocated_bytes", "freed"},
+        {"torch.allocations_count", "allocation", "allocated"},
+        {"torch.frees_count", "allocation", "freed"},
         {"torch.segments_count", "segment", "current"},
     };
     const cJSON *stats = stats_of(record, device);
@@ -177,6 +185,8 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
         return;
     hook_facts_of_growth(&g, "torch.growth", source, out);
     collect_boolean(out, "torch.growth.steady", FACT_IMPACT, g.steady, source);
+    put(out, "torch.growth.allocated_bytes", g.allocated, source);
+    put(out, "torch.growth.freed_bytes", g.freed, source);
     if (g.total > 0) {
         put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
         put(out, "torch.growth.blocks_count", g.blocks, source);

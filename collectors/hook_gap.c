@@ -14,7 +14,9 @@
 
 #define GAP_MIN_POINTS 2
 #define GAP_PERIOD_NS UINT64_C(1000000000)
+#define GAP_AGE_NS UINT64_C(10000000000)
 #define GAP_SLACK ((int64_t)32 << 20)
+#define GAP_PROMPT_US 20000
 
 static const struct series_point *driver_at(const struct series_set *set, int64_t pid,
                                             uint64_t time_ns)
@@ -29,35 +31,47 @@ static const struct series_point *driver_at(const struct series_set *set, int64_
     return NULL;
 }
 
-/* What PyTorch had reserved when the driver was asked: of the sample nearest to that, from *at on. */
-static int64_t reserved_near(const struct torch_series *series, uint64_t time_ns, size_t *at)
+/* Was it the same, but for the slack, from the point nearest to `from_ns` on? */
+static bool was_same(const struct torch_series *series, size_t i, uint64_t from_ns)
 {
     const struct torch_point *p = series->points;
-    while (*at + 1 < series->count && p[*at + 1].time_ns <= time_ns)
-        ++*at;
-    bool next = *at + 1 < series->count && p[*at].time_ns < time_ns &&
-                p[*at + 1].time_ns - time_ns < time_ns - p[*at].time_ns;
-    return p[*at + (next ? 1 : 0)].reserved;
+    int64_t now = p[i].reserved;
+    while (i > 0 && p[i].time_ns > from_ns) {
+        i--;
+        if (p[i].time_ns < from_ns && p[i + 1].time_ns - from_ns < from_ns - p[i].time_ns)
+            break;
+        if (p[i].reserved > now + GAP_SLACK || p[i].reserved < now - GAP_SLACK)
+            return false;
+    }
+    return true;
+}
+
+/* A sample that waited for the allocator's lock is of some moment in between. */
+static bool is_prompt(const struct torch_point *p)
+{
+    return p->took_us < GAP_PROMPT_US;
 }
 
 /*
- * The driver's figure is up to a second older than PyTorch's: where PyTorch's has changed since, the
- * difference says nothing. One point a reading of the driver's, else one a second: a reading that is
- * counted often would make any trend significant.
+ * The driver's figure is older than PyTorch's: where PyTorch's has changed since it was read, the
+ * difference says nothing. When it was read last is not known, only when it changed last: it is
+ * asked each second, less often where that is dear. One point a change of the driver's, else one a
+ * second: a reading that is counted often would make any trend significant.
  */
 static size_t find_gaps(const struct torch_series *series, const struct series_set *set,
                         int64_t pid, struct torch_point *ret)
 {
     size_t count = 0;
-    size_t near = 0;
     uint64_t read_ns = 0;
     for (size_t i = 0; i < series->count; i++) {
         const struct torch_point *p = &series->points[i];
         const struct series_point *driver = driver_at(set, pid, p->time_ns);
-        if (driver == NULL || (int64_t)driver->value < p->reserved)
+        if (driver == NULL || !is_prompt(p) || (int64_t)driver->value < p->reserved)
             continue;
-        int64_t then = reserved_near(series, driver->time_ns, &near);
-        if (then > p->reserved + GAP_SLACK || then < p->reserved - GAP_SLACK ||
+        uint64_t oldest_ns = p->time_ns > GAP_AGE_NS ? p->time_ns - GAP_AGE_NS : 0;
+        if (driver->time_ns > oldest_ns)
+            oldest_ns = driver->time_ns;
+        if (!was_same(series, i, oldest_ns) ||
             (count > 0 && driver->time_ns == read_ns &&
              p->time_ns - ret[count - 1].time_ns < GAP_PERIOD_NS))
             continue;
@@ -80,6 +94,13 @@ static void put_trend(const struct torch_series *gaps, const char *source, struc
     collect_integer(out, "torch.gap_watched_ms", FACT_IMPACT, g.duration_ms, source);
 }
 
+/* What is said to be so at the end. */
+static bool is_recent(const struct torch_series *gaps, const struct torch_series *all)
+{
+    return all->points[all->count - 1].time_ns - gaps->points[gaps->count - 1].time_ns <=
+           GAP_AGE_NS;
+}
+
 void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,
                        struct collect_out *out)
 {
@@ -89,7 +110,7 @@ void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, cons
     struct torch_series gaps = {.points = calloc(all_devices->count + 1, sizeof *gaps.points)};
     if (gaps.points != NULL && series_load(&set, run_dir, NULL) == 0)
         gaps.count = find_gaps(all_devices, &set, pid, gaps.points);
-    if (gaps.count >= GAP_MIN_POINTS) {
+    if (gaps.count >= GAP_MIN_POINTS && is_recent(&gaps, all_devices)) {
         collect_integer(out, "torch.gap_bytes", FACT_IMPACT, gaps.points[gaps.count - 1].allocated,
                         source);
         put_trend(&gaps, source, out);

@@ -11,6 +11,7 @@
 
 #define EVENTS_MAX 20000
 #define PROCESSES_MAX 256
+#define FUNCTIONS_MAX 24
 
 int64_t hook_number(const cJSON *object, const char *name)
 {
@@ -64,6 +65,35 @@ void hook_stacks_text(const cJSON *record, struct buf *out)
                    (unsigned long long)hook_number(thread, "thread"),
                    current ? " (the one that asked for memory or failed)" : "");
         put_frames(cJSON_GetObjectItemCaseSensitive(thread, "frames"), out);
+    }
+}
+
+/* Autograd's own threads have no frames of Python: then whoever waits for them is told. */
+static const cJSON *frames_that_asked(const cJSON *record)
+{
+    const cJSON *stacks = cJSON_GetObjectItemCaseSensitive(record, "stacks");
+    const cJSON *thread;
+    const cJSON *asked = cJSON_GetArrayItem(stacks, 0);
+    cJSON_ArrayForEach(thread, stacks)
+    {
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(thread, "current")))
+            asked = thread;
+    }
+    return cJSON_GetObjectItemCaseSensitive(asked, "frames");
+}
+
+void hook_functions_text(const cJSON *record, struct buf *out)
+{
+    int told = 0;
+    const cJSON *frame;
+    cJSON_ArrayForEach(frame, frames_that_asked(record))
+    {
+        const char *function = cJSON_GetStringValue(cJSON_GetArrayItem(frame, 2));
+        if (function == NULL || told++ == FUNCTIONS_MAX)
+            break;
+        if (out->len > 0)
+            buf_puts(out, " < ");
+        put_clean(out, function);
     }
 }
 

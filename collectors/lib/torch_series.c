@@ -15,6 +15,8 @@
 #define WINDOWS_MIN 4
 #define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
+#define GROWING_WINDOWS_MIN 10
+#define FLAT_SHARE 0.005     /* of what it rises in all */
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
 
 /* 12290510677263,0,10656677888,10674503680,...,took_us,small_pool_bytes,blocks: an empty cell stands
@@ -79,6 +81,8 @@ static void add_device(struct torch_point *sum, const int64_t *c)
     add(&sum->freed_total, p.freed_total);
     add(&sum->small_pool, p.small_pool);
     add(&sum->blocks, p.blocks);
+    if (p.took_us > sum->took_us)
+        sum->took_us = p.took_us;
     sum->allocated_peak = sum->reserved_peak = -1;
 }
 
@@ -183,39 +187,84 @@ static int64_t difference(int64_t before, int64_t after)
     return before < 0 || after < 0 ? -1 : after > before ? after - before : 0;
 }
 
-struct torch_growth torch_series_growth(const struct torch_series *series)
+static struct torch_growth growth_of(const struct torch_point *points, const struct minima *m,
+                                     size_t count)
 {
-    return torch_series_trend(series, SAMPLES_PER_WINDOW);
+    const struct torch_point *first = &points[m->at[0]];
+    const struct torch_point *last = &points[m->at[m->count - 1]];
+    struct torch_growth g = {.valid = true, .windows = (int64_t)m->count};
+    size_t rising = 0;
+    for (size_t i = 1; i < m->count; i++)
+        rising += m->bytes[i] > m->bytes[i - 1];
+    g.rising_share = (double)rising / (double)(m->count - 1);
+    g.slope_per_s = slope_of(m->time_s, m->bytes, m->count);
+    g.steady = is_steady(m, g.slope_per_s);
+    g.total = number_from_real(m->bytes[m->count - 1] - m->bytes[0]);
+    g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);
+    g.small_pool = difference(first->small_pool, last->small_pool);
+    g.blocks = difference(first->blocks, last->blocks);
+    g.allocated = difference(first->allocated_total, last->allocated_total);
+    g.freed = difference(first->freed_total, last->freed_total);
+    return g;
 }
 
-struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window)
+static bool split(const struct torch_point *points, size_t count, size_t per_window,
+                  struct minima *ret)
 {
-    struct torch_growth g = {
-        .samples = (int64_t)series->count, .small_pool = -1, .blocks = -1};
-    struct minima m;
-    /* The set-up (weights, optimiser) grows too, but is not the growth that is looked for. */
-    size_t skip = series->count / 10;
-    size_t count = series->count - skip;
     size_t windows = count / per_window;
     if (windows > WINDOWS_MAX)
         windows = WINDOWS_MAX;
     if (windows < WINDOWS_MIN)
+        return false;
+    find_minima(points, count, windows, ret);
+    return true;
+}
+
+/*
+ * Before the first step libraries and kernels are loaded, and nothing grows: seconds of a short
+ * run. Returns how many windows at the start are as low as the first.
+ */
+static size_t flat_start(const struct minima *m)
+{
+    double risen = m->bytes[m->count - 1] - m->bytes[0];
+    size_t flat = 1;
+    while (risen > 0 && flat < m->count && m->bytes[flat] <= m->bytes[0] + risen * FLAT_SHARE)
+        flat++;
+    return flat;
+}
+
+/* The set-up (weights, optimiser) grows too, but is not the growth that is looked for. */
+static size_t set_up(const struct torch_series *series)
+{
+    return series->count / 10;
+}
+
+struct torch_growth torch_series_growth(const struct torch_series *series)
+{
+    struct torch_growth g = torch_series_trend(series, SAMPLES_PER_WINDOW);
+    const struct torch_point *points = series->points + set_up(series);
+    size_t count = series->count - set_up(series);
+    struct minima m;
+    if (!g.valid || !split(points, count, SAMPLES_PER_WINDOW, &m))
         return g;
-    const struct torch_point *points = series->points + skip;
-    find_minima(points, count, windows, &m);
-    size_t rising = 0;
-    for (size_t i = 1; i < m.count; i++)
-        rising += m.bytes[i] > m.bytes[i - 1];
-    g.valid = true;
-    g.windows = (int64_t)m.count;
-    g.rising_share = (double)rising / (double)(m.count - 1);
-    g.slope_per_s = slope_of(m.time_s, m.bytes, m.count);
-    g.steady = is_steady(&m, g.slope_per_s);
-    g.total = number_from_real(m.bytes[m.count - 1] - m.bytes[0]);
-    g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);
-    const struct torch_point *first = &points[m.at[0]];
-    const struct torch_point *last = &points[m.at[m.count - 1]];
-    g.small_pool = difference(first->small_pool, last->small_pool);
-    g.blocks = difference(first->blocks, last->blocks);
+    size_t flat = flat_start(&m);
+    size_t from = flat > 1 ? (flat - 1) * count / m.count : 0; /* the last flat one is its start */
+    if (flat == 1 || !split(points + from, count - from, SAMPLES_PER_WINDOW, &m) ||
+        m.count < GROWING_WINDOWS_MIN)
+        return g;
+    g = growth_of(points + from, &m, count - from);
+    g.samples = (int64_t)series->count;
+    return g;
+}
+
+struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window)
+{
+    struct torch_growth g = {.small_pool = -1, .blocks = -1, .allocated = -1, .freed = -1};
+    const struct torch_point *points = series->points + set_up(series);
+    size_t count = series->count - set_up(series);
+    struct minima m;
+    if (split(points, count, per_window, &m))
+        g = growth_of(points, &m, count);
+    g.samples = (int64_t)series->count;
     return g;
 }

@@ -100,6 +100,7 @@ struct torch_growth {
     /* From the first to the last minimum; -1 = not counted by this PyTorch. */
     int64_t small_pool; /* of the total: in blocks up to 1 MiB */
     int64_t blocks;
+    int64_t allocated, freed; /* bytes, in that time */
 };
 
 /* -1 = this build of PyTorch does not count it. */

@@ -390,8 +390,13 @@ static void derive_limits(struct facts *facts)
     feature_share(facts, "f.fds_percent", "proc.0.fds_count", "proc.0.fds_limit");
     feature_share(facts, "f.maps_percent", "proc.0.maps_count", "host.max_map_count");
     feature_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
-    feature_share(facts, "f.churn_percent", "torch.freed_total_bytes",
-                 "torch.allocated_total_bytes");
+    if (feature_input(facts, "torch.growth.allocated_bytes", &(double){0})) /* while it grew */
+        feature_share(facts, "f.churn_percent", "torch.growth.freed_bytes",
+                      "torch.growth.allocated_bytes");
+    else
+        feature_share(facts, "f.churn_percent", "torch.freed_total_bytes",
+                      "torch.allocated_total_bytes");
+    feature_share(facts, "f.churn_count_percent", "torch.frees_count", "torch.allocations_count");
     if (feature_input(facts, "jax.allocated_seen_bytes", &(double){0})) /* at least so much */
         feature_share(facts, "f.churn_percent", "jax.freed_seen_bytes", "jax.allocated_seen_bytes");
     derive_difference(facts, "f.cgroup_oom_kills", "host.cgroup_oom_kills", FACT_BASELINE,

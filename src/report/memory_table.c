@@ -120,6 +120,18 @@ static bool repeats_vram(const struct facts *facts, int gpu, const char *total)
            facts_get_integer(facts, total, &visible) && visible >= all;
 }
 
+/* Of several: the one that had no memory left. */
+static bool has_refused(const struct facts *facts, int gpu)
+{
+    int64_t count = 0;
+    int64_t about = -1;
+    int64_t device = -1;
+    return facts_get_integer(facts, "gpu.count", &count) && count > 1 &&
+           facts_get_integer(facts, "f.gpu", &about) && about == gpu &&
+           (facts_get_integer(facts, "oom.device", &device) ||
+            facts_get_integer(facts, "ledger.refused.gpu", &device));
+}
+
 static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
 {
     static const struct {
@@ -133,6 +145,7 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
     };
     char pci_name[48];
     const char *pci = NULL;
+    const char *where = has_refused(facts, gpu) ? ", where memory was refused:" : "";
     (void)snprintf(pci_name, sizeof(pci_name), "gpu.%d.pci", gpu);
     for (size_t i = 0; i < 3; i++) {
         char used[64];
@@ -143,9 +156,11 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
         if (repeats_vram(facts, gpu, total))
             continue;
         if (facts_get_text(facts, pci_name, &pci))
-            (void)snprintf(label, sizeof(label), "GPU %d (%.40s) %s", gpu, pci, rows[i].what);
+            (void)snprintf(label, sizeof(label), "GPU %d (%.40s)%s %s", gpu, pci, where,
+                           rows[i].what);
         else
-            (void)snprintf(label, sizeof(label), "GPU %d %s", gpu, rows[i].what);
+            (void)snprintf(label, sizeof(label), "GPU %d%s %s", gpu, where, rows[i].what);
+        where = "";
         memory_row(facts, label, used, total, out);
     }
 }

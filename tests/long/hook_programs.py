@@ -207,6 +207,69 @@ def who_grew():
     return steady
 
 
+def net_of(torch, width=4096, depth=12):
+    return torch.nn.Sequential(*[m for _ in range(depth) for m in (torch.nn.Linear(width, width), torch.nn.GELU())]).cuda()
+
+
+def retain():
+    """losses.append(loss): the graph of each step stays, and is a third of what the step takes."""
+    torch, _ = torch_and_total()
+    net, losses = net_of(torch), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
+    while True:
+        optimizer.zero_grad()
+        loss = net(torch.randn(2048, 4096, device="cuda")).pow(2).mean()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        losses.append(loss)
+        loss.item()
+
+
+def load_weights():
+    """A checkpoint larger than the card: parts of one size, each converted on the card. It grows as a leak does."""
+    torch, total = torch_and_total()
+    parts = []
+    while True:
+        wide = torch.zeros(int(total / 60 / 2), dtype=torch.float32, device="cuda")
+        parts.append(wide.to(torch.float16))
+        del wide
+        time.sleep(0.25)
+
+
+def in_backward():
+    """The thread that asks is autograd's own, and has no Python in it."""
+    torch, total = torch_and_total()
+    x = torch.zeros(int(0.18 * total / 4), device="cuda", requires_grad=True)
+    y = x.exp().exp().exp().exp()  # each keeps what it made for the way back
+    time.sleep(0.5)
+    y.sum().backward()
+
+
+def second_gpu():
+    """The second card is full, the first nearly empty."""
+    torch, total = torch_and_total()
+    first = block(torch, 0.02 * total)
+    second = [torch.empty(int(0.11 * total), dtype=torch.uint8, device="cuda:1") for _ in range(8)]
+    time.sleep(0.5)
+    second.append(torch.empty(int(0.2 * total), dtype=torch.uint8, device="cuda:1"))
+    return first
+
+
+def rank(_, share):
+    torch, total = torch_and_total()
+    parts = []
+    for _ in range(10):
+        parts.append(block(torch, share * total / 10))
+        time.sleep(0.2)
+    time.sleep(2)
+
+
+def ranks():
+    """Two ranks of a job on one card: neither would have failed alone."""
+    import torch.multiprocessing
+    torch.multiprocessing.spawn(rank, args=(0.6,), nprocs=2)
+
+
 def sampled(parts=400, steps=1250):
     """The loop with the hook's sampling thread at ten a second and without, in turn in one process: what the
     thread costs, without what differs from process to process. Run under rocmcrash."""

@@ -215,6 +215,40 @@ static void test_growth_of_steps_alone(void **state)
     assert_false(growth_of(&other, 0).valid);
 }
 
+/* Seen on an H200: kernels are loaded for seconds, then each step keeps its graph until all is
+ * full. */
+static void test_growth_behind_a_flat_start(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 98; i++) {
+        long long total = 800 + (i < 32 ? 0 : (i - 32) * 4000);
+        buf_printf(&b, "%lld,0,%lld,0,1,2,3,4,5,%lld,%lld,7,,0,0,40,,\n",
+                   (long long)i * 100000000LL,
+                   (long long)((i < 32 ? 800 : 800 + (i - 32) * 1000 + i % 3 * 300) * MIB),
+                   total * MIB, (total - 800) * 3 / 4 * MIB);
+    }
+    struct torch_growth g = growth_of(&b, 0);
+    assert_true(g.valid && g.steady);
+    assert_in_range(g.windows, 16, 18);
+    assert_true(g.rising_share > 0.99);
+    assert_in_range(g.total / MIB, 60000, 66000);
+    assert_int_equal(g.freed * 4 / 3, g.allocated); /* in that time, not of the whole run */
+    assert_in_range(g.duration_ms, 6000, 7000);
+}
+
+/* Steps without growth, then something large: few windows rise, and nothing is cut off for them. */
+static void test_flat_until_the_end(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 200; i++)
+        put_row(&b, (int64_t)i * 100000000, 0, (i < 170 ? 800 : 800 + (i - 170) * 100) * MIB);
+    struct torch_growth g = growth_of(&b, 0);
+    assert_int_equal(g.windows, 45);
+    assert_true(g.rising_share < 0.2);
+}
+
 /* `shape` gives MiB by sample; is a line through it worth something? */
 static bool steady_of(int (*shape)(int), int samples)
 {
@@ -361,9 +395,11 @@ static const char record_format[] =
     "6442450944,"
     "\"total\":17179869184,\"free\":4471128064,\"device_total\":%s,\"device_name\":\"NVIDIA H200\","
     "\"device_arch\":\"\",\"stats\":{\"1\":{\"num_alloc_retries\":2,\"num_ooms\":3,"
+    "\"allocation\":{\"all\":{\"current\":3,\"peak\":5,\"allocated\":12,\"freed\":9}},"
     "\"allocated_bytes\":{\"all\":{\"current\":100,\"peak\":120,\"allocated\":1000,\"freed\":900}},"
     "\"reserved_bytes\":{\"all\":{\"current\":150,\"peak\":160,\"allocated\":160,\"freed\":10}}}},"
-    "\"stacks\":[{\"thread\":7,\"current\":true,\"frames\":[[\"a.py\",3,\"step\"]]},"
+    "\"stacks\":[{\"thread\":7,\"current\":true,\"frames\":"
+    "[[\"a.py\",3,\"step\"],[\"a.py\",30,\"<module>\"]]},"
     "{\"thread\":8,\"current\":false,\"frames\":[[\"b.py\",9,\"loa\\nder\"]]}]}\n";
 
 static struct collect_ctx context_of(int64_t failed_pid, uint64_t end_ns)
@@ -426,6 +462,9 @@ static void test_out_of_memory(void **state)
     assert_int_equal(sink_integer(out, "oom.reserved_unallocated_bytes"), 50);
     assert_int_equal(sink_integer(out, "torch.allocated_bytes"), 100);
     assert_int_equal(sink_integer(out, "torch.freed_total_bytes"), 900);
+    assert_int_equal(sink_integer(out, "torch.allocations_count"), 12);
+    assert_int_equal(sink_integer(out, "torch.frees_count"), 9);
+    assert_string_equal(sink_text(out, "torch.oom_functions"), "step < <module>");
     assert_int_equal(sink_integer(out, "torch.retries_count"), 2);
     assert_int_equal(sink_integer(out, "torch.inactive_bytes"), 524288);
     assert_int_equal(sink_integer(out, "vendor.nvidia"), 1);
@@ -443,6 +482,21 @@ static void test_fraction(void **state)
     struct collect_out *out = collected(40, 6000, COLLECT_OK);
     assert_int_equal(sink_integer(out, "oom.total_bytes"), 34359738368);
     assert_int_equal(sink_integer(out, "oom.allowed_bytes"), 17179869184);
+    sink_free(out);
+}
+
+/* The thread that asked is autograd's own, and has no frames of Python: it is not among them. */
+static void test_asked_by_a_thread_of_autograd(void **state)
+{
+    (void)state;
+    char text[2048];
+    (void)snprintf(text, sizeof text, record_format, "5000", 40, 1, "17179869184");
+    char *current = strstr(text, "\"current\":true");
+    assert_non_null(current);
+    (void)memcpy(current, "\"current\":null", sizeof "\"current\":null" - 1);
+    write_text(temp_path("run/hook/40.oom.first.json"), text);
+    struct collect_out *out = collected(40, 6000, COLLECT_OK);
+    assert_string_equal(sink_text(out, "torch.oom_functions"), "step < <module>");
     sink_free(out);
 }
 
@@ -625,6 +679,51 @@ static void test_gap_of_old_readings(void **state)
     sink_free(out);
 }
 
+static void put_sample(struct buf *csv, uint64_t second, int64_t reserved, int took_us)
+{
+    buf_printf(csv, "%llu,0,1,%lld,1,2,3,4,5,600,300,7,,0,0,%d,,\n",
+               (unsigned long long)(second * 1000000000), (long long)reserved, took_us);
+}
+
+/*
+ * Seen on an H200: PyTorch gave its cache back and took it again in a second, a sample waited for
+ * that second, and the driver's figure, which then stayed the same, was of before it.
+ */
+static void test_gap_behind_a_retry(void **state)
+{
+    (void)state;
+    static unsigned char records[4 * 1024];
+    static const struct {
+        uint64_t time_ms, mib;
+    } readings[] = {{0, 1300}, {9990, 1310}, {12000, 1200}};
+    size_t len = 0;
+    struct buf csv = BUF_INIT;
+    for (size_t i = 0; i < sizeof readings / sizeof readings[0]; i++) {
+        struct help_value value = {METRIC_PROC_KFD_VRAM, 40, VALUE_OK, readings[i].mib << 20};
+        len += help_record(records + len, 1 + readings[i].time_ms * 1000000, 0, &value, 1);
+    }
+    for (uint64_t second = 1; second <= 60; second++) {
+        if (second == 10)
+            put_sample(&csv, second, 300 * MIB, 872150);
+        else if (second < 10 || second > 20)
+            put_sample(&csv, second, (second < 10 ? 1000 : 900) * MIB, 50);
+    }
+    write_bytes(temp_path("run/samples.0000"), records, len);
+    write_text(temp_path("run/hook/40.torch.csv"), csv.data);
+    struct collect_out *out = collected(40, 0, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "torch.gap_bytes"), 300 * MIB);
+    assert_in_range(sink_integer(out, "torch.gap_growth_bytes") + MIB, 0, 2 * MIB);
+    sink_free(out);
+
+    for (uint64_t second = 61; second < 80; second++) /* and now nothing is known of it any more */
+        put_sample(&csv, second, (900 - 10 * ((int64_t)second - 60)) * MIB, 50);
+    write_text(temp_path("run/hook/40.torch.csv"), csv.data);
+    buf_release(&csv);
+    out = collected(40, 0, COLLECT_OK);
+    assert_non_null(strstr(sink_missing(out, "torch.gap_bytes"), "too seldom"));
+    sink_free(out);
+}
+
 static void test_growers_of_a_run(void **state)
 {
     (void)state;
@@ -708,6 +807,8 @@ int main(void)
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
+        cmocka_unit_test(test_growth_behind_a_flat_start),
+        cmocka_unit_test(test_flat_until_the_end),
         cmocka_unit_test(test_what_is_steady),
         cmocka_unit_test(test_what_stayed),
         cmocka_unit_test(test_marks),
@@ -716,6 +817,7 @@ int main(void)
         cmocka_unit_test(test_nothing_written),
         cmocka_unit_test_setup(test_out_of_memory, fresh),
         cmocka_unit_test_setup(test_fraction, fresh),
+        cmocka_unit_test_setup(test_asked_by_a_thread_of_autograd, fresh),
         cmocka_unit_test_setup(test_handled_long_ago, fresh),
         cmocka_unit_test_setup(test_exception_decides, fresh),
         cmocka_unit_test_setup(test_exception_of_a_thread, fresh),
@@ -725,6 +827,7 @@ int main(void)
         cmocka_unit_test_setup(test_gap_below_zero, fresh),
         cmocka_unit_test_setup(test_gap_of_two_devices, fresh),
         cmocka_unit_test_setup(test_gap_of_old_readings, fresh),
+        cmocka_unit_test_setup(test_gap_behind_a_retry, fresh),
         cmocka_unit_test_setup(test_growers_of_a_run, fresh),
         cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
         cmocka_unit_test_setup(test_troubles_without_a_disk, fresh),

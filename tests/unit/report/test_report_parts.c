@@ -230,6 +230,26 @@ static void visible_vram_is_a_row_only_where_it_is_smaller(void **state)
     buf_release(&out);
 }
 
+/* f.gpu alone may be a guess: the fullest one. */
+static void the_gpu_without_memory_is_marked(void **state)
+{
+    struct facts *facts = *state;
+    struct buf out = BUF_INIT;
+    put_vram(facts, 0, 16 * GIB, 16 * GIB);
+    put_vram(facts, 1, 16 * GIB, GIB / 4);
+    facts_set_integer(facts, "gpu.count", FACT_STATIC, 2, "s");
+    facts_set_integer(facts, "f.gpu", FACT_IMPACT, 1, "s");
+    report_memory_table(facts, &out);
+    assert_silent(&out, "refused");
+    buf_release(&out);
+    facts_set_integer(facts, "oom.device", FACT_LOG, 1, "s");
+    report_memory_table(facts, &out);
+    assert_says(&out, "| GPU 0 VRAM |");
+    assert_says(&out, "| GPU 1, where memory was refused: VRAM |");
+    assert_says(&out, "| GPU 1 VRAM the CPU sees |");
+    buf_release(&out);
+}
+
 /* KFD, DRM and the ledger count the same memory: one row where they agree. */
 static void counters_that_agree_share_a_row(void **state)
 {
@@ -278,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ledger_sentences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(visible_vram_is_a_row_only_where_it_is_smaller, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_gpu_without_memory_is_marked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(counters_that_agree_share_a_row, set_up, tear_down),
         cmocka_unit_test(a_flat_line_is_not_drawn),
     };
