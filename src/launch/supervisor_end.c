@@ -21,7 +21,8 @@
 #define DRAIN_MS 1000
 #define ASKED_TO_END_MS 60000u
 #define HURRY_AFTER_MS 2000u
-#define RECORDER_READS_MS 500 /* it may be waiting for a busy disk */
+#define RECORDER_READS_MS 500
+#define RECORDER_WORKS_MS 3000 /* it waits for a busy disk */
 #define RECORDER_END_MS 300
 #define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
@@ -98,10 +99,14 @@ static void let_recorder_read_on(struct supervisor *s)
 {
     const struct shared_helper *recorder = &s->shared->helpers[HELPER_RECORDER];
     uint64_t one = 1;
-    uint64_t give_up_ns = clock_mono_ns() + RECORDER_READS_MS * NS_PER_MS;
-    uint64_t seen_ns = clock_mono_ns();
+    uint64_t started_ns = clock_mono_ns();
+    uint64_t seen_ns = started_ns;
     (void)!write(s->recorder_wake_fd, &one, sizeof one);
-    for (int turns = 0; turns < 2 && recorder->pid > 0 && clock_mono_ns() < give_up_ns;) {
+    for (int turns = 0; turns < 2 && recorder->pid > 0;) {
+        uint64_t patience_ms =
+            recorder->work_pending_ns != 0 ? RECORDER_WORKS_MS : RECORDER_READS_MS;
+        if (clock_mono_ns() - started_ns > patience_ms * NS_PER_MS)
+            break;
         uint64_t beat_ns = recorder->heartbeat_ns;
         if (beat_ns > seen_ns) {
             seen_ns = beat_ns;

@@ -15,6 +15,7 @@ import time
 
 import losses
 import programs
+import replay
 import support
 from losses import LossCase, Table
 from support import PYTHON, ROCMCRASH, wait_for
@@ -385,6 +386,21 @@ class HelpersFail(losses.Shimmed):
 
     def seed(self):
         return self.random.randrange(1, 1 << 30)
+
+    def test_slow_disk_at_an_end_that_only_the_kernel_tells_of(self):
+        """The recorder waits for the disk when the program fails without a word: it is waited for."""
+        log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
+        line = replay.PAGE_FAULT.replace("{comm}", "python3")
+        code = ("import os, sys, time\n"
+                f"while not os.path.exists({self.log!r}): time.sleep(0.01)\n"
+                f"with open({log!r}, 'a') as file: file.write({line!r}.replace('{{victim}}', str(os.getpid())))\n"
+                "os._exit(1)")
+        env = {**self.fault("slow::1500", "rocmcrash", "rocmcrash-R"),
+               "ROCMCRASH_SYSROOT": self.path("machine")}
+        done = self.run_it(PYTHON, "-c", code, env=env)
+        harmed = "" if done.status == 1 else f"status {done.status}"
+        path = self.harvest("a slow disk at the end", "1.5 s", harmed)
+        self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
     def test_disk_that_fills_up_during_the_run(self):
         """Full for real, and only after the recorder has begun."""

@@ -9,10 +9,11 @@
  *   files:N:COUNT          descriptors N to N+COUNT-1 of a process are refused with EMFILE
  *   calls:N:COUNT          calls N to N+COUNT-1 of those that may wait are interrupted (EINTR), or,
  *                          where a descriptor must not be waited for, answered by EAGAIN
- *   short:SEED             reads and writes are short, and calls are interrupted or told to come again
- *   forks:SEED             every other process cannot be made (EAGAIN)
- *   clock:SEED             the wall clock is stepped back and forth by up to a day
- *   fdinfo:PATH            descriptor 2 of every process is a GPU's, and what /proc tells of it is in PATH
+ *   short:SEED             reads and writes are short, and calls are interrupted or told to come
+ * again forks:SEED             every other process cannot be made (EAGAIN) clock:SEED the wall
+ * clock is stepped back and forth by up to a day slow::MS               the first fsync or
+ * fdatasync of a process takes so long fdinfo:PATH            descriptor 2 of every process is a
+ * GPU's, and what /proc tells of it is in PATH
  *
  * RC_FAULT_LOG: a file that gets a line for each fault, so that a test knows that it met something:
  * the number of the call. With N = 0 nothing fails, and every call that might is told of.
@@ -49,7 +50,7 @@ extern void *__interceptor_malloc(size_t) __attribute__((weak));
 extern void *__interceptor_calloc(size_t, size_t) __attribute__((weak));
 extern void *__interceptor_realloc(void *, size_t) __attribute__((weak));
 
-enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO };
+enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO, SLOW };
 
 static enum kind kind;
 static int fault_errno;
@@ -144,12 +145,8 @@ __attribute__((constructor)) static void configure(void)
     static const struct {
         const char *name;
         enum kind kind;
-    } kinds[] = {{"alloc:", ALLOC},
-                 {"files:", FILES},
-                 {"calls:", CALLS},
-                 {"short:", SHORT},
-                 {"forks:", FORKS},
-                 {"clock:", CLOCK}};
+    } kinds[] = {{"alloc:", ALLOC}, {"files:", FILES}, {"calls:", CALLS}, {"short:", SHORT},
+                 {"forks:", FORKS}, {"clock:", CLOCK}, {"slow::", SLOW}};
     const char *text = getenv("RC_FAULT");
     const char *exe = getenv("RC_FAULT_EXE");
     char self[PATH_MAX] = "";
@@ -411,13 +408,25 @@ static bool put_off(int fd)
     return true;
 }
 
+static void wait_for_disk(void)
+{
+    static _Atomic bool waited;
+    if (kind != SLOW || !named_so() || atomic_exchange(&waited, true))
+        return;
+    note(0);
+    const struct timespec time = {first / 1000, first % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
 int fsync(int fd)
 {
+    wait_for_disk();
     return interrupted() || disk_fails(fd, NULL) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 int fdatasync(int fd)
 {
+    wait_for_disk();
     return interrupted() || disk_fails(fd, NULL) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
