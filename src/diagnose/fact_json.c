@@ -123,7 +123,10 @@ static enum fact_when default_when(const char *name)
     for (size_t i = 0; i < COUNT(moving); i++)
         if (ends_with(name, moving[i]))
             return FACT_IMPACT;
-    return starts_with(name, "proc.") || starts_with(name, "others.") ? FACT_IMPACT : FACT_STATIC;
+    return starts_with(name, "proc.") || starts_with(name, "others.") ||
+                   starts_with(name, "siblings.")
+               ? FACT_IMPACT
+               : FACT_STATIC;
 }
 
 static int set_number(struct facts *f, const char *name, enum fact_when when, double value,

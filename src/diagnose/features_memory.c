@@ -310,6 +310,44 @@ static void derive_holder_pid(struct facts *facts, int count)
         feature_missing(facts, "f.holder_pid", pids, 2);
 }
 
+/* How much more the other GPUs hold than before the start; -1 = not known of all. */
+static double grown_elsewhere(const struct facts *facts, int count, int here)
+{
+    double sum = 0;
+    for (int gpu = 0; gpu < count; gpu++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "gpu.%d.vram.used_bytes", gpu);
+        const struct fact *before = facts_find(facts, name, FACT_BASELINE);
+        const struct fact *now = facts_find(facts, name, FACT_IMPACT);
+        if (gpu == here)
+            continue;
+        if (before == NULL || now == NULL || before->status != FACT_PRESENT ||
+            now->status != FACT_PRESENT)
+            return -1;
+        if (now->integer > before->integer)
+            sum += (double)(now->integer - before->integer);
+    }
+    return sum;
+}
+
+/* What the command's other processes hold on this GPU, at least: their figures are of all GPUs
+ * together, so what the other GPUs have grown by is taken off. */
+static void derive_siblings(struct facts *facts, int count)
+{
+    static const char *const inputs[] = {"siblings.vram_bytes", "f.gpu"};
+    double held = 0;
+    double gpu = 0;
+    bool known = feature_input(facts, inputs[0], &held) && feature_input(facts, inputs[1], &gpu);
+    double elsewhere = known ? grown_elsewhere(facts, count, (int)gpu) : -1;
+    if (known && elsewhere < 0)
+        (void)facts_set_missing(facts, "f.siblings_bytes", FACT_IMPACT, FACT_ABSENT,
+                                "on which GPU they hold it is not known", "features");
+    else if (!known)
+        feature_missing(facts, "f.siblings_bytes", inputs, 2);
+    else
+        feature_set(facts, "f.siblings_bytes", held > elsewhere ? held - elsewhere : 0, inputs, 2);
+}
+
 /* What others hold on this GPU; their sum over all GPUs only where that is not known. */
 static void derive_others(struct facts *facts)
 {
@@ -329,6 +367,7 @@ static void derive_others(struct facts *facts)
     if (facts_best(facts, "f.others_seen_bytes") == NULL)
         feature_missing(facts, "f.others_seen_bytes", candidates + 1, 2);
     derive_holder_pid(facts, count_gpus(facts));
+    derive_siblings(facts, count_gpus(facts));
 }
 
 /* "Process P has M in use" names this very process when M covers what its allocator holds: NVML

@@ -391,10 +391,9 @@ struct expr *expr_parse(const char *text, const struct expr_terms *terms, struct
 bool fact_name_plausible(const char *name, size_t len)
 {
     static const char *const first_words[] = {
-        "run.",    "stack.",    "target.", "oom.",    "msg.",   "kmsg.",
-        "gpu.",    "proc.",     "others.", "host.",   "env.",   "f.",
-        "report.", "software.", "log.",    "ledger.", "models.", "torch.", "vendor.",
-        "jax.",    "tensorflow.",
+        "run.",    "stack.",    "target.", "oom.",    "msg.", "kmsg.",       "gpu.",      "proc.",
+        "others.", "siblings.", "host.",   "env.",    "f.",   "report.",     "software.", "log.",
+        "ledger.", "models.",   "torch.",  "vendor.", "jax.", "tensorflow.",
     };
     for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {
         size_t n = strlen(first_words[i]);

@@ -199,7 +199,7 @@ static const struct {
     {"messages", {"oom.", "msg.", "kmsg.", "devcoredump.", "vendor."}},
     {"machine", {"gpu.", "hsa."}},
     {"host", {"host.", "report."}},
-    {"processes", {"proc.", "others."}},
+    {"processes", {"proc.", "others.", "siblings."}},
     {"versions", {"software."}},
     {"environment", {"env."}},
     {"torch_facts", {"torch.", "jax.", "tensorflow.", "hook."}},

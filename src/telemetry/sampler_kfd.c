@@ -145,7 +145,6 @@ void sampler_kfd_read_pid(struct sampler *s, int32_t pid)
     (void)snprintf(name, sizeof name, KFD_PROC "/%d", pid);
     if (!s->kfd_pids_ours)
         return;
-    nvml_list(s);
     if (!nvml_holds(pid) &&
         (fs_machine_path(path, sizeof path, name) < 0 || access(path, F_OK) != 0))
         return;

@@ -446,6 +446,18 @@ void sampler_procs_turn(struct sampler *s)
     }
 }
 
+/* What the other processes of the tree hold now: they may be what is in the way. */
+static void read_siblings(struct sampler *s, int32_t failed)
+{
+    for (uint32_t i = 0; i < SAMPLER_KFD_PROCS_MAX; i++) {
+        if (s->kfd[i].pid == 0 || s->kfd[i].pid == failed || !s->kfd[i].in_tree)
+            continue;
+        struct proc_slot *p = slot_take(s, s->kfd[i].pid, false);
+        if (p != NULL && read_status(s, p))
+            read_kfd(s, p);
+    }
+}
+
 void sampler_procs_impact(struct sampler *s, int32_t pid)
 {
     static struct drm_seen seen;
@@ -455,7 +467,9 @@ void sampler_procs_impact(struct sampler *s, int32_t pid)
     if (p == NULL)
         return;
     seen.count = 0; /* of this process alone: what it inherited is what it had */
+    sampler_kfd_turn(s);
     sampler_kfd_read_pid(s, pid);
+    read_siblings(s, pid);
     if (!read_proc(s, p, &seen))
         return;
     read_limits(s, p);

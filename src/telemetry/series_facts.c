@@ -148,35 +148,70 @@ static void put_others_total(struct context *c, enum fact_when when, uint64_t ti
     put_point(c, "others.vram_bytes", when, METRIC_GPU_OTHERS_KFD_VRAM, any ? &total : bad);
 }
 
-static void put_others_largest(struct context *c, enum fact_when when, uint64_t time_ns)
+struct holders {
+    uint64_t bytes, most; /* of all, of the largest */
+    uint32_t largest, count;
+};
+
+/* Of the command's tree, or outside of it; without process `but`. */
+static struct holders find_holders(const struct context *c, uint64_t time_ns, bool outside,
+                                   uint32_t but)
 {
-    const struct series *largest = NULL;
-    uint64_t most = 0;
+    struct holders h = {0};
     for (size_t i = 0; i < c->set->count; i++) {
         const struct series *s = &c->set->series[i];
-        if (s->metric != METRIC_PROC_KFD_VRAM)
+        if (s->metric != METRIC_PROC_KFD_VRAM || s->instance == but)
             continue;
-        const struct series_point *outside =
+        const struct series_point *where =
             series_at(series_find(c->set, METRIC_PROC_OUTSIDE, s->instance), time_ns);
         const struct series_point *p = series_at(s, time_ns);
-        if (outside == NULL || outside->status != VALUE_OK || outside->value != 1 || p == NULL ||
-            p->status != VALUE_OK || p->value <= most)
+        if (where == NULL || where->status != VALUE_OK || (where->value == 1) != outside ||
+            p == NULL || p->status != VALUE_OK || p->value == 0)
             continue;
-        most = p->value;
-        largest = s;
+        h.bytes += p->value;
+        h.count++;
+        if (p->value <= h.most)
+            continue;
+        h.most = p->value;
+        h.largest = s->instance;
     }
-    static const char source[] = "kfd/proc/PID/vram_*";
-    if (largest == NULL) {
+    return h;
+}
+
+static const char holders_source[] = "kfd/proc/PID/vram_*, or NVML";
+
+static void put_others_largest(struct context *c, enum fact_when when, uint64_t time_ns)
+{
+    struct holders h = find_holders(c, time_ns, true, 0);
+    if (h.count == 0) {
         note(c, facts_set_missing(c->facts, "others.largest_bytes", when, FACT_ABSENT,
                                   "no other process holds VRAM through KFD, or none is visible",
-                                  source));
+                                  holders_source));
         return;
     }
     char comm[17];
-    note(c, facts_set_integer(c->facts, "others.largest_pid", when, largest->instance, source));
-    note(c, facts_set_integer(c->facts, "others.largest_bytes", when, (int64_t)most, source));
-    if (comm_of(c->set, largest->instance, time_ns, comm))
+    note(c, facts_set_integer(c->facts, "others.largest_pid", when, h.largest, holders_source));
+    note(c, facts_set_integer(c->facts, "others.largest_bytes", when, (int64_t)h.most,
+                              holders_source));
+    if (comm_of(c->set, h.largest, time_ns, comm))
         note(c, facts_set_text(c->facts, "others.largest_comm", when, comm, "/proc/PID/status"));
+}
+
+/* The other ranks of a job, say. */
+static void put_siblings(struct context *c, uint32_t failed_pid)
+{
+    struct holders h = find_holders(c, c->impact_ns, false, failed_pid);
+    if (h.count == 0) {
+        note(c, facts_set_missing(c->facts, "siblings.vram_bytes", FACT_IMPACT, FACT_ABSENT,
+                                  "no other process of the command was seen to hold VRAM",
+                                  holders_source));
+        return;
+    }
+    note(c, facts_set_integer(c->facts, "siblings.vram_bytes", FACT_IMPACT, (int64_t)h.bytes,
+                              holders_source));
+    note(c, facts_set_integer(c->facts, "siblings.count", FACT_IMPACT, h.count, holders_source));
+    note(c, facts_set_integer(c->facts, "siblings.largest_pid", FACT_IMPACT, h.largest,
+                              holders_source));
 }
 
 static void put_growth(struct context *c)
@@ -260,8 +295,10 @@ int series_to_facts(struct facts *facts, const struct series_set *set,
         if (def->scope != SCOPE_PROCESS && def->id != METRIC_HOST_PID_NAMESPACE)
             put_series(&c, &set->series[i], NULL);
     }
-    if (options->failed_pid != 0)
+    if (options->failed_pid != 0) {
         put_process(&c, options->failed_pid);
+        put_siblings(&c, options->failed_pid);
+    }
     if (c.baseline_ns != 0) {
         put_others_total(&c, FACT_BASELINE, c.baseline_ns);
         put_others_largest(&c, FACT_BASELINE, c.baseline_ns);

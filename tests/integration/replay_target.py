@@ -8,6 +8,7 @@ the pid of this program. It writes counters as a driver would: in place, one wri
     ["append", path, text]    at its end         ["ramp", path, from, to, steps, fall, seconds]
     ["files", n]              keep n files open  ["limit", n]            RLIMIT_NOFILE
     ["rename", a, b]   ["unlink", path]   ["sleep", seconds]   ["child", steps]
+    ["beside", steps]         by a child that is there until this program has ended
     ["kill", signal]          of itself          ["exit", status]
 """
 
@@ -52,6 +53,19 @@ def child(steps):
     os.waitpid(pid, 0)
 
 
+def beside(steps):
+    done, playing = os.pipe()
+    ended, running = os.pipe()
+    if os.fork() == 0:
+        os.close(running)
+        play(steps)
+        os.write(playing, b"x")
+        os.read(ended, 1)
+        os._exit(0)
+    os.close(ended)
+    os.read(done, 1)
+
+
 def play(steps):
     keep = []
     for what, *arguments in steps:
@@ -78,6 +92,8 @@ def play(steps):
             time.sleep(*own)
         elif what == "child":
             child(own[0])
+        elif what == "beside":
+            beside(own[0])
         elif what == "kill":
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             os.kill(os.getpid(), own[0])

@@ -18,11 +18,11 @@ class Row:
     """One run: what the machine shows, what happens, which answers are right."""
 
     def __init__(self, pair, name, right, stderr="", end=("exit", 1), machine=None, before=(),
-                 kmsg=None, other=0, own=0, at_most=None, at_least=None, subclass=None):
+                 kmsg=None, other=0, own=0, beside=0, at_most=None, at_least=None, subclass=None):
         self.pair, self.name = pair, name
         self.right = right if isinstance(right, tuple) else (right,)
         self.stderr, self.end, self.before, self.kmsg = stderr, end, before, kmsg
-        self.machine, self.other, self.own = machine, other, own
+        self.machine, self.other, self.own, self.beside = machine, other, own, beside
         self.at_most, self.at_least, self.subclass = at_most, at_least, subclass
 
 
@@ -42,6 +42,10 @@ ROWS = [
     # Figures with 10.8 GiB that neither is free nor PyTorch's.
     Row("held", "other-pid", "held-by-other", HELD, machine=dgpu(16, 14.9), other=10.5, own=4.3,
         at_least="high"),
+    Row("held", "other-pid-and-rank", "held-by-other", HELD, machine=dgpu(16, 14.9), other=10.5,
+        own=4.2, beside=0.1, at_least="high", subclass=""),
+    Row("held", "rank", "held-by-other", HELD, machine=dgpu(16, 14.9), own=4.3, beside=10.5,
+        at_least="high", subclass="another process of the same command"),
     Row("held", "own", "capacity", HELD, machine=dgpu(16, 14.9), own=14.8),
     Row("held", "baseline", "held-by-other", HELD, machine=dgpu(16, 11.0), at_least="medium"),
     Row("held", "nobody-seen", "held-by-other", HELD, machine=lambda m: m.node("gfx1100"),
@@ -118,6 +122,9 @@ class SameWordsOtherCounters(Replay):
             m.put(m.kfd_path(self.other.pid), int(row.other * GIB))
         if row.own:
             steps.append(["write", m.at(m.kfd_path("{pid}")), f"{int(row.own * GIB)}\n"])
+        if row.beside:
+            steps.append(["beside", [["write", m.at(m.kfd_path("{pid}")),
+                                      f"{int(row.beside * GIB)}\n"]]])
         if row.kmsg is not None:
             m.put("dev/kmsg", QUIET_LOG)
         if row.before:

@@ -119,6 +119,36 @@ static void test_facts(void **state)
     series_release(&set);
 }
 
+/* Processes 8 and 10 are of the command as well, 9 holds nothing, 42 is not, and 7 is the one that
+ * failed. */
+static void test_siblings(void **state)
+{
+    (void)state;
+    struct series_set set = {0};
+    ADD(&set, T0, SAMPLE_FULL | SAMPLE_BASELINE, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 100});
+    ADD(&set, T0 + SECOND, SAMPLE_IMPACT, {METRIC_PROC_KFD_VRAM, 7, VALUE_OK, 700},
+        {METRIC_PROC_OUTSIDE, 7, VALUE_OK, 0}, {METRIC_PROC_KFD_VRAM, 42, VALUE_OK, 60},
+        {METRIC_PROC_OUTSIDE, 42, VALUE_OK, 1}, {METRIC_PROC_KFD_VRAM, 9, VALUE_OK, 0},
+        {METRIC_PROC_OUTSIDE, 9, VALUE_OK, 0});
+    struct series_facts_options options = {.failed_pid = 7, .end_ns = T0 + SECOND + 5};
+    struct facts *facts = facts_new();
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_missing(facts, "siblings.vram_bytes", FACT_IMPACT, FACT_ABSENT, "no other process");
+    facts_free(facts);
+    ADD(&set, T0 + 2 * SECOND, SAMPLE_IMPACT, {METRIC_PROC_KFD_VRAM, 8, VALUE_OK, 150},
+        {METRIC_PROC_OUTSIDE, 8, VALUE_OK, 0}, {METRIC_PROC_KFD_VRAM, 10, VALUE_OK, 250},
+        {METRIC_PROC_OUTSIDE, 10, VALUE_OK, 0});
+    facts = facts_new();
+    options.end_ns = T0 + 2 * SECOND + 5;
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_fact(facts, "siblings.vram_bytes", FACT_IMPACT, 400);
+    expect_fact(facts, "siblings.count", FACT_IMPACT, 2);
+    expect_fact(facts, "siblings.largest_pid", FACT_IMPACT, 10);
+    expect_fact(facts, "others.largest_bytes", FACT_IMPACT, 60);
+    facts_free(facts);
+    series_release(&set);
+}
+
 static void test_process_that_ended_is_absent(void **state)
 {
     (void)state;
@@ -320,11 +350,15 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),        cmocka_unit_test(test_process_that_ended_is_absent),
-        cmocka_unit_test(test_empty),        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_siblings),
+        cmocka_unit_test(test_process_that_ended_is_absent),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_of_many_processes_at_once),
         cmocka_unit_test(test_csv_of_many_processes_in_turn),
-        cmocka_unit_test(test_downsample),   cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_downsample),
+        cmocka_unit_test(test_growth),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

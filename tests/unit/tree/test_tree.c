@@ -454,6 +454,35 @@ static void the_holder_is_named_when_it_is_on_this_gpu(void **state)
                      9);
 }
 
+/* Eight ranks on eight GPUs hold much, but not here. */
+static void siblings_count_where_they_hold_it(void **state)
+{
+    static const struct {
+        int64_t before, now; /* of GPU 1, GiB; -1 = not read */
+        int64_t here;
+    } rows[] = {{1, 1, 68}, {1, 61, 8}, {1, 100, 0}, {80, 80, 68}, {-1, 61, -1}, {1, -1, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct facts *facts = facts_new();
+        int64_t bytes = -1;
+        facts_set_integer(facts, "gpu.count", FACT_STATIC, 2, "s");
+        facts_set_integer(facts, "gpu.0.vram.total_bytes", FACT_STATIC, INT64_C(140) << 30, "s");
+        facts_set_integer(facts, "gpu.1.vram.total_bytes", FACT_STATIC, INT64_C(140) << 30, "s");
+        facts_set_integer(facts, "oom.device", FACT_LOG, 0, "s");
+        facts_set_integer(facts, "siblings.vram_bytes", FACT_IMPACT, INT64_C(68) << 30, "s");
+        if (rows[i].before >= 0)
+            facts_set_integer(facts, "gpu.1.vram.used_bytes", FACT_BASELINE, rows[i].before << 30,
+                              "s");
+        if (rows[i].now >= 0)
+            facts_set_integer(facts, "gpu.1.vram.used_bytes", FACT_IMPACT, rows[i].now << 30, "s");
+        features_derive(facts);
+        (void)facts_get_integer(facts, "f.siblings_bytes", &bytes);
+        if (bytes != (rows[i].here < 0 ? -1 : rows[i].here << 30))
+            fail_msg("row %zu: %lld", i, (long long)bytes);
+        facts_free(facts);
+    }
+}
+
 /* Ubuntu's kernels carry the fix for gfx1151 under a number behind the dash. */
 static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
 {
@@ -716,6 +745,7 @@ int main(void)
         cmocka_unit_test(the_verdict_follows_the_counters),
         cmocka_unit_test(no_reason_is_without_a_source),
         cmocka_unit_test(the_gpu_of_an_ordinal_is_found_through_both_lists),
+        cmocka_unit_test(siblings_count_where_they_hold_it),
         cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(every_answer_has_reasons_in_whole_sentences),
