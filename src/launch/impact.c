@@ -382,14 +382,14 @@ static struct shared_impact *take_slot(struct shared *s, const struct impact_cau
     return &s->impacts[s->impacts_used];
 }
 
-/* A leader that ended before its threads is a zombie without memory and files (exit_mm(),
- * exit_files()): then the thread that failed still shows them. */
+/* Of the thread that is held: its leader may be ending just now (exit_mm(), exit_files()), and is a
+ * zombie without memory and files then. /proc/TID tells of the whole process, as /proc/PID does. */
 static pid_t whose_entry(pid_t pid, pid_t tid)
 {
     char path[64];
     char target[8];
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return readlink(path, target, sizeof target) > 0 ? pid : tid;
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)tid);
+    return readlink(path, target, sizeof target) > 0 ? tid : pid;
 }
 
 void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,
