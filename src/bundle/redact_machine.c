@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names of the machine we run on and of whoever runs us. */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
-#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fs.h"
 #include "bundle/redact.h"
 
 #define CARDS_MAX 64
 #define KFD_NODES_MAX 64
-#define IDS_MS 1000
+#define ID_MIN 8 /* characters */
+#define IDS_WITHIN_MS 1000
+#define CHILDREN_MAX 4 /* files that never answer */
 
 /* Not getpwuid(): it asks directory servers, which may not answer. A name that only they know comes
  * from the environment. */
@@ -57,17 +59,45 @@ static int add_host(struct redactor *r)
     return e == 0 && dot != NULL ? redactor_add(r, REDACT_HOST, host) : e;
 }
 
+/* --- numbers that are this machine's alone --- */
+
+static const char *const machine_files[] = {
+    "/etc/machine-id", "/proc/sys/kernel/random/boot_id", "/sys/class/dmi/id/product_uuid",
+    "/sys/class/dmi/id/product_serial", "/sys/class/dmi/id/board_serial"};
+static const char *const card_files[] = {"unique_id", "serial_number", "fru_id"};
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define SOURCES (COUNT(machine_files) + CARDS_MAX * COUNT(card_files) + KFD_NODES_MAX)
+
+/* Shared with a child that reads. */
+struct ids {
+    _Atomic uint32_t next; /* source to be read */
+    _Atomic uint32_t len;
+    char text[64 * 1024]; /* a line each */
+};
+
+static void keep_id(struct ids *ids, const char *id)
+{
+    uint32_t len = ids->len;
+    size_t size = strlen(id);
+    if (size + 2 > sizeof ids->text - len)
+        return;
+    memcpy(ids->text + len, id, size);
+    ids->text[len + size] = '\n';
+    ids->len = len + (uint32_t)size + 1; /* a line is there as a whole, or not */
+}
+
 /* An id that is all zeros is none. */
-static void tell_id(int fd, const char *path, size_t least)
+static void read_id(struct ids *ids, const char *path)
 {
     char id[128] = "";
-    if (fs_read_machine_text(path, id, sizeof id) >= (ssize_t)least &&
+    if (fs_read_machine_text(path, id, sizeof id) >= ID_MIN &&
         strspn(id, "0123456789abcdefABCDEFx-") == strlen(id) && strspn(id, "0x-") != strlen(id))
-        (void)dprintf(fd, "%s\n", id);
+        keep_id(ids, id);
 }
 
 /* unique_id 11651590505119483818 of a KFD node is the same as the card's in hexadecimal. */
-static void tell_kfd_id(int fd, unsigned node)
+static void read_kfd_id(struct ids *ids, unsigned node)
 {
     char path[96];
     char text[4096] = "";
@@ -76,74 +106,67 @@ static void tell_kfd_id(int fd, unsigned node)
         return;
     const char *line = strstr(text, "unique_id ");
     unsigned long long id = line != NULL ? strtoull(line + 10, NULL, 10) : 0;
-    if (id >= 1000000)
-        (void)dprintf(fd, "%llu\n%016llx\n", id, id);
+    if (id < 1000000)
+        return;
+    (void)snprintf(text, sizeof text, "%llu", id);
+    keep_id(ids, text);
+    (void)snprintf(text, sizeof text, "%016llx", id);
+    keep_id(ids, text);
 }
 
-static void tell_ids(int fd)
+static void read_source(struct ids *ids, size_t i)
 {
-    static const char *const of_machine[] = {
-        "/etc/machine-id", "/proc/sys/kernel/random/boot_id", "/sys/class/dmi/id/product_uuid",
-        "/sys/class/dmi/id/product_serial", "/sys/class/dmi/id/board_serial"};
-    static const char *const of_card[] = {"unique_id", "serial_number", "fru_id"};
-    for (size_t i = 0; i < sizeof of_machine / sizeof of_machine[0]; i++)
-        tell_id(fd, of_machine[i], 8);
-    for (unsigned card = 0; card < CARDS_MAX; card++) {
-        for (size_t i = 0; i < sizeof of_card / sizeof of_card[0]; i++) {
-            char path[96];
-            (void)snprintf(path, sizeof path, "/sys/class/drm/card%u/device/%s", card, of_card[i]);
-            tell_id(fd, path, 8);
+    if (i < COUNT(machine_files)) {
+        read_id(ids, machine_files[i]);
+        return;
+    }
+    i -= COUNT(machine_files);
+    if (i >= CARDS_MAX * COUNT(card_files)) {
+        read_kfd_id(ids, (unsigned)(i - CARDS_MAX * COUNT(card_files)));
+        return;
+    }
+    char path[96];
+    (void)snprintf(path, sizeof path, "/sys/class/drm/card%zu/device/%s", i / COUNT(card_files),
+                   card_files[i % COUNT(card_files)]);
+    read_id(ids, path);
+}
+
+/* From the next one on: who comes after a child that hangs leaves out what it hangs at. */
+static bool read_sources(void *context)
+{
+    struct ids *ids = context;
+    while (ids->next < SOURCES)
+        read_source(ids, ids->next++);
+    return true;
+}
+
+static void read_all(struct ids *ids)
+{
+    for (int children = 0; children < CHILDREN_MAX; children++) {
+        uint32_t before = ids->next;
+        if (bounded_ask(read_sources, ids, IDS_WITHIN_MS))
+            return;
+        if (ids->next == before) { /* no child can be had */
+            (void)read_sources(ids);
+            return;
         }
     }
-    for (unsigned node = 0; node < KFD_NODES_MAX; node++)
-        tell_kfd_id(fd, node);
 }
 
-/* What came in time, or all of it. */
-static size_t read_ids(int fd, char *text, size_t size)
-{
-    size_t len = 0;
-    uint64_t give_up_ns = clock_mono_ns() + IDS_MS * NS_PER_MS;
-    for (uint64_t now_ns; len < size && (now_ns = clock_mono_ns()) < give_up_ns;) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (poll(&ready, 1, (int)((give_up_ns - now_ns) / NS_PER_MS) + 1) <= 0)
-            continue;
-        ssize_t n = read(fd, text + len, size - len);
-        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-            break;
-        len += n > 0 ? (size_t)n : 0;
-    }
-    return len;
-}
-
-/* A file of a GPU in trouble may never return: a child reads them, and is left behind then. */
 static int add_ids(struct redactor *r)
 {
-    static char text[64 * 1024];
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return 0;
-    pid_t child = fork();
-    if (child == 0 && dup2(ends[1], STDIN_FILENO) == STDIN_FILENO)
-        (void)close_range(STDIN_FILENO + 1, ~0U, 0); /* left behind it must hold nothing */
-    if (child <= 0) {
-        tell_ids(child == 0 ? STDIN_FILENO
-                            : ends[1]); /* without a child: few enough for the pipe */
-        if (child == 0)
-            _exit(0);
-    }
-    (void)close(ends[1]);
-    size_t len = read_ids(ends[0], text, sizeof text - 1);
-    (void)close(ends[0]);
-    if (child > 0 && (kill(child, SIGKILL), waitpid(child, NULL, WNOHANG)) == 0) {
-        (void)poll(NULL, 0, 1);
-        (void)waitpid(child, NULL, WNOHANG);
-    }
-    text[len] = '\0';
+    struct ids *ids =
+        mmap(NULL, sizeof *ids, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ids == MAP_FAILED)
+        return -ENOMEM;
+    read_all(ids);
     int e = 0;
     char *at = NULL;
-    for (char *id = strtok_r(text, "\n", &at); e == 0 && id != NULL; id = strtok_r(NULL, "\n", &at))
+    ids->text[ids->len] = '\0';
+    for (char *id = strtok_r(ids->text, "\n", &at); e == 0 && id != NULL;
+         id = strtok_r(NULL, "\n", &at))
         e = redactor_add(r, REDACT_ID, id);
+    (void)munmap(ids, sizeof *ids);
     return e;
 }
 

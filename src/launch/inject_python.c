@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
-#include "launch/bounded.h"
 #include "launch/options.h"
 #include "record/rundir.h"
 #include "record/shared.h"

@@ -3,6 +3,7 @@
 one is left. Ends with a table: faults tried, bundles lost, targets harmed, archives invalid. What is
 random is of a seed that is printed; tests/long/kills makes the same attacks by the hundred."""
 
+import contextlib
 import errno
 import glob
 import json
@@ -485,21 +486,38 @@ class Sources(LossCase):
                 os.mkdir(path)
         self.run_on("gone, or a folder", root)
 
-    def test_never_returns(self):
+    @contextlib.contextmanager
+    def hanging(self, paths):
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
             self.skipTest("needs root and /dev/fuse")
-        root = self.tree()
-        chosen = self.random.sample([path for path in self.files(root) if "/sys/" in path], 6)
-        server = subprocess.Popen([losses.hang_file(), *chosen], stdin=subprocess.PIPE,
+        server = subprocess.Popen([losses.hang_file(), *paths], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE)
         try:
             if server.stdout.readline() != b"ready\n":
                 self.skipTest("no FUSE here")
-            self.run_on("reads that never return", root)
+            yield
         finally:
             server.stdin.close()
             server.stdout.close()
             server.wait(timeout=30)
+
+    def test_never_returns(self):
+        root = self.tree()
+        with self.hanging(self.random.sample([path for path in self.files(root) if "/sys/" in path], 6)):
+            self.run_on("reads that never return", root)
+
+    def test_an_id_that_never_comes(self):
+        """Redaction asks the machine for its ids: what one GPU withholds does not cost another's."""
+        root = self.tree()
+        other = f"{self.random.getrandbits(64) | 1 << 63:016x}"
+        device = self.write("root/sys/class/drm/card7/device/unique_id", other + "\n")
+        code = f"import os; os.write(2, b'of the other one: {other[:16]}, failed\\n'); os.abort()"
+        with self.hanging([device.replace("card7", "card1")]):
+            done = self.run_it(PYTHON, "-c", code, options=["--sysroot", root])
+        harmed = "" if done.status == ABORTED else f"status {done.status}"
+        bundle = support.Bundle(self.harvest("an id that never comes", "unique_id", harmed))
+        self.assertIn("of the other one: ", bundle.text("output/stderr.txt"))
+        self.assertEqual([name for name, data in bundle.files.items() if other.encode() in data], [])
 
     def test_later_than_the_verdict(self):
         """What the first verdict could not wait for is in the bundle, and in its verdict."""

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/bounded.h"
+#include "base/bounded.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to file systems that may never answer (a home folder on a server that is gone), asked by
- * processes that must not hang: the supervisor, whose caller waits for the exit status.
+ * Questions to file systems that may never answer (a home folder on a server that is gone, a GPU in
+ * trouble), asked by processes that must not hang: somebody waits for the exit status or the
+ * bundle.
  */
-#ifndef LAUNCH_BOUNDED_H
-#define LAUNCH_BOUNDED_H
+#ifndef BASE_BOUNDED_H
+#define BASE_BOUNDED_H
 
 #include <stdbool.h>
 
