@@ -29,17 +29,21 @@
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
 
+static bool relay_is_at_work(const struct supervisor *s)
+{
+    const struct relay *relay = &s->helpers.relay;
+    return s->shared->helpers[HELPER_RELAY].pid > 0 &&
+           (relay_over(relay) || !relay_drained(relay, s->shared));
+}
+
 /* And until it has left, where the whole tree has: somebody may have stopped it just now, and without
  * us it would hold the caller's end for ever. */
 void supervisor_drain_relay(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * NS_PER_MS;
-    const struct relay *relay = &s->helpers.relay;
-    bool over = false;
-    while (s->shared->helpers[HELPER_RELAY].pid > 0 && clock_mono_ns() < give_up_ns &&
-           (!relay_drained(relay, s->shared) || (over = relay_over(relay))))
+    while (relay_is_at_work(s) && clock_mono_ns() < give_up_ns)
         supervisor_turn(s, 1);
-    if (over)
+    if (s->shared->helpers[HELPER_RELAY].pid > 0 && relay_over(&s->helpers.relay))
         helper_kill(&s->helpers, HELPER_RELAY);
 }
 

@@ -201,17 +201,25 @@ bool relay_supervise(struct relay *relay, const struct shared *shared)
     return true;
 }
 
+/* What poll() says of it now. */
+static short ready_now(int fd, short events)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+    do {
+        n = poll(&p, 1, 0);
+    } while (n < 0 && errno == EINTR);
+    return n > 0 ? p.revents : 0;
+}
+
 /* A pty must be asked by poll(): FIONREAD does not count what lies in the flip buffer, poll pushes
  * that through first. The master is asked before the pipe behind it, as bytes only go forward. */
 static bool relay_pending(const struct relay *relay, const struct shared *shared)
 {
     if (relay->way == RELAY_FILE)
         return file_pending(relay, atomic_load(&shared->output_bytes));
-    if (relay->master >= 0) {
-        struct pollfd p = {.fd = relay->master, .events = POLLIN};
-        if (poll(&p, 1, 0) > 0 && (p.revents & POLLIN) != 0)
-            return true;
-    }
+    if (relay->master >= 0 && (ready_now(relay->master, POLLIN) & POLLIN) != 0)
+        return true;
     int bytes = 0;
     return relay->from >= 0 && ioctl(relay->from, FIONREAD, &bytes) == 0 && bytes > 0;
 }
@@ -228,16 +236,15 @@ bool relay_over(const struct relay *relay)
 {
     if (relay->way == RELAY_NONE || relay->way == RELAY_FILE || relay->from < 0)
         return false;
-    struct pollfd p = {.fd = relay->master >= 0 ? relay->master : relay->from, .events = POLLIN};
-    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLIN)) == POLLHUP;
+    short ready = ready_now(relay->master >= 0 ? relay->master : relay->from, POLLIN);
+    return (ready & (POLLHUP | POLLIN)) == POLLHUP;
 }
 
 static bool down_takes_bytes(const struct relay *relay)
 {
     if (relay->way == RELAY_FILE)
         return true;
-    struct pollfd p = {.fd = relay->down, .events = POLLOUT};
-    return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT) != 0;
+    return (ready_now(relay->down, POLLOUT) & POLLOUT) != 0;
 }
 
 bool relay_stuck(struct relay *relay, const struct shared *shared)

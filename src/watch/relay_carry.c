@@ -93,7 +93,7 @@ _Noreturn void carry_run(struct carrier *c)
         }
         if (terminal) {
             n = terminal_feed(c);
-            c->bytes_wait = n > 0;
+            c->something_waits = n > 0;
             terminal_modes_sync(c); /* before the bytes: they were written under these modes */
         }
         if (n == 0)

@@ -61,8 +61,8 @@ struct carrier {
     int null_fd; /* /dev/null, or -1 */
 
     /* waiting */
-    bool bytes_wait; /* in relay->from, at the last look */
-    int bell[2];     /* always empty; -1: waiting is by poll() */
+    bool something_waits; /* in relay->from, at the last look: bytes, or its end */
+    int bell[2];          /* always empty; -1: waiting is by poll() */
     pthread_t main_thread;
     bool ticking; /* SIGALRM comes every 20 ms */
 

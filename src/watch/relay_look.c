@@ -163,8 +163,8 @@ static void peek_switch(struct carrier *c)
     c->skipped = true;
 }
 
-/* Bytes wait, but a peek pipe that should be empty has no room for them: a read of it once ended
- * early, and what stayed behind would stand in the way for ever. */
+/* Something waits, but a peek pipe that should be empty has no room: a read of it once ended early,
+ * and what stayed behind would stand in the way for ever. */
 static void peek_empty(struct carrier *c)
 {
     for (int i = 0; i < 2; i++) {
@@ -185,19 +185,20 @@ static ssize_t tee_to_peek(struct carrier *c)
 }
 
 /* As tee(2) from relay->from. -EAGAIN means "nothing is there", or "the peek pipe is full of small
- * pieces" where we know that something is. */
+ * pieces" where we know that something is; the end is not told of while it is full (fs/splice.c
+ * looks for room first). */
 static ssize_t tee_ahead(struct carrier *c)
 {
     if (c->peek[c->peek_active].unread >= PEEK_KEEP_BYTES)
         peek_switch(c);
-    bool bytes_wait = c->bytes_wait;
-    c->bytes_wait = false;
+    bool something_waits = c->something_waits;
+    c->something_waits = false;
     ssize_t n = tee_to_peek(c);
-    if (n == -EAGAIN && bytes_wait) {
+    if (n == -EAGAIN && something_waits) {
         look_catch_up(c);
         n = tee_to_peek(c);
     }
-    if (n == -EAGAIN && bytes_wait) {
+    if (n == -EAGAIN && something_waits) {
         peek_empty(c);
         n = tee_to_peek(c);
     }

@@ -121,9 +121,9 @@ static void wait_by_tee(struct carrier *c)
     ssize_t n = tee(c->relay->from, c->bell[1], 1, 0);
     int error = n < 0 ? errno : 0;
     carry_turn(c);
+    c->something_waits = error == 0;
     if (n > 0) {
         empty_bell(c);
-        c->bytes_wait = true;
     } else if (error != 0 && has_hung_up(c, 0)) {
         carry_hung_up(c, EPIPE);
     } else if (error == EINTR) {
@@ -145,7 +145,7 @@ static void wait_by_poll(struct carrier *c)
     };
     int n = poll(p, 2, wait_ms);
     carry_turn(c);
-    c->bytes_wait = n > 0 && relay->master < 0 && (p[0].revents & POLLIN) != 0;
+    c->something_waits = n > 0 && relay->master < 0 && (p[0].revents & (POLLIN | POLLHUP)) != 0;
     if (n == 0)
         look_catch_up(c);
     if (n > 0 && (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)

@@ -10,10 +10,12 @@
  *   calls:N:COUNT          calls N to N+COUNT-1 of those that may wait are interrupted (EINTR), or,
  *                          where a descriptor must not be waited for, answered by EAGAIN
  *   short:SEED             reads and writes are short, and calls are interrupted or told to come
- * again forks:SEED             every other process cannot be made (EAGAIN) clock:SEED the wall
- * clock is stepped back and forth by up to a day slow::MS               the first fsync or
- * fdatasync of a process takes so long fdinfo:PATH            descriptor 2 of every process is a
- * GPU's, and what /proc tells of it is in PATH
+ *                          again
+ *   forks:SEED             every other process cannot be made (EAGAIN)
+ *   clock:SEED             the wall clock is stepped back and forth by up to a day
+ *   slow::MS               the first fsync or fdatasync of a process takes so long
+ *   fdinfo:PATH            descriptor 2 of every process is a GPU's, and what /proc tells of it is
+ *                          in PATH
  *
  * RC_FAULT_LOG: a file that gets a line for each fault, so that a test knows that it met something:
  * the number of the call. With N = 0 nothing fails, and every call that might is told of.

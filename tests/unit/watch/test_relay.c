@@ -18,12 +18,15 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "record/shared.h"
 #include "relay_run.h"
 #include "stream_byte.h"
 #include "watch/relay.h"
+#include "watch/relay_internal.h"
 
 struct check {
     uint64_t at;
@@ -523,6 +526,46 @@ static void test_end_in_small_pieces(void **state)
     }
 }
 
+/* A carrier whose target has ended, and whose pipes to look with are full of what reads left
+ * behind: tee(2) does not tell of the end then. */
+static int run_carrier_with_full_pipes(bool waits_by_tee)
+{
+    static struct carrier c;
+    static struct relay relay = RELAY_INIT;
+    static const char page[4096];
+    int from[2], down[2];
+    struct shared *shared = calloc(1, sizeof *shared);
+    if (shared == NULL || pipe(from) != 0 || pipe(down) != 0)
+        return 1;
+    (void)close(from[1]);
+    relay.way = RELAY_PIPE;
+    relay.from = from[0];
+    relay.down = down[1];
+    c = (struct carrier){.relay = &relay, .shared = shared, .null_fd = -1};
+    look_init(&c);
+    for (int i = 0; i < 2; i++)
+        while (write(c.peek[i].write_end, page, sizeof page) > 0)
+            continue;
+    wait_init(&c);
+    if (!waits_by_tee)
+        relay_close(&c.bell[0]);
+    (void)setrlimit(RLIMIT_CPU, &(struct rlimit){2, 2}); /* it would turn for ever */
+    carry_run(&c);
+}
+
+static void test_end_behind_full_pipes(void **state)
+{
+    (void)state;
+    for (int waits_by_tee = 0; waits_by_tee < 2; waits_by_tee++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(run_carrier_with_full_pipes(waits_by_tee != 0));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -530,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_pipe_carries_every_byte),
         cmocka_unit_test(test_long_line_in_bounded_memory),
         cmocka_unit_test(test_end_in_small_pieces),
+        cmocka_unit_test(test_end_behind_full_pipes),
         cmocka_unit_test(test_pipe_survives_100_kills),
         cmocka_unit_test(test_terminal_survives_100_kills),
         cmocka_unit_test(test_stopped_relay_is_noticed),

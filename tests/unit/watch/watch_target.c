@@ -3,16 +3,19 @@
  * Targets with one habit each, for test_relay. What they know is written to FILE, because their
  * output is what is under test; "step" = wait for a byte on fd 0.
  *
- *   stream SEED BYTES FILE   the sequence of stream_byte() in random pieces to fd 2; BYTES 0 =
- * until SIGUSR1; the count goes to FILE lines COUNT              80-byte lines to fd 2, one write
- * each alternate COUNT          "o<n>\n" to fd 1, "e<n>\n" to fd 2, in turn say TEXT... each TEXT
- * to fd 2, a step before each but the first look FILE                isatty, size, O_NONBLOCK of
- * fds 1 and 2 size FILE                size on SIGWINCH, when it differs from the first one modes
- * cfmakeraw-like and curses-like modes on fd 1, with steps between close2                   closes
- * fds 1 and 2, then a step linger TEXT              a child in the background: a step, then TEXT;
- * the parent exits at once flood                    writes to fd 2 until that fails; exit 7 if by
- * an error, not a signal longline BYTES           one line, with a pattern at its end tail BYTES
- * the same, then 400 small pieces, each when the one before was taken
+ *   stream SEED BYTES FILE  the sequence of stream_byte() in random pieces to fd 2;
+ *                           BYTES 0 = until SIGUSR1; the count goes to FILE
+ *   lines COUNT             80-byte lines to fd 2, one write each
+ *   alternate COUNT         "o<n>\n" to fd 1, "e<n>\n" to fd 2, in turn
+ *   say TEXT...             each TEXT to fd 2, a step before each but the first
+ *   look FILE               isatty, size, O_NONBLOCK of fds 1 and 2
+ *   size FILE               size on SIGWINCH, when it differs from the first one
+ *   modes                   cfmakeraw-like and curses-like modes on fd 1, with steps between
+ *   close2                  closes fds 1 and 2, then a step
+ *   linger TEXT             a child in the background: a step, then TEXT; the parent exits at once
+ *   flood                   writes to fd 2 until that fails; exit 7 if by an error, not a signal
+ *   longline BYTES          one line, with a pattern at its end
+ *   tail BYTES              the same, then 400 small pieces, each when the one before was taken
  */
 #include <errno.h>
 #include <fcntl.h>
