@@ -533,8 +533,8 @@ static int run_carrier_with_full_pipes(bool waits_by_tee)
     static struct carrier c;
     static struct relay relay = RELAY_INIT;
     static const char page[4096];
-    int from[2], down[2];
-    struct shared *shared = calloc(1, sizeof *shared);
+    int shared_fd, from[2], down[2];
+    struct shared *shared = shared_create(&shared_fd, NULL);
     if (shared == NULL || pipe(from) != 0 || pipe(down) != 0)
         return 1;
     (void)close(from[1]);
