@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tracer and the supervisor saw, as facts. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -139,12 +140,31 @@ static void status_line_fact(struct facts *facts, const char *status, const char
                             strtoll(line + strlen(needle), NULL, 10) * unit, source);
 }
 
-static int64_t count_lines(const char *text)
+static void count_fact(struct facts *facts, const struct impact_record *impact,
+                       enum impact_chunk_type type, const char *name, const char *source)
 {
-    int64_t lines = 0;
-    for (; (text = strchr(text, '\n')) != NULL; text++)
-        lines++;
-    return lines;
+    int64_t count = impact_record_lines(impact, type);
+    if (count >= 0)
+        (void)facts_set_integer(facts, name, FACT_IMPACT, count, source);
+    else if (count == -ERANGE)
+        (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_UNREADABLE,
+                                "more than could be counted while the program was held", source);
+}
+
+static void fd_facts(struct facts *facts, const struct impact_record *impact)
+{
+    static const char source[] = "/proc/PID/fd at the failure";
+    static const char uses_gpu[] = "proc.0.uses_gpu";
+    RC_AUTO_FREE char *fds = impact_record_text(impact, CHUNK_FDS);
+    if (fds == NULL)
+        return;
+    count_fact(facts, impact, CHUNK_FDS, "proc.0.fds_count", source);
+    bool found = strstr(fds, " /dev/kfd") != NULL || strstr(fds, " /dev/dri/") != NULL;
+    if (found || !impact_record_is_cut(impact, CHUNK_FDS))
+        (void)facts_set_boolean(facts, uses_gpu, FACT_IMPACT, found, source);
+    else
+        (void)facts_set_missing(facts, uses_gpu, FACT_IMPACT, FACT_UNREADABLE,
+                                "not among those that were looked at", source);
 }
 
 static void limit_fact(struct facts *facts, const char *limits)
@@ -175,18 +195,8 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
     RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);
     for (size_t i = 0; status != NULL && i < sizeof lines / sizeof lines[0]; i++)
         status_line_fact(facts, status, lines[i].key, lines[i].name, lines[i].unit);
-    RC_AUTO_FREE char *fds = impact_record_text(impact, CHUNK_FDS);
-    if (fds != NULL) {
-        (void)facts_set_integer(facts, "proc.0.fds_count", FACT_IMPACT, count_lines(fds),
-                                "/proc/PID/fd at the failure");
-        (void)facts_set_boolean(facts, "proc.0.uses_gpu", FACT_IMPACT,
-                                strstr(fds, " /dev/kfd") || strstr(fds, " /dev/dri/"),
-                                "/proc/PID/fd at the failure");
-    }
-    RC_AUTO_FREE char *maps = impact_record_text(impact, CHUNK_MAPS);
-    if (maps != NULL)
-        (void)facts_set_integer(facts, "proc.0.maps_count", FACT_IMPACT, count_lines(maps),
-                                "/proc/PID/maps at the failure");
+    fd_facts(facts, impact);
+    count_fact(facts, impact, CHUNK_MAPS, "proc.0.maps_count", "/proc/PID/maps at the failure");
     RC_AUTO_FREE char *limits = impact_record_text(impact, CHUNK_LIMITS);
     if (limits != NULL)
         limit_fact(facts, limits);

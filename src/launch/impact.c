@@ -23,6 +23,8 @@
 #include "launch/tracee.h"
 
 #define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
+#define COUNT_ON_MS 15  /* for the number of what is not copied */
+#define MAPS_MAX_BYTES (4u << 20)
 #define FDS_MAX 4096
 #define RANGES_MAX 32768
 #define STACK_UNKNOWN_BYTES (16u << 10) /* of a stack whose mapping is not known */
@@ -46,7 +48,7 @@ struct copier {
     uint64_t stack_bytes;
 };
 
-static unsigned char *chunk_space(struct copier *c, uint64_t *ret_room)
+static unsigned char *chunk_space(const struct copier *c, uint64_t *ret_room)
 {
     uint64_t data = c->at + sizeof(struct impact_chunk);
     if (data + 8 > c->limit)
@@ -79,34 +81,67 @@ static void copy_bytes(struct copier *c, uint32_t type, const void *data, uint64
     chunk_commit(c, type, length, 0, (uint64_t[2]){arg, 0});
 }
 
-/* Returns what was copied, for a look into it; *ret_length bytes. NULL = nothing. */
-static const char *copy_proc_file(struct copier *c, uint32_t type, const char *name, uint64_t max,
-                                  uint64_t *ret_length)
+/* In the arena, not committed yet. */
+struct copied {
+    const char *text; /* NULL = nothing */
+    uint64_t length;
+    bool cut; /* at the cap */
+};
+
+static int open_proc_file(const struct copier *c, const char *name)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)c->look, name);
-    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    return fs_open_read(path);
+}
+
+static struct copied copy_text(const struct copier *c, int fd, uint64_t max)
+{
     uint64_t room;
     unsigned char *space = chunk_space(c, &room);
     if (fd < 0 || space == NULL)
-        return NULL;
+        return (struct copied){.text = NULL};
     if (max > room)
         max = room;
     uint64_t length = 0;
     ssize_t n = 0;
     while (length < max && (n = read(fd, space + length, max - length)) > 0)
         length += (uint64_t)n;
-    *ret_length = length;
-    if (length == 0)
-        return NULL;
-    chunk_commit(c, type, length, length == max && n > 0 ? CHUNK_TRUNCATED : 0, NULL);
-    return (const char *)space;
+    return (struct copied){.text = length > 0 ? (const char *)space : NULL,
+                           .length = length,
+                           .cut = length == max && n > 0};
 }
 
 static void copy_file(struct copier *c, uint32_t type, const char *name, uint64_t max)
 {
-    uint64_t length;
-    (void)copy_proc_file(c, type, name, max, &length);
+    RC_AUTO_CLOSE int fd = open_proc_file(c, name);
+    struct copied file = copy_text(c, fd, max);
+    if (file.text != NULL)
+        chunk_commit(c, type, file.length, file.cut ? CHUNK_TRUNCATED : 0, NULL);
+}
+
+static uint64_t lines_in(const char *text, size_t length)
+{
+    uint64_t lines = 0;
+    const char *end = text + length;
+    while ((text = memchr(text, '\n', (size_t)(end - text))) != NULL) {
+        lines++;
+        text++;
+    }
+    return lines;
+}
+
+/* Of a copy that was cut and what is left of its file; 0 = too many to be counted while the target
+ * is held. */
+static uint64_t lines_in_all(struct copied copied, int fd)
+{
+    static char rest[64 << 10];
+    uint64_t lines = lines_in(copied.text, copied.length);
+    uint64_t give_up_ns = clock_mono_ns() + COUNT_ON_MS * NS_PER_MS;
+    ssize_t n;
+    while ((n = read(fd, rest, sizeof rest)) > 0 && clock_mono_ns() < give_up_ns)
+        lines += lines_in(rest, (size_t)n);
+    return n == 0 ? lines : 0;
 }
 
 static const char *parse_hex(const char *p, const char *end, uint64_t *ret)
@@ -127,10 +162,16 @@ static const char *parse_hex(const char *p, const char *end, uint64_t *ret)
 /* Real line: "7ffd1c977000-7ffd1c998000 rw-p 00000000 00:00 0                  [stack]". */
 static void copy_maps(struct copier *c)
 {
-    uint64_t length;
+    RC_AUTO_CLOSE int fd = open_proc_file(c, "maps");
+    struct copied maps = copy_text(c, fd, MAPS_MAX_BYTES);
     ranges.count = 0;
-    const char *p = copy_proc_file(c, CHUNK_MAPS, "maps", 4u << 20, &length);
-    const char *end = p != NULL ? p + length : NULL;
+    if (maps.text == NULL)
+        return;
+    uint64_t lines = maps.cut ? lines_in_all(maps, fd) : 0;
+    chunk_commit(c, CHUNK_MAPS, maps.length, maps.cut ? CHUNK_TRUNCATED : 0,
+                 (uint64_t[2]){lines, 0});
+    const char *p = maps.text;
+    const char *end = p + maps.length;
     while (p != NULL && p < end && ranges.count < RANGES_MAX) {
         struct range *range = &ranges.list[ranges.count];
         p = parse_hex(p, end, &range->start);
@@ -202,15 +243,27 @@ struct fd_list {
     struct copier *copier;
     unsigned char *space;
     uint64_t room, length;
-    uint32_t count;
-    bool cut;
+    uint64_t count;
+    bool cut; /* the others are only counted */
+    bool gave_up;
+    uint64_t give_up_ns;
 };
+
+static bool count_fd(struct fd_list *list)
+{
+    list->count++;
+    if (list->count % 256 == 0)
+        list->gave_up = clock_mono_ns() > list->give_up_ns;
+    return !list->gave_up;
+}
 
 static bool list_fd(void *context, long number)
 {
     struct fd_list *list = context;
     char path[64];
     char target[512];
+    if (list->cut)
+        return count_fd(list);
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", (int)list->copier->look, number);
     ssize_t n = readlink(path, target, sizeof target - 1);
     if (n < 0)
@@ -220,9 +273,10 @@ static bool list_fd(void *context, long number)
                        number, target);
     if (len < 0 || (uint64_t)len >= list->room - list->length || list->count >= FDS_MAX) {
         list->cut = true;
-        return false;
+        list->give_up_ns = clock_mono_ns() + COUNT_ON_MS * NS_PER_MS;
+    } else {
+        list->length += (uint64_t)len;
     }
-    list->length += (uint64_t)len;
     list->count++;
     return true;
 }
@@ -235,7 +289,8 @@ static void copy_fds(struct copier *c)
         return;
     for_each_number(c->look, "fd", list_fd, &list);
     if (list.length > 0)
-        chunk_commit(c, CHUNK_FDS, list.length, list.cut ? CHUNK_TRUNCATED : 0, NULL);
+        chunk_commit(c, CHUNK_FDS, list.length, list.cut ? CHUNK_TRUNCATED : 0,
+                     (uint64_t[2]){list.cut && !list.gave_up ? list.count : 0, 0});
 }
 
 #if defined(__x86_64__)

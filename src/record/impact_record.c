@@ -49,18 +49,44 @@ bool impact_record_next(const struct impact_record *file, size_t *at, struct imp
     return true;
 }
 
+static bool find_chunk(const struct impact_record *file, enum impact_chunk_type type,
+                       struct impact_view *ret)
+{
+    for (size_t at = 0; impact_record_next(file, &at, ret);)
+        if (ret->chunk->type == (uint32_t)type)
+            return true;
+    return false;
+}
+
 char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type)
 {
     struct impact_view view;
-    for (size_t at = 0; impact_record_next(file, &at, &view);) {
-        if (view.chunk->type != (uint32_t)type)
-            continue;
-        char *text = malloc((size_t)view.chunk->length + 1);
-        if (text == NULL)
-            return NULL;
-        memcpy(text, view.data, (size_t)view.chunk->length);
-        text[view.chunk->length] = '\0';
-        return text;
-    }
-    return NULL;
+    if (!find_chunk(file, type, &view))
+        return NULL;
+    char *text = malloc((size_t)view.chunk->length + 1);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, view.data, (size_t)view.chunk->length);
+    text[view.chunk->length] = '\0';
+    return text;
+}
+
+bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_type type)
+{
+    struct impact_view view;
+    return find_chunk(file, type, &view) && (view.chunk->flags & CHUNK_TRUNCATED) != 0;
+}
+
+int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_type type)
+{
+    struct impact_view view;
+    if (!find_chunk(file, type, &view))
+        return -ENOENT;
+    uint64_t counted = view.chunk->arg;
+    if ((view.chunk->flags & CHUNK_TRUNCATED) != 0)
+        return counted > 0 && counted <= INT64_MAX ? (int64_t)counted : -ERANGE;
+    int64_t lines = 0;
+    for (uint64_t i = 0; i < view.chunk->length; i++)
+        lines += view.data[i] == '\n';
+    return lines;
 }

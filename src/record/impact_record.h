@@ -32,5 +32,10 @@ void impact_record_release(struct impact_record *file);
 bool impact_record_next(const struct impact_record *file, size_t *at, struct impact_view *ret);
 /* First chunk of a type as malloc()ed NUL-terminated text; NULL when there is none. */
 char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type);
+/* Whether its cap left something out. */
+bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_type type);
+/* Lines of the first chunk of a type, with those that its cap left out. -ENOENT: there is none;
+ * -ERANGE: more than could be counted. */
+int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_type type);
 
 #endif

@@ -98,7 +98,9 @@ enum impact_chunk_type {
     CHUNK_ENVIRON,    /* /proc/PID/environ, NUL-separated; the finisher keeps only the allow-list */
 };
 
-#define CHUNK_TRUNCATED 1u /* flags: the payload was cut at its cap */
+/* flags: the payload was cut at its cap. Of CHUNK_MAPS and CHUNK_FDS `arg` is how many lines there
+ * would be then, 0 = too many to be counted while the target was held. */
+#define CHUNK_TRUNCATED 1u
 
 struct impact_chunk {
     uint32_t type;

@@ -71,6 +71,14 @@ static const struct series_point *peak_until(const struct series *s, uint64_t en
     return peak;
 }
 
+/* Who held the process looked at that moment and could not tell: what was seen before is no answer.
+ */
+static bool could_not_be_told(const struct context *c, const char *name)
+{
+    const struct fact *held = facts_find(c->facts, name, FACT_IMPACT);
+    return held != NULL && held->status == FACT_UNREADABLE;
+}
+
 static void put_series(struct context *c, const struct series *s, const char *proc)
 {
     char name[128];
@@ -87,7 +95,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
     const struct series_point *peak = peak_until(s, c->end_ns);
     if (peak != NULL)
         put_point(c, name, FACT_PEAK, m, peak);
-    if (c->impact_ns != 0)
+    if (c->impact_ns != 0 && !could_not_be_told(c, name))
         put_point(c, name, FACT_IMPACT, m, series_at(s, c->impact_ns));
     if (c->after_ns != 0 && proc == NULL)
         put_point(c, name, FACT_AFTER, m, series_at(s, c->after_ns));

@@ -208,6 +208,28 @@ static int many(int threads, int mappings)
     return 0;
 }
 
+/* As many mappings of the file and descriptors as asked for, if they are granted; says how many. */
+static int hoard(const char *path, int mappings, int descriptors)
+{
+    struct rlimit limit;
+    int fd = open(path, O_RDONLY);
+    long page = sysconf(_SC_PAGESIZE);
+    long mapped = 0, opened = 0;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    while (mapped < mappings && /* neighbours that differ are not merged */
+           mmap(NULL, (size_t)page, mapped % 2 != 0 ? PROT_READ : PROT_NONE, MAP_SHARED, fd, 0) !=
+               MAP_FAILED)
+        mapped++;
+    while (opened < descriptors && dup(fd) >= 0)
+        opened++;
+    say_number("mapped", mapped);
+    say_number("opened", opened);
+    *FAULT_ADDRESS = 1;
+    return 0;
+}
+
 /* --- unusual ways to start something --- */
 
 static char *const true_argv[] = {"/bin/sh", "-c", "exit 9", NULL};
@@ -346,6 +368,8 @@ int main(int argc, char *argv[])
         return leader_gone();
     if (strcmp(what, "many") == 0)
         return many(atoi(argv[2]), atoi(argv[3]));
+    if (strcmp(what, "hoard") == 0)
+        return hoard(argv[2], atoi(argv[3]), atoi(argv[4]));
     if (strcmp(what, "exec-from-thread") == 0)
         return exec_from_thread();
     if (strcmp(what, "vfork") == 0)

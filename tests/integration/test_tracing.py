@@ -2,6 +2,7 @@
 """What the tracer sees of failing processes, what it lets go, and what it must not change."""
 
 import os
+import re
 import shutil
 import signal
 import struct
@@ -207,6 +208,25 @@ class Crashes(Traced):
         self.assertEqual(bundle.value("proc.0.threads_count"), 201)
         self.assertGreater(bundle.value("proc.0.maps_count"), 5000)
         self.assertLess(held_ms, 200)
+        self.assertIsNone(bundle.value("run.trace_lost"))
+
+    def test_more_than_is_copied(self):
+        """The first 4 MiB of mappings and 4,096 descriptors are kept; all are counted, or none."""
+        path = self.write("mapped-" + "x" * 64, "one page")
+        done = self.run_it("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+                           programs.program(), "hoard", path, "60000", "6000")
+        self.assertEqual(done.status, -signal.SIGSEGV)
+        bundle = self.only_bundle(done)
+        there = dict(re.findall(r"(mapped|opened) (\d+)", done.stdout))
+        for name, word in (("proc.0.maps_count", "mapped"), ("proc.0.fds_count", "opened")):
+            with self.subTest(name):
+                fact = bundle.fact(name)
+                print(f"[{name}: {fact.get('value', fact.get('reason'))}] ", end="", flush=True)
+                if fact.get("value") is None:
+                    self.assertIn("more than could be counted", fact["reason"])
+                else:
+                    self.assertIn(fact["value"] - int(there[word]), range(100))
+        self.assertLess(bundle.value("target.held_us"), 200000)
         self.assertIsNone(bundle.value("run.trace_lost"))
 
 

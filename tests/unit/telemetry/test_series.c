@@ -119,6 +119,23 @@ static void test_facts(void **state)
     series_release(&set);
 }
 
+/* A count that was too large for the tracer is not the one of a second before. */
+static void test_older_than_a_look_that_failed(void **state)
+{
+    (void)state;
+    struct series_set set;
+    fill(&set);
+    struct facts *facts = facts_new();
+    struct series_facts_options options = {.failed_pid = 7, .end_ns = T0 + 3 * SECOND + 5};
+    assert_int_equal(facts_set_missing(facts, "proc.0.rss_bytes", FACT_IMPACT, FACT_UNREADABLE,
+                                       "too many", "the tracer"),
+                     0);
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_missing(facts, "proc.0.rss_bytes", FACT_IMPACT, FACT_UNREADABLE, "too many");
+    facts_free(facts);
+    series_release(&set);
+}
+
 /* Processes 8 and 10 are of the command as well, 9 holds nothing, 42 is not, and 7 is the one that
  * failed. */
 static void test_siblings(void **state)
@@ -351,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_older_than_a_look_that_failed),
         cmocka_unit_test(test_siblings),
         cmocka_unit_test(test_process_that_ended_is_absent),
         cmocka_unit_test(test_empty),
