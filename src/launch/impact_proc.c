@@ -38,13 +38,17 @@ unsigned char *impact_space(const struct copier *c, uint64_t *ret_room)
 void impact_commit(struct copier *c, uint32_t type, uint64_t length, uint32_t flags,
                    const uint64_t args[2])
 {
-    struct impact_chunk *chunk = (struct impact_chunk *)(void *)(c->shared->arena + c->at);
-    *chunk = (struct impact_chunk){.type = type, .flags = flags, .length = length};
+    uint64_t room;
+    unsigned char *payload = impact_space(c, &room);
+    struct impact_chunk chunk = {.type = type, .flags = flags, .length = length};
+    if (payload == NULL)
+        return;
     if (args != NULL) {
-        chunk->arg = args[0];
-        chunk->arg2 = args[1];
+        chunk.arg = args[0];
+        chunk.arg2 = args[1];
     }
-    c->at += sizeof *chunk + ((length + 7) & ~(uint64_t)7);
+    memcpy(payload - sizeof chunk, &chunk, sizeof chunk);
+    c->at += sizeof chunk + ((length + 7) & ~(uint64_t)7);
     c->impact->arena_length = c->at - c->impact->arena_offset;
 }
 
