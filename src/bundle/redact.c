@@ -17,7 +17,8 @@
 #include "bundle/redact_internal.h"
 
 #define NAMES_MAX 20000   /* pseudonyms of one redactor; later ones share a name without number */
-#define LITERALS_MAX 2000 /* looked for everywhere */
+#define LITERALS_MAX 4000 /* looked for everywhere: 30 KB each in the automaton */
+#define ENCODED_MAX 1000  /* of them, in base64 */
 #define SHORT_USER 2      /* initials of three letters are a name, "vm" and "box" are not */
 #define SHORT_HOST 3
 #define SHORT_LEARNED 4
@@ -247,7 +248,7 @@ static int learn_encoded(struct redactor *r, const char *p, size_t len, const ch
     char core[SECRET_LEARNED_MAX * 4 / 3 + 8];
     for (size_t shift = 0; shift < 3; shift++) {
         size_t n = base64_core(p, len, shift, core);
-        if (n < ENCODED_MIN || r->literals >= LITERALS_MAX / 2)
+        if (n < ENCODED_MIN || r->literals >= ENCODED_MAX)
             continue;
         struct redact_name *name = redact_name_of(r, REDACT_SECRET, core, n);
         if (make_literal(r, name) < 0)
