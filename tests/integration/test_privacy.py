@@ -529,6 +529,7 @@ class Reverse(unittest.TestCase):
                 was, now = values.get(key, {}).get("value"), others.get(key, {}).get("value")
                 if was != now and self.is_hidden(was, now):
                     hidden += 1
+                    print(f"[{name} {key[0]}: {now}] ", end="")
                 elif was != now:
                     changed += 1
                     wrong.append((name, key, values.get(key), others.get(key)))
