@@ -19,6 +19,7 @@
 #include "launch/finish.h"
 #include "launch/inject_python.h"
 #include "record/ledger.h"
+#include "watch/kernel_log.h"
 
 #define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
 
@@ -209,6 +210,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     h->recorder = (struct recorder_options){
         .supervisor_pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0),
         .wake_fd = s->recorder_wake_fd,
+        .kernel_log_mark = kernel_log_mark(),
         .ledger = s->ledger,
         .keep_orphan = s->options->keep_orphan,
         .bundle = bundle_for_recorder,
@@ -216,6 +218,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         .context = s,
     };
     (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */
+    (void)move_up(&h->recorder.kernel_log_mark);
     inject_python_plan(s->shared, s->options);
     start_relay(s);
     if (!helper_start(h, HELPER_TRACER))

@@ -58,9 +58,11 @@ static void open_kernel_log(struct recorder *r)
 {
     struct rc_err err = {""};
     struct shared_run *run = &r->shared->run;
-    int result = kernel_log_open(&r->kernel_log, &err);
+    /* A replacement goes on behind its predecessor, who has read from the mark. */
+    bool first = run->kmsg_start_seq == UINT64_MAX;
+    int result = kernel_log_open(&r->kernel_log, first ? r->options->kernel_log_mark : -1, &err);
     r->kernel_log_open = result >= 0;
-    if (r->kernel_log_open && run->kmsg_start_seq == UINT64_MAX)
+    if (r->kernel_log_open && first)
         run->kmsg_start_seq = r->kernel_log.next_seq;
     else if (r->kernel_log_open)
         replay_kernel_log(r);
@@ -115,6 +117,9 @@ static void drain_kernel_log(struct recorder *r)
         if (len <= 0)
             return;
         uint64_t seq = r->kernel_log.next_seq - 1;
+        if (!r->replaying && seq < r->shared->run.kmsg_start_seq &&
+            r->shared->run.kmsg_start_seq != UINT64_MAX)
+            r->shared->run.kmsg_start_seq = seq; /* written before we came */
         if (r->replaying && seq < r->shared->run.kmsg_start_seq)
             continue;
         if (!r->replaying || seq >= r->replay_until)

@@ -20,6 +20,7 @@ struct shared;
 struct recorder_options {
     int supervisor_pidfd; /* wakes us when the supervisor is gone; -1 = it is seen a turn later */
     int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
+    int kernel_log_mark;  /* kernel_log_mark() before the target began; -1 = none */
     struct ledger *ledger; /* NULL = none */
     bool keep_orphan;     /* do not take the target along when the supervisor is killed */
     void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */

@@ -144,7 +144,26 @@ static void go_to_end_of_file(struct kernel_log *log, uint64_t size)
     log->lost = 0;
 }
 
-int kernel_log_open(struct kernel_log *log, struct rc_err *err)
+int kernel_log_mark(void)
+{
+    int fd = fs_open_machine("/dev/kmsg");
+    if (fd >= 0)
+        (void)lseek(fd, 0, SEEK_END);
+    return fd;
+}
+
+/* What is behind the mark was written since; its numbers may be below the next one that is known.
+ */
+static void go_to_mark(struct kernel_log *log, int mark)
+{
+    off_t at = log->regular ? lseek(mark, 0, SEEK_CUR) : 0;
+    (void)close(log->fd);
+    log->fd = mark;
+    if (log->regular && at >= 0)
+        log->offset = (uint64_t)at;
+}
+
+int kernel_log_open(struct kernel_log *log, int mark, struct rc_err *err)
 {
     *log = (struct kernel_log){.fd = -1, .next_seq = KERNEL_LOG_SEQ_UNKNOWN};
     int fd = fs_open_machine("/dev/kmsg");
@@ -169,6 +188,8 @@ int kernel_log_open(struct kernel_log *log, struct rc_err *err)
         go_to_end_of_file(log, (uint64_t)st.st_size);
     else
         go_to_end_of_device(log);
+    if (mark >= 0)
+        go_to_mark(log, mark);
     return 0;
 }
 

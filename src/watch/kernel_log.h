@@ -37,9 +37,13 @@ enum kernel_line {
     KERNEL_LINE_HANG,   /* ring timeout, firmware that does not answer, reset */
 };
 
-/* Opens and goes to the end. 0 or -errno: -ENOENT (none on this machine), -EPERM or -EACCES
+/* The end of the log at this moment, for kernel_log_open(): a descriptor or -errno. Reads nothing.
+ */
+int kernel_log_mark(void);
+/* Opens and goes to the end, or to `mark` (>= 0: the descriptor is the log's now, and nobody has
+ * read from it yet). 0 or -errno: -ENOENT (none on this machine), -EPERM or -EACCES
  * (dmesg_restrict). Reads at most 10 ms of old records to learn the sequence number. */
-int kernel_log_open(struct kernel_log *log, struct rc_err *err);
+int kernel_log_open(struct kernel_log *log, int mark, struct rc_err *err);
 void kernel_log_close(struct kernel_log *log);
 /*
  * The next record, NUL-terminated, with its continuation lines. Its length, 0 = nothing new, or

@@ -403,6 +403,18 @@ class HelpersFail(losses.Shimmed):
         path = self.harvest("a slow disk at the end", "1.5 s", harmed)
         self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
+    def test_kernel_log_that_is_opened_after_the_end(self):
+        """Of a program that fails at once: what the kernel said before we listened."""
+        log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
+        line = self.write("line", replay.PAGE_FAULT.replace("{comm}", "sh"))
+        env = {**self.fault("late::400", "rocmcrash", "rocmcrash-R"),
+               "ROCMCRASH_SYSROOT": self.path("machine")}
+        done = self.run_it("/bin/sh", "-c", 'sed "s/{victim}/$$/" "$0" >> "$1"; exit 1', line, log, env=env)
+        self.assertEqual(self.faults_met(), 1)
+        harmed = "" if done.status == 1 else f"status {done.status}"
+        path = self.harvest("a kernel log that is opened late", "0.4 s", harmed)
+        self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
+
     def test_disk_that_fills_up_during_the_run(self):
         """Full for real, and only after the recorder has begun."""
         state = self.path("state")

@@ -14,6 +14,7 @@
  *   forks:SEED             every other process cannot be made (EAGAIN)
  *   clock:SEED             the wall clock is stepped back and forth by up to a day
  *   slow::MS               the first fsync or fdatasync of a process takes so long
+ *   late::MS               the first opening of the kernel log by a process takes so long
  *   fdinfo:PATH            descriptor 2 of every process is a GPU's, and what /proc tells of it is
  *                          in PATH
  *
@@ -52,7 +53,7 @@ extern void *__interceptor_malloc(size_t) __attribute__((weak));
 extern void *__interceptor_calloc(size_t, size_t) __attribute__((weak));
 extern void *__interceptor_realloc(void *, size_t) __attribute__((weak));
 
-enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO, SLOW };
+enum kind { NOTHING, OUTPUT, ALLOC, FILES, CALLS, SHORT, FORKS, CLOCK, FDINFO, SLOW, LATE };
 
 static enum kind kind;
 static int fault_errno;
@@ -148,7 +149,7 @@ __attribute__((constructor)) static void configure(void)
         const char *name;
         enum kind kind;
     } kinds[] = {{"alloc:", ALLOC}, {"files:", FILES}, {"calls:", CALLS}, {"short:", SHORT},
-                 {"forks:", FORKS}, {"clock:", CLOCK}, {"slow::", SLOW}};
+                 {"forks:", FORKS}, {"clock:", CLOCK}, {"slow::", SLOW},  {"late::", LATE}};
     const char *text = getenv("RC_FAULT");
     const char *exe = getenv("RC_FAULT_EXE");
     char self[PATH_MAX] = "";
@@ -218,6 +219,18 @@ void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset
     return (void *)syscall(SYS_mmap, at, len, protection, flags, fd, offset);
 }
 
+/* --- what takes long --- */
+
+static void take_long(enum kind what)
+{
+    static _Atomic bool taken;
+    if (kind != what || !named_so() || atomic_exchange(&taken, true))
+        return;
+    note(0);
+    const struct timespec time = {first / 1000, first % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
 /* --- what makes descriptors --- */
 
 static bool no_descriptor(void)
@@ -280,6 +293,9 @@ int openat(int dirfd, const char *path, int flags, ...)
         note(0);
         path = prefix;
     }
+    const char *name = strrchr(path, '/');
+    if (kind == LATE && name != NULL && strcmp(name, "/kmsg") == 0)
+        take_long(LATE);
     bool writes = (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) != 0;
     /* A full disk still opens files; a broken or read-only one does not. */
     if (no_descriptor() ||
@@ -410,25 +426,15 @@ static bool put_off(int fd)
     return true;
 }
 
-static void wait_for_disk(void)
-{
-    static _Atomic bool waited;
-    if (kind != SLOW || !named_so() || atomic_exchange(&waited, true))
-        return;
-    note(0);
-    const struct timespec time = {first / 1000, first % 1000 * 1000000};
-    (void)nanosleep(&time, NULL);
-}
-
 int fsync(int fd)
 {
-    wait_for_disk();
+    take_long(SLOW);
     return interrupted() || disk_fails(fd, NULL) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 int fdatasync(int fd)
 {
-    wait_for_disk();
+    take_long(SLOW);
     return interrupted() || disk_fails(fd, NULL) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 

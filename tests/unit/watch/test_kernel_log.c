@@ -122,7 +122,7 @@ static void test_absent_log(void **state)
     struct kernel_log log;
     struct rc_err err;
     fs_set_sysroot("/nonexistent");
-    assert_int_equal(kernel_log_open(&log, &err), -ENOENT);
+    assert_int_equal(kernel_log_open(&log, -1, &err), -ENOENT);
     assert_int_equal(log.fd, -1);
     assert_int_equal(log.next_seq, KERNEL_LOG_SEQ_UNKNOWN);
     assert_non_null(strstr(err.msg, "kernel log"));
@@ -156,7 +156,7 @@ static void test_file_is_followed(void **state)
     (void)close(fd);
     fs_set_sysroot(root);
     struct kernel_log log;
-    assert_int_equal(kernel_log_open(&log, NULL), 0);
+    assert_int_equal(kernel_log_open(&log, -1, NULL), 0);
     assert_true(log.regular);
     assert_int_equal(log.next_seq, 883);
     assert_int_equal(kernel_log_read(&log, record, sizeof record), 0);
@@ -199,6 +199,17 @@ static void test_file_is_followed(void **state)
     assert_true(kernel_log_read(&log, record, sizeof record) > 0);
     assert_string_equal(record, "3,900,9,-;a new one\n");
     kernel_log_close(&log);
+
+    int mark = kernel_log_mark();
+    assert_true(mark >= 0);
+    append(path, "3,901,9,-;between the mark and the opening\n");
+    assert_int_equal(kernel_log_open(&log, mark, NULL), 0);
+    assert_int_equal(log.next_seq, 902);
+    assert_true(kernel_log_read(&log, record, sizeof record) > 0);
+    assert_string_equal(record, "3,901,9,-;between the mark and the opening\n");
+    assert_int_equal(kernel_log_read(&log, record, sizeof record), 0);
+    assert_int_equal(log.lost, 0);
+    kernel_log_close(&log);
     fs_set_sysroot("");
     (void)unlink(path);
     (void)rmdir(dev);
@@ -206,13 +217,33 @@ static void test_file_is_followed(void **state)
 }
 
 /* The real one, where root may read and write it: only what comes after the open is read. */
+/* Of the device, which another process may write to as well. */
+static void expect_what_came_before_the_opening(void)
+{
+    struct kernel_log log;
+    int mark = kernel_log_mark();
+    int out = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+    char marker[64];
+    int len = snprintf(marker, sizeof marker, "<6>rocmcrash mark %d\n", (int)getpid());
+    assert_int_equal(write(out, marker, (size_t)len), len);
+    (void)close(out);
+    marker[len - 1] = '\0';
+    assert_int_equal(kernel_log_open(&log, mark, NULL), 0);
+    bool found = false;
+    while (!found && kernel_log_read(&log, record, sizeof record) > 0)
+        found = strstr(record, marker + 3) != NULL;
+    assert_true(found);
+    assert_int_equal(log.lost, 0);
+    kernel_log_close(&log);
+}
+
 static void test_real_device(void **state)
 {
     (void)state;
     fs_set_sysroot("");
     struct kernel_log log;
     struct rc_err err;
-    int rc = kernel_log_open(&log, &err);
+    int rc = kernel_log_open(&log, -1, &err);
     int out = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
     if (rc != 0 || out < 0) {
         print_message("skipped: %s\n", rc != 0 ? err.msg : "cannot write /dev/kmsg");
@@ -234,6 +265,7 @@ static void test_real_device(void **state)
     assert_in_range(log.next_seq, first + 1, first + 100);
     assert_int_equal(log.overruns, 0);
     kernel_log_close(&log);
+    expect_what_came_before_the_opening();
 }
 
 int main(void)
