@@ -22,6 +22,7 @@
 #include "launch/impact_internal.h"
 #include "launch/tracee.h"
 
+#define COUNT_WITHIN_MS 30u /* well below IMPACT_COPY_MS */
 #define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
 #if defined(__x86_64__)
 #define STACK_POINTER(regs) ((regs).rsp)
@@ -194,6 +195,7 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
         .look = whose_entry(cause->pid, cause->tid),
         .limit = sizeof shared->arena,
         .at = shared->arena_used,
+        .count_until_ns = start_ns + COUNT_WITHIN_MS * NS_PER_MS,
     };
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)cause->pid);

@@ -26,6 +26,7 @@ struct copier {
     uint64_t limit; /* end of the arena */
     uint64_t at;
     uint64_t stack_bytes;
+    uint64_t count_until_ns; /* what is not copied is counted until then */
 };
 
 /* Where the payload of the next chunk goes; NULL = there is no room. */

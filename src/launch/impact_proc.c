@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +13,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 
-#define COUNT_ON_MS 15 /* for the number of what is not copied */
 #define MAPS_MAX_BYTES (4u << 20)
 #define FDS_MAX 4096
 #define RANGES_MAX 32768
@@ -114,13 +114,12 @@ static uint64_t lines_in(const char *text, size_t length)
 
 /* Of a copy that was cut and what is left of its file; 0 = too many to be counted while the target
  * is held. */
-static uint64_t lines_in_all(struct copied copied, int fd)
+static uint64_t lines_in_all(const struct copier *c, struct copied copied, int fd)
 {
     static char rest[64 << 10];
     uint64_t lines = lines_in(copied.text, copied.length);
-    uint64_t give_up_ns = clock_mono_ns() + COUNT_ON_MS * NS_PER_MS;
     ssize_t n;
-    while ((n = read(fd, rest, sizeof rest)) > 0 && clock_mono_ns() < give_up_ns)
+    while ((n = read(fd, rest, sizeof rest)) > 0 && clock_mono_ns() < c->count_until_ns)
         lines += lines_in(rest, (size_t)n);
     return n == 0 ? lines : 0;
 }
@@ -148,7 +147,7 @@ void impact_copy_maps(struct copier *c)
     ranges.count = 0;
     if (maps.text == NULL)
         return;
-    uint64_t lines = maps.cut ? lines_in_all(maps, fd) : 0;
+    uint64_t lines = maps.cut ? lines_in_all(c, maps, fd) : 0;
     impact_commit(c, CHUNK_MAPS, maps.length, maps.cut ? CHUNK_TRUNCATED : 0,
                   (uint64_t[2]){lines, 0});
     const char *p = maps.text;
@@ -223,18 +222,26 @@ struct fd_list {
     struct copier *copier;
     unsigned char *space;
     uint64_t room, length;
-    uint64_t count;
-    bool cut; /* the others are only counted */
-    bool gave_up;
-    uint64_t give_up_ns;
+    uint64_t count; /* of all, once `cut`: 0 = too many to be counted while the target is held */
+    bool cut;
 };
+
+/* Linux 6.2 tells the number of descriptors as the folder's size (f1f1f2569901), others tell 0. */
+static uint64_t fds_by_size(pid_t pid)
+{
+    char path[64];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return stat(path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
 
 static bool count_fd(struct fd_list *list)
 {
     list->count++;
-    if (list->count % 256 == 0)
-        list->gave_up = clock_mono_ns() > list->give_up_ns;
-    return !list->gave_up;
+    if (list->count % 256 != 0 || clock_mono_ns() < list->copier->count_until_ns)
+        return true;
+    list->count = 0;
+    return false;
 }
 
 static bool list_fd(void *context, long number)
@@ -249,16 +256,18 @@ static bool list_fd(void *context, long number)
     if (n < 0)
         return true;
     target[n] = '\0';
+    list->count++;
     int len = snprintf((char *)list->space + list->length, list->room - list->length, "%ld %s\n",
                        number, target);
-    if (len < 0 || (uint64_t)len >= list->room - list->length || list->count >= FDS_MAX) {
-        list->cut = true;
-        list->give_up_ns = clock_mono_ns() + COUNT_ON_MS * NS_PER_MS;
-    } else {
+    if (len >= 0 && (uint64_t)len < list->room - list->length && list->count <= FDS_MAX) {
         list->length += (uint64_t)len;
+        return true;
     }
-    list->count++;
-    return true;
+    list->cut = true;
+    uint64_t all = fds_by_size(list->copier->look);
+    if (all > 0)
+        list->count = all;
+    return all == 0; /* to be counted one by one then */
 }
 
 static void copy_fds(struct copier *c)
@@ -270,7 +279,7 @@ static void copy_fds(struct copier *c)
     impact_each_number(c->look, "fd", list_fd, &list);
     if (list.length > 0)
         impact_commit(c, CHUNK_FDS, list.length, list.cut ? CHUNK_TRUNCATED : 0,
-                      (uint64_t[2]){list.cut && !list.gave_up ? list.count : 0, 0});
+                      (uint64_t[2]){list.cut ? list.count : 0, 0});
 }
 
 void impact_copy_process(struct copier *c)
