@@ -2,14 +2,17 @@
 #include "cli/input.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/encoding.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/condense.h"
 
 bool input_has_bundle_name(const char *path)
 {
@@ -65,5 +68,51 @@ int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct
         return rc_err_errno(err, (int)len, "cannot read '%s'", is_stdin ? "stdin" : path);
     *ret = rc_take(&text);
     *ret_len = (size_t)len;
+    return 0;
+}
+
+static int shorten(char **text, size_t *len, char *note, size_t note_size)
+{
+    struct condensed c;
+    int r = condense(*text, *len, &c);
+    if (r < 0)
+        return r;
+    if (c.lines_left > 0)
+        (void)snprintf(note, note_size,
+                       "has %zu lines with words of failure: of those in its middle the first and the "
+                       "last are judged, %zu lines are not",
+                       c.lines_found, c.lines_left);
+    free(*text);
+    *text = c.text;
+    *len = c.len;
+    return 0;
+}
+
+int input_read_log(const char *path, size_t max, char **ret, size_t *ret_len, char *note,
+                   size_t note_size, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    note[0] = '\0';
+    int r = input_read(path, max, &text, &len, err);
+    if (r < 0)
+        return r;
+    enum encoding encoding = encoding_guess(text, len);
+    if (encoding == ENCODING_EMPTY)
+        (void)snprintf(note, note_size, "is empty");
+    else if (encoding == ENCODING_BINARY)
+        (void)snprintf(note, note_size, "is not text: what can be read of it is judged");
+    if (encoding == ENCODING_UTF16LE || encoding == ENCODING_UTF16BE) {
+        char *utf8 = encoding_from_utf16(text, len, encoding, &len);
+        free(rc_take(&text));
+        text = utf8;
+        r = utf8 != NULL ? 0 : -ENOMEM;
+    }
+    if (r == 0 && len > CONDENSE_ABOVE_BYTES)
+        r = shorten(&text, &len, note, note_size);
+    if (r < 0)
+        return rc_err_errno(err, r, "cannot read '%s'", path);
+    *ret = rc_take(&text);
+    *ret_len = len;
     return 0;
 }

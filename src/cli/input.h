@@ -13,5 +13,9 @@ bool input_has_bundle_name(const char *path);
 bool input_is_bundle(const char *path);
 /* All of it, NUL-terminated, caller frees. -EFBIG when it is longer than max. */
 int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct rc_err *err);
+/* The same for what people keep as a log: UTF-16 becomes UTF-8, and a long one is condensed
+ * (diagnose/condense.h). `note`: what its reader should know ("is empty"), "" = nothing. */
+int input_read_log(const char *path, size_t max, char **ret, size_t *ret_len, char *note,
+                   size_t note_size, struct rc_err *err);
 
 #endif

@@ -256,6 +256,21 @@ static void drop_cut_lines(struct buf *text)
     }
 }
 
+/* The first ones and the last ones overlap where they are few. */
+static void append_found(struct run_info *info, struct buf *text)
+{
+    struct buf first = BUF_INIT, last = BUF_INIT;
+    append_output(info, &first, "output.first");
+    append_output(info, &last, "output.last");
+    bool same = first.len > 0 && last.len >= first.len && memcmp(first.data, last.data, first.len) == 0;
+    if (!same && first.len > 0)
+        buf_append(text, first.data, first.len);
+    if (last.len > 0)
+        buf_append(text, last.data, last.len);
+    buf_release(&first);
+    buf_release(&last);
+}
+
 /* Where the first gap in the output is told of; the beginning when there is none. */
 static size_t first_gap(const struct buf *all)
 {
@@ -269,12 +284,14 @@ static size_t first_gap(const struct buf *all)
     return 0;
 }
 
-/* Lines that are known although their part of the output is not kept, before the gap's note. */
-static void insert_report(struct run_info *info, struct buf *all)
+/* Lines that are known although their part of the output is not kept, before the gap's note: how
+ * memory is used, and messages of failure. */
+static void insert_lines(struct run_info *info, struct buf *all)
 {
     struct buf report = BUF_INIT;
     struct buf lines = BUF_INIT;
     append_output(info, &report, "output.report");
+    append_found(info, &report);
     char *line = report.len > 0 ? report.data : NULL;
     for (char *end; line != NULL && (end = strchr(line, '\n')) != NULL; line = end + 1) {
         size_t len = (size_t)(end + 1 - line);
@@ -328,7 +345,7 @@ static void load_output(struct run_info *info)
         buf_release(&tail);
     }
     drop_cut_lines(&all);
-    insert_report(info, &all);
+    insert_lines(info, &all);
     info->output_len = all.len;
     info->output = all.data;
 }

@@ -28,7 +28,6 @@
 #include "report/report.h"
 
 #define FACTS_MAX ((size_t)16 << 20) /* the JSON of a bundle, or of --facts */
-/* Of a log its last TEXT_INPUT_MAX bytes are judged: the failure stands at its end. */
 #define LOG_MAX ((size_t)512 << 20)
 
 struct triage_line {
@@ -125,7 +124,10 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
 {
     RC_AUTO_FREE char *text = NULL;
     size_t len = 0;
-    int r = input_read(path, LOG_MAX, &text, &len, err);
+    char note[160];
+    int r = input_read_log(path, LOG_MAX, &text, &len, note, sizeof note, err);
+    if (r == 0 && note[0] != '\0')
+        (void)fprintf(stderr, "rocmcrash: '%s' %s\n", strcmp(path, "-") == 0 ? "stdin" : path, note);
     if (r == 0)
         reader(facts, text, len, source);
     return r;

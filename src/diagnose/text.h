@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* More than this is not read: the tail of a log holds its failure, so callers cut the front. */
-#define TEXT_INPUT_MAX ((size_t)8 << 20)
+/* More than this is not read: callers condense() what is longer. */
+#define TEXT_INPUT_MAX ((size_t)64 << 20)
 
 struct text {
     const char *at;

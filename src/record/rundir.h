@@ -9,6 +9,8 @@
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
  *     output.report     lines behind that head in which an engine says how it uses the GPU's memory: the last
  *                       32 KiB of them
+ *     output.first      messages of failure behind that head with the lines around them: the first 64 KiB
+ *     output.last       and the last 64 KiB of them
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     boot              "BOOT_ID BTIME_S" of the machine
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them

@@ -73,6 +73,7 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
     ring_init(&s->output, SHARED_OUTPUT_RING_BYTES);
     ring_init(&s->events, SHARED_EVENT_RING_BYTES);
     ring_init(&s->report, SHARED_REPORT_RING_BYTES);
+    ring_init(&s->found, SHARED_FOUND_RING_BYTES);
     *ret_fd = fd;
     return s;
 }

@@ -19,13 +19,14 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 2u
+#define SHARED_VERSION 3u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
 #define SHARED_OUTPUT_RING_BYTES (512u << 10)
 #define SHARED_EVENT_RING_BYTES (64u << 10)
 #define SHARED_REPORT_RING_BYTES (32u << 10)
+#define SHARED_FOUND_RING_BYTES (128u << 10)
 #define SHARED_IMPACT_ARENA_BYTES (24u << 20)
 #define SHARED_IMPACTS_MAX 16
 #define SHARED_SIGNALS_SEEN 64
@@ -156,6 +157,7 @@ struct record_progress {
     uint64_t output_cursor, output_lost;
     uint64_t event_cursor, events_lost;
     uint64_t report_written;
+    uint64_t found_cursor, found_written;
     uint32_t impacts_written; /* bit mask */
     uint32_t trouble_synced;  /* what of the run's troubles is on the disk for good */
 };
@@ -241,6 +243,8 @@ struct shared {
     unsigned char event_data[SHARED_EVENT_RING_BYTES];
     struct ring report; /* O: lines behind the kept head that tell how memory is used */
     unsigned char report_data[SHARED_REPORT_RING_BYTES];
+    struct ring found; /* O: messages of failure behind the kept head, with the lines around them */
+    unsigned char found_data[SHARED_FOUND_RING_BYTES];
     unsigned char arena[SHARED_IMPACT_ARENA_BYTES];
 };
 

@@ -21,6 +21,7 @@
 /* run.json holds argv (16 KiB), every byte of which may need six characters. */
 #define RUN_JSON_MAX (160u << 10)
 #define OUTPUT_TAIL_BYTES (512u << 10)
+#define FOUND_FIRST_BYTES ((size_t)64 << 10)
 #define SYNC_PERIOD_MS 10000u
 #define SYNC_FIRST_MS 2000u
 
@@ -147,6 +148,29 @@ static int flush_report(struct shared *s, int dirfd, struct record_progress *pro
     return r;
 }
 
+/* The first ones are added until there are enough; the last ones are written whole. */
+static int flush_found(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    static char text[SHARED_FOUND_RING_BYTES];
+    uint64_t head = atomic_load(&s->found.head);
+    uint64_t cursor = progress->found_cursor;
+    uint64_t last = 0;
+    if (head == progress->found_written)
+        return 0;
+    if (cursor < FOUND_FIRST_BYTES) {
+        size_t len = ring_read(&s->found, &cursor, text, FOUND_FIRST_BYTES - (size_t)cursor, NULL);
+        int r = append_at(dirfd, "output.first", text, len);
+        if (r < 0)
+            return r;
+        progress->found_cursor = cursor;
+    }
+    size_t len = ring_read(&s->found, &last, text, sizeof text, NULL);
+    int r = fs_write_file_at(dirfd, "output.last", text, len, false);
+    if (r == 0)
+        progress->found_written = last;
+    return r;
+}
+
 static int flush_events(struct shared *s, int dirfd, struct record_progress *progress)
 {
     static char chunk[8192];
@@ -264,7 +288,7 @@ static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
 static void sync_run(int dirfd)
 {
     static const char *const names[] = {"output.head", "output.0", "output.1", "output.report",
-                                        "events",      "kmsg",     "gpus",     "boot"};
+                                        "output.first", "output.last", "events",      "kmsg",     "gpus",     "boot"};
     static off_t synced_bytes[sizeof names / sizeof names[0]];
     static bool parent_synced;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -295,6 +319,7 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
         flush_impacts(shared, dirfd, progress),
         flush_output(shared, dirfd, progress),
         flush_report(shared, dirfd, progress),
+        flush_found(shared, dirfd, progress),
         flush_events(shared, dirfd, progress),
         flush_samples(shared, run_dir, progress),
         flush_gpus(shared, dirfd),

@@ -103,9 +103,13 @@ void matcher_gap(struct matcher *m)
     m->state = 0;
 }
 
-static void matcher_count(struct matcher *m, uint16_t index)
+static void matcher_count(struct matcher *m, uint16_t index, size_t end)
 {
     enum match_kind kind = match_patterns[index].kind;
+    if (kind != MATCH_REPORT) {
+        m->first_end = m->first_end != 0 ? m->first_end : end;
+        m->last_end = end;
+    }
     if (m->count[kind]++ == 0)
         m->first_index[kind] = index;
 }
@@ -115,6 +119,7 @@ void matcher_feed(struct matcher *m, const void *data, size_t len)
     const unsigned char *p = data;
     const unsigned char *end = p + len;
     uint16_t state = m->state;
+    m->first_end = m->last_end = 0;
     while (p < end) {
         if (state == 0) {
             while (p < end && !leaves_root[*p])
@@ -124,7 +129,7 @@ void matcher_feed(struct matcher *m, const void *data, size_t len)
         }
         state = next_state[state][byte_class[*p++]];
         if (state_pattern[state] != NO_PATTERN)
-            matcher_count(m, state_pattern[state]);
+            matcher_count(m, state_pattern[state], (size_t)(p - (const unsigned char *)data));
     }
     m->state = state;
 }

@@ -34,6 +34,8 @@ struct matcher {
     uint16_t state;
     uint64_t count[MATCH_KINDS];       /* occurrences so far */
     uint16_t first_index[MATCH_KINDS]; /* pattern of the first occurrence, valid when count > 0 */
+    /* Where the first and the last failure end in what was fed last; 0 = there is none. */
+    size_t first_end, last_end;
 };
 
 /* Builds the shared automaton on first use (0.3 ms, static memory); not for several threads. */

@@ -46,6 +46,11 @@ struct carrier {
     uint64_t reports_seen;
     uint64_t report_window_ns, report_window_bytes; /* looked through for lines since */
 
+    /* Of a failure and the lines around it, as offsets of the output: */
+    uint64_t found_from, found_to; /* kept up to, and wanted up to */
+    bool found_within_line;        /* it begins within a line */
+    uint64_t found_window_ns, found_window_bytes; /* kept since */
+
     struct peek_pipe peek[2];
     unsigned peek_active;
     size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
@@ -93,6 +98,9 @@ void look_discard(struct carrier *c, int fd, size_t len);
 /* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed().
  */
 void report_look(struct carrier *c, const char *data, size_t len);
+/* relay_found.c: messages of failure with the lines around them, into the shared ring. After the
+ * bytes are in the output's ring. */
+void found_look(struct carrier *c, size_t len);
 /* Bytes were skipped: what comes is the end of some line. */
 void report_gap(struct carrier *c);
 extern char look_buffer[CARRY_CHUNK_BYTES];

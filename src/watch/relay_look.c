@@ -75,27 +75,30 @@ void look_gap(struct carrier *c)
     c->resync = true;
 }
 
-static void keep(struct carrier *c, const char *data, size_t len)
+/* Returns how many bytes, from the end of `data`, are in the ring. */
+static size_t keep(struct carrier *c, const char *data, size_t len)
 {
     if (c->resync) {
         const char *end = memchr(data, '\n', len);
         if (end == NULL)
-            return;
+            return 0;
         c->resync = false;
         len -= (size_t)(end + 1 - data);
         data = end + 1;
     }
     ring_write(&c->shared->output, data, len);
+    return len;
 }
 
 void look_at(struct carrier *c, const void *data, size_t len)
 {
     if (len == 0)
         return;
-    keep(c, data, len);
+    size_t kept = keep(c, data, len);
     matcher_feed(&c->matcher, data, len);
     publish_matches(c);
     report_look(c, data, len);
+    found_look(c, kept);
 }
 
 /* All of `len` bytes that lie in a pipe: what stayed behind would be taken for what comes next, and

@@ -232,6 +232,55 @@ class Bundles(support.Case):
         self.assertLess(statistics.median(taken), 0.020 * SLACK)
 
 
+class WholeInput(support.Case):
+    """Nothing is cut without a word."""
+
+    def log(self, name, lines, message=""):
+        path = self.path(name)
+        with open(path, "w", encoding="ascii") as file:
+            for half in range(2):
+                file.writelines(f"step {i} ran, loss 0.5, gpu memory in use 12.3 GiB of 15.9\n" for i in range(lines // 2))
+                file.write(message if half == 0 else "")
+        return path
+
+    def test_a_message_in_the_middle_of_a_long_log(self):
+        done = self.verb("triage", "--json", self.log("log", 400000, OOM))
+        self.assertEqual(json.loads(done.stdout)["class"], "fragmentation")
+        self.assertEqual(done.stderr, "")
+
+    def test_too_many_messages_are_told_of(self):
+        done = self.verb("triage", "--json", self.log("log", 150000, "RuntimeError: HIP error\n" * 300000))
+        self.assertIn("lines with words of failure", done.stderr)
+
+    def test_a_message_that_the_run_prints_on_behind(self):
+        program = ("import sys\nw = sys.stderr.write\nw('begin of the run\\n' * 9000)\nw(sys.argv[1])\n"
+                   "for i in range(20000): w(f'step {i} of a long way to the end of this program\\n')\nsys.exit(1)\n")
+        bundle = self.only_bundle(self.run_it(sys.executable, "-c", program, OOM, options=["--quiet"]))
+        self.assertEqual(bundle.verdict["class"], "fragmentation")
+
+    def test_kinds_of_files(self):
+        path = self.path("utf16")
+        with open(path, "wb") as file:
+            file.write(OOM.encode("utf-16"))
+        done = self.verb("triage", "--json", path)
+        self.assertEqual((json.loads(done.stdout)["class"], done.stderr), ("fragmentation", ""))
+        for content, words in ((b"", "is empty"), (bytes(range(32)) * 8, "is not text")):
+            with open(path, "wb") as file:
+                file.write(content)
+            done = self.verb("triage", "--json", path)
+            self.assertEqual((json.loads(done.stdout)["class"], done.returncode), ("unknown", 0))
+            self.assertIn(words, done.stderr)
+
+    def test_speed(self):
+        for lines, limit in ((120000, 0.4), (1500000, 3.0)):
+            path = self.log("long", lines)
+            began = time.monotonic()
+            self.verb("triage", "--json", path)
+            seconds = time.monotonic() - began
+            print(f"{os.path.getsize(path) >> 20} MiB of log: {seconds:.2f} s")
+            self.assertLess(seconds, limit * SLACK)
+
+
 class Collection(support.Case):
     def test_every_case_as_the_readme_feeds_it(self):
         if not os.path.exists(os.path.join(SHARED, "corpus", "cases.jsonl")):
