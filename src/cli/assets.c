@@ -40,34 +40,36 @@ static int find_folder(char *out, size_t size)
     return -ENOENT;
 }
 
-ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err)
+static int find_asset(const char *name, char *path, size_t size, struct rc_err *err)
 {
     char folder[FS_PATH_MAX];
-    char path[FS_PATH_MAX + 64];
     int r = find_folder(folder, sizeof folder);
     if (r < 0)
         return rc_err_errno(err, r, "cannot find the templates folder");
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)snprintf(path, size, "%s/%s", folder, name);
+    return 0;
+}
+
+ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err)
+{
+    char path[FS_PATH_MAX + 64];
+    int r = find_asset(name, path, sizeof path, err);
+    if (r < 0)
+        return r;
     ssize_t len = fs_read_all(path, ASSET_MAX, ret_text);
     return len < 0 ? rc_err_errno(err, (int)len, "cannot read '%s'", path) : len;
 }
 
 struct tree *asset_tree(const char *own_tree, struct rc_err *err)
 {
-    RC_AUTO_FREE char *text = NULL;
+    char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *defects = NULL;
-    ssize_t len = own_tree != NULL ? fs_read_all(own_tree, ASSET_MAX, &text)
-                                   : asset_read("tree.json", &text, err);
-    if (len < 0) {
-        if (own_tree != NULL)
-            (void)rc_err_errno(err, (int)len, "cannot read '%s'", own_tree);
+    if (own_tree == NULL && find_asset("tree.json", path, sizeof path, err) < 0)
         return NULL;
-    }
-    struct tree *tree =
-        tree_parse(text, (size_t)len, own_tree != NULL ? own_tree : "tree.json", err);
+    struct tree *tree = tree_read(own_tree != NULL ? own_tree : path, err);
     if (tree == NULL)
         return NULL;
-    len = asset_read("defects.json", &defects, err);
+    ssize_t len = asset_read("defects.json", &defects, err);
     if (len < 0 || tree_add_defects(tree, defects, (size_t)len, "defects.json", err) < 0) {
         tree_free(tree);
         return NULL;

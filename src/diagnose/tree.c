@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * templates/tree.json and templates/defects.json -> struct tree.
+ * What the files of the decision tree hold -> struct tree. Which files those are: tree_files.c.
  *
  * People write these files by hand, so everything in them is checked when they are read: unknown
  * keys, classes, facts, placeholders and expressions are refused with file, line and reason.
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "diagnose/tree_loader.h"
 
 static const char *const classes[] = {
@@ -155,7 +154,7 @@ static int read_node(struct loader *l, const cJSON *object)
     return rc;
 }
 
-static int read_nodes(struct loader *l, const cJSON *root)
+int tree_read_nodes(struct loader *l, const cJSON *root)
 {
     const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes");
     const cJSON *item = NULL;
@@ -167,6 +166,11 @@ static int read_nodes(struct loader *l, const cJSON *root)
         if (rc < 0)
             return rc;
     }
+    return 0;
+}
+
+int tree_check_last_node(const struct loader *l)
+{
     const struct tree *tree = l->tree;
     const struct tree_node *last = tree->node_count > 0 ? &tree->node[tree->node_count - 1] : NULL;
     if (last == NULL || strcmp(last->class_name, "unknown") != 0 ||
@@ -256,92 +260,12 @@ static int read_inputs(struct loader *l, const cJSON *root)
     return 0;
 }
 
-static int read_tree(struct loader *l, const cJSON *root)
+int tree_read_words(struct loader *l, const cJSON *root)
 {
-    static const char *const keys[] = {"format", "how_to_read", "terms", "labels",
-                                       "inputs", "nodes",       NULL};
-    int rc = loader_check_format(l, root);
+    int rc = read_terms(l, root);
     if (rc == 0)
-        rc = loader_check_keys(l, root, keys);
-    static int (*const parts[])(struct loader *, const cJSON *) = {read_terms, read_labels,
-                                                                   read_inputs, read_nodes};
-    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]) && rc == 0; k++)
-        rc = parts[k](l, root);
-    return rc;
-}
-
-struct tree *tree_parse(const char *json, size_t len, const char *file, struct rc_err *err)
-{
-    char *text = strndup(json, len);
-    struct tree *tree = calloc(1, sizeof(*tree));
-    struct loader l = {.text = text, .near = text, .file = file, .tree = tree, .err = err};
-    if (text == NULL || tree == NULL) {
-        (void)rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", file);
-        free(text);
-        free(tree);
-        return NULL;
-    }
-    cJSON *root = loader_json(&l, strlen(text));
-    int rc = root != NULL ? read_tree(&l, root) : -EINVAL;
-    if (rc == -ENOMEM)
-        (void)rc_err_set(err, rc, "out of memory while reading '%s'", file);
-    cJSON_Delete(root);
-    free(text);
-    if (rc < 0) {
-        tree_free(tree);
-        return NULL;
-    }
-    return tree;
-}
-
-static int read_defect(struct loader *l, const cJSON *object)
-{
-    static const char *const keys[] = {"id",     "if",     "classes", "range", "defect",
-                                       "status", "source", "verify",  "say",   NULL};
-    struct tree *tree = l->tree;
-    if (tree->defect_count == TREE_DEFECTS_MAX)
-        return loader_wrong(l, NULL, "more than %d defects", TREE_DEFECTS_MAX);
-    struct tree_defect *d = &tree->defect[tree->defect_count++];
-    int rc = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a defect must be an object");
+        rc = read_labels(l, root);
     if (rc == 0)
-        rc = loader_text(l, object, "id", true, &d->id);
-    if (rc < 0)
-        return rc;
-    loader_go_to(l, d->id);
-    rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "if", true, &d->when);
-    if (rc == 0)
-        rc = loader_text(l, object, "classes", true, &d->classes);
-    if (rc == 0)
-        rc = loader_template(l, object, "say", true, &d->say);
-    if (rc == 0)
-        rc = loader_text(l, object, "source", true, &d->source);
-    return rc == 0 ? loader_template(l, object, "verify", false, &d->verify) : rc;
-}
-
-int tree_add_defects(struct tree *tree, const char *json, size_t len, const char *file,
-                     struct rc_err *err)
-{
-    static const char *const keys[] = {"format", "how_to_read", "defects", NULL};
-    char *text = strndup(json, len);
-    struct loader l = {.text = text, .near = text, .file = file, .tree = tree, .err = err};
-    if (text == NULL)
-        return rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", file);
-    cJSON *root = loader_json(&l, strlen(text));
-    int rc = root != NULL ? loader_check_format(&l, root) : -EINVAL;
-    if (rc == 0)
-        rc = loader_check_keys(&l, root, keys);
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "defects");
-    const cJSON *item = NULL;
-    if (rc == 0 && !cJSON_IsArray(list))
-        rc = loader_wrong_key(&l, "defects", "must be a list");
-    cJSON_ArrayForEach(item, list)
-    {
-        if (rc == 0)
-            rc = read_defect(&l, item);
-    }
-    cJSON_Delete(root);
-    free(text);
+        rc = read_inputs(l, root);
     return rc;
 }

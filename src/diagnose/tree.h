@@ -15,6 +15,7 @@
  *                                 the failure); alone in a condition: not zero, not ""
  *   t.name                        a condition named under "terms"
  *   present(x)                    the fact is there; never undecided
+ *   sure(condition)               yes when it holds; no when it does not or cannot be decided
  *   said(x)                       a message: no when the log it would be in was read and lacks it
  *   contains(x, 'text')           text holds text, case matters not
  *   version(x)                    "2.9.1+rocm6.4" -> a number that compares as versions do
@@ -37,7 +38,7 @@ struct buf;
 
 #define TREE_NODES_MAX VERDICT_STEPS_MAX
 #define TREE_RULES_MAX 24
-#define TREE_TERMS_MAX 64
+#define TREE_TERMS_MAX 128
 #define TREE_DEFECTS_MAX 64
 #define EXPR_ARGS_MAX 8
 #define EXPR_DEPTH_MAX 64
@@ -60,6 +61,7 @@ enum expr_op {
 
 enum expr_function {
     CALL_PRESENT,
+    CALL_SURE,
     CALL_SAID,
     CALL_CONTAINS,
     CALL_VERSION,

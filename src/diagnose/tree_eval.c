@@ -265,11 +265,22 @@ static struct value eval_present(struct eval *ev, const char *name)
     return boolean(f != NULL);
 }
 
+/* What cannot be decided is no; nothing is missing then. */
+static bool eval_sure(struct eval *ev, const struct expr *e)
+{
+    size_t missing_before = ev->missing_count;
+    enum answer a = truth(eval_value(ev, e));
+    ev->missing_count = missing_before;
+    return a == ANSWER_YES;
+}
+
 static struct value eval_call(struct eval *ev, const struct expr *e)
 {
     switch (e->function) {
     case CALL_PRESENT:
         return eval_present(ev, e->arg[0]->text);
+    case CALL_SURE:
+        return boolean(eval_sure(ev, e->arg[0]));
     case CALL_SAID:
         return eval_said(ev, e->arg[0]->text);
     case CALL_CONTAINS:

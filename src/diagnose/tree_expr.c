@@ -32,6 +32,7 @@ static const struct {
     bool fact_only; /* its arguments are fact names */
 } functions[] = {
     {"present", CALL_PRESENT, 1, 1, true},
+    {"sure", CALL_SURE, 1, 1, false},
     {"said", CALL_SAID, 1, 1, true},
     {"contains", CALL_CONTAINS, 2, 2, false},
     {"version", CALL_VERSION, 1, 1, false},

@@ -17,7 +17,8 @@ struct tree;
 struct loader {
     const char *text; /* NUL-terminated copy of the file */
     const char *near; /* where the item being read begins */
-    const char *file;
+    const char *file; /* how messages name it */
+    const char *path; /* where it lies, NULL when it was given as text */
     const char *item; /* "node 'N1'" for messages */
     struct tree *tree;
     struct rc_err *err;
@@ -43,6 +44,12 @@ int loader_expr(const struct loader *l, const struct cJSON *object, const char *
 
 /* Moves l->near to the item with this id, so that lines are counted from there. */
 void loader_go_to(struct loader *l, const char *id);
+
+/* Parts of the tree into l->tree (tree.c): terms, labels and inputs; nodes, which add to those that
+ * are there; and that the last node always answers. */
+int tree_read_words(struct loader *l, const struct cJSON *root);
+int tree_read_nodes(struct loader *l, const struct cJSON *root);
+int tree_check_last_node(const struct loader *l);
 
 /* Fill l->err and return -EINVAL. `anchor`: a piece of the text that is wrong, to find its line. */
 __attribute__((format(printf, 3, 4))) int loader_wrong(const struct loader *l, const char *anchor,

@@ -53,10 +53,13 @@ struct verdict {
 void verdict_release(struct verdict *);
 
 struct tree;
-/* Parse templates/tree.json. A wrong tree gets file, line (where known) and reason in *err. */
-struct tree *tree_parse(const char *json, size_t len, const char *file, struct rc_err *err);
+/* Read templates/tree.json with the stages that it names, relative to its folder. A wrong tree gets
+ * file, line (where known) and reason in *err. */
+struct tree *tree_read(const char *path, struct rc_err *err);
+/* The same from a text that holds the whole tree; messages call it `name`. */
+struct tree *tree_parse(const char *json, size_t len, const char *name, struct rc_err *err);
 /* Add templates/defects.json: the known defects by version range. 0 or -errno, *err as above. */
-int tree_add_defects(struct tree *, const char *json, size_t len, const char *file,
+int tree_add_defects(struct tree *, const char *json, size_t len, const char *name,
                      struct rc_err *err);
 void tree_free(struct tree *);
 

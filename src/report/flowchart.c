@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define ALONE_MAX 4
+#define NODE_MAX 48
+#define NAMES_MAX 900
 #define LABEL_MAX 110
 #define NUMBERS_MAX 150
 
@@ -35,7 +37,7 @@ static void choose_alone(const struct verdict *v, bool alone[VERDICT_STEPS_MAX])
 static void step_box(const struct verdict_step *s, size_t index, struct buf *out)
 {
     buf_printf(out, "  q%zu{{\"", index);
-    escape_mermaid(out, s->node, 20);
+    escape_mermaid(out, s->node, NODE_MAX);
     buf_puts(out, ": ");
     escape_mermaid(out, s->question, LABEL_MAX);
     if (has_numbers(s)) {
@@ -58,7 +60,7 @@ static void names_with(const struct verdict *v, size_t from, size_t to, const ch
     }
     if (n > 0) {
         buf_printf(out, "%zu %s: ", n, answer);
-        escape_mermaid(out, buf_str(&names), 160);
+        escape_mermaid(out, buf_str(&names), NAMES_MAX);
         buf_puts(out, "<br/>");
     }
     buf_release(&names);

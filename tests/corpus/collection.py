@@ -2,6 +2,8 @@
 """The collection of labelled reports, fed to the judge as its README says. Used by score.py."""
 import json, os, subprocess, sys, tempfile, time
 
+import tree_files
+
 
 def load(shared):
     path = os.path.join(shared, "corpus", "cases.jsonl")
@@ -50,8 +52,7 @@ class Judge:
 
     def __init__(self, driver, templates):
         self.driver, self.templates = driver, templates
-        with open(os.path.join(templates, "tree.json"), encoding="utf-8") as f:
-            self.tree = json.load(f)
+        self.tree = tree_files.load(templates)
 
     def run(self, shown, options=(), without_nodes=()):
         """-> ([one JSON object a case], seconds). `without_nodes`: ids that the tree shall not have."""

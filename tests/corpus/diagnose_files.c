@@ -207,10 +207,8 @@ static int batch(const struct tree *tree, const struct how *how)
 static struct tree *load(const char *tree_path, const char *defects_path)
 {
     struct rc_err err = {{0}};
-    char *text = NULL;
     char *defects = NULL;
-    ssize_t n = fs_read_all(tree_path, INPUT_MAX, &text);
-    struct tree *tree = n >= 0 ? tree_parse(text, (size_t)n, tree_path, &err) : NULL;
+    struct tree *tree = tree_read(tree_path, &err);
     ssize_t m = fs_read_all(defects_path, INPUT_MAX, &defects);
     if (tree != NULL &&
         (m < 0 || tree_add_defects(tree, defects, (size_t)m, defects_path, &err) < 0)) {
@@ -219,7 +217,6 @@ static struct tree *load(const char *tree_path, const char *defects_path)
     }
     if (tree == NULL)
         (void)fprintf(stderr, "%s\n", err.msg);
-    free(text);
     free(defects);
     return tree;
 }

@@ -138,7 +138,7 @@ def left_out(judge, rows, shown, sources):
         groups[collection.source_of(c)].append(i)
     nodes_only, both, per_source = [], [], []
     for source, index in sorted(groups.items()):
-        own_nodes = {n for n, s in sources.items() if s == {source} and n != "N25"}
+        own_nodes = {n for n, s in sources.items() if s == {source} and n != "unknown"}
         own_facts = sorted(name for name, s in facts_of.items() if s == {source})
         cases, texts = [rows[i][0] for i in index], [shown[i] for i in index]
         drop = [x for name in own_facts for x in ("--drop", name)]

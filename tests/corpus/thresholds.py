@@ -9,14 +9,16 @@ fixtures (--answers); the numbers are changed in full with no option.
 """
 import argparse, json, os, re, subprocess, sys, tempfile
 
+import tree_files
+
 NUMBER = re.compile(r"(?<![\w.'])(\d+(?:\.\d+)?)(?![\w.'])")
 QUOTED = re.compile(r"'[^']*'")
 # constant -> why no fixture can notice a tenth
 ALLOWED = {
-    ("N18", "0.5", "smaller"): "N17 is asked first, with the same number from the other side",
-    ("U2", "0.8", "smaller"): "U1 is asked first, with the same number from the other side",
-    ("EL4", "100", "larger"): "a request above the whole GPU is no cap's (and EL3 is asked first)",
-    ("X5", "1", "smaller"): "X4 is asked first, with the same number from the other side",
+    ("other-allocator-in-process", "0.5", "smaller"): "held-by-others is asked first, with the same number from the other side",
+    ("engine-setting", "0.8", "smaller"): "engine-start-occupied is asked first, with the same number from the other side",
+    ("allocation-cap-by-ledger", "100", "larger"): "a request above the whole GPU is no cap's (and larger-than-gpu-by-ledger is asked first)",
+    ("queue-without-resources", "1", "smaller"): "queue-without-memory is asked first, with the same number from the other side",
 }
 
 
@@ -83,21 +85,22 @@ def is_as_named(got, want):
 
 
 def places(tree):
-    """(holder, key, index or None, where) of every expression that decides an answer."""
+    """(holder, key, where) of every expression that decides an answer."""
     for name in tree["terms"]:
-        yield tree["terms"], name, name
+        yield from lines(tree["terms"], name, name)
     for node in tree["nodes"]:
-        if isinstance(node["test"], list):
-            for i in range(len(node["test"])):
-                yield node["test"], i, node["id"]
-        else:
-            yield node, "test", node["id"]
-        for level, test in node.get("confidence", {}).items():
-            if isinstance(test, list):
-                for i in range(len(test)):
-                    yield test, i, f"{node['id']} {level}"
-            else:
-                yield node["confidence"], level, f"{node['id']} {level}"
+        yield from lines(node, "test", node["id"])
+        for level in node.get("confidence", {}):
+            yield from lines(node["confidence"], level, f"{node['id']} {level}")
+
+
+def lines(holder, key, where):
+    """A condition is a text or a list of lines."""
+    if isinstance(holder[key], list):
+        for i in range(len(holder[key])):
+            yield holder[key], i, where
+    else:
+        yield holder, key, where
 
 
 def numbers(text):
@@ -114,8 +117,7 @@ def main():
     p.add_argument("--fixtures", required=True)
     p.add_argument("--answers", action="store_true", help="only that the fixtures give the answers that they name")
     a = p.parse_args()
-    with open(os.path.join(a.templates, "tree.json"), encoding="utf-8") as f:
-        tree = json.load(f)
+    tree = tree_files.load(a.templates)
     unseen, total = [], 0
     with tempfile.TemporaryDirectory() as folder:
         rows = fixture_rows(a.fixtures)

@@ -25,11 +25,8 @@ static char *summary_template;
 
 static void load_templates(void)
 {
-    char *text = NULL;
     struct rc_err err = {""};
-    ssize_t len = fs_read_all(FUZZ_TEMPLATES "/tree.json", (size_t)4 << 20, &text);
-    tree = len > 0 ? tree_parse(text, (size_t)len, "tree.json", &err) : NULL;
-    free(text);
+    tree = tree_read(FUZZ_TEMPLATES "/tree.json", &err);
     if (tree == NULL ||
         fs_read_all(FUZZ_TEMPLATES "/summary.md", (size_t)1 << 20, &summary_template) <= 0)
         abort();

@@ -29,18 +29,18 @@ class Explain(support.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("fragmentation, high", done.stdout)
         self.assertIn("Why not capacity?", done.stdout)
-        self.assertRegex(done.stdout, r"N22: .* no\n +false +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
+        self.assertRegex(done.stdout, r"larger-than-gpu: .* no\n +false +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
 
     def test_why(self):
         done = self.verb("triage", "--explain=fragmentation", "-", input=OOM)
         self.assertIn("Why fragmentation?", done.stdout)
-        self.assertRegex(done.stdout, r"N16: .* yes\n +holds ")
+        self.assertRegex(done.stdout, r"fragmentation: .* yes\n +holds ")
 
     def test_json(self):
         done = self.verb("triage", "--json", "--explain", "leak", "-", input=OOM)
         nodes = {n["node"]: n for n in json.loads(done.stdout)["explain"]}
-        self.assertEqual(nodes["N20"]["answer"], "no")
-        self.assertTrue(any("missing: samples" in text for text in nodes["N20"]["unknown"]))
+        self.assertEqual(nodes["leak-while-running"]["answer"], "no")
+        self.assertTrue(any("missing: samples" in text for text in nodes["leak-while-running"]["unknown"]))
 
     def test_no_such_class(self):
         done = self.verb("triage", "--explain", "bogus", "-", input=OOM)

@@ -59,13 +59,13 @@ def check_more(name, done, files):
     """What is to be true of one program's bundle beside its class; the text of what is not."""
     facts = {fact: value for (fact, _), value in facts_of(files).items()}
     last = json.loads(files["verdict.json"])["path"][-1]["node"]
-    if name == "beside" and last != "N18g":
+    if name == "beside" and last != "leak-outside-torch":
         return f"not seen as beside PyTorch: {last}, gap {facts.get('torch.gap_bytes')}"
     if name == "on_the_way":
         told, truth = facts.get("f.gap_full_in_min"), json.loads(done.stdout)["full_in_min"]
         if told is None or abs(told / truth - 1) > 0.15:
             return f"full in {told} min, in truth {truth:.2f}"
-    if name == "graphs" and last != "N16p":
+    if name == "graphs" and last != "idle-in-private-pools":
         return f"not seen as private pools: {last}, {facts.get('torch.private_pools_idle_bytes')}"
     if name == "expandable" and not facts.get("torch.expandable_bytes"):
         return "no expandable segments seen"

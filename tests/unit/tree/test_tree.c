@@ -235,18 +235,18 @@ static void advice_fits_what_is_known(void **state)
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
     cJSON *huge = cJSON_Parse("{\"ledger.refused.size_bytes\": \"90 GiB\","
                               " \"host.mem_available_bytes\": \"95 GiB\"}");
-    struct verdict v = judge(*state, fixture_of(rows, "EL2"), NULL);
+    struct verdict v = judge(*state, fixture_of(rows, "ttm-limit-by-ledger"), NULL);
     assert_true(list_holds(&v.advice, "amd-ttm --set 115 ")); /* 0.9 * 128 GiB */
     verdict_release(&v);
-    v = judge(*state, fixture_of(rows, "EL2"), huge);
+    v = judge(*state, fixture_of(rows, "ttm-limit-by-ledger"), huge);
     assert_string_equal(v.class_name, "gtt-limit");
     assert_true(list_holds(&v.advice, "No limit is enough"));
     assert_false(list_holds(&v.advice, "amd-ttm"));
     verdict_release(&v);
-    v = judge(*state, fixture_of(rows, "EL6"), NULL);
+    v = judge(*state, fixture_of(rows, "own-need-too-large-by-ledger"), NULL);
     assert_true(list_holds(&v.advice, "Make it smaller by "));
     verdict_release(&v);
-    v = judge(*state, fixture_of(rows, "N2"), NULL);
+    v = judge(*state, fixture_of(rows, "gpu-hang"), NULL);
     assert_string_equal(v.sentence, "The GPU stopped answering.");
     assert_false(list_holds(&v.advice, "the process that the kernel names"));
     verdict_release(&v);
@@ -264,7 +264,7 @@ static void several_reasons_against_lower_once(void **state)
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         cJSON *change = cJSON_Parse(more[i]);
-        struct verdict v = judge(*state, fixture_of(rows, "N1"), change);
+        struct verdict v = judge(*state, fixture_of(rows, "page-fault"), change);
         assert_string_equal(v.class_name, "page-fault");
         assert_string_equal(v.confidence, i == 0 ? "high" : "medium");
         verdict_release(&v);
@@ -502,7 +502,7 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
         {"6.14.0-oem", 61400, false} /* cannot be told */,
     };
     static const char *const failures[] = {
-        "'kmsg.first_bad': 'gpu-hang', 'kmsg.ring_timeout': 'gfx_0.0.0'", /* node N2 */
+        "'kmsg.first_bad': 'gpu-hang', 'kmsg.ring_timeout': 'gfx_0.0.0'", /* node gpu-hang */
         "'kmsg.first_bad': 'page-fault', 'kmsg.page_fault': 1",           /* defects.json */
     };
     for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong tree files: each gets the file, the right line and a reason. */
+#include "temp_folder.h"
 #include "tree_fixture.h"
 
 #include "base/err.h"
@@ -63,6 +64,12 @@ static const struct {
      "w.json:2: 't.a': column 1: no such term"},
     {"{\"format\": 1, \"labels\": {\n\"speed\": \"x\"},\n\"nodes\": [" LAST "]}",
      "w.json:2: 'speed' is not the name of a fact"},
+    {"{\"format\": 1,\n\"stages\": [\"a.json\"]}",
+     "w.json:2: 'stages' can be read only from a file"},
+    {"{\"format\": 1,\n\"stages\": [\"../a.json\"]}",
+     "w.json:2: 'stages' must be a list of files below"},
+    {"{\"format\": 1,\n\"stages\": 5}",
+     "w.json:2: 'stages' must be a list of files below"},
     {"{\"format\": 1, \"inputs\": [\n\"speed\"],\n\"nodes\": [" LAST "]}",
      "w.json:2: 'inputs' holds"},
     {NODE("5"), "must be an object"},
@@ -89,6 +96,43 @@ static void a_small_tree_is_accepted(void **state)
     if (tree == NULL)
         fail_msg("%s", err.msg);
     tree_free(tree);
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+    char path[TEMP_FOLDER_MAX + 20];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs(text, f);
+    (void)fclose(f);
+}
+
+/* The head names its stages; what is wrong in one is told with that file and its line. */
+static void stages_are_read_from_files(void **state)
+{
+    struct rc_err err = {{0}};
+    char folder[TEMP_FOLDER_MAX];
+    char head[TEMP_FOLDER_MAX + 20];
+    (void)state;
+    assert_true(temp_folder(folder, sizeof(folder), "stages"));
+    (void)snprintf(head, sizeof(head), "%s/head.json", folder);
+    put(folder, "head.json",
+        "{\"format\": 1, \"terms\": {\"t.a\": \"true\"}, \"stages\": [\"1.json\", \"2.json\"]}");
+    put(folder, "1.json", "{\"format\": 1, \"terms\": {\"t.b\": \"t.a\"}, \"nodes\": []}");
+    put(folder, "2.json", "{\"format\": 1, \"nodes\": [" LAST "]}");
+    struct tree *tree = tree_read(head, &err);
+    if (tree == NULL)
+        fail_msg("%s", err.msg);
+    tree_free(tree);
+    put(folder, "2.json", "{\"format\": 1,\n\"labels\": {}, \"nodes\": [" LAST "]}");
+    assert_null(tree_read(head, &err));
+    assert_non_null(strstr(err.msg, "/2.json:2: 'labels' is not a key that belongs here"));
+    put(folder, "2.json", "{\"format\": 1, \"nodes\": []}");
+    assert_null(tree_read(head, &err));
+    assert_non_null(strstr(err.msg, "head.json:1: the last node must have class 'unknown'"));
+    (void)snprintf(head, sizeof(head), "rm -r '%s'", folder);
+    assert_int_equal(system(head), 0);
 }
 
 static void wrong_defects_are_refused(void **state)
@@ -120,7 +164,7 @@ static void wrong_defects_are_refused(void **state)
 /* Cut and mangle the shipped tree: refused or accepted, never a crash. */
 static void mangled_trees_do_no_harm(void **state)
 {
-    char *text = fixture_read("templates/tree.json");
+    char *text = fixture_tree_text();
     size_t len = strlen(text);
     (void)state;
     for (size_t i = 1; i < 60; i++) {
@@ -140,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_wrong_tree_is_refused),
         cmocka_unit_test(a_small_tree_is_accepted),
+        cmocka_unit_test(stages_are_read_from_files),
         cmocka_unit_test(wrong_defects_are_refused),
         cmocka_unit_test(mangled_trees_do_no_harm),
     };

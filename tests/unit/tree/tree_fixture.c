@@ -41,14 +41,45 @@ cJSON *fixture_json(const char *relative_path)
 struct tree *fixture_tree(void)
 {
     struct rc_err err = {{0}};
-    char *text = fixture_read("templates/tree.json");
     char *defects = fixture_read("templates/defects.json");
-    struct tree *tree = tree_parse(text, strlen(text), "tree.json", &err);
+    struct tree *tree = tree_read(TEST_SOURCE_DIR "/templates/tree.json", &err);
     if (tree == NULL || tree_add_defects(tree, defects, strlen(defects), "defects.json", &err) < 0)
         fail_msg("%s", err.msg);
-    free(text);
     free(defects);
     return tree;
+}
+
+/* Moves what is in `from` to the end of `to`. */
+static void move_items(cJSON *to, cJSON *from)
+{
+    while (from != NULL && from->child != NULL) {
+        cJSON *item = cJSON_DetachItemViaPointer(from, from->child);
+        if (cJSON_IsArray(to))
+            cJSON_AddItemToArray(to, item);
+        else
+            cJSON_AddItemToObject(to, item->string, item);
+    }
+}
+
+char *fixture_tree_text(void)
+{
+    cJSON *whole = fixture_json("templates/tree.json");
+    cJSON *stages = cJSON_DetachItemFromObject(whole, "stages");
+    cJSON *nodes = cJSON_AddArrayToObject(whole, "nodes");
+    const cJSON *stage = NULL;
+    cJSON_ArrayForEach(stage, stages)
+    {
+        char path[200];
+        (void)snprintf(path, sizeof(path), "templates/%s", stage->valuestring);
+        cJSON *part = fixture_json(path);
+        move_items(cJSON_GetObjectItem(whole, "terms"), cJSON_GetObjectItem(part, "terms"));
+        move_items(nodes, cJSON_GetObjectItem(part, "nodes"));
+        cJSON_Delete(part);
+    }
+    char *text = cJSON_Print(whole);
+    cJSON_Delete(stages);
+    cJSON_Delete(whole);
+    return text;
 }
 
 static cJSON *merged(const cJSON *json, const cJSON *change)

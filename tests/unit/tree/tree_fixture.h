@@ -10,7 +10,9 @@ struct tree;
 /* Whole file below the project; fails the test when it cannot be read. Caller frees. */
 char *fixture_read(const char *relative_path);
 struct cJSON *fixture_json(const char *relative_path);
-/* templates/tree.json with templates/defects.json. */
+/* The shipped tree with all its stages as one JSON text. Caller frees. */
+char *fixture_tree_text(void);
+/* templates/tree.json with its stages and templates/defects.json. */
 struct tree *fixture_tree(void);
 /* `json` in a form of facts_from_json(); `change` overrides (null removes) names of the short form
  * or replaces the long form; NULL = none. Says that output and kernel log were read. */

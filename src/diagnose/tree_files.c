@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of the decision tree: templates/tree.json, which names its stages (templates/tree/),
+ * and templates/defects.json. A tree in one file has its nodes in place of the list of stages.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "diagnose/tree.h"
+#include "diagnose/tree_loader.h"
+
+#define FILE_BYTES_MAX ((size_t)4 << 20)
+
+typedef int (*part_reader)(struct loader *l, const cJSON *root);
+
+/* Reads one file's text by `read`. `path`: where the file lies, NULL when it is no file. */
+static int read_text(struct tree *tree, const char *json, size_t len, const char *name,
+                     const char *path, part_reader read, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = strndup(json, len);
+    struct loader l = {
+        .text = text, .near = text, .file = name, .path = path, .tree = tree, .err = err};
+    if (text == NULL)
+        return rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", name);
+    cJSON *root = loader_json(&l, strlen(text));
+    int rc = root != NULL ? loader_check_format(&l, root) : -EINVAL;
+    if (rc == 0)
+        rc = read(&l, root);
+    if (rc == -ENOMEM)
+        (void)rc_err_set(err, rc, "out of memory while reading '%s'", name);
+    cJSON_Delete(root);
+    return rc;
+}
+
+static int read_file(struct tree *tree, const char *path, part_reader read, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = fs_read_all(path, FILE_BYTES_MAX, &text);
+    if (len < 0)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", path);
+    return read_text(tree, text, (size_t)len, path, path, read, err);
+}
+
+static int read_stage(struct loader *l, const cJSON *root)
+{
+    static const char *const keys[] = {"format", "stage", "why_here", "terms", "nodes", NULL};
+    int rc = loader_check_keys(l, root, keys);
+    if (rc == 0)
+        rc = tree_read_words(l, root);
+    return rc == 0 ? tree_read_nodes(l, root) : rc;
+}
+
+/* `name` is relative to the folder of the file that names it. */
+static int read_named_stage(struct loader *l, const cJSON *name)
+{
+    char path[FS_PATH_MAX];
+    if (!cJSON_IsString(name) || name->valuestring[0] == '/' ||
+        strstr(name->valuestring, "..") != NULL)
+        return loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
+    if (l->path == NULL)
+        return loader_wrong_key(l, "stages", "can be read only from a file");
+    const char *slash = strrchr(l->path, '/');
+    int folder = slash != NULL ? (int)(slash - l->path) + 1 : 0;
+    int n = snprintf(path, sizeof(path), "%.*s%s", folder, l->path, name->valuestring);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return loader_wrong_key(l, "stages", "holds a name that is too long");
+    return read_file(l->tree, path, read_stage, l->err);
+}
+
+static int read_head(struct loader *l, const cJSON *root)
+{
+    static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
+                                       "terms",  "labels",      "inputs", "nodes",    NULL};
+    const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
+    const cJSON *stage = NULL;
+    int rc = loader_check_keys(l, root, keys);
+    if (rc == 0)
+        rc = tree_read_words(l, root);
+    if (rc == 0 && stages != NULL && !cJSON_IsArray(stages))
+        rc = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
+    cJSON_ArrayForEach(stage, stages)
+    {
+        if (rc == 0)
+            rc = read_named_stage(l, stage);
+    }
+    if (rc == 0 && (stages == NULL || cJSON_HasObjectItem(root, "nodes")))
+        rc = tree_read_nodes(l, root);
+    return rc == 0 ? tree_check_last_node(l) : rc;
+}
+
+static struct tree *new_tree(const char *name, struct rc_err *err)
+{
+    struct tree *tree = calloc(1, sizeof(*tree));
+    if (tree == NULL)
+        (void)rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", name);
+    return tree;
+}
+
+static struct tree *whole_or_none(struct tree *tree, int rc)
+{
+    if (rc == 0)
+        return tree;
+    tree_free(tree);
+    return NULL;
+}
+
+struct tree *tree_parse(const char *json, size_t len, const char *name, struct rc_err *err)
+{
+    struct tree *tree = new_tree(name, err);
+    if (tree == NULL)
+        return NULL;
+    return whole_or_none(tree, read_text(tree, json, len, name, NULL, read_head, err));
+}
+
+struct tree *tree_read(const char *path, struct rc_err *err)
+{
+    struct tree *tree = new_tree(path, err);
+    return tree != NULL ? whole_or_none(tree, read_file(tree, path, read_head, err)) : NULL;
+}
+
+static int read_defect(struct loader *l, const cJSON *object)
+{
+    static const char *const keys[] = {"id",     "if",     "classes", "range", "defect",
+                                       "status", "source", "verify",  "say",   NULL};
+    struct tree *tree = l->tree;
+    if (tree->defect_count == TREE_DEFECTS_MAX)
+        return loader_wrong(l, NULL, "more than %d defects", TREE_DEFECTS_MAX);
+    struct tree_defect *d = &tree->defect[tree->defect_count++];
+    int rc = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a defect must be an object");
+    if (rc == 0)
+        rc = loader_text(l, object, "id", true, &d->id);
+    if (rc < 0)
+        return rc;
+    loader_go_to(l, d->id);
+    rc = loader_check_keys(l, object, keys);
+    if (rc == 0)
+        rc = loader_expr(l, object, "if", true, &d->when);
+    if (rc == 0)
+        rc = loader_text(l, object, "classes", true, &d->classes);
+    if (rc == 0)
+        rc = loader_template(l, object, "say", true, &d->say);
+    if (rc == 0)
+        rc = loader_text(l, object, "source", true, &d->source);
+    return rc == 0 ? loader_template(l, object, "verify", false, &d->verify) : rc;
+}
+
+static int read_defects(struct loader *l, const cJSON *root)
+{
+    static const char *const keys[] = {"format", "how_to_read", "defects", NULL};
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "defects");
+    const cJSON *item = NULL;
+    int rc = loader_check_keys(l, root, keys);
+    if (rc == 0 && !cJSON_IsArray(list))
+        rc = loader_wrong_key(l, "defects", "must be a list");
+    cJSON_ArrayForEach(item, list)
+    {
+        if (rc == 0)
+            rc = read_defect(l, item);
+    }
+    return rc;
+}
+
+int tree_add_defects(struct tree *tree, const char *json, size_t len, const char *name,
+                     struct rc_err *err)
+{
+    return read_text(tree, json, len, name, NULL, read_defects, err);
+}
