@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The laboratory itself: the allocator's rules, the truth of programs that are plain, the way to a verdict."""
+import os
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+import cases  # noqa: E402
+import experiment  # noqa: E402
+import families  # noqa: E402,F401
+import laboratory  # noqa: E402
+from caching_allocator import GIB, MIB, CachingAllocator, Device, IdealAllocator, OutOfMemory  # noqa: E402
+from program import SEEN, UNSEEN, Generator, Program, make_programs  # noqa: E402
+
+JUDGE = os.environ.get("JUDGE", "")
+
+
+def plain(make, intent="", capacity=GIB):
+    return Program(Generator("test", make.__name__, make, intent), 1, capacity, 16 * MIB, 100 * MIB, 0.05, 1.0)
+
+
+def leak(_rng, _capacity, growth):
+    """Each step keeps 20 MiB."""
+    for step in range(1000):
+        work = [("a", f"work{step}", 64 * MIB), ("f", f"work{step}")]
+        yield work + ([("a", f"kept{step}", 20 * MIB)] if growth else [])
+
+
+def every_other(_rng, _capacity, _growth):
+    """64 blocks of 10 MiB share segments of 20; half of each goes, and 300 MiB in one piece do not fit then."""
+    yield [("a", i, 9 * MIB + MIB // 2) for i in range(80)]
+    yield [("f", i) for i in range(0, 80, 2)]
+    while True:
+        yield [("a", "large", 300 * MIB), ("f", "large")]
+
+
+def too_large(_rng, capacity, _growth):
+    yield [("a", "weights", capacity // 2)]
+    while True:
+        yield [("a", "batch", capacity // 2), ("f", "batch")]
+
+
+def crowded(_rng, capacity, _growth):
+    yield [("o", capacity // 2)]
+    while True:
+        yield [("a", "batch", capacity // 2), ("f", "batch")]
+
+
+class Allocator(unittest.TestCase):
+    def setUp(self):
+        self.device = Device(GIB)
+        self.allocator = CachingAllocator(self.device)
+
+    def reserved(self):
+        return self.allocator.reserved.current[0]
+
+    def test_segments_of_small_shared_and_large_requests(self):
+        self.allocator.allocate(1)
+        self.assertEqual(self.reserved(), 2 * MIB)
+        self.allocator.allocate(MIB + 1)
+        self.assertEqual(self.reserved(), 22 * MIB)
+        self.allocator.allocate(10 * MIB)
+        self.assertEqual(self.reserved(), 22 * MIB + 0)
+        self.allocator.allocate(10 * MIB)
+        self.assertEqual(self.reserved(), 32 * MIB)
+        self.allocator.allocate(11 * MIB + 1)
+        self.assertEqual(self.reserved(), 44 * MIB)
+
+    def test_blocks_are_split_and_merge_again(self):
+        blocks = [self.allocator.allocate(4 * MIB) for _ in range(5)]
+        self.assertEqual(self.reserved(), 20 * MIB)
+        for i in (0, 2, 4, 1, 3):
+            self.allocator.release(blocks[i])
+        self.assertEqual(self.allocator.split_idle(), (0, 0))
+        self.assertEqual(self.allocator.empty_cache(), 20 * MIB)
+        self.assertEqual(self.device.free(), GIB)
+
+    def test_a_remainder_up_to_a_mebibyte_is_not_split_off(self):
+        self.allocator.release(self.allocator.allocate(12 * MIB))
+        self.assertEqual(self.allocator.allocate(11 * MIB).size, 12 * MIB)
+        self.allocator.release(self.allocator.allocate(14 * MIB))
+        self.assertEqual(self.allocator.allocate(12 * MIB).size, 12 * MIB)
+
+    def test_the_smallest_free_block_of_the_stream_is_taken(self):
+        large, small = self.allocator.allocate(40 * MIB), self.allocator.allocate(30 * MIB)
+        address = small.address
+        self.allocator.release(large)
+        self.allocator.release(small)
+        self.assertEqual(self.allocator.allocate(30 * MIB).address, address)
+        self.allocator.allocate(20 * MIB, stream=1)
+        self.assertEqual(self.reserved(), 90 * MIB)
+
+    def test_whole_segments_are_given_back_before_a_refusal(self):
+        kept = self.allocator.allocate(500 * MIB)
+        self.allocator.release(self.allocator.allocate(500 * MIB))
+        self.allocator.allocate(510 * MIB)
+        self.assertEqual((self.allocator.retries, self.reserved()), (1, 1010 * MIB))
+        with self.assertRaises(OutOfMemory) as caught:
+            self.allocator.allocate(20 * MIB)
+        self.assertEqual((caught.exception.requested, caught.exception.free), (20 * MIB, 14 * MIB))
+        self.allocator.release(kept)
+        self.allocator.allocate(20 * MIB)
+
+    def test_snapshot_and_statistics_agree(self):
+        blocks = [self.allocator.allocate(3 * MIB + 7 * i) for i in range(40)]
+        for block in blocks[::3]:
+            self.allocator.release(block)
+        stats = self.allocator.memory_stats()
+        snapshot = self.allocator.memory_snapshot()
+        every = [block for segment in snapshot for block in segment["blocks"]]
+        self.assertEqual(sum(s["total_size"] for s in snapshot), stats["reserved_bytes"]["all"]["current"])
+        self.assertEqual(sum(b["size"] for b in every if b["state"] != "inactive"),
+                         stats["allocated_bytes"]["all"]["current"])
+        self.assertEqual(sum(b["size"] for b in every if b["state"] == "inactive"),
+                         stats["inactive_split_bytes"]["all"]["current"])
+
+    def test_the_ideal_one_wastes_nothing(self):
+        ideal = IdealAllocator(self.device)
+        blocks = [ideal.allocate(GIB // 1024) for _ in range(1024)]
+        self.assertRaises(OutOfMemory, ideal.allocate, 1)
+        ideal.release(blocks[0])
+        ideal.allocate(MIB)
+
+
+class Truth(unittest.TestCase):
+    def cause(self, *arguments, **values):
+        return experiment.find_truth(plain(*arguments, **values))
+
+    def test_what_lets_it_go_on_is_the_cause(self):
+        self.assertEqual(self.cause(leak, "leak").classes, ("leak",))
+        self.assertEqual(self.cause(leak, "design").classes, ("capacity", "leak"))
+        self.assertEqual(self.cause(every_other).classes, ("fragmentation",))
+        self.assertEqual(self.cause(too_large).classes, ("capacity",))
+        self.assertEqual(self.cause(crowded).classes, ("held-by-other",))
+
+    def test_a_program_with_room_has_none(self):
+        self.assertIsNone(self.cause(every_other, capacity=4 * GIB))
+
+    def test_programs_are_the_same_for_the_same_seed(self):
+        for registry in (SEEN, UNSEEN):
+            for program in make_programs(registry, 2 * len(registry), 7):
+                first, again = program.steps(), program.steps()
+                for _ in range(6):
+                    self.assertEqual(next(first, None), next(again, None), program.name)
+
+    def test_without_its_growth_a_program_never_needs_more(self):
+        for program in make_programs([g for g in SEEN + UNSEEN if g.intent == "leak"], 12, 3):
+            grown = experiment.run(program, experiment.Change(ideal=True), steps_max=12)
+            steady = experiment.run(program, experiment.Change(ideal=True, growth=False), steps_max=12)
+            self.assertLessEqual(steady.peak_live, grown.peak_live, program.name)
+
+
+@unittest.skipIf(JUDGE == "", "JUDGE names no judge_runs")
+class Verdicts(unittest.TestCase):
+    def test_the_hook_and_the_collector_read_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            row = laboratory.examine(plain(crowded), run)
+            self.assertEqual(sorted(os.listdir(run)), ["driver.csv", "facts.json", "hook", "output", "window"])
+            facts, = laboratory.judge(JUDGE, [run], "--facts")
+            found = {fact["name"]: fact.get("value") for fact in facts["facts"] if fact.get("when") in ("impact", "log")}
+            self.assertEqual(found["torch.requested_bytes"], GIB // 2)
+            self.assertEqual(found["torch.device_free_bytes"], GIB // 2 - 116 * MIB)
+            self.assertEqual(found["others.vram_bytes"], GIB // 2)
+            self.assertEqual(found["oom.total_bytes"], GIB)
+            self.assertEqual(found["hook.exception_type"], "torch.OutOfMemoryError")
+            verdict, = laboratory.judge(JUDGE, [run])
+            laboratory.grade(row, verdict)
+            self.assertIn("right", row)
+
+    def test_a_wrong_class_is_counted_as_wrong(self):
+        row = {"accepted": "capacity|leak", "truth": "growth", "intent": "design"}
+        for answer, confidence, right in (("leak", "medium", True), ("leak", "high", False),
+                                          ("fragmentation", "low", False), ("capacity", "high", True)):
+            laboratory.grade(row, {"class": answer, "confidence": confidence})
+            self.assertEqual(row["right"], right)
+
+
+if __name__ == "__main__":
+    cases.main()
