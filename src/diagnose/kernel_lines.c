@@ -11,76 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "diagnose/rules.h"
 #include "diagnose/verdict.h"
-
-static const struct count_row kernel_rows[] = {
-    /* true beyond an incident: limits, what the driver found at its start */
-    {"kmsg.small_bar_refused", NULL, {"host visible vram on small bar"}},
-    {"kmsg.gttsize_deprecated",
-     NULL,
-     {"gttsize via module parameter is deprecated", "unknown parameter 'gtt"}},
-    {"kmsg.kfd_skipped_device",
-     NULL,
-     {"kfd*skipped device", "not supported in kfd", "PCI rejects atomics"}},
-    {"kmsg.gpu_init_failed",
-     NULL,
-     {"Fatal error during GPU init", "gpu post error", "amdgpu: probe of*failed with error",
-      "NVIDIA probe routine failed", "amdgpu*Fatal error during"}},
-    {"kmsg.aer_corrected",
-     NULL,
-     {"AER: Corrected error", "AER: Multiple Corrected", "severity=Corrected",
-      "AER: Correctable error", "AER: Multiple Correctable", "severity=Correctable"}},
-    {"kmsg.apei_corrected", NULL, {"event severity: corrected"}},
-    {"kmsg.machine_check", NULL, {"Machine check events logged", ": Machine Check: "}},
-    /* of an incident */
-    {"kmsg.mes_failed", NULL, {"MES*failed to respon", "MES might be in unrecoverable"}},
-    {"kmsg.gpu_reset", NULL, {"GPU reset begin"}},
-    {"kmsg.gpu_reset_failed",
-     NULL,
-     {"GPU reset end with ret = -", "GPU reset(*failed", "ASIC reset failed"}},
-    {"kmsg.ring_reset", NULL, {"ring reset", "reset compute queue"}},
-    {"kmsg.wedged", NULL, {"device wedged"}},
-    {"kmsg.vram_lost", NULL, {"VRAM is lost"}},
-    {"kmsg.cs_enomem", NULL, {"Not enough memory for command submission"}},
-    {"kmsg.pin_failed", NULL, {"pin failed", "Failed to pin framebuffer"}},
-    {"kmsg.vm_validate_failed",
-     NULL,
-     {"amdgpu_vm_validate*failed", "ttm_eu_reserve_buffers failed"}},
-    {"kmsg.svm_limit", NULL, {"exceeds resident system memory limit"}},
-    {"kmsg.userptr_failed", NULL, {"Failed to get user pages: -"}},
-    {"kmsg.ring_test_failed", NULL, {"ring * test failed"}},
-    {"kmsg.queues_evict_failed", NULL, {"Failed to evict", "Failed to quiesce KFD"}},
-    {"kmsg.queue_vital_buffer", NULL, {"Freeing queue vital buffer"}},
-    {"kmsg.sq_intr", NULL, {"sq_intr: error"}},
-    {"kmsg.illegal_opcode", NULL, {"Illegal opcode in command stream", "Illegal register access"}},
-    {"kmsg.devcoredump", NULL, {"device coredump file has been created"}},
-    {"kmsg.suppressed", NULL, {"callbacks suppressed"}},
-    {"kmsg.oops",
-     NULL,
-     {"BUG: unable to handle", "^Oops:", "kernel BUG at", "general protection fault",
-      "BUG: kernel NULL pointer"}},
-    {"kmsg.hung_task", NULL, {"blocked for more than * seconds"}},
-    {"kmsg.mem_info_dump", NULL, {"Mem-Info:"}},
-    {"kmsg.page_alloc_failure",
-     NULL,
-     {"page allocation failure", "mm/page_alloc.c", "SLUB: Unable to allocate memory"}},
-    {"kmsg.pcie_aer_nonfatal", NULL, {"Uncorrected (Non-Fatal)", "Uncorrectable (Non-Fatal)"}},
-    {"kmsg.gpu_lost", NULL, {"allen off the bus", "device lost from bus"}},
-    {"kmsg.over_temperature", NULL, {"over temperature range(SW CTF)", "due to GPU SW CTF"}},
-    {"kmsg.iommu_fault", NULL, {"AMD-Vi: Event logged", "DMAR: [DMA*fault"}},
-    {"kmsg.evictions", NULL, {"Evicting PASID", "Started evicting pasid"}},
-    {"kmsg.segfault", NULL, {": segfault at "}},
-    {"kmsg.invalid_opcode", NULL, {"traps: * trap invalid opcode"}},
-    /* what is told after a reset, and of queues that are gone, where its cause is not in the text
-     */
-    {"kmsg.reset_aftermath",
-     NULL,
-     {"Failed to initialize parser -125", "GPU reset(*succeeded", "GPU reset succeeded",
-      "VRAM is lost due to GPU reset", "Failed to quiesce KFD", "Failed to evict process queues",
-      "Failed to restore process queues", "Failed to suspend process"}},
-};
-#define CONTEXT_ROWS 7 /* the first ones */
-#define KERNEL_ROWS (sizeof kernel_rows / sizeof kernel_rows[0])
 
 static const char *const class_names[] = {
     [BAD_NONE] = "",
@@ -327,9 +259,18 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
-/* One pass; records in front of line `from` are read for their context only. `states` may be NULL:
- * nothing is counted. */
-static void read_log(struct klog *k, struct count_state *states, struct text rest, unsigned from)
+/* What the rules leave to C. */
+static void act(void *arg, const struct rule *rule, struct text line,
+                const struct rule_takes *takes)
+{
+    (void)arg;
+    (void)rule;
+    (void)line;
+    (void)takes;
+}
+
+/* One pass; records in front of line `from` are read for their context only. */
+static void read_log(struct klog *k, struct rules_run *run, struct text rest, unsigned from)
 {
     struct text record, line;
     while (text_next_line(&rest, &record)) {
@@ -337,9 +278,8 @@ static void read_log(struct klog *k, struct count_state *states, struct text res
         if (!klog_strip(record, &line) || line.len < 4)
             continue;
         memory_ready(&k->s, line);
-        if (states != NULL)
-            scan_count(kernel_rows, states, k->s.line >= from ? KERNEL_ROWS : CONTEXT_ROWS,
-                       k->s.line, line);
+        run->context_only = k->s.line < from;
+        rules_line(run, line);
         if (k->s.line < from)
             continue;
         k->now = klog_stamp(record);
@@ -386,8 +326,9 @@ static struct klog find_incident(struct text all, unsigned before)
 {
     struct facts *scratch = facts_new();
     struct klog k = begin(scratch, NULL, before);
+    struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
     if (scratch != NULL)
-        read_log(&k, NULL, all, 0);
+        read_log(&k, &run, all, 0);
     facts_free(scratch);
     return k;
 }
@@ -396,10 +337,10 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
 {
     unsigned before;
     struct text all = text_tail(data, len, &before);
-    struct count_state states[KERNEL_ROWS] = {{0}};
     struct klog found = find_incident(all, before);
     struct klog k = begin(facts, source, before);
-    read_log(&k, states, all, found.incident);
+    struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
+    read_log(&k, &run, all, found.incident);
     klog_fault_emit(&k);
     emit_order(&k);
     emit_counts(&k);
@@ -407,5 +348,5 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
         const char *name = class_names[found.before];
         (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);
     }
-    scan_count_emit(&k.s, kernel_rows, states, KERNEL_ROWS);
+    rules_emit(&run);
 }

@@ -125,41 +125,49 @@ static bool is_source_echo(struct text previous, struct text line)
            text_has(previous, ", line ");
 }
 
+/* What the rules leave to C. */
+static void act(void *arg, const struct rule *rule, struct text line,
+                const struct rule_takes *takes)
+{
+    struct rules_run *run = arg;
+    (void)takes;
+    if (rule->reader == READ_GFX)
+        scan_gfx_fact(run->s, line, "msg.gfx");
+}
+
 void messages_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     unsigned before;
     struct text all = text_tail(data, len, &before), rest = all, line;
     struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
-    struct count_state states[MESSAGE_ROWS_MAX] = {{0}};
+    struct rules_run run = {.s = &s, .scope = SCOPE_MESSAGES, .act = act, .arg = &run};
     struct runtime_state runtime = {0};
     struct usage_state usage = {.readings = 0};
     struct engine_state engine = {.loads = 0};
     struct bfc_state bfc = {.allocator_line = 0};
     struct oom_log log = {.count = 0};
 
-    warned_mark(states);
     for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
         s.line++;
         if (line.len < 4 || is_source_echo(previous, line))
             continue;
-        scan_count(message_rows, states, message_rows_count, s.line, line);
+        rules_line(&run, line);
         runtime_line(&s, &runtime, line);
         framework_line(&s, &log, line);
         engine_line(&s, &engine, line);
         bfc_line(&s, &bfc, line);
         usage_line(&s, &usage, line);
-        scan_vendor(&s, line);
     }
     torch_messages(&log, all, before + 1);
     if (log.count == 1 && log.last.ladder && runtime_ladder_ended(&runtime))
         log.count = 0;
     oom_log_emit(&s, &log);
     order_emit(&s, all, before + 1, &log, &runtime);
-    scan_count_emit(&s, message_rows, states, message_rows_count);
+    rules_emit(&run);
     runtime_emit(&s, &runtime);
     usage_emit(&s, &usage);
     engine_emit(&s, &engine);
     bfc_emit(&s, &bfc);
     seen_without_figures(&s);
-    warned_settle(&s, states);
+    warned_settle(&run);
 }

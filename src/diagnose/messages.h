@@ -6,7 +6,7 @@
 #ifndef DIAGNOSE_MESSAGES_H
 #define DIAGNOSE_MESSAGES_H
 
-#include "diagnose/text_facts.h"
+#include "diagnose/rules.h"
 
 enum oom_field {
     OOM_REQUESTED,
@@ -148,10 +148,8 @@ void bfc_line(const struct scan *, struct bfc_state *, struct text line);
 void bfc_emit(const struct scan *, const struct bfc_state *);
 
 /* --- messages_warned.c: what a program only warned of --- */
-/* Before the first line: of which rows programs also warn. */
-void warned_mark(struct count_state *states);
 /* Behind all others: whether that is the failure. */
-void warned_settle(const struct scan *, const struct count_state *states);
+void warned_settle(const struct rules_run *);
 
 /* Faults, HSA, loader, Python: one line. */
 struct runtime_state {
@@ -187,9 +185,5 @@ void usage_emit(const struct scan *, const struct usage_state *);
 
 /* A reporter's own words (any_text.c only): report.memory_grows, report.memory_stays. */
 void prose_to_facts(struct facts *, const char *text, size_t len, const char *source);
-
-extern const struct count_row message_rows[];
-extern const size_t message_rows_count;
-#define MESSAGE_ROWS_MAX 128
 
 #endif

@@ -296,7 +296,6 @@ static void windows_path(const struct scan *s, struct text line)
 /* pytorch version: 2.5.1+rocm6.2 */
 static void versions(const struct scan *s, struct text line)
 {
-    struct text gfx;
     ptrdiff_t at = text_find(line, "+rocm");
     if (at > 0) {
         size_t begin = (size_t)at;
@@ -309,8 +308,6 @@ static void versions(const struct scan *s, struct text line)
         if (isdigit((unsigned char)t.at[0]))
             scan_text(s, "msg.torch_version", text_first(t, n));
     }
-    if (facts_find(s->facts, "msg.gfx", FACT_LOG) == NULL && scan_gfx(line, &gfx))
-        scan_text(s, "msg.gfx", gfx);
 }
 
 void runtime_line(const struct scan *s, struct runtime_state *st, struct text line)

@@ -9,36 +9,22 @@
 
 #include "diagnose/messages.h"
 
-void warned_mark(struct count_state *states)
-{
-    static const char *const rows[] = {
-        "msg.not_supported_gpu", "msg.bitsandbytes_binary", "msg.lds_limit", "msg.symbol_version",
-        "msg.no_device", "msg.emfile", "msg.rocblaslt_library_missing", "msg.shape_mismatch",
-        "msg.device_ordinal", NULL};
-    for (size_t i = 0; i < message_rows_count; i++)
-        for (size_t k = 0; rows[k] != NULL; k++)
-            states[i].may_be_warned |= strcmp(message_rows[i].fact, rows[k]) == 0;
-}
-
 /* Failures that leave no doubt that the program did not end by what it had warned of. */
-static bool failed_otherwise(const struct facts *facts)
+static bool failed_otherwise(const struct rules_run *run)
 {
-    static const char *const signs[] = {
-        "oom.seen", "msg.memory_access_fault", "msg.hw_exception", "msg.hsa_status",
-        "msg.illegal_address", "msg.launch_failure", "msg.device_timeout", "msg.device_assert",
-        "msg.collective_timeout", "msg.remote_process_exited", "msg.collective_error",
-        "msg.segfault", "msg.app_assertion", "msg.panic", "msg.heap_corruption", "msg.double_free",
-        "msg.cpu_alloc_failed", "msg.bad_alloc", "msg.oom_kill_told", "msg.kv_cache_too_small",
-        "msg.startup_free_low", "msg.shape_mismatch", "msg.tensor_misuse", "msg.library_missing",
-        "msg.undefined_symbol", "msg.no_kernel_image", "msg.invalid_device_function",
-        "msg.no_binary_for_gpu", "msg.rocblas_library_missing", "msg.driver_mismatch",
-        "msg.build_without_gpu", "msg.thread_limit", "msg.no_space", NULL};
     /* those of the loader itself, and those that tell of a child's end */
     static const char *const by_loading[] = {"Import",        "ModuleNotFound", "OSError",
                                              "Attribute",     "CalledProcess",  "ChildFailed",
                                              "ProcessExited", "ProcessRaised",  NULL};
-    for (size_t i = 0; signs[i] != NULL; i++)
-        if (facts_find(facts, signs[i], FACT_LOG) != NULL)
+    const struct facts *facts = run->s->facts;
+    if (facts_find(facts, "oom.seen", FACT_LOG) != NULL)
+        return true;
+    for (size_t i = 0; i < rule_ending_facts_count; i++)
+        if (facts_find(facts, rule_fact_names[rule_ending_facts[i]], FACT_LOG) != NULL)
+            return true;
+    static const char *const temp[]={"msg.memory_access_fault","msg.hw_exception","msg.hsa_status","msg.library_missing","msg.undefined_symbol",NULL};
+    for (size_t i = 0; temp[i]; i++)
+        if (facts_find(facts, temp[i], FACT_LOG) != NULL)
             return true;
     const struct fact *raised = facts_find(facts, "msg.python_exception", FACT_LOG);
     for (size_t i = 0; raised != NULL && by_loading[i] != NULL; i++)
@@ -48,17 +34,18 @@ static bool failed_otherwise(const struct facts *facts)
 }
 
 /* Lines that were counted. */
-static void settle_counts(const struct scan *s, const struct count_state *states, bool otherwise)
+static void settle_counts(const struct rules_run *run, bool otherwise)
 {
     char name[SCAN_NAME_MAX];
-    for (size_t i = 0; i < message_rows_count; i++) {
-        if (states[i].warned == 0 || states[i].count > 0)
+    for (size_t i = 0; i < RULE_FACTS; i++) {
+        const struct rule_slot *slot = &run->slots[i];
+        if (slot->warned == 0 || slot->count > 0)
             continue;
         (void)snprintf(name, sizeof name, "msg.%s%s", otherwise ? "warned." : "",
-                       message_rows[i].fact + strlen("msg."));
-        scan_integer_at(s, states[i].first_warned_line, name, states[i].warned);
+                       rule_fact_names[i] + strlen("msg."));
+        scan_integer_at(run->s, slot->warned_line, name, slot->warned);
         if (!otherwise)
-            scan_boolean_at(s, states[i].first_warned_line, "msg.only_warned", true);
+            scan_boolean_at(run->s, slot->warned_line, "msg.only_warned", true);
     }
 }
 
@@ -83,12 +70,19 @@ static void settle_names(const struct scan *s)
     }
 }
 
-void warned_settle(const struct scan *s, const struct count_state *states)
+/* What programs also warn of stood on a line that is no warning. */
+static bool counted(const struct rules_run *run)
 {
-    bool otherwise = failed_otherwise(s->facts);
-    for (size_t i = 0; !otherwise && i < message_rows_count; i++)
-        otherwise = states[i].may_be_warned && states[i].count > 0;
-    settle_counts(s, states, otherwise);
+    for (size_t i = 0; i < RULE_FACTS; i++)
+        if (rule_fact_is_warned_of[i] && run->slots[i].count > 0)
+            return true;
+    return false;
+}
+
+void warned_settle(const struct rules_run *run)
+{
+    bool otherwise = failed_otherwise(run) || counted(run);
+    settle_counts(run, otherwise);
     if (!otherwise)
-        settle_names(s);
+        settle_names(run->s);
 }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "diagnose/rules.h"
 #include "diagnose/verdict.h"
 
 void pasted_gpu_integer(const struct pasted *p, unsigned gpu, const char *suffix, int64_t value)
@@ -39,6 +40,16 @@ static void emit(const struct pasted *p)
     }
 }
 
+/* What the rules leave to C. */
+static void act(void *arg, const struct rule *rule, struct text line,
+                const struct rule_takes *takes)
+{
+    struct pasted *p = arg;
+    (void)takes;
+    if (rule->reader == READ_GFX)
+        scan_gfx_fact(&p->s, line, NULL);
+}
+
 void pasted_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     unsigned before;
@@ -48,14 +59,16 @@ void pasted_to_facts(struct facts *facts, const char *data, size_t len, const ch
     p.s.line = before + 1;
     pasted_json(&p, all);
     p.s.line = before;
+    struct rules_run run = {.s = &p.s, .scope = SCOPE_PASTED, .act = act, .arg = &p};
     while (text_next_line(&rest, &line)) {
         p.s.line++;
         if (text_trim(line).len == 0)
             continue;
-        scan_vendor(&p.s, line);
+        rules_line(&run, line);
         pasted_smi_line(&p, line);
         pasted_rocminfo_line(&p, line);
         pasted_host_line(&p, line);
     }
+    rules_emit(&run);
     emit(&p);
 }

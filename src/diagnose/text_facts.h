@@ -34,29 +34,13 @@ const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *s
 /* vendor.amd / vendor.nvidia by words that only one of them prints; the word CUDA is not one. */
 void scan_vendor(const struct scan *, struct text line);
 
+/* That, as the fact `name` if that is not NULL, and what it says of the vendor. */
+void scan_gfx_fact(const struct scan *, struct text line, const char *name);
+
 /* "gfx1100", "gfx90a" at a word start: the first in `in`. */
 bool scan_gfx(struct text in, struct text *ret);
 
-/* One fact that counts lines. */
-struct count_row {
-    const char *fact;
-    const char *unless;    /* a line with this is not counted; NULL = none */
-    const char *likes[28]; /* text_like() patterns, NULL-terminated */
-};
-
-struct count_state {
-    unsigned count;
-    unsigned first_line;
-    bool may_be_warned; /* set it for a row of which programs also warn, and go on */
-    unsigned warned, first_warned_line; /* lines that their program marks as a warning */
-};
-
 /* Does the line say itself that the program goes on? */
 bool scan_is_warning(struct text line);
-
-void scan_count(const struct count_row *rows, struct count_state *states, size_t n, unsigned line,
-                struct text text);
-void scan_count_emit(const struct scan *, const struct count_row *rows,
-                     const struct count_state *states, size_t n);
 
 #endif

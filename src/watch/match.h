@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/words.h"
+
 enum match_kind {
     MATCH_OOM,   /* an allocation was refused */
     MATCH_FAULT, /* the GPU hit an address or instruction it must not */
@@ -24,8 +26,10 @@ struct match_pattern {
     const char *text;
 };
 
+/* Made from the "watch" lines of templates/messages.rules: what is watched for is what is read. */
 extern const struct match_pattern match_patterns[];
 extern const size_t match_pattern_count;
+extern const struct words match_words;
 
 /* "oom", "fault", "hang", "error", "report". */
 const char *match_kind_name(enum match_kind kind);
@@ -38,7 +42,6 @@ struct matcher {
     size_t first_end, last_end;
 };
 
-/* Builds the shared automaton on first use (0.3 ms, static memory); not for several threads. */
 void matcher_init(struct matcher *m);
 /* Bytes were skipped: what follows does not continue what came before. */
 void matcher_gap(struct matcher *m);

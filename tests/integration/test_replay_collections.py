@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import unittest
 
 import support
@@ -19,7 +21,10 @@ RECORDINGS = os.path.join(RECORDED, "recordings")
 
 def match_texts():
     """What the relay looks for, from its table (the trigger rules)."""
-    table = support.read(os.path.join(SOURCE, "src/watch/match_table.c"))
+    rules = os.path.join(SOURCE, "templates", "messages.rules")
+    compiler = os.path.join(SOURCE, "src", "message_rules", "compile.py")
+    table = subprocess.run([sys.executable, compiler, rules, "--relay", "/dev/stdout"], check=True,
+                           capture_output=True, text=True).stdout
     found = re.findall(r'\{MATCH_(?!REPORT)\w+, "((?:[^"\\]|\\.)*)"\}', table)
     return [text.encode().decode("unicode_escape") for text in found]
 

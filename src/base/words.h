@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many words looked for at once: Aho and Corasick's automaton as a table that is made at build time
+ * from templates/messages.rules. One look-up a byte; read-only and shared; needs no libc.
+ */
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
+
+#include <stdint.h>
+
+struct words {
+    uint8_t class_of[256]; /* 0 = in no word */
+    uint8_t starts[256];   /* the byte begins a word */
+    unsigned classes;
+    const uint16_t *next;   /* state * classes + class */
+    const uint16_t *begins; /* of each state: where its list begins; 0 = it has none */
+    const uint16_t *lists;  /* ids of the words that end there, the longest first; WORDS_END ends one */
+};
+
+#define WORDS_END 0xffffu
+
+static inline uint16_t words_step(const struct words *w, uint16_t state, unsigned char byte)
+{
+    return w->next[(unsigned)state * w->classes + w->class_of[byte]];
+}
+
+static inline const uint16_t *words_at(const struct words *w, uint16_t state)
+{
+    return w->lists + w->begins[state];
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the rules of templates/messages.rules over lines of text; see rules.h.
+ */
+#include "diagnose/rules.h"
+
+#include <string.h>
+
+#define RULES_WORDS 8 /* of 64 bits: rules of one scope */
+
+static bool one_of(struct rule_list list, struct text line, struct rule_takes *takes)
+{
+    for (unsigned i = 0; i < list.count; i++)
+        if (shape_match(line, &rule_shapes[list.first + i], takes))
+            return true;
+    return false;
+}
+
+bool rule_is_on(unsigned rule, struct text line)
+{
+    struct rule_takes takes = {.count = 0};
+    return one_of(rules[rule].line, line, &takes);
+}
+
+const struct rule_value *rule_taken(const struct rule_takes *takes, const char *fact)
+{
+    for (unsigned i = 0; i < takes->count; i++)
+        if (strcmp(rule_fact_names[takes->list[i].fact], fact) == 0)
+            return &takes->list[i].value;
+    return NULL;
+}
+
+static bool is_in_block(const struct rules_run *run, const struct rule *rule)
+{
+    unsigned begun = run->block_line[rule->block];
+    return rule->block == 0 ||
+           (begun != 0 && (rule->within == 0 || run->s->line - begun <= rule->within));
+}
+
+static bool applies(const struct rules_run *run, const struct rule *rule, struct text line,
+                    struct rule_takes *takes)
+{
+    struct rule_takes ignored = {.count = 0};
+    if ((run->context_only && !rule->context) || !is_in_block(run, rule) || (rule->line.count > 0 && !one_of(rule->line, line, takes)))
+        return false;
+    for (unsigned i = 0; i < rule->also.count; i++)
+        if (!one_of(rule_groups[rule->also.first + i], line, takes))
+            return false;
+    return !one_of(rule->unless, line, &ignored);
+}
+
+static void say(const struct scan *s, unsigned line, const char *name, const struct rule_value *v)
+{
+    struct scan at = *s;
+    at.line = line;
+    switch (v->type) {
+    case VALUE_INTEGER:
+        scan_integer(&at, name, v->integer);
+        break;
+    case VALUE_REAL:
+        scan_real(&at, name, v->real);
+        break;
+    case VALUE_TEXT:
+        scan_text(&at, name, v->text);
+        break;
+    case VALUE_BOOLEAN:
+        scan_boolean(&at, name, v->integer != 0);
+        break;
+    }
+}
+
+static void keep(struct rules_run *run, enum rule_keep how, uint16_t fact,
+                 const struct rule_value *value)
+{
+    struct rule_slot *slot = &run->slots[fact];
+    struct rule_value v = *value;
+    if (how == KEEP_SUM && slot->line != 0) {
+        if (v.integer > INT64_MAX - slot->value.integer)
+            return;
+        v.integer += slot->value.integer;
+    }
+    if (how == KEEP_MAX && slot->line != 0 && v.integer <= slot->value.integer)
+        return;
+    slot->value = v;
+    slot->line = run->s->line;
+}
+
+/* A name without a point is the rule's own; "oom." of a record is the record's. */
+static void put(struct rules_run *run, const struct rule *rule, uint16_t fact,
+                const struct rule_value *value)
+{
+    const char *name = rule_fact_names[fact];
+    if (strchr(name, '.') == NULL || (rule->record != NULL && strncmp(name, "oom.", 4) == 0))
+        return;
+    if (rule->keep == KEEP_FIRST)
+        say(run->s, run->s->line, name, value);
+    else
+        keep(run, rule->keep, fact, value);
+}
+
+static void count(struct rules_run *run, unsigned fact, struct text line)
+{
+    struct rule_slot *slot = &run->slots[fact];
+    if (slot->counted == run->s->line)
+        return;
+    slot->counted = run->s->line;
+    if (rule_fact_is_warned_of[fact] && scan_is_warning(line)) {
+        if (slot->warned++ == 0)
+            slot->warned_line = run->s->line;
+    } else if (slot->count++ == 0) {
+        slot->count_line = run->s->line;
+    }
+}
+
+static void forget(struct rules_run *run, const char *prefix)
+{
+    for (unsigned i = 0; i < RULE_FACTS; i++)
+        if (strncmp(rule_fact_names[i], prefix, strlen(prefix)) == 0)
+            run->slots[i].line = 0;
+}
+
+static void try_rule(struct rules_run *run, const struct rule *rule, struct text line)
+{
+    struct rule_takes takes = {.count = 0};
+    if (!applies(run, rule, line, &takes))
+        return;
+    if (rule->forget != NULL)
+        forget(run, rule->forget);
+    for (unsigned i = 0; i < rule->takes.count; i++)
+        (void)shape_match(line, &rule_shapes[rule->takes.first + i], &takes);
+    for (unsigned i = 0; i < takes.count; i++)
+        put(run, rule, takes.list[i].fact, &takes.list[i].value);
+    for (unsigned i = 0; i < rule->sets.count; i++)
+        put(run, rule, rule_sets[rule->sets.first + i].fact,
+            &rule_sets[rule->sets.first + i].value);
+    for (unsigned i = 0; i < 2 && rule->count[i] != 0; i++)
+        count(run, rule->count[i] - 1u, line);
+    if (rule->begin != 0)
+        run->block_line[rule->begin] = run->s->line;
+    if (rule->end != 0)
+        run->block_line[rule->end] = 0;
+    if (rule->reader != READ_NONE || rule->record != NULL || rule->bad != BAD_NONE)
+        run->act(run->arg, rule, line, &takes);
+}
+
+void rules_line(struct rules_run *run, struct text line)
+{
+    const struct rule_index *index = &rule_indexes[run->scope];
+    uint64_t selected[RULES_WORDS];
+    uint16_t state = 0;
+    memcpy(selected, index->always, (index->count + 63) / 64 * sizeof *selected);
+    for (size_t i = 0; i < line.len; i++) {
+        state = words_step(index->words, state, (unsigned char)line.at[i]);
+        for (const uint16_t *w = words_at(index->words, state); *w != WORDS_END; w++)
+            selected[*w / 64] |= UINT64_C(1) << (*w % 64);
+    }
+    for (unsigned word = 0; word < (index->count + 63) / 64; word++)
+        for (uint64_t bits = selected[word]; bits != 0; bits &= bits - 1)
+            try_rule(run, &rules[index->rules[word * 64 + (unsigned)__builtin_ctzll(bits)]], line);
+}
+
+void rules_emit(const struct rules_run *run)
+{
+    for (unsigned i = 0; i < RULE_FACTS; i++) {
+        const struct rule_slot *slot = &run->slots[i];
+        if (slot->count > 0)
+            scan_integer_at(run->s, slot->count_line, rule_fact_names[i], slot->count);
+        if (slot->line != 0)
+            say(run->s, slot->line, rule_fact_names[i], &slot->value);
+    }
+}

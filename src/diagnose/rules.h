@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules of templates/messages.rules, as tables made at build time, and what runs them: a line of
+ * text -> facts. The header of that file describes the language. Internal to diagnose/.
+ *
+ * Pure, no allocation. An automaton over cheap words selects the few rules that a line may concern;
+ * these are tried in the order of the file.
+ */
+#ifndef DIAGNOSE_RULES_H
+#define DIAGNOSE_RULES_H
+
+#include "base/words.h"
+#include "diagnose/kernel_lines.h"
+#include "diagnose/rules_made.h"
+#include "diagnose/text_facts.h"
+
+enum rule_part_kind {
+    PART_WORDS,  /* these bytes */
+    PART_BLANKS, /* blanks or nothing */
+    PART_TAKE,   /* a figure or a name */
+};
+
+enum rule_take_type {
+    TAKE_SIZE,   /* "1.5 GiB": a number with its unit, in bytes; GB = 2^30 */
+    TAKE_BYTES,  /* the same, or a bare number of bytes */
+    TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
+    TAKE_COUNT,  /* "262,144", behind blanks and '=' */
+    TAKE_NUMBER, /* digits, below the limit, else below 2^31 */
+    TAKE_HEX,
+    TAKE_REAL,
+    TAKE_WORD, /* up to the next blank */
+    TAKE_NAME, /* letters, digits, '_', '.' */
+    TAKE_CODE, /* capital letters and '_' */
+    TAKE_TEXT, /* up to the words behind it, or to the end of the line */
+    TAKE_UPTO, /* up to one of the given bytes, or to the end of the line */
+};
+
+enum rule_keep { KEEP_FIRST, KEEP_LAST, KEEP_SUM, KEEP_MAX };
+
+enum rule_value_type { VALUE_INTEGER, VALUE_REAL, VALUE_TEXT, VALUE_BOOLEAN };
+
+struct rule_value {
+    enum rule_value_type type;
+    int64_t integer;
+    double real;
+    struct text text;
+};
+
+struct rule_part {
+    uint8_t kind, type; /* enum rule_part_kind, enum rule_take_type */
+    bool gap;           /* anything may stand before it */
+    uint8_t length;     /* of words */
+    uint16_t fact;      /* of a take: index in rule_fact_names */
+    const char *words;  /* or the bytes that end a TAKE_UPTO */
+    uint64_t limit;     /* of a TAKE_NUMBER; 0 = 2^31 */
+};
+
+struct rule_shape {
+    uint16_t first, count; /* in rule_parts */
+    bool word_start;       /* not inside a word */
+    bool line_start;       /* at the first byte that is no blank */
+};
+
+struct rule_list {
+    uint16_t first, count;
+};
+
+struct rule_set {
+    uint16_t fact;
+    struct rule_value value;
+};
+
+struct rule {
+    const char *name;
+    struct rule_list line;   /* shapes: one of them; none = any line of the block */
+    struct rule_list also;   /* groups of shapes: one of each */
+    struct rule_list unless; /* shapes: none of them */
+    struct rule_list takes;  /* shapes: each by itself, where it matches */
+    struct rule_list sets;
+    enum rule_keep keep;
+    uint16_t count[2];          /* facts + 1 that count lines; 0 = none */
+    uint8_t block, begin, end;  /* 0 = none */
+    uint16_t within;            /* lines of the block's begin; 0 = until its end */
+    enum rule_reader reader;    /* C that reads the line */
+    const char *record;         /* the framework whose refused allocation this is */
+    enum bad_class bad;         /* a bad event of the kernel log */
+    const char *forget;         /* facts that are kept to the end and begin so are taken back */
+    bool context;               /* true beyond an incident of the kernel log */
+    bool headless, ladder;      /* of a record, see struct oom */
+};
+
+struct rule_index {
+    const struct words *words;
+    const uint16_t *rules;  /* of this scope, in the order of the file */
+    const uint64_t *always; /* bit per entry of `rules`: no word selects it */
+    unsigned count;
+};
+
+extern const struct rule_part rule_parts[];
+extern const struct rule_shape rule_shapes[];
+extern const struct rule_list rule_groups[];
+extern const struct rule_set rule_sets[];
+extern const char *const rule_fact_names[];
+extern const struct rule rules[];
+extern const struct rule_index rule_indexes[];
+/* Programs also warn of this, and go on. */
+extern const bool rule_fact_is_warned_of[];
+/* Facts that leave no doubt that the program ended by what they say. */
+extern const uint16_t rule_ending_facts[];
+extern const size_t rule_ending_facts_count;
+
+struct rule_taken {
+    uint16_t fact;
+    struct rule_value value;
+};
+
+#define RULE_TAKEN_MAX 16
+struct rule_takes {
+    unsigned count;
+    struct rule_taken list[RULE_TAKEN_MAX];
+};
+
+/* Does the line have the shape? What it takes is added; nothing when it fails. */
+bool shape_match(struct text line, const struct rule_shape *, struct rule_takes *);
+
+struct rule_slot {
+    struct rule_value value; /* kept to the end */
+    unsigned line;           /* 0 = nothing */
+    unsigned count, count_line, counted; /* the last line that was counted */
+    unsigned warned, warned_line;
+};
+
+struct rules_run {
+    const struct scan *s;
+    enum rule_scope scope;
+    /* What only C can do for a rule: its reader, record or bad event. */
+    void (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
+    void *arg;
+    bool context_only;                /* kernel: in front of the last incident */
+    unsigned block_line[RULE_BLOCKS]; /* 0 = not open */
+    struct rule_slot slots[RULE_FACTS];
+};
+
+/* All rules of the scope over one line of text. */
+void rules_line(struct rules_run *, struct text line);
+/* Counts, and what was kept to the end. */
+void rules_emit(const struct rules_run *);
+
+/* Does the rule's wording stand on the line? */
+bool rule_is_on(unsigned rule, struct text line);
+/* What was taken for a fact, NULL = nothing. */
+const struct rule_value *rule_taken(const struct rule_takes *, const char *fact);
+
+#endif

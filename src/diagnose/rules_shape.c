@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does a line have the shape of a rule, and what stands where the rule takes something?
+ *
+ * Pure. From left to right, the first place of each wording counts and none is tried twice: a line
+ * costs its length, whatever it holds.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "diagnose/rules.h"
+
+#define COUNT_MAX 1e12
+#define GIB_MAX 1e6
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The words at or behind the front of `rest`; SIZE_MAX = not there. */
+static size_t find_words(struct text line, struct text rest, const struct rule_part *p,
+                         bool word_start)
+{
+    for (struct text t = rest;;) {
+        const char *hit = memmem(t.at, t.len, p->words, p->length);
+        if (hit == NULL)
+            return SIZE_MAX;
+        if (!word_start || hit == line.at || !is_word(hit[-1]))
+            return (size_t)(hit - rest.at);
+        t = text_skip(rest, (size_t)(hit - rest.at) + 1);
+    }
+}
+
+static size_t run_of(struct text t, enum rule_take_type type)
+{
+    size_t n = 0;
+    while (n < t.len && (type == TAKE_CODE ? isupper((unsigned char)t.at[n]) || t.at[n] == '_'
+                                           : is_word(t.at[n]) || t.at[n] == '.'))
+        n++;
+    return n;
+}
+
+static bool take_number(const struct rule_part *p, struct text *t, int64_t *ret)
+{
+    uint64_t n;
+    uint64_t limit = p->limit != 0 ? p->limit : UINT64_C(1) << 31;
+    bool ok = p->type == TAKE_HEX ? text_take_hex(t, &n) : text_take_u64(t, &n);
+    if (!ok || n >= limit)
+        return false;
+    *ret = (int64_t)n;
+    return true;
+}
+
+static bool take_real(const struct rule_part *p, struct text *t, struct rule_value *ret)
+{
+    while (p->type == TAKE_COUNT && t->len > 0 && (t->at[0] == ' ' || t->at[0] == '='))
+        *t = text_skip(*t, 1);
+    if (!text_take_real(t, &ret->real))
+        return false;
+    if (p->type == TAKE_REAL) {
+        ret->type = VALUE_REAL;
+        return true;
+    }
+    double max = p->type == TAKE_GIB ? GIB_MAX : COUNT_MAX;
+    if (ret->real < 0 || ret->real > max)
+        return false;
+    ret->integer = (int64_t)(p->type == TAKE_GIB ? ret->real * 0x1p30 + 0.5 : ret->real);
+    return true;
+}
+
+/* At the front of `t`, which moves behind it. */
+static bool take(const struct rule_part *p, struct text *t, struct rule_value *ret)
+{
+    *ret = (struct rule_value){.type = VALUE_INTEGER};
+    switch ((enum rule_take_type)p->type) {
+    case TAKE_SIZE:
+        return text_take_size(t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &ret->integer);
+    case TAKE_BYTES:
+        return text_take_size(t, 0, &ret->integer);
+    case TAKE_NUMBER:
+    case TAKE_HEX:
+        return take_number(p, t, &ret->integer);
+    case TAKE_GIB:
+    case TAKE_COUNT:
+    case TAKE_REAL:
+        return take_real(p, t, ret);
+    case TAKE_WORD:
+        ret->type = VALUE_TEXT;
+        return text_next_word(t, &ret->text);
+    case TAKE_UPTO:
+        ret->text = text_until(*t, p->words);
+        break;
+    case TAKE_NAME:
+    case TAKE_CODE:
+        ret->text = text_first(*t, run_of(*t, p->type));
+        break;
+    case TAKE_TEXT:
+        ret->text = *t;
+        break;
+    }
+    ret->type = VALUE_TEXT;
+    *t = text_skip(*t, ret->text.len);
+    return true;
+}
+
+/* What ends where the words behind it begin: a size, the last word, or all of it. */
+static bool take_before(const struct rule_part *p, struct text head, struct rule_value *ret)
+{
+    *ret = (struct rule_value){.type = VALUE_INTEGER};
+    if (p->type == TAKE_SIZE)
+        return text_size_before(head, &ret->integer);
+    ret->type = VALUE_TEXT;
+    ret->text = head;
+    if (p->type != TAKE_TEXT) {
+        size_t n = head.len;
+        while (n > 0 && !isspace((unsigned char)head.at[n - 1]) &&
+               strchr(p->words, head.at[n - 1]) == NULL)
+            n--;
+        ret->text = text_skip(head, n);
+    }
+    return ret->text.len > 0;
+}
+
+static bool keep(struct rule_takes *takes, uint16_t fact, const struct rule_value *value)
+{
+    if (takes->count < RULE_TAKEN_MAX)
+        takes->list[takes->count++] = (struct rule_taken){fact, *value};
+    return true;
+}
+
+/* One part at the front of `rest`. `next` is the part behind it, or NULL. */
+static bool match_part(struct text line, struct text *rest, const struct rule_part *p,
+                       const struct rule_part *next, bool word_start, struct rule_takes *takes)
+{
+    struct rule_value value;
+    if (p->kind == PART_BLANKS) {
+        while (rest->len > 0 && isspace((unsigned char)rest->at[0]))
+            *rest = text_skip(*rest, 1);
+        return true;
+    }
+    if (p->kind == PART_WORDS) {
+        size_t at = p->gap ? find_words(line, *rest, p, word_start) : 0;
+        if (at == SIZE_MAX || rest->len < at + p->length ||
+            memcmp(rest->at + at, p->words, p->length) != 0)
+            return false;
+        *rest = text_skip(*rest, at + p->length);
+        return true;
+    }
+    if (!p->gap && (p->type != TAKE_TEXT || next == NULL))
+        return take(p, rest, &value) && keep(takes, p->fact, &value);
+    size_t at = find_words(line, *rest, next, false);
+    if (at == SIZE_MAX)
+        return false;
+    struct text head = text_first(*rest, at);
+    *rest = text_skip(*rest, at);
+    if (!p->gap)
+        value = (struct rule_value){.type = VALUE_TEXT, .text = head};
+    return (!p->gap || take_before(p, head, &value)) && keep(takes, p->fact, &value);
+}
+
+bool shape_match(struct text line, const struct rule_shape *shape, struct rule_takes *takes)
+{
+    struct text rest = shape->line_start ? text_trim(line) : line;
+    unsigned before = takes->count;
+    for (unsigned i = 0; i < shape->count; i++) {
+        const struct rule_part *p = &rule_parts[shape->first + i];
+        const struct rule_part *next = i + 1u < shape->count ? p + 1 : NULL;
+        if (!match_part(line, &rest, p, next, shape->word_start && i == 0, takes)) {
+            takes->count = before;
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The "watch" lines for the kernel log of templates/messages.rules, in the order to be asked. */
+#ifndef WATCH_KERNEL_PATTERN_H
+#define WATCH_KERNEL_PATTERN_H
+
+#include "watch/kernel_log.h"
+
+struct kernel_pattern {
+    enum kernel_line line;
+    const char *text;
+    const char *also; /* must occur too; NULL = no condition */
+};
+
+extern const struct kernel_pattern kernel_patterns[];
+extern const size_t kernel_pattern_count;
+
+#endif
