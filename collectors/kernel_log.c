@@ -29,6 +29,7 @@
  * is run in the evening, is another run's. */
 #define AFTER_END_S 60u
 
+
 struct source {
     struct buf text;
     char where[96];    /* for the fact's source */
@@ -188,6 +189,8 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
         window.first_seq = ctx->kmsg_start_seq;
     else if (ctx->start_mono_ns > 1000000000u)
         window.first_usec = ctx->start_mono_ns / 1000u - 1000000u; /* the clocks differ by ms */
+    if (ctx->window_is_claimed)
+        kmsg_window_cap(&window, ctx->end_mono_ns / 1000u, clock_mono_ns() / 1000u);
     read_followed(s, ctx, &window);
     if (began_sometime(ctx)) {
         if (!s->found)
@@ -203,7 +206,7 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
     if (window.lost > 0)
         buf_printf(&s->text, "# %llu records were overwritten before they could be read\n",
                    (unsigned long long)window.lost);
-    if (!s->found && ctx->boot_id == NULL)
+    if (!s->found && ctx->boot_id == NULL && !ctx->window_is_claimed)
         read_journal(s, ctx);
 }
 
@@ -223,7 +226,9 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     }
     collect_boolean(out, "kmsg.readable", FACT_STATIC, true, s.where);
     struct buf kept = BUF_INIT;
-    size_t left_out = kmsg_select(&kept, buf_str(&s.text), s.text.len, KEEP_MAX);
+    size_t left_out = ctx->window_is_claimed
+                          ? kmsg_select_relevant(&kept, buf_str(&s.text), s.text.len, KEEP_MAX)
+                          : kmsg_select(&kept, buf_str(&s.text), s.text.len, KEEP_MAX);
     int r = collect_write(out, "kernel.log", buf_str(&kept), kept.len);
     buf_release(&kept);
     buf_release(&s.text);

@@ -276,12 +276,19 @@ static size_t put_lines(struct buf *out, const struct line *lines, size_t count)
     return left_out;
 }
 
-size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes)
+void kmsg_window_cap(struct kmsg_window *window, uint64_t end_usec, uint64_t now_usec)
 {
-    if (len <= max_bytes) {
-        buf_append(out, text, len);
-        return 0;
-    }
+    const uint64_t span_usec = KMSG_CLAIMED_WINDOW_S * UINT64_C(1000000);
+    if (end_usec == 0 || end_usec > now_usec)
+        end_usec = now_usec;
+    uint64_t first_usec = end_usec > span_usec ? end_usec - span_usec : 0;
+    if (window->first_usec < first_usec)
+        window->first_usec = first_usec;
+}
+
+static size_t select_lines(struct buf *out, const char *text, size_t len, size_t max_bytes,
+                           size_t last_lines)
+{
     size_t count = 0;
     struct line *lines = split(text, len, &count);
     if (lines == NULL) {
@@ -290,7 +297,7 @@ size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_byt
     }
     size_t kept_bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        lines[i].keep = count - i <= LAST_LINES || is_of_interest(lines[i].start, lines[i].len);
+        lines[i].keep = count - i <= last_lines || is_of_interest(lines[i].start, lines[i].len);
         if (lines[i].len > LINE_MAX_BYTES)
             lines[i].keep = false;
         kept_bytes += cost(lines, i);
@@ -301,4 +308,17 @@ size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_byt
     size_t left_out = put_lines(out, lines, count);
     free(lines);
     return left_out;
+}
+
+size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes)
+{
+    if (len > max_bytes)
+        return select_lines(out, text, len, max_bytes, LAST_LINES);
+    buf_append(out, text, len);
+    return 0;
+}
+
+size_t kmsg_select_relevant(struct buf *out, const char *text, size_t len, size_t max_bytes)
+{
+    return select_lines(out, text, len, max_bytes, 0);
 }

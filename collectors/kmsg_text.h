@@ -21,6 +21,11 @@ struct kmsg_window {
     uint64_t lost;       /* out: sequence numbers that are missing between kept records */
 };
 
+/* `sudo rocmcrash complete` has to believe a stranger's bundle about when the run was. Take no more
+ * than the last hour before the end of the run (end_usec; 0 or later than now: before now). */
+#define KMSG_CLAIMED_WINDOW_S 3600u
+void kmsg_window_cap(struct kmsg_window *window, uint64_t end_usec, uint64_t now_usec);
+
 /* Append the records of /dev/kmsg's text (also several, also cut at the end) as lines. Lines that
  * are no record are left out. */
 void kmsg_append_records(struct buf *out, const char *text, size_t len, struct kmsg_window *window);
@@ -36,5 +41,7 @@ void kmsg_append_journal(struct buf *out, const char *text, size_t len);
  * with '#' what it left out. Returns the number of lines left out.
  */
 size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes);
+/* The same, and of any length only lines about GPUs, memory and machine checks. */
+size_t kmsg_select_relevant(struct buf *out, const char *text, size_t len, size_t max_bytes);
 
 #endif

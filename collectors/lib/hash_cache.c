@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/own_folder.h"
 #include "collectors/lib/cleantext.h"
 
 #define FILE_NAME "hashes"
@@ -27,12 +28,12 @@
 
 int hash_cache_folder(char *out, size_t size)
 {
-    const char *base = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
+    const char *base = own_folder_from("XDG_CACHE_HOME");
+    const char *home = own_folder_from("HOME");
     int n;
-    if (base != NULL && base[0] == '/') /* relative ones are to be ignored (XDG) */
+    if (base != NULL)
         n = snprintf(out, size, "%s/rocmcrash", base);
-    else if (home != NULL && home[0] == '/')
+    else if (home != NULL)
         n = snprintf(out, size, "%s/.cache/rocmcrash", home);
     else
         return -ENOENT;

@@ -25,7 +25,8 @@ struct hash_cache {
     size_t count;
 };
 
-/* $XDG_CACHE_HOME/rocmcrash, else $HOME/.cache/rocmcrash. 0, -ENOENT (neither is set), -errno. */
+/* $XDG_CACHE_HOME/rocmcrash, else $HOME/.cache/rocmcrash, if it is the effective user's
+ * (base/own_folder.h). 0, -ENOENT (there is neither), -errno. */
 int hash_cache_folder(char *out, size_t size);
 
 /* Never fails: what cannot be believed is an empty cache. */

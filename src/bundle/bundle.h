@@ -91,13 +91,16 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
 
 /*
  * Change a bundle that exists: verify, unpack into a private folder, let `change` alter stage_dir
- * and add rows to the manifest, write beside the old one, rename over it. Owner and mode stay those
- * of the old file (`sudo rocmcrash complete` on a user's bundle). The old one stays when anything
+ * and add rows to the manifest, write beside the old one, rename over it. The new file has the owner
+ * of the old one, and those bits of its mode that are in `mode_mask`. The old one stays when anything
  * fails. 0 or -errno.
  */
 typedef int (*bundle_change_fn)(void *arg, const char *stage_dir, struct manifest *manifest,
                                 struct rc_err *err);
-int bundle_rewrite(const char *path, bundle_change_fn change, void *arg, struct rc_err *err);
+int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, void *arg,
+                   struct rc_err *err);
+#define BUNDLE_MODE_KEPT 0666    /* as readable as the old one */
+#define BUNDLE_MODE_PRIVATE 0600 /* what root added is for the owner only */
 
 /* Append text of a foreign bundle so that a terminal only shows it: control characters, escape
  * sequences, bytes that are no UTF-8 and direction overrides become \xNN; tab and newline stay. */

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_folder.h"
 #include "bundle/internal.h"
 
 #define SAME_NAME_MAX 1000
@@ -283,13 +284,13 @@ int place_with_fallbacks(const char *stage_dir, const char *name,
 /* $XDG_STATE_HOME/rocmcrash/bundles, else that below the home; "" = there is none. */
 static void user_folder(char *out, size_t size)
 {
-    const char *xdg = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
+    const char *xdg = own_folder_from("XDG_STATE_HOME");
+    const char *home = own_folder_from("HOME");
     int n = 0;
     out[0] = '\0';
-    if (xdg != NULL && xdg[0] == '/')
+    if (xdg != NULL)
         n = snprintf(out, size, "%s/rocmcrash/bundles", xdg);
-    else if (home != NULL && home[0] == '/')
+    else if (home != NULL)
         n = snprintf(out, size, "%s/.local/state/rocmcrash/bundles", home);
     if (n < 0 || (size_t)n >= size)
         out[0] = '\0';

@@ -28,6 +28,7 @@ struct rewrite {
     int fd;         /* the old bundle */
     struct stat st; /* of it */
     char stage[64]; /* private folder */
+    mode_t mode_mask;
 };
 
 static int open_old(struct rewrite *w, const char *path, struct rc_err *err)
@@ -137,7 +138,7 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
     if ((w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
         fchown(fd, w->st.st_uid, w->st.st_gid) != 0 && geteuid() == 0)
         return rc_err_errno(err, -errno, "cannot give '%s' back to its owner", w->file);
-    if (fchmod(fd, w->st.st_mode & 0666) != 0 || fs_sync(fd) != 0)
+    if (fchmod(fd, w->st.st_mode & w->mode_mask) != 0 || fs_sync(fd) != 0)
         return rc_err_errno(err, -errno, "cannot write '%s'", w->file);
     r = fs_close(rc_take_fd(&fd));
     if (r < 0)
@@ -148,9 +149,10 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
     return 0;
 }
 
-int bundle_rewrite(const char *path, bundle_change_fn change, void *arg, struct rc_err *err)
+int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, void *arg,
+                   struct rc_err *err)
 {
-    struct rewrite w = {.dir_fd = -1, .fd = -1};
+    struct rewrite w = {.dir_fd = -1, .fd = -1, .mode_mask = mode_mask};
     char temporary[300];
     int r = open_old(&w, path, err);
     if (r == 0)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "cli/option.h"
+#include "cli/own_arguments.h"
 #include "cli/own_path.h"
 #include "launch/supervisor.h"
 
@@ -452,5 +453,5 @@ int main(int argc, char *argv[])
     line.launch.finisher = find_finisher();
     line.launch.ledger_library = find_ledger_library();
     line.launch.python_hook = find_python_hook();
-    return launch_run(&line.launch, argv + 1 + at);
+    return launch_run(&line.launch, own_arguments_hide(argc, argv, 1 + at));
 }

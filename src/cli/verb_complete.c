@@ -148,8 +148,39 @@ static void collect_again(struct job *job)
         .end_mono_ns = job->info.end_mono_ns,
         .start_wall_ns = job->info.start_wall_ns,
         .kmsg_start_seq = job->info.kmsg_start_seq,
+        .window_is_claimed = true,
     };
     job_collect(job, list, COLLECT_PERISHABLE, COMPLETE_MS);
+}
+
+/* "[  412.334455] amdgpu ...": 412.334455; 0 for a line of another form. */
+static double seconds_of(const char *line)
+{
+    return line[0] == '[' ? strtod(line + 1, NULL) : 0;
+}
+
+/* The user sees what root adds to the bundle before the bundle is written. */
+static void announce_lines(const char *log)
+{
+    size_t count = 0;
+    double first_s = 0, last_s = 0;
+    for (const char *line = log; *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        if (line[0] != '#') {
+            last_s = seconds_of(line);
+            first_s = count++ == 0 ? last_s : first_s;
+        }
+        if (end == NULL)
+            break;
+        line = end + 1;
+    }
+    if (count == 0)
+        (void)printf("rocmcrash: the kernel log has no line about GPUs or memory from the run\n");
+    else
+        (void)printf("rocmcrash: adding %zu lines about GPUs and memory from the kernel log, of "
+                     "seconds %.0f to %.0f since boot\n",
+                     count, first_s, last_s);
+    (void)fflush(stdout);
 }
 
 static void read_kernel_log(struct job *job)
@@ -158,8 +189,10 @@ static void read_kernel_log(struct job *job)
     RC_AUTO_FREE char *log = NULL;
     (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
     ssize_t len = fs_read_all(path, DOCUMENT_MAX, &log);
-    if (log != NULL)
-        kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
+    if (log == NULL)
+        return;
+    announce_lines(log);
+    kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
 }
 
 /* Without the log there is nothing to complete, and the bundle stays what it was. */
@@ -229,7 +262,7 @@ int verb_complete(int argc, char *argv[])
         (void)fprintf(stderr, "rocmcrash: usage: sudo rocmcrash complete BUNDLE\n");
         return VERB_EXIT_USAGE;
     }
-    int r = bundle_rewrite(argv[0], change_bundle, &job, &err);
+    int r = bundle_rewrite(argv[0], BUNDLE_MODE_PRIVATE, change_bundle, &job, &err);
     job_close(&job);
     if (r < 0) {
         verb_complain(argv[0], &err);

@@ -156,7 +156,7 @@ static int redact_bundle(struct redact_line *line, const char *path)
 {
     struct rc_err err = {""};
     char to[FS_PATH_MAX];
-    int r = bundle_rewrite(path, change_bundle, line, &err);
+    int r = bundle_rewrite(path, BUNDLE_MODE_KEPT, change_bundle, line, &err);
     if (r == -ECANCELED && line->privacy.preview)
         return VERB_EXIT_OK;
     if (r < 0) {

@@ -363,7 +363,7 @@ static int deliver(struct rerun *r, const char *bundle, char *ret_path, size_t s
                    struct rc_err *err)
 {
     const char *name = strrchr(bundle, '/');
-    int code = r->trace ? bundle_rewrite(bundle, add_trace, r, err) : 0;
+    int code = r->trace ? bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_trace, r, err) : 0;
     if (code < 0)
         return code;
     if (snprintf(ret_path, size, "%s%s", r->output_dir, name) >= (int)size)

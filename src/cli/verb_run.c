@@ -169,9 +169,12 @@ int verb_run(int argc, char *argv[])
     int r = settle_run_dir(shared, &err);
     if (r == 0)
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
-    if (r < 0 && !line.job.quiet)
-        (void)printf("rocmcrash: no bundle: %s\nrocmcrash: what was recorded is kept in %s\n",
-                     err.msg, shared->run.run_dir);
+    if (r < 0 && !line.job.quiet) {
+        bool kept = shared->run.run_dir[0] != '\0';
+        (void)printf("rocmcrash: no bundle: %s\nrocmcrash: %s%s\n", err.msg,
+                     kept ? "what was recorded is kept in " : "nothing of the run could be kept",
+                     shared->run.run_dir);
+    }
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 

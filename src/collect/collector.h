@@ -51,6 +51,7 @@ struct collect_ctx {
     uint64_t start_wall_ns;
     const char *boot_id;       /* of the run, when the machine was started anew since; else NULL */
     uint64_t kmsg_start_seq;   /* UINT64_MAX = unknown */
+    bool window_is_claimed;    /* a bundle says when the run was; anybody may have written that */
     uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "record/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,17 +11,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_folder.h"
 
 #define ROOM_TO_START ((size_t)256 << 10)
-#define PLACE_SHARED 3 /* the first of those that others may write to */
 
 static int format_path(char *out, size_t size, struct rc_err *err, const char *a, const char *b)
 {
     int n = snprintf(out, size, "%s%s", a, b);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "state directory name is too long");
+    return 0;
+}
+
+static int join(char *out, size_t size, const char *base, const char *name, struct rc_err *err)
+{
+    int n = snprintf(out, size, "%s/%s", base, name);
+    if (n < 0 || (size_t)n >= size)
+        return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
     return 0;
 }
 
@@ -49,39 +59,103 @@ static int try_base(const char *path, struct rc_err *err)
 /* Where others may write, the folder that holds "runs" is private to us, too. */
 static int private_parent(const char *runs, struct rc_err *err)
 {
-    char own[64];
+    char own[FS_PATH_MAX];
     (void)snprintf(own, sizeof own, "%.*s", (int)(strrchr(runs, '/') - runs), runs);
     if (mkdir(own, 0700) != 0 && errno != EEXIST)
         return rc_err_errno(err, -errno, "cannot make '%s'", own);
     return check_private(own, err);
 }
 
-int rundir_place(unsigned place, char *out, size_t size)
+/* Any user can take the name rocmcrash-UID in a shared folder. Nobody can take all random ones. */
+enum place_kind { PLACE_NAMED, PLACE_OWN, PLACE_SHARED, PLACE_RANDOM };
+
+static const struct place {
+    enum place_kind kind;
+    const char *name; /* a variable of the environment, or a shared folder */
+    const char *tail;
+} places[] = {{PLACE_NAMED, "ROCMCRASH_STATE_DIR", "/runs"},
+              {PLACE_OWN, "XDG_STATE_HOME", "/rocmcrash/runs"},
+              {PLACE_OWN, "HOME", "/.local/state/rocmcrash/runs"},
+              {PLACE_SHARED, "/tmp", NULL},
+              {PLACE_SHARED, "/dev/shm", NULL}, /* memory: when no disk takes anything */
+              {PLACE_RANDOM, "/tmp", NULL},
+              {PLACE_RANDOM, "/var/tmp", NULL},
+              {PLACE_RANDOM, "/dev/shm", NULL},
+              {PLACE_RANDOM, ".", NULL}};
+
+/* The folder of an earlier call, or of another process of ours. */
+static int find_random(const char *shared, char *out, size_t size)
 {
-    static const struct {
-        const char *name, *tail; /* of a variable of the environment, or a shared folder */
-    } places[] = {{"ROCMCRASH_STATE_DIR", "/runs"},
-                  {"XDG_STATE_HOME", "/rocmcrash/runs"},
-                  {"HOME", "/.local/state/rocmcrash/runs"},
-                  {"/tmp", NULL},
-                  {"/dev/shm", NULL}}; /* memory: when no disk takes anything */
-    if (place >= sizeof places / sizeof places[0])
-        return -ENOENT;
-    const char *name = places[place].name;
-    if (places[place].tail == NULL) {
-        int n = snprintf(out, size, "%s/rocmcrash-%lu/runs", name, (unsigned long)geteuid());
-        return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+    char prefix[48];
+    int len = snprintf(prefix, sizeof prefix, ".rocmcrash-%lu.", (unsigned long)geteuid());
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(shared);
+    if (dir == NULL)
+        return -errno;
+    char best[256] = ""; /* a name of a directory entry, with its NUL */
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char path[FS_PATH_MAX];
+        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 ||
+            (best[0] != '\0' && strcmp(entry->d_name, best) >= 0))
+            continue;
+        if (join(path, sizeof path, shared, entry->d_name, NULL) == 0 &&
+            check_private(path, NULL) == 0)
+            (void)snprintf(best, sizeof best, "%s", entry->d_name);
     }
-    const char *value = getenv(name);
-    if (value == NULL || (place == 0 ? value[0] == '\0' : value[0] != '/'))
-        return -EINVAL;
-    return format_path(out, size, NULL, value, places[place].tail);
+    int n = snprintf(out, size, "%s/%s/runs", shared, best);
+    return best[0] == '\0' ? -EINVAL : n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
-static int open_place(unsigned place, char *out, size_t size, struct rc_err *err)
+static int make_random(const char *shared, char *out, size_t size, struct rc_err *err)
 {
-    int r = rundir_place(place, out, size);
-    if (r == 0 && place >= PLACE_SHARED)
+    char own[FS_PATH_MAX];
+    char name[48];
+    (void)snprintf(name, sizeof name, ".rocmcrash-%lu.XXXXXX", (unsigned long)geteuid());
+    int r = join(own, sizeof own, shared, name, err);
+    if (r < 0)
+        return r;
+    if (mkdtemp(own) == NULL)
+        return rc_err_errno(err, -errno, "cannot make a folder in '%s'", shared);
+    return format_path(out, size, err, own, "/runs");
+}
+
+/* The folder where the program was started is the last place: named in full, as others read it. */
+static int shared_folder(const struct place *place, char *out, size_t size)
+{
+    if (strcmp(place->name, ".") != 0)
+        return format_path(out, size, NULL, place->name, "");
+    return getcwd(out, size) != NULL ? 0 : -EINVAL;
+}
+
+int rundir_place(unsigned number, char *out, size_t size)
+{
+    if (number >= sizeof places / sizeof places[0])
+        return -ENOENT;
+    const struct place *place = &places[number];
+    if (place->kind == PLACE_SHARED) {
+        int n = snprintf(out, size, "%s/rocmcrash-%lu/runs", place->name, (unsigned long)geteuid());
+        return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+    }
+    if (place->kind == PLACE_RANDOM) {
+        char shared[FS_PATH_MAX];
+        int r = shared_folder(place, shared, sizeof shared);
+        return r < 0 ? r : find_random(shared, out, size);
+    }
+    const char *value =
+        place->kind == PLACE_OWN ? own_folder_from(place->name) : getenv(place->name);
+    if (value == NULL || value[0] == '\0')
+        return -EINVAL;
+    return format_path(out, size, NULL, value, place->tail);
+}
+
+static int open_place(unsigned number, char *out, size_t size, struct rc_err *err)
+{
+    int r = rundir_place(number, out, size);
+    if (r == -EINVAL && places[number].kind == PLACE_RANDOM) {
+        char shared[FS_PATH_MAX];
+        r = shared_folder(&places[number], shared, sizeof shared);
+        r = r < 0 ? r : make_random(shared, out, size, err);
+    }
+    if (r == 0 && places[number].kind == PLACE_SHARED)
         r = private_parent(out, err);
     return r < 0 ? r : try_base(out, err);
 }
@@ -89,9 +163,8 @@ static int open_place(unsigned place, char *out, size_t size, struct rc_err *err
 int rundir_base(char *out, size_t size, struct rc_err *err)
 {
     struct rc_err tried = {""};
-    int r = -ENOENT;
-    for (unsigned place = 0; (r = rundir_place(place, out, size)) != -ENOENT; place++)
-        if (r == 0 && open_place(place, out, size, &tried) == 0)
+    for (unsigned place = 0; place < sizeof places / sizeof places[0]; place++)
+        if (open_place(place, out, size, &tried) == 0)
             return 0;
     return rc_err_set(err, -EACCES, "%s", tried.msg);
 }
@@ -106,14 +179,6 @@ static int run_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid)
         return -EINVAL;
     int n = snprintf(out, size, "%s-%d", stamp, (int)pid);
     return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-}
-
-static int join(char *out, size_t size, const char *base, const char *name, struct rc_err *err)
-{
-    int n = snprintf(out, size, "%s/%s", base, name);
-    if (n < 0 || (size_t)n >= size)
-        return rc_err_set(err, -ENAMETOOLONG, "run directory name is too long");
-    return 0;
 }
 
 int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err)
@@ -158,9 +223,8 @@ int rundir_make(char *out, size_t size, unsigned *place, const char *name, size_
                 struct rc_err *err)
 {
     char base[FS_PATH_MAX];
-    int r;
-    for (; (r = rundir_place(*place, base, sizeof base)) != -ENOENT; ++*place) {
-        if (r < 0 || open_place(*place, base, sizeof base, err) < 0 ||
+    for (; *place < sizeof places / sizeof places[0]; ++*place) {
+        if (open_place(*place, base, sizeof base, err) < 0 ||
             join(out, size, base, name, err) < 0)
             continue;
         bool made = mkdir(out, 0700) == 0;

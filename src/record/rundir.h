@@ -39,12 +39,14 @@
 
 struct rc_err;
 
-/* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs,
- * else /tmp/rocmcrash-<uid>/runs, else that in /dev/shm. ROCMCRASH_STATE_DIR names the folder that
- * holds runs/; where it cannot be written, the others are tried. */
+/* Folder that holds the runs: $XDG_STATE_HOME/rocmcrash/runs, else ~/.local/state/rocmcrash/runs (both
+ * only if they are the effective user's: base/own_folder.h), else /tmp/rocmcrash-<uid>/runs, else that
+ * in /dev/shm, else a private folder of a random name in /tmp, /var/tmp, /dev/shm or the current
+ * folder. ROCMCRASH_STATE_DIR names the folder that holds runs/; where it cannot be written, the
+ * others are tried. */
 int rundir_base(char *out, size_t size, struct rc_err *err);
-/* The path of such a folder by its number, whether it is there or not. -EINVAL: there is none with
- * that number here; -ENOENT: nor a later one. */
+/* The path of such a folder by its number. Only a folder of a random name has to be there already.
+ * -EINVAL: there is none with that number here; -ENOENT: nor a later one. */
 int rundir_place(unsigned place, char *out, size_t size);
 /* The name that rundir_create() will give where the disk takes it, without making it. */
 int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);

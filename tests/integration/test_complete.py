@@ -73,7 +73,7 @@ class Complete(support.Case):
         self.assertIn("page-fault", done.stdout)
         self.assertIn(before.path, done.stdout)
         st = os.stat(before.path)
-        self.assertEqual((st.st_uid, st.st_gid, stat.S_IMODE(st.st_mode)), (NOBODY, NOBODY, 0o640))
+        self.assertEqual((st.st_uid, st.st_gid, stat.S_IMODE(st.st_mode)), (NOBODY, NOBODY, 0o600))
         self.assertEqual([name for name in os.listdir(self.outdir) if "rocmcrash-" in name],
                          [before.name + ".tar.gz"])
         self.assertEqual(self.verb("verify", before.path).returncode, 0)
@@ -126,12 +126,13 @@ class Complete(support.Case):
 
     def test_the_log_before_and_after_the_run_is_not_taken(self):
         with open("/dev/kmsg", "w", encoding="ascii") as log:
-            log.write("<3>rocmcrash test: before the run\n")
+            log.write("<3>amdgpu test: before the run\n")
         time.sleep(1.2)  # a second of the time before belongs to the window
-        bundle = self.users_bundle(lines="rocmcrash test: during the run\n")
+        bundle = self.users_bundle(lines="amdgpu test: during the run\nother test: of another user\n")
         self.assertEqual(self.verb("complete", bundle.path).returncode, 0)
         text = support.Bundle(bundle.path).text("kernel_log/kernel.log")
         self.assertIn("during the run", text)
+        self.assertNotIn("of another user", text)
         self.assertNotIn("before the run", text)
 
     def test_another_boot_is_refused(self):

@@ -109,7 +109,7 @@ static int change_nothing(void *arg, const char *dir, struct manifest *m, struct
 
 static int do_rewrite(void)
 {
-    return bundle_rewrite(bundle, change_nothing, NULL, NULL);
+    return bundle_rewrite(bundle, BUNDLE_MODE_KEPT, change_nothing, NULL, NULL);
 }
 
 /* Without memory nothing is put out, or all of it redacted. */

@@ -275,8 +275,8 @@ static void test_rewrite(void **state)
     size_t before = count_files(scratch("%s", ""));
     struct rc_err err = {{0}};
     int no = 1;
-    assert_int_equal(bundle_rewrite(bundle, add_kernel_log, &no, &err), -ECANCELED);
-    assert_int_equal(bundle_rewrite(bundle, add_kernel_log, NULL, &err), 0);
+    assert_int_equal(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_kernel_log, &no, &err), -ECANCELED);
+    assert_int_equal(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), 0);
     assert_int_equal(bundle_verify(bundle, &err), 0);
     assert_int_equal(count_files(scratch("%s", "")), before);
     struct stat st;
@@ -294,9 +294,9 @@ static void test_rewrite(void **state)
     assert_string_equal(cJSON_GetObjectItem(doc, "trace_lost")->valuestring, "nothing");
     cJSON_Delete(doc);
     assert_int_equal(symlink(bundle, scratch("linked.tar.gz")), 0);
-    assert_true(bundle_rewrite(scratch("linked.tar.gz"), add_kernel_log, NULL, &err) < 0);
+    assert_true(bundle_rewrite(scratch("linked.tar.gz"), BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err) < 0);
     put_text(scratch("junk.tar.gz"), "junk");
-    assert_int_equal(bundle_rewrite(scratch("junk.tar.gz"), add_kernel_log, NULL, &err), -EBADMSG);
+    assert_int_equal(bundle_rewrite(scratch("junk.tar.gz"), BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), -EBADMSG);
 }
 
 int main(void)

@@ -146,6 +146,40 @@ static void test_selection_keeps_what_matters(void **state)
     buf_release(&in);
 }
 
+static void test_only_relevant_lines(void **state)
+{
+    (void)state;
+    static const char log[] = "[    1.000000] usb 1-1: new device of somebody\n"
+                              "[    2.000000] amdgpu 0000:5a:00.0: amdgpu: GPU reset begin!\n"
+                              "[    3.000000] audit: type=1400 comm=\"private\"\n";
+    struct buf out = BUF_INIT;
+    assert_int_equal(kmsg_select_relevant(&out, log, sizeof log - 1, 100000), 2);
+    assert_non_null(strstr(buf_str(&out), "GPU reset begin"));
+    assert_null(strstr(buf_str(&out), "somebody"));
+    assert_null(strstr(buf_str(&out), "private"));
+    buf_release(&out);
+}
+
+static void test_a_claimed_window_is_capped(void **state)
+{
+    (void)state;
+    const uint64_t hour = KMSG_CLAIMED_WINDOW_S * UINT64_C(1000000);
+    const struct {
+        uint64_t first, end, now, want;
+    } rows[] = {
+        {0, 5 * hour, 9 * hour, 4 * hour},            /* an edited beginning */
+        {5 * hour - 1, 5 * hour, 9 * hour, 5 * hour - 1}, /* a short run keeps its own */
+        {0, 0, 9 * hour, 8 * hour},                   /* an edited end */
+        {0, 99 * hour, 9 * hour, 8 * hour},
+        {0, hour / 2, 9 * hour, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct kmsg_window window = {.first_usec = rows[i].first};
+        kmsg_window_cap(&window, rows[i].end, rows[i].now);
+        assert_int_equal(window.first_usec, rows[i].want);
+    }
+}
+
 static void test_selection_of_a_flood(void **state)
 {
     (void)state;
@@ -311,6 +345,8 @@ int main(void)
         cmocka_unit_test(test_kmsg_garbage),
         cmocka_unit_test(test_journal_lines_lose_the_host),
         cmocka_unit_test(test_selection_keeps_what_matters),
+        cmocka_unit_test(test_only_relevant_lines),
+        cmocka_unit_test(test_a_claimed_window_is_capped),
         cmocka_unit_test(test_selection_of_a_flood),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_os_release_and_meminfo),

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/own_folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+
+/* In a user namespace that maps only some ids, every other owner is shown as the overflow id
+ * (user_namespaces(7)). Nothing can be told from it there. */
+static bool all_owners_are_shown(void)
+{
+    char map[128];
+    unsigned long inside, outside, count;
+    if (fs_read_text("/proc/self/uid_map", map, sizeof map) <= 0)
+        return true;
+    return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) != 3 || count >= UINT32_MAX;
+}
+
+static bool owner_is_safe(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid() || !all_owners_are_shown();
+}
+
+static bool parents_are_safe(char *real)
+{
+    for (char *slash = strrchr(real, '/'); slash != NULL; slash = strrchr(real, '/')) {
+        struct stat st;
+        *slash = '\0';
+        if (stat(real[0] != '\0' ? real : "/", &st) != 0 || !owner_is_safe(&st) ||
+            ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0))
+            return false;
+    }
+    return true;
+}
+
+/* mkdir -p begins below the deepest folder that exists. */
+static bool deepest_existing(const char *path, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s", path);
+    if (path[0] != '/' || n < 0 || (size_t)n >= size)
+        return false;
+    struct stat st;
+    while (stat(out, &st) != 0) {
+        char *slash = strrchr(out, '/');
+        if (slash == NULL || (errno != ENOENT && errno != ENOTDIR))
+            return false;
+        *slash = '\0';
+        if (slash == out)
+            return false;
+    }
+    return S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+bool own_folder_is_safe(const char *path)
+{
+    char existing[FS_PATH_MAX];
+    char real[PATH_MAX];
+    return deepest_existing(path, existing, sizeof existing) && realpath(existing, real) != NULL &&
+           parents_are_safe(real);
+}
+
+const char *own_folder_from(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && value[0] == '/' && own_folder_is_safe(value) ? value : NULL;
+}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What another user of the machine can do to a run: take our folders' names, own the home that root was left
+with, and read our arguments."""
+
+import glob
+import os
+import shutil
+import subprocess
+
+import support
+from support import PYTHON, wait_for
+
+NOBODY = 65534
+FAILS = [PYTHON, "-c", "import os; os.abort()"]
+# In a mount namespace of our own, so that the machine's /tmp is left alone. "$@" is the command.
+TAKEN = ("set -e; for shared in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 none $shared; "
+         f"mkdir -m 700 $shared/rocmcrash-0; chown {NOBODY} $shared/rocmcrash-0; done; \"$@\"")
+
+
+def as_root(test):
+    if os.geteuid() != 0:
+        test.skipTest("only root can play another user")
+
+
+class Neighbours(support.Case):
+    def without_state(self, **names):
+        kept = {name: value for name, value in self.environ.items()
+                if name not in ("ROCMCRASH_STATE_DIR", "XDG_STATE_HOME", "HOME")}
+        return {**kept, **names}
+
+    def test_the_names_of_our_folders_are_taken(self):
+        as_root(self)
+        if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        if not os.access("/dev/shm", os.W_OK):
+            self.skipTest("no /dev/shm here")
+        # What is mounted over /tmp hides everything below it.
+        out, source = (tempfile_outside_tmp(self, name) for name in ("out", "program"))
+        program = os.path.join(source, "bin")
+        shutil.copytree(os.path.dirname(support.ROCMCRASH), program)
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", TAKEN, "sh", os.path.join(program, "rocmcrash"), "-o", out, "--",
+             "/bin/sh", "-c", "kill -ABRT $$"],
+            env=self.without_state(), capture_output=True, text=True, timeout=60, check=False)
+        self.assertNotIn("kept in", done.stderr)
+        self.assertEqual(len(glob.glob(out + "/*.tar.gz")), 1, done.stderr)
+
+    def test_root_leaves_the_home_of_another_alone(self):
+        as_root(self)
+        home = self.path("home")
+        os.mkdir(home, 0o755)
+        os.chown(home, NOBODY, NOBODY)
+        done = self.run_it(*FAILS, env=self.without_state(HOME=home))
+        self.only_bundle(done)
+        self.assertEqual(os.listdir(home), [])
+
+    def test_a_home_that_another_can_exchange(self):
+        as_root(self)
+        above = self.path("above")
+        home = os.path.join(above, "home")
+        os.makedirs(home, 0o700)
+        os.chown(above, NOBODY, NOBODY)
+        done = self.run_it(*FAILS, env=self.without_state(HOME=home))
+        self.only_bundle(done)
+        self.assertEqual(os.listdir(home), [])
+
+    def test_our_own_home_is_used(self):
+        """The control of the two above: the same run with a home of our own."""
+        home = self.path("own")
+        os.mkdir(home, 0o700)
+        done = self.run_it(*FAILS, env=self.without_state(HOME=home))
+        self.only_bundle(done)
+        self.assertTrue(os.path.isdir(os.path.join(home, ".local/state/rocmcrash/runs")))
+
+    def test_arguments_are_not_shown_by_us(self):
+        ready, go = self.path("ready"), self.path("go")
+        os.mkfifo(go)
+        process = self.start("/bin/sh", "-c", 'touch "$1"; read line < "$2"', "sh", ready, go, "s3cret-word")
+        self.wait_for_file(ready)
+        ours = [process.pid, *(wait_for(lambda n=name: self.helper(process.pid, n), name)
+                               for name in support.HELPERS)]
+        shown = {pid: support.read(f"/proc/{pid}/cmdline") for pid in ours}
+        target = support.read(f"/proc/{self.target_pid(process.pid)}/cmdline")
+        with open(go, "w", encoding="ascii") as file:
+            file.write("\n")
+        self.assertEqual(process.wait(30), 0)
+        self.assertIn("s3cret-word", target)
+        for pid, text in shown.items():
+            self.assertNotIn("s3cret-word", text, pid)
+            self.assertIn("rocmcrash", text, pid)
+
+
+def tempfile_outside_tmp(test, name):
+    """A folder that stays visible when something is mounted over /tmp and /dev/shm."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), f"neighbours-{os.getpid()}-{name}")
+    if folder.startswith(("/tmp/", "/dev/shm/")):
+        test.skipTest("the build folder lies in /tmp")
+    os.makedirs(folder)
+    test.addCleanup(shutil.rmtree, folder, True)
+    return folder
+
+
+if __name__ == "__main__":
+    support.main()
