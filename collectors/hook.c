@@ -131,14 +131,27 @@ static bool choose_process(struct hook *h)
     return true;
 }
 
+static bool is_of_exception(const struct hook *h)
+{
+    return hook_exception_requested(h->events.exception, hook_number(h->record, "requested")) ==
+           HOOK_ASKED_SAME;
+}
+
+/* PyTorch swallows refusals (a convolution's workspace): the record is that of the exception which
+ * the program raised, where its message says how much was asked for, else the last. */
 static void choose_record(struct hook *h)
 {
     static const char *const names[] = {"oom.last", "oom.first", "exit"};
+    bool told = hook_exception_requested(h->events.exception, -1) == HOOK_ASKED_OTHER;
     for (size_t i = 0; i < 3 && h->record == NULL && h->pid != 0; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "%s.json", names[i]);
         h->record = read_record(h, h->pid, name);
         h->record_name = names[i];
+        if (i < 2 && told && !is_of_exception(h)) {
+            cJSON_Delete(h->record);
+            h->record = NULL;
+        }
     }
 }
 
@@ -246,6 +259,16 @@ static void put_snapshot(const struct hook *h, int64_t device)
     (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
 }
 
+/* What is freed while the exception travels up is no end of a step. */
+static void drop_after_failure(const struct hook *h, struct torch_series *series)
+{
+    int64_t failed_ns = hook_number(h->record, "t");
+    if (failed_ns < 0 || strncmp(h->record_name, "oom", 3) != 0 || !oom_is_the_cause(h))
+        return;
+    while (series->count > 1 && series->points[series->count - 1].time_ns > (uint64_t)failed_ns)
+        series->count--;
+}
+
 static void put_series(const struct hook *h, int64_t device)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -257,6 +280,7 @@ static void put_series(const struct hook *h, int64_t device)
         return;
     }
     if (torch_series_read(text, (size_t)len, (int)device, &series) == 0) {
+        drop_after_failure(h, &series);
         hook_facts_of_series(&series, "hook/torch-stats.csv", h->out);
         hook_facts_of_moments(&series, h->record, h->events.device, device, h->pid, h->out);
         collect_integer(h->out, "hook.slowest_sample_us", FACT_STATIC, series.slowest_us,

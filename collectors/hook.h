@@ -41,6 +41,11 @@ void hook_exception_text(const struct cJSON *exception, struct buf *out);
 /* Does the exception, or one that it came of, say that memory ran out? */
 bool hook_exception_is_oom(const struct cJSON *exception);
 
+/* Is `bytes` what PyTorch's message in the exception says was asked for ("Tried to allocate 1.50
+ * GiB", so as far as that is rounded)? */
+enum hook_asked { HOOK_ASKED_UNTOLD, HOOK_ASKED_SAME, HOOK_ASKED_OTHER };
+enum hook_asked hook_exception_requested(const struct cJSON *exception, int64_t bytes);
+
 /* Numbers below 2^53 only, which bytes of memory are; -1 = not there. */
 int64_t hook_number(const struct cJSON *object, const char *name);
 const char *hook_string(const struct cJSON *object, const char *name);

@@ -159,6 +159,7 @@ void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, con
     } values[] = {
         {"samples", g->windows},
         {"total_bytes", g->total},
+        {"plateau_bytes", g->plateau},
         {"rising_share_percent", (int64_t)(g->rising_share * 100.0 + 0.5)},
         {"slope_bytes_per_s", number_from_real(g->slope_per_s)},
         {"duration_ms", g->duration_ms},
@@ -170,11 +171,22 @@ void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, con
     }
 }
 
+/* What the demand was before: account.* (src/diagnose/account.c) sets it against the end. */
+static void put_demand(const struct torch_series *series, const char *source,
+                       struct collect_out *out)
+{
+    struct torch_demand d = torch_series_demand(series);
+    put(out, "torch.steps_count", d.steps, source);
+    put(out, "torch.earlier_peak_bytes", d.earlier_peak, source);
+    put(out, "torch.half_run_peak_bytes", d.half_peak, source);
+}
+
 void hook_facts_of_series(const struct torch_series *series, const char *source,
                           struct collect_out *out)
 {
     if (series->count == 0)
         return;
+    put_demand(series, source, out);
     const struct torch_point *last = &series->points[series->count - 1];
     put(out, "torch.allocated_bytes", last->allocated, source);
     put(out, "torch.reserved_bytes", last->reserved, source);
@@ -187,6 +199,7 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
     collect_boolean(out, "torch.growth.steady", FACT_IMPACT, g.steady, source);
     put(out, "torch.growth.allocated_bytes", g.allocated, source);
     put(out, "torch.growth.freed_bytes", g.freed, source);
+    put(out, "torch.growth.plateau_blocks_count", g.plateau_blocks, source);
     if (g.total > 0) {
         put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
         put(out, "torch.growth.blocks_count", g.blocks, source);

@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -126,6 +127,44 @@ bool hook_exception_is_oom(const cJSON *exception)
                 return true;
     }
     return false;
+}
+
+/* Of "Tried to allocate 1.50 GiB. GPU 0 has": false where the message says no such thing. */
+static bool message_asked(const char *message, double *ret_bytes, double *ret_unit)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{" bytes", 1}, {" KiB", 0x1p10}, {" MiB", 0x1p20}, {" GiB", 0x1p30}};
+    static const char tried[] = "Tried to allocate ";
+    const char *at = strstr(message, tried);
+    if (at == NULL)
+        return false;
+    char *end;
+    double value = strtod(at + sizeof tried - 1, &end);
+    for (size_t i = 0; end != at && i < sizeof units / sizeof units[0]; i++)
+        if (strncmp(end, units[i].name, strlen(units[i].name)) == 0) {
+            *ret_bytes = value * units[i].bytes;
+            *ret_unit = units[i].bytes;
+            return true;
+        }
+    return false;
+}
+
+enum hook_asked hook_exception_requested(const cJSON *exception, int64_t bytes)
+{
+    const cJSON *link;
+    double asked = 0;
+    double unit = 0;
+    cJSON_ArrayForEach(link, cJSON_GetObjectItemCaseSensitive(exception, "chain"))
+    {
+        if (!message_asked(hook_string(link, "message"), &asked, &unit))
+            continue;
+        double difference = asked - (double)bytes;
+        return difference <= unit / 100 && -difference <= unit / 100 ? HOOK_ASKED_SAME
+                                                                     : HOOK_ASKED_OTHER;
+    }
+    return HOOK_ASKED_UNTOLD;
 }
 
 void hook_add_trouble(struct hook_events *events, const char *text)

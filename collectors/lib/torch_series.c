@@ -201,6 +201,8 @@ static struct torch_growth growth_of(const struct torch_point *points, const str
     g.steady = is_steady(m, g.slope_per_s);
     g.total = number_from_real(m->bytes[m->count - 1] - m->bytes[0]);
     g.duration_ms = (int64_t)((points[count - 1].time_ns - points[0].time_ns) / 1000000u);
+    g.plateau = number_from_real(m->bytes[0]);
+    g.plateau_blocks = first->blocks;
     g.small_pool = difference(first->small_pool, last->small_pool);
     g.blocks = difference(first->blocks, last->blocks);
     g.allocated = difference(first->allocated_total, last->allocated_total);
@@ -259,7 +261,8 @@ struct torch_growth torch_series_growth(const struct torch_series *series)
 
 struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window)
 {
-    struct torch_growth g = {.small_pool = -1, .blocks = -1, .allocated = -1, .freed = -1};
+    struct torch_growth g = {
+        .plateau_blocks = -1, .small_pool = -1, .blocks = -1, .allocated = -1, .freed = -1};
     const struct torch_point *points = series->points + set_up(series);
     size_t count = series->count - set_up(series);
     struct minima m;

@@ -97,6 +97,8 @@ struct torch_growth {
     double rising_share;
     int64_t total;
     int64_t duration_ms;
+    int64_t plateau;        /* the first minimum: what was in use before it grew */
+    int64_t plateau_blocks; /* in use then; -1 = not counted by this PyTorch */
     /* From the first to the last minimum; -1 = not counted by this PyTorch. */
     int64_t small_pool; /* of the total: in blocks up to 1 MiB */
     int64_t blocks;
@@ -124,5 +126,14 @@ void torch_series_release(struct torch_series *series);
 struct torch_growth torch_series_growth(const struct torch_series *series);
 /* The same with windows of at least `per_window` points (1: points that are minima already). */
 struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window);
+
+/* Bytes; -1 = not known. */
+struct torch_demand {
+    int64_t steps;        /* ends of steps that were seen: in use fell by a twentieth of its highest */
+    int64_t earlier_peak; /* the most that was in use before the last such end */
+    int64_t half_peak;    /* the most in the first half of the run, by bytes handed out */
+};
+
+struct torch_demand torch_series_demand(const struct torch_series *series);
 
 #endif

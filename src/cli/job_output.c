@@ -274,7 +274,7 @@ int job_write_judgement(const struct job *job, const struct facts *judged, const
 {
     int r = write_json(stage_fd, "facts.json", facts_to_json(judged));
     if (r == 0)
-        r = write_json(stage_fd, "verdict.json", verdict_to_json(&job->verdict));
+        r = write_json(stage_fd, "verdict.json", verdict_to_json(&job->verdict, judged));
     if (r == 0)
         r = write_summary(job, judged, name, stage_fd, err);
     return r;

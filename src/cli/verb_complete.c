@@ -22,6 +22,7 @@
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
 #include "diagnose/fact.h"
+#include "diagnose/features.h"
 
 #define DOCUMENT_MAX ((size_t)8 << 20)
 #define COMPLETE_MS 5000
@@ -50,7 +51,7 @@ static cJSON *read_document(const char *stage, const char *name)
 static bool is_stale(const char *name)
 {
     return name == NULL || strncmp(name, "kmsg.", 5) == 0 ||
-           (strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0);
+           feature_is_derived(name);
 }
 
 /* A log that was read once is not exchanged for what is left of it by now. */

@@ -24,6 +24,7 @@
 #include "cli/verbs.h"
 #include "diagnose/explain.h"
 #include "diagnose/fact.h"
+#include "diagnose/features.h"
 #include "diagnose/verdict.h"
 #include "report/report.h"
 
@@ -133,10 +134,10 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     return r;
 }
 
-static void print_json(const struct verdict *verdict, const struct explanation *why,
-                       const char *name)
+static void print_json(const struct facts *facts, const struct verdict *verdict,
+                       const struct explanation *why, const char *name)
 {
-    cJSON *document = verdict_to_json(verdict);
+    cJSON *document = verdict_to_json(verdict, facts);
     if (name != NULL)
         (void)cJSON_AddStringToObject(document, "file", name);
     if (why != NULL)
@@ -189,7 +190,7 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
     if (r == 0 && wanted != NULL)
         r = explain_class(facts, tree, &verdict, wanted, &why, err);
     if (r == 0 && line->json) {
-        print_json(&verdict, wanted != NULL ? &why : NULL, name);
+        print_json(facts, &verdict, wanted != NULL ? &why : NULL, name);
     } else if (r == 0) {
         if (name != NULL)
             (void)printf("%s\n", name);
@@ -212,9 +213,7 @@ static cJSON *without_features(cJSON *json)
     while (item != NULL) {
         cJSON *next = item->next;
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
-        bool derived =
-            name != NULL && strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0;
-        if (derived)
+        if (name != NULL && feature_is_derived(name))
             cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
         item = next;
     }

@@ -6,6 +6,7 @@
 #include "diagnose/features.h"
 
 #include "base/number.h"
+#include "diagnose/account.h"
 #include "diagnose/fact.h"
 #include "diagnose/features_internal.h"
 #include "diagnose/tree.h"
@@ -431,6 +432,12 @@ static void derive_torch_cache(struct facts *facts)
         feature_missing(facts, "f.torch_cache_bytes", inputs, 2);
 }
 
+bool feature_is_derived(const char *name)
+{
+    return (strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0) ||
+           strncmp(name, "account.", 8) == 0;
+}
+
 void features_derive(struct facts *facts)
 {
     derive_logs_read(facts);
@@ -448,4 +455,5 @@ void features_derive(struct facts *facts)
     features_apu(facts);
     features_engine(facts);
     features_torch(facts);
+    account_derive(facts);
 }

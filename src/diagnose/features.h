@@ -6,9 +6,15 @@
 #ifndef DIAGNOSE_FEATURES_H
 #define DIAGNOSE_FEATURES_H
 
+#include <stdbool.h>
+
 struct facts;
 
 /* All of them; called by diagnose(). Facts that are already there are left alone. */
 void features_derive(struct facts *facts);
+
+/* Is the fact of that name derived, and so to be derived anew where facts are read back? Growth
+ * comes from the telemetry and the hook, which are not read again. */
+bool feature_is_derived(const char *name);
 
 #endif

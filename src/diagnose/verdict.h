@@ -66,7 +66,8 @@ void tree_free(struct tree *);
 /* Derive features (features.c) into `facts`, walk the tree, fill *ret. 0 or -errno. */
 int diagnose(struct facts *facts, const struct tree *tree, struct verdict *ret, struct rc_err *err);
 
-struct cJSON *verdict_to_json(const struct verdict *);
+/* With the account of memory (account.h) as a section. */
+struct cJSON *verdict_to_json(const struct verdict *, const struct facts *);
 
 /* --- text to facts; each is bounded, takes any bytes, never fails on garbage --- */
 

@@ -2,6 +2,8 @@
 /* verdict.json: the verdict with its path, for machines and for later. */
 #include "diagnose/verdict.h"
 
+#include "diagnose/account.h"
+
 #include <cjson/cJSON.h>
 
 static bool add_list(cJSON *object, const char *key, const struct verdict_list *list)
@@ -38,7 +40,7 @@ static bool add_path(cJSON *object, const struct verdict *v)
     return true;
 }
 
-struct cJSON *verdict_to_json(const struct verdict *v)
+struct cJSON *verdict_to_json(const struct verdict *v, const struct facts *facts)
 {
     cJSON *o = cJSON_CreateObject();
     if (o == NULL)
@@ -49,7 +51,7 @@ struct cJSON *verdict_to_json(const struct verdict *v)
               add_list(o, "why", &v->why) && add_list(o, "against", &v->against) &&
               add_list(o, "missing", &v->missing) && add_list(o, "advice", &v->advice) &&
               add_text(o, "verify", v->verify) && add_text(o, "file_at", v->file_at) &&
-              add_path(o, v);
+              add_path(o, v) && account_to_json(facts, o);
     if (!ok) {
         cJSON_Delete(o);
         return NULL;

@@ -27,6 +27,8 @@ typedef void (*template_value)(const struct report_input *in, const char *name, 
 void template_render(const char *template_text, const struct report_input *in, template_value value,
                      struct buf *out);
 
+/* The parts of the GPU's memory at the refusal, drawn and as a table. */
+void report_account(const struct report_input *in, struct buf *out);
 void report_memory_table(const struct facts *facts, struct buf *out);
 void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);

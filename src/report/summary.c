@@ -205,7 +205,7 @@ static const struct {
     {"torch_facts", {"torch.", "jax.", "tensorflow.", "hook."}},
     {"models", {"models."}},
     {"ledger_facts", {"ledger."}},
-    {"features", {"f."}},
+    {"features", {"f.", "account."}},
 };
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -240,6 +240,7 @@ static const struct {
     {"command", command},
     {"bundle", bundle},
     {"tool_version", version},
+    {"account", report_account},
     {"memory_table", memory},
     {"sparklines", report_sparklines},
     {"first_advice", first_advice},

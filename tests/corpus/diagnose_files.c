@@ -168,7 +168,7 @@ static int judge(const struct tree *tree, int argc, char **argv, struct how how)
     if (rc == 0) {
         if (how.dump)
             print_json(facts_to_json(facts));
-        cJSON *json = verdict_to_json(&verdict);
+        cJSON *json = verdict_to_json(&verdict, facts);
         cJSON_AddItemToObject(json, "facts", names);
         if (starved != NULL)
             cJSON_AddItemToObject(json, "starved", starved);

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (json != NULL && facts_from_json(facts, json, &err) >= 0 &&
         diagnose(facts, tree, &verdict, &err) == 0) {
-        cJSON_Delete(verdict_to_json(&verdict));
+        cJSON_Delete(verdict_to_json(&verdict, facts));
         show(facts, &verdict, items, command);
     }
     verdict_release(&verdict);

@@ -5,7 +5,9 @@ It is gone while the program forks and when Python ends, and makes its file shor
 """
 import sys
 
-PERIODS = ((10, 0.1), (60, 0.25))  # (until this age in s, the period); later once a second
+# (until this age in s, the period on average); later once a second. Each wait is between half of it and one and a
+# half times it: looks that keep step with the program's own would always see the same moment of its step.
+PERIODS = ((10, 0.05), (60, 0.25))
 PERIOD_MAX_S = 120.0
 PAUSE_MAX_S = 10.0
 # A machine may be busy. Where one wait was in vain (a disk hangs), the next is short.
@@ -38,6 +40,7 @@ class Sampler:
         self.native_id = 0
         self.patience_ms = THREAD_END_MS
         self.stretch = 1.0
+        self.chance = self.began_ns & 0x7fffffff
         self.pause_s = 0.0  # at least so long before the next look: set by a look that was slow
 
     def start(self):
@@ -80,7 +83,10 @@ class Sampler:
             return False
 
     def _period(self):
-        return max(self._period_of_age(), min(self.pause_s, PAUSE_MAX_S))
+        """Of no generator of the program's: what that gives next must not change."""
+        self.chance = (self.chance * 1103515245 + 12345) & 0x7fffffff
+        uneven = 0.5 + self.chance / 0x7fffffff
+        return max(self._period_of_age() * uneven, min(self.pause_s, PAUSE_MAX_S))
 
     def _period_of_age(self):
         age_s = (hook["monotonic_ns"]() - self.began_ns) / 1e9

@@ -26,9 +26,10 @@ MARK_BLOCKS_MAX = 300
 MARK_SITES = 100
 MARKS_BYTES_MAX = 512 << 10
 CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors/lib/torch_snapshot.h
-# An allocation that fails may be retried for ever: only so much of the run may go into records.
-FREE_BUDGET_NS = 300000000
-BUDGET_SHARE = 50  # 1/50
+# An allocation that fails may be retried for ever (a search for the largest batch): only so much of the run may go
+# into records. Of the others the last is kept in memory, with the counters, until an exception ends the program.
+FREE_BUDGET_NS = 100000000
+BUDGET_SHARE = 200  # 1/200
 PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time, a mark for as much
 ELSEWHERE_MAX_S = 2.0
 
@@ -48,6 +49,7 @@ mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
 ooms = 0
+unwritten = None  # the last refusal, where there was no time for its record
 snapshot_ns = 0  # when the last one was written
 owner = 0  # the process that has the device; a fork has not
 
@@ -272,7 +274,8 @@ def _write_history():
 def _record(name, thread, **values):
     record = {"format": 1, "t": hook["monotonic_ns"](), "pid": hook["getpid"](), "thread": thread}
     record.update(values)
-    record["stats"] = hook["guarded"]("memory_stats", all_stats) or {}
+    if "stats" not in values:
+        record["stats"] = hook["guarded"]("memory_stats", all_stats) or {}
     record["stacks"] = hook["stacks"](thread)
     data = hook["encode"](record).encode()
     if len(data) > RECORD_BYTES_MAX:
@@ -293,11 +296,14 @@ def _device_of_record(device):
 
 def _on_oom(device, requested, total, free):
     """Called by the allocator; an exception would take the place of the program's out of memory."""
-    global ooms, spent_ns
+    global ooms, spent_ns, unwritten
     try:
         start_ns = hook["monotonic_ns"]()
         ooms += 1
+        unwritten = None
         if spent_ns > FREE_BUDGET_NS + (start_ns - began_ns) // BUDGET_SHARE:
+            unwritten = {"t": start_ns, "count": ooms, "device": device, "requested": requested, "total": total,
+                         "free": free, "stats": {device: torch._C._cuda_memoryStats(device)}}
             return
         try:
             _write_oom(hook["_thread"].get_ident(), device, requested, total, free)
@@ -350,11 +356,25 @@ def at_exception():
     if owner != hook["getpid"]():
         return
     hook["guarded"]("sample", _sample)
+    if unwritten is not None:
+        hook["guarded"]("out of memory", _write_unwritten)
+        return
     if hook["monotonic_ns"]() - snapshot_ns < 5000000000 and ooms:
         return
     hook["guarded"]("exception", _write_exit)
     hook["guarded"]("snapshot", _snapshot, "%d.snapshot.exit.json" % owner)
     hook["guarded"]("history", _write_history)
+
+
+def _write_unwritten():
+    """Without the blocks: those of the moment are gone, and an older list would belong to another refusal."""
+    pid = hook["getpid"]()
+    _record("%d.oom.last.json" % pid, hook["_thread"].get_ident(), **unwritten,
+            **_device_of_record(unwritten["device"]))
+    try:
+        hook["posix"].unlink("%s/%d.snapshot.last.json" % (hook["directory"], pid))
+    except FileNotFoundError:
+        pass
 
 
 def _write_exit():

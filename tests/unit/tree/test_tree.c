@@ -681,7 +681,7 @@ static void json_has_the_agreed_keys(void **state)
                                        "advice", "verify",   "file_at"};
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
     struct verdict v = judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
-    cJSON *json = verdict_to_json(&v);
+    cJSON *json = verdict_to_json(&v, *state);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         assert_non_null(cJSON_GetObjectItemCaseSensitive(json, keys[i]));
     cJSON_Delete(json);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How high what PyTorch has in use stood earlier in the run: in an earlier step, and in the first
+ * half. A request that fails although as much was in use before fails for another reason than
+ * demand.
+ */
+#include "collectors/lib/torch_snapshot.h"
+
+#define FALL_MIN ((int64_t)64 << 20)
+#define POINTS_MIN 6 /* for halves */
+#define FALL_SHARE 20 /* 1/20 of the highest: what makes an end of a step. [eng] */
+
+static int64_t peak_at(const struct torch_point *p, int64_t before)
+{
+    int64_t own = p->allocated_peak > p->allocated ? p->allocated_peak : p->allocated;
+    return own > before ? own : before; /* a program may reset PyTorch's own peak */
+}
+
+/* The clock of the run: bytes handed out so far, else time. */
+static uint64_t clock_of(const struct torch_point *p, bool by_bytes)
+{
+    return by_bytes ? (uint64_t)p->allocated_total : p->time_ns;
+}
+
+static int64_t peak_of_first_half(const struct torch_series *series)
+{
+    const struct torch_point *points = series->points;
+    const struct torch_point *last = &points[series->count - 1];
+    bool by_bytes = points[0].allocated_total >= 0 &&
+                    last->allocated_total > points[0].allocated_total;
+    uint64_t first = clock_of(&points[0], by_bytes);
+    uint64_t half = first + (clock_of(last, by_bytes) - first) / 2;
+    int64_t peak = -1;
+    for (size_t i = 0; i < series->count && clock_of(&points[i], by_bytes) <= half; i++)
+        peak = peak_at(&points[i], peak);
+    return peak;
+}
+
+static int64_t highest(const struct torch_series *series)
+{
+    int64_t peak = 0;
+    for (size_t i = 0; i < series->count; i++)
+        peak = peak_at(&series->points[i], peak);
+    return peak;
+}
+
+struct torch_demand torch_series_demand(const struct torch_series *series)
+{
+    struct torch_demand d = {.earlier_peak = -1, .half_peak = -1};
+    if (series->count == 0)
+        return d;
+    int64_t fall = highest(series) / FALL_SHARE;
+    int64_t peak = 0;   /* of all points so far */
+    int64_t top = 0;    /* of this step */
+    int64_t bottom = 0; /* since it fell */
+    bool fallen = false;
+    if (fall < FALL_MIN)
+        fall = FALL_MIN;
+    for (size_t i = 0; i < series->count; i++) {
+        int64_t now = series->points[i].allocated;
+        peak = peak_at(&series->points[i], peak);
+        if (!fallen && now <= top - fall) {
+            d.steps++;
+            d.earlier_peak = peak;
+            fallen = true;
+            bottom = now;
+        } else if (fallen && now <= bottom) {
+            d.earlier_peak = peak; /* lower still: nothing has begun to rise again */
+            bottom = now;
+        } else if (fallen && now >= bottom + fall) {
+            fallen = false;
+            top = now;
+        }
+        if (!fallen && now > top)
+            top = now;
+    }
+    if (series->count >= POINTS_MIN)
+        d.half_peak = peak_of_first_half(series);
+    return d;
+}

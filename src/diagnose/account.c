@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/account.h"
+
+#include "diagnose/fact.h"
+#include "diagnose/features_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+const struct account_part account_parts[] = {
+    {"account.others_bytes", "other processes", 'o'},
+    {"account.context_bytes", "this process beside the allocator: context and libraries", 'c'},
+    {"account.outside_bytes", "this process beside the allocator: grown since", 'x'},
+    {"account.private_bytes", "private pools (graphs)", 'p'},
+    {"account.live_bytes", "in use", 'U'},
+    {"account.plateau_bytes", "in use before the growth", 'U'},
+    {"account.growth_bytes", "grown since", 'G'},
+    {"account.step_bytes", "this step", 's'},
+    {"account.waiting_bytes", "freed, waiting for the GPU", 'w'},
+    {"account.idle_split_bytes", "idle, in pieces", '-'},
+    {"account.idle_whole_bytes", "idle, whole segments", '-'},
+    {"account.idle_bytes", "idle in the allocator", '-'},
+    {"account.free_bytes", "free", '.'},
+    {"account.remainder_bytes", "not accounted for", '?'},
+};
+const size_t account_part_count = sizeof account_parts / sizeof account_parts[0];
+
+#define INPUTS_MAX 4
+
+/* The first of `names` that is there becomes `part`. */
+static bool take(struct facts *facts, const char *part, const char *const *names, size_t count)
+{
+    double value = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (feature_input(facts, names[i], &value)) {
+            feature_set(facts, part, fmax(0, value), &names[i], 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* part = sum of +-inputs, not below 0; nothing where one of them is not there. */
+static bool take_sum(struct facts *facts, const char *part, const char *const *inputs,
+                     const int *signs, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        double value = 0;
+        if (!feature_input(facts, inputs[i], &value))
+            return false;
+        sum += signs[i] * value;
+    }
+    feature_set(facts, part, fmax(0, sum), inputs, count);
+    return true;
+}
+
+static const int minus[] = {1, -1, -1, -1};
+
+/* --- the device --- */
+
+static bool take_device(struct facts *facts)
+{
+    static const char *const totals[] = {"oom.total_bytes", "f.vram_total_bytes"};
+    static const char *const counters[] = {"f.vram_total_bytes", "f.vram_used_bytes"};
+    static const char *const said = "oom.free_bytes";
+    double free_bytes = 0;
+    double total = 0;
+    bool by_driver = feature_input(facts, said, &free_bytes) &&
+                     feature_input(facts, totals[0], &total) && free_bytes <= total;
+    if (by_driver) {
+        feature_set(facts, "account.total_bytes", total, totals, 1);
+        feature_set(facts, "account.free_bytes", free_bytes, &said, 1);
+        return true;
+    }
+    if (!feature_input(facts, totals[1], &total))
+        return false;
+    feature_set(facts, "account.total_bytes", total, totals + 1, 1);
+    return take_sum(facts, "account.free_bytes", counters, minus, 2);
+}
+
+static void take_others(struct facts *facts)
+{
+    static const char *const seen[] = {"f.others_seen_bytes"};
+    double self = 0;
+    /* In a container NVML's list may name this very process under another number. */
+    if (!(feature_input(facts, "f.holder_is_self", &self) && self != 0))
+        (void)take(facts, "account.others_bytes", seen, 1);
+}
+
+/* --- PyTorch --- */
+
+/* What the driver counts for the process beyond PyTorch's reserve, at its start and since. */
+static void take_gap(struct facts *facts)
+{
+    static const char *const gap[] = {"torch.gap_bytes", "torch.gap_growth_bytes"};
+    static const char *const said[] = {"oom.process_bytes", "f.held_bytes"};
+    double grown = 0;
+    double all = 0;
+    if (!feature_input(facts, gap[0], &all)) {
+        (void)take_sum(facts, "account.context_bytes", said, minus, 2);
+        return;
+    }
+    if (!feature_input(facts, gap[1], &grown) || grown <= 0) {
+        feature_set(facts, "account.context_bytes", all, gap, 1);
+        return;
+    }
+    grown = fmin(grown, all);
+    feature_set(facts, "account.context_bytes", all - grown, gap, 2);
+    feature_set(facts, "account.outside_bytes", grown, gap + 1, 1);
+}
+
+static double or_zero(const struct facts *facts, const char *name)
+{
+    double value = 0;
+    return feature_input(facts, name, &value) ? value : 0;
+}
+
+/* In use, less what is in private pools: before the growth, grown since, of this step. */
+static void take_live(struct facts *facts)
+{
+    static const char *const inputs[] = {"oom.allocated_bytes", "torch.growth.plateau_bytes",
+                                         "torch.growth.total_bytes",
+                                         "torch.private_pools_bytes"};
+    double private_live = or_zero(facts, "torch.private_pools_bytes") -
+                          or_zero(facts, "torch.private_pools_idle_bytes");
+    double live = or_zero(facts, inputs[0]) - fmax(0, private_live);
+    double plateau = 0;
+    double growth = 0;
+    live = fmax(0, live);
+    if (!feature_input(facts, inputs[1], &plateau) || !feature_input(facts, inputs[2], &growth)) {
+        feature_set(facts, "account.live_bytes", live, inputs, 1);
+        return;
+    }
+    plateau = fmin(fmax(0, plateau - fmax(0, private_live)), live);
+    growth = fmin(fmax(0, growth), live - plateau);
+    feature_set(facts, "account.plateau_bytes", plateau, inputs + 1, 1);
+    feature_set(facts, "account.growth_bytes", growth, inputs + 1, 2);
+    feature_set(facts, "account.step_bytes", live - plateau - growth, inputs, 3);
+}
+
+static void take_idle(struct facts *facts)
+{
+    static const char *const idle[] = {"f.idle_bytes", "torch.private_pools_idle_bytes"};
+    static const char *const active[] = {"torch.active_bytes", "torch.allocated_bytes"};
+    static const char *const split[] = {"torch.split_idle_bytes"};
+    static const char *const whole[] = {"torch.free_segments_bytes"};
+    (void)take_sum(facts, "account.waiting_bytes", active, minus, 2);
+    if (take(facts, "account.idle_split_bytes", split, 1) &&
+        take(facts, "account.idle_whole_bytes", whole, 1))
+        return;
+    if (!take_sum(facts, "account.idle_bytes", idle, minus, 2))
+        (void)take(facts, "account.idle_bytes", idle, 1);
+}
+
+static bool take_torch(struct facts *facts)
+{
+    static const char *const private_pools[] = {"torch.private_pools_bytes",
+                                                "oom.private_pools_bytes"};
+    double held = 0;
+    if (!feature_input(facts, "f.held_bytes", &held))
+        return false;
+    take_gap(facts);
+    (void)take(facts, "account.private_bytes", private_pools, 1);
+    take_live(facts);
+    take_idle(facts);
+    return true;
+}
+
+/* --- XLA --- */
+
+/* After unwinding the pool is half empty again: its own peak says what was in use. */
+static bool take_xla(struct facts *facts)
+{
+    static const char *const pools[] = {"jax.pool_bytes", "jax.limit_bytes"};
+    static const char *const driver[] = {"proc.0.kfd_vram_bytes", "jax.pool_bytes"};
+    static const char *const peak_name = "jax.in_use_bytes";
+    const struct fact *peak = facts_find(facts, peak_name, FACT_PEAK);
+    double pool = 0;
+    size_t which = feature_input(facts, pools[0], &pool) && pool > 0 ? 0 : 1;
+    if (peak == NULL || peak->status != FACT_PRESENT ||
+        !feature_input(facts, pools[which], &pool) || pool < (double)peak->integer)
+        return false;
+    const char *const inputs[] = {pools[which], peak_name};
+    feature_set(facts, "account.live_bytes", (double)peak->integer, &peak_name, 1);
+    feature_set(facts, "account.idle_bytes", pool - (double)peak->integer, inputs, 2);
+    (void)take_sum(facts, "account.context_bytes", driver, minus, 2);
+    return true;
+}
+
+/* --- whoever asks the driver itself --- */
+
+static void take_process(struct facts *facts)
+{
+    static const char *const ledger[] = {"f.ledger_own_bytes", "ledger.vram.live_bytes"};
+    static const char *const beside[] = {"proc.0.kfd_vram_bytes", "account.live_bytes"};
+    static const char *const driver[] = {"proc.0.kfd_vram_bytes", "proc.0.drm_vram_bytes"};
+    if (take(facts, "account.live_bytes", ledger, 2))
+        (void)take_sum(facts, "account.context_bytes", beside, minus, 2);
+    else
+        (void)take(facts, "account.live_bytes", driver, 2);
+}
+
+/* --- GTT of an APU, and RAM --- */
+
+static void take_table(struct facts *facts, const char *const (*rows)[3], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)take(facts, rows[i][0], rows[i] + 1, rows[i][2] != NULL ? 2 : 1);
+}
+
+static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
+                      size_t count)
+{
+    double sum = 0;
+    if (!feature_input(facts, inputs[0], &sum))
+        return;
+    for (size_t i = 1; i < count; i++)
+        sum -= or_zero(facts, inputs[i]);
+    feature_set(facts, part, sum, inputs, count);
+}
+
+static void derive_host(struct facts *facts)
+{
+    static const char *const rows[][3] = {
+        {"account.host.total_bytes", "host.mem_total_bytes", NULL},
+        {"account.host.own_bytes", "proc.0.rss_bytes", NULL},
+        {"account.host.free_bytes", "host.mem_available_bytes", NULL},
+    };
+    static const char *const rest[] = {"account.host.total_bytes", "account.host.own_bytes",
+                                       "account.host.free_bytes"};
+    double total = 0;
+    take_table(facts, rows, 3);
+    if (feature_input(facts, rest[2], &total))
+        take_rest(facts, "account.host.remainder_bytes", rest, 3);
+}
+
+static void derive_gtt(struct facts *facts)
+{
+    static const char *const rows[][3] = {
+        {"account.gtt.total_bytes", "f.gtt_total_bytes", NULL},
+        {"account.gtt.own_bytes", "ledger.gtt.live_bytes", "proc.0.drm_gtt_bytes"},
+    };
+    static const char *const counters[] = {"f.gtt_total_bytes", "f.gtt_used_bytes"};
+    static const char *const rest[] = {"account.gtt.total_bytes", "account.gtt.own_bytes",
+                                       "account.gtt.free_bytes"};
+    double apu = 0;
+    if (!feature_input(facts, "f.is_apu", &apu) || apu == 0)
+        return;
+    take_table(facts, rows, 2);
+    if (take_sum(facts, "account.gtt.free_bytes", counters, minus, 2))
+        take_rest(facts, "account.gtt.remainder_bytes", rest, 3);
+}
+
+/* --- the whole --- */
+
+static void derive_remainder(struct facts *facts)
+{
+    const char *inputs[sizeof account_parts / sizeof account_parts[0]] = {"account.total_bytes"};
+    size_t count = 1;
+    double value = 0;
+    for (size_t i = 0; i + 1 < account_part_count; i++)
+        if (feature_input(facts, account_parts[i].fact, &value))
+            inputs[count++] = account_parts[i].fact;
+    take_rest(facts, "account.remainder_bytes", inputs, count);
+    feature_share(facts, "account.remainder_percent", "account.remainder_bytes",
+                  "account.total_bytes");
+}
+
+/* An account is of a refusal: without one there is nothing to account for. */
+static bool was_refused(const struct facts *facts)
+{
+    static const char *const names[] = {"oom.seen", "ledger.refused", "msg.hip_out_of_memory",
+                                        "msg.xla_oom", "msg.bfc_oom"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (or_zero(facts, names[i]) != 0)
+            return true;
+    return false;
+}
+
+void account_derive(struct facts *facts)
+{
+    if (!was_refused(facts))
+        return;
+    derive_host(facts);
+    derive_gtt(facts);
+    if (!take_device(facts))
+        return;
+    take_others(facts);
+    if (!take_torch(facts) && !take_xla(facts))
+        take_process(facts);
+    derive_remainder(facts);
+    account_derive_cause(facts);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The account: the memory of the GPU that refused, split into parts that add up to its total, with
+ * the remainder as a part of its own; and what the refusal would have been without one of them.
+ * Pure: facts in, facts account.* out, each "computed from ..." its sources.
+ *
+ * PyTorch:    total = others + beside PyTorch (at its start, since) + private pools + plateau +
+ *             growth + step + idle (whole, in pieces) + free + remainder
+ * XLA, HIP:   total = others + beside the pool + in use + idle + free + remainder
+ * A part that nobody measured is absent, and what it holds is in the remainder.
+ */
+#ifndef DIAGNOSE_ACCOUNT_H
+#define DIAGNOSE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct cJSON;
+struct facts;
+
+/* In the order of the table. */
+struct account_part {
+    const char *fact;  /* "account.free_bytes" */
+    const char *label; /* for people */
+    char mark;         /* in the drawn bar */
+};
+
+extern const struct account_part account_parts[];
+extern const size_t account_part_count;
+
+/* Facts account.*; called by features_derive() behind all other features. */
+void account_derive(struct facts *facts);
+/* Of the account: what fitting, life and shares say (account_cause.c). */
+void account_derive_cause(struct facts *facts);
+
+/* Adds "account" to verdict.json's object, where there is one. False: no memory. */
+bool account_to_json(const struct facts *facts, struct cJSON *verdict);
+
+#endif

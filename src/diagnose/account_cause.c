@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counterfactuals on the account of PyTorch's allocator: would the request have fitted without the
+ * idle pieces, how much longer would the run have gone on, and which part took the slack?
+ *
+ * demand = in use + request; tax = free + idle - request: what idle pieces cost at the failure.
+ * tax < 0: no allocator could have served it. Else the run goes on until demand has grown by tax.
+ * "free + idle >= request" alone is true at the end of nearly every run that fills a GPU.
+ */
+#include "diagnose/account.h"
+
+#include "diagnose/fact.h"
+#include "diagnose/features_internal.h"
+
+#include <math.h>
+
+#define OUTGROWS 100.0 /* percent: as long again as the run so far */
+#define GAIN_MAX 100000.0
+
+static bool input(const struct facts *facts, const char *name, double *ret)
+{
+    return feature_input(facts, name, ret);
+}
+
+static double or_zero(const struct facts *facts, const char *name)
+{
+    double value = 0;
+    return input(facts, name, &value) ? value : 0;
+}
+
+/* Idle where this request could have been served from. */
+static double idle_bytes(const struct facts *facts)
+{
+    return or_zero(facts, "account.idle_bytes") + or_zero(facts, "account.idle_split_bytes") +
+           or_zero(facts, "account.idle_whole_bytes");
+}
+
+static double live_bytes(const struct facts *facts)
+{
+    return or_zero(facts, "account.live_bytes") + or_zero(facts, "account.plateau_bytes") +
+           or_zero(facts, "account.growth_bytes") + or_zero(facts, "account.step_bytes");
+}
+
+/* A memory fraction may allow less than the device has free. */
+static double room_bytes(const struct facts *facts)
+{
+    double room = or_zero(facts, "account.free_bytes");
+    double allowed = 0;
+    double held = 0;
+    if (input(facts, "oom.allowed_bytes", &allowed) && input(facts, "f.held_bytes", &held))
+        room = fmin(room, fmax(0, allowed - held));
+    return room;
+}
+
+struct end {
+    double request, live, idle, room, demand, tax;
+};
+
+static void put_end(struct facts *facts, const struct end *e)
+{
+    static const char *const demand[] = {"account.live_bytes", "oom.requested_bytes"};
+    static const char *const tax[] = {"account.free_bytes", "f.idle_bytes",
+                                      "oom.requested_bytes"};
+    static const char *const idle[] = {"f.idle_bytes", "f.held_bytes"};
+    double held = or_zero(facts, idle[1]);
+    feature_set(facts, "account.demand_bytes", e->demand, demand, 2);
+    feature_set(facts, "account.tax_bytes", e->tax, tax, 3);
+    if (held > 0)
+        feature_set(facts, "account.idle_percent", 100 * e->idle / held, idle, 2);
+}
+
+/* How much demand has grown over the whole run, as far as it goes on like this: by the lows of the
+ * steps, or as the second half went beyond the first. False: not known. */
+static bool grown_bytes(const struct facts *facts, const struct end *e, double *ret)
+{
+    double half = 0;
+    double rising = 0;
+    double growth = 0;
+    bool known = input(facts, "torch.half_run_peak_bytes", &half);
+    *ret = known ? fmax(0, 2 * (e->live + e->request - half)) : 0;
+    if (input(facts, "torch.growth.rising_share_percent", &rising) && rising >= 60 &&
+        input(facts, "torch.growth.total_bytes", &growth)) {
+        *ret = fmax(*ret, growth);
+        known = true;
+    }
+    return known;
+}
+
+/* Does what lies idle cost more than all growth: without it the run ends, or goes on as long again. */
+static void derive_life(struct facts *facts, const struct end *e)
+{
+    static const char *const inputs[] = {"account.tax_bytes", "torch.half_run_peak_bytes",
+                                         "torch.growth.total_bytes"};
+    static const char *const bound[] = {"account.tax_bytes", "account.demand_bytes"};
+    static const char *const before[] = {"torch.earlier_peak_bytes", "account.demand_bytes"};
+    double earlier = 0;
+    double grown = 0;
+    if (input(facts, before[0], &earlier))
+        feature_flag(facts, "account.fitted_before", earlier >= e->demand, before, 2);
+    if (e->tax < 0) {
+        feature_flag(facts, "account.idle_outgrows", false, bound, 1);
+        return;
+    }
+    if (grown_bytes(facts, e, &grown)) {
+        if (grown > 0)
+            feature_set(facts, "account.gain_percent",
+                        fmin(GAIN_MAX, floor(100 * e->tax / grown)), inputs, 3);
+        feature_flag(facts, "account.idle_outgrows",
+                     grown <= 0 || 100 * e->tax >= OUTGROWS * grown ||
+                         (earlier >= e->demand && e->tax >= or_zero(facts, inputs[2])),
+                     inputs, 3);
+        return;
+    }
+    /* All that was ever in use is less than what lies idle: whatever grew, it grew by less. */
+    if (e->tax >= e->demand)
+        feature_flag(facts, "account.idle_outgrows", true, bound, 2);
+    else
+        feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
+}
+
+/* Of the room that there was at the plateau: who took it? */
+static void derive_shares(struct facts *facts, const struct end *e)
+{
+    static const char *const inputs[] = {"account.growth_bytes", "account.plateau_bytes",
+                                         "torch.half_run_peak_bytes", "account.tax_bytes"};
+    double growth = 0;
+    double half = 0;
+    if (!input(facts, inputs[0], &growth))
+        return;
+    double step = or_zero(facts, "account.step_bytes") + e->request;
+    /* the step was as high when half of the growth was done */
+    double usual = input(facts, inputs[2], &half)
+                       ? fmax(0, half - or_zero(facts, inputs[1]) - growth / 2)
+                       : 0;
+    double more = fmax(0, step - usual);
+    double outside = or_zero(facts, "account.outside_bytes");
+    double tax = fmax(0, e->tax);
+    double slack = growth + more + outside + tax;
+    const struct {
+        const char *name;
+        double part;
+    } shares[] = {{"account.growth_share_percent", growth},
+                  {"account.step_share_percent", more},
+                  {"account.outside_share_percent", outside},
+                  {"account.idle_share_percent", tax}};
+    for (size_t i = 0; slack > 0 && i < sizeof shares / sizeof shares[0]; i++)
+        feature_set(facts, shares[i].name, floor(100 * shares[i].part / slack + 0.5), inputs, 4);
+}
+
+/* Steps that leave as many blocks behind as before, but larger ones: something is replaced by
+ * something larger (a cache that torch.cat() grows). */
+static void derive_kind(struct facts *facts)
+{
+    static const char *const inputs[] = {"torch.growth.blocks_count",
+                                         "torch.growth.plateau_blocks_count"};
+    double more = 0;
+    double before = 0;
+    if (or_zero(facts, "account.growth_bytes") > 0 && input(facts, inputs[0], &more) &&
+        input(facts, inputs[1], &before) && before > 0)
+        feature_flag(facts, "account.grows_in_size", more <= fmax(4, before / 50), inputs, 2);
+}
+
+void account_derive_cause(struct facts *facts)
+{
+    struct end e = {0};
+    if (!input(facts, "oom.requested_bytes", &e.request) ||
+        !input(facts, "f.held_bytes", &(double){0}))
+        return;
+    e.live = live_bytes(facts);
+    e.idle = idle_bytes(facts);
+    e.room = room_bytes(facts);
+    e.demand = e.live + e.request;
+    e.tax = e.room + e.idle - e.request;
+    put_end(facts, &e);
+    derive_life(facts, &e);
+    derive_shares(facts, &e);
+    derive_kind(facts);
+}

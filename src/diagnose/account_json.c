@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The account as a section of verdict.json: {"total_bytes": N, "parts": [{"name", "bytes",
+ * "source"}, ...], "figures": {"tax_bytes": N, ...}}. */
+#include "diagnose/account.h"
+
+#include "diagnose/fact.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+static const char prefix[] = "account.";
+
+static bool is_part(const char *name)
+{
+    for (size_t i = 0; i < account_part_count; i++)
+        if (strcmp(account_parts[i].fact, name) == 0)
+            return true;
+    return false;
+}
+
+static bool add_part(cJSON *parts, const struct fact *f)
+{
+    cJSON *part = cJSON_CreateObject();
+    if (part == NULL || !cJSON_AddItemToArray(parts, part))
+        return false;
+    return cJSON_AddStringToObject(part, "name", f->name + sizeof prefix - 1) != NULL &&
+           cJSON_AddNumberToObject(part, "bytes", (double)f->integer) != NULL &&
+           cJSON_AddStringToObject(part, "source", f->source != NULL ? f->source : "") != NULL;
+}
+
+static bool add_figure(cJSON *figures, const struct fact *f)
+{
+    const char *name = f->name + sizeof prefix - 1;
+    if (f->type == FACT_BOOLEAN)
+        return cJSON_AddBoolToObject(figures, name, f->integer != 0) != NULL;
+    return cJSON_AddNumberToObject(figures, name,
+                                   f->type == FACT_REAL ? f->real : (double)f->integer) != NULL;
+}
+
+bool account_to_json(const struct facts *facts, struct cJSON *verdict)
+{
+    if (facts_best(facts, "account.total_bytes") == NULL)
+        return true;
+    cJSON *account = cJSON_AddObjectToObject(verdict, "account");
+    cJSON *parts = account != NULL ? cJSON_AddArrayToObject(account, "parts") : NULL;
+    cJSON *figures = parts != NULL ? cJSON_AddObjectToObject(account, "figures") : NULL;
+    for (size_t i = 0; figures != NULL && i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        if (strncmp(f->name, prefix, sizeof prefix - 1) != 0 || f->status != FACT_PRESENT ||
+            f->type == FACT_TEXT)
+            continue;
+        if (!(is_part(f->name) ? add_part(parts, f) : add_figure(figures, f)))
+            return false;
+    }
+    return figures != NULL;
+}
