@@ -209,15 +209,21 @@ static void take_table(struct facts *facts, const char *const (*rows)[3], size_t
         (void)take(facts, rows[i][0], rows[i] + 1, rows[i][2] != NULL ? 2 : 1);
 }
 
+/* The first less all others, as far as they are known. */
 static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
                       size_t count)
 {
+    const char *there[sizeof account_parts / sizeof account_parts[0]];
+    size_t n = 0;
     double sum = 0;
-    if (!feature_input(facts, inputs[0], &sum))
-        return;
-    for (size_t i = 1; i < count; i++)
-        sum -= or_zero(facts, inputs[i]);
-    feature_set(facts, part, sum, inputs, count);
+    for (size_t i = 0; i < count; i++) {
+        double value = 0;
+        if (!feature_input(facts, inputs[i], &value))
+            continue;
+        sum = n == 0 ? value : sum - value;
+        there[n++] = inputs[i];
+    }
+    feature_set(facts, part, sum, there, n);
 }
 
 static void derive_host(struct facts *facts)
@@ -248,7 +254,7 @@ static void derive_gtt(struct facts *facts)
     if (!feature_input(facts, "f.is_apu", &apu) || apu == 0)
         return;
     take_table(facts, rows, 2);
-    if (take_sum(facts, "account.gtt.free_bytes", counters, minus, 2))
+    if (take_sum(facts, "account.gtt.free_bytes", counters, minus, 2)) /* the total is there too */
         take_rest(facts, "account.gtt.remainder_bytes", rest, 3);
 }
 

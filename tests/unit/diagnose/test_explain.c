@@ -94,7 +94,7 @@ static void the_class_that_it_is_holds(void **state)
     struct case_of *c = *state;
     struct explanation e;
     assert_int_equal(explain_class(c->facts, c->tree, &c->verdict, "fragmentation", &e, NULL), 0);
-    const struct explain_node *n = node_of(&e, "fragmentation");
+    const struct explain_node *n = node_of(&e, "idle-by-message");
     assert_string_equal(n->answer, "yes");
     assert_false(n->later);
     assert_true(n->holds.count > 0);

@@ -680,12 +680,15 @@ static void json_has_the_agreed_keys(void **state)
                                        "also",   "why",      "against", "missing",    "path",
                                        "advice", "verify",   "file_at"};
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
-    struct verdict v = judge(*state, cJSON_GetObjectItemCaseSensitive(rows->child, "facts"), NULL);
-    cJSON *json = verdict_to_json(&v, *state);
+    const cJSON *row = cJSON_GetObjectItemCaseSensitive(rows->child, "facts");
+    struct verdict v = judge(*state, row, NULL);
+    struct facts *facts = fixture_facts(row, NULL);
+    cJSON *json = verdict_to_json(&v, facts);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         assert_non_null(cJSON_GetObjectItemCaseSensitive(json, keys[i]));
     cJSON_Delete(json);
     cJSON_Delete(rows);
+    facts_free(facts);
     verdict_release(&v);
 }
 

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The account adds up to the total, whatever is known of it; and what follows from it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "diagnose/account.h"
+#include "diagnose/fact.h"
+#include "diagnose/features.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB ((int64_t)1 << 30)
+#define NONE INT64_MIN
+#define ROWS_MAX 16
+
+struct row {
+    const char *name;
+    int64_t value;
+};
+
+static struct facts *derived(const struct row *rows)
+{
+    struct facts *facts = facts_new();
+    for (size_t i = 0; i < ROWS_MAX && rows[i].name != NULL; i++)
+        (void)facts_set_integer(facts, rows[i].name, FACT_IMPACT, rows[i].value, "test");
+    features_derive(facts);
+    return facts;
+}
+
+static int64_t value_of(const struct facts *facts, const char *name)
+{
+    const struct fact *f = facts_best(facts, name);
+    if (f == NULL || f->status != FACT_PRESENT)
+        return NONE;
+    return f->type == FACT_REAL ? (int64_t)f->real : f->integer;
+}
+
+static void assert_adds_up(const struct facts *facts)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < account_part_count; i++)
+        if (value_of(facts, account_parts[i].fact) != NONE)
+            sum += value_of(facts, account_parts[i].fact);
+    assert_int_equal(sum, value_of(facts, "account.total_bytes"));
+}
+
+/* An H200 of 140 GiB; another process, a context, a growth of 60 GiB below steps of 20. */
+#define TORCH                                                                                      \
+    {"oom.seen", 1}, {"oom.total_bytes", 140 * GIB}, {"oom.free_bytes", 2 * GIB},                  \
+        {"oom.allocated_bytes", 100 * GIB}, {"oom.reserved_unallocated_bytes", 20 * GIB},          \
+        {"oom.requested_bytes", 4 * GIB}, {"others.vram_bytes", 10 * GIB},                         \
+        {"torch.gap_bytes", 3 * GIB}, {"torch.gap_growth_bytes", 1 * GIB},                         \
+        {"torch.growth.plateau_bytes", 20 * GIB}, {"torch.growth.total_bytes", 60 * GIB}
+
+static void parts_of_pytorch_add_up(void **state)
+{
+    (void)state;
+    static const struct row rows[ROWS_MAX] = {TORCH};
+    static const struct row want[] = {
+        {"account.others_bytes", 10 * GIB}, {"account.context_bytes", 2 * GIB},
+        {"account.outside_bytes", 1 * GIB}, {"account.plateau_bytes", 20 * GIB},
+        {"account.growth_bytes", 60 * GIB}, {"account.step_bytes", 20 * GIB},
+        {"account.idle_bytes", 20 * GIB},   {"account.free_bytes", 2 * GIB},
+        {"account.live_bytes", NONE},       {"account.remainder_bytes", 5 * GIB}};
+    struct facts *facts = derived(rows);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        assert_int_equal(value_of(facts, want[i].name), want[i].value);
+    assert_adds_up(facts);
+    facts_free(facts);
+}
+
+static void without_history_it_adds_up_too(void **state)
+{
+    (void)state;
+    static const struct row rows[ROWS_MAX] = {
+        {"oom.seen", 1},
+        {"oom.total_bytes", 140 * GIB},
+        {"oom.free_bytes", 2 * GIB},
+        {"oom.allocated_bytes", 100 * GIB},
+        {"oom.reserved_unallocated_bytes", 20 * GIB},
+    };
+    struct facts *facts = derived(rows);
+    assert_int_equal(value_of(facts, "account.live_bytes"), 100 * GIB);
+    assert_int_equal(value_of(facts, "account.remainder_bytes"), 18 * GIB);
+    assert_int_equal(value_of(facts, "account.others_bytes"), NONE); /* nobody looked: not 0 */
+    assert_adds_up(facts);
+    facts_free(facts);
+}
+
+/* XLA frees what it held while the exception travels up: its peak counts. */
+static void the_peak_of_xla_counts(void **state)
+{
+    (void)state;
+    struct facts *facts = facts_new();
+    (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
+    (void)facts_set_integer(facts, "gpu.0.vram.total_bytes", FACT_STATIC, 140 * GIB, "test");
+    (void)facts_set_integer(facts, "gpu.0.vram.used_bytes", FACT_IMPACT, 110 * GIB, "test");
+    (void)facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, 105 * GIB, "test");
+    (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_IMPACT, 1 * GIB, "test");
+    (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_PEAK, 90 * GIB, "test");
+    features_derive(facts);
+    assert_int_equal(value_of(facts, "account.live_bytes"), 90 * GIB);
+    assert_int_equal(value_of(facts, "account.idle_bytes"), 15 * GIB);
+    assert_int_equal(value_of(facts, "account.free_bytes"), 30 * GIB);
+    assert_adds_up(facts);
+    facts_free(facts);
+}
+
+static void no_refusal_no_account(void **state)
+{
+    (void)state;
+    static const struct row rows[ROWS_MAX] = {{"gpu.0.vram.total_bytes", 140 * GIB},
+                                              {"gpu.0.vram.used_bytes", 12 * GIB},
+                                              {"torch.inactive_bytes", 3 * GIB}};
+    struct facts *facts = derived(rows);
+    assert_int_equal(value_of(facts, "account.total_bytes"), NONE);
+    facts_free(facts);
+}
+
+/* 18 GiB too much lay idle. What that was worth depends on the growth of demand. */
+static void what_idle_memory_cost(void **state)
+{
+    (void)state;
+    static const struct {
+        struct row history[2];
+        int64_t outgrows, gain;
+    } cases[] = {
+        /* half of the growth in the second half of the run, 60 GiB in all */
+        {{{"torch.half_run_peak_bytes", 80 * GIB}, {"torch.growth.rising_share_percent", 100}}, 0, 30},
+        /* demand hardly grew */
+        {{{"torch.half_run_peak_bytes", 103 * GIB}, {"torch.growth.rising_share_percent", 20}}, 1, 900},
+        /* as much had been in use before */
+        {{{"torch.half_run_peak_bytes", 106 * GIB}, {"torch.growth.rising_share_percent", 20}}, 1, NONE},
+        /* not known */
+        {{{"torch.growth.rising_share_percent", 20}}, NONE, NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {TORCH, cases[i].history[0], cases[i].history[1]};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.tax_bytes"), 18 * GIB);
+        assert_int_equal(value_of(facts, "account.idle_outgrows"), cases[i].outgrows);
+        if (cases[i].gain == 30) /* 18 of 60 by the lows, of 48 by the halves: the larger growth */
+            assert_in_range(value_of(facts, "account.gain_percent"), 29, 31);
+        else
+            assert_int_equal(value_of(facts, "account.gain_percent"), cases[i].gain);
+        facts_free(facts);
+    }
+}
+
+static void too_little_for_any_allocator(void **state)
+{
+    (void)state;
+    struct row rows[ROWS_MAX] = {TORCH};
+    rows[5].value = 23 * GIB;
+    struct facts *facts = derived(rows);
+    assert_int_equal(value_of(facts, "account.tax_bytes"), -1 * GIB);
+    assert_int_equal(value_of(facts, "account.idle_outgrows"), 0);
+    facts_free(facts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_pytorch_add_up),
+        cmocka_unit_test(without_history_it_adds_up_too),
+        cmocka_unit_test(the_peak_of_xla_counts),
+        cmocka_unit_test(no_refusal_no_account),
+        cmocka_unit_test(what_idle_memory_cost),
+        cmocka_unit_test(too_little_for_any_allocator),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
