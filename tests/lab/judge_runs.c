@@ -101,7 +101,7 @@ static void judge(const struct tree *tree, const char *folder, bool facts_only)
         (void)fprintf(stderr, "judge_runs: %s: %s\n", folder, err.msg);
         exit(1);
     }
-    print_json(facts_only ? facts_to_json(out->facts) : verdict_to_json(&verdict));
+    print_json(facts_only ? facts_to_json(out->facts) : verdict_to_json(&verdict, out->facts));
     verdict_release(&verdict);
     sink_free(out);
 }
