@@ -260,13 +260,14 @@ static void emit_order(const struct klog *k)
 }
 
 /* What the rules leave to C. */
-static void act(void *arg, const struct rule *rule, struct text line,
+static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
     (void)arg;
     (void)rule;
     (void)line;
     (void)takes;
+    return true;
 }
 
 /* One pass; records in front of line `from` are read for their context only. */

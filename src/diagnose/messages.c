@@ -34,6 +34,15 @@ static const struct {
     {OOM_DESIRED, "desired_bytes"},
     {OOM_DEVICE, "device"},
 };
+#define OOM_FACTS (sizeof oom_facts / sizeof oom_facts[0])
+
+struct reading {
+    struct rules_run run;
+    struct oom_log log;
+    struct runtime_state runtime;
+    struct usage_state usage;
+    struct engine_state engine;
+};
 
 static bool same_event(const struct oom *old, const struct oom *o)
 {
@@ -68,7 +77,7 @@ static void emit(const struct scan *s, const char *prefix, const struct oom *o)
     struct scan at = *s;
     char name[SCAN_NAME_MAX];
     at.line = o->line;
-    for (size_t i = 0; i < sizeof oom_facts / sizeof oom_facts[0]; i++) {
+    for (size_t i = 0; i < OOM_FACTS; i++) {
         if (!oom_has(o, oom_facts[i].field))
             continue;
         (void)snprintf(name, sizeof name, "%s%s", prefix, oom_facts[i].fact);
@@ -125,14 +134,63 @@ static bool is_source_echo(struct text previous, struct text line)
            text_has(previous, ", line ");
 }
 
+/* "3.49GiB" after a line of the pool that says "(rounded to 3752783616)": the same refusal, told by
+ * the exception in three digits. */
+static bool is_told_again(const struct oom_log *log, const struct oom *o)
+{
+    int64_t exact = log->last.value[OOM_REQUESTED], size = o->value[OOM_REQUESTED];
+    return log->count > 0 && strcmp(o->framework, "jax") == 0 &&
+           strcmp(log->last.framework, "tensorflow") == 0 && !log->last.ladder &&
+           oom_has(&log->last, OOM_REQUESTED) && size > exact - exact / 100 &&
+           size < exact + exact / 100;
+}
+
+static struct oom taken_oom(const struct rule *rule, unsigned line, const struct rule_takes *takes)
+{
+    struct oom o = {.framework = rule->record, .line = line, .ladder = rule->ladder};
+    for (unsigned i = 0; i < takes->count; i++) {
+        const char *name = rule_fact_names[takes->list[i].fact];
+        for (size_t f = 0; strncmp(name, "oom.", 4) == 0 && f < OOM_FACTS; f++)
+            if (strcmp(name + 4, oom_facts[f].fact) == 0)
+                oom_set(&o, oom_facts[f].field, takes->list[i].value.integer);
+    }
+    return o;
+}
+
+/* A refused allocation that a rule found. */
+static void record(struct reading *r, const struct rule *rule, const struct rule_takes *takes)
+{
+    static const char first_step[] = "msg.allocation_ladder_first_bytes";
+    const struct scan *s = r->run.s;
+    struct oom o = taken_oom(rule, s->line, takes);
+    int64_t size = o.value[OOM_REQUESTED], rounded = rule_taken_integer(takes, "_rounded", 0);
+    if (o.known == 0)
+        return;
+    if (is_told_again(&r->log, &o))
+        o.value[OOM_REQUESTED] = r->log.last.value[OOM_REQUESTED];
+    if (!o.ladder && rounded > size - size / 100 && rounded < size + size / 100)
+        o.value[OOM_REQUESTED] = rounded;
+    if (!o.ladder || facts_find(s->facts, first_step, FACT_LOG) == NULL)
+        oom_log_add(&r->log, &o);
+    if (o.ladder)
+        scan_integer(s, first_step, size);
+}
+
 /* What the rules leave to C. */
-static void act(void *arg, const struct rule *rule, struct text line,
+static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
-    struct rules_run *run = arg;
-    (void)takes;
+    struct reading *r = arg;
+    if (rule->record != NULL)
+        record(r, rule, takes);
     if (rule->reader == READ_GFX)
-        scan_gfx_fact(run->s, line, "msg.gfx");
+        scan_gfx_fact(r->run.s, line, "msg.gfx");
+    if (rule->reader == READ_LADDER_STEP)
+        runtime_ladder_step(r->run.s, &r->runtime);
+    if (rule->reader == READ_VLLM_DEVICE)
+        return rule_taken_integer(takes, "msg.vllm_free_bytes", 0) <=
+               rule_taken_integer(takes, "msg.vllm_total_bytes", 0);
+    return engine_read(&r->run, &r->engine, rule->reader, takes);
 }
 
 void messages_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -140,34 +198,26 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     unsigned before;
     struct text all = text_tail(data, len, &before), rest = all, line;
     struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
-    struct rules_run run = {.s = &s, .scope = SCOPE_MESSAGES, .act = act, .arg = &run};
-    struct runtime_state runtime = {0};
-    struct usage_state usage = {.readings = 0};
-    struct engine_state engine = {.loads = 0};
-    struct bfc_state bfc = {.allocator_line = 0};
-    struct oom_log log = {.count = 0};
+    struct reading r = {.run = {.s = &s, .scope = SCOPE_MESSAGES, .act = act, .arg = &r}};
 
     for (struct text previous = {"", 0}; text_next_line(&rest, &line); previous = line) {
         s.line++;
         if (line.len < 4 || is_source_echo(previous, line))
             continue;
-        rules_line(&run, line);
-        runtime_line(&s, &runtime, line);
-        framework_line(&s, &log, line);
-        engine_line(&s, &engine, line);
-        bfc_line(&s, &bfc, line);
-        usage_line(&s, &usage, line);
+        r.runtime.after_ladder++;
+        rules_line(&r.run, line);
+        runtime_line(&s, &r.runtime, line);
+        usage_line(&s, &r.usage, line);
     }
-    torch_messages(&log, all, before + 1);
-    if (log.count == 1 && log.last.ladder && runtime_ladder_ended(&runtime))
-        log.count = 0;
-    oom_log_emit(&s, &log);
-    order_emit(&s, all, before + 1, &log, &runtime);
-    rules_emit(&run);
-    runtime_emit(&s, &runtime);
-    usage_emit(&s, &usage);
-    engine_emit(&s, &engine);
-    bfc_emit(&s, &bfc);
+    torch_messages(&r.log, all, before + 1);
+    if (r.log.count == 1 && r.log.last.ladder && runtime_ladder_ended(&r.runtime))
+        r.log.count = 0;
+    oom_log_emit(&s, &r.log);
+    order_emit(&s, all, before + 1, &r.log, &r.runtime);
+    rules_emit(&r.run);
+    runtime_emit(&s, &r.runtime);
+    usage_emit(&s, &r.usage);
+    engine_emit(&r.run, &r.engine);
     seen_without_figures(&s);
-    warned_settle(&run);
+    warned_settle(&r.run);
 }

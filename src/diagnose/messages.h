@@ -59,9 +59,6 @@ void oom_log_emit(const struct scan *, const struct oom_log *);
 /* PyTorch, every wording since 0.x, over the whole text (the message may be wrapped), which begins
  * with line `line`. */
 void torch_messages(struct oom_log *, struct text all, unsigned line);
-/* Figures of llama.cpp, ollama, vLLM, SGLang, XLA, TensorFlow, DirectML, RCCL: one line. */
-void framework_line(const struct scan *, struct oom_log *, struct text line);
-
 /* --- what an engine reports of its memory while it starts --- */
 
 struct figure {
@@ -85,67 +82,18 @@ struct engine_device {
     struct figure parts[ENGINE_FIGURES];
 };
 
-enum ollama_figure {
-    OLLAMA_AVAILABLE,
-    OLLAMA_REQUIRED,
-    OLLAMA_KV,
-    OLLAMA_WEIGHTS,
-    OLLAMA_GRAPH,
-    OLLAMA_FIGURES,
-};
-
-enum vllm_figure {
-    VLLM_WEIGHTS,
-    VLLM_ACTIVATION,
-    VLLM_OTHER,
-    VLLM_GRAPHS,
-    VLLM_BUDGET,
-    VLLM_FREE,
-    VLLM_TOTAL,
-    VLLM_CACHE_TOKENS,
-    VLLM_MODEL_TOKENS,
-    VLLM_FITS_TOKENS,
-    VLLM_FIGURES,
-};
-
 struct engine_state {
     struct engine_device devices[ENGINE_DEVICES_MAX]; /* of the last load */
     unsigned device_count;
     unsigned loads;      /* models, one after the other */
     bool has_context;    /* a KV cache or a compute buffer came since the last weights */
     bool windowed;       /* layers with a sliding window: the cache is not linear in the context */
-    struct figure refused; /* enum engine_part */
-    struct figure context, layers, layers_of, layers_on_gpu, device_total;
-    struct figure ollama[OLLAMA_FIGURES];
-    struct figure vllm[VLLM_FIGURES];
-    double vllm_share;
-    unsigned vllm_share_line;
 };
-void engine_line(const struct scan *, struct engine_state *, struct text line);
-void engine_emit(const struct scan *, const struct engine_state *);
-
-/* --- XLA's and TensorFlow's allocator (BFC): the last account of itself --- */
-
-enum bfc_figure {
-    BFC_LIMIT,
-    BFC_IN_USE,
-    BFC_PEAK,
-    BFC_ALLOCS,
-    BFC_LARGEST_ALLOC,
-    BFC_STATS, /* of the block of statistics; what follows is of the dump before it */
-    BFC_REGION_LEFT = BFC_STATS,
-    BFC_FREE,
-    BFC_LARGEST_FREE,
-    BFC_FIGURES,
-};
-
-struct bfc_state {
-    struct figure figures[BFC_FIGURES];
-    char allocator[32]; /* GPU_0_bfc */
-    unsigned allocator_line;
-};
-void bfc_line(const struct scan *, struct bfc_state *, struct text line);
-void bfc_emit(const struct scan *, const struct bfc_state *);
+/* True; see rules_run.act. */
+bool engine_read(struct rules_run *, struct engine_state *, enum rule_reader,
+                 const struct rule_takes *);
+/* Behind rules_emit(). */
+void engine_emit(const struct rules_run *, const struct engine_state *);
 
 /* --- messages_warned.c: what a program only warned of --- */
 /* Behind all others: whether that is the failure. */
@@ -166,6 +114,8 @@ struct runtime_state {
     unsigned pin_line;
 };
 void runtime_line(const struct scan *, struct runtime_state *, struct text line);
+/* A line in which a pool was refused memory and asks for less. */
+void runtime_ladder_step(const struct scan *, struct runtime_state *);
 void runtime_emit(const struct scan *, const struct runtime_state *);
 
 /* The pool was given memory in the end: the program printed on, and no exception followed. */

@@ -323,11 +323,10 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
     killed(s, st, line);
     windows_path(s, line);
     versions(s, line);
-    if (!text_like(line, "failed to allocate * from device") &&
-        !text_has(line, "Failed to allocate device memory of ")) {
-        st->after_ladder++;
-        return;
-    }
+}
+
+void runtime_ladder_step(const struct scan *s, struct runtime_state *st)
+{
     st->after_ladder = 0;
     if (st->ladder++ == 0)
         st->ladder_line = s->line;

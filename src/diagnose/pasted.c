@@ -41,13 +41,14 @@ static void emit(const struct pasted *p)
 }
 
 /* What the rules leave to C. */
-static void act(void *arg, const struct rule *rule, struct text line,
+static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
     struct pasted *p = arg;
     (void)takes;
     if (rule->reader == READ_GFX)
         scan_gfx_fact(&p->s, line, NULL);
+    return true;
 }
 
 void pasted_to_facts(struct facts *facts, const char *data, size_t len, const char *source)

@@ -30,6 +30,18 @@ const struct rule_value *rule_taken(const struct rule_takes *takes, const char *
     return NULL;
 }
 
+int64_t rule_taken_integer(const struct rule_takes *takes, const char *fact, int64_t otherwise)
+{
+    const struct rule_value *v = rule_taken(takes, fact);
+    return v != NULL ? v->integer : otherwise;
+}
+
+struct text rule_taken_text(const struct rule_takes *takes, const char *fact)
+{
+    const struct rule_value *v = rule_taken(takes, fact);
+    return v != NULL ? v->text : (struct text){"", 0};
+}
+
 static bool is_in_block(const struct rules_run *run, const struct rule *rule)
 {
     unsigned begun = run->block_line[rule->block];
@@ -85,17 +97,17 @@ static void keep(struct rules_run *run, enum rule_keep how, uint16_t fact,
     slot->line = run->s->line;
 }
 
-/* A name without a point is the rule's own; "oom." of a record is the record's. */
-static void put(struct rules_run *run, const struct rule *rule, uint16_t fact,
+/* "_x" that is not kept is for the reader only; "oom." of a record is the record's. */
+static void put(struct rules_run *run, const struct rule *rule, enum rule_keep how, uint16_t fact,
                 const struct rule_value *value)
 {
     const char *name = rule_fact_names[fact];
-    if (strchr(name, '.') == NULL || (rule->record != NULL && strncmp(name, "oom.", 4) == 0))
+    if ((name[0] == '_' && how == KEEP_FIRST) || (rule->record != NULL && strncmp(name, "oom.", 4) == 0))
         return;
-    if (rule->keep == KEEP_FIRST)
+    if (how == KEEP_FIRST)
         say(run->s, run->s->line, name, value);
     else
-        keep(run, rule->keep, fact, value);
+        keep(run, how, fact, value);
 }
 
 static void count(struct rules_run *run, unsigned fact, struct text line)
@@ -112,11 +124,21 @@ static void count(struct rules_run *run, unsigned fact, struct text line)
     }
 }
 
-static void forget(struct rules_run *run, const char *prefix)
+void rules_forget(struct rules_run *run, const char *prefix)
 {
     for (unsigned i = 0; i < RULE_FACTS; i++)
         if (strncmp(rule_fact_names[i], prefix, strlen(prefix)) == 0)
             run->slots[i].line = 0;
+}
+
+static void put_all(struct rules_run *run, const struct rule *rule, const struct rule_takes *takes)
+{
+    for (unsigned i = 0; i < takes->count; i++)
+        put(run, rule, takes->list[i].keep, takes->list[i].fact, &takes->list[i].value);
+    for (unsigned i = 0; i < rule->sets.count; i++) {
+        const struct rule_set *set = &rule_sets[rule->sets.first + i];
+        put(run, rule, rule->keep, set->fact, &set->value);
+    }
 }
 
 static void try_rule(struct rules_run *run, const struct rule *rule, struct text line)
@@ -124,23 +146,24 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     struct rule_takes takes = {.count = 0};
     if (!applies(run, rule, line, &takes))
         return;
-    if (rule->forget != NULL)
-        forget(run, rule->forget);
+    if (rule->once && run->slots[rule->count[0] - 1].count > 0) {
+        count(run, rule->count[0] - 1u, line);
+        return;
+    }
     for (unsigned i = 0; i < rule->takes.count; i++)
         (void)shape_match(line, &rule_shapes[rule->takes.first + i], &takes);
-    for (unsigned i = 0; i < takes.count; i++)
-        put(run, rule, takes.list[i].fact, &takes.list[i].value);
-    for (unsigned i = 0; i < rule->sets.count; i++)
-        put(run, rule, rule_sets[rule->sets.first + i].fact,
-            &rule_sets[rule->sets.first + i].value);
+    if ((rule->reader != READ_NONE || rule->record != NULL || rule->bad != BAD_NONE) &&
+        !run->act(run->arg, rule, line, &takes))
+        return;
+    if (rule->forget != NULL)
+        rules_forget(run, rule->forget);
+    put_all(run, rule, &takes);
     for (unsigned i = 0; i < 2 && rule->count[i] != 0; i++)
         count(run, rule->count[i] - 1u, line);
     if (rule->begin != 0)
         run->block_line[rule->begin] = run->s->line;
     if (rule->end != 0)
         run->block_line[rule->end] = 0;
-    if (rule->reader != READ_NONE || rule->record != NULL || rule->bad != BAD_NONE)
-        run->act(run->arg, rule, line, &takes);
 }
 
 void rules_line(struct rules_run *run, struct text line)
@@ -159,13 +182,29 @@ void rules_line(struct rules_run *run, struct text line)
             try_rule(run, &rules[index->rules[word * 64 + (unsigned)__builtin_ctzll(bits)]], line);
 }
 
+const struct rule_slot *rules_kept(const struct rules_run *run, const char *fact)
+{
+    for (unsigned i = 0; i < RULE_FACTS; i++)
+        if (run->slots[i].line != 0 && strcmp(rule_fact_names[i], fact) == 0)
+            return &run->slots[i];
+    return NULL;
+}
+
+void rules_keep_integer(struct rules_run *run, const char *fact, int64_t value)
+{
+    const struct rule_value v = {.type = VALUE_INTEGER, .integer = value};
+    for (unsigned i = 0; i < RULE_FACTS; i++)
+        if (strcmp(rule_fact_names[i], fact) == 0)
+            keep(run, KEEP_LAST, (uint16_t)i, &v);
+}
+
 void rules_emit(const struct rules_run *run)
 {
     for (unsigned i = 0; i < RULE_FACTS; i++) {
         const struct rule_slot *slot = &run->slots[i];
         if (slot->count > 0)
             scan_integer_at(run->s, slot->count_line, rule_fact_names[i], slot->count);
-        if (slot->line != 0)
+        if (slot->line != 0 && rule_fact_names[i][0] != '_')
             say(run->s, slot->line, rule_fact_names[i], &slot->value);
     }
 }

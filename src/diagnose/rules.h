@@ -22,15 +22,17 @@ enum rule_part_kind {
 
 enum rule_take_type {
     TAKE_SIZE,   /* "1.5 GiB": a number with its unit, in bytes; GB = 2^30 */
+    TAKE_BUFFER, /* the same, of one buffer: 0 to 1 PiB */
     TAKE_BYTES,  /* the same, or a bare number of bytes */
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
     TAKE_COUNT,  /* "262,144", behind blanks and '=' */
     TAKE_NUMBER, /* digits, below the limit, else below 2^31 */
     TAKE_HEX,
     TAKE_REAL,
+    TAKE_SHARE, /* above 0, at most 1 */
+    TAKE_YES,   /* true, by standing here */
     TAKE_WORD, /* up to the next blank */
-    TAKE_NAME, /* letters, digits, '_', '.' */
-    TAKE_CODE, /* capital letters and '_' */
+    TAKE_CODE, /* the given bytes, then capital letters and '_' */
     TAKE_TEXT, /* up to the words behind it, or to the end of the line */
     TAKE_UPTO, /* up to one of the given bytes, or to the end of the line */
 };
@@ -49,6 +51,7 @@ struct rule_value {
 struct rule_part {
     uint8_t kind, type; /* enum rule_part_kind, enum rule_take_type */
     bool gap;           /* anything may stand before it */
+    uint8_t keep;       /* of a take: enum rule_keep */
     uint8_t length;     /* of words */
     uint16_t fact;      /* of a take: index in rule_fact_names */
     const char *words;  /* or the bytes that end a TAKE_UPTO */
@@ -59,6 +62,7 @@ struct rule_shape {
     uint16_t first, count; /* in rule_parts */
     bool word_start;       /* not inside a word */
     bool line_start;       /* at the first byte that is no blank */
+    bool line_end;         /* up to the last byte that is no blank */
 };
 
 struct rule_list {
@@ -86,7 +90,8 @@ struct rule {
     enum bad_class bad;         /* a bad event of the kernel log */
     const char *forget;         /* facts that are kept to the end and begin so are taken back */
     bool context;               /* true beyond an incident of the kernel log */
-    bool headless, ladder;      /* of a record, see struct oom */
+    bool once;                  /* only the first line counted is read */
+    bool ladder;                /* of a record, see struct oom */
 };
 
 struct rule_index {
@@ -111,6 +116,7 @@ extern const size_t rule_ending_facts_count;
 
 struct rule_taken {
     uint16_t fact;
+    uint8_t keep;
     struct rule_value value;
 };
 
@@ -133,8 +139,9 @@ struct rule_slot {
 struct rules_run {
     const struct scan *s;
     enum rule_scope scope;
-    /* What only C can do for a rule: its reader, record or bad event. */
-    void (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
+    /* What only C can do for a rule: its reader, record or bad event. False: the rule does not
+     * apply. */
+    bool (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
     void *arg;
     bool context_only;                /* kernel: in front of the last incident */
     unsigned block_line[RULE_BLOCKS]; /* 0 = not open */
@@ -146,9 +153,17 @@ void rules_line(struct rules_run *, struct text line);
 /* Counts, and what was kept to the end. */
 void rules_emit(const struct rules_run *);
 
+/* What is kept to the end for a fact of the rules, NULL = nothing; and to keep something there. */
+const struct rule_slot *rules_kept(const struct rules_run *, const char *fact);
+void rules_keep_integer(struct rules_run *, const char *fact, int64_t value);
+/* Takes back what is kept to the end under names that begin so. */
+void rules_forget(struct rules_run *, const char *prefix);
+
 /* Does the rule's wording stand on the line? */
 bool rule_is_on(unsigned rule, struct text line);
 /* What was taken for a fact, NULL = nothing. */
 const struct rule_value *rule_taken(const struct rule_takes *, const char *fact);
+int64_t rule_taken_integer(const struct rule_takes *, const char *fact, int64_t otherwise);
+struct text rule_taken_text(const struct rule_takes *, const char *fact);
 
 #endif

@@ -12,6 +12,7 @@
 
 #define COUNT_MAX 1e12
 #define GIB_MAX 1e6
+#define BUFFER_MAX (INT64_C(1) << 50) /* so that sums stay sums */
 
 static bool is_word(char c)
 {
@@ -32,11 +33,10 @@ static size_t find_words(struct text line, struct text rest, const struct rule_p
     }
 }
 
-static size_t run_of(struct text t, enum rule_take_type type)
+static size_t code_length(struct text t, size_t from)
 {
-    size_t n = 0;
-    while (n < t.len && (type == TAKE_CODE ? isupper((unsigned char)t.at[n]) || t.at[n] == '_'
-                                           : is_word(t.at[n]) || t.at[n] == '.'))
+    size_t n = from;
+    while (n < t.len && (isupper((unsigned char)t.at[n]) || t.at[n] == '_'))
         n++;
     return n;
 }
@@ -58,9 +58,9 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
         *t = text_skip(*t, 1);
     if (!text_take_real(t, &ret->real))
         return false;
-    if (p->type == TAKE_REAL) {
+    if (p->type == TAKE_REAL || p->type == TAKE_SHARE) {
         ret->type = VALUE_REAL;
-        return true;
+        return p->type == TAKE_REAL || (ret->real > 0 && ret->real <= 1);
     }
     double max = p->type == TAKE_GIB ? GIB_MAX : COUNT_MAX;
     if (ret->real < 0 || ret->real > max)
@@ -76,6 +76,9 @@ static bool take(const struct rule_part *p, struct text *t, struct rule_value *r
     switch ((enum rule_take_type)p->type) {
     case TAKE_SIZE:
         return text_take_size(t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &ret->integer);
+    case TAKE_BUFFER:
+        return text_take_size(t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &ret->integer) &&
+               ret->integer >= 0 && ret->integer <= BUFFER_MAX;
     case TAKE_BYTES:
         return text_take_size(t, 0, &ret->integer);
     case TAKE_NUMBER:
@@ -84,16 +87,20 @@ static bool take(const struct rule_part *p, struct text *t, struct rule_value *r
     case TAKE_GIB:
     case TAKE_COUNT:
     case TAKE_REAL:
+    case TAKE_SHARE:
         return take_real(p, t, ret);
+    case TAKE_YES:
+        ret->type = VALUE_BOOLEAN;
+        ret->integer = 1;
+        return true;
     case TAKE_WORD:
         ret->type = VALUE_TEXT;
         return text_next_word(t, &ret->text);
     case TAKE_UPTO:
         ret->text = text_until(*t, p->words);
         break;
-    case TAKE_NAME:
     case TAKE_CODE:
-        ret->text = text_first(*t, run_of(*t, p->type));
+        ret->text = text_first(*t, code_length(*t, p->length));
         break;
     case TAKE_TEXT:
         ret->text = *t;
@@ -122,41 +129,56 @@ static bool take_before(const struct rule_part *p, struct text head, struct rule
     return ret->text.len > 0;
 }
 
-static bool keep(struct rule_takes *takes, uint16_t fact, const struct rule_value *value)
+static bool keep(struct rule_takes *takes, const struct rule_part *p,
+                 const struct rule_value *value)
 {
     if (takes->count < RULE_TAKEN_MAX)
-        takes->list[takes->count++] = (struct rule_taken){fact, *value};
+        takes->list[takes->count++] = (struct rule_taken){p->fact, p->keep, *value};
     return true;
+}
+
+static bool match_words(struct text line, struct text *rest, const struct rule_part *p,
+                        bool word_start)
+{
+    size_t at = p->gap ? find_words(line, *rest, p, word_start) : 0;
+    if (at == SIZE_MAX || rest->len < at + p->length ||
+        memcmp(rest->at + at, p->words, p->length) != 0)
+        return false;
+    *rest = text_skip(*rest, at + p->length);
+    return true;
+}
+
+static bool match_take(struct text line, struct text *rest, const struct rule_part *p,
+                       const struct rule_part *next, struct rule_takes *takes)
+{
+    struct rule_value value = {.type = VALUE_TEXT};
+    if (p->type == TAKE_CODE && p->gap) {
+        size_t at = find_words(line, *rest, p, false);
+        if (at == SIZE_MAX)
+            return false;
+        *rest = text_skip(*rest, at);
+    } else if (p->gap || (p->type == TAKE_TEXT && next != NULL)) {
+        size_t at = find_words(line, *rest, next, false);
+        if (at == SIZE_MAX)
+            return false;
+        value.text = text_first(*rest, at);
+        *rest = text_skip(*rest, at);
+        return (!p->gap || take_before(p, value.text, &value)) && keep(takes, p, &value);
+    }
+    return take(p, rest, &value) && keep(takes, p, &value);
 }
 
 /* One part at the front of `rest`. `next` is the part behind it, or NULL. */
 static bool match_part(struct text line, struct text *rest, const struct rule_part *p,
                        const struct rule_part *next, bool word_start, struct rule_takes *takes)
 {
-    struct rule_value value;
-    if (p->kind == PART_BLANKS) {
-        while (rest->len > 0 && isspace((unsigned char)rest->at[0]))
-            *rest = text_skip(*rest, 1);
-        return true;
-    }
-    if (p->kind == PART_WORDS) {
-        size_t at = p->gap ? find_words(line, *rest, p, word_start) : 0;
-        if (at == SIZE_MAX || rest->len < at + p->length ||
-            memcmp(rest->at + at, p->words, p->length) != 0)
-            return false;
-        *rest = text_skip(*rest, at + p->length);
-        return true;
-    }
-    if (!p->gap && (p->type != TAKE_TEXT || next == NULL))
-        return take(p, rest, &value) && keep(takes, p->fact, &value);
-    size_t at = find_words(line, *rest, next, false);
-    if (at == SIZE_MAX)
-        return false;
-    struct text head = text_first(*rest, at);
-    *rest = text_skip(*rest, at);
-    if (!p->gap)
-        value = (struct rule_value){.type = VALUE_TEXT, .text = head};
-    return (!p->gap || take_before(p, head, &value)) && keep(takes, p->fact, &value);
+    if (p->kind == PART_TAKE)
+        return match_take(line, rest, p, next, takes);
+    if (p->kind == PART_WORDS)
+        return match_words(line, rest, p, word_start);
+    while (rest->len > 0 && isspace((unsigned char)rest->at[0]))
+        *rest = text_skip(*rest, 1);
+    return true;
 }
 
 bool shape_match(struct text line, const struct rule_shape *shape, struct rule_takes *takes)
@@ -170,6 +192,10 @@ bool shape_match(struct text line, const struct rule_shape *shape, struct rule_t
             takes->count = before;
             return false;
         }
+    }
+    if (shape->line_end && text_trim(rest).len > 0) {
+        takes->count = before;
+        return false;
     }
     return true;
 }

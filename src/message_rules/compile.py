@@ -13,7 +13,7 @@ import re
 import sys
 from collections import deque
 
-TYPES = ("size bytes gib count labelled number hex real word name code list text upto").split()
+TYPES = "size buffer bytes gib count number hex real share yes word code text upto".split()
 KEEPS = ("first", "last", "sum", "max")
 KINDS = ("oom", "fault", "hang", "error", "report")
 # The order in which the kernel classifier asks; harmless forms of a wording come first.
@@ -33,12 +33,14 @@ class Part:
 
 
 class Shape:
-    def __init__(self, text, parts, word_start, line_start, marked):
-        self.parts, self.word_start, self.line_start = parts, word_start, line_start
+    def __init__(self, text, parts, word_start, line_start, line_end, marked):
+        self.parts, self.word_start = parts, word_start
+        self.line_start, self.line_end = line_start, line_end
         self.marked, self.text = marked, text
 
     def literals(self):
-        return [p.words for p in self.parts if p.take is None and p.words != "~"]
+        words = [p.words for p in self.parts if p.take is None and p.words != "~"]
+        return words + [p.take["stops"] for p in self.parts if p.take and p.take["type"] == "code"]
 
     def longest(self):
         return max(self.literals(), key=len, default="")
@@ -50,7 +52,7 @@ class Rule:
         self.wordings, self.also, self.unless, self.takes = [], [], [], []
         self.watched = []  # (kind, shape)
         self.kernel = []  # (kind, words, further words)
-        self.sets, self.forgets = [], []
+        self.sets, self.forgets, self.says = [], [], []
         self.count = []
         self.block = self.begin = self.end = self.reader = self.record = None
         self.within, self.keep, self.bad = 0, "first", "none"
@@ -59,12 +61,14 @@ class Rule:
 
 
 def parse_take(text):
-    """"FACT:TYPE", "FACT:TYPE<LIMIT", "FACT:upto(BYTES)"."""
-    m = re.fullmatch(r"([a-z0-9_.]+):([a-z]+)(?:<(\d+))?(?:\((.+)\))?", text, re.S)
-    if m is None or m.group(2) not in TYPES or (m.group(2) == "upto") != bool(m.group(4)):
+    """FACT:TYPE, with "<LIMIT", "(BYTES)" and what is kept behind it, in this order."""
+    m = re.fullmatch(r"([a-z0-9_.#]+):([a-z]+)(?:<(\d+))?(?:\((.+)\))?(?: (\w+))?", text, re.S)
+    if m is None or m.group(2) not in TYPES or (m.group(5) or "first") not in KEEPS:
         raise Mistake("cannot read {%s}" % text)
+    if (m.group(2) == "upto") > bool(m.group(4)):
+        raise Mistake("up to which bytes? {%s}" % text)
     return {"fact": m.group(1), "type": m.group(2), "limit": int(m.group(3) or 0),
-            "stops": m.group(4) or ""}
+            "stops": m.group(4) or "", "keep": m.group(5)}
 
 
 def parse_shape(text):
@@ -72,6 +76,9 @@ def parse_shape(text):
     word_start = text.startswith("^")
     line_start = text.startswith("<") and not text.startswith("<<")
     marked = None
+    line_end = text.endswith("$") and not text.endswith("\\$")
+    if line_end:
+        text = text[:-1]
     i = 1 if word_start or line_start else 0
     gap = not line_start
 
@@ -102,7 +109,7 @@ def parse_shape(text):
             gap = False
         elif c == "{":
             flush()
-            end = text.index("}", i)
+            end = text.index("}", i)  # none of the bytes of an upto() is one
             parts.append(Part(gap, take=parse_take(text[i + 1:end].replace("\\s", " ").replace("\\t", "\t"))))
             gap = False
             i = end
@@ -114,9 +121,10 @@ def parse_shape(text):
         raise Mistake("an empty wording")
     for at, part in enumerate(parts):
         behind = parts[at + 1] if at + 1 < len(parts) else None
-        if part.take and part.gap and (behind is None or behind.take):
+        prefixed = part.take and part.take["type"] == "code" and part.take["stops"]
+        if part.take and part.gap and not prefixed and (behind is None or behind.take):
             raise Mistake("what is taken behind '*' needs words behind it")
-    return Shape(text, parts, word_start, line_start, marked)
+    return Shape(text, parts, word_start, line_start, line_end, marked)
 
 
 def shapes_of(text):
@@ -163,9 +171,11 @@ def add(rule, key, text, number):
         setattr(rule, key, text)
     elif key == "read":
         rule.reader = text
+    elif key == "says":
+        rule.says += text.split()
     elif key == "forget":
         rule.forgets.append(text)
-    elif key in ("warned", "ends", "headless", "ladder", "context"):
+    elif key in ("warned", "ends", "ladder", "context", "once"):
         rule.flags.add(key)
     elif key in ("match", "never"):
         getattr(rule, key).append(text)
@@ -354,7 +364,7 @@ class Tables:
     def fact(self, name):
         return self.facts.setdefault(name, len(self.facts))
 
-    def shape(self, shape):
+    def shape(self, shape, keep):
         first = len(self.parts)
         for p in shape.parts:
             if p.take is None:
@@ -363,18 +373,21 @@ class Tables:
                     "PART_BLANKS" if blanks else "PART_WORDS", p.gap, quoted(p.words), len(p.words.encode())))
             else:
                 t = p.take
-                self.parts.append("{.kind = PART_TAKE, .gap = %d, .words = %s, .type = TAKE_%s, .fact = %d, .limit = %d}" % (
-                    p.gap, quoted(t["stops"]), t["type"].upper(), self.fact(t["fact"]), t["limit"]))
-        self.shapes.append("{%d, %d, %d, %d}" % (first, len(shape.parts), shape.word_start, shape.line_start))
+                self.parts.append("{.kind = PART_TAKE, .gap = %d, .words = %s, .length = %d, .type = TAKE_%s, "
+                                  ".fact = %d, .limit = %d, .keep = KEEP_%s}" % (
+                    p.gap, quoted(t["stops"]), len(t["stops"].encode()), t["type"].upper(), self.fact(t["fact"]),
+                    t["limit"], (t["keep"] or keep).upper()))
+        self.shapes.append("{%d, %d, %d, %d, %d}" % (first, len(shape.parts), shape.word_start,
+                                                     shape.line_start, shape.line_end))
 
-    def shape_list(self, shapes):
+    def shape_list(self, shapes, keep):
         first = len(self.shapes)
         for s in shapes:
-            self.shape(s)
+            self.shape(s, keep)
         return "{%d, %d}" % (first, len(shapes))
 
-    def group_list(self, groups):
-        rows = [self.shape_list(g) for g in groups]
+    def group_list(self, groups, keep):
+        rows = [self.shape_list(g, keep) for g in groups]
         first = len(self.groups)
         self.groups += rows
         return "{%d, %d}" % (first, len(rows))
@@ -398,10 +411,10 @@ def enum_name(prefix, name):
 
 def rule_row(tables, rule, blocks):
     fields = ['.name = "%s"' % rule.name]
-    fields.append(".line = " + tables.shape_list(rule.wordings))
-    fields.append(".also = " + tables.group_list(rule.also))
-    fields.append(".unless = " + tables.shape_list(rule.unless))
-    fields.append(".takes = " + tables.shape_list(rule.takes))
+    fields.append(".line = " + tables.shape_list(rule.wordings, rule.keep))
+    fields.append(".also = " + tables.group_list(rule.also, rule.keep))
+    fields.append(".unless = " + tables.shape_list(rule.unless, rule.keep))
+    fields.append(".takes = " + tables.shape_list(rule.takes, rule.keep))
     fields.append(".sets = " + tables.set_list(rule.sets))
     fields.append(".keep = KEEP_%s" % rule.keep.upper())
     if rule.count:
@@ -431,7 +444,7 @@ def facts_of(rule):
     """All that the rule may say."""
     shapes = rule.wordings + rule.takes + [s for group in rule.also for s in group]
     taken = [p.take["fact"] for s in shapes for p in s.parts if p.take]
-    return [n for n in rule.count + [f for f, _ in rule.sets] + taken if "." in n]
+    return [n for n in rule.count + rule.says + [f for f, _ in rule.sets] + taken if "." in n]
 
 
 def cheap_words(rule):
@@ -439,10 +452,10 @@ def cheap_words(rule):
     if rule.near:
         return [w for w in rule.near]
     words = [s.longest() for s in rule.wordings]
-    if any(len(w) < 3 for w in words):
+    if any(len(w) < 2 for w in words):
         if rule.block:
             return []
-        sys.exit("rule %s: a wording of fewer than three bytes needs 'near'" % rule.name)
+        sys.exit("rule %s: a wording of fewer than two bytes needs 'near'" % rule.name)
     return [w[:WORD_MAX] for w in words]
 
 
