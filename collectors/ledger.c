@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/names.h"
 #include "collect/collector.h"
 #include "diagnose/verdict.h"
 #include "telemetry/machine.h"
@@ -153,7 +154,7 @@ static void put_refusal(const struct reading *r, const struct ledger_refusal *re
 {
     static const char *const operations[] = {"alloc", "map", "import", "mmap"};
     static const char source[] = SOURCE ": the refused ioctl";
-    const char *name = strerrorname_np(refusal->error);
+    const char *name = name_of_error(refusal->error);
     char flags[16];
     put(r, "ledger.refused.size_bytes", FACT_IMPACT, refusal->size, source);
     put(r, "ledger.refused.errno", FACT_IMPACT, refusal->error, source);
@@ -346,6 +347,13 @@ static enum collect_status read_ledger(struct reading *r)
     return status;
 }
 
+static enum collect_status no_ledger(const struct collect_ctx *ctx, struct collect_out *out)
+{
+    if (ctx->ledger_error == NULL || ctx->ledger_error[0] == '\0')
+        return collect_reason(out, COLLECT_SKIPPED, "nothing was noted in the ledger");
+    return collect_reason(out, COLLECT_SKIPPED, "this run kept no ledger: %s", ctx->ledger_error);
+}
+
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
     char path[FS_PATH_MAX];
@@ -356,9 +364,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         return collect_reason(out, COLLECT_SKIPPED, "no run directory");
     RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return errno == ENOENT
-                   ? collect_reason(out, COLLECT_SKIPPED, "this run kept no ledger (--inject=none)")
-                   : collect_reason(out, COLLECT_FAILED, "ledger: %s", strerror(errno));
+        return errno == ENOENT ? no_ledger(ctx, out)
+                               : collect_reason(out, COLLECT_FAILED, "ledger: %s", strerror(errno));
     reading.ledger = ledger_open(fd, &err);
     if (reading.ledger == NULL)
         return collect_reason(out, COLLECT_FAILED, "%s", err.msg);

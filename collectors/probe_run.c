@@ -6,15 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/own_path.h"
 #include "collect/exec.h"
-#include "collectors/helper_program.h"
 #include "telemetry/machine.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
@@ -106,7 +107,7 @@ enum collect_status probe_run(const struct collect_ctx *ctx, struct collect_out 
     enum collect_status status = may_ask(ctx, out, ret_machine);
     if (status != COLLECT_OK)
         return status;
-    if (helper_program_find("rocmcrash-probe", program, sizeof program) < 0)
+    if (own_path_find("rocmcrash-probe", X_OK, program, sizeof program) < 0)
         return collect_reason(out, COLLECT_FAILED,
                               "rocmcrash-probe is not installed beside this program");
     const char *argv[ARGUMENTS_MAX + 2] = {program};

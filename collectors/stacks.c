@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_path.h"
 #include "collect/collector.h"
 #include "collect/exec.h"
-#include "collectors/helper_program.h"
 #include "collectors/stack_text.h"
 #include "record/shared.h"
 
@@ -120,7 +120,7 @@ static enum collect_status run_stacks(const struct collect_ctx *ctx, struct coll
     struct stacks_run run = {.ctx = ctx, .out = out};
     if (ctx->run_dir[0] == '\0')
         return collect_reason(out, COLLECT_SKIPPED, "no run directory");
-    if (helper_program_find("rocmcrash-unwind", run.program, sizeof run.program) < 0)
+    if (own_path_find("rocmcrash-unwind", X_OK, run.program, sizeof run.program) < 0)
         return collect_reason(out, COLLECT_FAILED,
                               "rocmcrash-unwind is not installed beside this program");
     pass(&run, true);

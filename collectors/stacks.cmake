@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-list(APPEND COLLECTOR_SOURCES helper_program.c stack_text.c)
+list(APPEND COLLECTOR_SOURCES stack_text.c)

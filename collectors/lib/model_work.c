@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 
 #define WORKERS_MAX 16
 #define RESULT_FD 3
@@ -181,7 +182,7 @@ worker(struct table *t, const struct model_work *work, int result, pid_t parent)
         _exit(1);
     if (dup2(result, RESULT_FD) != RESULT_FD)
         _exit(1);
-    (void)close_range(RESULT_FD + 1, ~0u, 0);
+    close_descriptors(RESULT_FD + 1, ~0u);
     work_loop(t, work);
     WORKER_EXIT(0);
 }

@@ -11,17 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-
-/* In D state it would hold what the caller gave us until the file system answers. */
-static void close_all(void)
-{
-#ifdef SYS_close_range
-    if (syscall(SYS_close_range, 0u, ~0u, 0u) == 0)
-        return; /* Linux 5.9 */
-#endif
-    for (int fd = 0; fd < 1024; fd++)
-        (void)close(fd);
-}
+#include "base/descriptors.h"
 
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms)
 {
@@ -29,7 +19,7 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
     if (pid < 0)
         return false;
     if (pid == 0) {
-        close_all();
+        close_descriptors(0, ~0u); /* in D state it would hold what the caller gave us */
         (void)umask(077); /* the caller's may leave not even us what we make */
         _exit(question(context) ? 0 : 1);
     }

@@ -10,34 +10,20 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
-#include "cli/own_path.h"
+#include "base/own_path.h"
 #include "diagnose/verdict.h"
 
 #define ASSET_MAX (4u << 20)
 
 static int find_folder(char *out, size_t size)
 {
-    /* installed: libexec/rocmcrash/ beside share/rocmcrash/; build tree: build/PRESET/bin/. */
-    static const char *const places[] = {"templates",
-                                         "../../share/rocmcrash/templates",
-                                         "../share/rocmcrash/templates",
-                                         "../../../templates",
-                                         "../../templates",
-                                         "../templates"};
     const char *named = getenv("ROCMCRASH_TEMPLATES");
     if (named != NULL && named[0] != '\0')
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
-    char exe[FS_PATH_MAX];
-    int r = own_directory(exe, sizeof exe);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char probe[FS_PATH_MAX + 64];
-        (void)snprintf(probe, sizeof probe, "%s/%s/tree.json", exe, places[i]);
-        if (access(probe, R_OK) == 0)
-            return (size_t)snprintf(out, size, "%s/%s", exe, places[i]) < size ? 0 : -ENAMETOOLONG;
-    }
-    return -ENOENT;
+    int r = own_path_find("templates/tree.json", R_OK, out, size);
+    if (r == 0)
+        *strrchr(out, '/') = '\0';
+    return r;
 }
 
 static int find_asset(const char *name, char *path, size_t size, struct rc_err *err)

@@ -182,6 +182,7 @@ static void fill_context(struct job *job)
         .hash_budget_ms = job->options->hash_budget_ms,
         .include = job->options->privacy.include,
         .hook_trouble = info->hook_trouble,
+        .ledger_error = info->ledger_error,
     };
 }
 

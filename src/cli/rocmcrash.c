@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_path.h"
 #include "cli/option.h"
 #include "cli/own_arguments.h"
-#include "cli/own_path.h"
 #include "launch/supervisor.h"
 
 #define ANCESTORS_MAX 64
@@ -265,48 +265,27 @@ static void print_help(void)
         "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
 }
 
-/* Beside this program, or where it is installed. */
-static const char *find_part(const char *name, char *path, size_t size)
-{
-    static const char *const places[] = {"", "../libexec/rocmcrash/"};
-    char directory[FS_PATH_MAX];
-    if (own_directory(directory, sizeof directory) < 0)
-        return NULL;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)snprintf(path, size, "%s/%s%s", directory, places[i], name);
-        if (access(path, X_OK) == 0)
-            return path;
-    }
-    return NULL;
-}
-
 static const char *find_finisher(void)
 {
-    static char path[FS_PATH_MAX + 64];
-    return find_part("rocmcrash-finish", path, sizeof path);
+    static char path[FS_PATH_MAX];
+    return own_path_find("rocmcrash-finish", X_OK, path, sizeof path) == 0 ? path : NULL;
 }
 
+/* Distributions install libraries without the permission to execute them. */
 static const char *find_ledger_library(void)
 {
-    static char path[FS_PATH_MAX + 64];
-    return find_part("librocmcrash-ledger.so", path, sizeof path);
+    static char path[FS_PATH_MAX];
+    return own_path_find("librocmcrash-ledger.so", R_OK, path, sizeof path) == 0 ? path : NULL;
 }
 
+/* The folder, as Python wants it. */
 static const char *find_python_hook(void)
 {
-    static char path[FS_PATH_MAX + 64];
-    static const char *const places[] = {"python", "../share/rocmcrash/python"};
-    char directory[FS_PATH_MAX];
-    char probe[sizeof path + 32];
-    if (own_directory(directory, sizeof directory) < 0)
+    static char path[FS_PATH_MAX];
+    if (own_path_find("python/rocmcrash_hook.py", R_OK, path, sizeof path) < 0)
         return NULL;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", directory, places[i]);
-        (void)snprintf(probe, sizeof probe, "%s/rocmcrash_hook.py", path);
-        if (access(probe, R_OK) == 0)
-            return path;
-    }
-    return NULL;
+    *strrchr(path, '/') = '\0';
+    return path;
 }
 
 static bool is_verb(const char *word)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/names.h"
 #include "cli/run_info.h"
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
@@ -78,7 +79,7 @@ static void status_facts(const struct run_info *info, struct facts *facts)
     if (WIFSIGNALED(status)) {
         (void)facts_set_integer(facts, "target.signal", FACT_IMPACT, WTERMSIG(status), source);
         (void)facts_set_text(facts, "target.signal_name", FACT_IMPACT,
-                             sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "RT",
+                             name_of_signal(WTERMSIG(status)) ? name_of_signal(WTERMSIG(status)) : "RT",
                              source);
         (void)facts_set_boolean(facts, "target.core_dumped", FACT_IMPACT, WCOREDUMP(status),
                                 source);
@@ -106,7 +107,7 @@ static void failed_process_facts(const struct run_info *info, const struct share
                                     WEXITSTATUS((int)impact->exit_status), source);
         return;
     }
-    const char *name = sigabbrev_np(impact->signo);
+    const char *name = name_of_signal(impact->signo);
     (void)facts_set_integer(facts, "target.failed_signal", FACT_IMPACT, impact->signo, source);
     (void)facts_set_text(facts, "target.failed_signal_name", FACT_IMPACT, name ? name : "RT",
                          source);

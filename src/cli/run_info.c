@@ -91,6 +91,7 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->output_dir = json_string(json, "output_dir");
     info->kmsg_error = json_string(json, "kmsg_error");
     info->follow_error = json_string(json, "follow_error");
+    info->ledger_error = json_string(json, "ledger_error");
     info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
     info->target_status = json_int(json, "target_status");
@@ -169,7 +170,7 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
         info->start_wall_ns = start_in_name(info->dir);
     return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
                    info->kmsg_error == NULL || info->follow_error == NULL ||
-                   info->hook_trouble == NULL
+                   info->ledger_error == NULL || info->hook_trouble == NULL
                ? -ENOMEM
                : 0;
 }
@@ -373,6 +374,7 @@ void run_info_release(struct run_info *info)
     free(info->output_dir);
     free(info->kmsg_error);
     free(info->follow_error);
+    free(info->ledger_error);
     free(info->hook_trouble);
     free(info->output);
     for (size_t i = 0; i < info->impact_count; i++)

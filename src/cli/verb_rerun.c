@@ -23,10 +23,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_path.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/option.h"
-#include "cli/own_path.h"
 #include "cli/stage_redact.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
@@ -203,19 +203,15 @@ static void set_trace_environment(void)
 
 static _Noreturn void exec_run(const struct rerun *r, const char *folder)
 {
-    char rocmcrash[FS_PATH_MAX + 32];
-    char finisher[FS_PATH_MAX + 32];
-    char own[FS_PATH_MAX];
+    char rocmcrash[FS_PATH_MAX];
+    char finisher[FS_PATH_MAX];
     char named[FS_PATH_MAX + 512];
     char bytes[16];
     const char *argv[ARGUMENTS_MAX + 16];
     size_t n = 0;
-    if (own_directory(own, sizeof own) < 0)
+    if (own_path_find("rocmcrash", X_OK, rocmcrash, sizeof rocmcrash) < 0 ||
+        own_path_find("rocmcrash-finish", X_OK, finisher, sizeof finisher) < 0)
         _exit(125);
-    (void)snprintf(rocmcrash, sizeof rocmcrash, "%s/rocmcrash", own);
-    if (access(rocmcrash, X_OK) != 0)
-        (void)snprintf(rocmcrash, sizeof rocmcrash, "%s/../../bin/rocmcrash", own);
-    (void)snprintf(finisher, sizeof finisher, "%s/rocmcrash-finish", own);
     (void)snprintf(bytes, sizeof bytes, "%u", TRACE_BYTES);
     /* Under the command's name, which the new bundle is called by. */
     const char *slash = strrchr(r->command[0], '/');

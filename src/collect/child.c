@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/memory.h"
 #include "collect/out.h"
 
@@ -59,18 +59,6 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void close_from(int first)
-{
-    if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) == 0)
-        return;
-    /* Before Linux 5.9, or under a filter: what a process of ours can have open is few. */
-    struct rlimit limit = {.rlim_cur = 1024};
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    long last = limit.rlim_cur > 65536 ? 65536 : (long)limit.rlim_cur;
-    for (long fd = first; fd < last; fd++)
-        (void)close((int)fd);
-}
-
 /* 0, 1, 2 = /dev/null, 3 = folder, 4 = status pipe, nothing else. */
 static int arrange_fds(int dir_fd, int status_fd)
 {
@@ -88,7 +76,7 @@ static int arrange_fds(int dir_fd, int status_fd)
             return -errno;
     if (dup3(high_dir, FD_DIR, O_CLOEXEC) < 0 || dup3(high_status, FD_STATUS, O_CLOEXEC) < 0)
         return -errno;
-    close_from(FD_FIRST_CLOSED);
+    close_descriptors(FD_FIRST_CLOSED, ~0u);
     return 0;
 }
 

@@ -55,6 +55,7 @@ struct collect_ctx {
     uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
+    const char *ledger_error;  /* why the run has no ledger, NULL or "" = nobody said */
     const char *include;       /* --include: what may hold user data and is wanted; NULL = nothing */
 };
 

@@ -22,6 +22,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/names.h"
 #include "collect/child.h"
 #include "collect/folder.h"
 #include "collect/frame.h"
@@ -230,7 +231,7 @@ static void describe_death(struct job *job, int wait_status, const struct stream
     else if (WIFSIGNALED(wait_status))
         (void)snprintf(
             job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(wait_status),
-            sigabbrev_np(WTERMSIG(wait_status)) != NULL ? sigabbrev_np(WTERMSIG(wait_status))
+            name_of_signal(WTERMSIG(wait_status)) != NULL ? name_of_signal(WTERMSIG(wait_status))
                                                         : "?");
     else
         (void)snprintf(job->reason, sizeof job->reason, "exited with %d before it was done",

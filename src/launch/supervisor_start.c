@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -150,6 +151,23 @@ static void start_relay(struct supervisor *s)
     relay->way = RELAY_NONE;
 }
 
+/*
+ * LD_PRELOAD is split at blanks and colons: a library below such a folder is named by a descriptor
+ * of this process. The target inherits nothing, and when we are gone its children cannot see the
+ * library and go without (preload_check()).
+ */
+static int name_library(struct supervisor *s, const char *path)
+{
+    char name[64];
+    if (strpbrk(path, ": ") == NULL)
+        return preload_set_path(&s->preload, path);
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (move_up(&fd) < 0)
+        return -errno;
+    (void)snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return preload_set_path(&s->preload, name);
+}
+
 /* After the descriptors have their numbers: the library finds the memory by them. */
 static void prepare_ledger(struct supervisor *s)
 {
@@ -164,7 +182,7 @@ static void prepare_ledger(struct supervisor *s)
     }
     s->ledger = ledger_create(&s->ledger_fd, &err);
     if (s->ledger == NULL || move_up(&s->ledger_fd) < 0 ||
-        preload_set_path(&s->preload, s->options->ledger_library) < 0) {
+        name_library(s, s->options->ledger_library) < 0) {
         (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",
                        s->ledger == NULL ? err.msg : "its library cannot be preloaded from there");
         return;

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/names.h"
 #include "probe/unwind.h"
 
 #define DEFAULT_SECONDS 10
@@ -44,7 +45,7 @@ static void print_cause(const struct shared_impact *head)
         (void)printf("end of the process");
         return;
     }
-    const char *name = sigabbrev_np(head->signo);
+    const char *name = name_of_signal(head->signo);
     if (name != NULL)
         (void)printf("SIG%s", name);
     else

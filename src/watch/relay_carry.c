@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "record/shared.h"
 
 void carry_turn(struct carrier *c)
@@ -105,18 +104,6 @@ _Noreturn void carry_run(struct carrier *c)
     }
 }
 
-static void close_range_compat(unsigned first, unsigned last)
-{
-#ifdef SYS_close_range
-    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
-        return; /* Linux 5.9 */
-#endif
-    struct rlimit limit = {.rlim_cur = 1024};
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    for (unsigned fd = first; fd <= last && fd < limit.rlim_cur && fd < 65536; fd++)
-        (void)close((int)fd);
-}
-
 static int compare_int(const void *a, const void *b)
 {
     return *(const int *)a - *(const int *)b;
@@ -131,10 +118,10 @@ static void close_all_but(int *keep, size_t count)
         if (keep[i] < 0)
             continue;
         if ((unsigned)keep[i] > from)
-            close_range_compat(from, (unsigned)keep[i] - 1);
+            close_descriptors(from, (unsigned)keep[i] - 1);
         from = (unsigned)keep[i] + 1;
     }
-    close_range_compat(from, ~0u);
+    close_descriptors(from, ~0u);
 }
 
 static void leave_the_caller(struct carrier *c)

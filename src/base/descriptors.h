@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Closing what a fresh process must not hold. May be called between fork() and exec(). */
+#ifndef BASE_DESCRIPTORS_H
+#define BASE_DESCRIPTORS_H
+
+/* Closes `first` to `last`, both included; ~0u = all that follow. */
+void close_descriptors(unsigned first, unsigned last);
+
+#endif

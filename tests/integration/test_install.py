@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed finds all of its parts: in a plain folder, in one with a blank and a colon, where
+every file is a symbolic link into a store, and a build tree away from its checkout."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+BUILD = os.path.dirname(os.path.dirname(support.ROCMCRASH))
+LEDGER = "librocmcrash-ledger.so"
+# What the target sees of us, then a death that makes a bundle.
+TARGET = r"""
+import os, re, signal
+print("preload", os.environ.get("LD_PRELOAD"))
+print("config", [name for name in os.environ if "ROCMCRASH_LEDGER" in name])
+print("descriptors", sorted(os.listdir("/proc/self/fd"))[:-1])
+print("ledger", %r in open("/proc/self/maps").read())
+import subprocess, sys
+print("child", subprocess.run([sys.executable, "-c", "print(%r in open('/proc/self/maps').read())"],
+                              capture_output=True, text=True).stdout.strip(), flush=True)
+os.kill(os.getpid(), signal.SIGSEGV)
+""" % (LEDGER, LEDGER)
+
+
+def setUpModule():
+    if not os.path.exists(os.path.join(BUILD, "CMakeCache.txt")):
+        raise unittest.SkipTest("the programs under test are not in a build tree")
+    if support.is_sanitized():
+        raise unittest.SkipTest("a program with a sanitizer is not injected by what it is installed with")
+
+
+def install(prefix):
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+
+
+def files_below(folder):
+    for base, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(base, name)
+            yield path, os.path.relpath(path, folder)
+
+
+class Installed(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="install-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.environ = {name: value for name, value in os.environ.items()
+                        if name not in ("ROCMCRASH_TEMPLATES", "LD_PRELOAD")}
+
+    def plain(self):
+        """An installation as everybody makes it; libraries without x, as Debian's CMake installs them."""
+        prefix = os.path.join(self.folder, "plain")
+        install(prefix)
+        os.chmod(os.path.join(prefix, "libexec", "rocmcrash", LEDGER), 0o644)
+        return prefix
+
+    def check(self, program, cwd=None):
+        outdir = os.path.join(self.folder, "out")
+        os.makedirs(outdir, exist_ok=True)
+        found = {}
+        for inject in ("none", "all"):
+            run = subprocess.run([program, "--inject=" + inject, "-o", outdir, "--", support.PYTHON, "-c", TARGET],
+                                 env=self.environ, cwd=cwd, capture_output=True, text=True, timeout=120)
+            self.assertEqual(run.returncode, -11, run.stderr)
+            found[inject] = dict(line.split(" ", 1) for line in run.stdout.splitlines())
+        for name in ("preload", "config", "descriptors"):
+            self.assertEqual(found["all"][name], found["none"][name])
+        self.assertEqual((found["all"]["ledger"], found["all"]["child"]), ("True", "True"))
+        path = re.search(r"\S+\.tar\.gz", run.stderr.replace(self.folder, "")).group()
+        bundle = support.Bundle(os.path.join(outdir, os.path.basename(path)))
+        rows = {row["name"]: row for row in bundle.manifest["items"]}
+        self.assertEqual(rows["ledger"]["reason"], "nothing was noted in the ledger") # for want of a GPU
+        self.assertNotIn("not installed", bundle.text("manifest.json"))
+        self.assertEqual(bundle.verdict["class"], "app-bug")
+        verify = subprocess.run([program, "verify", bundle.path], env=self.environ, cwd=cwd, capture_output=True, text=True)
+        self.assertEqual(verify.returncode, 0, verify.stdout + verify.stderr)
+        return bundle
+
+    def test_plain(self):
+        self.check(os.path.join(self.plain(), "bin", "rocmcrash"))
+
+    def test_relative_name(self):
+        self.check("./bin/rocmcrash", cwd=self.plain())
+
+    def test_name_on_the_path(self):
+        self.environ["PATH"] = os.path.join(self.plain(), "bin") + ":" + os.environ["PATH"]
+        self.check("rocmcrash")
+
+    def test_blank_in_the_path(self):
+        prefix = os.path.join(self.folder, "my venv")
+        shutil.move(self.plain(), prefix)
+        self.check(os.path.join(prefix, "bin", "rocmcrash"))
+
+    def test_link_to_the_program(self):
+        os.mkdir(os.path.join(self.folder, "bin"))
+        link = os.path.join(self.folder, "bin", "rocmcrash")
+        os.symlink(os.path.join(self.plain(), "bin", "rocmcrash"), link)
+        self.check(link)
+
+    def test_every_file_is_a_link(self):
+        """uv --link-mode symlink: scripts/ and data/ of a store stand for bin/ and the rest."""
+        prefix, store = os.path.join(self.folder, "venv"), os.path.join(self.folder, "store")
+        for number, (path, name) in enumerate(list(files_below(self.plain()))):
+            kept = os.path.join(store, str(number), os.path.basename(path))
+            os.makedirs(os.path.dirname(kept))
+            os.makedirs(os.path.dirname(os.path.join(prefix, name)), exist_ok=True)
+            shutil.move(path, kept)
+            os.symlink(kept, os.path.join(prefix, name))
+        self.check(os.path.join(prefix, "bin", "rocmcrash"))
+        self.check("bin/rocmcrash", cwd=prefix)
+
+    def test_build_tree_elsewhere(self):
+        for name in ("bin", "share"):
+            shutil.copytree(os.path.join(BUILD, name), os.path.join(self.folder, "build", name), symlinks=True)
+        self.check(os.path.join(self.folder, "build", "bin", "rocmcrash"))
+
+    def test_without_the_library(self):
+        """A part that is missing is said to be missing."""
+        prefix = self.plain()
+        os.unlink(os.path.join(prefix, "libexec", "rocmcrash", LEDGER))
+        outdir = os.path.join(self.folder, "out")
+        os.mkdir(outdir)
+        run = subprocess.run([os.path.join(prefix, "bin", "rocmcrash"), "-o", outdir, "--", "sh", "-c", "kill -SEGV $$"],
+                             env=self.environ, capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, -11, run.stderr)
+        bundle = support.Bundle(os.path.join(outdir, os.listdir(outdir)[0]))
+        self.assertEqual(bundle.row("ledger")["reason"], "this run kept no ledger: its library is not installed")
+
+
+if __name__ == "__main__":
+    support.main()
