@@ -96,6 +96,51 @@ static bool has_pseudonym(const char *text)
     return open != NULL && strchr(open, '>') != NULL;
 }
 
+/*
+ * "<home1>/train.py" as it was, where this user's home is what was replaced. More than one home, or
+ * anything else that was private, cannot be known. `name` holds the pseudonym once there is one.
+ * False: leave the text alone.
+ */
+static bool restore_home(const char *text, char *name, size_t name_size, struct buf *out)
+{
+    const char *home = getenv("HOME");
+    const char *open;
+    const char *end;
+    while ((open = strchr(text, '<')) != NULL && (end = strchr(open, '>')) != NULL) {
+        size_t length = (size_t)(end + 1 - open);
+        if (home == NULL || home[0] != '/' || strncmp(open, "<home", 5) != 0 || length >= name_size)
+            return false;
+        if (name[0] == '\0')
+            (void)snprintf(name, name_size, "%.*s", (int)length, open);
+        if (strncmp(open, name, length) != 0)
+            return false;
+        buf_append(out, text, (size_t)(open - text));
+        buf_puts(out, home);
+        text = end + 1;
+    }
+    buf_puts(out, text);
+    return !buf_failed(out);
+}
+
+/* In place: the strings stay those of run.json. Where what was named is not there, this is another
+ * machine. */
+static void restore_homes(cJSON *run, cJSON *argv)
+{
+    char name[32] = "";
+    cJSON *items[] = {argv->child, cJSON_GetObjectItemCaseSensitive(run, "cwd")};
+    for (size_t list = 0; list < sizeof items / sizeof items[0]; list++) {
+        for (cJSON *item = items[list]; item != NULL; item = list == 0 ? item->next : NULL) {
+            const char *text = cJSON_GetStringValue(item);
+            struct buf restored = BUF_INIT;
+            if (text != NULL && has_pseudonym(text) &&
+                restore_home(text, name, sizeof name, &restored) &&
+                (item != argv->child || access(buf_str(&restored), X_OK) == 0))
+                (void)cJSON_SetValuestring(item, buf_str(&restored));
+            buf_release(&restored);
+        }
+    }
+}
+
 static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -103,7 +148,9 @@ static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err 
     if (n < 0)
         return (int)n;
     r->run = cJSON_Parse(text);
-    const cJSON *argv = cJSON_GetObjectItemCaseSensitive(r->run, "argv");
+    cJSON *argv = cJSON_GetObjectItemCaseSensitive(r->run, "argv");
+    if (cJSON_IsArray(argv))
+        restore_homes(r->run, argv);
     const char *cwd = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r->run, "cwd"));
     int count = cJSON_GetArraySize(argv);
     const cJSON *cut = cJSON_GetObjectItemCaseSensitive(r->run, "argv_cut");

@@ -102,6 +102,28 @@ def is_running(pid):
     return state(pid) not in ("", "Z", "X")
 
 
+NOBODY = 65534
+
+
+def need_ordinary_user(test):
+    """Root becomes an ordinary user, who must reach the programs and the test's folder: below root's home,
+    which is closed to others, he does not."""
+    if os.geteuid() != 0:
+        test.skipTest("needs root to become another user")
+    for path in (ROCMCRASH, SOURCE, tempfile.gettempdir()):
+        if subprocess.run(["test", "-r", path], user=NOBODY, group=NOBODY, extra_groups=[], check=False).returncode != 0:
+            test.skipTest(f"an ordinary user cannot reach {path}: for this test the checkout must lie elsewhere")
+
+
+def need_unshare(test, *options):
+    """Namespaces of one's own: root's, in a root that is a mount point (a plain chroot is none)."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        test.skipTest("needs root and unshare")
+    done = subprocess.run(["unshare", *options, "true"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        test.skipTest(done.stderr.strip() or "unshare is not allowed here")
+
+
 class Bundle:
     def __init__(self, path):
         self.path = path

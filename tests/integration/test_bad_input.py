@@ -268,6 +268,7 @@ class Placing(BadCase):
 
     def test_unwritable_for_an_ordinary_user(self):
         self.need_root("setpriv")
+        support.need_ordinary_user(self)
         os.chmod(self.folder, 0o755)
         os.mkdir(self.path("xdg"))
         os.chown(self.path("xdg"), 65534, 65534)
@@ -339,6 +340,7 @@ class Surroundings(BadCase):
 
     def test_no_permission_for_the_kernel_log(self):
         self.need_root("setpriv")
+        support.need_ordinary_user(self)
         if support.read("/proc/sys/kernel/dmesg_restrict").strip() != "1":
             self.skipTest("dmesg_restrict is 0 here")
         os.chmod(self.folder, 0o755)
@@ -383,7 +385,7 @@ class Surroundings(BadCase):
         self.assertEqual(self.run_it(*self.command("/no/such")).status, 127)
 
     def test_as_pid_1(self):
-        self.need_root("unshare")
+        support.need_unshare(self, "--pid", "--fork", "--mount-proc")
         done = self.crash("unshare", "--pid", "--fork", "--mount-proc", status=139)
         self.assert_bundle(done)
 
@@ -406,6 +408,7 @@ class Surroundings(BadCase):
 
     def test_umask_that_leaves_nothing(self):
         self.need_root("setpriv")
+        support.need_ordinary_user(self)
         os.chmod(self.folder, 0o755)
         os.chown(self.outdir, 65534, 65534)
         self.environ["ROCMCRASH_STATE_DIR"] = self.environ["XDG_CACHE_HOME"] = self.outdir

@@ -436,5 +436,26 @@ class Again(BundleCase):
         self.assertEqual(json.loads(done.stdout), self.bundle.verdict)
 
 
+class BelowHome(support.Case):
+    """The home folder has another name in a bundle; where the bundle was made it is known."""
+
+    def test_rerun(self):
+        home = self.path("homes", "zaphodbx")
+        program = self.write("homes/zaphodbx/bin/fails", '#!/bin/sh\necho "$@"; kill -SEGV $$\n', 0o755)
+        self.environ["HOME"] = home
+        bundle = self.only_bundle(self.run_it(program, home + "/data", "a:" + home))
+        self.assertNotIn("zaphodbx", bundle.text("run/run.json"))
+        again = self.path("again")
+        os.mkdir(again)
+        done = self.verb("rerun", "--yes", "-o", again, bundle.path)
+        self.assertEqual(done.returncode, 128 + 11, done.stderr)
+        self.assertIn(f"{home}/data a:{home}\n", done.stdout)
+        self.assertEqual(len(os.listdir(again)), 1)
+        self.environ["HOME"] = self.path("homes")  # another user, or another machine
+        done = self.verb("rerun", "--yes", "-o", again, bundle.path)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("name it after --", done.stderr)
+
+
 if __name__ == "__main__":
     support.main()

@@ -44,10 +44,7 @@ class Limits(support.Case):
                 self.compare(limits)
 
     def test_limits_of_an_ordinary_user(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root to become another user")
-        if not os.access(os.path.dirname(ROCMCRASH), os.X_OK):
-            self.skipTest("the program cannot be reached")
+        support.need_ordinary_user(self)
         user = 60123  # nobody else's, so that RLIMIT_NPROC counts us alone
         for limits in ([(resource.RLIMIT_FSIZE, 4096)], [(resource.RLIMIT_NPROC, 1)],
                        [(resource.RLIMIT_NPROC, 2)], [(resource.RLIMIT_NPROC, 3)],
@@ -57,8 +54,7 @@ class Limits(support.Case):
 
     def test_relay_that_cannot_be_forked_is_none(self):
         """Then stderr goes straight through, whatever is written."""
-        if os.geteuid() != 0:
-            self.skipTest("needs root to become another user")
+        support.need_ordinary_user(self)
 
         def prepare():
             resource.setrlimit(resource.RLIMIT_NPROC, (2, 2))

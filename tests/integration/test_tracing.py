@@ -502,8 +502,7 @@ class Rights(Traced):
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest("needs root to become another user")
+        support.need_ordinary_user(self)
         os.chmod(self.folder, 0o755)
         for name in ("out", "state", "bin", "cache"):
             os.makedirs(self.path(name), exist_ok=True)

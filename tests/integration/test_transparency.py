@@ -451,8 +451,7 @@ class Nesting(support.Case):
         self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
 
     def test_as_pid_1(self):
-        if os.geteuid() != 0:
-            self.skipTest("unshare --pid needs root")
+        support.need_unshare(self, "--pid", "--fork", "--mount-proc")
         for code, want in (("exit 5", 5), ("ulimit -c 0; kill -9 $$", 137)):
             done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc",
                                    *self.command("/bin/sh", "-c", code, options=["--quiet"])],
