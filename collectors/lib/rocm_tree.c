@@ -16,6 +16,7 @@
 #include "collectors/lib/distinfo.h"
 #include "collectors/lib/distro_packages.h"
 
+#define PACKAGES_MAX 16
 #define VERSION_PY_MAX ((size_t)16 << 10)
 
 const char *rocm_origin_name(enum rocm_origin origin)
@@ -107,11 +108,33 @@ static bool place_conda(const char *path, struct rocm_place *ret)
     return true;
 }
 
+/* An unpacked tarball of TheRock has any name: what lies above the library tells. */
+static bool place_unpacked(const char *path, struct rocm_place *ret)
+{
+    char root[FS_PATH_MAX];
+    struct stat st;
+    (void)snprintf(root, sizeof root, "%s", path);
+    for (int up = 0; up < 3; up++) {
+        char info[FS_PATH_MAX + 16];
+        char *slash = strrchr(root, '/');
+        if (slash == NULL || slash == root)
+            return false;
+        *slash = '\0';
+        (void)snprintf(info, sizeof info, "%s/.info/version", root);
+        if (up > 0 && stat(info, &st) == 0) {
+            ret->origin = ROCM_ORIGIN_TREE;
+            (void)snprintf(ret->root, sizeof ret->root, "%s", root);
+            return true;
+        }
+    }
+    return false;
+}
+
 void rocm_place(const char *path, struct rocm_place *ret)
 {
     *ret = (struct rocm_place){.origin = ROCM_ORIGIN_OTHER};
     if (strlen(path) >= FS_PATH_MAX || place_site(path, ret) || place_tree(path, ret) ||
-        place_conda(path, ret))
+        place_conda(path, ret) || place_unpacked(path, ret))
         return;
     if (cleantext_starts(path, "/usr/lib") || cleantext_starts(path, "/lib"))
         ret->origin = ROCM_ORIGIN_DISTRIBUTION;
@@ -273,20 +296,65 @@ static int from_file_name(const char *path, struct rocm_version *ret)
     return found_in(ret, text, "file name of the library");
 }
 
+/* "7" of libamdhip64.so.7.2.53211; "" = the name has no version. */
+static void soname_major(const char *path, char *out, size_t size)
+{
+    const char *so = strstr(cleantext_base(path), ".so.");
+    size_t len = so != NULL ? strspn(so + 4, "0123456789") : 0;
+    cleantext_copy(out, size, so != NULL ? so + 4 : "", len);
+}
+
+/*
+ * Of several majors that are installed side by side the one that is mapped: Debian's packages are
+ * named after the soname (libamdhip64-7); a package without a major in its name (hip-runtime-amd) has
+ * the runtime's when their majors are the same.
+ */
+static bool package_brings(const struct distro_package *package, const char *path, bool is_hip)
+{
+    char major[16];
+    char name[64];
+    char stem[48];
+    soname_major(path, major, sizeof major);
+    rocm_library_stem(path, stem, sizeof stem);
+    (void)snprintf(name, sizeof name, "%s-", stem);
+    if (cleantext_starts(package->name, name)) {
+        size_t len = strspn(package->name + strlen(name), "0123456789");
+        return major[0] == '\0' || (len == strlen(major) && strncmp(package->name + strlen(name),
+                                                                    major, len) == 0);
+    }
+    size_t len = strlen(major);
+    return !is_hip || len == 0 ||
+           (strncmp(package->version, major, len) == 0 && package->version[len] == '.');
+}
+
 static int from_distribution(const char *path, struct rocm_version *ret)
 {
     static const char *const hip[] = {"libamdhip64-", "hip-runtime-amd", NULL};
     static const char *const hsa[] = {"libhsa-runtime64-", "hsa-rocr", NULL};
-    struct distro_package packages[4];
+    struct distro_package packages[PACKAGES_MAX];
     bool is_hip = cleantext_starts(cleantext_base(path), "libamdhip64");
-    int count = distro_packages(is_hip ? hip : hsa, packages, 4);
+    int count = distro_packages(is_hip ? hip : hsa, packages, PACKAGES_MAX);
     for (int i = 0; i < count; i++) {
         char source[128];
         (void)snprintf(source, sizeof source, "distribution package %.95s", packages[i].name);
-        if (found_in(ret, packages[i].version, source) == 0)
+        if (package_brings(&packages[i], path, is_hip) &&
+            found_in(ret, packages[i].version, source) == 0)
             return 0;
     }
     return -ENOENT;
+}
+
+/* libamdhip64.so.7.2.53211: HIP's own major and minor, which are ROCm's; no patch level. */
+static int from_hip_name(const char *path, struct rocm_version *ret)
+{
+    const char *base = cleantext_base(path);
+    const char *so = strstr(base, ".so.");
+    if (so == NULL || !cleantext_starts(base, "libamdhip64") || found_in(ret, so + 4, "") != 0)
+        return -ENOENT;
+    char text[24];
+    (void)snprintf(text, sizeof text, "%u.%u", (unsigned)(ret->number / 10000),
+                   (unsigned)(ret->number / 100 % 100));
+    return found_in(ret, text, "file name of the library");
 }
 
 int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret)
@@ -295,12 +363,14 @@ int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret)
     struct rocm_place place;
     *ret = (struct rocm_version){0};
     if (deleted) /* what lies there now is not what ran */
-        return from_file_name(path, ret);
+        return from_file_name(path, ret) == 0 ? 0 : from_hip_name(path, ret);
     if (realpath(path, real) == NULL)
         (void)snprintf(real, sizeof real, "%s", path); /* gone: its name still tells */
     rocm_place(real, &place);
     if (from_beside(real, ret) == 0 || from_wheel(&place, ret) == 0 ||
         from_folder(&place, ret) == 0 || from_file_name(real, ret) == 0)
         return 0;
-    return place.origin == ROCM_ORIGIN_DISTRIBUTION ? from_distribution(real, ret) : -ENOENT;
+    if (place.origin == ROCM_ORIGIN_DISTRIBUTION && from_distribution(real, ret) == 0)
+        return 0;
+    return from_hip_name(real, ret);
 }

@@ -12,7 +12,7 @@
 #include "base/fs.h"
 
 enum rocm_origin {
-    ROCM_ORIGIN_TREE,        /* /opt/rocm-6.2.0 */
+    ROCM_ORIGIN_TREE,        /* /opt/rocm-6.2.0, or any folder with .info/version */
     ROCM_ORIGIN_TORCH_WHEEL, /* site-packages/torch/lib */
     ROCM_ORIGIN_SDK_WHEEL,   /* site-packages/_rocm_sdk_core */
     ROCM_ORIGIN_OTHER_WHEEL,
@@ -46,7 +46,8 @@ int rocm_parse_version(const char *text, struct rocm_version *ret);
 /*
  * Version of the runtime at `path` (as mapped): .info/version beside it, a wheel's own metadata,
  * the name of the folder, the number that ROCm's packages put into file names (so.6.2.60200), the
- * distribution's package; in that order. Of a deleted file only its own name counts. 0 or -ENOENT.
+ * distribution's package of the same soname, major and minor of HIP's file name; in that order. Of a
+ * deleted file only its own name counts. No list of known releases. 0 or -ENOENT.
  */
 int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret);
 

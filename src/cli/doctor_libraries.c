@@ -22,7 +22,7 @@
 #define FILES_MAX 20000
 #define TARGETS_MAX 96
 
-/* The first libamdhip64.so* of a folder, in the order of names. */
+/* The libamdhip64.so* of a folder with the highest version: 10 is above 7. */
 static bool runtime_in(const char *folder, char *out, size_t size)
 {
     char best[256] = "";
@@ -33,7 +33,7 @@ static bool runtime_in(const char *folder, char *out, size_t size)
         if (strncmp(name, "libamdhip64", 11) != 0 || strstr(name, ".so") == NULL ||
             strlen(name) >= sizeof best)
             continue;
-        if (best[0] == '\0' || strcmp(name, best) > 0)
+        if (best[0] == '\0' || strverscmp(name, best) > 0)
             (void)snprintf(best, sizeof best, "%.255s", name);
     }
     int n = snprintf(out, size, "%s/%s", folder, best);

@@ -2,6 +2,7 @@
 """What the emulator's tests share: a machine in a folder of its own, programs that run on it and
 answer commands, the journal as a list of dicts, the live counters."""
 
+import glob
 import json
 import os
 import shutil
@@ -45,6 +46,13 @@ def tool(name, package):
     if path is None:
         raise unittest.SkipTest(f"{name} is not installed here (package {package})")
     return path
+
+
+def faults_are_errors():
+    """From ROCm 7.2 on the program is not ended by a page fault: HIP's calls give hipErrorIllegalAddress."""
+    names = glob.glob("/usr/lib/*/libamdhip64.so.[0-9]*") + glob.glob("/opt/rocm/lib/libamdhip64.so.[0-9]*")
+    majors = [name.split(".so.")[1].split(".")[0] for name in names]
+    return max((int(major) for major in majors), default=0) >= 7
 
 
 def wait_for(condition, what):

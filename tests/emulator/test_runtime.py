@@ -127,7 +127,8 @@ class Hip(Runtime):
         self.assertEqual(one.ask("memset", 0)[3], "hipSuccess")
         self.assertGreaterEqual(len(host.journal("dispatch")), 1)
         status, _, stderr = one.finish()
-        self.assertEqual((status, stderr), (0, ""))
+        own = [line for line in stderr.splitlines() if "detected by SharedSignalPool" not in line]  # ROCr 7.2
+        self.assertEqual((status, own), (0, []))
 
     def test_pinned_host_memory_ends_at_the_system_limit(self):
         """hipHostMalloc of ROCr 5.2.3 takes ordinary pages and gives them to KFD as userptr."""

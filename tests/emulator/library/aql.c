@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "blit.h"
 #include "events.h"
 #include "faults.h"
 #include "journal.h"
@@ -132,6 +133,7 @@ unsigned queue_run_aql(struct queue *queue)
             log_dispatch(queue, p);
             if (queue_faults(queue, FAULT_DISPATCH))
                 break;
+            blit_run(queue, p->kernarg);
         }
         uint64_t signal = p->signal;
         __atomic_store_n(&p->header, (uint16_t)INVALID, __ATOMIC_RELEASE);

@@ -24,17 +24,29 @@ static int render_memory[MACHINE_GPUS_MAX];
 
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
 
-int node_grow(int memory, uint64_t size)
+/* The memory of a real GPU is no file: a soft RLIMIT_FSIZE of the program does not hold for it. */
+static int grow_beyond_limit(int memory, uint64_t size)
 {
     struct rlimit limit;
+    bool beyond = getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
+    struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (beyond && (size > limit.rlim_max || setrlimit(RLIMIT_FSIZE, &raised) != 0))
+        return -EFBIG;
+    int r = ftruncate(memory, (off_t)size) != 0 ? -errno : 0;
+    if (beyond)
+        (void)setrlimit(RLIMIT_FSIZE, &limit);
+    return r;
+}
+
+int node_grow(int memory, uint64_t size)
+{
     struct stat st;
     int r = 0;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur)
-        return -EFBIG;
     (void)pthread_mutex_lock(&growing);
-    if (syscall(SYS_fstat, memory, &st) != 0 ||
-        ((uint64_t)st.st_size < size && ftruncate(memory, (off_t)size) != 0))
+    if (syscall(SYS_fstat, memory, &st) != 0)
         r = -errno;
+    else if ((uint64_t)st.st_size < size)
+        r = grow_beyond_limit(memory, size);
     (void)pthread_mutex_unlock(&growing);
     return r;
 }

@@ -44,7 +44,7 @@ bool node_of_link(const char *link, struct node *ret);
 int node_kfd_memory(void);
 int node_render_memory(unsigned gpu);
 
-/* At least that large; holes cost nothing. 0 or -errno, -EFBIG beyond RLIMIT_FSIZE (no SIGXFSZ). */
+/* At least that large; holes cost nothing. 0 or -errno, -EFBIG beyond a hard RLIMIT_FSIZE (no SIGXFSZ). */
 int node_grow(int memory, uint64_t size);
 
 void node_after_fork(void);

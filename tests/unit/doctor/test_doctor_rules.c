@@ -305,6 +305,13 @@ static const struct row {
     {"rocm-6.4.0", RUNTIME("6.4"), false}, /* a wheel that does not tell its patch level */
     {"rocm-5.6.0", RELEASE("5.6.0"), true},
     {"rocm-5.6.0", RELEASE("5.6.1"), false},
+    {"rocm-untested", RUNTIME("8.0.0"), true},
+    {"rocm-untested", RUNTIME("10.1.0"), true},
+    {"rocm-untested", RUNTIME("5.1.3"), true},
+    {"rocm-untested", RUNTIME("7.2.4"), false},
+    {"rocm-untested", RUNTIME("7.10.0a20251120"), true},
+    {"rocm-untested", RUNTIME("5.2.3"), false},
+    {"rocm-untested", CARD, false},
     {"rocm-single-cap", RUNTIME("6.3.4"), true},
     {"rocm-single-cap", RUNTIME("6.4.0"), false},
     {"rocm-single-cap", RUNTIME("6.3.4") ", 'env.GPU_SINGLE_ALLOC_PERCENT': '100'", false},

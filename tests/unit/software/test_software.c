@@ -237,7 +237,7 @@ static void test_where_the_version_comes_from(void **state)
     assert_string_equal(version_of(library(temp_path("own/libamdhip64.so.6.0.60002"), "x"), false),
                         "6.0.2");
     assert_string_equal(version_of(library(temp_path("own/libamdhip64.so.6.2.41134"), "x"), false),
-                        "?");
+                        "6.2");
     assert_string_equal(version_of(library(temp_path("own/libhsa-runtime64.so.1.5.0"), "x"), false),
                         "?");
     /* upgraded under the process: what lies there now is not what ran */
@@ -245,6 +245,74 @@ static void test_where_the_version_comes_from(void **state)
     const char *old = temp_path("opt2/rocm/lib/libamdhip64.so.6.2.60204");
     assert_string_equal(version_of(old, true), "6.2.4");
     assert_string_equal(version_of(temp_path("opt2/rocm/lib/libamdhip64.so.6"), true), "?");
+}
+
+/* No list of releases: a major of tomorrow is itself, wherever it lies. */
+static void test_majors_to_come(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *version_file, *text, *want;
+        enum rocm_origin origin;
+    } rows[] = {
+        {"fut/opt/rocm-8.1.0/lib/libamdhip64.so.8", NULL, NULL, "8.1.0", ROCM_ORIGIN_TREE},
+        {"fut/opt/rocm/lib/libamdhip64.so.10.0.100003", NULL, NULL, "10.0.3", ROCM_ORIGIN_TREE},
+        {"fut/opt2/rocm/lib/libamdhip64.so.8", "fut/opt2/rocm/.info/version", "8.0.0-7\n", "8.0.0",
+         ROCM_ORIGIN_TREE},
+        {"fut/therock-dist-linux/lib/libamdhip64.so.7", "fut/therock-dist-linux/.info/version",
+         "7.10.0a20251120\n", "7.10.0a20251120", ROCM_ORIGIN_TREE},
+        {"fut/site-packages/_rocm_sdk_core/lib/libhsa-runtime64.so.1",
+         "fut/site-packages/rocm_sdk_core-9.2.1.dist-info/METADATA",
+         "Metadata-Version: 2.1\nName: rocm-sdk-core\nVersion: 9.2.1\n", "9.2.1",
+         ROCM_ORIGIN_SDK_WHEEL},
+        {"fut/own/libamdhip64.so.8.3.65001", NULL, NULL, "8.3", ROCM_ORIGIN_OTHER},
+        {"fut/own/libhsa-runtime64.so.2.0.0", NULL, NULL, "?", ROCM_ORIGIN_OTHER},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rocm_place place;
+        const char *path = library(temp_path("%s", rows[i].file), "x");
+        if (rows[i].version_file != NULL)
+            write_text(temp_path("%s", rows[i].version_file), rows[i].text);
+        assert_string_equal(version_of(path, false), rows[i].want);
+        rocm_place(path, &place);
+        assert_int_equal(place.origin, rows[i].origin);
+    }
+}
+
+/* Debian 13 with experimental: libamdhip64-6 and libamdhip64-7 side by side. */
+static void test_two_majors_installed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *want;
+    } rows[] = {
+        {"/usr/lib/x86_64-linux-gnu/libamdhip64.so.7.2.53211", "7.2.4"},
+        {"/usr/lib/x86_64-linux-gnu/libamdhip64.so.6.4.43484", "6.4.3"},
+        {"/usr/lib/x86_64-linux-gnu/libamdhip64.so.10.1.90000", "10.1.2"},
+        {"/usr/lib/x86_64-linux-gnu/libamdhip64.so.1.0.5", "1.0"}, /* no package: its own name */
+        {"/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1.18.0", "7.2.4"},
+    };
+    write_text(temp_path("two/var/lib/dpkg/status"),
+               "Package: libamdhip64-6\nStatus: install ok installed\nVersion: 6.4.3-4\n\n"
+               "Package: libamdhip64-10\nStatus: install ok installed\nVersion: 10.1.2-1\n\n"
+               "Package: libamdhip64-7\nStatus: install ok installed\nVersion: 7.2.4-1~exp2\n\n"
+               "Package: libhsa-runtime64-1\nStatus: install ok installed\nVersion: "
+               "7.2.4+dfsg-1~exp1\n\n");
+    fs_set_sysroot(temp_path("two"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rocm_version v;
+        assert_int_equal(rocm_version_of(rows[i].path, false, &v), 0);
+        assert_int_equal(strncmp(v.text, rows[i].want, strlen(rows[i].want)), 0);
+    }
+    /* AMD's package has no major in its name: its version has */
+    write_text(temp_path("amd/var/lib/dpkg/status"),
+               "Package: hip-runtime-amd\nStatus: install ok installed\nVersion: 6.2.41133.60204-1\n\n"
+               "Package: hip-runtime-amd7.0.0\nStatus: install ok installed\nVersion: "
+               "7.0.51831.70000-1\n\n");
+    fs_set_sysroot(temp_path("amd"));
+    assert_string_equal(version_of("/usr/lib/libamdhip64.so.7.0.51831", false), "7.0.51831.70000");
+    assert_string_equal(version_of("/usr/lib/libamdhip64.so.6.2.41133", false), "6.2.41133.60204");
+    fs_set_sysroot("");
 }
 
 static void test_two_runtimes(void **state)
@@ -468,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_rocm_tree),
         cmocka_unit_test(test_where_the_version_comes_from),
+        cmocka_unit_test(test_majors_to_come),
+        cmocka_unit_test(test_two_majors_installed),
         cmocka_unit_test(test_two_runtimes),
         cmocka_unit_test(test_no_runtime),
         cmocka_unit_test(test_dpkg_and_driver),
