@@ -19,6 +19,9 @@ AT_ONCE = 4  # most of a run is waiting for the counters a second after its end
 LEDGER_KINDS = {"vram": "vram", "gtt": "gtt", "userptr": "userptr"}
 # What a caching allocator keeps idle is known to its message only.
 NEEDS_ITS_MESSAGE = {"fragmentation"}
+# SAMPLES_MODEL may be an APU's chip, whose memory is the host's: what fills a card ends at a GTT limit there.
+IS_APU = on_emulator.machine.MODELS[on_emulator.DEFAULT_MODEL].get("is_apu", False)
+OF_A_CARD = {"capacity", "leak", "fragmentation", "held", "oversize"}
 FIRST_PID_NAMESPACE = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"  # PROC_PID_INIT_INO
 
 
@@ -37,6 +40,7 @@ class Result:
 
     def __init__(self, name, near_miss, silent, folder):
         self.run = on_emulator.Run(name, BUILD, folder, near_miss=near_miss)
+        self.silent = silent
         state = {"ROCMCRASH_STATE_DIR": os.path.join(folder, "state"),
                  "XDG_CACHE_HOME": os.path.join(folder, "cache")}
         done = self.run.run(*(["--silent"] if silent else []), environ=state, capture_output=True,
@@ -81,10 +85,9 @@ class Samples(unittest.TestCase):
             raise unittest.SkipTest(reason)
         cls.folder = tempfile.TemporaryDirectory(prefix="rc-samples-")
         cls.addClassCleanup(cls.folder.cleanup)
-        wanted = [(name, near_miss, False) for name in on_emulator.SAMPLES
-                  for near_miss in (False, True)]
-        wanted += [(name, False, True) for name in on_emulator.SAMPLES
-                   if name not in NEEDS_ITS_MESSAGE]
+        names = [name for name in on_emulator.SAMPLES if not (IS_APU and name in OF_A_CARD)]
+        wanted = [(name, near_miss, False) for name in names for near_miss in (False, True)]
+        wanted += [(name, False, True) for name in names if name not in NEEDS_ITS_MESSAGE]
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             futures = {key: pool.submit(cls.start, *key) for key in wanted}
             cls.results = {key: future.result() for key, future in futures.items()}
@@ -108,7 +111,10 @@ class Samples(unittest.TestCase):
         self.assertIn(sample.subclass, verdict["subclass"])
         # In another pid namespace KFD's figures may be anybody's: who holds the memory is not known.
         held = verdict["class"] == "held-by-other" and not FIRST_PID_NAMESPACE
-        self.assertEqual(verdict["confidence"], "medium" if held else "high", verdict["sentence"])
+        # Where ROCm 7.2 returns an error instead of an abort, a silent program says nothing of the reset.
+        unsaid = verdict["class"] == "gpu-hang" and result.silent and result.status == 1
+        wanted = ("medium",) if held else ("medium", "high") if unsaid else ("high",)
+        self.assertIn(verdict["confidence"], wanted, verdict["sentence"])
         self.assertNotEqual(result.status, 0)
 
     def test_each_has_its_class(self):
@@ -120,7 +126,8 @@ class Samples(unittest.TestCase):
     def check_near_miss(self, sample, result):
         verdict = result.verdict()
         if sample.near_miss:
-            self.assertEqual(verdict["class"], sample.near_miss, verdict["sentence"])
+            full = IS_APU and sample.near_miss == "capacity"
+            self.assertEqual(verdict["class"], "gtt-limit" if full else sample.near_miss, verdict["sentence"])
         wrong = (sample.expected, sample.subclass)
         self.assertNotEqual((verdict["class"], verdict["subclass"]), wrong)
         self.assertTrue(sample.subclass or verdict["class"] != sample.expected)
@@ -163,22 +170,26 @@ class Samples(unittest.TestCase):
 
         self.each(check, near_miss=False)
         self.each(check, near_miss=True)
-        self.assertGreater(len(checked), 20)
+        self.assertGreater(len(checked), 10 if IS_APU else 20)
 
     def test_the_summary_tells_it(self):
         for name, words in (("capacity", "the driver refused 32.0 MiB (vram) with ENOMEM"),
                             ("oversize", "HIP refused it by itself"),
                             ("leak", "live buffers of 12.0 MiB"),
                             ("page_fault", "that was given back")):
+            if IS_APU and name in OF_A_CARD:
+                continue
             text = self.results[name, False, False].bundle.text("SUMMARY.md")
             self.assertTrue(words in text, f"{name}: {words}")
 
+    @unittest.skipIf(IS_APU, "SAMPLES_MODEL is an APU")
     def test_the_journal_is_in_the_bundle(self):
         bundle = self.results["capacity", False, False].bundle
         self.assertIn('"refusals"', bundle.text("ledger/ledger.json"))
         self.assertEqual(bundle.row("ledger")["status"], "ok")
 
 
+@unittest.skipIf(IS_APU, "SAMPLES_MODEL is an APU")
 class Rerun(unittest.TestCase):
     """The runtime's own trace of the same failure, in a new bundle."""
 
@@ -276,6 +287,7 @@ class Split(unittest.TestCase):
         self.assertEqual(done.returncode, 125)
 
 
+@unittest.skipIf(IS_APU, "SAMPLES_MODEL is an APU")
 class Pools(unittest.TestCase):
     """What the bundle says about HSA's pools and libdrm's heaps is what the tools say."""
 
