@@ -82,7 +82,7 @@ class CachingAllocator:
         self.free_blocks = ([], [], [])  # sorted (stream, size, address), by pool
         self.at = {}  # free blocks by address
         self.heads = {}  # first block of each segment by address
-        self.next_address = 1 << 40
+        self.next_address = 1 << 46  # drivers give falling addresses; of two blocks of a size the lower one is taken
         self.allocated, self.requested, self.reserved = Counter(), Counter(), Counter()
         self.blocks, self.segments = Counter(), Counter()
         self.retries = self.refusals = 0
@@ -181,8 +181,8 @@ class CachingAllocator:
             if not self._fits(wanted):
                 self.refusals += 1
                 raise OutOfMemory(wanted, max(self.device.free(), 0))
+        self.next_address -= wanted
         block = Block(self.next_address, wanted, stream, pool == SMALL)
-        self.next_address += wanted
         self.device.segments += wanted
         self.heads[block.address] = block
         self.reserved.add(pool, wanted)
