@@ -185,12 +185,11 @@ static bool act(void *arg, const struct rule *rule, struct text line,
         record(r, rule, takes);
     if (rule->reader == READ_GFX)
         scan_gfx_fact(r->run.s, line, "msg.gfx");
-    if (rule->reader == READ_LADDER_STEP)
-        runtime_ladder_step(r->run.s, &r->runtime);
     if (rule->reader == READ_VLLM_DEVICE)
         return rule_taken_integer(takes, "msg.vllm_free_bytes", 0) <=
                rule_taken_integer(takes, "msg.vllm_total_bytes", 0);
-    return engine_read(&r->run, &r->engine, rule->reader, takes);
+    return engine_read(&r->run, &r->engine, rule->reader, takes) &&
+           runtime_read(r->run.s, &r->runtime, rule->reader, line, takes);
 }
 
 void messages_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -204,9 +203,8 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
         s.line++;
         if (line.len < 4 || is_source_echo(previous, line))
             continue;
-        r.runtime.after_ladder++;
-        rules_line(&r.run, line);
         runtime_line(&s, &r.runtime, line);
+        rules_line(&r.run, line);
         usage_line(&s, &r.usage, line);
     }
     torch_messages(&r.log, all, before + 1);

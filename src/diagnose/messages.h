@@ -103,19 +103,18 @@ void warned_settle(const struct rules_run *);
 struct runtime_state {
     bool in_traceback;
     unsigned tracebacks, first_traceback;
-    unsigned faults, fault_line;
     unsigned exception_line;
     char exception[96];
     char message[400];
     unsigned ladder, ladder_line, after_ladder; /* ordinary lines behind the last refusal */
-    unsigned killed, killed_line;
     unsigned llvm; /* major version of the last frame's libLLVM */
     bool pin_frame; /* the innermost frame so far is pin_memory() */
     unsigned pin_line;
 };
 void runtime_line(const struct scan *, struct runtime_state *, struct text line);
-/* A line in which a pool was refused memory and asks for less. */
-void runtime_ladder_step(const struct scan *, struct runtime_state *);
+/* See rules_run.act. */
+bool runtime_read(const struct scan *, struct runtime_state *, enum rule_reader, struct text line,
+                  const struct rule_takes *);
 void runtime_emit(const struct scan *, const struct runtime_state *);
 
 /* The pool was given memory in the end: the program printed on, and no exception followed. */

@@ -22,10 +22,6 @@ static bool failed_otherwise(const struct rules_run *run)
     for (size_t i = 0; i < rule_ending_facts_count; i++)
         if (facts_find(facts, rule_fact_names[rule_ending_facts[i]], FACT_LOG) != NULL)
             return true;
-    static const char *const temp[]={"msg.memory_access_fault","msg.hw_exception","msg.hsa_status","msg.library_missing","msg.undefined_symbol",NULL};
-    for (size_t i = 0; temp[i]; i++)
-        if (facts_find(facts, temp[i], FACT_LOG) != NULL)
-            return true;
     const struct fact *raised = facts_find(facts, "msg.python_exception", FACT_LOG);
     for (size_t i = 0; raised != NULL && by_loading[i] != NULL; i++)
         if (raised->text != NULL && strstr(raised->text, by_loading[i]) != NULL)

@@ -441,9 +441,8 @@ def rule_row(tables, rule, blocks):
 
 
 def facts_of(rule):
-    """All that the rule may say."""
-    shapes = rule.wordings + rule.takes + [s for group in rule.also for s in group]
-    taken = [p.take["fact"] for s in shapes for p in s.parts if p.take]
+    """All that the rule always says."""
+    taken = [p.take["fact"] for s in rule.wordings for p in s.parts if p.take]
     return [n for n in rule.count + rule.says + [f for f, _ in rule.sets] + taken if "." in n]
 
 
@@ -464,6 +463,8 @@ def facts(rules, out_c, out_h):
     scopes = list(dict.fromkeys(s for r in rules for s in r.scopes))
     for rule in rules:
         text.append(rule_row(tables, rule, blocks))
+        for name in rule.says:
+            tables.fact(name)
     readers = list(dict.fromkeys(r.reader for r in rules if r.reader))
     with open(out_h, "w", encoding="utf-8") as f:
         f.write("/* Made from templates/messages.rules. */\n#ifndef DIAGNOSE_RULES_MADE_H\n#define DIAGNOSE_RULES_MADE_H\n\n")
