@@ -97,6 +97,14 @@ double klog_stamp(struct text record)
     return seconds;
 }
 
+/* Seconds since boot or, if dated, by the calendar; -1 = none. */
+static double stamp_of(struct text record, bool *ret_dated)
+{
+    double seconds = klog_stamp(record);
+    *ret_dated = seconds < 0;
+    return *ret_dated ? klog_date(record) : seconds;
+}
+
 /* "6,1234,5678901,-;text" or "6,1234,5678901,-,caller=T123;text" (/dev/kmsg) */
 static bool strip_kmsg(struct text *t)
 {
@@ -218,26 +226,6 @@ bool klog_strip(struct text record, struct text *ret)
     return !foreign;
 }
 
-/* "amdgpu: 24560M of VRAM memory ready", "amdgpu:  15860M of GTT memory ready." */
-static void memory_ready(const struct scan *s, struct text line)
-{
-    static const struct {
-        const char *words, *fact;
-    } kinds[] = {
-        {" of VRAM memory ready", "kmsg.vram_ready_bytes"},
-        {" of GTT memory ready", "kmsg.gtt_ready_bytes"},
-    };
-    struct text t;
-    int64_t size;
-    for (size_t i = 0; i < 2; i++)
-        if (text_before(line, kinds[i].words, &t) && text_size_before(t, &size))
-            scan_integer(s, kinds[i].fact, size);
-    if (text_after(line, "amdgpu version: ", &t))
-        scan_text(s, "kmsg.amdgpu_version", text_until(t, " \t"));
-    if (text_after(line, "Check your ", &t) && text_has(t, "devcoredump/data"))
-        scan_text(s, "kmsg.devcoredump_path", t);
-}
-
 static void emit_order(const struct klog *k)
 {
     char sequence[BAD_EVENTS_MAX * 16] = "";
@@ -259,14 +247,44 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
+/* A bad event that a rule found. Two rules for one line tell of one event. */
+static void note_bad(struct klog *k, enum bad_class class, struct text line)
+{
+    if (k->noted_line != k->s.line)
+        k->noted = 0;
+    k->noted_line = k->s.line;
+    if (class == BAD_HW_RAS || (k->noted >> class & 1) == 0)
+        (void)klog_bad(k, k->s.line, class, line);
+    k->noted |= 1u << class;
+}
+
+/* "ring gfx_0.0.0 timeout, ...": the ring of copies is SDMA's. */
+static void ring_timeout(struct klog *k, struct text ring, struct text line)
+{
+    bool copies = text_starts(ring, "sdma") || text_starts(ring, "page");
+    if (k->timeouts++ == 0)
+        scan_text(&k->s, "kmsg.ring_timeout", ring);
+    note_bad(k, copies ? BAD_SDMA : BAD_GPU_HANG, line);
+    k->noted |= 1u << BAD_GPU_HANG; /* what else the line says of a hang is this one */
+    k->timeout_open = true;
+}
+
 /* What the rules leave to C. */
 static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
-    (void)arg;
-    (void)rule;
-    (void)line;
-    (void)takes;
+    struct klog *k = arg;
+    if (rule->reader == READ_RING_TIMEOUT)
+        ring_timeout(k, rule_taken_text(takes, "_ring"), line);
+    if (rule->reader == READ_BLOCK) {
+        struct text name = takes->count > 0 ? takes->list[0].value.text : (struct text){"", 0};
+        note_bad(k, text_starts(name, "sdma") ? BAD_SDMA : BAD_GPU_HANG, line);
+    }
+    if (!klog_fault_read(k, rule->reader, line, takes) ||
+        !klog_host_read(k, rule->reader, line, takes))
+        return false;
+    if (rule->bad != BAD_NONE)
+        note_bad(k, rule->bad, line);
     return true;
 }
 
@@ -278,19 +296,10 @@ static void read_log(struct klog *k, struct rules_run *run, struct text rest, un
         k->s.line++;
         if (!klog_strip(record, &line) || line.len < 4)
             continue;
-        memory_ready(&k->s, line);
         run->context_only = k->s.line < from;
+        if (!run->context_only)
+            k->now = stamp_of(record, &k->dated);
         rules_line(run, line);
-        if (k->s.line < from)
-            continue;
-        k->now = klog_stamp(record);
-        k->dated = k->now < 0;
-        if (k->dated)
-            k->now = klog_date(record);
-        klog_hardware_line(k, line);
-        klog_fault_line(k, line);
-        klog_hang_line(k, line);
-        klog_host_line(k, line);
     }
     klog_fault_close(k);
 }
@@ -316,10 +325,6 @@ static void emit_counts(struct klog *k)
         (void)facts_set_text(k->s.facts, "kmsg.oom_kill_pids", FACT_LOG,
                              text_copy(pids, list, sizeof list), k->s.source);
     }
-    if (k->uncorrectable > 0)
-        scan_integer_at(&k->s, k->uncorrectable_line, "kmsg.ras_uncorrectable", k->uncorrectable);
-    if (k->aer_fatal > 0)
-        scan_integer_at(&k->s, k->aer_fatal_line, "kmsg.pcie_aer_fatal", k->aer_fatal);
 }
 
 /* Where the last incident begins: a first pass whose facts are thrown away. */

@@ -6,7 +6,10 @@
 #ifndef DIAGNOSE_KERNEL_LINES_H
 #define DIAGNOSE_KERNEL_LINES_H
 
+#include "diagnose/rules_made.h"
 #include "diagnose/text_facts.h"
+
+struct rule_takes;
 
 enum bad_class { BAD_NONE, BAD_HW_RAS, BAD_SDMA, BAD_PAGE_FAULT, BAD_GPU_HANG, BAD_HOST_OOM };
 
@@ -52,7 +55,9 @@ struct klog {
     char pending_process[64]; /* a "Process" record in front of its fault */
     int64_t pending_pid;
     unsigned pending_line;
-    unsigned kills, uncorrectable, uncorrectable_line, aer_fatal, aer_fatal_line;
+    unsigned piece_line;      /* the last line that was a piece of a fault */
+    unsigned noted, noted_line; /* classes that rules noted, a bit each, of that line */
+    unsigned kills;
     char kill_pids[256];
 };
 
@@ -66,13 +71,11 @@ double klog_stamp(struct text record);
  * any origin (without a year: from its first of January); -1 = none. */
 double klog_date(struct text record);
 
-/* Each takes one record without its time stamp. */
-void klog_fault_line(struct klog *, struct text line);
+/* A record without its time stamp, as a rule found it; see rules_run.act. */
+bool klog_fault_read(struct klog *, enum rule_reader, struct text line, const struct rule_takes *);
+bool klog_host_read(struct klog *, enum rule_reader, struct text line, const struct rule_takes *);
 void klog_fault_close(struct klog *);
 void klog_fault_emit(struct klog *);
-void klog_hang_line(struct klog *, struct text line);
-void klog_host_line(struct klog *, struct text line);
-void klog_hardware_line(struct klog *, struct text line);
 
 /* The record without what dmesg, syslog, journalctl or /dev/kmsg put in front; false: not a kernel
  * record (another program's line of a journal, a " KEY=value" of /dev/kmsg). */

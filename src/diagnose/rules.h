@@ -27,7 +27,8 @@ enum rule_take_type {
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
     TAKE_COUNT,  /* "262,144", behind blanks and '=' */
     TAKE_NUMBER, /* digits, below the limit, else below 2^31 */
-    TAKE_HEX,
+    TAKE_HEX,    /* the same limit */
+    TAKE_BITS,   /* 64 of them, in hex */
     TAKE_REAL,
     TAKE_SHARE, /* above 0, at most 1 */
     TAKE_YES,   /* true, by standing here */

@@ -45,8 +45,8 @@ static bool take_number(const struct rule_part *p, struct text *t, int64_t *ret)
 {
     uint64_t n;
     uint64_t limit = p->limit != 0 ? p->limit : UINT64_C(1) << 31;
-    bool ok = p->type == TAKE_HEX ? text_take_hex(t, &n) : text_take_u64(t, &n);
-    if (!ok || n >= limit)
+    bool ok = p->type == TAKE_NUMBER ? text_take_u64(t, &n) : text_take_hex(t, &n);
+    if (!ok || (n >= limit && p->type != TAKE_BITS))
         return false;
     *ret = (int64_t)n;
     return true;
@@ -83,6 +83,7 @@ static bool take(const struct rule_part *p, struct text *t, struct rule_value *r
         return text_take_size(t, 0, &ret->integer);
     case TAKE_NUMBER:
     case TAKE_HEX:
+    case TAKE_BITS:
         return take_number(p, t, &ret->integer);
     case TAKE_GIB:
     case TAKE_COUNT:
@@ -98,6 +99,8 @@ static bool take(const struct rule_part *p, struct text *t, struct rule_value *r
         return text_next_word(t, &ret->text);
     case TAKE_UPTO:
         ret->text = text_until(*t, p->words);
+        if (p->limit != 0)
+            ret->text = text_first(ret->text, p->limit);
         break;
     case TAKE_CODE:
         ret->text = text_first(*t, code_length(*t, p->length));

@@ -13,7 +13,7 @@ import re
 import sys
 from collections import deque
 
-TYPES = "size buffer bytes gib count number hex real share yes word code text upto".split()
+TYPES = "size buffer bytes gib count number hex bits real share yes word code text upto".split()
 KEEPS = ("first", "last", "sum", "max")
 KINDS = ("oom", "fault", "hang", "error", "report")
 # The order in which the kernel classifier asks; harmless forms of a wording come first.
@@ -138,7 +138,7 @@ def add(rule, key, text, number):
         kind, _, rest = text.partition(" ")
         if kind in KERNEL_KINDS and ("kernel" in rule.scopes or "context" in rule.scopes):
             for shape in shapes_of(rest):
-                words = shape.literals()
+                words = [shape.marked] if shape.marked else shape.literals()
                 rule.kernel.append((kind, words[0], words[1] if len(words) > 1 else None))
                 rule.wordings.append(shape)
         elif kind in KINDS:
