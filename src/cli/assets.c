@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "diagnose/computed.h"
 #include "diagnose/verdict.h"
 
 #define ASSET_MAX (4u << 20)
@@ -46,6 +47,13 @@ ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err)
     return len < 0 ? rc_err_errno(err, (int)len, "cannot read '%s'", path) : len;
 }
 
+struct computed *asset_computed(struct rc_err *err)
+{
+    char path[FS_PATH_MAX + 64];
+    return find_asset("computed.json", path, sizeof path, err) == 0 ? computed_read(path, err)
+                                                                    : NULL;
+}
+
 struct tree *asset_tree(const char *own_tree, struct rc_err *err)
 {
     char path[FS_PATH_MAX + 64];
@@ -55,8 +63,11 @@ struct tree *asset_tree(const char *own_tree, struct rc_err *err)
     struct tree *tree = tree_read(own_tree != NULL ? own_tree : path, err);
     if (tree == NULL)
         return NULL;
+    struct computed *computed = asset_computed(err);
+    tree_take_computed(tree, computed);
     ssize_t len = asset_read("defects.json", &defects, err);
-    if (len < 0 || tree_add_defects(tree, defects, (size_t)len, "defects.json", err) < 0) {
+    if (computed == NULL || len < 0 ||
+        tree_add_defects(tree, defects, (size_t)len, "defects.json", err) < 0) {
         tree_free(tree);
         return NULL;
     }

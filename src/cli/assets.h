@@ -6,13 +6,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+struct computed;
 struct rc_err;
 struct tree;
 
 /* templates/<name> into malloc()ed NUL-terminated memory; length or -errno. ROCMCRASH_TEMPLATES
  * names another folder. */
 ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err);
-/* The decision tree with its defect table; `own_tree` (a path) replaces tree.json when not NULL. */
+/* templates/computed.json; caller releases (computed.h). */
+struct computed *asset_computed(struct rc_err *err);
+/* The decision tree with computed.json and its defect table; `own_tree` (a path) replaces tree.json
+ * when not NULL. */
 struct tree *asset_tree(const char *own_tree, struct rc_err *err);
 
 #endif

@@ -19,6 +19,7 @@
 #include "cli/doctor_collect.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
+#include "diagnose/computed.h"
 #include "diagnose/doctor.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
@@ -251,20 +252,24 @@ static int add_facts_file(struct facts *facts, const char *path, struct rc_err *
 static int examine(const struct doctor_line *line, const char *const *argv,
                    const struct doctor_rules *rules, enum doctor_severity *ret, struct rc_err *err)
 {
+    struct computed *computed = asset_computed(err);
     struct facts *facts = facts_new();
     struct doctor_report report = {.rules = 0};
     int r = facts == NULL ? -ENOMEM : 0;
+    if (r == 0 && computed == NULL)
+        r = -EINVAL;
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err);
     else if (r == 0)
         r = doctor_collect(facts, argv, err);
     if (r == 0)
-        r = doctor_examine(facts, rules, &report, err);
+        r = doctor_examine(facts, computed, rules, &report, err);
     if (r == 0)
         r = line->json ? print_json(&report) : print_words(facts, &report, line->all);
     *ret = doctor_worst(&report);
     doctor_report_release(&report);
     facts_free(facts);
+    computed_free(computed);
     return r;
 }
 

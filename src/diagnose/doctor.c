@@ -164,12 +164,12 @@ static void sort_findings(struct doctor_report *report)
     }
 }
 
-int doctor_examine(struct facts *facts, const struct doctor_rules *rules, struct doctor_report *ret,
-                   struct rc_err *err)
+int doctor_examine(struct facts *facts, const struct computed *computed,
+                   const struct doctor_rules *rules, struct doctor_report *ret, struct rc_err *err)
 {
     struct examination x = {.facts = facts, .rules = rules, .report = ret};
     *ret = (struct doctor_report){.rules = rules->count};
-    features_derive(facts);
+    features_derive(facts, computed);
     doctor_features(facts);
     if (!facts_get_integer(facts, "gpu.count", &x.gpus) || x.gpus < 0)
         x.gpus = 1; /* not known: what is asked of each is undecided, not found to be well */

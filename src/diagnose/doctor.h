@@ -47,6 +47,7 @@ struct doctor_report {
     struct doctor_undecided *undecided;
 };
 
+struct computed;
 struct doctor_rules;
 
 /* A wrong file gets its name, line and reason in *err. */
@@ -54,10 +55,10 @@ struct doctor_rules *doctor_rules_parse(const char *json, size_t len, const char
                                         struct rc_err *err);
 void doctor_rules_free(struct doctor_rules *);
 
-/* Derive what the rules ask for (features.h and doctor_features.c) into `facts`, ask every rule.
- * 0 or -errno; `ret` is to be released in both cases. */
-int doctor_examine(struct facts *facts, const struct doctor_rules *rules, struct doctor_report *ret,
-                   struct rc_err *err);
+/* Derive what the rules ask for (features.h, computed.h, doctor_features.c) into `facts`, ask every
+ * rule. 0 or -errno; `ret` is to be released in both cases. */
+int doctor_examine(struct facts *facts, const struct computed *computed,
+                   const struct doctor_rules *rules, struct doctor_report *ret, struct rc_err *err);
 void doctor_report_release(struct doctor_report *);
 
 enum doctor_severity doctor_worst(const struct doctor_report *); /* DOCTOR_NOTE when nothing */

@@ -62,8 +62,10 @@ static void print_call(const struct tree *tree, const struct expr *e, unsigned d
                        struct buf *out)
 {
     static const char *const names[] = {
-        "known", "sure",  "said",     "contains",         "version", "near",           "min",          "max",
-        "abs",   "first of", "before the start", "peak",    "at the failure", "after the end"};
+        "known", "sure",  "said",    "contains",       "version",  "near", "min",
+        "max",   "abs",   "floor",   "ceil",           "round",    "percent", "power of two",
+        "if",    "number", "size in", "first of",      "before the start", "peak",
+        "at the failure", "after the end"};
     buf_printf(out, "%s(", names[e->function]);
     print_list(tree, e, ", ", depth, out);
     buf_puts(out, ")");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Features that are not about one GPU's memory: what was read, vendor, machine, versions, limits,
- * growth. See features_memory.c for the arithmetic of an allocation failure.
+ * What follows from the facts and is no expression: names in texts. What was read, vendor, chip,
+ * machine. All arithmetic is data: templates/computed.json (computed.c).
  */
 #include "diagnose/features.h"
 
 #include "base/number.h"
 #include "diagnose/account.h"
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/features_internal.h"
 #include "diagnose/tree.h"
@@ -51,11 +52,8 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
     }
 }
 
-void feature_set(struct facts *facts, const char *name, double value, const char *const *inputs,
-                 size_t count)
+void feature_set_number(struct facts *facts, const char *name, double value, const char *source)
 {
-    char source[512];
-    feature_source(facts, inputs, count, source, sizeof(source));
     bool fits = value >= -0x1p63 && value < 0x1p63; /* else the cast is undefined */
     if (fits && value == (double)(int64_t)value)
         (void)facts_set_integer(facts, name, FACT_IMPACT, (int64_t)value, source);
@@ -63,10 +61,18 @@ void feature_set(struct facts *facts, const char *name, double value, const char
         (void)facts_set_real(facts, name, FACT_IMPACT, value, source);
 }
 
+void feature_set(struct facts *facts, const char *name, double value, const char *const *inputs,
+                 size_t count)
+{
+    char source[FEATURE_SOURCE_MAX];
+    feature_source(facts, inputs, count, source, sizeof(source));
+    feature_set_number(facts, name, value, source);
+}
+
 void feature_flag(struct facts *facts, const char *name, bool value, const char *const *inputs,
                   size_t count)
 {
-    char source[512];
+    char source[FEATURE_SOURCE_MAX];
     feature_source(facts, inputs, count, source, sizeof(source));
     (void)facts_set_boolean(facts, name, FACT_IMPACT, value, source);
 }
@@ -78,13 +84,15 @@ void feature_missing(struct facts *facts, const char *name, const char *const *i
     size_t at = (size_t)snprintf(reason, sizeof(reason), "%s", not_computed);
     const char *separator = " ";
     for (size_t i = 0; i < count && at < sizeof(reason); i++) {
-        const struct fact *f = facts_best(facts, inputs[i]);
+        char real[FACT_REAL_NAME];
+        const char *input = fact_real_name(facts, inputs[i], real);
+        const struct fact *f = facts_best(facts, input);
         if (f != NULL && f->status == FACT_PRESENT)
             continue;
         const char *why = f != NULL && f->reason != NULL ? f->reason : "not known";
         if (strncmp(why, not_computed, sizeof not_computed - 1) == 0)
             why = "not computed"; /* it says itself for want of what */
-        int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, inputs[i], why);
+        int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, input, why);
         at += n > 0 ? (size_t)n : 0;
         separator = ", ";
     }
@@ -198,7 +206,7 @@ static void derive_vendor(struct facts *facts)
             (strstr(inputs[i], "rocm") != NULL || strstr(inputs[i], "hip") != NULL))
             vendor = isdigit((unsigned char)text[0]) ? "amd" : NULL;
         if (vendor != NULL) {
-            char source[512];
+            char source[FEATURE_SOURCE_MAX];
             feature_source(facts, &inputs[i], 1, source, sizeof(source));
             (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, vendor, source);
             return;
@@ -208,7 +216,7 @@ static void derive_vendor(struct facts *facts)
     for (size_t i = 0; i < 2; i++) {
         double lines = 0;
         if (feature_input(facts, said[i][0], &lines) && lines > 0) {
-            char source[512];
+            char source[FEATURE_SOURCE_MAX];
             feature_source(facts, &said[i][0], 1, source, sizeof(source));
             (void)facts_set_text(facts, "f.vendor", FACT_IMPACT, said[i][1], source);
             return;
@@ -237,7 +245,7 @@ static void derive_gfx(struct facts *facts)
         (void)snprintf(name, sizeof(name), "gpu.%d.gfx", (int)gpu);
         if (feature_text(facts, name, &text)) {
             const char *input = name;
-            char source[512];
+            char source[FEATURE_SOURCE_MAX];
             feature_source(facts, &input, 1, source, sizeof(source));
             (void)facts_set_text(facts, "f.gfx", FACT_IMPACT, text, source);
             return;
@@ -250,7 +258,7 @@ static void derive_gfx(struct facts *facts)
             continue;
         size_t n = strspn(gfx + 3, "0123456789abcdef");
         (void)snprintf(name, sizeof(name), "gfx%.*s", (int)(n < 8 ? n : 8), gfx + 3);
-        char source[512];
+        char source[FEATURE_SOURCE_MAX];
         feature_source(facts, &inputs[i], 1, source, sizeof(source));
         (void)facts_set_text(facts, "f.gfx", FACT_IMPACT, name, source);
         return;
@@ -276,7 +284,7 @@ static void derive_override(struct facts *facts)
         return;
     }
     (void)snprintf(isa, sizeof(isa), "gfx%u%x%x", (unsigned)major, (unsigned)minor, (unsigned)step);
-    char source[512];
+    char source[FEATURE_SOURCE_MAX];
     feature_source(facts, inputs, 1, source, sizeof(source));
     (void)facts_set_text(facts, "f.override_gfx", FACT_IMPACT, isa, source);
     if (feature_text(facts, "f.gfx", &real)) {
@@ -373,63 +381,25 @@ static void derive_kernel_abi(struct facts *facts)
         feature_missing(facts, "f.kernel_abi", &input, 1);
 }
 
-/* --- limits --- */
-
-static void derive_difference(struct facts *facts, const char *feature, const char *name,
-                              enum fact_when from, enum fact_when to)
+/* "6 GB carve-out" in what the reporter wrote about an APU. */
+static void derive_reported_carveout(struct facts *facts)
 {
-    const struct fact *a = facts_find(facts, name, from);
-    const struct fact *b = facts_find(facts, name, to);
-    if (a == NULL || b == NULL || a->status != FACT_PRESENT || b->status != FACT_PRESENT)
-        feature_missing(facts, feature, &name, 1);
-    else
-        feature_set(facts, feature, (double)(b->integer - a->integer), &name, 1);
-}
-
-static void derive_limits(struct facts *facts)
-{
-    feature_share(facts, "f.fds_percent", "proc.0.fds_count", "proc.0.fds_limit");
-    feature_share(facts, "f.maps_percent", "proc.0.maps_count", "host.max_map_count");
-    feature_share(facts, "f.cgroup_percent", "host.cgroup_used_bytes", "host.cgroup_limit_bytes");
-    if (feature_input(facts, "torch.growth.allocated_bytes", &(double){0})) /* while it grew */
-        feature_share(facts, "f.churn_percent", "torch.growth.freed_bytes",
-                      "torch.growth.allocated_bytes");
-    else
-        feature_share(facts, "f.churn_percent", "torch.freed_total_bytes",
-                      "torch.allocated_total_bytes");
-    feature_share(facts, "f.churn_count_percent", "torch.frees_count", "torch.allocations_count");
-    if (feature_input(facts, "jax.allocated_seen_bytes", &(double){0})) /* at least so much */
-        feature_share(facts, "f.churn_percent", "jax.freed_seen_bytes", "jax.allocated_seen_bytes");
-    derive_difference(facts, "f.cgroup_oom_kills", "host.cgroup_oom_kills", FACT_BASELINE,
-                      FACT_AFTER);
-}
-
-/* CLR refuses one allocation above this share of VRAM: GPU_SINGLE_ALLOC_PERCENT, 85 up to ROCm 6.3
- * and 100 since 6.4 (flags.hpp). */
-static void derive_alloc_cap(struct facts *facts)
-{
-    static const char *const inputs[] = {"env.GPU_SINGLE_ALLOC_PERCENT", "software.rocm_version"};
+    static const char *const input = "report.gpu";
     const char *text = NULL;
-    char *end = NULL;
-    long percent = feature_text(facts, inputs[0], &text) ? strtol(text, &end, 10) : 0;
-    if (percent >= 1 && percent <= 100 && *end == '\0')
-        feature_set(facts, "f.alloc_cap_percent", (double)percent, &inputs[0], 1);
-    else if (feature_text(facts, inputs[1], &text) && version_number(text) > 0)
-        feature_set(facts, "f.alloc_cap_percent",
-                    version_number(text) < version_number("6.4") ? 85 : 100, &inputs[1], 1);
-    else
-        feature_missing(facts, "f.alloc_cap_percent", inputs, 2);
-}
-
-static void derive_torch_cache(struct facts *facts)
-{
-    static const char *const inputs[] = {"torch.reserved_bytes", "torch.allocated_bytes"};
-    double reserved = 0;
-    double allocated = 0;
-    if (feature_input(facts, inputs[0], &reserved) && feature_input(facts, inputs[1], &allocated))
-        feature_set(facts, "f.torch_cache_bytes", reserved - allocated, inputs, 2);
-    else
-        feature_missing(facts, "f.torch_cache_bytes", inputs, 2);
+    const char *word = feature_text(facts, input, &text) ? strstr(text, " carve") : NULL;
+    if (word != NULL) {
+        const char *at = word;
+        while (at > text && (isalpha((unsigned char)at[-1]) || at[-1] == ' '))
+            at--;
+        while (at > text && (isdigit((unsigned char)at[-1]) || at[-1] == '.'))
+            at--;
+        double gib = strtod(at, NULL);
+        if (gib > 0 && gib < 4096) {
+            feature_set(facts, "f.reported_carveout_bytes", gib * 0x1p30, &input, 1);
+            return;
+        }
+    }
+    feature_missing(facts, "f.reported_carveout_bytes", &input, 1);
 }
 
 bool feature_is_derived(const char *name)
@@ -438,7 +408,7 @@ bool feature_is_derived(const char *name)
            strncmp(name, "account.", 8) == 0;
 }
 
-void features_derive(struct facts *facts)
+void features_derive(struct facts *facts, const struct computed *computed)
 {
     derive_logs_read(facts);
     derive_vendor(facts);
@@ -448,12 +418,10 @@ void features_derive(struct facts *facts)
     derive_is_apu(facts);
     derive_windows(facts);
     derive_kernel_abi(facts);
-    derive_limits(facts);
-    derive_torch_cache(facts);
-    derive_alloc_cap(facts);
-    features_memory(facts);
-    features_apu(facts);
+    derive_reported_carveout(facts);
+    computed_derive(computed, facts);
+    features_siblings(facts);
+    features_model(facts);
     features_engine(facts);
-    features_torch(facts);
     account_derive(facts);
 }

@@ -8,10 +8,12 @@
 
 #include <stdbool.h>
 
+struct computed;
 struct facts;
 
-/* All of them; called by diagnose(). Facts that are already there are left alone. */
-void features_derive(struct facts *facts);
+/* All of them, those of templates/computed.json too (NULL = without); called by diagnose(). Facts
+ * that are already there are left alone. */
+void features_derive(struct facts *facts, const struct computed *computed);
 
 /* Is the fact of that name derived, and so to be derived anew where facts are read back? Growth
  * comes from the telemetry and the hook, which are not read again. */

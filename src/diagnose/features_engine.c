@@ -13,13 +13,11 @@
 #include <string.h>
 
 #define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
-#define BLOCK_TOKENS 16  /* vLLM's usual block of the cache */
 #define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
 #define RUNTIME_BYTES (0.75 * 1073741824) /* what CUDA 13 takes for itself on an H200: 0.51 GiB */
 #define INPUTS_MAX 4
 #define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
 #define WEIGHTS_MAX 1.01
-#define DEFAULT_SPARE 0.08 /* above vLLM's default share of 0.9 or 0.92 */
 
 static double input_or(const struct facts *facts, const char *name, double otherwise)
 {
@@ -190,7 +188,7 @@ static void say_layers(struct facts *facts, const struct engine *e)
     say(facts, e, "f.engine_layers_count", e->layers, inputs + 2, 1);
 }
 
-static void derive_ggml(struct facts *facts)
+void features_engine(struct facts *facts)
 {
     static const char *const inputs[] = {"oom.requested_bytes", "msg.ggml_model_buffer_bytes",
                                          "msg.ggml_kv_buffer_bytes",
@@ -222,145 +220,4 @@ static void derive_ggml(struct facts *facts)
     }
     say_context(facts, &e);
     say_layers(facts, &e);
-}
-
-/* --- vLLM --- */
-
-/* By how much gpu_memory_utilization must grow, where the GPU has as much. */
-static void say_utilization(struct facts *facts, double missing)
-{
-    static const char *const inputs[] = {"msg.kv_cache_needed_bytes",
-                                         "msg.kv_cache_available_bytes", "msg.vllm_total_bytes",
-                                         "f.vram_total_bytes"};
-    double total = input_or(facts, inputs[2], input_or(facts, inputs[3], 0));
-    double share = 0;
-    if (total <= 0 || missing <= 0)
-        return;
-    double step = ceil(missing / total * 100) / 100;
-    double spare = DEFAULT_SPARE;
-    if (feature_input(facts, "msg.vllm_utilization", &share))
-        spare = input_or(facts, "msg.vllm_free_bytes", total) / total - share;
-    if (step <= spare)
-        put(facts, "f.engine_utilization_step", step, inputs, 4);
-}
-
-static void derive_vllm(struct facts *facts)
-{
-    static const char *const inputs[] = {"msg.kv_cache_available_bytes",
-                                         "msg.kv_cache_needed_bytes", "msg.max_model_tokens",
-                                         "msg.kv_cache_tokens"};
-    static const char *const estimate[] = {"msg.max_model_fits_tokens"};
-    double available = 0;
-    double refused = 0;
-    double fits = 0;
-    double needed = input_or(facts, inputs[1], 0);
-    double asked = input_or(facts, inputs[2], 0);
-    double tokens = input_or(facts, inputs[3], 0);
-    if (!feature_input(facts, "msg.kv_cache_too_small", &refused) ||
-        !feature_input(facts, inputs[0], &available))
-        return;
-    const char *part = available > 0 ? "KV cache" : "weights and profiling run";
-    (void)facts_set_text(facts, "f.engine_part", FACT_IMPACT, part,
-                         "computed from the engine's report");
-    if (needed <= 0 && tokens > 0 && available > 0)
-        needed = available / tokens * asked;
-    if (needed > 0)
-        put(facts, "f.engine_cache_bytes", floor(needed), inputs, 4);
-    if (asked > 0)
-        put(facts, "f.engine_asked_context_count", asked, inputs + 2, 1);
-    if (feature_input(facts, estimate[0], &fits))
-        put(facts, "f.engine_fits_context_count", fits, estimate, 1);
-    else if (needed > 0 && asked > 0)
-        put(facts, "f.engine_fits_context_count",
-            round_down(available / (needed / asked), BLOCK_TOKENS), inputs, 4);
-    double missing = (needed > 0 ? needed : 0) - available;
-    if (missing > 0)
-        put(facts, "f.engine_short_bytes", floor(missing), inputs, 2);
-    say_utilization(facts, missing);
-}
-
-/* --- XLA's and TensorFlow's pool --- */
-
-static bool says_no(const struct facts *facts, const char *variable)
-{
-    const char *value = NULL;
-    return feature_text(facts, variable, &value) &&
-           (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0);
-}
-
-/* JAX takes 75 % of the GPU at its start and TensorFlow all of it, unless they are told not to:
- * only said where the environment of the program was there to be read. */
-static void derive_preallocated(struct facts *facts)
-{
-    static const char *const inputs[] = {"msg.xla_preallocates", "jax.limit_bytes",
-                                         "env.XLA_PYTHON_CLIENT_PREALLOCATE",
-                                         "env.XLA_PYTHON_CLIENT_ALLOCATOR", "jax.pool_bytes"};
-    const char *value = NULL;
-    double told = 0;
-    /* os.environ, set by the program itself, is not in /proc/PID/environ. */
-    const struct fact *first = facts_find(facts, inputs[4], FACT_BASELINE);
-    const struct fact *last = facts_find(facts, inputs[4], FACT_IMPACT);
-    if (first != NULL && first->status == FACT_PRESENT && first->integer > 0 && last != NULL &&
-        last->status == FACT_PRESENT && last->integer / 2 >= first->integer) {
-        feature_flag(facts, "f.pool_preallocated", false, inputs + 4, 1);
-        return;
-    }
-    if (feature_input(facts, inputs[0], &told)) {
-        feature_flag(facts, "f.pool_preallocated", told > 0, inputs, 1);
-        return;
-    }
-    bool told_not = says_no(facts, inputs[2]) ||
-                    (feature_text(facts, inputs[3], &value) && strcasecmp(value, "platform") == 0);
-    if (told_not || feature_input(facts, inputs[1], &told))
-        feature_flag(facts, "f.pool_preallocated", !told_not, inputs + 1, 3);
-}
-
-static void derive_pool(struct facts *facts)
-{
-    static const char *const limits[] = {"jax.limit_bytes", "msg.bfc_limit_bytes",
-                                         "msg.xla_pool_bytes", "msg.tensorflow_pool_bytes"};
-    static const char *const used[] = {"jax.in_use_bytes", "msg.bfc_in_use_bytes"};
-    const char *allocator = "";
-    double limit = 0;
-    double in_use = 0;
-    double total = 0;
-    size_t i = 0;
-    /* "xla_gpu_host_bfc": pinned memory of the host */
-    bool of_host =
-        feature_text(facts, "msg.bfc_allocator", &allocator) && strstr(allocator, "host") != NULL;
-    while (i < 4 && ((i == 1 && of_host) || !feature_input(facts, limits[i], &limit)))
-        i++;
-    if (i == 4 || limit <= 0)
-        return;
-    const char *const inputs[] = {limits[i], used[i == 0 ? 0 : 1], "f.vram_total_bytes"};
-    put(facts, "f.pool_bytes", limit, inputs, 1);
-    if (i < 2 && feature_input(facts, used[i], &in_use)) {
-        const char *const taken[] = {"jax.pool_bytes", used[0]};
-        double pool = 0;
-        double requested = 0;
-        put(facts, "f.pool_free_bytes", limit - in_use, inputs, 2);
-        if (feature_input(facts, "oom.requested_bytes", &requested) && requested > limit - in_use)
-            put(facts, "f.pool_short_bytes", requested - (limit - in_use),
-                (const char *const[]){"oom.requested_bytes", "f.pool_free_bytes"}, 2);
-        /* What the pool has taken of the GPU is less than its limit where it grows, or could not.
-         */
-        if (i == 0 && feature_input(facts, taken[0], &pool))
-            put(facts, "f.pool_idle_bytes", pool - in_use, taken, 2);
-        if (i == 0 && pool > 0 && pool < limit)
-            put(facts, "f.pool_untaken_bytes", limit - pool,
-                (const char *const[]){limits[0], taken[0]}, 2);
-    }
-    if (feature_input(facts, inputs[2], &total) && total > limit) {
-        const char *const sizes[] = {limits[i], inputs[2]};
-        put(facts, "f.pool_outside_bytes", total - limit, sizes, 2);
-        put(facts, "f.pool_share_percent", 100 * limit / total, sizes, 2);
-    }
-    derive_preallocated(facts);
-}
-
-void features_engine(struct facts *facts)
-{
-    derive_ggml(facts);
-    derive_vllm(facts);
-    derive_pool(facts);
 }

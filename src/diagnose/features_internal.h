@@ -8,6 +8,8 @@
 
 struct facts;
 
+#define FEATURE_SOURCE_MAX 512
+
 /* A number (or boolean) that is present. */
 bool feature_input(const struct facts *facts, const char *name, double *ret);
 /* A text that is present and not empty. */
@@ -22,6 +24,8 @@ void feature_flag(struct facts *facts, const char *name, bool value, const char 
                   size_t count);
 /* `part` of `whole` in percent. */
 void feature_share(struct facts *facts, const char *feature, const char *part, const char *whole);
+/* An integer where it is one, else a real number. */
+void feature_set_number(struct facts *facts, const char *name, double value, const char *source);
 /* The header of the one model file that was open (features_model.c); false: none, or of several. */
 struct feature_model {
     double weights, layers, embedding, heads, kv_heads, context;
@@ -38,12 +42,9 @@ bool feature_model(const struct facts *facts, struct feature_model *ret);
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
                      size_t count);
 
-void features_gpu(struct facts *facts);    /* which GPU it is about; its counters as f.* */
-void features_memory(struct facts *facts); /* the arithmetic of the failure */
-void features_ledger(struct facts *facts); /* what the ledger of allocations adds to it */
-void features_model(struct facts *facts);  /* which part of a model was refused, what would fit */
-void features_torch(struct facts *facts);  /* PyTorch's growth and what lies beside it: full when */
-void features_apu(struct facts *facts);    /* TTM and GTT limits, RAM */
-void features_engine(struct facts *facts); /* what engines and XLA say of themselves */
+void features_gpu(struct facts *facts);      /* which GPU it is about */
+void features_siblings(struct facts *facts); /* the command's other processes on it */
+void features_model(struct facts *facts);    /* which part of a model was refused, what would fit */
+void features_engine(struct facts *facts);   /* what llama.cpp says of itself */
 
 #endif

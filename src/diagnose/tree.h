@@ -20,8 +20,14 @@
  *   contains(x, 'text')           text holds text, case matters not
  *   version(x)                    "2.9.1+rocm6.4" -> a number that compares as versions do
  *   near(x, y)                    differ by at most 1 % of the larger
- *   min(x, y, ...) max(x, y, ...) abs(x)
+ *   min(x, y, ...) max(x, y, ...) abs(x) floor(x) ceil(x) round(x)
+ *   percent(part, whole)          100 * part / whole; undecided where whole is not above 0
+ *   power_of_two(x)               the smallest one that is not below x, for x > 0
+ *   if(condition, x, y)           x when it holds, y when it does not
+ *   number(x)                     a text that is nothing but a number
+ *   size_in(x)                    "RX 7900 XTX 24 GB": the largest size in a text, in bytes
  *   first(x, y, ...)              the first that is there
+ *   gpu.this.X                    gpu.N.X of the GPU that the failure is about (f.gpu, else 0)
  *   baseline(x) peak(x) impact(x) after(x)   the fact's value of that moment
  */
 #ifndef DIAGNOSE_TREE_H
@@ -69,6 +75,14 @@ enum expr_function {
     CALL_MIN,
     CALL_MAX,
     CALL_ABS,
+    CALL_FLOOR,
+    CALL_CEIL,
+    CALL_ROUND,
+    CALL_PERCENT,
+    CALL_POWER,
+    CALL_IF,
+    CALL_NUMBER_OF,
+    CALL_SIZE_IN,
     CALL_FIRST,
     CALL_BASELINE,
     CALL_PEAK,
@@ -124,6 +138,10 @@ struct eval {
     const char *missing[EVAL_NAMES_MAX]; /* names, owned by the expression */
 };
 
+#define FACT_REAL_NAME 176
+/* "gpu.this.X" -> "gpu.N.X", written to `out`; any other name as it is. */
+const char *fact_real_name(const struct facts *facts, const char *name, char out[FACT_REAL_NAME]);
+
 struct value eval_value(struct eval *ev, const struct expr *e);
 /* Undecided leaves ev->missing filled; a decided answer leaves it as it was. */
 enum answer eval_answer(struct eval *ev, const struct expr *e);
@@ -177,6 +195,7 @@ struct tree {
     struct expr_terms terms;
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
+    struct computed *computed; /* NULL = none */
     size_t defect_count;
     struct tree_defect defect[TREE_DEFECTS_MAX];
     size_t label_count;

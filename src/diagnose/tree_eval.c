@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -48,6 +49,24 @@ static void note_used(struct eval *ev, const struct fact *f)
         ev->used[ev->used_count++] = f;
 }
 
+/* "gpu.this.X" -> "gpu.N.X" in `out`, any other name as it is. */
+const char *fact_real_name(const struct facts *facts, const char *name, char out[FACT_REAL_NAME])
+{
+    static const char this_gpu[] = "gpu.this.";
+    int64_t gpu = 0;
+    if (strncmp(name, this_gpu, sizeof(this_gpu) - 1) != 0)
+        return name;
+    (void)facts_get_integer(facts, "f.gpu", &gpu);
+    (void)snprintf(out, FACT_REAL_NAME, "gpu.%d.%s", (int)gpu, name + sizeof(this_gpu) - 1);
+    return out;
+}
+
+static const struct fact *best_fact(const struct eval *ev, const char *name)
+{
+    char real[FACT_REAL_NAME];
+    return facts_best(ev->facts, fact_real_name(ev->facts, name, real));
+}
+
 static struct value value_of(struct eval *ev, const struct fact *f, const char *name)
 {
     if (f == NULL || f->status != FACT_PRESENT) {
@@ -70,7 +89,7 @@ static struct value value_of(struct eval *ev, const struct fact *f, const char *
 
 static const struct fact *present_fact(const struct eval *ev, const char *name)
 {
-    const struct fact *f = facts_best(ev->facts, name);
+    const struct fact *f = best_fact(ev, name);
     return f != NULL && f->status == FACT_PRESENT ? f : NULL;
 }
 
@@ -161,7 +180,7 @@ static struct value eval_arithmetic(struct eval *ev, const struct expr *e)
 /* A message is "not said" only when the log that would hold it was read. */
 static struct value eval_said(struct eval *ev, const char *name)
 {
-    const struct fact *f = facts_best(ev->facts, name);
+    const struct fact *f = best_fact(ev, name);
     if (f != NULL)
         return from_answer(truth(value_of(ev, f, name)));
     const char *log = strncmp(name, "kmsg.", 5) == 0 ? "f.kernel_log_read" : "f.output_read";
@@ -177,7 +196,7 @@ static struct value eval_contains(struct eval *ev, const struct expr *e)
     const struct expr *in = e->arg[0];
     bool message = in->op == EXPR_FACT &&
                    (strncmp(in->text, "msg.", 4) == 0 || strncmp(in->text, "kmsg.", 5) == 0);
-    if (message && facts_best(ev->facts, in->text) == NULL)
+    if (message && best_fact(ev, in->text) == NULL)
         return eval_said(ev, in->text); /* a message that was not said holds nothing */
     struct value hay = eval_value(ev, in);
     struct value needle = eval_value(ev, e->arg[1]);
@@ -232,6 +251,70 @@ static struct value eval_extreme(struct eval *ev, const struct expr *e)
     return number(best);
 }
 
+static struct value eval_rounded(struct eval *ev, const struct expr *e)
+{
+    struct value v = eval_value(ev, e->arg[0]);
+    if (!is_numeric(v))
+        return undecided();
+    switch (e->function) {
+    case CALL_FLOOR:
+        return number(floor(v.number));
+    case CALL_CEIL:
+        return number(ceil(v.number));
+    case CALL_ROUND:
+        return number(round(v.number));
+    case CALL_POWER:
+        return v.number > 0 ? number(exp2(ceil(log2(v.number)))) : undecided();
+    default:
+        return number(fabs(v.number));
+    }
+}
+
+static struct value eval_percent(struct eval *ev, const struct expr *e)
+{
+    struct value part = eval_value(ev, e->arg[0]);
+    struct value whole = eval_value(ev, e->arg[1]);
+    if (!is_numeric(part) || !is_numeric(whole) || whole.number <= 0)
+        return undecided();
+    return number(100.0 * part.number / whole.number);
+}
+
+static struct value eval_if(struct eval *ev, const struct expr *e)
+{
+    enum answer a = truth(eval_value(ev, e->arg[0]));
+    return a == ANSWER_UNDECIDED ? undecided() : eval_value(ev, e->arg[a == ANSWER_YES ? 1 : 2]);
+}
+
+/* The largest "24 GB" or "24 GiB" of a text, in bytes; a size of memory means GiB in both. 0: none.
+ * A carve-out is a part of the memory that the text names as well. */
+static double size_in(const char *text)
+{
+    double best = 0;
+    for (const char *at = text; (at = strpbrk(at, "0123456789")) != NULL;) {
+        char *end = NULL;
+        double n = strtod(at, &end);
+        const char *unit = end + strspn(end, " ");
+        bool gib = strncmp(unit, "GB", 2) == 0 || strncmp(unit, "GiB", 3) == 0;
+        if (gib && n > best && n < 4096 && strncmp(unit, "GB carve", 8) != 0)
+            best = n;
+        at = end > at ? end : at + 1;
+    }
+    return best * 0x1p30;
+}
+
+static struct value eval_number_in(struct eval *ev, const struct expr *e)
+{
+    struct value v = eval_value(ev, e->arg[0]);
+    char *end = NULL;
+    if (e->function == CALL_NUMBER_OF && is_numeric(v))
+        return v;
+    if (v.kind != VALUE_TEXT)
+        return undecided();
+    double n = e->function == CALL_SIZE_IN ? size_in(v.text) : strtod(v.text, &end);
+    bool found = e->function == CALL_SIZE_IN ? n > 0 : end != v.text && *end == '\0';
+    return found && isfinite(n) ? number(n) : undecided();
+}
+
 static struct value eval_first(struct eval *ev, const struct expr *e)
 {
     size_t missing_before = ev->missing_count;
@@ -254,7 +337,9 @@ static struct value eval_moment(struct eval *ev, const struct expr *e)
         when = FACT_PEAK;
     else if (e->function == CALL_IMPACT)
         when = FACT_IMPACT;
-    return value_of(ev, facts_find(ev->facts, e->arg[0]->text, when), e->arg[0]->text);
+    char real[FACT_REAL_NAME];
+    const char *name = fact_real_name(ev->facts, e->arg[0]->text, real);
+    return value_of(ev, facts_find(ev->facts, name, when), e->arg[0]->text);
 }
 
 static struct value eval_present(struct eval *ev, const char *name)
@@ -292,10 +377,19 @@ static struct value eval_call(struct eval *ev, const struct expr *e)
     case CALL_MIN:
     case CALL_MAX:
         return eval_extreme(ev, e);
-    case CALL_ABS: {
-        struct value v = eval_value(ev, e->arg[0]);
-        return is_numeric(v) ? number(fabs(v.number)) : undecided();
-    }
+    case CALL_ABS:
+    case CALL_FLOOR:
+    case CALL_CEIL:
+    case CALL_ROUND:
+    case CALL_POWER:
+        return eval_rounded(ev, e);
+    case CALL_PERCENT:
+        return eval_percent(ev, e);
+    case CALL_IF:
+        return eval_if(ev, e);
+    case CALL_NUMBER_OF:
+    case CALL_SIZE_IN:
+        return eval_number_in(ev, e);
     case CALL_FIRST:
         return eval_first(ev, e);
     default:
@@ -313,7 +407,7 @@ struct value eval_value(struct eval *ev, const struct expr *e)
     case EXPR_TEXT:
         return (struct value){.kind = VALUE_TEXT, .text = e->text};
     case EXPR_FACT:
-        return value_of(ev, facts_best(ev->facts, e->text), e->text);
+        return value_of(ev, best_fact(ev, e->text), e->text);
     case EXPR_TERM:
         return eval_value(ev, e->term);
     case EXPR_OR:

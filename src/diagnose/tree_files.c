@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/computed.h"
 #include "diagnose/tree.h"
 #include "diagnose/tree_loader.h"
 
@@ -170,4 +171,10 @@ int tree_add_defects(struct tree *tree, const char *json, size_t len, const char
                      struct rc_err *err)
 {
     return read_text(tree, json, len, name, NULL, read_defects, err);
+}
+
+void tree_take_computed(struct tree *tree, struct computed *computed)
+{
+    computed_free(tree->computed);
+    tree->computed = computed;
 }

@@ -92,7 +92,7 @@ int loader_expr(const struct loader *l, const cJSON *object, const char *key, bo
     *ret = NULL;
     if (rc < 0 || text == NULL)
         return rc;
-    *ret = expr_parse(text, &l->tree->terms, &inner);
+    *ret = expr_parse(text, l->tree != NULL ? &l->tree->terms : NULL, &inner);
     if (*ret == NULL) {
         char anchor[40];
         (void)snprintf(anchor, sizeof(anchor), "%s", text);

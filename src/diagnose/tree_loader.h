@@ -20,7 +20,7 @@ struct loader {
     const char *file; /* how messages name it */
     const char *path; /* where it lies, NULL when it was given as text */
     const char *item; /* "node 'N1'" for messages */
-    struct tree *tree;
+    struct tree *tree; /* whose terms expressions may use; NULL = none */
     struct rc_err *err;
 };
 

@@ -2,6 +2,8 @@
 /* Gives back what tree_parse() made, and looks up its labels. */
 #include "diagnose/tree.h"
 
+#include "diagnose/computed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,7 @@ void tree_free(struct tree *tree)
     }
     for (size_t i = 0; i < tree->input_count; i++)
         free(tree->input[i]);
+    computed_free(tree->computed);
     free(tree->label);
     free(tree->input);
     free(tree);

@@ -331,7 +331,7 @@ int diagnose(struct facts *facts, const struct tree *tree, struct verdict *ret, 
 {
     struct verdict v = {0};
     struct judge j = {.facts = facts, .tree = tree, .verdict = &v};
-    features_derive(facts);
+    features_derive(facts, tree->computed);
     walk(&j);
     if (v.verify == NULL)
         v.verify = copy_text(&j, NULL);

@@ -61,6 +61,9 @@ struct tree *tree_parse(const char *json, size_t len, const char *name, struct r
 /* Add templates/defects.json: the known defects by version range. 0 or -errno, *err as above. */
 int tree_add_defects(struct tree *, const char *json, size_t len, const char *name,
                      struct rc_err *err);
+struct computed;
+/* What diagnose() computes before it asks the tree (computed.h); it is the tree's own from now on. */
+void tree_take_computed(struct tree *, struct computed *);
 void tree_free(struct tree *);
 
 /* Derive features (features.c) into `facts`, walk the tree, fill *ret. 0 or -errno. */

@@ -12,6 +12,7 @@
  */
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 
@@ -204,14 +205,28 @@ static int batch(const struct tree *tree, const struct how *how)
     return 0;
 }
 
+/* It lies beside the defects. */
+static struct computed *read_computed(const char *defects_path, struct rc_err *err)
+{
+    char path[4096];
+    const char *slash = strrchr(defects_path, '/');
+    int folder = slash != NULL ? (int)(slash - defects_path) + 1 : 0;
+    (void)snprintf(path, sizeof(path), "%.*scomputed.json", folder, defects_path);
+    return computed_read(path, err);
+}
+
 static struct tree *load(const char *tree_path, const char *defects_path)
 {
     struct rc_err err = {{0}};
     char *defects = NULL;
     struct tree *tree = tree_read(tree_path, &err);
+    struct computed *computed = tree != NULL ? read_computed(defects_path, &err) : NULL;
     ssize_t m = fs_read_all(defects_path, INPUT_MAX, &defects);
+    if (computed != NULL)
+        tree_take_computed(tree, computed);
     if (tree != NULL &&
-        (m < 0 || tree_add_defects(tree, defects, (size_t)m, defects_path, &err) < 0)) {
+        (computed == NULL || m < 0 ||
+         tree_add_defects(tree, defects, (size_t)m, defects_path, &err) < 0)) {
         tree_free(tree);
         tree = NULL;
     }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 #include "pieces.h"
@@ -27,7 +28,10 @@ static void load_templates(void)
 {
     struct rc_err err = {""};
     tree = tree_read(FUZZ_TEMPLATES "/tree.json", &err);
-    if (tree == NULL ||
+    struct computed *computed = computed_read(FUZZ_TEMPLATES "/computed.json", &err);
+    if (tree != NULL)
+        tree_take_computed(tree, computed);
+    if (tree == NULL || computed == NULL ||
         fs_read_all(FUZZ_TEMPLATES "/summary.md", (size_t)1 << 20, &summary_template) <= 0)
         abort();
 }

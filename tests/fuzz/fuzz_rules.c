@@ -50,7 +50,7 @@ static void doctor(const char *text, size_t size)
     if (rules == NULL)
         return;
     struct facts *f = machine(text);
-    if (doctor_examine(f, rules, &report, &err) == 0)
+    if (doctor_examine(f, NULL, rules, &report, &err) == 0)
         cJSON_Delete(doctor_report_to_json(&report));
     doctor_report_release(&report);
     facts_free(f);

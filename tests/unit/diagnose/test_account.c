@@ -10,6 +10,7 @@
 #include "diagnose/account.h"
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
+#include "shipped_computed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static struct facts *derived(const struct row *rows)
     struct facts *facts = facts_new();
     for (size_t i = 0; i < ROWS_MAX && rows[i].name != NULL; i++)
         (void)facts_set_integer(facts, rows[i].name, FACT_IMPACT, rows[i].value, "test");
-    features_derive(facts);
+    features_derive(facts, computed);
     return facts;
 }
 
@@ -103,7 +104,7 @@ static void the_peak_of_xla_counts(void **state)
     (void)facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, 105 * GIB, "test");
     (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_IMPACT, 1 * GIB, "test");
     (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_PEAK, 90 * GIB, "test");
-    features_derive(facts);
+    features_derive(facts, computed);
     assert_int_equal(value_of(facts, "account.live_bytes"), 90 * GIB);
     assert_int_equal(value_of(facts, "account.idle_bytes"), 15 * GIB);
     assert_int_equal(value_of(facts, "account.free_bytes"), 30 * GIB);
@@ -173,5 +174,5 @@ int main(void)
         cmocka_unit_test(what_idle_memory_cost),
         cmocka_unit_test(too_little_for_any_allocator),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, read_computed, free_computed);
 }

@@ -15,6 +15,7 @@
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/tree.h"
+#include "shipped_computed.h"
 
 #define GIB(n) (int64_t)((n) * 1073741824.0)
 #define FACTS_IN 16
@@ -173,7 +174,7 @@ static void derived(const struct given *given, const char *feature, char *out, s
                     : facts_set_integer(facts, given[i].name, FACT_IMPACT, given[i].number, "test");
         assert_int_equal(r, 0);
     }
-    features_derive(facts);
+    features_derive(facts, computed);
     const struct fact *f = facts_best(facts, feature);
     const char *text = "";
     int64_t number = 0;
@@ -205,5 +206,5 @@ static void test_each_feature(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_feature)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, read_computed, free_computed);
 }

@@ -10,6 +10,7 @@
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/tree.h"
+#include "shipped_computed.h"
 
 #include <string.h>
 
@@ -50,7 +51,7 @@ static struct facts *with(struct number other, const char *missing)
     }
     if (facts_best(facts, other.name) == NULL && other.name[0] != '\0')
         (void)facts_set_integer(facts, other.name, FACT_IMPACT, other.value, "test");
-    features_derive(facts);
+    features_derive(facts, computed);
     return facts;
 }
 
@@ -117,5 +118,5 @@ int main(void)
         cmocka_unit_test(test_no_forecast),
         cmocka_unit_test(test_mean_block),
     };
-    return cmocka_run_group_tests_name("features_torch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("features_torch", tests, read_computed, free_computed);
 }

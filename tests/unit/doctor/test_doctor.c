@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "diagnose/doctor.h"
 #include "diagnose/fact.h"
+#include "shipped_computed.h"
 
 #define REST "'say': 'x', 'mend': 'y', 'verify': 'z', 'source': 'w'"
 #define FILE_OF(rules) "{'format': 1, 'rules': [" rules "]}"
@@ -91,7 +92,7 @@ static void test_gpus_are_named(void **state)
     assert_non_null(rules);
     struct doctor_report report;
     struct facts *f = gpus(6);
-    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
     assert_int_equal(1, report.finding_count);
     assert_string_equal("0-2, 4, 5", report.findings[0].gpus);
     assert_string_equal("GPU 0 has 100 bytes [sysfs]", report.findings[0].say);
@@ -114,7 +115,7 @@ static void test_unknown_gpus_are_undecided(void **state)
               &err);
     struct facts *f = facts_new();
     struct doctor_report report;
-    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
     assert_int_equal(0, report.finding_count);
     assert_int_equal(1, report.undecided_count);
     assert_non_null(strstr(report.undecided[0].missing, "gpu.0.vram.total_bytes"));
@@ -122,7 +123,7 @@ static void test_unknown_gpus_are_undecided(void **state)
     facts_free(f);
     f = facts_new();
     facts_set_integer(f, "gpu.count", FACT_STATIC, 0, "s");
-    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
     assert_int_equal(0, report.undecided_count);
     doctor_report_release(&report);
     facts_free(f);
@@ -143,7 +144,7 @@ static void test_where_it_was_read(void **state)
     struct facts *f = gpus(1);
     (void)facts_set_integer(f, "host.mem_total_bytes", FACT_STATIC, 4096, "/proc/meminfo");
     (void)facts_set_integer(f, "host.ttm_limit_bytes", FACT_STATIC, 2048, "/sys/pages_limit");
-    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
     assert_int_equal(1, report.finding_count);
     assert_string_equal("2.0 KiB of 4.0 KiB, 50.0 %, 1 [/sys/pages_limit; /proc/meminfo; test]",
                         report.findings[0].say);
@@ -175,7 +176,7 @@ static void test_order_and_unless(void **state)
     struct doctor_report report;
     struct facts *f = gpus(1);
     (void)facts_set_missing(f, "host.mem_total_bytes", FACT_STATIC, FACT_UNREADABLE, "EIO", "x");
-    assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
     assert_int_equal(3, report.finding_count);
     assert_string_equal("f", report.findings[0].id);
     assert_string_equal("w", report.findings[1].id);
@@ -230,7 +231,7 @@ static void test_garbage_in_facts(void **state)
         struct doctor_report report;
         for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
             (void)facts_set_text(f, names[n], FACT_STATIC, values[v], "test");
-        assert_int_equal(0, doctor_examine(f, rules, &report, &err));
+        assert_int_equal(0, doctor_examine(f, computed, rules, &report, &err));
         assert_int_equal(0, report.finding_count);
         doctor_report_release(&report);
         facts_free(f);
@@ -245,5 +246,5 @@ int main(void)
         cmocka_unit_test(test_where_it_was_read), cmocka_unit_test(test_order_and_unless),
         cmocka_unit_test(test_garbage_in_facts),  cmocka_unit_test(test_unknown_gpus_are_undecided),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, read_computed, free_computed);
 }

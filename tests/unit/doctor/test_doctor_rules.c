@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/computed.h"
 #include "diagnose/doctor.h"
 #include "diagnose/fact.h"
 
@@ -354,6 +355,7 @@ static const char healthy[] = CARD ", " TORCH(
                      "'gpu.0.kfd_bank_bytes': '24 GiB'";
 
 static struct doctor_rules *rules;
+static struct computed *computed;
 static cJSON *document; /* the file itself, for the ids */
 
 static int read_file(void **state)
@@ -365,16 +367,18 @@ static int read_file(void **state)
     if (len < 0)
         return -1;
     document = cJSON_ParseWithLength(text, (size_t)len);
+    computed = computed_read(TEST_SOURCE_DIR "/templates/computed.json", &err);
     rules = doctor_rules_parse(text, (size_t)len, "doctor.json", &err);
     if (rules == NULL)
         (void)fprintf(stderr, "%s\n", err.msg);
-    return rules != NULL && document != NULL ? 0 : -1;
+    return rules != NULL && computed != NULL && document != NULL ? 0 : -1;
 }
 
 static int free_file(void **state)
 {
     (void)state;
     doctor_rules_free(rules);
+    computed_free(computed);
     cJSON_Delete(document);
     return 0;
 }
@@ -392,7 +396,7 @@ static struct doctor_report examine(const char *quoted)
     if (json == NULL)
         fail_msg("not JSON: %s", text);
     assert_int_equal(0, facts_from_json(facts, json, &err));
-    assert_int_equal(0, doctor_examine(facts, rules, &report, &err));
+    assert_int_equal(0, doctor_examine(facts, computed, rules, &report, &err));
     cJSON_Delete(json);
     facts_free(facts);
     return report;

@@ -12,6 +12,7 @@
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/verdict.h"
+#include "shipped_computed.h"
 
 #define MIB(n) ((int64_t)(n) << 20)
 #define ABSENT INT64_MIN
@@ -76,7 +77,7 @@ static struct facts *derive(const char *text)
 {
     struct facts *facts = facts_new();
     messages_to_facts(facts, text, strlen(text), "stderr");
-    features_derive(facts);
+    features_derive(facts, computed);
     return facts;
 }
 
@@ -218,7 +219,7 @@ static void test_pool(void **state)
             facts_set_integer(facts, "jax.limit_bytes", FACT_IMPACT, MIB(r->jax_limit_mib), "x");
         if (r->variable[0] != '\0')
             facts_set_text(facts, r->variable, FACT_STATIC, r->setting, "x");
-        features_derive(facts);
+        features_derive(facts, computed);
         expect(r->text, facts, "f.pool_bytes", mib(r->pool));
         expect(r->text, facts, "f.pool_free_bytes", mib(r->room));
         expect(r->text, facts, "f.pool_outside_bytes", mib(r->outside));
@@ -250,7 +251,7 @@ static void test_jax_pool(void **state)
             facts_set_integer(facts, "jax.pool_bytes", FACT_BASELINE, MIB(pools[i].first), "x");
             facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, MIB(pools[i].pool), "x");
         }
-        features_derive(facts);
+        features_derive(facts, computed);
         expect("pool", facts, "f.pool_idle_bytes", mib(pools[i].idle));
         expect("pool", facts, "f.pool_untaken_bytes", mib(pools[i].untaken));
         expect("pool", facts, "f.pool_short_bytes", mib(pools[i].short_by));
@@ -267,5 +268,5 @@ int main(void)
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_jax_pool),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, read_computed, free_computed);
 }

@@ -5,6 +5,7 @@
  */
 #include "tree_fixture.h"
 
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/tree.h"
@@ -391,12 +392,12 @@ static cJSON *quoted_json(const char *text)
 }
 
 /* -1 when it is not known */
-static int64_t feature_of(const char *json_text, const char *name)
+static int64_t feature_of(const struct tree *tree, const char *json_text, const char *name)
 {
     cJSON *json = quoted_json(json_text);
     struct facts *facts = fixture_facts(json, NULL);
     int64_t value = -1;
-    features_derive(facts);
+    features_derive(facts, tree->computed);
     (void)facts_get_integer(facts, name, &value);
     facts_free(facts);
     cJSON_Delete(json);
@@ -431,8 +432,8 @@ static void the_gpu_of_an_ordinal_is_found_through_both_lists(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[400];
         (void)snprintf(text, sizeof(text), "{" THREE "%s}", rows[i].more);
-        if (feature_of(text, "f.gpu") != rows[i].gpu)
-            fail_msg("%s: %d", rows[i].more, (int)feature_of(text, "f.gpu"));
+        if (feature_of(*state, text, "f.gpu") != rows[i].gpu)
+            fail_msg("%s: %d", rows[i].more, (int)feature_of(*state, text, "f.gpu"));
     }
 }
 
@@ -442,14 +443,14 @@ static void the_holder_is_named_when_it_is_on_this_gpu(void **state)
 #define HOLDER ", 'oom.device': 1, 'others.largest_pid': 9, 'others.largest_bytes': '10 GiB'"
     (void)state;
     assert_int_equal(
-        feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '12 GiB'}", "f.holder_pid"),
+        feature_of(*state, "{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '12 GiB'}", "f.holder_pid"),
         9);
     assert_int_equal(
-        feature_of("{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '4 GiB'}", "f.holder_pid"),
+        feature_of(*state, "{" THREE HOLDER ", 'gpu.1.others_kfd_vram_bytes': '4 GiB'}", "f.holder_pid"),
         -1);
-    assert_int_equal(feature_of("{" THREE HOLDER "}", "f.holder_pid"), -1);
-    assert_int_equal(feature_of("{" THREE HOLDER ", 'oom.holder_pid': 7}", "f.holder_pid"), 7);
-    assert_int_equal(feature_of("{'gpu.count': 1, 'gpu.0.vram.total_bytes': '16 GiB'" HOLDER "}",
+    assert_int_equal(feature_of(*state, "{" THREE HOLDER "}", "f.holder_pid"), -1);
+    assert_int_equal(feature_of(*state, "{" THREE HOLDER ", 'oom.holder_pid': 7}", "f.holder_pid"), 7);
+    assert_int_equal(feature_of(*state, "{'gpu.count': 1, 'gpu.0.vram.total_bytes': '16 GiB'" HOLDER "}",
                                 "f.holder_pid"),
                      9);
 }
@@ -475,7 +476,7 @@ static void siblings_count_where_they_hold_it(void **state)
                               "s");
         if (rows[i].now >= 0)
             facts_set_integer(facts, "gpu.1.vram.used_bytes", FACT_IMPACT, rows[i].now << 30, "s");
-        features_derive(facts);
+        features_derive(facts, ((const struct tree *)*state)->computed);
         (void)facts_get_integer(facts, "f.siblings_bytes", &bytes);
         if (bytes != (rows[i].here < 0 ? -1 : rows[i].here << 30))
             fail_msg("row %zu: %lld", i, (long long)bytes);

@@ -4,6 +4,7 @@
 #include "tree_fixture.h"
 
 #include "base/err.h"
+#include "diagnose/computed.h"
 #include "diagnose/verdict.h"
 
 #include <setjmp.h>
@@ -161,6 +162,35 @@ static void wrong_defects_are_refused(void **state)
     tree_free(tree);
 }
 
+static void wrong_computed_facts_are_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } rows[] = {
+        {"{\"format\": 1}", "'computed' must be a list"},
+        {"{\"format\": 1, \"computed\": [5]}", "a fact must be an object"},
+        {"{\"format\": 1, \"computed\": [\n{\"fact\": \"speed\", \"is\": \"1\"}]}",
+         "c.json:2: speed: is not the name of a fact"},
+        {"{\"format\": 1, \"computed\": [\n{\"fact\": \"f.x\"}]}", "f.x: 'is' is missing"},
+        {"{\"format\": 1, \"computed\": [{\"fact\": \"f.x\",\n\"is\": \"1 +\"}]}",
+         "c.json:2: f.x: 'is': column"},
+        {"{\"format\": 1, \"computed\": [{\"fact\": \"f.x\", \"is\": [{\"if\": \"true\"}]}]}",
+         "'is' is missing"},
+        {"{\"format\": 1, \"computed\": [{\"fact\": \"f.x\", \"is\": \"1\", \"iff\": \"1\"}]}",
+         "'iff' is not a key"},
+        {"{\"format\": 1, \"computed\": [{\"fact\": \"f.x\", \"is\": \"1\", \"absent\": [{}]}]}",
+         "'say' is missing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rc_err err = {{0}};
+        assert_null(computed_parse(rows[i].text, strlen(rows[i].text), "c.json", &err));
+        if (strstr(err.msg, rows[i].message) == NULL)
+            fail_msg("computed %zu: '%s'", i, err.msg);
+    }
+}
+
 /* Cut and mangle the shipped tree: refused or accepted, never a crash. */
 static void mangled_trees_do_no_harm(void **state)
 {
@@ -186,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_small_tree_is_accepted),
         cmocka_unit_test(stages_are_read_from_files),
         cmocka_unit_test(wrong_defects_are_refused),
+        cmocka_unit_test(wrong_computed_facts_are_refused),
         cmocka_unit_test(mangled_trees_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 
@@ -43,7 +44,12 @@ struct tree *fixture_tree(void)
     struct rc_err err = {{0}};
     char *defects = fixture_read("templates/defects.json");
     struct tree *tree = tree_read(TEST_SOURCE_DIR "/templates/tree.json", &err);
-    if (tree == NULL || tree_add_defects(tree, defects, strlen(defects), "defects.json", &err) < 0)
+    struct computed *computed =
+        computed_read(TEST_SOURCE_DIR "/templates/computed.json", &err);
+    if (tree == NULL || computed == NULL)
+        fail_msg("%s", err.msg);
+    tree_take_computed(tree, computed);
+    if (tree_add_defects(tree, defects, strlen(defects), "defects.json", &err) < 0)
         fail_msg("%s", err.msg);
     free(defects);
     return tree;

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts that are computed from other facts by expressions of the tree's language: they are data,
+ * templates/computed.json. What is no expression (choosing the GPU, reading names and headers) is
+ * in features*.c. Pure.
+ */
+#ifndef DIAGNOSE_COMPUTED_H
+#define DIAGNOSE_COMPUTED_H
+
+#include <stddef.h>
+
+struct computed; /* opaque */
+struct expr;
+struct facts;
+struct rc_err;
+
+/* templates/computed.json. NULL with file, line and reason in *err; caller releases. */
+struct computed *computed_parse(const char *json, size_t len, const char *name, struct rc_err *err);
+/* The same from a file. */
+struct computed *computed_read(const char *path, struct rc_err *err);
+void computed_free(struct computed *); /* NULL allowed */
+
+/* Computes all of them, in their order; a fact that is there already stays. Each has "computed from
+ * ..." as its source; one that cannot be computed is missing, and the reason names its inputs. */
+void computed_derive(const struct computed *, struct facts *facts);
+
+/* For tests: how many, the name of one, and its expressions in turn (NULL ends them). */
+size_t computed_count(const struct computed *);
+const char *computed_name(const struct computed *, size_t index);
+const struct expr *computed_expr(const struct computed *, size_t index, size_t part);
+
+#endif
