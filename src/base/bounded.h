@@ -10,9 +10,10 @@
 #include <stdbool.h>
 
 /*
- * What question(context) says, called in a child without descriptors; false where there is no
- * answer within `within_ms`, and where no child can be had. A child that does not answer is killed
- * and left alone: whoever reaps for the caller reaps it. Only shared memory comes back from it.
+ * Runs question(context) in a child without descriptors and returns what it says. Returns false if
+ * there is no answer within `within_ms`, or if no child can be made. A child that does not answer
+ * is killed and not waited for: whoever reaps for the caller reaps it. Only shared memory comes
+ * back from the child.
  */
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms);
 

@@ -23,7 +23,7 @@ static bool cut_after_slash(char *path)
     return slash != NULL;
 }
 
-/* Where the file really is. */
+/* The folder of the file itself. */
 static bool folder_of_file(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
@@ -31,8 +31,9 @@ static bool folder_of_file(char *out, size_t size)
     return cut_after_slash(out);
 }
 
-/* Where the caller found it: the only one without /proc, and the one that leads to the others where
- * each file is a symbolic link into a store (`uv --link-mode symlink`). */
+/* The folder in which the caller found the program. It is the only one without /proc, and the one
+ * that leads to our other files where each file is a symbolic link into a store (`uv --link-mode
+ * symlink`). */
 static bool folder_of_name(char *out, size_t size)
 {
     const char *name = (const char *)(uintptr_t)getauxval(AT_EXECFN);

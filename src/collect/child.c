@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a collector's child does before and after the collector's own code: give up everything that
- * it could harm the finisher, the terminal or the disk with.
+ * The child of a collector, before and after the collector's own code: it gives up everything with
+ * which it could harm the finisher, the terminal or the disk.
  */
 #include "collect/child.h"
 

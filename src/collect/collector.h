@@ -37,7 +37,7 @@ enum collect_phase {
     COLLECT_SLOW,       /* versions, pools, hashes; after the verdict is on the terminal */
 };
 
-/* What is known about the run. Strings are never NULL ("" = unknown), pids 0 = none. */
+/* The run, as far as it is known. Strings are never NULL ("" = unknown), pids 0 = none. */
 struct collect_ctx {
     const char *run_dir;     /* the run directory (record/rundir.h), for recorded evidence */
     int64_t target_pid;      /* the direct child; probably gone */

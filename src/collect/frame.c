@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Behind the header of FRAME_FACT; then name, source and text, each NUL-terminated. */
+/* Follows the header of FRAME_FACT. Name, source and text follow it, each NUL-terminated. */
 struct frame_fact {
     int64_t integer;
     double real;

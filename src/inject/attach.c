@@ -161,8 +161,9 @@ bool attach_actor(struct book_actor *actor)
 
 /* --- exec --- */
 
-/* Where a forked child has not said yet who it is, its own vforked child may: then that one is
- * taken for the process, and the process for a child, which costs nothing but stack. */
+/* True in a vforked child, which shares the memory of its parent. If the parent is a forked child
+ * that has not noted its pid yet, the vforked child notes its own and is taken for the process. The
+ * parent is then taken for a child, which costs nothing but stack. */
 bool attach_shares_memory(void)
 {
     uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);

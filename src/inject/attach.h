@@ -12,7 +12,7 @@
 #include "inject/book.h"
 #include "inject/preload.h"
 
-/* What one thread knows. Zero in a new thread; a forked child has a copy of its parent's. */
+/* State of one thread. Zero in a new thread; a forked child has a copy of its parent's. */
 struct attach_thread {
     uint32_t epoch; /* pid of the process this belongs to */
     int32_t tid;
@@ -45,7 +45,7 @@ bool attach_is_crowded(void);
 /* Around an exec. No effect in a vfork()ed child, which is not the process. */
 void attach_exec_begins(void);
 void attach_exec_failed(void);
-/* What exec found about a program. */
+/* Counts what exec found about a program. */
 void attach_count_left_out(enum preload_answer answer);
 
 #endif

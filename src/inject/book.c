@@ -56,7 +56,7 @@ static bool is_size(const void *row, const void *key)
            GET(s->kind) == k->kind;
 }
 
-/* Where there is no room for the exact size. */
+/* Used when sizes[] has no room for the exact size. */
 static void count_power(struct ledger *ledger, uint64_t bytes, bool freed)
 {
     unsigned power = bytes > 0 ? 63u - (unsigned)__builtin_clzll(bytes) : 0;
@@ -217,7 +217,7 @@ static bool is_free(uint32_t word)
     return LEDGER_STATE(word) == LEDGER_EMPTY || LEDGER_STATE(word) == LEDGER_FREED;
 }
 
-/* What a process held when it died is kept as long as there is room. */
+/* Entries of a dead process are kept as long as there is room. */
 static bool is_of_the_dead(const struct ledger *ledger, const struct ledger_entry *e, uint32_t word)
 {
     uint32_t process = GET(e->process);
@@ -319,7 +319,7 @@ void book_end_free(const struct book_actor *actor, uint32_t entry, bool freed)
             ADD(ledger->processes[actor->process].unknown_frees, 1);
         return;
     }
-    /* Nobody else touches an entry that is being freed. */
+    /* No other thread touches an entry that is being freed. */
     struct ledger_entry *e = &ledger->live[entry];
     uint32_t word = atomic_load_explicit(&e->state, memory_order_relaxed) & ~0xffu;
     struct ledger_entry copy = {

@@ -14,7 +14,7 @@
 
 #define BOOK_NONE UINT32_MAX
 
-/* Who does it, and when. */
+/* The process and thread that allocate or free, and the time. */
 struct book_actor {
     struct ledger *ledger;
     uint32_t process; /* slot, LEDGER_NO_PROCESS = found no slot */

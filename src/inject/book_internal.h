@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the bookkeeping share. Writers never wait for each other, so that every field
- * that two threads may meet at is stored and loaded as one piece; order comes from the state words.
- */
+/* Shared by the parts of the bookkeeping. Writers never wait for each other. Every field that
+ * two threads may meet at is therefore stored and loaded in one piece; the state words give the
+ * order. */
 #ifndef INJECT_BOOK_INTERNAL_H
 #define INJECT_BOOK_INTERNAL_H
 

@@ -18,9 +18,9 @@ enum device_kind device_kind(int fd, device_ioctl_fn next);
 /* Asks in any case. What is remembered stays until there is an answer: others rely on it meanwhile.
  */
 enum device_kind device_kind_anew(int fd, device_ioctl_fn next);
-/* What is remembered; asks nobody. */
+/* The remembered kind of a descriptor; makes no system call. */
 enum device_kind device_known(int fd);
-/* Of a render node: 128 ...; 0 = not known. */
+/* The minor number of a render node (128 ...); 0 = not known. */
 uint32_t device_minor(int fd);
 /* Looks at its number first, and asks the driver only of what is a DRM device. */
 bool device_is_render_node(int fd, device_ioctl_fn next);

@@ -187,7 +187,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const environment[])
 
 #define PLACE_MAX 512
 
-/* Where the file lies, for looking at it; NULL = it cannot be said in so long a path. */
+/* A path by which the file can be opened. NULL: it does not fit into PLACE_MAX bytes. */
 static const char *path_at(int dir, const char *path, int flags, char out[PLACE_MAX])
 {
     bool is_self = (flags & AT_EMPTY_PATH) != 0 && path != NULL && path[0] == '\0';

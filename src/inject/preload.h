@@ -57,8 +57,8 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
 /* PRELOAD_YES: room->list is the environment with our two variables. */
 enum preload_answer preload_environment(const struct preload *preload, char *const environment[],
                                         struct preload_room *room);
-/* Where execvp() would find it: `name` itself, or room->found; NULL = nowhere. `path` is $PATH or
- * NULL. */
+/* The file that execvp() would execute: `name` itself, or room->found; NULL = none. `path` is
+ * $PATH or NULL. */
 const char *preload_find(const char *name, const char *path, struct preload_room *room);
 /* Takes the library and the configuration out of an environment, in place. Returns the
  * configuration's value, NULL = there is none. */

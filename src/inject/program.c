@@ -68,7 +68,7 @@ static const Elf64_Phdr *header_of(const struct program *p, uint32_t type)
     return NULL;
 }
 
-/* Where an address of the program lies in its file; UINT64_MAX = nowhere. */
+/* The offset in the file of an address of the program; UINT64_MAX = not in the file. */
 static uint64_t offset_of(const struct program *p, uint64_t address)
 {
     for (unsigned i = 0; i < p->count; i++) {

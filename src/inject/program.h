@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of program a file is, as far as preloading goes. Runs where preload.h says. */
+/* The kind of program that a file is, as far as preloading needs it. Runs where preload.h says. */
 #ifndef INJECT_PROGRAM_H
 #define INJECT_PROGRAM_H
 

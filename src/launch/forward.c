@@ -24,9 +24,9 @@ static bool send_now(struct forwarder *f, int signo, bool queued, uint64_t value
     return sigqueue(target, signo, word) == 0 || errno != EAGAIN;
 }
 
-/* What the terminal sends goes to the whole foreground group, so to the target as well; but a
- * hangup to the leader of the session alone. Other signals of the kernel are meant for one
- * process: an alarm(2) that was set before rocmcrash was executed, for example. */
+/* The terminal sends its signals to the whole foreground group, so the target gets them too. It
+ * sends a hangup only to the leader of the session. Other signals of the kernel are meant for
+ * one process, such as the alarm(2) of a program that then executed rocmcrash. */
 static bool is_terminals(int signo)
 {
     switch (signo) {

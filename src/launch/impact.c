@@ -154,8 +154,9 @@ static struct shared_impact *take_slot(struct shared *s, const struct impact_cau
     return &s->impacts[s->impacts_used];
 }
 
-/* Of the thread that is held: its leader may be ending just now (exit_mm(), exit_files()), and is a
- * zombie without memory and files then. /proc/TID tells of the whole process, as /proc/PID does. */
+/* The /proc entry of the held thread, if it has one. The leader may be ending (exit_mm(),
+ * exit_files()) and is then a zombie without memory and files. /proc/TID describes the whole
+ * process, as /proc/PID does. */
 static pid_t whose_entry(pid_t pid, pid_t tid)
 {
     char path[64];

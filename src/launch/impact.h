@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tracer copies while a dying process is held: raw bytes only, judged later by others.
- * Runs in the tracer; bounded in time (IMPACT_COPY_MS) and bytes.
+ * The copy that the tracer makes while it holds a dying process: raw bytes only, judged later by
+ * others. Runs in the tracer; bounded in time (IMPACT_COPY_MS) and bytes.
  */
 #ifndef LAUNCH_IMPACT_H
 #define LAUNCH_IMPACT_H

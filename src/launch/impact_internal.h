@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the impact's copy share; in the tracer, while the target is held: no
+ * Shared by the parts of the impact's copy. They run in the tracer, while the target is held: no
  * allocation.
  *
  *   impact.c       its order and its threads: registers and stacks
@@ -29,7 +29,7 @@ struct copier {
     uint64_t count_until_ns; /* what is not copied is counted until then */
 };
 
-/* Where the payload of the next chunk goes; NULL = there is no room. */
+/* Room for the payload of the next chunk; NULL = there is none. */
 unsigned char *impact_space(const struct copier *c, uint64_t *ret_room);
 /* `length` bytes were put there. args: arg and arg2 of the chunk, or NULL. */
 void impact_commit(struct copier *c, uint32_t type, uint64_t length, uint32_t flags,

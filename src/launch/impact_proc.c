@@ -112,8 +112,8 @@ static uint64_t lines_in(const char *text, size_t length)
     return lines;
 }
 
-/* Of a copy that was cut and what is left of its file; 0 = too many to be counted while the target
- * is held. */
+/* Counts the lines of a copy that was cut, and of the rest of its file. 0 = there are too many
+ * to count while the target is held. */
 static uint64_t lines_in_all(const struct copier *c, struct copied copied, int fd)
 {
     static char rest[64 << 10];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user may choose about a run. Filled by cli/, read by everything in launch/. */
+/* The options of a run. Filled by cli/, read by everything in launch/. */
 #ifndef LAUNCH_OPTIONS_H
 #define LAUNCH_OPTIONS_H
 
@@ -19,7 +19,7 @@ enum bundle_on {
     BUNDLE_ALWAYS,
 };
 
-/* What is put into the target, as bits. */
+/* The parts that are put into the target, as bits. */
 enum inject_what {
     INJECT_NONE = 0,
     INJECT_PYTHON = 1, /* src/inject/python: what PyTorch knows, exceptions, Python's stacks */

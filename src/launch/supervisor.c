@@ -128,7 +128,7 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
     int due_ms = forward_due(&s->forwarder);
     if (due_ms >= 0 && due_ms < timeout_ms)
         timeout_ms = due_ms;
-    /* What cannot be taken yet must not wake us: then the timeout is a millisecond. */
+    /* A signal that cannot be forwarded yet must not wake us. The timeout is a millisecond then. */
     struct pollfd fds[] = {
         {.fd = forward_is_full(&s->forwarder) ? -1 : s->signal_fd, .events = POLLIN},
         {.fd = s->wake_fd, .events = POLLIN},

@@ -37,8 +37,8 @@ static bool relay_is_at_work(const struct supervisor *s)
            (relay_over(relay) || !relay_drained(relay, s->shared));
 }
 
-/* And until it has left, where the whole tree has: somebody may have stopped it just now, and without
- * us it would hold the caller's end for ever. */
+/* Also waits for the relay to leave if the whole tree has ended. Somebody may have stopped the
+ * relay just now. If we ended first, it would keep the caller's pipe open for ever. */
 void supervisor_drain_relay(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * NS_PER_MS;
@@ -96,9 +96,9 @@ static void wait_for_finisher(struct supervisor *s)
 }
 
 /*
- * Of a program that failed without a word the kernel log may know why, but the recorder reads it in
- * its own time. Woken (and never calmed again) it turns at once; a turn begun after now has seen all
- * that the kernel wrote before the end.
+ * The kernel log may explain a failure without a message, but the recorder reads the log at its
+ * own pace. Woken up (and not calmed again) it starts a turn at once. A turn that began after now
+ * has seen everything that the kernel wrote before the end.
  */
 static void let_recorder_read_on(struct supervisor *s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the supervisor share.
+ * Shared by the parts of the supervisor.
  *
  *   supervisor.c        the turn of the loop: signals, children, job control
  *   supervisor_start.c  descriptors, processes

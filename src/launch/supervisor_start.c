@@ -82,8 +82,8 @@ static void forget_for_recorder(void *context)
     inject_python_remove(s->shared);
 }
 
-/* Where the caller closed stdin, stdout or stderr, a descriptor of ours gets that number: it would
- * be overwritten, or written to. */
+/* If the caller closed stdin, stdout or stderr, one of our descriptors gets that number. The
+ * target would overwrite it or write to it. */
 static int move_up(int *fd)
 {
     if (*fd < 0 || *fd >= OWN_FD_MIN)

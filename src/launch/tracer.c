@@ -252,7 +252,8 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
         if (r != 0 && errno != EINTR) /* ECHILD: all are gone. A filter of system calls: for ever so */
             _exit(0);
         me->work_pending_ns = clock_mono_ns();
-        /* Who was shown to us untraced may be traced now, and its stop another one: look again. */
+        /* A process that was shown as untraced may be traced now. Its stop then means something
+         * else: look again. */
         if (scan_due) {
             seize_late();
             continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the tracer share. One per process: its signal handlers need it.
+ * Shared by the parts of the tracer. One per process: its signal handlers need it.
  *
  *   tracer.c          start, the loop, deaths, signal handlers
  *   tracer_stops.c    what each stop means and how it is answered

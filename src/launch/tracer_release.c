@@ -37,8 +37,8 @@ void tracer_release(struct traced_process *process, enum release_reason reason)
     }
 }
 
-/* What a released process is called afterwards: its new threads are attached by the kernel, and
- * must not look like a process that was never seen. */
+/* Remembers a released process. The kernel attaches its new threads to us, and they must not
+ * look like a process that was never seen. */
 static struct released *find_released(pid_t tgid)
 {
     for (uint32_t i = 0; i < tracer.released_count && i < TRACER_RELEASED_MAX; i++)

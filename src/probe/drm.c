@@ -94,7 +94,7 @@ static void add_memory(const struct amdgpu_api *api, amdgpu_device_handle device
     struct drm_amdgpu_info_vram_gtt sizes;
     memset(&sizes, 0, sizeof sizes);
     if (api->query_info(device, AMDGPU_INFO_VRAM_GTT, sizeof sizes, &sizes) == 0) {
-        /* What was not pinned by the kernel when asked: smaller than the heap. */
+        /* Memory that the kernel had not pinned when asked; smaller than the heap. */
         cJSON *item = cJSON_AddObjectToObject(object, "unpinned");
         add_number(item, "vram_bytes", sizes.vram_size);
         add_number(item, "vram_visible_bytes", sizes.vram_cpu_accessible_size);

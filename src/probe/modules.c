@@ -159,7 +159,7 @@ int modules_report(struct modules *modules, Dwfl *dwfl, struct rc_err *err)
     dwfl_report_begin(dwfl);
     for (size_t i = 0; i < modules->count; i++) {
         struct module *module = &modules->list[i];
-        /* What is only read as data (weights, fonts) is never opened. */
+        /* A file that is only mapped as data (weights, fonts) is never opened. */
         if (!module->executable)
             continue;
         module->mod = dwfl_report_module(dwfl, module->path, module->start, module->end);

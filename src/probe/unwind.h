@@ -49,7 +49,7 @@ void unwinder_release(struct unwinder *unwinder);
 void unwinder_thread(struct unwinder *unwinder, const struct impact_thread *thread,
                      struct unwind_stack *ret_stack);
 
-/* Where one frame is. Strings live as long as the unwinder; NULL = unknown. */
+/* The place of one frame. Strings live as long as the unwinder; NULL = unknown. */
 struct unwind_place {
     const char *symbol;
     uint64_t symbol_offset;

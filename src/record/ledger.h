@@ -36,7 +36,7 @@
 #define LEDGER_NO_GPU 0xffu
 #define LEDGER_NO_PROCESS 0xffffu
 
-/* What was allocated: KFD's by the flags of the ioctl, DRM's (GEM) by the domain asked for. */
+/* The kind of memory: KFD's by the flags of the ioctl, DRM's (GEM) by the domain asked for. */
 enum ledger_kind {
     LEDGER_VRAM,
     LEDGER_GTT,
@@ -127,12 +127,12 @@ struct ledger_size {
     uint64_t reserved[2];
 };
 
-/* What found no row in sizes[]: class i holds 2^i <= bytes < 2^(i+1), of all processes. */
+/* Allocations without a row in sizes[]: class i holds 2^i <= bytes < 2^(i+1), of all processes. */
 struct ledger_power {
     _Atomic uint64_t allocations, frees, allocated_bytes, freed_bytes;
 };
 
-/* What is allocated now, or was when its process ended. No order: sort by address. */
+/* One buffer that is allocated, or was when its process ended. No order: sort by address. */
 struct ledger_entry {
     _Atomic uint32_t state; /* LEDGER_USED or LEDGER_FREEING are valid */
     uint16_t process;
@@ -235,14 +235,14 @@ struct ledger_model {
 /* Programs that were started without the library, by the reason (inject/preload.h). */
 #define LEDGER_LEFT_OUT_MAX 16
 
-/* What could not be recorded. */
+/* Counts of records that were lost for want of room. */
 struct ledger_lost {
     _Atomic uint64_t processes, gpus, accounts, sizes, models;
     _Atomic uint64_t live, live_bytes; /* no slot in live[]; the accounts have them */
     _Atomic uint64_t reserved[4];
 };
 
-/* Where the sampler is asked to read all counters: a page of the run's memory (record/shared.h). */
+/* A request to the sampler to read all counters: a page of the run's memory (record/shared.h). */
 struct ledger_counters {
     _Atomic uint32_t request; /* counted up and woken (futex) by who asks */
     _Atomic uint32_t answer;  /* the last request that was served, woken by the sampler */
@@ -290,7 +290,8 @@ struct ledger {
     struct ledger_entry live[LEDGER_LIVE];
 };
 
-/* Where the refusal or HIP refusal with that number lies; `capacity` is the size of the array. */
+/* The index of the refusal, or HIP refusal, with that number; `capacity` is the size of the
+ * array. */
 static inline uint32_t ledger_slot_of(uint64_t number, uint32_t capacity)
 {
     uint64_t kept = capacity / 2;

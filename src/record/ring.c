@@ -26,7 +26,7 @@ void ring_write(struct ring *r, const void *data, size_t len)
     atomic_store_explicit(&r->head, head + len, memory_order_release);
 }
 
-/* What is older may be under the producer's hands: it writes up to half a ring beyond the head. */
+/* The producer may be overwriting anything older: it writes up to half a ring beyond the head. */
 static uint64_t ring_oldest(uint64_t head, uint64_t kept)
 {
     return head > kept ? head - kept : 0;

@@ -56,7 +56,7 @@ static int try_base(const char *path, struct rc_err *err)
     return r;
 }
 
-/* Where others may write, the folder that holds "runs" is private to us, too. */
+/* In a folder where others may write, the folder that holds "runs" is private to us, too. */
 static int private_parent(const char *runs, struct rc_err *err)
 {
     char own[FS_PATH_MAX];

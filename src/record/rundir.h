@@ -65,8 +65,8 @@ bool rundir_is_disk_error(int code);
  * and make that `path`. What cannot be read is left behind. 0 or -errno: nothing has changed. */
 int rundir_move(char *path, size_t size, unsigned *place, struct rc_err *err);
 
-/* What the Python hook has written into `from`, where the recorder found no room, is copied to the
- * run's own directory; `from` goes. */
+/* Copies what the Python hook has written into `from`, where the recorder found no room, to the
+ * run's own directory, and removes `from`. */
 void rundir_take_hook(const char *from, const char *to);
 
 /* Lock the state file of a run; the lock lasts until the descriptor is closed or its process ends.

@@ -80,7 +80,7 @@ struct shared_impact {
     char comm[16];
 };
 
-/* What impact chunks hold. Text is as /proc gave it; every payload is padded to 8 bytes. */
+/* The contents of an impact chunk. Text is as /proc gave it; every payload is padded to 8 bytes. */
 enum impact_chunk_type {
     CHUNK_STATUS = 1, /* /proc/PID/status */
     CHUNK_STAT,       /* /proc/PID/stat */
@@ -144,7 +144,7 @@ struct shared_run {
 #define SHARED_GPUS_MAX 128
 #define SHARED_GPU_NONE UINT32_MAX
 
-/* What tells one GPU from another; its place in gpus[] is its index in every sample and fact. */
+/* Identifies a GPU. Its place in gpus[] is its index in every sample and fact. */
 struct shared_gpu {
     char pci[16];      /* "" = not known */
     uint32_t kfd_node; /* SHARED_GPU_NONE = none */

@@ -66,7 +66,7 @@ static int flush_impacts(struct shared *s, int dirfd, struct record_progress *pr
     for (uint32_t i = 0; i < used; i++) {
         if ((progress->impacts_written & (1u << i)) != 0 || s->impacts[i].state == IMPACT_EMPTY)
             continue;
-        /* Of a tracer that is gone nothing more comes. */
+        /* If the tracer is gone, no more of the impact follows. */
         bool complete = s->impacts[i].state == IMPACT_COMPLETE || s->helpers[HELPER_TRACER].pid == 0;
         int r = flush_impact(s, dirfd, i);
         if (r < 0 && first == 0)
@@ -244,7 +244,8 @@ static int flush_gpus(const struct shared *s, int dirfd)
     return fs_write_file_at(dirfd, "gpus", text, len, false);
 }
 
-/* What somebody would want to know after the machine's end. */
+/* A summary of the failures seen so far. When it changes, the records are synced at once, so
+ * that they survive the end of the machine. */
 static uint32_t trouble_seen(const struct shared *s)
 {
     return (s->impacts_used & 0xffffu) | (uint32_t)(s->oom_matches > 0) << 16 |

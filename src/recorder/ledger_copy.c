@@ -20,7 +20,7 @@
 #define COPY_PERIOD_NS 30000000000u
 #define BLOCK 16384
 
-/* What is the same on disk is not written again: a busy table touches a few of its pages. */
+/* A block that is unchanged on disk is not written again: a busy table touches few of its pages. */
 static int copy_block(int from, int to, off_t at, size_t len)
 {
     static char new[BLOCK];

@@ -227,7 +227,7 @@ static void end_stale_stop(const struct shared *s)
         (void)kill(s->run.supervisor_pid, SIGCONT);
 }
 
-/* Nobody else is left to free the target from a tracer that is stopped or hangs. */
+/* Only the recorder is left to free the target from a tracer that is stopped or hangs. */
 static void watch_tracer(const struct recorder *r)
 {
     const struct shared_helper *tracer = &r->shared->helpers[HELPER_TRACER];

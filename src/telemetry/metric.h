@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sampled: one table of metrics, and the record that carries their values.
+ * One table of the sampled metrics, and the record that carries their values.
  *
  * A sample record holds only the values that changed since the last one (a *full* record holds
  * all). A value has a status of its own: absent is never 0. Ids are stable: they are on disk.

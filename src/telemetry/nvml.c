@@ -222,7 +222,7 @@ void nvml_total(struct sampler *s, uint32_t gpu)
         int r = nvml.memory(nvml.devices[gpu], &memory);
         (void)answer(s, gpu, METRIC_GPU_VRAM_TOTAL, r, memory.total);
     }
-    /* What the CPU can reach: BAR1 is to these cards what visible VRAM is to amdgpu's. */
+    /* Memory that the CPU can reach: BAR1 is to these cards what visible VRAM is to amdgpu's. */
     if (nvml.bar1 != NULL && may_ask(s, gpu, METRIC_GPU_VIS_TOTAL)) {
         int r = nvml.bar1(nvml.devices[gpu], &memory);
         (void)answer(s, gpu, METRIC_GPU_VIS_TOTAL, r, memory.total);

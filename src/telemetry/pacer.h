@@ -21,7 +21,7 @@ struct pacer {
     double announced;   /* the last stretch that pacer_spend() returned true for */
 };
 
-/* What base_ns is stretched to. */
+/* The period that base_ns becomes under the budget. */
 uint64_t pacer_period(const struct pacer *p, uint64_t base_ns);
 
 /* Another piece of work is done, at now_ns (any clock that does not step), with used_ns of CPU

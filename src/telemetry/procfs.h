@@ -69,7 +69,7 @@ void procfs_parse_pressure(const char *text, size_t len, struct pressure *ret);
 /* "Max open files" of /proc/PID/limits, soft limit; false when absent or "unlimited". */
 bool procfs_parse_fd_limit(const char *text, size_t len, uint64_t *ret);
 
-/* Where /proc/PID/cgroup says the process is. "" = no such hierarchy. */
+/* The cgroups of the process by /proc/PID/cgroup. "" = no such hierarchy. */
 struct cgroup_paths {
     char v2[1024];        /* line "0::/path" */
     char v1_memory[1024]; /* line "9:memory:/path" */

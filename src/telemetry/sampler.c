@@ -183,7 +183,8 @@ void sampler_begin(struct sampler *s)
     if (again) {
         emit(s, SAMPLE_FULL);
     } else {
-        /* What wakes hardware comes after what decides; a short run may be over by then. */
+        /* Counters that wake hardware come last: a short run may be over by then, and they do
+         * not decide. */
         emit(s, SAMPLE_FULL | SAMPLE_BASELINE);
         s->shared->sampler_baseline_done = 1;
     }
@@ -286,7 +287,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What is due once a second waits for a look at the devices that comes soon: one wake-up for both. */
+/* Work that is due once a second waits for the next look at the devices: one wake-up does both. */
 static uint64_t next_due(const struct sampler *s)
 {
     uint64_t devices = UINT64_MAX;

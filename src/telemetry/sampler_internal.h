@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the parts of the sampler share. Everything lives in one static struct of process M.
+ * Shared by the parts of the sampler. Everything lives in one static struct of process M.
  */
 #ifndef TELEMETRY_SAMPLER_INTERNAL_H
 #define TELEMETRY_SAMPLER_INTERNAL_H
@@ -164,7 +164,8 @@ bool drm_first_time(struct drm_seen *seen, const char *pdev, uint64_t client_id)
 void sampler_kfd_turn(struct sampler *s);
 /* Bytes of one process over all GPUs; VALUE_ABSENT when KFD does not know it. */
 enum value_status sampler_kfd_of(struct sampler *s, int32_t pid, uint64_t *ret);
-/* Of the tree, whatever its parents say; NVML's list is that of the last turn. */
+/* Reads the processes of the tree, whatever their parents are; NVML's list is that of the last
+ * turn. */
 void sampler_kfd_read_pid(struct sampler *s, int32_t pid);
 /* /proc/PID/status of any process. */
 bool sampler_read_status(struct sampler *s, int32_t pid, struct proc_status *ret);

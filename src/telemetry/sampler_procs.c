@@ -446,7 +446,7 @@ void sampler_procs_turn(struct sampler *s)
     }
 }
 
-/* What the other processes of the tree hold now: they may be what is in the way. */
+/* Reads the memory of the other processes of the tree: they may be in the way of the failed one. */
 static void read_siblings(struct sampler *s, int32_t failed)
 {
     for (uint32_t i = 0; i < SAMPLER_KFD_PROCS_MAX; i++) {

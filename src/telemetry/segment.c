@@ -31,7 +31,7 @@ static struct writer {
     size_t bytes;
     uint32_t count;
     struct segment segments[SEGMENTS_MAX + 2];
-    /* Where in a record the appended bytes stand. */
+    /* The position of the appended bytes in a record. */
     unsigned char header[sizeof(struct sample_header)];
     size_t header_have;
     uint64_t body_left;

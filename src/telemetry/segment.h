@@ -31,7 +31,7 @@
 int segment_append(const char *run_dir, const void *data, size_t len);
 /* As that; when it fails, *ret_taken bytes are in the file and the rest can be offered again. */
 int segment_append_some(const char *run_dir, const void *data, size_t len, size_t *ret_taken);
-/* What was appended survives the machine's end. */
+/* Everything appended so far survives the end of the machine. */
 void segment_sync(void);
 /* Close what segment_append() keeps open; `durable` fsyncs first. */
 void segment_close(bool durable);

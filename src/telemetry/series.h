@@ -60,7 +60,7 @@ void series_release(struct series_set *set);
 
 /* NULL = never sampled. */
 const struct series *series_find(const struct series_set *set, enum metric m, uint32_t instance);
-/* What held at time_ns; NULL when nothing was known yet. */
+/* The last point at or before time_ns; NULL when nothing was known yet. */
 const struct series_point *series_at(const struct series *s, uint64_t time_ns);
 /* Largest VALUE_OK value; NULL when there is none. */
 const struct series_point *series_peak(const struct series *s);
@@ -117,7 +117,7 @@ struct growth {
     double window_s;
 };
 
-/* Of the GPU with the largest growth between from_ns and to_ns. */
+/* The growth of the GPU that grew most between from_ns and to_ns. */
 struct growth series_growth(const struct series_set *set, uint64_t from_ns, uint64_t to_ns);
 
 #endif

@@ -61,7 +61,8 @@ bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const
     return true;
 }
 
-/* Of 14 bytes at the most, as a counter of terabytes has: they fit into a buffer of 64 MiB. */
+/* A cell has at most 14 bytes (a counter of terabytes), so all cells fit into a buffer of 64
+ * MiB. */
 #define CELLS_MAX 4000000u
 
 struct column {

@@ -71,8 +71,8 @@ static const struct series_point *peak_until(const struct series *s, uint64_t en
     return peak;
 }
 
-/* Who held the process looked at that moment and could not tell: what was seen before is no answer.
- */
+/* True if the tracer looked while it held the process, and could not tell. An earlier value is then
+ * no answer. */
 static bool could_not_be_told(const struct context *c, const char *name)
 {
     const struct fact *held = facts_find(c->facts, name, FACT_IMPACT);
@@ -101,7 +101,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
         put_point(c, name, FACT_AFTER, m, series_at(s, c->after_ns));
 }
 
-/* Of the failed process: what it had when it was last seen, where impact found it gone. */
+/* Facts of the failed process; its last values where the impact found it gone. */
 static void put_process(struct context *c, uint32_t pid)
 {
     for (unsigned id = 0; id < METRIC_MAX; id++) {
@@ -161,7 +161,7 @@ struct holders {
     uint32_t largest, count;
 };
 
-/* Of the command's tree, or outside of it; without process `but`. */
+/* Processes of the command's tree, or outside of it, without the process `but`. */
 static struct holders find_holders(const struct context *c, uint64_t time_ns, bool outside,
                                    uint32_t but)
 {

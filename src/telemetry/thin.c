@@ -100,7 +100,8 @@ static void keep(struct thinner *t, struct thin_series *s, uint32_t point)
     s->kept = point;
 }
 
-/* Of what the interval held: nothing when it repeats what was kept last. */
+/* Keeps the smallest, the largest and the last value of the interval, except for one that repeats
+ * the value kept before it. */
 static void close_bucket(struct thinner *t, struct thin_series *s)
 {
     if (s->last == NONE)
