@@ -149,6 +149,8 @@ def add(rule, key, text, number):
             raise Mistake("watched as what? '%s'" % kind)
     elif key == "also":
         rule.also.append(shapes_of(text))
+    elif key == "or" and rule.also:
+        rule.also[-1] += shapes_of(text)
     elif key == "unless":
         rule.unless += shapes_of(text)
     elif key == "take":
@@ -191,13 +193,19 @@ def check(rule):
 
 def read_rules(path):
     rules, scopes, number = [], [], 0
-    names = set()
+    names, defines = set(), {}
     try:
         for number, line in enumerate(open(path, encoding="utf-8"), 1):
             line = line.rstrip("\n")
             if not line.strip() or line.startswith("#"):
                 continue
             key, _, text = line.strip().partition(" ")
+            if key == "define":
+                name, _, defined = text.partition(" ")
+                defines["{{%s}}" % name] = defined
+                continue
+            for name, defined in defines.items():
+                text = text.replace(name, defined)
             if key == "scope":
                 scopes = text.split()
             elif key == "rule":
