@@ -160,6 +160,9 @@ void rules_keep_integer(struct rules_run *, const char *fact, int64_t value);
 /* Takes back what is kept to the end under names that begin so. */
 void rules_forget(struct rules_run *, const char *prefix);
 
+/* For tests: the rule that does not apply; RULES_COUNT = all do. */
+extern unsigned rules_left_out;
+
 /* Does the rule's wording stand on the line? */
 bool rule_is_on(unsigned rule, struct text line);
 /* What was taken for a fact, NULL = nothing. */

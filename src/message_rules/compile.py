@@ -5,6 +5,7 @@
   compile.py RULES --facts OUT.c OUT.h    what the finisher reads (diagnose/rules.h)
   compile.py RULES --relay OUT.c          what the relay watches for (watch/match.h)
   compile.py RULES --kernel OUT.c         what a kernel record is about (watch/kernel_log.h)
+  compile.py RULES --examples OUT.c       the examples (tests/unit/messages/test_rules.c)
 
 The header of templates/messages.rules describes the language. A mistake there ends the build with
 its line.
@@ -512,12 +513,52 @@ def facts(rules, out_c, out_h):
         f.write("};\n")
 
 
+# ---------------------------------------------------------------- examples
+
+def sample(shape):
+    """A text of the shape, where nothing is taken."""
+    return "".join((" x " if p.gap and i > 0 else "") + ("" if p.words == "~" else p.words)
+                   for i, p in enumerate(shape.parts)) + ("" if shape.line_end else " x")
+
+
+def own_examples(rule):
+    """Each wording by itself, with the first of what must stand there too."""
+    further = [group[0] for group in rule.also]
+    for shape in rule.wordings:
+        if not any(p.take for s in [shape] + further for p in s.parts) and not rule.reader and not rule.block:
+            yield " ".join([sample(shape)] + [sample(s) for s in further])
+
+
+def examples(rules, out):
+    with open(out, "w", encoding="utf-8") as f:
+        f.write('/* Made from templates/messages.rules. */\n#include "messages/rule_examples.h"\n\n'
+                'const struct rule_example rule_examples[] = {\n')
+        count = 0
+        for index, rule in enumerate(rules):
+            wanted = [n.replace("#", "0") for n in dict.fromkeys(facts_of(rule)) if n[0] != "_"]
+            if rule.scopes == ["warning"] or not (wanted or rule.reader or rule.bad != "none"):
+                continue
+            rows = [(True, t.replace("\\n", "\n")) for t in rule.match]
+            rows += [(True, t) for t in own_examples(rule)]
+            if not rows:
+                sys.exit("rule %s needs an example: match TEXT" % rule.name)
+            rows += [(False, t.replace("\\n", "\n")) for t in rule.never]
+            for match, text in rows:
+                f.write("    {%d, %s, %d, %s, {%s}},\n" % (
+                    index, enum_name("SCOPE_", rule.scopes[0]), match, quoted(text),
+                    ", ".join(quoted(n) for n in wanted) or "0"))
+                count += 1
+        f.write("};\nconst size_t rule_examples_count = %d;\n" % count)
+
+
 def main():
     rules = read_rules(sys.argv[1])
     if sys.argv[2] == "--relay":
         relay(rules, sys.argv[3])
     elif sys.argv[2] == "--kernel":
         kernel(rules, sys.argv[3])
+    elif sys.argv[2] == "--examples":
+        examples(rules, sys.argv[3])
     else:
         facts(rules, sys.argv[3], sys.argv[4])
 
