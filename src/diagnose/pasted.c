@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "diagnose/rules.h"
 #include "diagnose/verdict.h"
 
 void pasted_gpu_integer(const struct pasted *p, unsigned gpu, const char *suffix, int64_t value)
@@ -45,10 +44,9 @@ static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
     struct pasted *p = arg;
-    (void)takes;
     if (rule->reader == READ_GFX)
         scan_gfx_fact(&p->s, line, NULL);
-    return true;
+    return pasted_smi_read(p, rule->reader, line, takes);
 }
 
 void pasted_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -56,20 +54,19 @@ void pasted_to_facts(struct facts *facts, const char *data, size_t len, const ch
     unsigned before;
     struct text all = text_tail(data, len, &before), rest = all, line;
     struct pasted p = {
-        .s = {.facts = facts, .source = source != NULL ? source : "pasted", .line = before}};
+        .s = {.facts = facts, .source = source != NULL ? source : "pasted", .line = before},
+        .run = {.s = &p.s, .scope = SCOPE_PASTED, .act = act, .arg = &p}};
     p.s.line = before + 1;
     pasted_json(&p, all);
     p.s.line = before;
-    struct rules_run run = {.s = &p.s, .scope = SCOPE_PASTED, .act = act, .arg = &p};
     while (text_next_line(&rest, &line)) {
         p.s.line++;
         if (text_trim(line).len == 0)
             continue;
-        rules_line(&run, line);
+        rules_line(&p.run, line);
         pasted_smi_line(&p, line);
         pasted_rocminfo_line(&p, line);
         pasted_host_line(&p, line);
     }
-    rules_emit(&run);
     emit(&p);
 }

@@ -5,23 +5,19 @@
 #ifndef DIAGNOSE_PASTED_H
 #define DIAGNOSE_PASTED_H
 
-#include "diagnose/text_facts.h"
+#include "diagnose/rules.h"
 
 #define PASTED_CARDS_MAX 64
 #define PASTED_GPUS_MAX 1024
 
-enum pasted_table { TABLE_NONE, TABLE_SMI_PERCENT, TABLE_KFD_PIDS };
-
 struct pasted {
     struct scan s;
+    struct rules_run run;
     /* rocm-smi, amd-smi */
-    enum pasted_table table;
     unsigned pids;
     int64_t pids_bytes;
     bool pids_seen;
     unsigned pids_line;
-    unsigned amd_gpu;    /* "GPU: N" of amd-smi, + 1; 0 = outside */
-    bool amd_vram_block; /* below its "VRAM:" */
     unsigned smi_gpus;   /* largest index + 1 */
     /* rocminfo */
     unsigned agents, gpus;
@@ -37,9 +33,11 @@ struct pasted {
     /* free */
     char free_unit; /* 'k', 'm', 'g', 'b' after "free -m", 0 = guess */
     unsigned free_available_column;
-    bool df_in_kib;
 };
 
+/* See rules_run.act. */
+bool pasted_smi_read(struct pasted *, enum rule_reader, struct text line,
+                     const struct rule_takes *);
 /* Each takes one line. */
 void pasted_smi_line(struct pasted *, struct text line);
 void pasted_rocminfo_line(struct pasted *, struct text line);

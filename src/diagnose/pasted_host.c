@@ -211,23 +211,6 @@ static void free_table(struct pasted *p, struct text line)
         scan_integer(&p->s, "host.mem_available_bytes", bytes);
 }
 
-/* "MemTotal:       32823616 kB" */
-static void meminfo(struct pasted *p, struct text line)
-{
-    static const struct {
-        const char *key, *fact;
-    } keys[] = {
-        {"MemTotal:", "host.mem_total_bytes"},         {"MemFree:", "host.mem_free_bytes"},
-        {"MemAvailable:", "host.mem_available_bytes"}, {"SwapTotal:", "host.swap_total_bytes"},
-        {"SwapFree:", "host.swap_free_bytes"},
-    };
-    struct text v;
-    int64_t size;
-    for (size_t i = 0; i < COUNT(keys); i++)
-        if (field(line, keys[i].key, &v) && text_take_size(&v, SIZE_RULE, &size))
-            scan_integer(&p->s, keys[i].fact, size);
-}
-
 /* "max locked memory           (kbytes, -l) 8192", "open files  (-n) 1024", "... unlimited" */
 static void ulimits(struct pasted *p, struct text line)
 {
@@ -330,36 +313,12 @@ static void lsmod(struct pasted *p, struct text line)
     }
 }
 
-/* "hipMemGetInfo:          total = 15.49 GiB", "hipDeviceTotalMem:      15.49 GiB",
- * "MES feature version: 1, firmware version: 0x00000080" */
-static void hip_and_firmware(struct pasted *p, struct text line)
-{
-    struct text t;
-    int64_t size;
-    uint64_t n;
-    if (text_has(line, "hipMemGetInfo")) {
-        if (text_after(line, "total = ", &t) && text_take_size(&t, SIZE_RULE, &size))
-            pasted_gpu_integer(p, 0, "hip_total_bytes", size);
-        if (text_after(line, "free = ", &t) && text_take_size(&t, SIZE_RULE, &size))
-            pasted_gpu_integer(p, 0, "hip_free_bytes", size);
-    }
-    if ((text_after(line, "hipDeviceTotalMem:", &t) || text_after(line, "totalGlobalMem = ", &t) ||
-         text_after(line, "totalGlobalMem: ", &t)) &&
-        text_take_size(&t, SIZE_RULE, &size))
-        pasted_gpu_integer(p, 0, "hip_total_bytes", size);
-    if (text_starts(text_trim(line), "MES feature version:") &&
-        text_after(line, "firmware version: ", &t) && text_take_hex(&t, &n) && n <= UINT32_MAX)
-        pasted_gpu_integer(p, 0, "firmware.mes", (int64_t)n);
-}
-
 void pasted_host_line(struct pasted *p, struct text line)
 {
     sysfs(p, line);
     free_table(p, line);
-    meminfo(p, line);
     ulimits(p, line);
     df_shm(p, line);
     uname(p, line);
     lsmod(p, line);
-    hip_and_firmware(p, line);
 }

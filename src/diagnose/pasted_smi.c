@@ -13,76 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
-
-static const struct {
-    const char *label, *suffix;
-} byte_rows[] = {
-    {"VRAM Total Memory (B)", "vram.total_bytes"},
-    {"VRAM Total Used Memory (B)", "vram.used_bytes"},
-    {"VIS_VRAM Total Memory (B)", "vram_visible.total_bytes"},
-    {"VIS_VRAM Total Used Memory (B)", "vram_visible.used_bytes"},
-    {"GTT Total Memory (B)", "gtt.total_bytes"},
-    {"GTT Total Used Memory (B)", "gtt.used_bytes"},
-};
-
-static const struct {
-    const char *label, *suffix;
-} text_rows[] = {
-    {"GFX Version", "gfx"},  {"PCI Bus", "pci"},         {"Card Series", "name"},
-    {"Card series", "name"}, {"VBIOS version", "vbios"}, {"Device Name", "name"},
-};
-
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static void note_gpu(struct pasted *p, uint64_t gpu)
 {
     if (gpu < PASTED_GPUS_MAX && gpu + 1 > p->smi_gpus)
         p->smi_gpus = (unsigned)gpu + 1;
-}
-
-/* One "label: value" of a card, from the text or from JSON. */
-static void card_row(struct pasted *p, unsigned gpu, struct text label, struct text value)
-{
-    uint64_t n;
-    struct text v = text_trim(value);
-    label = text_trim(label);
-    for (size_t i = 0; i < COUNT(byte_rows); i++)
-        if (label.len == strlen(byte_rows[i].label) &&
-            strncasecmp(label.at, byte_rows[i].label, label.len) == 0 && text_take_u64(&v, &n) &&
-            n <= INT64_MAX)
-            pasted_gpu_integer(p, gpu, byte_rows[i].suffix, (int64_t)n);
-    v = text_trim(value);
-    for (size_t i = 0; i < COUNT(text_rows); i++)
-        if (text_equals(label, text_rows[i].label) && !text_equals(v, "N/A") &&
-            !text_starts(v, "0x"))
-            pasted_gpu_text(p, gpu, text_rows[i].suffix, v);
-    if ((text_equals(label, "GPU use (%)")) && text_take_u64(&v, &n) && n <= 100)
-        pasted_gpu_integer(p, gpu, "busy_percent", (int64_t)n);
-    v = text_trim(value);
-    if ((text_equals(label, "GPU Memory Allocated (VRAM%)") ||
-         text_equals(label, "GPU memory use (%)")) &&
-        text_take_u64(&v, &n) && n <= 100)
-        pasted_gpu_integer(p, gpu, "vram.used_percent", (int64_t)n);
-}
-
-/* "GPU[0]		: VRAM Total Memory (B): 17163091968" */
-static bool smi_row(struct pasted *p, struct text line)
-{
-    struct text t, label;
-    uint64_t gpu;
-    if (!text_starts(line, "GPU["))
-        return false;
-    t = text_skip(line, 4);
-    if (!text_take_u64(&t, &gpu) || gpu >= PASTED_GPUS_MAX || !text_after(t, ":", &t))
-        return false;
-    note_gpu(p, gpu);
-    if (!text_before(t, ": ", &label))
-        return true;
-    card_row(p, (unsigned)gpu, label, text_skip(t, label.len + 2));
-    return true;
 }
 
 /* The last n words of a line, last first; false when there are fewer. */
@@ -130,35 +68,6 @@ static void smi_pid_row(struct pasted *p, struct text line)
         p->pids_bytes += (int64_t)bytes;
 }
 
-static void no_processes(struct pasted *p, struct text line)
-{
-    if (!text_has(line, "No KFD PIDs currently running") &&
-        !text_has(line, "o running processes found") &&
-        !text_has(line, "No running processes detected"))
-        return;
-    if (!p->pids_seen)
-        p->pids_line = p->s.line;
-    p->pids_seen = true;
-}
-
-static void smi_tables(struct pasted *p, struct text line)
-{
-    no_processes(p, line);
-    if (text_has(line, "VRAM%") && text_has(line, "GPU%")) {
-        p->table = TABLE_SMI_PERCENT;
-    } else if (text_like(line, "PID*PROCESS NAME*VRAM USED")) {
-        p->table = TABLE_KFD_PIDS;
-        p->pids_seen = true;
-        p->pids_line = p->s.line;
-    } else if (text_has(line, "=== ") || text_has(line, "End of ROCm")) {
-        p->table = TABLE_NONE;
-    } else if (p->table == TABLE_SMI_PERCENT) {
-        smi_percent_row(p, line);
-    } else if (p->table == TABLE_KFD_PIDS) {
-        smi_pid_row(p, line);
-    }
-}
-
 /* "|   0       1       6        SPX/NPS1 | 0 %        N/A         46111/262128 MB |" (amd-smi 7) */
 static void amd_smi_table(struct pasted *p, struct text line)
 {
@@ -184,58 +93,6 @@ static void amd_smi_table(struct pasted *p, struct text line)
     }
 }
 
-/* amd-smi static / metric:  "GPU: 0", "        TOTAL_VRAM: 196592 MB", "VRAM:", "SIZE: 196592 MB",
- * "TARGET_GRAPHICS_VERSION: gfx942", "MARKET_NAME: AMD Instinct MI300X" */
-static void amd_smi_row(struct pasted *p, struct text line)
-{
-    static const struct {
-        const char *key, *suffix;
-        bool is_size;
-    } keys[] = {
-        {"TOTAL_VRAM", "vram.total_bytes", true},
-        {"USED_VRAM", "vram.used_bytes", true},
-        {"TOTAL_VISIBLE_VRAM", "vram_visible.total_bytes", true},
-        {"USED_VISIBLE_VRAM", "vram_visible.used_bytes", true},
-        {"TOTAL_GTT", "gtt.total_bytes", true},
-        {"USED_GTT", "gtt.used_bytes", true},
-        {"TARGET_GRAPHICS_VERSION", "gfx", false},
-        {"MARKET_NAME", "name", false},
-        {"BDF", "pci", false},
-        {"COMPUTE_PARTITION", "partition", false},
-        {"MEMORY_PARTITION", "memory_partition", false},
-    };
-    struct text t = text_trim(line), key, value;
-    uint64_t gpu;
-    int64_t size;
-    if (!text_before(t, ":", &key))
-        return;
-    value = text_trim(text_skip(t, key.len + 1));
-    if (text_equals(key, "GPU") && text_starts(line, "GPU:")) {
-        p->amd_gpu = 0;
-        if (text_take_u64(&value, &gpu) && gpu < PASTED_GPUS_MAX) {
-            p->amd_gpu = (unsigned)gpu + 1;
-            note_gpu(p, gpu);
-        }
-        return;
-    }
-    if (p->amd_gpu == 0)
-        return;
-    if (value.len == 0)
-        p->amd_vram_block = text_equals(key, "VRAM");
-    unsigned index = p->amd_gpu - 1;
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        if (!text_equals(key, keys[i].key))
-            continue;
-        if (!keys[i].is_size)
-            pasted_gpu_text(p, index, keys[i].suffix, value);
-        else if (text_take_size(&value, SIZE_RULE, &size))
-            pasted_gpu_integer(p, index, keys[i].suffix, size);
-        return;
-    }
-    if (p->amd_vram_block && text_equals(key, "SIZE") && text_take_size(&value, SIZE_RULE, &size))
-        pasted_gpu_integer(p, index, "vram.total_bytes", size);
-}
-
 /* "| N/A   34C    P0    66W / 400W |      0MiB / 81920MiB |      0%      Default |" */
 static void nvidia_smi(struct pasted *p, struct text line)
 {
@@ -255,19 +112,49 @@ static void nvidia_smi(struct pasted *p, struct text line)
 
 void pasted_smi_line(struct pasted *p, struct text line)
 {
-    if (smi_row(p, line))
-        return;
-    smi_tables(p, line);
     amd_smi_table(p, line);
-    amd_smi_row(p, line);
     nvidia_smi(p, line);
-    if (text_starts(line, "Driver version: "))
-        pasted_gpu_text(p, 0, "driver_version", text_skip(line, 16));
+}
+
+bool pasted_smi_read(struct pasted *p, enum rule_reader reader, struct text line,
+                     const struct rule_takes *takes)
+{
+    switch (reader) {
+    case READ_NOTE_GPU:
+        note_gpu(p, (uint64_t)rule_taken_integer(takes, "_gpu", 0));
+        break;
+    case READ_SMI_PERCENT:
+        smi_percent_row(p, line);
+        break;
+    case READ_SMI_PROCESS:
+        smi_pid_row(p, line);
+        break;
+    case READ_NO_PROCESSES:
+        p->pids_line = p->pids_seen ? p->pids_line : p->s.line;
+        p->pids_seen = true;
+        break;
+    case READ_PROCESSES_TOLD:
+        p->pids_line = p->s.line;
+        p->pids_seen = true;
+        break;
+    default:
+        break;
+    }
+    return true;
 }
 
 static struct text span(const char *s)
 {
     return (struct text){s, s != NULL ? strlen(s) : 0};
+}
+
+/* What JSON says, as the line that the tool prints without it. */
+static void read_as_line(struct pasted *p, unsigned gpu, const char *key, const char *value)
+{
+    char line[512];
+    int n = snprintf(line, sizeof line, "GPU[%u]: %s: %s", gpu, key, value);
+    if (n > 0 && (size_t)n < sizeof line && strpbrk(value, "\r\n") == NULL)
+        rules_line(&p->run, (struct text){line, (size_t)n});
 }
 
 /* {"card0": {"VRAM Total Memory (B)": "12868124672", ...}, "system": {"Driver version": "6.3.6"}}
@@ -279,22 +166,17 @@ static void smi_json(struct pasted *p, const cJSON *root)
     {
         struct text name = span(card->string);
         uint64_t gpu;
-        if (text_equals(name, "system")) {
-            const char *driver = cJSON_GetStringValue(cJSON_GetObjectItem(card, "Driver version"));
-            if (driver != NULL)
-                pasted_gpu_text(p, 0, "driver_version", span(driver));
-            continue;
-        }
-        if (!text_starts(name, "card"))
-            continue;
-        name = text_skip(name, 4);
-        if (!text_take_u64(&name, &gpu) || gpu >= PASTED_GPUS_MAX)
+        const char *driver = cJSON_GetStringValue(cJSON_GetObjectItem(card, "Driver version"));
+        if (text_equals(name, "system") && driver != NULL)
+            pasted_gpu_text(p, 0, "driver_version", span(driver));
+        if (!text_after(name, "card", &name) || name.at != card->string + strlen("card") ||
+            !text_take_u64(&name, &gpu) || gpu >= PASTED_GPUS_MAX)
             continue;
         note_gpu(p, gpu);
         cJSON_ArrayForEach(row, card)
         {
             if (cJSON_IsString(row) && row->string != NULL)
-                card_row(p, (unsigned)gpu, span(row->string), span(row->valuestring));
+                read_as_line(p, (unsigned)gpu, row->string, row->valuestring);
         }
     }
 }

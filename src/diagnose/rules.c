@@ -99,6 +99,15 @@ static void keep(struct rules_run *run, enum rule_keep how, uint16_t fact,
     slot->line = run->s->line;
 }
 
+/* "gpu.#.name" -> "gpu.3.name" */
+static void say_of_gpu(const struct rules_run *run, const char *name, const struct rule_value *v)
+{
+    char own[SCAN_NAME_MAX];
+    bool empty = v->type == VALUE_TEXT ? text_trim(v->text).len == 0 : v->integer < 0;
+    if (run->gpu < RULE_GPUS_MAX && !empty)
+        say(run->s, run->s->line, scan_gpu_name(own, run->gpu, name + strlen("gpu.#.")), v);
+}
+
 /* "_x" that is not kept is for the reader only; "oom." of a record is the record's. */
 static void put(struct rules_run *run, const struct rule *rule, enum rule_keep how, uint16_t fact,
                 const struct rule_value *value)
@@ -106,7 +115,9 @@ static void put(struct rules_run *run, const struct rule *rule, enum rule_keep h
     const char *name = rule_fact_names[fact];
     if ((name[0] == '_' && how == KEEP_FIRST) || (rule->record != NULL && strncmp(name, "oom.", 4) == 0))
         return;
-    if (how == KEEP_FIRST)
+    if (strncmp(name, "gpu.#.", 6) == 0)
+        say_of_gpu(run, name, value);
+    else if (how == KEEP_FIRST)
         say(run->s, run->s->line, name, value);
     else
         keep(run, how, fact, value);
@@ -154,6 +165,7 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     }
     for (unsigned i = 0; i < rule->takes.count; i++)
         (void)shape_match(line, &rule_shapes[rule->takes.first + i], &takes);
+    run->gpu = (unsigned)rule_taken_integer(&takes, "_gpu", run->block_gpu);
     if ((rule->reader != READ_NONE || rule->record != NULL || rule->bad != BAD_NONE) &&
         !run->act(run->arg, rule, line, &takes))
         return;
@@ -162,10 +174,12 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     put_all(run, rule, &takes);
     for (unsigned i = 0; i < 2 && rule->count[i] != 0; i++)
         count(run, rule->count[i] - 1u, line);
-    if (rule->begin != 0)
+    for (unsigned i = 0; i < 2; i++)
+        run->block_line[rule->end[i]] = 0; /* that of 0 is nobody's */
+    if (rule->begin != 0) {
         run->block_line[rule->begin] = run->s->line;
-    if (rule->end != 0)
-        run->block_line[rule->end] = 0;
+        run->block_gpu = run->gpu;
+    }
 }
 
 void rules_line(struct rules_run *run, struct text line)

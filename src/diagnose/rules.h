@@ -84,7 +84,8 @@ struct rule {
     struct rule_list sets;
     enum rule_keep keep;
     uint16_t count[2];          /* facts + 1 that count lines; 0 = none */
-    uint8_t block, begin, end;  /* 0 = none */
+    uint8_t block, begin;       /* 0 = none */
+    uint8_t end[2];
     uint16_t within;            /* lines of the block's begin; 0 = until its end */
     enum rule_reader reader;    /* C that reads the line */
     const char *record;         /* the framework whose refused allocation this is */
@@ -121,6 +122,7 @@ struct rule_taken {
     struct rule_value value;
 };
 
+#define RULE_GPUS_MAX 1024
 #define RULE_TAKEN_MAX 16
 struct rule_takes {
     unsigned count;
@@ -145,6 +147,7 @@ struct rules_run {
     bool (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
     void *arg;
     bool context_only;                /* kernel: in front of the last incident */
+    unsigned gpu, block_gpu; /* whose "gpu.#." facts are: of this rule, of the open block */
     unsigned block_line[RULE_BLOCKS]; /* 0 = not open */
     struct rule_slot slots[RULE_FACTS];
 };

@@ -51,11 +51,12 @@ class Rule:
     def __init__(self, name, scopes, line):
         self.name, self.scopes, self.line = name, scopes, line
         self.wordings, self.also, self.unless, self.takes = [], [], [], []
+        self.end = []
         self.watched = []  # (kind, shape)
         self.kernel = []  # (kind, words, further words)
         self.sets, self.forgets, self.says = [], [], []
         self.count = []
-        self.block = self.begin = self.end = self.reader = self.record = None
+        self.block = self.begin = self.reader = self.record = None
         self.within, self.keep, self.bad = 0, "first", "none"
         self.flags, self.near = set(), []
         self.match, self.never = [], []
@@ -170,7 +171,9 @@ def add(rule, key, text, number):
         rule.within = int(within or 0)
     elif key == "count":
         rule.count += text.split()
-    elif key in ("begin", "end", "record", "bad"):
+    elif key == "end":
+        rule.end += text.split()
+    elif key in ("begin", "record", "bad"):
         setattr(rule, key, text)
     elif key == "read":
         rule.reader = text
@@ -383,9 +386,9 @@ class Tables:
             else:
                 t = p.take
                 self.parts.append("{.kind = PART_TAKE, .gap = %d, .words = %s, .length = %d, .type = TAKE_%s, "
-                                  ".fact = %d, .limit = %d, .keep = KEEP_%s}" % (
+                                  ".fact = %d, .limit = %s, .keep = KEEP_%s}" % (
                     p.gap, quoted(t["stops"]), len(t["stops"].encode()), t["type"].upper(), self.fact(t["fact"]),
-                    t["limit"], (t["keep"] or keep).upper()))
+                    ("UINT64_C(%d)" % t["limit"]) if t["limit"] else 0, (t["keep"] or keep).upper()))
         self.shapes.append("{%d, %d, %d, %d, %d}" % (first, len(shape.parts), shape.word_start,
                                                      shape.line_start, shape.line_end))
 
@@ -428,12 +431,12 @@ def rule_row(tables, rule, blocks):
     fields.append(".keep = KEEP_%s" % rule.keep.upper())
     if rule.count:
         fields.append(".count = {%s}" % ", ".join(str(tables.fact(f) + 1) for f in rule.count))
-    for key in ("block", "begin", "end"):
-        value = getattr(rule, key)
-        if value:
-            if value not in blocks:
-                blocks.append(value)
-            fields.append(".%s = %d" % (key, blocks.index(value) + 1))
+    blocks += [b for b in dict.fromkeys([rule.block, rule.begin] + rule.end) if b and b not in blocks]
+    for key in ("block", "begin"):
+        if getattr(rule, key):
+            fields.append(".%s = %d" % (key, blocks.index(getattr(rule, key)) + 1))
+    if rule.end:
+        fields.append(".end = {%s}" % ", ".join(str(blocks.index(b) + 1) for b in rule.end))
     if rule.within:
         fields.append(".within = %d" % rule.within)
     if rule.reader:
@@ -536,7 +539,8 @@ def examples(rules, out):
         count = 0
         for index, rule in enumerate(rules):
             wanted = [n.replace("#", "0") for n in dict.fromkeys(facts_of(rule)) if n[0] != "_"]
-            if rule.scopes == ["warning"] or not (wanted or rule.reader or rule.bad != "none"):
+            if rule.scopes == ["warning"] or not (
+                    wanted or rule.reader or rule.begin or rule.end or rule.bad != "none"):
                 continue
             rows = [(True, t.replace("\\n", "\n")) for t in rule.match]
             rows += [(True, t) for t in own_examples(rule)]
