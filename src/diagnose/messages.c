@@ -44,6 +44,16 @@ struct reading {
     struct engine_state engine;
 };
 
+void oom_take(struct oom *o, const struct rule_takes *takes)
+{
+    for (unsigned i = 0; i < takes->count; i++) {
+        const char *name = rule_fact_names[takes->list[i].fact];
+        for (size_t f = 0; strncmp(name, "oom.", 4) == 0 && f < OOM_FACTS; f++)
+            if (strcmp(name + 4, oom_facts[f].fact) == 0 && !oom_has(o, oom_facts[f].field))
+                oom_set(o, oom_facts[f].field, takes->list[i].value.integer);
+    }
+}
+
 static bool same_event(const struct oom *old, const struct oom *o)
 {
     return old->framework != NULL && strcmp(old->framework, o->framework) == 0 &&
@@ -145,24 +155,13 @@ static bool is_told_again(const struct oom_log *log, const struct oom *o)
            size < exact + exact / 100;
 }
 
-static struct oom taken_oom(const struct rule *rule, unsigned line, const struct rule_takes *takes)
-{
-    struct oom o = {.framework = rule->record, .line = line, .ladder = rule->ladder};
-    for (unsigned i = 0; i < takes->count; i++) {
-        const char *name = rule_fact_names[takes->list[i].fact];
-        for (size_t f = 0; strncmp(name, "oom.", 4) == 0 && f < OOM_FACTS; f++)
-            if (strcmp(name + 4, oom_facts[f].fact) == 0)
-                oom_set(&o, oom_facts[f].field, takes->list[i].value.integer);
-    }
-    return o;
-}
-
 /* A refused allocation that a rule found. */
 static void record(struct reading *r, const struct rule *rule, const struct rule_takes *takes)
 {
     static const char first_step[] = "msg.allocation_ladder_first_bytes";
     const struct scan *s = r->run.s;
-    struct oom o = taken_oom(rule, s->line, takes);
+    struct oom o = {.framework = rule->record, .line = s->line, .ladder = rule->ladder};
+    oom_take(&o, takes);
     int64_t size = o.value[OOM_REQUESTED], rounded = rule_taken_integer(takes, "_rounded", 0);
     if (o.known == 0)
         return;

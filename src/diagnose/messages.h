@@ -51,6 +51,8 @@ static inline void oom_set(struct oom *o, enum oom_field f, int64_t value)
     o->known |= 1u << f;
 }
 
+/* The figures that a rule took as "oom.*"; of two for one field the first stays. */
+void oom_take(struct oom *, const struct rule_takes *);
 /* A new message; one on the same line or the few lines after one of the same framework that has no
  * request yet, or the same request, completes that one. */
 void oom_log_add(struct oom_log *, const struct oom *);

@@ -6,23 +6,6 @@
  * of a sentence or of a word, quoted with '#' or '|', and stand several times in one log. So it is
  * not matched as a whole: anchors are searched, a window around each is freed of line ends, and
  * every clause is looked for on its own.
- *
- * 2.2 on: "HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB
- *     of which 6.22 GiB is free. [Process 655 has 118.51 GiB memory in use. ][Including
- *     non-PyTorch memory, this process has 20.51 GiB memory in use. ][1.05 GiB allowed; ]Of the
- *     allocated memory 5.34 GiB is allocated by PyTorch, [with 17.00 MiB allocated in private
- *     pools (e.g., HIP Graphs), ]and 7.10 GiB is reserved by PyTorch but unallocated."
- *
- * 2.0 and 2.1: the same with "capacty"
- *
- * 1.4 to 2.0: "(GPU 0; 4.00 GiB total capacity; 3.40 GiB already allocated; 0 bytes free; 3.46 GiB
- *     reserved in total by PyTorch)"
- *
- * 1.0 to 1.3: "... 8.20 GiB free; 32.43 MiB cached)"
- *
- * backend:cudaMallocAsync: "Allocation on device 0 would exceed allowed memory. (out of memory)",
- *     then "Currently allocated     : 14.80 GiB", "Requested               : 512.00 MiB",
- *     "Device limit            : 15.98 GiB", "Free (according to CUDA): 18.00 MiB"
  */
 #include "diagnose/messages.h"
 
@@ -63,32 +46,6 @@ static struct text unwrap(struct text in, const char *joint, char *out, size_t s
     return (struct text){out, n};
 }
 
-static void size_behind(struct oom *o, enum oom_field f, struct text in, const char *word)
-{
-    struct text t;
-    int64_t value;
-    if (!oom_has(o, f) && text_after(in, word, &t) &&
-        text_take_size(&t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &value))
-        oom_set(o, f, value);
-}
-
-static void size_in_front(struct oom *o, enum oom_field f, struct text in, const char *word)
-{
-    struct text t;
-    int64_t value;
-    if (!oom_has(o, f) && text_before(in, word, &t) && text_size_before(t, &value))
-        oom_set(o, f, value);
-}
-
-static void number_behind(struct oom *o, enum oom_field f, struct text in, const char *word)
-{
-    struct text t;
-    uint64_t value;
-    if (!oom_has(o, f) && text_after(in, word, &t) && text_take_u64(&t, &value) &&
-        value <= INT32_MAX)
-        oom_set(o, f, (int64_t)value);
-}
-
 /* "Process 655 has 118.51 GiB memory in use." once per holder: the largest is the one to name. */
 static void read_holders(struct oom *o, struct text in)
 {
@@ -113,30 +70,9 @@ static void read_holders(struct oom *o, struct text in)
 static struct oom read_window(struct text in)
 {
     struct oom o = {.framework = "pytorch"};
-    size_behind(&o, OOM_REQUESTED, in, "Tried to allocate ");
-    number_behind(&o, OOM_DEVICE, in, "(GPU ");
-    number_behind(&o, OOM_DEVICE, in, " GPU ");
-    size_behind(&o, OOM_TOTAL, in, "total capacity of ");
-    size_behind(&o, OOM_TOTAL, in, "total capacty of ");
-    size_in_front(&o, OOM_TOTAL, in, " total capacity");
-    size_behind(&o, OOM_FREE, in, " of which ");
-    size_in_front(&o, OOM_FREE, in, " is free");
-    size_in_front(&o, OOM_FREE, in, " free;");
-    size_in_front(&o, OOM_FREE, in, " free)");
-    size_in_front(&o, OOM_ALLOWED, in, " allowed;");
-    size_behind(&o, OOM_ALLOCATED, in, "Of the allocated memory ");
-    size_in_front(&o, OOM_ALLOCATED, in, " is allocated by PyTorch");
-    size_in_front(&o, OOM_ALLOCATED, in, " already allocated");
-    size_in_front(&o, OOM_PRIVATE, in, " allocated in private pools");
-    size_in_front(&o, OOM_UNALLOCATED, in, " is reserved by PyTorch");
-    size_in_front(&o, OOM_RESERVED, in, " reserved in total by P");
-    size_in_front(&o, OOM_RESERVED, in, " cached)");
-    size_behind(&o, OOM_PROCESS_BYTES, in, "this process has ");
-    size_behind(&o, OOM_ALLOCATED, in, "Currently allocated : ");
-    size_behind(&o, OOM_REQUESTED, in, "Requested : ");
-    size_behind(&o, OOM_TOTAL, in, "Device limit : ");
-    size_behind(&o, OOM_FREE, in, "Free (according to CUDA): ");
-    size_behind(&o, OOM_FREE, in, "Free (according to HIP): ");
+    struct rule_takes takes = {.count = 0};
+    rule_take(RULE_TORCH_MESSAGE, in, &takes);
+    oom_take(&o, &takes);
     read_holders(&o, in);
     /* "cached" of 1.0-1.3 was reserved minus allocated, "reserved in total" of 1.4-2.0 is not. */
     if (!oom_has(&o, OOM_UNALLOCATED) && oom_has(&o, OOM_RESERVED)) {

@@ -24,6 +24,13 @@ bool rule_is_on(unsigned rule, struct text line)
     return one_of(rules[rule].line, line, &takes);
 }
 
+void rule_take(unsigned rule, struct text text, struct rule_takes *takes)
+{
+    struct rule_list list = rules[rule].takes;
+    for (unsigned i = 0; i < list.count; i++)
+        (void)shape_match(text, &rule_shapes[list.first + i], takes);
+}
+
 const struct rule_value *rule_taken(const struct rule_takes *takes, const char *fact)
 {
     for (unsigned i = 0; i < takes->count; i++)
@@ -163,8 +170,7 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
         count(run, rule->count[0] - 1u, line);
         return;
     }
-    for (unsigned i = 0; i < rule->takes.count; i++)
-        (void)shape_match(line, &rule_shapes[rule->takes.first + i], &takes);
+    rule_take((unsigned)(rule - rules), line, &takes);
     run->gpu = (unsigned)rule_taken_integer(&takes, "_gpu", run->block_gpu);
     if ((rule->reader != READ_NONE || rule->record != NULL || rule->bad != BAD_NONE) &&
         !run->act(run->arg, rule, line, &takes))

@@ -123,7 +123,7 @@ struct rule_taken {
 };
 
 #define RULE_GPUS_MAX 1024
-#define RULE_TAKEN_MAX 16
+#define RULE_TAKEN_MAX 24
 struct rule_takes {
     unsigned count;
     struct rule_taken list[RULE_TAKEN_MAX];
@@ -168,6 +168,8 @@ extern unsigned rules_left_out;
 
 /* Does the rule's wording stand on the line? */
 bool rule_is_on(unsigned rule, struct text line);
+/* What its "take" lines find in the text. */
+void rule_take(unsigned rule, struct text text, struct rule_takes *);
 /* What was taken for a fact, NULL = nothing. */
 const struct rule_value *rule_taken(const struct rule_takes *, const char *fact);
 int64_t rule_taken_integer(const struct rule_takes *, const char *fact, int64_t otherwise);

@@ -190,7 +190,7 @@ def add(rule, key, text, number):
 
 
 def check(rule):
-    if rule.wordings or rule.block or rule.near or "on-demand" in rule.flags:
+    if rule.wordings or rule.block or rule.near or rule.scopes == ["asked"]:
         return
     raise Mistake("rule %s has no wording" % rule.name)
 
@@ -201,7 +201,7 @@ def read_rules(path):
     try:
         for number, line in enumerate(open(path, encoding="utf-8"), 1):
             line = line.rstrip("\n")
-            if not line.strip() or line.startswith("#"):
+            if not line.strip() or line.lstrip().startswith("#"):
                 continue
             key, _, text = line.strip().partition(" ")
             if key == "define":
@@ -539,7 +539,7 @@ def examples(rules, out):
         count = 0
         for index, rule in enumerate(rules):
             wanted = [n.replace("#", "0") for n in dict.fromkeys(facts_of(rule)) if n[0] != "_"]
-            if rule.scopes == ["warning"] or not (
+            if rule.scopes == ["asked"] or not (
                     wanted or rule.reader or rule.begin or rule.end or rule.bad != "none"):
                 continue
             rows = [(True, t.replace("\\n", "\n")) for t in rule.match]
