@@ -15,8 +15,8 @@
 #define WINDOWS_MIN 4
 #define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
-#define GROWING_WINDOWS_MIN 10
-#define FLAT_SHARE 0.005     /* of what it rises in all */
+#define GROWING_WINDOWS_MIN 6
+#define FLAT_SHARE 0.05      /* of what it rises in all: steps of the same height differ by as much */
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
 
 /* 12290510677263,0,10656677888,10674503680,...,took_us,small_pool_bytes,blocks: an empty cell stands

@@ -41,14 +41,20 @@ static double live_bytes(const struct facts *facts)
            or_zero(facts, "account.growth_bytes") + or_zero(facts, "account.step_bytes");
 }
 
-/* A memory fraction may allow less than the device has free. */
-static double room_bytes(const struct facts *facts)
+/* A memory fraction may allow less than the device has, and has free. */
+static double room_bytes(struct facts *facts)
 {
-    double room = or_zero(facts, "account.free_bytes");
+    static const char *const device[] = {"account.total_bytes", "account.free_bytes"};
+    static const char *const limit[] = {"oom.allowed_bytes", "f.held_bytes"};
+    double room = or_zero(facts, device[1]);
+    double total = or_zero(facts, device[0]);
     double allowed = 0;
-    double held = 0;
-    if (input(facts, "oom.allowed_bytes", &allowed) && input(facts, "f.held_bytes", &held))
-        room = fmin(room, fmax(0, allowed - held));
+    bool limited = input(facts, limit[0], &allowed) && allowed < total;
+    if (limited)
+        room = fmin(room, fmax(0, allowed - or_zero(facts, limit[1])));
+    feature_set(facts, "account.budget_bytes", limited ? allowed : total, limited ? limit : device,
+                1);
+    feature_set(facts, "account.room_bytes", room, limited ? limit : device + 1, limited ? 2 : 1);
     return room;
 }
 
@@ -56,10 +62,22 @@ struct end {
     double request, live, idle, room, demand, tax;
 };
 
+/* PyTorch gives larger blocks than are asked for, by its rounding or by settings. */
+static void derive_rounding(struct facts *facts, double held)
+{
+    static const char *const inputs[] = {"torch.allocated_bytes", "torch.requested_live_bytes",
+                                         "f.held_bytes"};
+    double given = 0;
+    double asked = 0;
+    if (held > 0 && input(facts, inputs[0], &given) && input(facts, inputs[1], &asked) &&
+        given >= asked)
+        feature_set(facts, "account.rounding_percent", 100 * (given - asked) / held, inputs, 3);
+}
+
 static void put_end(struct facts *facts, const struct end *e)
 {
     static const char *const demand[] = {"account.live_bytes", "oom.requested_bytes"};
-    static const char *const tax[] = {"account.free_bytes", "f.idle_bytes",
+    static const char *const tax[] = {"account.room_bytes", "f.idle_bytes",
                                       "oom.requested_bytes"};
     static const char *const idle[] = {"f.idle_bytes", "f.held_bytes"};
     double held = or_zero(facts, idle[1]);
@@ -67,6 +85,7 @@ static void put_end(struct facts *facts, const struct end *e)
     feature_set(facts, "account.tax_bytes", e->tax, tax, 3);
     if (held > 0)
         feature_set(facts, "account.idle_percent", 100 * e->idle / held, idle, 2);
+    derive_rounding(facts, held);
 }
 
 /* How much demand has grown over the whole run, as far as it goes on like this: by the lows of the

@@ -243,10 +243,24 @@ static void test_flat_until_the_end(void **state)
     (void)state;
     struct buf b = BUF_INIT;
     for (int i = 0; i < 200; i++)
-        put_row(&b, (int64_t)i * 100000000, 0, (i < 170 ? 800 : 800 + (i - 170) * 100) * MIB);
+        put_row(&b, (int64_t)i * 100000000, 0, (i < 180 ? 800 : 800 + (i - 180) * 100) * MIB);
     struct torch_growth g = growth_of(&b, 0);
     assert_int_equal(g.windows, 45);
     assert_true(g.rising_share < 0.2);
+}
+
+/* A leak that begins late, behind steps whose lows are not quite the same. */
+static void test_growth_that_begins_late(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT;
+    for (int i = 0; i < 200; i++)
+        put_row(&b, (int64_t)i * 100000000, 0,
+                (i < 160 ? 800 + i % 7 * 20 : 800 + (i - 160) * 100) * MIB);
+    struct torch_growth g = growth_of(&b, 0);
+    assert_in_range(g.windows, 8, 12);
+    assert_true(g.rising_share > 0.9);
+    assert_in_range(g.plateau, 800 * MIB, 940 * MIB);
 }
 
 /* `shape` gives MiB by sample; is a line through it worth something? */
@@ -809,6 +823,7 @@ int main(void)
         cmocka_unit_test(test_growth_of_steps_alone),
         cmocka_unit_test(test_growth_behind_a_flat_start),
         cmocka_unit_test(test_flat_until_the_end),
+        cmocka_unit_test(test_growth_that_begins_late),
         cmocka_unit_test(test_what_is_steady),
         cmocka_unit_test(test_what_stayed),
         cmocka_unit_test(test_marks),
