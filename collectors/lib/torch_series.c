@@ -15,6 +15,8 @@
 #define WINDOWS_MIN 4
 #define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
+#define WIDE_WINDOWS 12
+#define WIDE_GROWTH 10 /* and a tenth at least: few windows make much out of little. [eng] */
 #define GROWING_WINDOWS_MIN 6
 #define FLAT_SHARE 0.05      /* of what it rises in all: steps of the same height differ by as much */
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
@@ -241,21 +243,34 @@ static size_t set_up(const struct torch_series *series)
     return series->count / 10;
 }
 
-struct torch_growth torch_series_growth(const struct torch_series *series)
+static struct torch_growth growth_by(const struct torch_series *series, size_t per_window)
 {
-    struct torch_growth g = torch_series_trend(series, SAMPLES_PER_WINDOW);
+    struct torch_growth g = torch_series_trend(series, per_window);
     const struct torch_point *points = series->points + set_up(series);
     size_t count = series->count - set_up(series);
     struct minima m;
-    if (!g.valid || !split(points, count, SAMPLES_PER_WINDOW, &m))
+    if (!g.valid || !split(points, count, per_window, &m))
         return g;
     size_t flat = flat_start(&m);
     size_t from = flat > 1 ? (flat - 1) * count / m.count : 0; /* the last flat one is its start */
-    if (flat == 1 || !split(points + from, count - from, SAMPLES_PER_WINDOW, &m) ||
+    if (flat == 1 || !split(points + from, count - from, per_window, &m) ||
         m.count < GROWING_WINDOWS_MIN)
         return g;
     g = growth_of(points + from, &m, count - from);
     g.samples = (int64_t)series->count;
+    return g;
+}
+
+/* Where steps are longer than windows, or their lows are short, only wide windows hold a low each. */
+struct torch_growth torch_series_growth(const struct torch_series *series)
+{
+    struct torch_growth g = growth_by(series, SAMPLES_PER_WINDOW);
+    size_t wide = series->count / WIDE_WINDOWS;
+    if (g.valid && !g.steady && wide > SAMPLES_PER_WINDOW) {
+        struct torch_growth by_wide = growth_by(series, wide);
+        if (by_wide.valid && by_wide.steady && by_wide.total > by_wide.plateau / WIDE_GROWTH)
+            return by_wide;
+    }
     return g;
 }
 

@@ -126,7 +126,7 @@ static void derive_life(struct facts *facts, const struct end *e)
                         fmin(GAIN_MAX, floor(100 * e->tax / grown)), inputs, 3);
         feature_flag(facts, "account.idle_outgrows",
                      grown <= 0 || 100 * e->tax >= OUTGROWS * grown ||
-                         (earlier >= e->demand && e->tax >= or_zero(facts, inputs[2])),
+                         (earlier >= e->demand && 2 * e->tax >= or_zero(facts, inputs[2])),
                      inputs, 3);
         return;
     }
@@ -154,13 +154,18 @@ static void derive_shares(struct facts *facts, const struct end *e)
     double more = fmax(0, step - usual);
     double outside = or_zero(facts, "account.outside_bytes");
     double tax = fmax(0, e->tax);
-    double slack = growth + more + outside + tax;
+    /* what others hold is no matter where the program's own limit refused */
+    double others = or_zero(facts, "account.budget_bytes") < or_zero(facts, "account.total_bytes")
+                        ? 0
+                        : or_zero(facts, "account.others_bytes");
+    double slack = growth + more + outside + others + tax;
     const struct {
         const char *name;
         double part;
     } shares[] = {{"account.growth_share_percent", growth},
                   {"account.step_share_percent", more},
                   {"account.outside_share_percent", outside},
+                  {"account.others_share_percent", others},
                   {"account.idle_share_percent", tax}};
     for (size_t i = 0; slack > 0 && i < sizeof shares / sizeof shares[0]; i++)
         feature_set(facts, shares[i].name, floor(100 * shares[i].part / slack + 0.5), inputs, 4);
