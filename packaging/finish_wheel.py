@@ -4,12 +4,14 @@ materials (CycloneDX) from the lock, into the wheel's dist-info."""
 
 import glob
 import hashlib
+import io
 import json
 import os
 import re
 import sys
 import uuid
 
+from elftools.elf.elffile import ELFFile
 from wheel.wheelfile import WheelFile
 
 TAG = "manylinux_2_28_x86_64"
@@ -25,6 +27,17 @@ LINKED = (
     ("xz", "5.8.4", "0BSD", "liblzma-sys", ["liblzma-sys/xz/COPYING", "liblzma-sys/xz/COPYING.0BSD"]),
     ("zstd", "1.5.7", "BSD-3-Clause", "zstd-sys", ["zstd-sys/zstd/LICENSE", "zstd-sys/LICENSE.BSD-3-Clause"]),
 )
+
+
+# What the library in the target may ask of libc (src/README.md).
+LEDGER_IMPORTS = {"__environ", "__errno_location", "dl_iterate_phdr", "environ", "fileno", "getauxval"}
+
+
+def check_ledger(data):
+    symbols = ELFFile(io.BytesIO(data)).get_section_by_name(".dynsym").iter_symbols()
+    strange = {symbol.name for symbol in symbols if symbol.name and symbol["st_shndx"] == "SHN_UNDEF"} - LEDGER_IMPORTS
+    if strange:
+        raise SystemExit(f"finish_wheel: the ledger's library imports {sorted(strange)}")
 
 
 def archives(here):
@@ -77,6 +90,8 @@ def main():
             data = old.read(item)
             if item.filename == f"{info}/WHEEL":
                 data = re.sub(rb"(?m)^Tag: .*$", f"Tag: py3-none-{TAG}".encode(), data)
+            if item.filename.endswith("librocmcrash-ledger.so"):
+                check_ledger(data)
             item.date_time = (2026, 1, 1, 0, 0, 0)
             item.compress_type = 8
             new.writestr(item, data)

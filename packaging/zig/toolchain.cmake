@@ -7,6 +7,6 @@ set(CMAKE_AR zig-ar CACHE FILEPATH "")
 set(CMAKE_RANLIB zig-ranlib CACHE FILEPATH "")
 # zig makes no position-independent programs unless told.
 set(CMAKE_C_FLAGS_INIT "-ffunction-sections -fdata-sections")
-set(CMAKE_C_FLAGS_RELEASE_INIT "-O2 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-Os -DNDEBUG" CACHE STRING "") # -O2 is -O3 to zig
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-pie -s -Wl,--gc-sections -Wl,-z,relro,-z,now")
 set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
