@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles of earlier versions are read: what somebody attached to an issue a year ago."""
+
+import glob
+import json
+import os
+import shutil
+
+import support
+
+# Each file is rocmcrash-VERSION-CLASS.tar.gz, made by that version (samples/train.py on a recorded machine).
+KEPT = sorted(glob.glob(os.path.join(support.SOURCE, "tests", "fixtures", "bundle", "rocmcrash-*.tar.gz")))
+
+
+class Earlier(support.Case):
+    def each(self):
+        self.assertGreater(len(KEPT), 0)
+        for path in KEPT:
+            version, name = os.path.basename(path)[len("rocmcrash-"):-len(".tar.gz")].split("-", 1)
+            yield path, version, name
+
+    def ok(self, *argv):
+        done = self.verb(*argv)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def test_verify_and_show(self):
+        for path, version, name in self.each():
+            self.assertIn("good", self.ok("verify", path))
+            self.assertIn(name, self.ok("show", path))
+            self.assertIn("gpu.0.vram", self.ok("show", "--all", path))
+            self.assertEqual(support.Bundle(path).manifest["version"], version)
+
+    def test_judged_again(self):
+        for path, _, name in self.each():
+            verdict = json.loads(self.ok("triage", "--json", path))
+            self.assertEqual((verdict["class"], verdict["vendor"]), (name, "amd"))
+
+    def test_other_verbs(self):
+        for path, _, _ in self.each():
+            self.ok("diff", path, path)
+            self.ok("export", "--trace", "-o", self.path("trace.json"), path)
+            with open(self.path("trace.json"), encoding="utf-8") as file:
+                self.assertGreater(len(json.load(file)["traceEvents"]), 10)
+            copy = shutil.copy(path, self.path("copy.tar.gz"))
+            done = self.verb("redact", copy, cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for clean in glob.glob(self.path("*.tar.gz")):
+                self.assertIn("good", self.ok("verify", clean))
+
+    def test_damaged(self):
+        for path, _, _ in self.each():
+            with open(path, "rb") as file:
+                data = bytearray(file.read())
+            data[len(data) // 2] ^= 1
+            damaged = self.path("damaged.tar.gz")
+            with open(damaged, "wb") as file:
+                file.write(data)
+            self.assertNotEqual(self.verb("verify", damaged).returncode, 0)
+
+
+if __name__ == "__main__":
+    support.main()
