@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# CMake's side of zig-cc (packaging/portable puts it on the path).
+# CMake's side of zig-cc (src/packaging/environment puts it on the path).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR x86_64)
 set(CMAKE_C_COMPILER zig-cc)
