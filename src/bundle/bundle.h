@@ -26,6 +26,9 @@ struct redactor;
 #define BUNDLE_MAX_BYTES (25u * 1000u * 1000u)
 #define MANIFEST_FORMAT 1
 
+/* "libarchive 3.6.2, OpenSSL 3.0.17 ..., ...": what it works with. */
+void bundle_libraries(struct buf *out);
+
 /* --- manifest: rows in the order they were tried --- */
 
 struct manifest;

@@ -23,7 +23,7 @@ static const struct {
     {"complete", verb_complete}, {"collectors", verb_collectors},   {"doctor", verb_doctor},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
     {"redact", verb_redact},     {"export", verb_export},
-    {"stacks", verb_stacks},
+    {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)

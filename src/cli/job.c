@@ -20,6 +20,7 @@
 #include "bundle/redact.h"
 #include "cli/assets.h"
 #include "cli/job_output.h"
+#include "cli/patience.h"
 #include "cli/stage_redact.h"
 #include "collect/runner.h"
 #include "record/rundir.h"
@@ -337,8 +338,10 @@ static bool first_verdict(struct job *job, struct rc_err *err)
     struct facts *judged = NULL;
     if (job_judge(job, job->facts, &judged, err) < 0)
         return false;
-    if (!job->options->quiet && !job->told)
+    if (!job->options->quiet && !job->told) {
         job_print_verdict(job, judged, NULL);
+        job->has_printed = true;
+    }
     facts_free(judged);
     return true;
 }
@@ -469,12 +472,14 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
     (void)first_verdict(job, err);
     job->early = false;
+    job_be_patient(job);
     collect_late(job);
     uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
     uint64_t left_ms =
         options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
     job_collect(job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
     wait_for_after(job);
+    patience_end();
     read_series(job);
     job_trouble(job, "telemetry",
                 job->has_series                ? job->series.unread
@@ -498,7 +503,7 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
     do {
         job =
             (struct job){.options = options, .shared = shared, .stage_place = place, .told = again,
-                         .memory_refusals = memory_refusals()};
+                         .has_printed = again, .memory_refusals = memory_refusals()};
         *err = (struct rc_err){""}; /* what the attempt before said of its disk */
         r = make_bundle(&job, run_dir, ret_path, ret_size, err);
         again = r < 0 && job.stage_failed;

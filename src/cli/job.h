@@ -26,6 +26,7 @@ struct job_options {
     unsigned finish_within_ms;
     unsigned hash_budget_ms;
     bool quiet;
+    const char *colour; /* auto, always, never; NULL = auto */
     const char *output_dir; /* NULL = the one that the run directory names */
     struct privacy privacy;
     int cancel_fd; /* readable = come to an end; -1 = none */
@@ -41,6 +42,7 @@ struct job {
     unsigned stage_place; /* of rundir_place() from where on a stage is looked for; 0 = the run's */
     bool stage_failed;    /* its disk did: another one is worth a try */
     bool told;            /* the verdict, in an attempt before */
+    bool has_printed;     /* so that the cursor is where a line begins */
     struct facts *facts;
     struct verdict verdict;
     struct tree *tree;

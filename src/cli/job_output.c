@@ -347,31 +347,3 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
         (void)printf("rocmcrash: the bundle is not where it was asked for: %s\n", err->msg);
     return r;
 }
-
-/* --- printing --- */
-
-void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path)
-{
-    struct buf text = BUF_INIT;
-    struct report_input input = report_base(job, judged);
-    report_terminal(&input, bundle_path, &text);
-    (void)fputs(buf_str(&text), stdout);
-    (void)fflush(stdout);
-    buf_release(&text);
-}
-
-void job_print_bundle(const struct job *job, const struct facts *judged, bool revised,
-                      const char *bundle_path)
-{
-    if (revised) {
-        (void)printf("rocmcrash: with everything read, the verdict is revised:\n");
-        job_print_verdict(job, judged, bundle_path);
-        return;
-    }
-    /* Bytes as they are, so that the name can be pasted, but in one line. */
-    (void)fputs("rocmcrash: bundle: ", stdout);
-    for (const char *c = bundle_path; *c != '\0'; c++)
-        (void)putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
-    (void)putchar('\n');
-    (void)fflush(stdout);
-}

@@ -31,7 +31,9 @@ int job_write_judgement(const struct job *job, const struct facts *judged, const
 
 void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path);
 /* The bundle's place; the whole verdict again when it was revised by what came in late. */
-void job_print_bundle(const struct job *job, const struct facts *judged, bool revised,
+void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path);
+/* From now on say what is being done when it takes longer than a moment, until patience_end(). */
+void job_be_patient(const struct job *job);
 
 #endif

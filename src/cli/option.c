@@ -9,6 +9,10 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "cli/suggest.h"
+
+#define LEFT_COLUMNS 26
+#define HELP_COLUMNS 80
 
 static const struct option_def *find_long(const struct option_def *table, const char *name,
                                           size_t len)
@@ -27,6 +31,24 @@ static const struct option_def *find_letter(const struct option_def *table, char
     return NULL;
 }
 
+static int unknown_option(const struct option_def *table, const char *word, struct rc_err *err)
+{
+    char name[32];
+    const char *best = NULL;
+    unsigned nearest = 4; /* fewer than so many letters apart */
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (; word[1] == '-' && table->name != NULL; table++) {
+        unsigned distance = suggest_distance(name + 2, table->name);
+        if (distance < nearest && distance < strlen(table->name) / 2) {
+            nearest = distance;
+            best = table->name;
+        }
+    }
+    if (best != NULL)
+        return rc_err_set(err, -EINVAL, "unknown option '%s'; did you mean '--%s'?", word, best);
+    return rc_err_set(err, -EINVAL, "unknown option '%s'", word);
+}
+
 /* One option word; *ret_used counts the words it took. */
 static int parse_one(const struct option_def *table, void *target, char *const argv[],
                      int *ret_used, struct rc_err *err)
@@ -41,7 +63,7 @@ static int parse_one(const struct option_def *table, void *target, char *const a
         is_long ? (name[len] == '=' ? name + len + 1 : NULL) : (name[1] != '\0' ? name + 1 : NULL);
     *ret_used = 1;
     if (option == NULL)
-        return rc_err_set(err, -EINVAL, "unknown option '%s'", word);
+        return unknown_option(table, word, err);
     if (option->argument == NULL) {
         if (attached != NULL)
             return rc_err_set(err, -EINVAL, "option '%s' takes no value", word);
@@ -72,6 +94,20 @@ int options_parse(const struct option_def *table, void *target, int argc, char *
     return at;
 }
 
+/* What does not fit beside `left` goes below, in the column of the text. */
+void option_help_row(const char *left, const char *help)
+{
+    int column = printf("  %-*s", LEFT_COLUMNS, left);
+    for (const char *word = help; *word != '\0';) {
+        int len = (int)strcspn(word, " ");
+        if (column + 1 + len >= HELP_COLUMNS)
+            column = printf("\n  %-*s", LEFT_COLUMNS, "") - 1;
+        column += printf(" %.*s", len, word);
+        word += len + (word[len] == ' ');
+    }
+    (void)putchar('\n');
+}
+
 void options_help(const struct option_def *table)
 {
     for (; table->name != NULL; table++) {
@@ -82,7 +118,7 @@ void options_help(const struct option_def *table)
         (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, table->name,
                        table->argument != NULL ? "=" : "",
                        table->argument != NULL ? table->argument : "");
-        (void)printf("  %-28s %s\n", left, table->help);
+        option_help_row(left, table->help);
     }
 }
 

@@ -26,6 +26,8 @@ struct option_def {
 int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
                   struct rc_err *err);
 void options_help(const struct option_def *table);
+/* One row of a table of options or verbs: fits 80 columns. */
+void option_help_row(const char *left, const char *help);
 
 /* Milliseconds from "5", "5s", "500ms"; -EINVAL otherwise. */
 int option_milliseconds(const char *value, unsigned *ret);

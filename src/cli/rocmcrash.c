@@ -8,242 +8,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
 #include "cli/option.h"
 #include "cli/own_arguments.h"
+#include "cli/run_options.h"
+#include "cli/suggest.h"
+#include "cli/version.h"
 #include "launch/supervisor.h"
 
 #define ANCESTORS_MAX 64
-#define RELEASE_USAGE "release PID"
-#define RELEASE_HELP "let go of a traced process, so that gdb -p can attach"
-
-struct command_line {
-    struct launch_options launch;
-    bool help, version;
-};
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->help = true;
-    return 0;
-}
-
-static int set_version(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->version = true;
-    return 0;
-}
-
-static int set_output_dir(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct command_line *)target)->launch.output_dir = value;
-    return 0;
-}
-
-static int set_trace(void *target, const char *value, struct rc_err *err)
-{
-    static const struct {
-        const char *name;
-        enum trace_mode mode;
-    } modes[] = {
-        {"auto", TRACE_AUTO}, {"eager", TRACE_EAGER}, {"late", TRACE_LATE}, {"none", TRACE_NONE}};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(value, modes[i].name) == 0) {
-            ((struct command_line *)target)->launch.trace = modes[i].mode;
-            return 0;
-        }
-    }
-    return rc_err_set(err, -EINVAL, "--trace is auto, eager, late or none, not '%s'", value);
-}
-
-static int set_bundle_on(void *target, const char *value, struct rc_err *err)
-{
-    struct launch_options *launch = &((struct command_line *)target)->launch;
-    if (strcmp(value, "failure") == 0)
-        launch->bundle_on = BUNDLE_ON_FAILURE;
-    else if (strcmp(value, "oom") == 0)
-        launch->bundle_on = BUNDLE_ON_OOM;
-    else if (strcmp(value, "always") == 0)
-        launch->bundle_on = BUNDLE_ALWAYS;
-    else
-        return rc_err_set(err, -EINVAL, "--bundle-on is failure, oom or always, not '%s'", value);
-    return 0;
-}
-
-static int set_always(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    return set_bundle_on(target, "always", err);
-}
-
-static int set_no_follow(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.follow = false;
-    return 0;
-}
-
-static int set_orphan(void *target, const char *value, struct rc_err *err)
-{
-    struct launch_options *launch = &((struct command_line *)target)->launch;
-    if (strcmp(value, "keep") != 0 && strcmp(value, "kill") != 0)
-        return rc_err_set(err, -EINVAL, "--orphan is kill or keep, not '%s'", value);
-    launch->keep_orphan = strcmp(value, "keep") == 0;
-    return 0;
-}
-
-static int set_quiet(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.quiet = true;
-    return 0;
-}
-
-static int set_finish_within(void *target, const char *value, struct rc_err *err)
-{
-    if (option_milliseconds(value, &((struct command_line *)target)->launch.finish_within_ms) < 0)
-        return rc_err_set(err, -EINVAL, "--finish-within is a time like 5s, not '%s'", value);
-    return 0;
-}
-
-static int set_hash_budget(void *target, const char *value, struct rc_err *err)
-{
-    if (option_milliseconds(value, &((struct command_line *)target)->launch.hash_budget_ms) < 0)
-        return rc_err_set(err, -EINVAL, "--hash-budget is a time like 60s, not '%s'", value);
-    return 0;
-}
-
-static int set_inject(void *target, const char *value, struct rc_err *err)
-{
-    static const struct {
-        const char *name;
-        enum inject_what what;
-    } choices[] = {{"none", INJECT_NONE},
-                   {"python", INJECT_PYTHON},
-                   {"ledger", INJECT_LEDGER},
-                   {"all", INJECT_ALL}};
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        if (strcmp(value, choices[i].name) == 0) {
-            ((struct command_line *)target)->launch.inject = choices[i].what;
-            return 0;
-        }
-    }
-    return rc_err_set(err, -EINVAL, "--inject is none, python, ledger or all, not '%s'", value);
-}
-
-static int set_torch_history(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.torch_history = true;
-    return 0;
-}
-
-static int set_sysroot(void *target, const char *value, struct rc_err *err)
-{
-    (void)target;
-    (void)err;
-    fs_set_sysroot(value);
-    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
-}
-
-/* Said now, not when the bundle is made: that may be in a week. */
-static int set_keep(void *target, const char *value, struct rc_err *err)
-{
-    static const char *const words[] = {
-        "home", "user", "host", "ip", "mac", "id", "email", "account", "path", "homes", "users",
-        "hosts", "ips", "macs", "ids", "emails", "accounts", "paths", "hostnames", "usernames",
-        "addresses", "serials", "mails", "folders"};
-    for (const char *at = value; *at != '\0';) {
-        size_t len = strcspn(at, ",");
-        bool known = len == 0;
-        for (size_t i = 0; !known && i < sizeof words / sizeof words[0]; i++)
-            known = strlen(words[i]) == len && strncmp(words[i], at, len) == 0;
-        if (!known)
-            return rc_err_set(err, -EINVAL,
-                              "--keep is a list of homes, users, hosts, ips, macs, ids, emails, "
-                              "accounts, paths; not '%.*s'",
-                              (int)(len < 40 ? len : 40), at);
-        at += len + (at[len] == ',');
-    }
-    ((struct command_line *)target)->launch.keep = value;
-    return 0;
-}
-
-static int set_include(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct command_line *)target)->launch.include = value;
-    return 0;
-}
-
-static int set_preview(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.preview = true;
-    return 0;
-}
-
-static const struct option_def option_table[] = {
-    {"output-dir", 'o', "DIR", "where the bundle goes (default: the current directory)",
-     set_output_dir},
-    {"bundle-on", 0, "WHEN", "failure (default), oom (also one the program survived), always",
-     set_bundle_on},
-    {"always", 0, NULL, "the same as --bundle-on=always", set_always},
-    {"finish-within", 0, "TIME", "have the bundle ready after this time (default 5s)",
-     set_finish_within},
-    {"hash-budget", 0, "TIME", "further time for hashing model files (default 60s)",
-     set_hash_budget},
-    {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
-     set_trace},
-    {"no-follow", 0, NULL, "put nothing between the program and its stderr", set_no_follow},
-    {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
-     set_orphan},
-    {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
-     set_inject},
-    {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (slower)",
-     set_torch_history},
-    {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
-    {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...", set_keep},
-    {"include", 0, "NAMES", "keep files that are not text in the bundle (devcoredump, all, ...)",
-     set_include},
-    {"preview", 0, NULL, "show each replacement before the bundle is written", set_preview},
-    {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
-     set_sysroot},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {"version", 'V', NULL, "print the version and exit", set_version},
-    {NULL, 0, NULL, NULL, NULL},
-};
+#define FOLDER_MS 2000
+#define RELEASE "release"
 
 static const struct {
     const char *name, *usage, *help;
     bool has_options; /* then the verb prints its own --help */
 } verbs[] = {
     {"show", "show [--all] BUNDLE", "print the summary of a bundle", false},
-    {"verify", "verify BUNDLE", "check every hash, and that nothing leads outside", false},
-    {"triage", "triage [OPTIONS] BUNDLE|LOG...", "judge a bundle, or text that somebody pasted",
+    {"list", "list [DIR...]", "bundles and unfinished runs", true},
+    {"verify", "verify BUNDLE...", "check every hash, and that no path leads out", false},
+    {"triage", "triage BUNDLE|DIR|LOG...", "judge a bundle, or text that somebody pasted",
      true},
-    {"diff", "diff [OPTIONS] A B", "what differs between two bundles, likely causes first", true},
-    {"doctor", "doctor [OPTIONS] [-- CMD]", "look at this machine before anything fails", true},
+    {"diff", "diff A B", "what differs between bundles, likely causes first", true},
+    {"doctor", "doctor [-- COMMAND]", "look at this machine before anything fails", true},
     {"export", "export --trace BUNDLE", "the run as a trace for Perfetto", true},
-    {"stacks", "stacks PID", "where every Python thread of a hanging program is", false},
-    {"complete", "complete BUNDLE", "as root: add the kernel log of the run's window", false},
-    {"redact", "redact [OPTIONS] BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
+    {"stacks", "stacks PID", "where the Python threads of a hanging program are", false},
+    {"complete", "complete BUNDLE", "as root: add the kernel log of the run", false},
+    {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},
-    {"rerun", "rerun [OPTIONS] BUNDLE|-- CMD", "run it again, with the runtime's own trace", true},
+    {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
     {"collectors", "collectors", "list what is collected", false},
+    {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},
+    {"help", "help [VERB]", "print this, or the help of a verb", false},
 };
 
 static void print_help(void)
@@ -251,18 +53,19 @@ static void print_help(void)
     (void)printf(
         "Usage: rocmcrash [OPTIONS] -- COMMAND [ARGUMENT...]\n"
         "       rocmcrash VERB ...\n\n"
-        "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves one\n"
-        ".tar.gz that says what kind of failure it was and which number says so.\n\nOptions:\n");
-    options_help(option_table);
+        "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves\n"
+        "one .tar.gz that says what kind of failure it was and which number says so.\n"
+        "\nOptions:\n");
+    options_help(run_options);
     (void)printf("\nVerbs:\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        (void)printf("  %-30s %s\n", verbs[i].usage, verbs[i].help);
-    (void)printf("  %-30s %s\n", RELEASE_USAGE, RELEASE_HELP);
+        option_help_row(verbs[i].usage, verbs[i].help);
     (void)printf(
-        "\n'rocmcrash VERB --help' has a verb's options.\n"
-        "\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed before\n"
-        "COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not found.\n"
-        "Inside a run of another rocmcrash, COMMAND is simply run: that one makes the bundle.\n");
+        "\n'rocmcrash help VERB' has a verb's options.\n"
+        "\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed\n"
+        "before COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not\n"
+        "found. Inside a run of another rocmcrash, COMMAND is simply run: that one makes\n"
+        "the bundle.\n");
 }
 
 static const char *find_finisher(void)
@@ -288,6 +91,11 @@ static const char *find_python_hook(void)
     return path;
 }
 
+static const char *verb_name(size_t index)
+{
+    return index < sizeof verbs / sizeof verbs[0] ? verbs[index].name : NULL;
+}
+
 static bool is_verb(const char *word)
 {
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
@@ -296,13 +104,11 @@ static bool is_verb(const char *word)
     return false;
 }
 
-/* `show --help`: of a verb that has no options of its own to tell of. */
+/* `verify --help`: of a verb that has no options of its own to tell of. */
 static bool help_of_verb(const char *verb, const char *word)
 {
     if (word == NULL || (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0))
         return false;
-    if (strcmp(verb, "release") == 0)
-        (void)printf("Usage: rocmcrash %s\n\n%s\n", RELEASE_USAGE, RELEASE_HELP);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i].name) != 0)
             continue;
@@ -396,6 +202,65 @@ static int run_as_is(char *argv[])
     return error == ENOENT ? 127 : 126;
 }
 
+/* The libraries are the finisher's, which tells of them. */
+static int print_version(void)
+{
+    static char name[] = "rocmcrash";
+    static char verb[] = "version";
+    char *argv[] = {name, verb, NULL};
+    (void)printf("rocmcrash %s (%s)\n", ROCMCRASH_VERSION, version_commit);
+    (void)printf("parts: finisher %s, ledger %s, Python hook %s\n",
+                 find_finisher() != NULL ? "yes" : "missing",
+                 find_ledger_library() != NULL ? "yes" : "missing",
+                 find_python_hook() != NULL ? "yes" : "missing");
+    (void)fflush(stdout);
+    return find_finisher() != NULL ? run_verb(argv) : 0;
+}
+
+/* `help` or `help VERB`: the second is `VERB --help`. */
+static int help(int argc, char *argv[])
+{
+    static char word[] = "--help";
+    char *of_verb[] = {argv[0], argv[2], word, NULL};
+    if (argc < 3 || strcmp(argv[2], "help") == 0 || argv[2][0] == '-') {
+        print_help();
+        return 0;
+    }
+    if (!is_verb(argv[2])) {
+        const char *near = suggest_near(argv[2], verb_name);
+        (void)fprintf(stderr, "rocmcrash: there is no verb '%s'", argv[2]);
+        (void)fprintf(stderr, near != NULL ? "; did you mean '%s'?\n" : " (see rocmcrash --help)\n",
+                      near);
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    return help_of_verb(argv[2], word) ? 0 : run_verb(of_verb);
+}
+
+static bool is_no_folder(void *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return !S_ISDIR(st.st_mode);
+    return errno == ENOENT || errno == ENOTDIR;
+}
+
+/* Said before a run of days, not after it. */
+static int check_command(const struct command_line *line, char *argv[], int at)
+{
+    const char *folder = line->launch.output_dir;
+    char hint[256];
+    if (argv[1 + at] == NULL)
+        (void)fprintf(stderr, "rocmcrash: no command given (see rocmcrash --help)\n");
+    else if (folder != NULL && bounded_ask(is_no_folder, (void *)(uintptr_t)folder, FOLDER_MS))
+        (void)fprintf(stderr, "rocmcrash: --output-dir: there is no folder '%s'\n", folder);
+    else if ((at == 0 || strcmp(argv[at], "--") != 0) &&
+             suggest_command(argv + 1 + at, verb_name, hint, sizeof hint))
+        (void)fprintf(stderr, "rocmcrash: %s\n", hint);
+    else
+        return 0;
+    return LAUNCH_EXIT_OWN_FAILURE;
+}
+
 int main(int argc, char *argv[])
 {
     struct command_line line = {.launch = {.follow = true,
@@ -403,14 +268,15 @@ int main(int argc, char *argv[])
                                            .hash_budget_ms = 60000,
                                            .inject = INJECT_ALL}};
     struct rc_err err = {""};
-    if (argc > 1 && (is_verb(argv[1]) || strcmp(argv[1], "release") == 0) &&
-        help_of_verb(argv[1], argv[2]))
+    if (argc > 1 && is_verb(argv[1]) && help_of_verb(argv[1], argv[2]))
         return 0;
+    if (argc > 1 && strcmp(argv[1], "help") == 0)
+        return help(argc, argv);
+    if (argc > 1 && strcmp(argv[1], RELEASE) == 0)
+        return release(argv[2]);
     if (argc > 1 && is_verb(argv[1]))
         return run_verb(argv);
-    if (argc > 1 && strcmp(argv[1], "release") == 0)
-        return release(argv[2]);
-    int at = options_parse(option_table, &line, argc - 1, argv + 1, &err);
+    int at = options_parse(run_options, &line, argc - 1, argv + 1, &err);
     if (at < 0) {
         (void)fprintf(stderr, "rocmcrash: %s (see rocmcrash --help)\n", err.msg);
         return LAUNCH_EXIT_OWN_FAILURE;
@@ -419,14 +285,10 @@ int main(int argc, char *argv[])
         print_help();
         return 0;
     }
-    if (line.version) {
-        (void)printf("rocmcrash %s\n", ROCMCRASH_VERSION);
-        return 0;
-    }
-    if (argv[1 + at] == NULL) {
-        (void)fprintf(stderr, "rocmcrash: no command given (see rocmcrash --help)\n");
+    if (line.version)
+        return print_version();
+    if (check_command(&line, argv, at) != 0)
         return LAUNCH_EXIT_OWN_FAILURE;
-    }
     if (inside_another_run())
         return run_as_is(argv + 1 + at);
     line.launch.finisher = find_finisher();

@@ -94,9 +94,9 @@ static void print_help(void)
 {
     (void)printf(
         "Usage: rocmcrash doctor [OPTIONS] [-- COMMAND [ARGUMENT...]]\n\n"
-        "Looks at this machine, its limits and its environment for what makes ROCm programs fail.\n"
-        "COMMAND is not run: its interpreter and libraries are looked at (default: python3).\n"
-        "Nothing is changed, and no GPU that sleeps is woken.\n\nOptions:\n");
+        "Looks at this machine, its limits and its environment for what makes ROCm\n"
+        "programs fail. COMMAND is not run: its interpreter and libraries are looked at\n"
+        "(default: python3). Nothing is changed, and no GPU that sleeps is woken.\n\nOptions:\n");
     options_help(option_table);
     (void)printf("\nExit status: 0 nothing is wrong, 1 something may be wrong, 2 something will\n"
                  "fail, 125 the doctor itself failed.\n");

@@ -477,8 +477,8 @@ int verb_rerun(int argc, char *argv[])
     if (at >= 0 && r.help) {
         (void)printf("Usage: rocmcrash rerun [OPTIONS] BUNDLE\n"
                      "       rocmcrash rerun [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
-                     "Runs the command of a bundle, or COMMAND, once more and bundles it. Asks before it\n"
-                     "runs what a bundle names, which may be a stranger's.\n\n"
+                     "Runs the command of a bundle, or COMMAND, once more and bundles it. Asks\n"
+                     "before it runs what a bundle names, which may be a stranger's.\n\n"
                      "Options:\n");
         options_help(table);
         (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");

@@ -70,6 +70,13 @@ static int set_quiet(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_colour(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct run_line *)target)->job.colour = value;
+    return 0;
+}
+
 static int set_keep(void *target, const char *value, struct rc_err *err)
 {
     (void)err;
@@ -104,6 +111,7 @@ static const struct option_def option_table[] = {
     {"finish-within-ms", 0, "N", "time for the bundle", set_finish_within},
     {"hash-budget-ms", 0, "N", "further time for hashing", set_hash_budget},
     {"quiet", 'q', NULL, "print nothing", set_quiet},
+    {"color", 0, "WHEN", "auto, always or never", set_colour},
     {"keep", 0, "KINDS", "what is not redacted", set_keep},
     {"include", 0, "NAMES", "files that are not text and stay", set_include},
     {"preview", 0, NULL, "show each change", set_preview},

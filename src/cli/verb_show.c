@@ -33,6 +33,16 @@ static const struct option_def show_options[] = {
     {NULL, 0, NULL, NULL, NULL},
 };
 
+static bool are_bundles(int argc, char *argv[], const char *verb)
+{
+    bool good = argc > 0;
+    for (int i = 0; i < argc; i++)
+        good = good && argv[i][0] != '-';
+    if (!good)
+        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash %s BUNDLE...\n", verb);
+    return good;
+}
+
 static const char *one_bundle(int argc, char *argv[], const char *verb)
 {
     if (argc == 1 && argv[0][0] != '-')
@@ -93,15 +103,18 @@ int verb_show(int argc, char *argv[])
 
 int verb_verify(int argc, char *argv[])
 {
-    struct rc_err err = {""};
-    const char *path = one_bundle(argc, argv, "verify");
-    if (path == NULL)
+    int worst = VERB_EXIT_OK;
+    if (!are_bundles(argc, argv, "verify"))
         return VERB_EXIT_USAGE;
-    int r = bundle_verify(path, &err);
-    if (r == 0) {
-        (void)printf("%s: good\n", path);
-        return VERB_EXIT_OK;
+    for (int i = 0; i < argc; i++) {
+        struct rc_err err = {""};
+        int r = bundle_verify(argv[i], &err);
+        int status = r == 0 ? VERB_EXIT_OK : r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
+        if (r == 0)
+            (void)printf("%s: good\n", argv[i]);
+        else
+            verb_complain(argv[i], &err);
+        worst = status > worst ? status : worst;
     }
-    verb_complain(path, &err);
-    return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
+    return worst;
 }

@@ -21,6 +21,7 @@
 #include "cli/assets.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "diagnose/explain.h"
 #include "diagnose/fact.h"
@@ -34,6 +35,7 @@
 struct triage_line {
     const char *kernel_log, *env, *facts, *tree, *explain;
     bool json, help;
+    bool table; /* of a folder */
 };
 
 static int set_kernel_log(void *target, const char *value, struct rc_err *err)
@@ -134,6 +136,7 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     return r;
 }
 
+/* Of several bundles a line each (JSON Lines). */
 static void print_json(const struct facts *facts, const struct verdict *verdict,
                        const struct explanation *why, const char *name)
 {
@@ -142,7 +145,9 @@ static void print_json(const struct facts *facts, const struct verdict *verdict,
         (void)cJSON_AddStringToObject(document, "file", name);
     if (why != NULL)
         cJSON_AddItemToObject(document, "explain", explanation_to_json(why));
-    char *text = document != NULL ? cJSON_Print(document) : NULL;
+    char *text = document == NULL ? NULL
+                 : name != NULL   ? cJSON_PrintUnformatted(document)
+                                  : cJSON_Print(document);
     if (text != NULL)
         (void)puts(text);
     free(text);
@@ -172,11 +177,27 @@ static void print_explanation(const struct explanation *why, const char *class_n
 static void print_verdict(const struct facts *facts, const struct verdict *verdict)
 {
     struct buf text = BUF_INIT;
+    struct report_style style = terminal_style(STDOUT_FILENO, NULL);
     struct report_input input = {
         .facts = facts, .verdict = verdict, .tool_version = ROCMCRASH_VERSION};
-    report_terminal(&input, NULL, &text);
+    report_terminal(&input, NULL, &style, &text);
     (void)fputs(buf_str(&text), stdout);
     buf_release(&text);
+}
+
+/* A folder's bundles as a table: what happened goes below, it may be long. */
+static void print_table_row(const struct facts *facts, const struct verdict *verdict,
+                            const char *name)
+{
+    struct buf happened = BUF_INIT;
+    report_happened(facts, verdict, &happened);
+    terminal_put(verdict->class_name, 16);
+    terminal_put(verdict->confidence, 7);
+    terminal_put(name, 0);
+    (void)printf("\n%-25s  ", "");
+    terminal_put(buf_str(&happened), 0);
+    (void)putchar('\n');
+    buf_release(&happened);
 }
 
 /* `name`: of the bundle, when there are several. */
@@ -191,6 +212,8 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
         r = explain_class(facts, tree, &verdict, wanted, &why, err);
     if (r == 0 && line->json) {
         print_json(facts, &verdict, wanted != NULL ? &why : NULL, name);
+    } else if (r == 0 && line->table) {
+        print_table_row(facts, &verdict, name);
     } else if (r == 0) {
         if (name != NULL)
             (void)printf("%s\n", name);
@@ -278,7 +301,8 @@ static int triage_directory(const char *path, const struct tree *tree,
         struct rc_err why = {""};
         int n = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
         if (n > 0 && (size_t)n < sizeof file && input_has_bundle_name(file)) {
-            judged++;
+            if (judged++ == 0 && line->table)
+                (void)printf("%-16s  %-7s  %s\n", "CLASS", "SURE", "BUNDLE");
             if (triage_bundle(file, tree, line, entries[i]->d_name, &why) < 0) {
                 verb_complain(file, &why);
                 failed++;
@@ -367,6 +391,7 @@ int verb_triage(int argc, char *argv[])
     char *const *files = argv + (at >= 0 ? at : argc);
     bool folder = files[0] != NULL && stat(files[0], &st) == 0 && S_ISDIR(st.st_mode);
     bool bundles = files[0] != NULL && !folder && input_is_bundle(files[0]);
+    line.table = folder && !line.json && line.explain == NULL;
     bool of_one = line.kernel_log != NULL || line.env != NULL || line.facts != NULL;
     if (at >= 0 && files[0] == NULL && line.kernel_log == NULL && line.facts == NULL)
         at = rc_err_set(&err, -EINVAL, "usage: rocmcrash triage [OPTIONS] BUNDLE|DIRECTORY|LOG...");

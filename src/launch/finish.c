@@ -95,6 +95,10 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc++] = hash;
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
+    if (options->colour != NULL) {
+        argv[argc++] = "--color";
+        argv[argc++] = options->colour;
+    }
     if (options->preview)
         argv[argc++] = "--preview";
     if (options->keep != NULL) {

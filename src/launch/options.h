@@ -33,6 +33,7 @@ struct launch_options {
     bool follow;             /* false: nothing is put between the target and its stderr */
     bool keep_orphan;        /* SIGKILL of rocmcrash leaves the target running */
     bool quiet;              /* no lines on stderr after the target's end */
+    const char *colour;      /* of those lines: auto, always, never; NULL = auto */
     uint32_t finish_within_ms;
     uint32_t hash_budget_ms;
     const char *output_dir;

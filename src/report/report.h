@@ -3,6 +3,7 @@
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,8 +35,20 @@ struct report_input {
 
 /* SUMMARY.md: one screen before the details. */
 void report_summary(const struct report_input *in, struct buf *out);
-/* The last lines on the terminal: class and confidence, deciding number, what to try, and (when
- * bundle_path is not NULL) where the bundle is. Each line starts with "rocmcrash: ". */
-void report_terminal(const struct report_input *in, const char *bundle_path, struct buf *out);
+/* How lines look on what they are written to. */
+struct report_style {
+    unsigned columns;     /* lines are wrapped at so many; 0 = they are not */
+    bool colour;
+    const char *line_end; /* "\r\n" where the terminal is raw */
+};
+
+/* The last lines on the terminal, each "rocmcrash: ...": what happened with its figures, why, what
+ * to try, how to see that it helped, and (when bundle_path is not NULL) where the bundle is.
+ * `style` NULL: plain lines. */
+void report_terminal(const struct report_input *in, const char *bundle_path,
+                     const struct report_style *style, struct buf *out);
+/* The first of them alone: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high confidence)".
+ * Plain text, not escaped. */
+void report_happened(const struct facts *facts, const struct verdict *verdict, struct buf *out);
 
 #endif

@@ -1,41 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last lines on the terminal after a failure: four to six, each "rocmcrash: ...". */
+/* The last lines on the terminal after a failure: a sentence first, each line "rocmcrash: ...". */
 #include "report/report.h"
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "diagnose/verdict.h"
 #include "report/internal.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
-#define LINE_BYTES 300
+#define LINE_BYTES 600
+#define PREFIX "rocmcrash: "
+#define INDENT "           " /* as wide as PREFIX: what does not fit stands below */
+#define COLUMNS_MIN 40u
+#define BOLD "\x1b[1m"
+#define PLAIN "\x1b[0m"
 
-static void line(struct buf *out, const char *label, const char *text)
+static size_t width_of(const char *text, size_t bytes)
 {
-    buf_puts(out, "rocmcrash: ");
-    buf_puts(out, label);
-    escape_terminal(out, text, LINE_BYTES);
-    buf_putc(out, '\n');
+    size_t width = 0;
+    uint32_t c = 0;
+    for (size_t at = 0; at < bytes; width++) {
+        size_t n = utf8_decode((const unsigned char *)text + at, bytes - at, &c);
+        at += n > 0 ? n : 1;
+    }
+    return width;
 }
 
-static void class_line(const struct verdict *v, struct buf *out)
+/* Words of `text` behind what fills `column` columns already. */
+static void wrap(struct buf *out, const char *text, size_t column,
+                 const struct report_style *style)
 {
-    buf_puts(out, "rocmcrash: ");
-    escape_terminal(out, v->class_name, 40);
-    if (v->subclass != NULL && v->subclass[0] != '\0') {
-        buf_puts(out, " (");
-        escape_terminal(out, v->subclass, 80);
-        buf_puts(out, ")");
+    bool wraps = style->columns >= COLUMNS_MIN;
+    bool first = true;
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        size_t width = width_of(text, word);
+        if (wraps && !first && column + 1 + width > style->columns) {
+            buf_puts(out, style->line_end);
+            buf_puts(out, INDENT);
+            column = sizeof(INDENT) - 1;
+        } else if (!first) {
+            buf_putc(out, ' ');
+            column++;
+        }
+        buf_append(out, text, word);
+        column += width;
+        text += word + strspn(text + word, " ");
+        first = false;
     }
-    if (strcmp(v->class_name, "unknown") == 0)
-        buf_puts(out, ": not enough is known for a verdict\n");
-    else
-        buf_printf(out, ", %s confidence\n", v->confidence);
+}
+
+static void line(struct buf *out, const char *label, const char *text, bool bold,
+                 const struct report_style *style)
+{
+    struct buf clean = BUF_INIT;
+    escape_terminal(&clean, text, LINE_BYTES);
+    buf_puts(out, PREFIX);
+    if (style->colour && (bold || label[0] != '\0'))
+        buf_puts(out, BOLD);
+    buf_puts(out, label);
+    if (style->colour && !bold && label[0] != '\0')
+        buf_puts(out, PLAIN);
+    wrap(out, buf_str(&clean), sizeof(PREFIX) - 1 + strlen(label), style);
+    if (style->colour && bold)
+        buf_puts(out, PLAIN);
+    buf_puts(out, style->line_end);
+    buf_release(&clean);
 }
 
 /* The advice without its "To see that it helped" and source: those are in the summary. */
-static void advice_line(const struct verdict *v, struct buf *out)
+static void advice_line(const struct verdict *v, const struct report_style *style, struct buf *out)
 {
     struct buf advice = BUF_INIT;
     const char *full = v->advice.text[0];
@@ -43,22 +80,37 @@ static void advice_line(const struct verdict *v, struct buf *out)
     if (end == NULL)
         end = strrchr(full, '[') != NULL ? strrchr(full, '[') : full + strlen(full);
     buf_append(&advice, full, (size_t)(end - full));
-    line(out, "try: ", buf_str(&advice));
+    line(out, "try: ", buf_str(&advice), false, style);
     buf_release(&advice);
 }
 
-void report_terminal(const struct report_input *in, const char *bundle_path, struct buf *out)
+/* "The GPU stopped answering." once is enough. */
+static bool is_said(const char *happened, const char *sentence)
 {
+    size_t len = strlen(sentence);
+    len -= len > 0 && sentence[len - 1] == '.';
+    return strncmp(happened, sentence, len) == 0;
+}
+
+void report_terminal(const struct report_input *in, const char *bundle_path,
+                     const struct report_style *style, struct buf *out)
+{
+    static const struct report_style plain = {.line_end = "\n"};
     const struct verdict *v = in->verdict;
-    bool unknown = strcmp(v->class_name, "unknown") == 0;
-    class_line(v, out);
-    line(out, "", v->sentence);
-    if (unknown && v->missing.count > 0)
-        line(out, "missing: ", v->missing.text[0]);
+    struct buf happened = BUF_INIT;
+    if (style == NULL)
+        style = &plain;
+    report_happened(in->facts, v, &happened);
+    line(out, "", buf_str(&happened), true, style);
+    if (!is_said(buf_str(&happened), v->sentence))
+        line(out, "why: ", v->sentence, false, style);
+    buf_release(&happened);
+    if (strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0)
+        line(out, "missing: ", v->missing.text[0], false, style);
     if (v->advice.count > 0)
-        advice_line(v, out);
+        advice_line(v, style, out);
     if (v->verify != NULL && v->verify[0] != '\0')
-        line(out, "it helped if: ", v->verify);
+        line(out, "check: ", v->verify, false, style);
     if (bundle_path != NULL)
-        line(out, "bundle to attach: ", bundle_path);
+        line(out, "bundle: ", bundle_path, false, style);
 }

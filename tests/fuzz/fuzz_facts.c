@@ -72,7 +72,7 @@ static void show(const struct facts *facts, const struct verdict *verdict, const
                                     .tool_version = "1",
                                     .template_text = summary_template};
     report_summary(&in, &summary);
-    report_terminal(&in, "bundle.tar.gz", &lines);
+    report_terminal(&in, "bundle.tar.gz", NULL, &lines);
     must_be_printable(&summary);
     must_be_printable(&lines);
     must_be_without_html(buf_str(&summary), strchr(command, '<') != NULL);

@@ -74,6 +74,8 @@ class CommandLine(BadCase):
         for argv, words in (([], ["no command", "--help"]), (["--"], ["no command"]),
                             (["--frobnicate", "--", "true"], ["--frobnicate", "--help"]),
                             (["-Z", "--", "true"], ["-Z"]),
+                            (["--finsh-within=3", "--", "true"], ["did you mean '--finish-within'?"]),
+                            (["--color=blue", "--", "true"], ["blue", "never"]),
                             (["--quiet=3", "--", "true"], ["--quiet=3", "no value"]),
                             (["--trace=often", "--", "true"], ["often", "eager"]),
                             (["--bundle-on", "never", "--", "true"], ["never", "always"]),
@@ -82,7 +84,7 @@ class CommandLine(BadCase):
                             (["--output-dir"], ["--output-dir", "value"]),
                             (["release"], ["release"]), (["release", "x"], ["release"]),
                             (["show"], ["usage"]), (["show", "a", "b"], ["usage"]),
-                            (["verify"], ["usage"]), (["verify", "-"], ["usage"]),
+                            (["verify"], ["usage"]), (["list", "--frob"], ["--frob"]), (["help", "tirage"], ["'triage'"]), (["verify", "-"], ["usage"]),
                             (["triage"], ["usage"]), (["triage", "--bogus", "x"], ["--bogus"]),
                             (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),
                             (["recover", "x"], ["usage"])):
@@ -231,13 +233,15 @@ class Triage(BadCase):
         self.assertEqual(len(names), 2)
         done = self.verb("triage", self.outdir)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual([line for line in done.stdout.splitlines() if line in names], names)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual(rows[0], ["CLASS", "SURE", "BUNDLE"])
+        self.assertEqual([row[2] for row in rows[1::2]], names)
         with open(os.path.join(self.outdir, "bad.tar.gz"), "wb") as file:
             file.write(b"bad" * 100)
         done = self.verb("triage", self.outdir)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (FAILED, 1))
         self.assertIn("bad.tar.gz", done.stderr)
-        self.assertEqual(done.stdout.count("app-bug, "), 2)  # the good ones are judged all the same
+        self.assertEqual(done.stdout.count("(app-bug, "), 2)  # the good ones are judged all the same
 
     def test_renamed_bundle(self):
         self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
@@ -257,14 +261,19 @@ class Placing(BadCase):
         self.assertEqual(self.verb("verify", place).returncode, 0)
         self.assertEqual(self.bundles(), [])
 
-    def test_output_directory_missing(self):
-        missing = self.path("not", "made")
-        self.assert_elsewhere(self.crash(options=["-o", missing]), [missing, "No such file"])
-        self.assertFalse(os.path.exists(missing))
+    def test_no_such_output_directory(self):
+        """Said before the run: nothing is started for hours that ends in a bundle elsewhere."""
+        for folder in (self.path("not", "made"), self.write("file", "x")):
+            ran = self.path("ran")
+            self.assert_refused(["-o", folder, "--", "touch", ran], USAGE, ["no folder", folder])
+            self.assertFalse(os.path.exists(ran))
 
-    def test_output_directory_is_a_file(self):
-        file = self.write("file", "x")
-        self.assert_elsewhere(self.crash(options=["-o", file]), [file, "Not a directory"])
+    def test_output_directory_is_removed_while_it_runs(self):
+        folder = self.path("gone")
+        os.mkdir(folder)
+        done = self.crash(options=["-o", folder], code=f"rmdir {folder}; " + CRASH)
+        self.assert_elsewhere(done, [folder, "No such file"])
+        self.assertFalse(os.path.exists(folder))
 
     def test_unwritable_for_an_ordinary_user(self):
         self.need_root("setpriv")

@@ -7,7 +7,7 @@ import re
 import support
 from support import SOURCE
 
-READABLE = 100  # columns
+READABLE = 80  # columns
 
 
 class Help(support.Case):

@@ -343,7 +343,7 @@ class OwnFiles(support.Case):
             script = (f"mount -t tmpfs none /tmp && chmod 1777 /tmp && {made} && cd / && "
                       '"$@"; find /tmp -name "*.tar.gz" -printf "FOUND %p %m %u\\n"')
             done = subprocess.run(["unshare", "--mount", "/bin/sh", "-c", script, "sh", ROCMCRASH,
-                                   "--output-dir", "/proc/none", "--", PYTHON, "-c", FAILS],
+                                   "--output-dir", "/proc", "--", PYTHON, "-c", FAILS],
                                   env=env, capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(os.listdir(victim), [], (trap, done.stderr))
             rows = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND ")]

@@ -143,7 +143,7 @@ static void terminal_is_the_golden_one(void **state)
 {
     const struct report_case *c = *state;
     struct buf out = BUF_INIT;
-    report_terminal(&c->in, "/tmp/x.tar.gz", &out);
+    report_terminal(&c->in, "/tmp/x.tar.gz", NULL, &out);
     compare("terminal.txt", buf_str(&out));
     size_t lines = 0;
     for (const char *s = buf_str(&out); *s != '\0'; s = strchr(s, '\n') + 1) {
@@ -198,7 +198,7 @@ static void unknown_says_what_is_missing(void **state)
     assert_non_null(strstr(buf_str(&out), "**Missing**"));
     assert_null(strstr(buf_str(&out), "| memory |"));
     buf_release(&out);
-    report_terminal(&in, NULL, &out);
+    report_terminal(&in, NULL, NULL, &out);
     assert_non_null(strstr(buf_str(&out), "rocmcrash: missing: "));
     buf_release(&out);
     verdict_release(&v);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a job tells the user: the verdict, where the bundle is, and what it is busy with. The
+ * program's last words may have left the cursor in a line, and the terminal in raw mode.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "cli/job.h"
+#include "cli/job_output.h"
+#include "cli/patience.h"
+#include "cli/terminal.h"
+#include "report/report.h"
+
+/* Does the text end in a line? Escape sequences behind its last newline move nothing. */
+static bool ends_in_line(const char *text, size_t len)
+{
+    while (len > 0) {
+        size_t at = len;
+        while (at > 0 && text[at - 1] != '\x1b' && len - at < 16)
+            at--;
+        bool sequence = at > 0 && len - at >= 2 && text[at - 1] == '\x1b' && text[at] == '[' &&
+                        strcspn(text + at + 1, "\n") >= len - at - 1 &&
+                        strspn(text + at + 1, "0123456789;?") == len - at - 2;
+        if (!sequence)
+            return text[len - 1] != '\n';
+        len = at - 1;
+    }
+    return false;
+}
+
+/* On a terminal stdout may have left it there too, which nobody has seen: an empty line is no harm. */
+static void leave_line(const struct job *job, const struct report_style *style)
+{
+    if (isatty(STDOUT_FILENO) || ends_in_line(job->info.output, job->info.output_len))
+        (void)fputs(style->line_end, stdout);
+}
+
+void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path)
+{
+    struct buf text = BUF_INIT;
+    struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
+    struct report_input input = {
+        .facts = judged, .verdict = &job->verdict, .tool_version = ROCMCRASH_VERSION};
+    report_terminal(&input, bundle_path, &style, &text);
+    if (!job->has_printed)
+        leave_line(job, &style);
+    (void)fputs(buf_str(&text), stdout);
+    (void)fflush(stdout);
+    buf_release(&text);
+}
+
+/* Bytes as they are, so that the name can be pasted, but in one line. */
+static void put_path(const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++)
+        (void)putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
+}
+
+void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
+                      const char *bundle_path)
+{
+    struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
+    if (revised) {
+        (void)printf("rocmcrash: with everything read, the verdict is another:%s", style.line_end);
+        job_print_verdict(job, judged, NULL);
+    }
+    (void)fputs("rocmcrash: bundle: ", stdout);
+    put_path(bundle_path);
+    (void)printf("%srocmcrash: 'rocmcrash show' prints it.", style.line_end);
+    if (job->verdict.file_at != NULL) /* what else to attach is told in the summary */
+        (void)printf(" To report it, attach it to an issue: %.*s",
+                     (int)strcspn(job->verdict.file_at, ";"), job->verdict.file_at);
+    (void)fputs(style.line_end, stdout);
+    (void)fflush(stdout);
+}
+
+void job_be_patient(const struct job *job)
+{
+    struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
+    unsigned most_s = (job->options->finish_within_ms + job->options->hash_budget_ms) / 1000;
+    char line[160];
+    if (job->options->quiet)
+        return;
+    (void)snprintf(line, sizeof line,
+                   "rocmcrash: reading versions and hashing model files, at most %u s; Ctrl-C "
+                   "skips the rest%s",
+                   most_s, style.line_end);
+    patience_begin(line);
+}

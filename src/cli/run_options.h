@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of `rocmcrash [OPTIONS] -- COMMAND`. */
+#ifndef CLI_RUN_OPTIONS_H
+#define CLI_RUN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "cli/option.h"
+#include "launch/options.h"
+
+struct command_line {
+    struct launch_options launch;
+    bool help, version;
+};
+
+extern const struct option_def run_options[]; /* their target is a struct command_line */
+
+#endif

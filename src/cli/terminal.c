@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "bundle/bundle.h"
+
+static bool wants_colour(bool is_terminal, const char *colour)
+{
+    const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
+    const char *term = getenv("TERM");
+    if (colour != NULL && strcmp(colour, "always") == 0)
+        return true;
+    if (colour != NULL && strcmp(colour, "never") == 0)
+        return false;
+    return is_terminal && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
+           term[0] != '\0' && strcmp(term, "dumb") != 0;
+}
+
+struct report_style terminal_style(int fd, const char *colour)
+{
+    struct termios modes;
+    struct winsize size = {.ws_col = 0};
+    bool is_terminal = isatty(fd);
+    struct report_style style = {.colour = wants_colour(is_terminal, colour), .line_end = "\n"};
+    if (!is_terminal)
+        return style;
+    style.columns = ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    if (tcgetattr(fd, &modes) == 0 &&
+        ((modes.c_oflag & OPOST) == 0 || (modes.c_oflag & ONLCR) == 0))
+        style.line_end = "\r\n";
+    return style;
+}
+
+void terminal_put(const char *text, int width)
+{
+    struct buf clean = BUF_INIT;
+    bundle_sanitize_text(&clean, text, strlen(text));
+    for (size_t i = 0; i < clean.len; i++) {
+        if (clean.data[i] == '\n' || clean.data[i] == '\t')
+            clean.data[i] = '?';
+    }
+    if (width > 0)
+        (void)printf("%-*s  ", width, buf_str(&clean));
+    else
+        (void)fputs(buf_str(&clean), stdout);
+    buf_release(&clean);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a descriptor can show: width, colour, line ends. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include <stdbool.h>
+
+#include "report/report.h"
+
+/* `colour`: "auto" (or NULL), "always", "never". Auto: on a terminal that has colours and where
+ * NO_COLOR is not set. The style of what is no terminal does not wrap. */
+struct report_style terminal_style(int fd, const char *colour);
+/* A cell of a table on stdout: printable characters only, filled up to `width` columns (0 = the last
+ * cell) and two blanks. */
+void terminal_put(const char *text, int width);
+
+#endif

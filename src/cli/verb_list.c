@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `list [DIR...]`: the bundles here and in the state folder, and runs that nobody has bundled. */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "cli/input.h"
+#include "cli/option.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "record/rundir.h"
+
+#define VERDICT_MAX ((size_t)1 << 20)
+
+struct list_line {
+    bool json, help;
+    size_t rows;
+};
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct list_line *)target)->json = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct list_line *)target)->help = true;
+    return 0;
+}
+
+static const struct option_def list_options[] = {
+    {"json", 0, NULL, "a JSON object a line", set_json},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+/* What a row says of its bundle or run; texts are not owned. */
+struct row {
+    const char *class_name, *confidence, *path;
+    struct stat st;
+    bool finished;
+};
+
+static void print_json_row(const struct row *row)
+{
+    cJSON *json = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(json, "path", row->path);
+    (void)cJSON_AddBoolToObject(json, "finished", row->finished);
+    (void)cJSON_AddNumberToObject(json, "modified_s", (double)row->st.st_mtime);
+    if (row->finished)
+        (void)cJSON_AddNumberToObject(json, "bytes", (double)row->st.st_size);
+    if (row->class_name != NULL)
+        (void)cJSON_AddStringToObject(json, "class", row->class_name);
+    if (row->confidence != NULL)
+        (void)cJSON_AddStringToObject(json, "confidence", row->confidence);
+    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(json);
+    if (text != NULL)
+        (void)puts(text);
+    cJSON_Delete(json);
+}
+
+static void print_row(struct list_line *line, const struct row *row)
+{
+    char when[32] = "";
+    char size[32] = "";
+    struct tm local;
+    if (line->json) {
+        print_json_row(row);
+        line->rows++;
+        return;
+    }
+    if (line->rows++ == 0)
+        (void)printf("%-16s  %9s  %-16s  %-7s  %s\n", "WHEN", "SIZE", "CLASS", "SURE", "FILE");
+    if (localtime_r(&row->st.st_mtime, &local) != NULL)
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
+    if (row->finished)
+        (void)snprintf(size, sizeof size, "%lld KiB", ((long long)row->st.st_size + 1023) / 1024);
+    (void)printf("%-16s  %9s  ", when, size);
+    terminal_put(row->class_name != NULL ? row->class_name
+                 : row->finished         ? "(unreadable)"
+                                         : "(unfinished)",
+                 16);
+    terminal_put(row->confidence != NULL ? row->confidence : "", 7);
+    terminal_put(row->path, 0);
+    (void)putchar('\n');
+}
+
+static void list_bundle(struct list_line *line, const char *path)
+{
+    RC_AUTO_FREE char *text = NULL;
+    struct rc_err err = {""};
+    struct row row = {.path = path, .finished = true};
+    if (stat(path, &row.st) != 0 || !S_ISREG(row.st.st_mode))
+        return;
+    ssize_t len = bundle_read_file(path, "verdict.json", VERDICT_MAX, &text, &err);
+    cJSON *json = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    row.class_name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "class"));
+    row.confidence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "confidence"));
+    print_row(line, &row);
+    cJSON_Delete(json);
+}
+
+/* A bundle's name begins so; other archives of a folder are none of ours. */
+static bool is_named_so(const char *name)
+{
+    return strncmp(name, "rocmcrash-", 10) == 0;
+}
+
+static int list_folder(struct list_line *line, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return -errno;
+    for (int i = 0; i < count; i++) {
+        char path[FS_PATH_MAX];
+        const char *name = entries[i]->d_name;
+        int n = strcmp(folder, ".") == 0 ? snprintf(path, sizeof path, "%s", name)
+                                         : snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (n > 0 && (size_t)n < sizeof path && is_named_so(name) && input_has_bundle_name(path))
+            list_bundle(line, path);
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}
+
+static void on_unfinished(void *context, const char *run_dir)
+{
+    struct row row = {.path = run_dir};
+    if (stat(run_dir, &row.st) == 0)
+        print_row(context, &row);
+}
+
+/* Where bundles go that could not be where they should: beside the runs. */
+static int list_own_folders(struct list_line *line, struct rc_err *err)
+{
+    char base[FS_PATH_MAX];
+    char bundles[FS_PATH_MAX + 32];
+    if (rundir_base(base, sizeof base, err) == 0) {
+        char *last = strrchr(base, '/');
+        if (last != NULL)
+            *last = '\0';
+        (void)snprintf(bundles, sizeof bundles, "%s/bundles", base);
+        (void)list_folder(line, bundles);
+    }
+    size_t before = line->rows;
+    int r = rundir_unfinished(on_unfinished, line, err);
+    if (line->rows > before && !line->json)
+        (void)printf("'rocmcrash recover' makes bundles of the unfinished runs.\n");
+    return r < 0 ? r : 0;
+}
+
+int verb_list(int argc, char *argv[])
+{
+    struct list_line line = {.rows = 0};
+    struct rc_err err = {""};
+    int failed = 0;
+    int at = options_parse(list_options, &line, argc, argv, &err);
+    if (at < 0) {
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        return VERB_EXIT_USAGE;
+    }
+    if (line.help) {
+        (void)printf("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
+                     "Lists the bundles of the folders (default: the current one and the one for\n"
+                     "bundles that could not be where they should), and unfinished runs.\n"
+                     "\nOptions:\n");
+        options_help(list_options);
+        return VERB_EXIT_OK;
+    }
+    for (int i = at; i < argc; i++) {
+        int r = list_folder(&line, argv[i]);
+        if (r < 0) {
+            (void)rc_err_errno(&err, r, "cannot read the folder '%s'", argv[i]);
+            verb_complain(NULL, &err);
+            failed++;
+        }
+    }
+    if (at == argc) {
+        (void)list_folder(&line, ".");
+        if (list_own_folders(&line, &err) < 0) {
+            verb_complain(NULL, &err);
+            failed++;
+        }
+    }
+    if (line.rows == 0 && failed == 0 && !line.json)
+        (void)printf("no bundles, no unfinished runs\n");
+    return failed > 0 || fflush(stdout) != 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happened, in one sentence with the figures: the first line on the terminal and the heading
+ * of SUMMARY.md. Every figure is a fact; a clause [[...]] whose fact is absent is left out.
+ */
+#include "report/report.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+#include "diagnose/verdict.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct wording {
+    const char *subject; /* "class", or "class/subclass"; NULL = any */
+    const char *needs;   /* facts that must be there, and not be false or 0; NULL = none */
+    const char *words;
+};
+
+/* The GPU's memory: what was wanted, and what was free of how much. The message's own figures
+ * first, then the ledger's with the driver's counters. Never one's figure beside the other's. */
+static const struct wording memory[] = {
+    {NULL, "oom.requested_bytes",
+     "GPU out of memory: {oom.requested_bytes} wanted[[, {oom.free_bytes} free of "
+     "{oom.total_bytes}]]"},
+    {"gtt-limit", "f.ledger_request_bytes",
+     "GPU out of memory: {f.ledger_request_bytes} wanted[[, {f.gtt_used_bytes} in use of "
+     "{f.ttm_limit_bytes}]]"},
+    {NULL, "f.ledger_request_bytes",
+     "GPU out of memory: {f.ledger_request_bytes} wanted[[, {f.sysfs_free_bytes} free of "
+     "{f.vram_total_bytes}]]"},
+    {NULL, "oom.free_bytes", "GPU out of memory[[: {oom.free_bytes} free of {oom.total_bytes}]]"},
+    {NULL, NULL, "GPU out of memory"},
+};
+
+static const char *const memory_classes[] = {"capacity", "fragmentation", "leak", "gtt-limit",
+                                             "held-by-other"};
+
+/* The first row that fits stands. */
+static const struct wording wordings[] = {
+    {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
+    {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},
+    {"page-fault", "msg.memory_access_fault_address",
+     "GPU memory access fault at {msg.memory_access_fault_address}"},
+    {"page-fault", "kmsg.page_fault_address",
+     "GPU memory access fault at {kmsg.page_fault_address}"},
+    {"page-fault/hardware exception", NULL, "The GPU raised a hardware exception"},
+    {"page-fault", NULL, "GPU memory access fault"},
+    {"gpu-hang", "kmsg.ring_timeout",
+     "The GPU stopped answering: ring {kmsg.ring_timeout} timed out"},
+    {"gpu-hang", NULL, "The GPU stopped answering"},
+    {"sdma", NULL, "A copy between host and GPU failed (SDMA copy engine)"},
+    {"hw-ras/corrected errors", NULL, "The GPU's hardware reported errors that it corrected"},
+    {"hw-ras", NULL, "The GPU's hardware reported an error"},
+    {"host-oom/Windows commit limit", NULL, "Out of host memory: the commit limit of Windows"},
+    {"host-oom", "kmsg.oom_kill_memcg",
+     "Out of host memory: the cgroup's limit was reached[[ ({host.cgroup_used_bytes} used of "
+     "{host.cgroup_limit_bytes})]]"},
+    {"host-oom", "kmsg.oom_kill_comm",
+     "Out of host memory: the kernel killed {kmsg.oom_kill_comm}"},
+    {"host-oom", NULL, "Out of host memory"},
+    {"no-device", NULL, "No usable GPU"},
+    {"arch-mismatch/small BAR", NULL, "Memory of the GPU is out of the CPU's reach: small BAR"},
+    {"arch-mismatch/wrong HSA_OVERRIDE_GFX_VERSION", NULL,
+     "Code for another GPU was run: HSA_OVERRIDE_GFX_VERSION[[={env.HSA_OVERRIDE_GFX_VERSION}]]"
+     "[[ on {f.gfx}]]"},
+    {"arch-mismatch/CPU instruction", NULL, "The program has instructions that this CPU lacks"},
+    {"arch-mismatch", NULL, "The program has no code for this GPU[[, {f.gfx}]]"},
+    {"version-mismatch/accounting bug", NULL,
+     "The runtime's memory figures are wrong[[: {oom.free_bytes} free of {oom.total_bytes}]]"},
+    {"version-mismatch/ROCm build on an NVIDIA machine", NULL,
+     "A ROCm build runs on an NVIDIA machine"},
+    {"version-mismatch/library workspace, not VRAM", NULL,
+     "A BLAS library got no workspace although GPU memory was free[[: {f.sysfs_free_bytes}]]"},
+    {"version-mismatch/MES firmware", NULL, "Firmware of the GPU and driver do not fit together"},
+    {"version-mismatch", NULL, "Software versions do not fit together"},
+    {"resource-limit/file descriptors", NULL,
+     "Out of file descriptors[[: {proc.0.fds_count} open of {proc.0.fds_limit}]]"},
+    {"resource-limit/mappings", NULL,
+     "Out of memory mappings[[: {proc.0.maps_count} of {host.max_map_count}]]"},
+    {"resource-limit/threads or processes", NULL, "No more threads or processes may be started"},
+    {"resource-limit/shared memory", NULL, "Out of shared memory between processes"},
+    {"resource-limit/pinned host memory", NULL,
+     "Pinned host memory was refused[[: {ledger.refused.size_bytes} wanted, "
+     "{ledger.refused.live_bytes} held]]"},
+    {"resource-limit/locked memory", NULL, "Locked host memory was refused"},
+    {"resource-limit/single-allocation cap", "oom.requested_bytes",
+     "One allocation was too large: {oom.requested_bytes} wanted at once[[ of "
+     "{oom.total_bytes}]]"},
+    {"resource-limit/single-allocation cap", NULL,
+     "One allocation was too large[[: {ledger.hip.size_bytes} wanted at once of "
+     "{f.vram_total_bytes}]]"},
+    {"resource-limit/largest Vulkan buffer", NULL,
+     "One buffer was too large for Vulkan[[: {oom.requested_bytes} wanted]]"},
+    {"resource-limit/disk space", NULL, "Out of disk space"},
+    {"resource-limit/time limit", NULL, "A time limit ended the program"},
+    {"resource-limit/scratch or queue resources", NULL, "The GPU's queue or scratch memory failed"},
+    {"resource-limit", NULL, "A resource limit was reached"},
+    {"collective", NULL, "Communication between ranks failed"},
+    {"app-bug/absurd size", "oom.requested_bytes",
+     "An absurd size was requested: {oom.requested_bytes}[[ on a GPU of {oom.total_bytes}]]"},
+};
+
+/* Where the class says nothing of its own, and where it is not known: how the program ended. */
+static const struct wording endings[] = {
+    {NULL, "target.failed_is_child target.failed_comm target.failed_signal_name",
+     "Process {target.failed_comm} died of SIG{target.failed_signal_name}"},
+    {NULL, "target.failed_signal_name", "The program died of SIG{target.failed_signal_name}"},
+    {NULL, "target.signal_name", "The program died of SIG{target.signal_name}"},
+    {NULL, "hook.exception_type", "The program failed with {hook.exception_type}"},
+    {NULL, NULL, "[[The program ended with exit code {target.exit_code}]]"},
+};
+
+static bool is_set(const struct facts *facts, const char *name)
+{
+    const struct fact *f = facts_best(facts, name);
+    if (f == NULL || f->status != FACT_PRESENT)
+        return false;
+    return f->type == FACT_TEXT   ? f->text != NULL && f->text[0] != '\0'
+           : f->type == FACT_REAL ? f->real > 0
+                                  : f->integer != 0;
+}
+
+static bool all_set(const struct facts *facts, const char *names)
+{
+    char name[64];
+    for (size_t len; names != NULL && *names != '\0'; names += len + strspn(names + len, " ")) {
+        len = strcspn(names, " ");
+        (void)snprintf(name, sizeof(name), "%.*s", (int)len, names);
+        if (!is_set(facts, name))
+            return false;
+    }
+    return true;
+}
+
+static bool fits_subject(const char *subject, const struct verdict *v)
+{
+    if (subject == NULL)
+        return true;
+    size_t len = strlen(v->class_name);
+    if (strncmp(subject, v->class_name, len) != 0)
+        return false;
+    return subject[len] == '\0' || (subject[len] == '/' && v->subclass != NULL &&
+                                    strcmp(subject + len + 1, v->subclass) == 0);
+}
+
+static const char *choose(const struct wording *rows, size_t count, const struct facts *facts,
+                          const struct verdict *v)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fits_subject(rows[i].subject, v) && all_set(facts, rows[i].needs))
+            return rows[i].words;
+    }
+    return NULL;
+}
+
+#define CHOOSE(rows, facts, v) choose(rows, sizeof(rows) / sizeof((rows)[0]), facts, v)
+
+static bool is_unknown(const struct verdict *v)
+{
+    return strcmp(v->class_name, "unknown") == 0;
+}
+
+static bool is_about_memory(const struct facts *facts, const struct verdict *v)
+{
+    for (size_t i = 0; i < sizeof(memory_classes) / sizeof(memory_classes[0]); i++) {
+        if (strcmp(v->class_name, memory_classes[i]) == 0)
+            return true;
+    }
+    return is_unknown(v) && is_set(facts, "oom.requested_bytes") &&
+           !is_set(facts, "msg.exception_after_oom");
+}
+
+/* "(gtt-limit, high confidence)"; of what is not known, that it is not. */
+static void add_class(const struct verdict *v, struct buf *out)
+{
+    if (!is_unknown(v))
+        buf_printf(out, " (%s, %s confidence)", v->class_name, v->confidence);
+    else if (v->subclass == NULL || strcmp(v->subclass, "nothing failed") != 0)
+        buf_puts(out, "; the cause is unknown");
+}
+
+void report_happened(const struct facts *facts, const struct verdict *v, struct buf *out)
+{
+    const char *words = CHOOSE(wordings, facts, v);
+    if (words == NULL)
+        words = is_about_memory(facts, v) ? CHOOSE(memory, facts, v) : CHOOSE(endings, facts, v);
+    char *text = template_fill(words, facts, false);
+    buf_puts(out, text != NULL && text[0] != '\0' ? text : "The program failed");
+    free(text);
+    add_class(v, out);
+}

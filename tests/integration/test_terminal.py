@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees first: the lines after a failure on real terminals, and help for a wrong command line."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import termios
+
+import support
+from support import PYTHON, ROCMCRASH
+
+OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.58 GiB. GPU 0 has a total capacity of "
+       "62.50 GiB of which 942.00 MiB is free. Of the allocated memory 61.00 GiB is allocated by PyTorch, and "
+       "100.00 MiB is reserved by PyTorch but unallocated.")
+FAILS = "import sys; sys.stderr.write({text!r}); sys.exit(1)"
+SENTENCE = "GPU out of memory: 1.58 GiB wanted, 942.0 MiB free of 62.50 GiB (capacity, "
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Lines(support.Case):
+    def on_terminal(self, text, *options, columns=80, raw=False, **environ):
+        """What a terminal gets of a program that writes `text` to stderr and fails."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        termios.tcsetwinsize(slave, (24, columns))
+        if raw:
+            modes = termios.tcgetattr(slave)
+            modes[1] &= ~termios.OPOST
+            termios.tcsetattr(slave, termios.TCSANOW, modes)
+        env = {**self.environ, "TERM": "xterm", **environ}
+        process = subprocess.Popen(self.command(PYTHON, "-c", FAILS.format(text=text), options=options),
+                                   stdin=slave, stdout=slave, stderr=slave, env=env)
+        os.close(slave)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # EIO: the last one has closed it
+                break
+            if not piece:
+                break
+            seen += piece
+        self.assertEqual(process.wait(timeout=60), 1)
+        return seen.decode()
+
+    def test_the_first_line_has_the_figures(self):
+        done = self.python(FAILS.format(text=OOM + "\n"))
+        self.assertTrue(done.own_lines[0].startswith("rocmcrash: " + SENTENCE), done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
+        labels = [line.split(": ")[1] for line in done.own_lines[1:]]
+        self.assertEqual(labels[0], "why")
+        self.assertIn("bundle", labels)
+
+    def test_figures_that_nobody_said_are_left_out(self):
+        done = self.python(FAILS.format(text="RuntimeError: HIP error: out of memory\n"))
+        self.assertRegex(done.own_lines[0], r"^rocmcrash: GPU out of memory \(capacity, \w+ confidence\)$")
+
+    def test_it_begins_on_a_line_of_its_own(self):
+        """Behind a progress bar that is open, also one in colour."""
+        for bar in ("\r 50%|#####     |", "\r\x1b[32m 50%\x1b[0m", "x\n\x1b[0m 50%\x1b[0m"):
+            done = self.python(FAILS.format(text=OOM + "\n" + bar))
+            self.assertIn(bar.replace("\r", "") + "\nrocmcrash: GPU out", done.stderr.replace("\r", ""), bar)
+        done = self.python(FAILS.format(text=OOM + "\n\x1b[0m"))
+        self.assertIn("\n\x1b[0mrocmcrash: GPU out", done.stderr)
+
+    def test_lines_fit_the_terminal(self):
+        for columns in (80, 50):
+            seen = self.on_terminal(OOM + "\n\r 50%|####", columns=columns, NO_COLOR="1")
+            ours = seen[seen.index("\nrocmcrash: ") + 1:].replace("\r", "").splitlines()
+            self.assertNotIn("\x1b", seen)
+            for line in ours:
+                self.assertTrue(line.startswith("rocmcrash: ") or line.startswith(" " * 11) or not line, line)
+                if not any(word in line for word in ("bundle:", "prints it")):
+                    self.assertLessEqual(len(line), columns, line)
+            self.assertGreater(len(ours), 4)
+
+    def test_a_raw_terminal(self):
+        seen = self.on_terminal(OOM + "\r\n 50%|####", raw=True, NO_COLOR="1")
+        ours = seen[seen.index("rocmcrash: GPU"):]
+        self.assertEqual(ours.count("\n"), ours.count("\r\n"))
+        self.assertIn("####\r\nrocmcrash: GPU", seen)
+
+    def test_colour_by_capability(self):
+        for environ, options, coloured in (({}, (), True), ({"NO_COLOR": "1"}, (), False), ({"NO_COLOR": ""}, (), True),
+                                           ({"TERM": "dumb"}, (), False), ({}, ("--color=never",), False),
+                                           ({"NO_COLOR": "1"}, ("--color=always",), True)):
+            with self.subTest(environ=environ, options=options):
+                environ = {"NO_COLOR": "", **environ}
+                self.assertEqual(bool(COLOUR.search(self.on_terminal(OOM + "\n", *options, **environ))), coloured)
+        done = self.python(FAILS.format(text=OOM + "\n"), options=["--color=always"])
+        self.assertIn("rocmcrash: \x1b[1mGPU out of memory", done.stderr)
+
+    def test_how_a_program_ended_that_says_nothing(self):
+        done = self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$")
+        self.assertEqual(done.status, -signal.SIGSEGV)
+        self.assertTrue(done.own_lines[0].startswith("rocmcrash: The program died of SIGSEGV ("), done.stderr)
+        done = self.run_it("/bin/sh", "-c", "exit 3", options=["--always"])
+        self.assertEqual(done.own_lines[0], "rocmcrash: The program ended with exit code 3; the cause is unknown")
+        done = self.run_it("/bin/true", options=["--always"])
+        self.assertEqual(done.own_lines[0], "rocmcrash: The program ended well: nothing failed")
+
+
+class DidYouMean(support.Case):
+    def hint(self, *argv):
+        done = subprocess.run([ROCMCRASH, *argv], cwd=self.folder, capture_output=True, text=True, timeout=60,
+                              env=self.environ, check=False)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (125, "", 1), argv)
+        found = re.search(r"did you mean '(.*)'\?", done.stderr)
+        return found.group(1) if found else done.stderr
+
+    def test_a_missing_dash_dash(self):
+        self.write("train.py", "pass\n")
+        self.write("x.tar.gz", "")
+        self.write("tool", "#!/bin/sh\n", 0o755)
+        self.assertEqual(self.hint("train.py"), "rocmcrash -- python3 train.py")
+        self.assertEqual(self.hint("x.tar.gz"), "rocmcrash show x.tar.gz")
+        self.assertEqual(self.hint("tool", "--with", "x"), "rocmcrash -- ./tool")
+
+    def test_a_verb(self):
+        self.assertEqual(self.hint("shwo", "x"), "rocmcrash show")
+        self.assertEqual(self.hint("--quiet", "show", "x"), "rocmcrash show")
+        self.assertEqual(self.hint("help", "verfy"), "verify")
+
+    def test_an_option(self):
+        self.assertEqual(self.hint("--ouput-dir=x", "--", "true"), "--output-dir")
+        self.assertEqual(self.hint("triage", "--jsno", "x"), "--json")
+        self.assertIn("unknown option '--zzz'", self.hint("--zzz", "--", "true"))
+
+    def test_what_is_a_command_runs(self):
+        for command in (["true"], ["/bin/true"], ["--", "true"], ["env", "true"]):
+            done = subprocess.run([ROCMCRASH, *command], capture_output=True, timeout=60, env=self.environ, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), command)
+        done = self.verb("no-such-thing-at-all")
+        self.assertEqual((done.returncode, "did you mean" in done.stderr), (127, False))
+
+
+class Listing(support.Case):
+    def test_version(self):
+        done = self.verb("--version")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, parts, libraries = done.stdout.splitlines()
+        self.assertRegex(first, r"^rocmcrash \d+\.\d+\.\d+ \((commit [0-9a-f]{12}|no commit known)\)$")
+        self.assertTrue(parts.startswith("parts: finisher yes"), parts)
+        for name in ("libarchive", "OpenSSL", "zlib", "PCRE2", "cJSON", "glibc"):
+            self.assertRegex(libraries, name + r" [0-9]")
+
+    def test_bundles_and_unfinished_runs(self):
+        self.assertEqual(self.verb("list", self.outdir).stdout, "no bundles, no unfinished runs\n")
+        self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$", options=["--quiet"])
+        with open(os.path.join(self.outdir, "rocmcrash-bad.tar.gz"), "wb") as file:
+            file.write(b"bad" * 100)
+        with open(os.path.join(self.outdir, "other.tar.gz"), "wb") as file:
+            file.write(b"no bundle by its name")
+        rows = [line.split() for line in self.verb("list", self.outdir).stdout.splitlines()]
+        self.assertEqual(len(rows), 3)
+        self.assertEqual([row[4] for row in rows[1:]], ["app-bug", "(unreadable)"])
+        run = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs", "20260101T000000Z-1")
+        os.makedirs(run, mode=0o700)
+        with open(os.path.join(run, "events"), "w", encoding="ascii") as file:
+            file.write("1 recorder started\n")
+        done = self.verb("list", cwd=self.folder)
+        self.assertIn(run, done.stdout)
+        self.assertIn("rocmcrash recover", done.stdout)
+        self.assertEqual(self.verb("list", self.path("none")).returncode, 2)
+
+    def test_several_at_once(self):
+        for _ in range(2):
+            self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$", options=["--quiet"])
+        good = [bundle.path for bundle in self.bundles()]
+        bad = self.write("bad.tar.gz", "bad")
+        done = self.verb("verify", *good)
+        self.assertEqual((done.returncode, done.stdout.splitlines()), (0, [f"{path}: good" for path in good]))
+        done = self.verb("verify", good[0], bad, good[1])
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (1, 2))
+        self.assertIn("bad.tar.gz", done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first sentence: a class each, with its figures and without them; wrapping and colour. */
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "report/report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+static struct facts *facts_of(const char *json)
+{
+    struct facts *facts = facts_new();
+    cJSON *doc = cJSON_Parse(json);
+    assert_non_null(doc);
+    assert_int_equal(facts_from_json(facts, doc, NULL), 0);
+    cJSON_Delete(doc);
+    return facts;
+}
+
+#define OOM "\"oom.requested_bytes\":1696512737"
+#define FREE "\"oom.free_bytes\":987758592,\"oom.total_bytes\":67108864000"
+
+static void a_sentence_for_each(void **state)
+{
+    static const struct {
+        const char *class_name, *subclass, *facts, *sentence;
+    } cases[] = {
+        {"gtt-limit", "", "{" OOM "," FREE "}",
+         "GPU out of memory: 1.58 GiB wanted, 942.0 MiB free of 62.50 GiB (gtt-limit, high "
+         "confidence)"},
+        /* One figure of the pair is missing: neither is said. */
+        {"capacity", "", "{" OOM ",\"oom.free_bytes\":987758592}",
+         "GPU out of memory: 1.58 GiB wanted (capacity, high confidence)"},
+        {"leak", "", "{}", "GPU out of memory (leak, high confidence)"},
+        {"held-by-other", "phantom free", "{" FREE "}",
+         "GPU out of memory: 942.0 MiB free of 62.50 GiB (held-by-other, high confidence)"},
+        /* The ledger's request beside the driver's counters, not the message's. */
+        {"gtt-limit", "",
+         "{\"f.ledger_request_bytes\":67108864,\"f.gtt_used_bytes\":2080374784,"
+         "\"f.ttm_limit_bytes\":2147483648,\"f.sysfs_free_bytes\":1}",
+         "GPU out of memory: 64.0 MiB wanted, 1.94 GiB in use of 2.00 GiB (gtt-limit, high "
+         "confidence)"},
+        {"capacity", "",
+         "{\"f.ledger_request_bytes\":67108864,\"f.sysfs_free_bytes\":1048576,"
+         "\"f.vram_total_bytes\":2147483648}",
+         "GPU out of memory: 64.0 MiB wanted, 1.0 MiB free of 2.00 GiB (capacity, high "
+         "confidence)"},
+        {"page-fault", "null pointer", "{\"ledger.fault.address\":\"0x0\"}",
+         "GPU memory access fault at 0x0 (page-fault, high confidence)"},
+        {"page-fault", "", "{}", "GPU memory access fault (page-fault, high confidence)"},
+        {"gpu-hang", "", "{\"kmsg.ring_timeout\":\"gfx_0.0.0\"}",
+         "The GPU stopped answering: ring gfx_0.0.0 timed out (gpu-hang, high confidence)"},
+        {"host-oom", "", "{\"kmsg.oom_kill_comm\":\"python3\",\"kmsg.oom_kill_memcg\":false}",
+         "Out of host memory: the kernel killed python3 (host-oom, high confidence)"},
+        {"host-oom", "", "{\"kmsg.oom_kill_comm\":\"python3\",\"kmsg.oom_kill_memcg\":true}",
+         "Out of host memory: the cgroup's limit was reached (host-oom, high confidence)"},
+        {"resource-limit", "file descriptors",
+         "{\"proc.0.fds_count\":1024,\"proc.0.fds_limit\":1024}",
+         "Out of file descriptors: 1024 open of 1024 (resource-limit, high confidence)"},
+        {"resource-limit", "something new", "{}",
+         "A resource limit was reached (resource-limit, high confidence)"},
+        {"arch-mismatch", "small BAR", "{\"f.gfx\":\"gfx1100\"}",
+         "Memory of the GPU is out of the CPU's reach: small BAR (arch-mismatch, high "
+         "confidence)"},
+        {"arch-mismatch", "", "{\"f.gfx\":\"gfx1100\"}",
+         "The program has no code for this GPU, gfx1100 (arch-mismatch, high confidence)"},
+        {"app-bug", "", "{\"target.failed_signal_name\":\"SEGV\",\"target.exit_code\":0}",
+         "The program died of SIGSEGV (app-bug, high confidence)"},
+        {"app-bug", "",
+         "{\"target.failed_signal_name\":\"SEGV\",\"target.failed_is_child\":true,"
+         "\"target.failed_comm\":\"worker\"}",
+         "Process worker died of SIGSEGV (app-bug, high confidence)"},
+        {"app-bug", "", "{\"hook.exception_type\":\"KeyError\",\"target.exit_code\":1}",
+         "The program failed with KeyError (app-bug, high confidence)"},
+        {"a-class-of-tomorrow", "", "{\"target.exit_code\":7}",
+         "The program ended with exit code 7 (a-class-of-tomorrow, high confidence)"},
+        {"unknown", "nothing failed", "{\"target.exit_code\":0}",
+         "The program ended well: nothing failed"},
+        {"unknown", "", "{\"target.exit_code\":0}",
+         "The program ended with exit code 0; the cause is unknown"},
+        {"unknown", "", "{" OOM "}", "GPU out of memory: 1.58 GiB wanted; the cause is unknown"},
+        {"unknown", "", "{}", "The program failed; the cause is unknown"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct facts *facts = facts_of(cases[i].facts);
+        struct verdict v = {.class_name = (char *)(uintptr_t)cases[i].class_name,
+                            .subclass = (char *)(uintptr_t)cases[i].subclass,
+                            .confidence = (char *)(uintptr_t)"high"};
+        struct buf out = BUF_INIT;
+        report_happened(facts, &v, &out);
+        assert_string_equal(buf_str(&out), cases[i].sentence);
+        buf_release(&out);
+        facts_free(facts);
+    }
+}
+
+static void terminal_of(unsigned columns, bool colour, const char *line_end, struct buf *out)
+{
+    struct facts *facts = facts_of("{" OOM "," FREE "}");
+    struct verdict v = {.class_name = (char *)(uintptr_t)"gtt-limit",
+                        .subclass = (char *)(uintptr_t)"",
+                        .confidence = (char *)(uintptr_t)"high",
+                        .sentence = (char *)(uintptr_t)"The GPU may use 62.50 GiB of RAM by the "
+                                                       "TTM limit; 1.58 GiB more did not fit."};
+    struct report_input in = {.facts = facts, .verdict = &v};
+    struct report_style style = {.columns = columns, .colour = colour, .line_end = line_end};
+    report_terminal(&in, NULL, &style, out);
+    facts_free(facts);
+}
+
+static void lines_are_wrapped_below_their_text(void **state)
+{
+    struct buf out = BUF_INIT;
+    (void)state;
+    terminal_of(60, false, "\r\n", &out);
+    assert_string_equal(buf_str(&out),
+                        "rocmcrash: GPU out of memory: 1.58 GiB wanted, 942.0 MiB\r\n"
+                        "           free of 62.50 GiB (gtt-limit, high confidence)\r\n"
+                        "rocmcrash: why: The GPU may use 62.50 GiB of RAM by the TTM\r\n"
+                        "           limit; 1.58 GiB more did not fit.\r\n");
+    buf_release(&out);
+    terminal_of(5, false, "\n", &out); /* nobody reads that: as if the width were unknown */
+    assert_non_null(strstr(buf_str(&out), "942.0 MiB free of 62.50 GiB (gtt-limit, high"));
+    buf_release(&out);
+}
+
+static void colour_marks_what_happened_and_the_labels(void **state)
+{
+    struct buf out = BUF_INIT;
+    (void)state;
+    terminal_of(0, true, "\n", &out);
+    assert_non_null(strstr(buf_str(&out), "rocmcrash: \x1b[1mGPU out of memory"));
+    assert_non_null(strstr(buf_str(&out), "confidence)\x1b[0m\n"));
+    assert_non_null(strstr(buf_str(&out), "rocmcrash: \x1b[1mwhy: \x1b[0mThe GPU"));
+    buf_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sentence_for_each),
+        cmocka_unit_test(lines_are_wrapped_below_their_text),
+        cmocka_unit_test(colour_marks_what_happened_and_the_labels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
