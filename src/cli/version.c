@@ -2,6 +2,6 @@
 /* A file of its own: compiled anew with every commit. */
 #include "cli/version.h"
 
-#include "commit.h" /* made by commit.cmake */
+#include "cli/commit.h" /* made by commit.cmake */
 
 const char version_commit[] = ROCMCRASH_COMMIT;
