@@ -2,6 +2,7 @@
 #include "cli/job_output.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 #include "report/report.h"
 
 #define CSV_ROWS_MAX 20000
+#define OUTPUT_MAX ((size_t)8 << 20)
+#define STAGED_MAX 512
 
 const char **job_environment(const struct impact_record *impact, char **ret_text)
 {
@@ -241,10 +244,82 @@ static void load_sparks(struct sparks *sparks, const struct job *job)
     cJSON_Delete(json);
 }
 
+/* A text of the stage; NULL where there is none. The program's output was redacted when it was
+ * read; what a collector wrote has not been yet. */
+static char *read_staged(const struct job *job, const char *name, bool is_clean)
+{
+    char path[FS_PATH_MAX + 64];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", job->stage, name);
+    if (fs_read_all(path, OUTPUT_MAX, &text) <= 0)
+        return NULL;
+    return is_clean ? rc_take(&text) : stage_redact_line(job->redactor, text);
+}
+
+/* Of the process that failed first: "stacks.2.txt, failed thread, frame #0" names its file. */
+static char *read_stacks(const struct job *job, const struct facts *facts)
+{
+    char name[64];
+    const struct fact *top = facts_best(facts, "stack.top");
+    if (top == NULL || top->source == NULL || strncmp(top->source, "stacks.", 7) != 0)
+        return NULL;
+    (void)snprintf(name, sizeof name, "stacks/%.*s", (int)strcspn(top->source, ","), top->source);
+    return strchr(name + 7, '/') == NULL ? read_staged(job, name, false) : NULL;
+}
+
+/* Names below the stage, "output/stderr.txt"; the caller's to free. */
+struct file_names {
+    const char *name[STAGED_MAX];
+    size_t count;
+};
+
+static void list_folder(const char *folder, const char *prefix, int depth, struct file_names *names)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char below[256];
+        struct stat st;
+        if (entry->d_name[0] == '.' || names->count == STAGED_MAX ||
+            (size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= sizeof path ||
+            lstat(path, &st) != 0 ||
+            (size_t)snprintf(below, sizeof below, "%s%s%s", prefix, entry->d_name,
+                             S_ISDIR(st.st_mode) ? "/" : "") >= sizeof below)
+            continue;
+        if (S_ISDIR(st.st_mode) && depth > 0) {
+            list_folder(path, below, depth - 1, names);
+        } else if (S_ISREG(st.st_mode)) {
+            const char *copy = strdup(below);
+            if (copy != NULL)
+                names->name[names->count++] = copy;
+        }
+    }
+}
+
+static void list_stage(const struct job *job, struct file_names *names)
+{
+    static const char *const made_later[] = {"SUMMARY.md", "manifest.json", "redaction.json"};
+    names->count = 0;
+    list_folder(job->stage, "", 1, names);
+    for (size_t i = 0; i < sizeof made_later / sizeof made_later[0]; i++) {
+        const char *copy = names->count < STAGED_MAX ? strdup(made_later[i]) : NULL;
+        if (copy != NULL)
+            names->name[names->count++] = copy;
+    }
+}
+
+static void forget_names(struct file_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free((void *)(uintptr_t)names->name[i]);
+    names->count = 0;
+}
+
 static int write_summary(const struct job *job, const struct facts *judged, const char *name,
                          int stage_fd, struct rc_err *err)
 {
     static struct sparks sparks;
+    static struct file_names names;
     RC_AUTO_FREE char *template_text = NULL;
     struct buf command = BUF_INIT;
     struct buf summary = BUF_INIT;
@@ -260,7 +335,15 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     input.command = clean_command;
     input.bundle_name = name;
     input.template_text = template_text;
+    RC_AUTO_FREE char *output = read_staged(job, "output/stderr.txt", true);
+    RC_AUTO_FREE char *stacks = read_stacks(job, judged);
+    list_stage(job, &names);
+    input.output = output;
+    input.stacks = stacks;
+    input.files = names.name;
+    input.file_count = names.count;
     report_summary(&input, &summary);
+    forget_names(&names);
     int r = buf_failed(&summary)
                 ? -ENOMEM
                 : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);

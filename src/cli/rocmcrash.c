@@ -30,7 +30,7 @@ static const struct {
     const char *name, *usage, *help;
     bool has_options; /* then the verb prints its own --help */
 } verbs[] = {
-    {"show", "show [--all] BUNDLE", "print the summary of a bundle", false},
+    {"show", "show BUNDLE...", "print the summary of a bundle", true},
     {"list", "list [DIR...]", "bundles and unfinished runs", true},
     {"verify", "verify BUNDLE...", "check every hash, and that no path leads out", false},
     {"triage", "triage BUNDLE|DIR|LOG...", "judge a bundle, or text that somebody pasted",

@@ -91,15 +91,24 @@ static void markdown_char(struct buf *out, const char *start, const char *at, si
         if (!word_char(start, at - 1) || !word_char(start, at + 1))
             buf_putc(out, '\\');
         break;
+    case '!': /* an image is a '!' before a link */
+        if (at[1] != '\0' && at[1] != ' ' && !isalnum((unsigned char)at[1]))
+            buf_putc(out, '\\');
+        break;
+    case '[': /* a link needs a bracket behind its ']'; at the start it could be a definition */
+        if (at == start || !(isalnum((unsigned char)at[1]) || at[1] == '/'))
+            buf_putc(out, '\\');
+        break;
+    case ']': /* what is left out below could stand between it and the bracket */
+        if (at[1] != '\0' && strchr(" .,;", at[1]) == NULL)
+            buf_putc(out, '\\');
+        break;
     case '\\':
     case '`':
     case '*':
-    case '[':
-    case ']':
     case '|':
     case '~':
     case '$': /* GitHub reads $...$ as mathematics */
-    case '!':
         buf_putc(out, '\\');
         break;
     default:
@@ -155,4 +164,22 @@ static void code_char(struct buf *out, const char *start, const char *at, size_t
 void escape_code(struct buf *out, const char *text, size_t max)
 {
     escape_with(out, text, max, code_char);
+}
+
+static void cell_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    if (*at == '|')
+        buf_puts(out, "\\|"); /* ends a cell even in a code span */
+    else
+        code_char(out, start, at, n);
+}
+
+void escape_cell(struct buf *out, const char *text, size_t max)
+{
+    size_t before = out->len;
+    buf_putc(out, '`');
+    escape_with(out, text, max, cell_char);
+    if (out->len == before + 1)
+        buf_putc(out, ' '); /* an empty span is none */
+    buf_putc(out, '`');
 }

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FACT_ROWS_MAX 160
-
 static const char *moment_name(enum fact_when when)
 {
     static const char *const names[] = {"", "before", "peak", "at the failure", "after", "log"};
@@ -45,7 +43,7 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
     for (size_t i = 0; i < MOMENTS; i++) {
         char value[200];
         const struct fact *f = facts_find(facts, name, all_moments[i]);
-        if (f == NULL)
+        if (f == NULL || f->status == FACT_ABSENT)
             continue;
         value_text(f, value);
         if (last[0] != '\0' && strcmp(value, last) != 0) {
@@ -54,7 +52,9 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
             several = true;
             last[0] = '\0';
         }
-        if (last[0] == '\0')
+        if (last[0] == '\0' && f->status == FACT_PRESENT && f->type == FACT_TEXT)
+            escape_cell(out, value, 160); /* often the program's own words */
+        else if (last[0] == '\0')
             escape_markdown(out, value, 160);
         (void)snprintf(last, sizeof(last), "%s", value);
         const char *moment = moment_name(f->when);
@@ -89,28 +89,32 @@ static bool begins_with(const char *name, const char *const *prefixes)
     return false;
 }
 
-/* A feature whose inputs are not there: nobody looks for what was not read. */
-static bool is_not_computed(const struct fact *f)
+/* There is no such thing here: nobody looks for it. What could not be read is told. */
+static bool is_nowhere(const struct facts *facts, const struct fact *f)
 {
-    return f->status == FACT_ABSENT && f->reason != NULL &&
-           strncmp(f->reason, "not computed:", 13) == 0;
+    for (size_t i = 0; i < MOMENTS; i++) {
+        const struct fact *one = facts_find(facts, f->name, all_moments[i]);
+        if (one != NULL && one->status != FACT_ABSENT)
+            return false;
+    }
+    return true;
 }
 
 static void fact_rows(const struct facts *facts, const char *const *prefixes, bool others,
-                      struct buf *out)
+                      size_t rows_max, struct buf *out)
 {
     size_t rows = 0;
     size_t more = 0;
-    size_t not_computed = 0;
+    size_t absent = 0;
     for (size_t i = 0; i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i);
         if (begins_with(f->name, prefixes) == others || !is_first(facts, f))
             continue;
-        if (is_not_computed(f)) {
-            not_computed++;
+        if (is_nowhere(facts, f)) {
+            absent++;
             continue;
         }
-        if (rows == FACT_ROWS_MAX) {
+        if (rows == rows_max) {
             more++;
             continue;
         }
@@ -120,17 +124,18 @@ static void fact_rows(const struct facts *facts, const char *const *prefixes, bo
     }
     if (more > 0)
         buf_printf(out, "\n%zu more in facts.json.\n", more);
-    if (rows > 0 && not_computed > 0)
-        buf_printf(out, "\n%zu more were not computed; facts.json says for want of what.\n",
-                   not_computed);
+    if (rows > 0 && absent > 0)
+        buf_printf(out, "\n%zu more are absent; facts.json says why.\n", absent);
 }
 
-void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out)
+void report_fact_table(const struct facts *facts, const char *const *prefixes, size_t rows_max,
+                       struct buf *out)
 {
-    fact_rows(facts, prefixes, false, out);
+    fact_rows(facts, prefixes, false, rows_max, out);
 }
 
-void report_other_facts(const struct facts *facts, const char *const *prefixes, struct buf *out)
+void report_other_facts(const struct facts *facts, const char *const *prefixes, size_t rows_max,
+                        struct buf *out)
 {
-    fact_rows(facts, prefixes, true, out);
+    fact_rows(facts, prefixes, true, rows_max, out);
 }

@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define ALONE_MAX 4
-#define NODE_MAX 48
-#define NAMES_MAX 900
-#define LABEL_MAX 110
-#define NUMBERS_MAX 150
+#define ALONE_MAX 3
+#define LABEL_MAX 240
+#define NUMBERS_MAX 400
+#define NAMES_MAX 6
+#define NODE_MAX 60
 
 static bool has_numbers(const struct verdict_step *s)
 {
@@ -47,6 +47,7 @@ static void step_box(const struct verdict_step *s, size_t index, struct buf *out
     buf_puts(out, "\"}}\n");
 }
 
+/* "3 undecided: a, b, c"; of many the number says enough, verdict.json has them. */
 static void names_with(const struct verdict *v, size_t from, size_t to, const char *answer,
                        struct buf *out)
 {
@@ -58,9 +59,10 @@ static void names_with(const struct verdict *v, size_t from, size_t to, const ch
         buf_puts(&names, n++ > 0 ? ", " : "");
         buf_puts(&names, v->path[i].node);
     }
-    if (n > 0) {
-        buf_printf(out, "%zu %s: ", n, answer);
-        escape_mermaid(out, buf_str(&names), NAMES_MAX);
+    if (n > 0)
+        buf_printf(out, n > NAMES_MAX ? "%zu questions: %s<br/>" : "%zu %s: ", n, answer);
+    if (n > 0 && n <= NAMES_MAX) {
+        escape_mermaid(out, buf_str(&names), 400);
         buf_puts(out, "<br/>");
     }
     buf_release(&names);

@@ -15,6 +15,8 @@ struct verdict;
  * no control or direction-changing characters; newlines become blanks; cut after `max` bytes.
  */
 void escape_markdown(struct buf *out, const char *text, size_t max);
+/* A code span in a cell of a table. */
+void escape_cell(struct buf *out, const char *text, size_t max);
 /* Inside the quotes of a Mermaid label. */
 void escape_mermaid(struct buf *out, const char *text, size_t max);
 /* For a terminal: printable characters only. */
@@ -29,6 +31,13 @@ void template_render(const char *template_text, const struct report_input *in, t
 
 /* The parts of the GPU's memory at the refusal, drawn and as a table. */
 void report_account(const struct report_input *in, struct buf *out);
+/* What the program said, and the frames it crashed in: texts for code blocks. */
+void report_program_said(const struct report_input *in, struct buf *out);
+void report_frames(const struct report_input *in, struct buf *out);
+/* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */
+void report_run_line(const struct report_input *in, struct buf *out);
+/* Bullets: what each file of the bundle is for. */
+void report_files(const struct report_input *in, struct buf *out);
 void report_memory_table(const struct facts *facts, struct buf *out);
 void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);
@@ -43,8 +52,10 @@ void report_torch(const struct facts *facts, struct buf *out);
 /* What engines, JAX and TensorFlow say of their memory. */
 void report_engine(const struct facts *facts, struct buf *out);
 /* Table of the facts whose names begin with one of `prefixes` (NULL-terminated), or with none. */
-void report_fact_table(const struct facts *facts, const char *const *prefixes, struct buf *out);
-void report_other_facts(const struct facts *facts, const char *const *prefixes, struct buf *out);
+void report_fact_table(const struct facts *facts, const char *const *prefixes, size_t rows_max,
+                       struct buf *out);
+void report_other_facts(const struct facts *facts, const char *const *prefixes, size_t rows_max,
+                        struct buf *out);
 /* "gfx1100, 23.98 GiB; Linux 6.8.0; ROCm 6.2.0; PyTorch 2.5.1", as far as it is known. */
 void report_machine_line(const struct facts *facts, struct buf *out);
 /* What is missing, once: what is not known by itself on one line. */

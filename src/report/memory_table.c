@@ -165,6 +165,18 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
     }
 }
 
+/* Above 0 at some moment. */
+static bool was_ever(const struct facts *facts, const char *name)
+{
+    static const enum fact_when moments[] = {FACT_BASELINE, FACT_PEAK, FACT_IMPACT, FACT_AFTER};
+    bool any = false;
+    for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+        const struct fact *f = present(facts, name, moments[i]);
+        any = any || (f != NULL && f->integer > 0);
+    }
+    return any;
+}
+
 void report_memory_table(const struct facts *facts, struct buf *out)
 {
     static const struct counter vram[] = {{"KFD", "proc.0.kfd_vram_bytes"},
@@ -187,7 +199,8 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "TensorFlow, in use", "tensorflow.in_use_bytes", "msg.tensorflow_pool_bytes",
                &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
-    memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
+    if (was_ever(facts, "proc.0.pinned_bytes")) /* 0 of nearly all programs */
+        memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);
     memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);

@@ -31,9 +31,14 @@ struct report_input {
     const char *bundle_name;
     const char *tool_version;
     const char *template_text; /* templates/summary.md */
+    const char *output;        /* what the program wrote to stderr, redacted; NULL = not known */
+    const char *stacks;        /* text of rocmcrash-unwind of the process that failed first, or NULL */
+    const char *const *files;  /* of the bundle, "output/stderr.txt" */
+    size_t file_count;
+    size_t fact_rows_max;      /* of a table of details; 0 = as many as fit an issue */
 };
 
-/* SUMMARY.md: one screen before the details. */
+/* SUMMARY.md: what happened first, details last; fits the body of a GitHub issue. */
 void report_summary(const struct report_input *in, struct buf *out);
 /* How lines look on what they are written to. */
 struct report_style {
@@ -47,6 +52,10 @@ struct report_style {
  * `style` NULL: plain lines. */
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out);
+/* SUMMARY.md as a terminal shows it, without its markup; controls were taken out of it before. `all`:
+ * with the details; `section`: only those whose heading holds this word, NULL = not chosen. */
+void report_page(const char *markdown, bool all, const char *section,
+                 const struct report_style *style, struct buf *out);
 /* The first of them alone: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high confidence)".
  * Plain text, not escaped. */
 void report_happened(const struct facts *facts, const struct verdict *verdict, struct buf *out);

@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 600
-#define NOT_COLLECTED_MAX 12
+#define NOT_COLLECTED_MAX 6
+#define ISSUE_BODY_MAX 60000u /* GitHub takes 65,536 characters, and the user adds some */
 
 static void text(struct buf *out, const char *value)
 {
@@ -33,26 +34,32 @@ static void bullets(const struct verdict_list *list, size_t from, struct buf *ou
     }
 }
 
-static void title(const struct report_input *in, struct buf *out)
+static void happened(const struct report_input *in, struct buf *out)
 {
-    const struct verdict *v = in->verdict;
-    text(out, v->class_name);
-    if (v->subclass != NULL && v->subclass[0] != '\0') {
-        buf_puts(out, " (");
-        text(out, v->subclass);
-        buf_putc(out, ')');
-    }
-    if (strcmp(v->class_name, "unknown") != 0) {
-        buf_puts(out, ", ");
-        text(out, v->confidence);
-        buf_puts(out, " confidence");
-    }
+    struct buf plain = BUF_INIT;
+    report_happened(in->facts, in->verdict, &plain);
+    text(out, buf_str(&plain));
+    buf_release(&plain);
 }
 
 static const char *item_text(const cJSON *item, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, key);
     return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+/* What only an amdgpu driver has is not missed where the GPU is NVIDIA's. */
+static bool is_foreign_to(const struct facts *facts, const char *name)
+{
+    static const char *const amd_only[] = {"drm", "hsa", "devcoredump"};
+    const char *driver = NULL;
+    if (!facts_get_text(facts, "gpu.0.driver", &driver) || strcmp(driver, "nvidia") != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(amd_only) / sizeof(amd_only[0]); i++) {
+        if (strcmp(name, amd_only[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* "skipped" does not apply to this run, or was left alone on purpose: it is told further down. */
@@ -65,6 +72,8 @@ static void rows_of(const struct report_input *in, bool skipped, size_t max, con
     cJSON_ArrayForEach(item, in->items)
     {
         const char *status = item_text(item, "status");
+        if (is_foreign_to(in->facts, item_text(item, "name")) && !skipped)
+            continue;
         if (strcmp(status, "collected") == 0 || strcmp(status, "ok") == 0 || status[0] == '\0' ||
             (strcmp(status, "skipped") == 0) != skipped)
             continue;
@@ -101,10 +110,26 @@ static void left_alone(const struct report_input *in, struct buf *out)
     buf_release(&rows);
 }
 
+/* Without how to see that it helped, which has a line of its own. */
 static void first_advice(const struct report_input *in, struct buf *out)
 {
-    if (in->verdict->advice.count > 0)
-        text(out, in->verdict->advice.text[0]);
+    static const char words[] = " To see that it helped: ";
+    if (in->verdict->advice.count == 0)
+        return;
+    const char *full = in->verdict->advice.text[0];
+    const char *check = strstr(full, words);
+    const char *source = strrchr(full, '[');
+    struct buf plain = BUF_INIT;
+    buf_append(&plain, full, check != NULL ? (size_t)(check - full) : strlen(full));
+    if (check != NULL && source != NULL && source > check)
+        buf_printf(&plain, " %s", source);
+    text(out, buf_str(&plain));
+    buf_release(&plain);
+}
+
+static void verify(const struct report_input *in, struct buf *out)
+{
+    text(out, in->verdict->verify);
 }
 
 static void more_advice(const struct report_input *in, struct buf *out)
@@ -228,14 +253,33 @@ static void other_facts(const struct report_input *in, struct buf *out)
             all[n++] = tables[i].prefixes[k];
     }
     all[n] = NULL;
-    report_other_facts(in->facts, all, out);
+    report_other_facts(in->facts, all, in->fact_rows_max, out);
+}
+
+/* Only above something. */
+static void memory_heading(const struct report_input *in, struct buf *out)
+{
+    static void (*const parts[])(const struct report_input *, struct buf *) = {
+        report_account, memory, report_sparklines, ledger, torch, engine};
+    struct buf probe = BUF_INIT;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i](in, &probe);
+    if (probe.len > 0)
+        buf_puts(out, "## Memory\n\n");
+    buf_release(&probe);
 }
 
 static const struct {
     const char *name;
     void (*write)(const struct report_input *, struct buf *);
 } values[] = {
-    {"title", title},
+    {"happened", happened},
+    {"memory_heading", memory_heading},
+    {"program_said", report_program_said},
+    {"frames", report_frames},
+    {"run_line", report_run_line},
+    {"files", report_files},
+    {"verify", verify},
     {"sentence", sentence},
     {"command", command},
     {"bundle", bundle},
@@ -273,14 +317,23 @@ static void write_value(const struct report_input *in, const char *name, struct 
         if (strcmp(tables[i].name, name) == 0) {
             const char *prefixes[PREFIXES_MAX + 1] = {NULL};
             memcpy(prefixes, tables[i].prefixes, sizeof(tables[i].prefixes));
-            report_fact_table(in->facts, prefixes, out);
+            report_fact_table(in->facts, prefixes, in->fact_rows_max, out);
             return;
         }
     }
     buf_printf(out, "(template: no value '%s')", name);
 }
 
+/* The tables get shorter until the text fits; facts.json has all of them. */
 void report_summary(const struct report_input *in, struct buf *out)
 {
-    template_render(in->template_text, in, write_value, out);
+    static const size_t rows[] = {160, 40, 12, 3};
+    struct report_input fitting = *in;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        buf_release(out);
+        fitting.fact_rows_max = rows[i];
+        template_render(in->template_text, &fitting, write_value, out);
+        if (out->len <= ISSUE_BODY_MAX)
+            return;
+    }
 }

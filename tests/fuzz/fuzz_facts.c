@@ -45,18 +45,34 @@ static void must_be_printable(const struct buf *text)
     }
 }
 
-/* The template's own tags are the only ones. */
-static void must_be_without_html(const char *text, bool in_code)
+/* The template's own tags are the only ones. In code, which begins and ends with a run of
+ * backquotes, there are none. */
+static void must_be_without_html(const char *text)
 {
     static const char *const ours[] = {"details>", "/details>", "summary>", "/summary>", "br>",
                                        "br/>"};
-    for (const char *at = text; (at = strchr(at, '<')) != NULL; at++) {
+    bool in_code = false;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '`' && (in_code || at == text || at[-1] != '\\')) {
+            in_code = !in_code;
+            at += strspn(at, "`") - 1;
+        }
+        if (*at != '<' || in_code)
+            continue;
         bool known = false;
         for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
             known = known || strncmp(at + 1, ours[i], strlen(ours[i])) == 0;
-        if (!known && !in_code && (isalpha((unsigned char)at[1]) || at[1] == '/' || at[1] == '!'))
+        if (!known && (isalpha((unsigned char)at[1]) || at[1] == '/' || at[1] == '!'))
             abort();
     }
+}
+
+static void show_page(const char *markdown)
+{
+    const struct report_style style = {.columns = 80, .colour = true, .line_end = "\n"};
+    struct buf page = BUF_INIT;
+    report_page(markdown, true, NULL, &style, &page);
+    buf_release(&page);
 }
 
 static void show(const struct facts *facts, const struct verdict *verdict, const cJSON *items,
@@ -69,13 +85,16 @@ static void show(const struct facts *facts, const struct verdict *verdict, const
                                     .items = items,
                                     .command = command,
                                     .bundle_name = "bundle.tar.gz",
+                                    .output = command,
+                                    .stacks = command,
                                     .tool_version = "1",
                                     .template_text = summary_template};
     report_summary(&in, &summary);
     report_terminal(&in, "bundle.tar.gz", NULL, &lines);
     must_be_printable(&summary);
     must_be_printable(&lines);
-    must_be_without_html(buf_str(&summary), strchr(command, '<') != NULL);
+    must_be_without_html(buf_str(&summary));
+    show_page(buf_str(&summary));
     for (const char *line = buf_str(&lines); *line != '\0'; line = strchr(line, '\n') + 1)
         if (strncmp(line, "rocmcrash: ", 11) != 0 || strchr(line, '\n') == NULL)
             abort();

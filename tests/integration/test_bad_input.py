@@ -83,7 +83,7 @@ class CommandLine(BadCase):
                             (["--hash-budget=1h", "--", "true"], ["1h", "60s"]),
                             (["--output-dir"], ["--output-dir", "value"]),
                             (["release"], ["release"]), (["release", "x"], ["release"]),
-                            (["show"], ["usage"]), (["show", "a", "b"], ["usage"]),
+                            (["show"], ["usage"]), (["show", "--colour"], ["'--color'"]),
                             (["verify"], ["usage"]), (["list", "--frob"], ["--frob"]), (["help", "tirage"], ["'triage'"]), (["verify", "-"], ["usage"]),
                             (["triage"], ["usage"]), (["triage", "--bogus", "x"], ["--bogus"]),
                             (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),

@@ -9,11 +9,13 @@ import hashlib
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import stat
 import subprocess
 import tarfile
+import termios
 
 import support
 from support import PYTHON
@@ -171,10 +173,11 @@ class Contents(BundleCase):
 
     def test_summary(self):
         text = self.bundle.text("SUMMARY.md")
-        head, details = text.split("## How the verdict was reached", 1)
+        head, details = text.split("## Why this verdict", 1)
         self.assertLessEqual(len(head.splitlines()), FIRST_SCREEN_LINES)
-        self.assertTrue(head.startswith("# capacity"), head[:80])
-        for words in ("**Machine:** RAM ", "**Try first:**", "To see that it helped:", "**File at:**",
+        self.assertTrue(head.startswith("# GPU out of memory: 20.00 GiB wanted"), head[:80])
+        for words in ("**Machine:** RAM ", "**Try first:**", "**To check:**", "**File at:**", "**Run:** ended ",
+                      "## What the program said", "Tried to allocate 20.00 GiB",
                       "| memory |"):
             self.assertIn(words, head)
         skipped = details.split("Does not apply, or was left alone", 1)[1]
@@ -317,17 +320,47 @@ class Tampered(BundleCase):
 
     def test_show_prints_the_summary(self):
         summary = self.bundle.text("SUMMARY.md")
-        done = self.verb("show", "--all", self.bundle.path)
+        done = self.verb("show", "--raw", self.bundle.path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.rstrip("\n"), summary.rstrip("\n"))
-        short = self.verb("show", self.bundle.path).stdout
-        head, rest = summary.split("```mermaid\n", 1)
-        self.assertTrue(short.startswith(head))
-        self.assertIn("**What decides it**", short)
-        for gone in ("```mermaid", "<details>"):
-            self.assertIn(gone, "```mermaid" + rest)
-            self.assertNotIn(gone, short)
+        short, whole = self.verb("show", self.bundle.path).stdout, self.verb("show", "--all", self.bundle.path).stdout
+        for page in (short, whole):
+            self.assertTrue(page.startswith("GPU out of memory: 20.00 GiB wanted"), page[:80])
+            self.assertIn("What decides it", page)
+            for markup in ("```", "<details>", "**", "&lt;", "|---", "flowchart"):
+                self.assertNotIn(markup, page)
+        self.assertIn("run.duration_ms", whole)
+        self.assertNotIn("run.duration_ms", short)
         self.assertLess(len(short.splitlines()), 90)
+
+    def test_show_one_section(self):
+        page = self.verb("show", "--section", "what to try", self.bundle.path).stdout
+        self.assertTrue(page.startswith("What to try"), page)
+        self.assertNotIn("What decides it", page)
+        self.assertEqual(self.verb("show", "--section", "no such", self.bundle.path).stdout.strip(), "")
+
+    def test_show_fits_the_terminal(self):
+        for columns in (80, 60):
+            master, slave = pty.openpty()
+            self.addCleanup(os.close, master)
+            termios.tcsetwinsize(slave, (24, columns))
+            process = subprocess.Popen([support.ROCMCRASH, "show", "--all", "--color=never", self.bundle.path],
+                                       stdin=slave, stdout=slave, stderr=slave, env=self.environ)
+            os.close(slave)
+            seen = b""
+            while True:
+                try:
+                    piece = os.read(master, 65536)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                seen += piece
+            self.assertEqual(process.wait(timeout=60), 0)
+            code = self.bundle.text("output/stderr.txt")
+            for line in seen.decode().replace("\r", "").splitlines():
+                if len(line.split(" ")) > 1 and not line.startswith("  ") and line.strip() not in code:
+                    self.assertLessEqual(len(line), columns, line)
 
 
 class Cuts(support.Case):

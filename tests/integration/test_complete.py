@@ -80,7 +80,7 @@ class Complete(support.Case):
         self.assertEqual(after.verdict["class"], "page-fault")
         self.assertEqual(after.value("kmsg.page_fault_address"), "0x00007f0c1a000000")
         self.assertIn("no-retry page fault", after.text("kernel_log/kernel.log"))
-        self.assertTrue(after.text("SUMMARY.md").startswith("# page-fault"))
+        self.assertTrue(after.text("SUMMARY.md").startswith("# GPU memory access fault at 0x00007f0c1a000000 (page-fault"))
         self.assertIn(before.name, after.text("SUMMARY.md"))
         self.assertNotIn("sudo rocmcrash complete", after.text("SUMMARY.md"))
         self.assertEqual(json.loads(self.verb("triage", "--json", before.path).stdout), after.verdict)

@@ -97,10 +97,10 @@ static void table_merges_the_moments(void **state)
     facts_set_missing(facts, "gpu.0.vbios", FACT_STATIC, FACT_UNREADABLE, "permission denied", "s");
     facts_set_missing(facts, "f.limit_bytes", FACT_STATIC, FACT_ABSENT, "not computed: gpu.count",
                       "s");
-    report_fact_table(facts, prefixes, &out);
+    report_fact_table(facts, prefixes, 160, &out);
     assert_says(&out, "| 1.00 GiB before; 4.00 GiB peak, at the failure |  | gtt |");
     assert_says(&out, "| 96 | before, after | clock |");
-    assert_says(&out, "| gpu.0.gfx | gfx90a |  | kfd |");
+    assert_says(&out, "| gpu.0.gfx | `gfx90a` |  | kfd |");
     assert_says(&out, "| unreadable: permission denied |");
     assert_silent(&out, "not computed");
     buf_release(&out);
@@ -113,14 +113,14 @@ static void other_facts_are_shown(void **state)
     struct facts *facts = *state;
     struct buf out = BUF_INIT;
     facts_set_text(facts, "gpu.0.gfx", FACT_STATIC, "gfx90a", "kfd");
-    report_other_facts(facts, prefixes, &out);
+    report_other_facts(facts, prefixes, 160, &out);
     assert_string_equal(buf_str(&out), "");
     facts_set_text(facts, "new.thing", FACT_STATIC, "yes", "somewhere");
     facts_set_missing(facts, "new.sum", FACT_STATIC, FACT_ABSENT, "not computed: a (not known)",
                       "s");
-    report_other_facts(facts, prefixes, &out);
-    assert_says(&out, "| new.thing | yes |  | somewhere |");
-    assert_says(&out, "1 more were not computed");
+    report_other_facts(facts, prefixes, 160, &out);
+    assert_says(&out, "| new.thing | `yes` |  | somewhere |");
+    assert_says(&out, "1 more are absent");
     assert_silent(&out, "gfx90a");
     buf_release(&out);
 }
@@ -143,7 +143,7 @@ static void every_collector_has_a_table(void **state)
     report_summary(&in, &out);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char cell[80];
-        (void)snprintf(cell, sizeof(cell), "| %s | here |", names[i]);
+        (void)snprintf(cell, sizeof(cell), "| %s | `here` |", names[i]);
         assert_says(&out, cell);
     }
     assert_says(&out, "<summary>Model files</summary>");

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index of a bundle: which files it has, and what each is for. */
+#include "report/internal.h"
+
+#include "base/buf.h"
+#include "report/report.h"
+
+#include <string.h>
+
+/* The longest name or folder that fits stands; each row is told once. */
+static const struct {
+    const char *name;
+    const char *what;
+} known[] = {
+    {"SUMMARY.md", "this text"},
+    {"verdict.json", "the verdict with the way through the decision tree, for programs"},
+    {"facts.json", "every number with its source, and why a missing one is missing"},
+    {"manifest.json", "what was tried, with its outcome; size and SHA-256 of each file"},
+    {"redaction.json", "what was replaced, how often; no values"},
+    {"output/", "the program's stderr: its beginning, its end, and every line of failure"},
+    {"impact/", "the dying process, as it was held: status, mappings, open files, limits"},
+    {"stacks/", "native stacks of the dying process"},
+    {"hook/", "from inside Python: exceptions, stacks, the allocators of PyTorch and JAX"},
+    {"ledger/", "the process's GPU allocations: live ones, peaks, refusals"},
+    {"telemetry/", "memory and load over time, of GPUs, processes and host"},
+    {"kernel_log/", "kernel lines of the run about GPUs and memory"},
+    {"devcoredump/", "the GPU's core dump"},
+    {"environment/", "environment variables that matter; values of others are left out"},
+    {"software/", "versions of libraries and drivers"},
+    {"python/", "installed Python packages"},
+    {"host/", "the machine: kernel, processor, memory"},
+    {"gpu/", "the GPUs, as the driver describes them"},
+    {"drm/", "the GPUs, as libdrm describes them"},
+    {"hsa/", "the GPUs, as the HSA runtime describes them"},
+    {"models/", "model files: format, sizes, SHA-256"},
+    {"limits/", "limits of the process"},
+    {"cgroup/", "limits and use of its control group"},
+    {"job/", "the scheduler's job"},
+    {"run/", "how it was started and observed"},
+};
+
+static bool is_there(const struct report_input *in, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < in->file_count; i++) {
+        if (name[len - 1] == '/' ? strncmp(in->files[i], name, len) == 0
+                                 : strcmp(in->files[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void report_files(const struct report_input *in, struct buf *out)
+{
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (is_there(in, known[i].name))
+            buf_printf(out, "- `%s`: %s\n", known[i].name, known[i].what);
+    }
+}

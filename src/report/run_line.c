@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the run ended, how long it took, when it began. */
+#include "report/internal.h"
+
+#include "base/buf.h"
+#include "diagnose/fact.h"
+#include "diagnose/tree.h"
+#include "report/report.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct buf *out, const struct facts *facts, const char *sentence)
+{
+    char *text = template_fill(sentence, facts, false);
+    if (text != NULL && text[0] != '\0') {
+        buf_puts(out, out->len > 0 ? ", " : "");
+        escape_markdown(out, text, 200);
+    }
+    free(text);
+}
+
+/* "rocmcrash-20261122T181938Z-...": a bundle's name begins with when the run did. */
+static bool begin_of(const char *bundle_name, char out[32])
+{
+    static const char shape[] = "rocmcrash-dddddddd?dddddd?";
+    for (size_t i = 0; shape[i] != '\0'; i++) {
+        char c = bundle_name[i];
+        if (shape[i] == 'd' ? !isdigit((unsigned char)c) : shape[i] != '?' && c != shape[i])
+            return false;
+    }
+    const char *s = bundle_name + 10;
+    (void)snprintf(out, 32, "%.4s-%.2s-%.2s %.2s:%.2s:%.2s UTC", s, s + 4, s + 6, s + 9, s + 11,
+                   s + 13);
+    return true;
+}
+
+void report_run_line(const struct report_input *in, struct buf *ret)
+{
+    struct buf line = BUF_INIT;
+    const char *signal_name = NULL;
+    char begin[32];
+    add(&line, in->facts,
+        facts_get_text(in->facts, "target.signal_name", &signal_name)
+            ? "ended by SIG{target.signal_name}"
+            : "[[ended with exit status {target.exit_code}]]");
+    add(&line, in->facts, "[[after {run.duration_ms}]]");
+    if (in->bundle_name != NULL && begin_of(in->bundle_name, begin))
+        buf_printf(&line, "%sbegan %s", line.len > 0 ? ", " : "", begin);
+    buf_append(ret, buf_str(&line), line.len);
+    buf_release(&line);
+}
