@@ -23,41 +23,92 @@
 
 /* --- preview --- */
 
+/* One for each value, with how often it was replaced. */
+struct preview_value {
+    enum redact_kind kind;
+    uint64_t count, hash; /* of all of it: two secrets may begin alike */
+    char rule[48];
+    char becomes[64];
+    char shown[4 * PREVIEW_VALUE_MAX + 8];
+    char first[160]; /* "output/stderr.txt:12" */
+};
+
 static struct {
-    uint64_t changes;
+    uint64_t changes, unlisted;
+    size_t count;
+    struct preview_value *values; /* PREVIEW_LINES_MAX of them; NULL = no memory */
 } preview;
 
-/* Of a secret only how it begins: the preview may itself end in a log. */
-static void print_change(void *arg, const struct redact_change *change)
+/* FNV-1a: tells values apart, protects nothing. */
+static uint64_t hash_of(const char *value, size_t len)
 {
-    (void)arg;
-    if (++preview.changes > PREVIEW_LINES_MAX)
-        return;
-    bool secret = change->kind == REDACT_SECRET;
-    size_t shown = secret ? SECRET_SHOWN : PREVIEW_VALUE_MAX;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)value[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* Of a secret only how it begins: the preview may itself end in a log. */
+static void describe(const struct redact_change *change, struct preview_value *ret)
+{
+    size_t most = change->kind == REDACT_SECRET ? SECRET_SHOWN : PREVIEW_VALUE_MAX;
     struct buf value = BUF_INIT;
-    bundle_sanitize_text(&value, change->value, change->len < shown ? change->len : shown);
+    bundle_sanitize_text(&value, change->value, change->len < most ? change->len : most);
     for (size_t i = 0; i < value.len; i++) {
         if (value.data[i] == '\n' || value.data[i] == '\t')
             value.data[i] = ' ';
     }
-    (void)printf("rocmcrash: preview: %s", change->file[0] != '\0' ? change->file : "facts");
+    *ret = (struct preview_value){
+        .kind = change->kind, .count = 1, .hash = hash_of(change->value, change->len)};
+    (void)snprintf(ret->rule, sizeof ret->rule, "%s", change->rule);
+    (void)snprintf(ret->becomes, sizeof ret->becomes, "%s", change->becomes);
+    (void)snprintf(ret->shown, sizeof ret->shown, "%s%s", buf_str(&value),
+                   change->len > most ? "..." : "");
     if (change->line > 0)
-        (void)printf(":%zu", change->line);
-    (void)printf(": %s (%s) '%s%s'", redact_kind_name(change->kind), change->rule, buf_str(&value),
-                 change->len > shown ? "..." : "");
-    (void)printf(" of %zu bytes -> %s\n", change->len, change->becomes);
+        (void)snprintf(ret->first, sizeof ret->first, "%s:%zu",
+                       change->file[0] != '\0' ? change->file : "facts", change->line);
+    else
+        (void)snprintf(ret->first, sizeof ret->first, "%s",
+                       change->file[0] != '\0' ? change->file : "facts");
     buf_release(&value);
+}
+
+static void note_change(void *arg, const struct redact_change *change)
+{
+    struct preview_value value;
+    (void)arg;
+    preview.changes++;
+    if (preview.values == NULL)
+        preview.values = calloc(PREVIEW_LINES_MAX, sizeof *preview.values);
+    describe(change, &value);
+    for (size_t i = 0; i < preview.count; i++) {
+        if (preview.values[i].hash == value.hash &&
+            strcmp(preview.values[i].becomes, value.becomes) == 0) {
+            preview.values[i].count++;
+            return;
+        }
+    }
+    if (preview.values != NULL && preview.count < PREVIEW_LINES_MAX)
+        preview.values[preview.count++] = value;
+    else
+        preview.unlisted++;
 }
 
 void stage_print_preview_end(const struct redactor *redactor)
 {
     (void)redactor;
-    if (preview.changes > PREVIEW_LINES_MAX)
+    for (size_t i = 0; i < preview.count; i++) {
+        const struct preview_value *v = &preview.values[i];
+        (void)printf("rocmcrash: preview: %s (%s) '%s' -> %s, %llu times, first in %s\n",
+                     redact_kind_name(v->kind), v->rule, v->shown, v->becomes, (unsigned long long)v->count,
+                     v->first);
+    }
+    if (preview.unlisted > 0)
         (void)printf("rocmcrash: preview: %llu more changes are not shown\n",
-                     (unsigned long long)(preview.changes - PREVIEW_LINES_MAX));
-    (void)printf("rocmcrash: preview: %llu changes; --keep=KIND,... leaves a kind as it is\n",
-                 (unsigned long long)preview.changes);
+                     (unsigned long long)preview.unlisted);
+    (void)printf("rocmcrash: preview: %zu values, %llu changes; --keep=KIND,... leaves a kind as "
+                 "it is\n",
+                 preview.count, (unsigned long long)preview.changes);
     (void)fflush(stdout);
 }
 
@@ -82,7 +133,7 @@ struct redactor *stage_redactor(const struct privacy *privacy, struct rc_err *er
     if (r == 0 && privacy->keep != NULL && redactor_keep(redactor, privacy->keep, &wrong) < 0)
         *err = wrong; /* hides more than was asked for */
     if (r == 0 && privacy->preview)
-        redactor_on_change(redactor, print_change, NULL);
+        redactor_on_change(redactor, note_change, NULL);
     if (r == 0)
         return redactor;
     (void)rc_err_errno(err, r, "cannot redact");

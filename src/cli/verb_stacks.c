@@ -22,6 +22,7 @@
 
 #define STACKS_SIGNAL 58 /* STACKS_SIGNAL of rocmcrash_hook.py */
 #define FILE_END "/hook/faults"
+#define DEPTH_MAX 8 /* rocmcrash, its tracer, a launcher, a shell, ... */
 #define ANSWER_MS 3000
 #define QUIET_MS 50 /* no more has come for so long: the answer is whole */
 #define TEXT_MAX ((size_t)1 << 20)
@@ -48,6 +49,31 @@ static int open_faults(pid_t pid)
         int fd = open(target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         return fd < 0 ? -errno : fd;
     }
+    return -ENOENT;
+}
+
+/* Of `pid` or, where that is rocmcrash or a launcher, of the first process below it that has the
+ * hook; *ret_pid is that one. */
+static int open_below(pid_t pid, int depth, pid_t *ret_pid)
+{
+    char path[64];
+    char children[4096];
+    int fd = open_faults(pid);
+    *ret_pid = pid;
+    if (fd != -ENOENT || depth == 0)
+        return fd;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    if (fs_read_text(path, children, sizeof children) <= 0)
+        return -ENOENT;
+    for (char *at = children, *end; *at != '\0'; at = end) {
+        long child = strtol(at, &end, 10);
+        if (end == at || child <= 0)
+            break;
+        fd = open_below((pid_t)child, depth - 1, ret_pid);
+        if (fd >= 0)
+            return fd;
+    }
+    *ret_pid = pid;
     return -ENOENT;
 }
 
@@ -111,7 +137,7 @@ int verb_stacks(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     pid_t pid = (pid_t)number;
-    RC_AUTO_CLOSE int fd = open_faults(pid);
+    RC_AUTO_CLOSE int fd = open_below((pid_t)number, DEPTH_MAX, &pid);
     if (fd == -ENOENT && kill(pid, 0) == 0)
         return complain(argv[0],
                         "no Python under rocmcrash that has imported a library with native code");

@@ -141,7 +141,8 @@ static void print_failed_thread(struct unwinder *u, struct unwind_stack *stack)
     unwinder_thread(u, &file->threads[0], stack);
     (void)printf("\nThread %d \"%s\"", stack->thread->tid, stack->thread->comm);
     if (stack->thread->tid == file->record.header.tid) {
-        (void)printf(" (faulting): ");
+        /* Of a plain exit the frames are those of exit() itself. */
+        (void)printf(file->record.header.signo != 0 ? " (faulting): " : " (ended): ");
         print_cause(&file->record.header);
     } else {
         (void)printf(":");

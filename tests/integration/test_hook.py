@@ -699,14 +699,14 @@ class Bundles(support.Case):
         self.addCleanup(process.terminate)
         process.stdout.readline()
         target = self.target_pid(process.pid)
-        for _ in range(2):
-            done = self.verb("stacks", str(target))
+        for pid in (target, target, process.pid):  # of rocmcrash itself the program that it runs
+            done = self.verb("stacks", str(pid))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("in hanging", done.stdout)
             self.assertIn("in worker", done.stdout)
             self.assertEqual(done.stdout.count("most recent call first"), 2)
         self.assertIsNone(process.poll())
-        for word, status in ((str(process.pid), 2), ("999999999", 2), ("x", 125), ("0", 125)):
+        for word, status in ((str(self.helper(process.pid, "sampler")), 2), ("999999999", 2), ("x", 125), ("0", 125)):
             done = self.verb("stacks", word)
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (status, "", 1))
 

@@ -397,6 +397,7 @@ class PlantedInRun(support.Case):
         self.assertEqual(json.loads(bundle.text("redaction.json"))["kept"], ["user", "host"])
         preview = [line for line in done.own_lines if line.startswith("rocmcrash: preview: ")]
         self.assertTrue(any("secret (hugging-face)" in line for line in preview), preview)
+        self.assertEqual(len({line.split(" -> ")[0] for line in preview}), len(preview), "a line a value")
         self.assertNotIn(token.lower(), "\n".join(preview).lower(), "a secret is not shown whole")
         at = next(i for i, line in enumerate(done.own_lines) if line.startswith("rocmcrash: bundle: "))
         self.assertLess(done.own_lines.index(preview[-1]), at, "before the bundle is final")
