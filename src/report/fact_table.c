@@ -20,13 +20,17 @@ static const enum fact_when all_moments[] = {FACT_STATIC, FACT_BASELINE, FACT_PE
                                              FACT_IMPACT, FACT_AFTER,    FACT_LOG};
 #define MOMENTS (sizeof(all_moments) / sizeof(all_moments[0]))
 
-static void value_text(const struct fact *f, char out[200])
+#define VALUE_BYTES 1024 /* an exception's text is worth its room */
+#define CELL_BYTES 600
+#define OTHER_CELL_BYTES 160
+
+static void value_text(const struct fact *f, char out[VALUE_BYTES])
 {
     static const char *const states[] = {"", "absent", "unreadable", "blind"};
     if (f->status == FACT_PRESENT)
-        fact_format(f, out, 200);
+        fact_format(f, out, VALUE_BYTES);
     else
-        (void)snprintf(out, 200, "%s: %.150s", states[f->status],
+        (void)snprintf(out, VALUE_BYTES, "%s: %.150s", states[f->status],
                        f->reason != NULL ? f->reason : "");
 }
 
@@ -34,14 +38,14 @@ static void value_text(const struct fact *f, char out[200])
 static void fact_row(const struct facts *facts, const char *name, struct buf *out)
 {
     struct buf when = BUF_INIT; /* of the value written last */
-    char last[200] = "";
+    char last[VALUE_BYTES] = "";
     bool several = false;
     const struct fact *best = facts_best(facts, name);
     buf_puts(out, "| ");
     escape_markdown(out, name, 100);
     buf_puts(out, " | ");
     for (size_t i = 0; i < MOMENTS; i++) {
-        char value[200];
+        char value[VALUE_BYTES];
         const struct fact *f = facts_find(facts, name, all_moments[i]);
         if (f == NULL || f->status == FACT_ABSENT)
             continue;
@@ -53,9 +57,9 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
             last[0] = '\0';
         }
         if (last[0] == '\0' && f->status == FACT_PRESENT && f->type == FACT_TEXT)
-            escape_cell(out, value, 160); /* often the program's own words */
+            escape_cell(out, value, CELL_BYTES); /* often the program's own words */
         else if (last[0] == '\0')
-            escape_markdown(out, value, 160);
+            escape_markdown(out, value, OTHER_CELL_BYTES);
         (void)snprintf(last, sizeof(last), "%s", value);
         const char *moment = moment_name(f->when);
         buf_printf(&when, "%s%s", when.len > 0 && moment[0] != '\0' ? ", " : "", moment);

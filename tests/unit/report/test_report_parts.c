@@ -106,6 +106,51 @@ static void table_merges_the_moments(void **state)
     buf_release(&out);
 }
 
+/* An exception says what it says in a sentence or two. */
+static void a_long_text_is_whole(void **state)
+{
+    static const char *const prefixes[] = {"hook.", NULL};
+    struct facts *facts = *state;
+    struct buf out = BUF_INIT;
+    char text[401];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    facts_set_text(facts, "hook.exception_message", FACT_LOG, text, "hook");
+    report_fact_table(facts, prefixes, 160, &out);
+    assert_says(&out, text);
+    buf_release(&out);
+}
+
+/* GitHub takes 65,536 characters. */
+static void a_summary_fits_an_issue(void **state)
+{
+    static const char *const tops[] = {"env", "gpu", "host", "proc", "software", "msg"};
+    struct facts *facts = *state;
+    struct verdict v = {0};
+    struct tree *tree = fixture_tree();
+    struct buf out = BUF_INIT;
+    char *text = fixture_read("templates/summary.md");
+    char value[301];
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    for (int i = 0; i < 900; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "%s.name_%d", tops[i % 6], i);
+        facts_set_text(facts, name, FACT_STATIC, value, "s");
+    }
+    assert_int_equal(diagnose(facts, tree, &v, NULL), 0);
+    struct report_input in = {
+        .facts = facts, .verdict = &v, .template_text = text, .tool_version = "0"};
+    report_summary(&in, &out);
+    assert_in_range(out.len, 20000, 60000);
+    assert_says(&out, "more in facts.json");
+    assert_says(&out, "rocmcrash 0");
+    buf_release(&out);
+    free(text);
+    verdict_release(&v);
+    tree_free(tree);
+}
+
 /* What fits no table is still told, and what was not computed is only counted. */
 static void other_facts_are_shown(void **state)
 {
@@ -294,6 +339,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(table_merges_the_moments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_facts_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_collector_has_a_table, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_long_text_is_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_summary_fits_an_issue, set_up, tear_down),
         cmocka_unit_test(missing_is_told_once),
         cmocka_unit_test_setup_teardown(ledger_sentences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(visible_vram_is_a_row_only_where_it_is_smaller, set_up,
