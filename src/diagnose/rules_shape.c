@@ -160,7 +160,7 @@ static bool match_take(struct text line, struct text *rest, const struct rule_pa
         if (at == SIZE_MAX)
             return false;
         *rest = text_skip(*rest, at);
-    } else if (p->gap || (p->type == TAKE_TEXT && next != NULL)) {
+    } else if (next != NULL && (p->gap || p->type == TAKE_TEXT)) {
         size_t at = find_words(line, *rest, next, false);
         if (at == SIZE_MAX)
             return false;
