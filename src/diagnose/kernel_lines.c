@@ -49,8 +49,21 @@ static void note_incident(struct klog *k, unsigned line)
     }
 }
 
+/* Two rules for one line tell of one event. */
+static bool is_noted(struct klog *k, unsigned line, enum bad_class class)
+{
+    if (k->noted_line != line)
+        k->noted = 0;
+    k->noted_line = line;
+    bool before = (k->noted >> class & 1) == 1;
+    k->noted |= 1u << class;
+    return before;
+}
+
 unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
 {
+    if (is_noted(k, line, class))
+        return 0;
     note_incident(k, line);
     k->bad_count++;
     struct scan at = k->s;
@@ -247,24 +260,13 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
-/* A bad event that a rule found. Two rules for one line tell of one event. */
-static void note_bad(struct klog *k, enum bad_class class, struct text line)
-{
-    if (k->noted_line != k->s.line)
-        k->noted = 0;
-    k->noted_line = k->s.line;
-    if (class == BAD_HW_RAS || (k->noted >> class & 1) == 0)
-        (void)klog_bad(k, k->s.line, class, line);
-    k->noted |= 1u << class;
-}
-
 /* "ring gfx_0.0.0 timeout, ...": the ring of copies is SDMA's. */
 static void ring_timeout(struct klog *k, struct text ring, struct text line)
 {
     bool copies = text_starts(ring, "sdma") || text_starts(ring, "page");
     if (k->timeouts++ == 0)
         scan_text(&k->s, "kmsg.ring_timeout", ring);
-    note_bad(k, copies ? BAD_SDMA : BAD_GPU_HANG, line);
+    (void)klog_bad(k, k->s.line, copies ? BAD_SDMA : BAD_GPU_HANG, line);
     k->noted |= 1u << BAD_GPU_HANG; /* what else the line says of a hang is this one */
     k->timeout_open = true;
 }
@@ -278,13 +280,13 @@ static bool act(void *arg, const struct rule *rule, struct text line,
         ring_timeout(k, rule_taken_text(takes, "_ring"), line);
     if (rule->reader == READ_BLOCK) {
         struct text name = takes->count > 0 ? takes->list[0].value.text : (struct text){"", 0};
-        note_bad(k, text_starts(name, "sdma") ? BAD_SDMA : BAD_GPU_HANG, line);
+        (void)klog_bad(k, k->s.line, text_starts(name, "sdma") ? BAD_SDMA : BAD_GPU_HANG, line);
     }
     if (!klog_fault_read(k, rule->reader, line, takes) ||
         !klog_host_read(k, rule->reader, line, takes))
         return false;
     if (rule->bad != BAD_NONE)
-        note_bad(k, rule->bad, line);
+        (void)klog_bad(k, k->s.line, rule->bad, line);
     return true;
 }
 

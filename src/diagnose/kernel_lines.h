@@ -56,7 +56,7 @@ struct klog {
     int64_t pending_pid;
     unsigned pending_line;
     unsigned piece_line;      /* the last line that was a piece of a fault */
-    unsigned noted, noted_line; /* classes that rules noted, a bit each, of that line */
+    unsigned noted, noted_line; /* classes that were noted, a bit each, of that line */
     unsigned kills;
     char kill_pids[256];
 };

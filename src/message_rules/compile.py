@@ -22,6 +22,9 @@ KERNEL_KINDS = {"calm": "AMDGPU", "oom": "OOM", "fault": "FAULT", "hang": "HANG"
 WORD_MAX = 9  # bytes of a wording that select a line; the whole is compared on that line
 
 
+STRIDE = 128  # WORDS_STRIDE of base/words.h
+
+
 class Mistake(Exception):
     pass
 
@@ -265,6 +268,8 @@ class Automaton:
         for i, b in enumerate(used):
             self.class_of[b] = i + 1
         self.classes = len(used) + 1
+        if self.classes > STRIDE:
+            sys.exit("too many different bytes for an automaton")
         nxt, out = [{}], [[]]
         for word, ident in words:
             at = 0
@@ -310,7 +315,7 @@ class Automaton:
             begins.append(first[key])
         if at >= 65535:
             sys.exit("too many outputs for an automaton of 16 bits")
-        flat = [v for row in self.table for v in row]
+        flat = [v for row in self.table for v in row + [0] * (STRIDE - self.classes)]
         return """static const uint16_t {n}_next[] = {{
     {flat}}};
 static const uint16_t {n}_begins[] = {{
@@ -320,10 +325,10 @@ static const uint16_t {n}_lists[] = {{
 const struct words {n} = {{
     .class_of = {{{classes}}},
     .starts = {{{starts}}},
-    .classes = {count}, .next = {n}_next, .begins = {n}_begins, .lists = {n}_lists}};
+    .next = {n}_next, .begins = {n}_begins, .lists = {n}_lists}};
 """.format(n=name, flat=numbers(flat), begins=numbers(begins), lists=numbers(lists),
            classes=numbers(self.class_of),
-           starts=numbers(int(self.table[0][c] != 0) for c in self.class_of), count=self.classes)
+           starts=numbers(int(self.table[0][c] != 0) for c in self.class_of))
 
 
 # ---------------------------------------------------------------- the relay
