@@ -4,6 +4,7 @@
  *
  * Pure; one record at a time.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,8 @@ static bool is_uncorrectable(struct text line)
     if (!text_before(line, "uncorrectable hardware error", &front))
         return false;
     front = text_trim(front);
-    if (text_like(front, "^no") && text_equals(text_skip(front, front.len - 2), "no"))
+    bool no = front.len >= 2 && text_equals(text_skip(front, front.len - 2), "no");
+    if (no && (front.len == 2 || !isalnum((unsigned char)front.at[front.len - 3])))
         return false;
     if (front.len >= 3 && text_equals(text_skip(front, front.len - 3), "new"))
         front = text_trim(text_first(front, front.len - 3));

@@ -87,8 +87,6 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
         st->in_traceback = true;
         return;
     }
-    if (text_like(line, "^File \"*, line *, in "))
-        st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
     bool indented = isspace((unsigned char)line.at[0]);
     if (!indented && (n = exception_name(line, st->in_traceback)) > 0) {
         keep_exception(s, st, line, n);
@@ -187,6 +185,9 @@ bool runtime_read(const struct scan *s, struct runtime_state *st, enum rule_read
         return status_of_sigkill(line);
     case READ_WINDOWS_PATH:
         return windows_path(line);
+    case READ_PYTHON_FRAME:
+        st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
+        break;
     case READ_ROCM_BUILD:
         rocm_build(s, line);
         break;

@@ -292,27 +292,6 @@ static void uname(struct pasted *p, struct text line)
                  (int64_t)(part[0] * 10000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2])));
 }
 
-/* "amdttm                131072  2 amdgpu,amddrm_ttm_helper" */
-static void lsmod(struct pasted *p, struct text line)
-{
-    static const char *const modules[] = {"amdgpu", "amdttm", "ttm", "nvidia", "radeon"};
-    struct text rest = line, name, size, uses;
-    uint64_t n;
-    if (isspace((unsigned char)line.at[0]))
-        return;
-    (void)text_next_word(&rest, &name);
-    if (!text_next_word(&rest, &size) || !text_next_word(&rest, &uses) ||
-        !text_take_u64(&size, &n) || size.len > 0 || !text_take_u64(&uses, &n) || uses.len > 0)
-        return;
-    for (size_t i = 0; i < COUNT(modules); i++) {
-        char fact[SCAN_NAME_MAX];
-        if (!text_equals(name, modules[i]))
-            continue;
-        (void)snprintf(fact, sizeof fact, "host.module.%s", modules[i]);
-        scan_boolean(&p->s, fact, true);
-    }
-}
-
 void pasted_host_line(struct pasted *p, struct text line)
 {
     sysfs(p, line);
@@ -320,5 +299,4 @@ void pasted_host_line(struct pasted *p, struct text line)
     ulimits(p, line);
     df_shm(p, line);
     uname(p, line);
-    lsmod(p, line);
 }

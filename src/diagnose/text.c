@@ -100,29 +100,6 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-bool text_like(struct text in, const char *pattern)
-{
-    bool word_start = pattern[0] == '^';
-    const char *part = pattern + word_start;
-    struct text rest = in;
-    for (;;) {
-        size_t n = strcspn(part, "*");
-        const char *hit = memmem(rest.at, rest.len, part, n);
-        if (hit == NULL)
-            return false;
-        struct text behind = text_skip(rest, (size_t)(hit - rest.at) + n);
-        if (word_start && hit > in.at && is_word(hit[-1])) {
-            rest = text_skip(rest, (size_t)(hit - rest.at) + 1);
-            continue;
-        }
-        word_start = false;
-        if (part[n] == '\0')
-            return true;
-        part += n + 1;
-        rest = behind;
-    }
-}
-
 bool text_after(struct text in, const char *needle, struct text *ret)
 {
     ptrdiff_t at = text_find(in, needle);

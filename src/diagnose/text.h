@@ -38,9 +38,6 @@ bool text_equals(struct text in, const char *s);
 struct text text_skip(struct text in, size_t n);
 struct text text_first(struct text in, size_t n);
 struct text text_trim(struct text in);
-/* Literal parts of `pattern` between '*' appear in this order; a leading '^' = not inside a word.
- */
-bool text_like(struct text in, const char *pattern);
 /* What follows / precedes the first `needle`; false (and *ret untouched) when it is not there. */
 bool text_after(struct text in, const char *needle, struct text *ret);
 bool text_before(struct text in, const char *needle, struct text *ret);

@@ -30,12 +30,6 @@ void scan_integer(const struct scan *s, const char *name, int64_t value)
     scan_integer_at(s, s->line, name, value);
 }
 
-void scan_integer_when(const struct scan *s, const char *name, enum fact_when when, int64_t value)
-{
-    char source[160];
-    (void)facts_set_integer(s->facts, name, when, value, where(s, s->line, source));
-}
-
 void scan_real(const struct scan *s, const char *name, double value)
 {
     char source[160];
@@ -53,12 +47,6 @@ void scan_text_when(const struct scan *s, const char *name, enum fact_when when,
 void scan_text(const struct scan *s, const char *name, struct text value)
 {
     scan_text_when(s, name, FACT_LOG, value);
-}
-
-void scan_boolean_when(const struct scan *s, const char *name, enum fact_when when, bool value)
-{
-    char source[160];
-    (void)facts_set_boolean(s->facts, name, when, value, where(s, s->line, source));
 }
 
 void scan_boolean_at(const struct scan *s, unsigned line, const char *name, bool value)

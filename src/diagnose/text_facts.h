@@ -23,9 +23,7 @@ void scan_text(const struct scan *, const char *name, struct text value);
 void scan_boolean(const struct scan *, const char *name, bool value);
 void scan_boolean_at(const struct scan *, unsigned line, const char *name, bool value);
 /* The same for another moment. */
-void scan_integer_when(const struct scan *, const char *name, enum fact_when, int64_t value);
 void scan_text_when(const struct scan *, const char *name, enum fact_when, struct text value);
-void scan_boolean_when(const struct scan *, const char *name, enum fact_when, bool value);
 
 /* "gpu.3." + suffix */
 #define SCAN_NAME_MAX 96
