@@ -82,7 +82,7 @@ class CachingAllocator:
         self.free_blocks = ([], [], [])  # sorted (stream, size, address), by pool
         self.at = {}  # free blocks by address
         self.heads = {}  # first block of each segment by address
-        self.next_address = 1 << 46  # drivers give falling addresses; of two blocks of a size the lower one is taken
+        self.space = AddressSpace()
         self.allocated, self.requested, self.reserved = Counter(), Counter(), Counter()
         self.blocks, self.segments = Counter(), Counter()
         self.retries = self.refusals = 0
@@ -120,6 +120,7 @@ class CachingAllocator:
                 if block.previous is None and block.next is None:
                     self._take(block)
                     del self.heads[block.address]
+                    self.space.give(block.address, block.size)
                     self.device.segments -= block.size
                     self.reserved.take(pool, block.size)
                     self.segments.take(pool, 1)
@@ -181,8 +182,7 @@ class CachingAllocator:
             if not self._fits(wanted):
                 self.refusals += 1
                 raise OutOfMemory(wanted, max(self.device.free(), 0))
-        self.next_address -= wanted
-        block = Block(self.next_address, wanted, stream, pool == SMALL)
+        block = Block(self.space.take(wanted), wanted, stream, pool == SMALL)
         self.device.segments += wanted
         self.heads[block.address] = block
         self.reserved.add(pool, wanted)
@@ -239,6 +239,28 @@ def segment_size(rounded):
     if rounded < SHARED_BELOW:
         return SHARED_SEGMENT
     return -(-rounded // LARGE_STEP) * LARGE_STEP
+
+
+class AddressSpace:
+    """Addresses as mmap() gives them: the end of the highest gap that is large enough. Of two free blocks of one size the
+    allocator takes the lower one, so this decides what is split."""
+
+    def __init__(self):
+        self.gaps = [[0, 1 << 46]]  # [start, end), rising
+
+    def take(self, size):
+        for gap in reversed(self.gaps):
+            if gap[1] - gap[0] >= size:
+                gap[1] -= size
+                return gap[1]
+        raise MemoryError(size)
+
+    def give(self, start, size):
+        at = bisect.bisect(self.gaps, [start, start])
+        self.gaps.insert(at, [start, start + size])
+        for left in (at, at - 1):
+            if 0 <= left < len(self.gaps) - 1 and self.gaps[left][1] == self.gaps[left + 1][0]:
+                self.gaps[left][1] = self.gaps.pop(left + 1)[1]
 
 
 class IdealAllocator:

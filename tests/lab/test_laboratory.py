@@ -12,6 +12,7 @@ import cases  # noqa: E402
 import experiment  # noqa: E402
 import families  # noqa: E402,F401
 import laboratory  # noqa: E402
+import recorded  # noqa: E402
 from caching_allocator import GIB, MIB, CachingAllocator, Device, IdealAllocator, OutOfMemory  # noqa: E402
 from program import SEEN, UNSEEN, Generator, Program, make_programs  # noqa: E402
 
@@ -123,6 +124,37 @@ class Allocator(unittest.TestCase):
         self.assertRaises(OutOfMemory, ideal.allocate, 1)
         ideal.release(blocks[0])
         ideal.allocate(MIB)
+
+
+class Recorded(unittest.TestCase):
+    """Real programs on a real GPU (torch 2.11): the same figures at the refusal, by the same requests in the same order."""
+
+    def replay(self, name):
+        header, steps = recorded.read(name)
+        refused = header["refused"]
+        allocator = CachingAllocator(Device(1 << 50), allowed=refused["allowed"])
+        blocks = {}
+        for operation in (operation for step in steps for operation in step):
+            if operation[0] == "a":
+                blocks[operation[1]] = allocator.allocate(operation[2])
+            elif operation[0] == "f":
+                allocator.release(blocks.pop(operation[1]))
+            else:
+                self.assertRaises(OutOfMemory, allocator.allocate, operation[1])
+        self.assertRaises(OutOfMemory, allocator.allocate, refused["requested"])
+        return refused, allocator
+
+    def test_figures_at_the_refusal(self):
+        equal = 0
+        for name in recorded.names():
+            with self.subTest(name):
+                refused, allocator = self.replay(name)
+                differ = [abs(ours - refused[key]) for key, ours in (
+                    ("allocated", allocator.allocated.current[0]), ("reserved", allocator.reserved.current[0]),
+                    ("split_idle", allocator.split_idle()[0]))]
+                self.assertLess(max(differ), 0.02 * refused["allowed"])
+                equal += differ == [0, 0, 0]
+        self.assertGreaterEqual(equal, 5)
 
 
 class Truth(unittest.TestCase):
