@@ -2,7 +2,7 @@
 /*
  * Test driver of the laboratory: what a run left -> facts -> verdict, one line of JSON a run.
  *
- *   judge_runs TREE DEFECTS [--facts]      folders on stdin, one a line
+ *   judge_runs TEMPLATES [--facts]      folders on stdin, one a line
  *
  * A folder holds hook/ (what the Python hook wrote), output (what the program printed), facts.json
  * (the driver's counters) and window ("START END", ns). Its facts come in the order in which the
@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "collect/collector.h"
+#include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 #include "sink.h"
@@ -106,23 +107,35 @@ static void judge(const struct tree *tree, const char *folder, bool facts_only)
     sink_free(out);
 }
 
+static struct tree *load(const char *templates)
+{
+    char path[FS_PATH_MAX];
+    struct rc_err err = {{0}};
+    RC_AUTO_FREE char *defects = read_of(templates, "defects.json", NULL);
+    (void)snprintf(path, sizeof path, "%s/tree.json", templates);
+    struct tree *tree = tree_read(path, &err);
+    (void)snprintf(path, sizeof path, "%s/computed.json", templates);
+    struct computed *computed = tree != NULL ? computed_read(path, &err) : NULL;
+    if (computed == NULL ||
+        tree_add_defects(tree, defects, strlen(defects), "defects.json", &err) < 0) {
+        (void)fprintf(stderr, "judge_runs: %s\n", err.msg);
+        exit(1);
+    }
+    tree_take_computed(tree, computed);
+    return tree;
+}
+
 int main(int argc, char **argv)
 {
     char folder[FS_PATH_MAX];
-    struct rc_err err = {{0}};
-    if (argc < 3) {
-        (void)fprintf(stderr, "usage: %s TREE DEFECTS [--facts]\n", argv[0]);
+    if (argc < 2) {
+        (void)fprintf(stderr, "usage: %s TEMPLATES [--facts]\n", argv[0]);
         return 2;
     }
-    RC_AUTO_FREE char *defects = read_of("", argv[2], NULL);
-    struct tree *tree = tree_read(argv[1], &err);
-    if (tree == NULL || tree_add_defects(tree, defects, strlen(defects), argv[2], &err) < 0) {
-        (void)fprintf(stderr, "judge_runs: %s\n", err.msg);
-        return 1;
-    }
+    struct tree *tree = load(argv[1]);
     while (fgets(folder, sizeof folder, stdin) != NULL) {
         folder[strcspn(folder, "\n")] = '\0';
-        judge(tree, folder, argc > 3 && strcmp(argv[3], "--facts") == 0);
+        judge(tree, folder, argc > 2 && strcmp(argv[2], "--facts") == 0);
     }
     tree_free(tree);
     return 0;

@@ -73,7 +73,7 @@ def examine_one(arguments):
 
 def judge(driver, folders, *options):
     """The verdict's JSON for each folder (--facts: the facts'), in one process."""
-    done = subprocess.run([driver, os.path.join(TEMPLATES, "tree.json"), os.path.join(TEMPLATES, "defects.json"), *options],
+    done = subprocess.run([driver, TEMPLATES, *options],
                           input="".join(folder + "\n" for folder in folders), stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

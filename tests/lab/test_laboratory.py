@@ -199,9 +199,11 @@ class Verdicts(unittest.TestCase):
             self.assertEqual(found["others.vram_bytes"], GIB // 2)
             self.assertEqual(found["oom.total_bytes"], GIB)
             self.assertEqual(found["hook.exception_type"], "torch.OutOfMemoryError")
-            verdict, = laboratory.judge(JUDGE, [run])
+            again = os.path.join(folder, "again")
+            row = laboratory.examine(plain(too_large, capacity=16 * GIB), again)
+            verdict, = laboratory.judge(JUDGE, [again])
             laboratory.grade(row, verdict)
-            self.assertIn("right", row)
+            self.assertEqual((row["class"], row["right"]), ("capacity", True), verdict["sentence"])
 
     def test_a_wrong_class_is_counted_as_wrong(self):
         row = {"accepted": "capacity|leak", "truth": "growth", "intent": "design"}
