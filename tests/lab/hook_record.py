@@ -83,12 +83,15 @@ class Recorder:
         self.hook = self.machine = None
         self.observers = []
         self.next_ns = 0
+        self.others_before = 0
         self.used = []  # (ns, bytes of the GPU in use, of these this process', the others')
         self.message = ""
 
     def watch(self, machine, number, index, count, refused=None):
         if self.hook is None:
             self._start(machine)
+        if number == 0 and index == 1:  # the first operation may say who was there before
+            self.others_before = machine.device.others
         step_s = self.program.load_s if number == 0 else self.program.step_s
         self.now_ns += int(step_s * 1e9 / max(1, count))
         while self.now_ns >= self.next_ns:
@@ -129,11 +132,12 @@ class Recorder:
     def facts(self):
         """What the driver's counters and the finisher would have said: a list for facts_from_json()."""
         device = self.machine.device
-        first, last = self.used[0], self.used[-1]
+        last = self.used[-1]
         found = [("gpu.count", "STATIC", 1), ("gpu.0.driver", "STATIC", "amdgpu"), ("gpu.0.gfx", "STATIC", "gfx90a"),
                  ("gpu.0.is_apu", "STATIC", False), ("gpu.0.vram.total_bytes", "IMPACT", device.total),
                  ("gpu.0.vram.total_bytes", "BASELINE", device.total),
-                 ("gpu.0.vram.used_bytes", "BASELINE", device.base + first[3]),
+                 ("gpu.0.vram.used_bytes", "BASELINE", device.base + self.others_before),
+                 ("others.vram_bytes", "BASELINE", self.others_before),
                  ("gpu.0.vram.used_bytes", "IMPACT", last[1]),
                  ("gpu.0.vram.used_bytes", "PEAK", max(used for _, used, _, _ in self.used)),
                  ("proc.0.kfd_vram_bytes", "IMPACT", last[2]), ("others.vram_bytes", "IMPACT", last[3]),
