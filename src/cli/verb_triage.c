@@ -169,8 +169,10 @@ static void print_explanation(const struct explanation *why, const char *class_n
                      node->later ? ", but an earlier question had decided" : "");
         if (strcmp(node->answer, "yes") == 0)
             print_conditions("holds", &node->holds);
-        print_conditions("false", &node->fails);
-        print_conditions("unknown", &node->unknown);
+        else if (strcmp(node->answer, "no") == 0)
+            print_conditions("false", &node->fails);
+        else
+            print_conditions("unknown", &node->unknown);
     }
 }
 

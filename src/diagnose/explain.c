@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes a node's test apart at its "and"s and says of each part whether it holds; see explain.h.
+ * Takes a node's test apart at its "and"s and says of each part whether it holds, and of a part of
+ * several sides those that decide; see explain.h.
  */
 #include "diagnose/explain.h"
 
@@ -14,32 +15,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A condition longer than this says nothing to anybody. */
-#define CONDITION_MAX 240
 #define VALUES_SHOWN 6
 
 struct explainer {
     const struct facts *facts;
     const struct tree *tree;
     struct explain_node *node;
+    struct eval read; /* what the condition that is being printed reads and lacks */
     bool out_of_memory;
 };
 
-static void print(const struct tree *tree, const struct expr *e, unsigned depth, struct buf *out);
+static void print(struct explainer *x, const struct expr *e, unsigned depth, struct buf *out);
 
-static void print_list(const struct tree *tree, const struct expr *e, const char *between,
+static const struct expr *without_terms(const struct expr *e)
+{
+    while (e->op == EXPR_TERM)
+        e = e->term;
+    return e;
+}
+
+static enum answer answer_of(const struct explainer *x, const struct expr *e)
+{
+    struct eval ev = {.facts = x->facts};
+    return eval_answer(&ev, e);
+}
+
+static bool is_junction(const struct expr *e)
+{
+    return e->op == EXPR_OR || e->op == EXPR_AND;
+}
+
+/* What makes the junction what it is are the sides with its own answer: those that hold of an "or"
+ * that holds, those that are false of an "and" that is false. A single one stands for it. */
+static const struct expr *deciding_side(const struct explainer *x, const struct expr *e)
+{
+    e = without_terms(e);
+    while (is_junction(e)) {
+        bool left = answer_of(x, e->arg[0]) == answer_of(x, e);
+        bool right = answer_of(x, e->arg[1]) == answer_of(x, e);
+        if (left == right)
+            break;
+        e = without_terms(e->arg[left ? 0 : 1]);
+    }
+    return e;
+}
+
+static void print_junction(struct explainer *x, const struct expr *e, unsigned depth,
+                           struct buf *out)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        const struct expr *part = deciding_side(x, e->arg[i]);
+        bool inner = is_junction(part) && part->op != e->op;
+        if (i > 0)
+            buf_puts(out, e->op == EXPR_OR ? " or " : " and ");
+        buf_puts(out, inner ? "(" : "");
+        print(x, part, depth, out);
+        buf_puts(out, inner ? ")" : "");
+    }
+}
+
+static void print_list(struct explainer *x, const struct expr *e, const char *between,
                        unsigned depth, struct buf *out)
 {
     for (size_t i = 0; i < e->count; i++) {
-        const struct expr *part = e->arg[i];
-        while (part->op == EXPR_TERM)
-            part = part->term;
-        bool inner = (part->op == EXPR_OR || part->op == EXPR_AND) && part->op != e->op &&
-                     e->op != EXPR_CALL;
         buf_puts(out, i > 0 ? between : "");
-        buf_puts(out, inner ? "(" : "");
-        print(tree, e->arg[i], depth, out);
-        buf_puts(out, inner ? ")" : "");
+        print(x, e->arg[i], depth, out);
     }
 }
 
@@ -58,24 +98,39 @@ static void print_number(double n, struct buf *out)
     buf_printf(out, "%g", n);
 }
 
-static void print_call(const struct tree *tree, const struct expr *e, unsigned depth,
-                       struct buf *out)
+static void print_call(struct explainer *x, const struct expr *e, unsigned depth, struct buf *out)
 {
     static const char *const names[] = {
-        "known", "sure",  "said",    "contains",       "version",  "near", "min",
-        "max",   "abs",   "floor",   "ceil",           "round",    "percent", "power of two",
-        "if",    "number", "size in", "first of",      "before the start", "peak",
+        "known", "sure",   "said",    "contains", "version",
+        "near",  "min",    "max",     "abs",      "floor",
+        "ceil",  "round",  "percent", "power of two", "if",
+        "number", "size in", "first of", "before the start", "peak",
         "at the failure", "after the end"};
+    if (e->function == CALL_SURE) {
+        print(x, e->arg[0], depth, out);
+        return;
+    }
     buf_printf(out, "%s(", names[e->function]);
-    print_list(tree, e, ", ", depth, out);
+    if (e->count == 1 && e->arg[0]->op == EXPR_FACT) /* it was asked by the function, in its way */
+        buf_puts(out, tree_label(x->tree, e->arg[0]->text));
+    else
+        print_list(x, e, ", ", depth, out);
     buf_puts(out, ")");
 }
 
-/* The expression with facts by their words and terms written out. */
-static void print(const struct tree *tree, const struct expr *e, unsigned depth, struct buf *out)
+static void print_not(struct explainer *x, const struct expr *e, unsigned depth, struct buf *out)
 {
+    buf_puts(out, "not (");
+    print(x, e->arg[0], depth + 1, out);
+    buf_puts(out, ")");
+}
+
+/* What decides of the expression, with facts by their words and terms written out. */
+static void print(struct explainer *x, const struct expr *whole, unsigned depth, struct buf *out)
+{
+    const struct expr *e = deciding_side(x, whole);
     char sign[6];
-    if (out->len > CONDITION_MAX || depth > EXPR_DEPTH_MAX)
+    if (depth > EXPR_DEPTH_MAX)
         return;
     switch (e->op) {
     case EXPR_NUMBER:
@@ -88,30 +143,28 @@ static void print(const struct tree *tree, const struct expr *e, unsigned depth,
         buf_printf(out, "'%s'", e->text);
         break;
     case EXPR_FACT:
-        buf_puts(out, tree_label(tree, e->text));
-        break;
-    case EXPR_TERM:
-        print(tree, e->term, depth + 1, out);
+        (void)eval_value(&x->read, e);
+        buf_puts(out, tree_label(x->tree, e->text));
         break;
     case EXPR_CALL:
-        print_call(tree, e, depth + 1, out);
+        if (e->function != CALL_SURE)
+            (void)eval_value(&x->read, e);
+        print_call(x, e, depth + 1, out);
         break;
     case EXPR_NOT:
-        buf_puts(out, "not (");
-        print(tree, e->arg[0], depth + 1, out);
-        buf_puts(out, ")");
+        print_not(x, e, depth, out);
         break;
     case EXPR_NEGATE:
         buf_puts(out, "-");
-        print(tree, e->arg[0], depth + 1, out);
+        print(x, e->arg[0], depth + 1, out);
+        break;
+    case EXPR_OR:
+    case EXPR_AND:
+        print_junction(x, e, depth + 1, out);
         break;
     default:
         (void)snprintf(sign, sizeof(sign), " %.3s ", e->sign);
-        print_list(tree, e,
-                   e->op == EXPR_OR    ? " or "
-                   : e->op == EXPR_AND ? " and "
-                                       : sign,
-                   depth + 1, out);
+        print_list(x, e, sign, depth + 1, out);
     }
 }
 
@@ -158,15 +211,13 @@ static void add(struct explainer *x, struct verdict_list *list, struct buf *line
 
 static void add_condition(struct explainer *x, const struct expr *e)
 {
-    struct eval ev = {.facts = x->facts};
     struct buf line = BUF_INIT;
-    enum answer answer = eval_answer(&ev, e);
-    print(x->tree, e, 0, &line);
-    if (line.len > CONDITION_MAX)
-        buf_puts(&line, " ...");
-    values(x, &ev, &line);
-    if (answer == ANSWER_UNDECIDED)
-        missing(x, &ev, &line);
+    enum answer answer = answer_of(x, e);
+    x->read = (struct eval){.facts = x->facts};
+    print(x, e, 0, &line);
+    values(x, &x->read, &line);
+    if (answer != ANSWER_YES)
+        missing(x, &x->read, &line);
     add(x,
         answer == ANSWER_YES  ? &x->node->holds
         : answer == ANSWER_NO ? &x->node->fails
@@ -178,8 +229,7 @@ static void add_condition(struct explainer *x, const struct expr *e)
 /* The parts that must all hold; a term that is an "and" is taken apart too. */
 static void take_apart(struct explainer *x, const struct expr *e)
 {
-    while (e->op == EXPR_TERM)
-        e = e->term;
+    e = without_terms(e);
     if (e->op != EXPR_AND) {
         add_condition(x, e);
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why not that class? Every node of a class with its conditions: which hold, which are false, which
- * cannot be decided and for want of what. Pure; used by `triage --explain`.
+ * cannot be decided and for want of what. Of a condition with several sides those that decide are
+ * shown, whole. Pure; used by `triage --explain`.
  */
 #ifndef DIAGNOSE_EXPLAIN_H
 #define DIAGNOSE_EXPLAIN_H

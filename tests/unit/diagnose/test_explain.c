@@ -102,6 +102,41 @@ static void the_class_that_it_is_holds(void **state)
     explanation_release(&e);
 }
 
+/* Of "(a and b) or c" that is false: the false side of the "and", and c. Of one that holds: what
+ * holds. However long it is, nothing is cut. */
+static void only_what_decides_is_printed(void **state)
+{
+    static const char text[] =
+        "{\"format\": 1, \"nodes\": ["
+        "{\"id\": \"no\", \"question\": \"?\", \"class\": \"leak\", \"sentence\": \"s\", \"test\":"
+        " \"(oom.total_bytes > 5 and oom.free_bytes > 100) or oom.requested_bytes > 9\"},"
+        "{\"id\": \"yes\", \"question\": \"?\", \"class\": \"leak\", \"sentence\": \"s\", \"test\":"
+        " \"oom.free_bytes > 100 or sure(oom.total_bytes > 5)\"},"
+        "{\"id\": \"z\", \"question\": \"?\", \"class\": \"unknown\", \"sentence\": \"s\","
+        " \"test\": \"true\"}]}";
+    struct rc_err err = {{0}};
+    struct explanation e;
+    struct verdict v;
+    (void)state;
+    struct tree *tree = tree_parse(text, strlen(text), "t.json", &err);
+    struct facts *facts = facts_new();
+    assert_non_null(tree);
+    assert_int_equal(facts_set_integer(facts, "oom.total_bytes", FACT_LOG, 10, "s"), 0);
+    assert_int_equal(facts_set_integer(facts, "oom.free_bytes", FACT_LOG, 1, "s"), 0);
+    assert_int_equal(facts_set_integer(facts, "oom.requested_bytes", FACT_LOG, 2, "s"), 0);
+    assert_int_equal(diagnose(facts, tree, &v, &err), 0);
+    assert_int_equal(explain_class(facts, tree, &v, "leak", &e, &err), 0);
+    assert_string_equal(node_of(&e, "no")->fails.text[0],
+                        "oom.free_bytes > 100 or oom.requested_bytes > 9 [oom.free_bytes 1 bytes, "
+                        "oom.requested_bytes 2 bytes]");
+    assert_string_equal(node_of(&e, "yes")->holds.text[0],
+                        "oom.total_bytes > 5 [oom.total_bytes 10 bytes]");
+    explanation_release(&e);
+    verdict_release(&v);
+    facts_free(facts);
+    tree_free(tree);
+}
+
 /* "unknown" holds for everything, but a node before it had decided. */
 static void a_later_yes_is_told_apart(void **state)
 {
@@ -147,6 +182,7 @@ int main(void)
         cmocka_unit_test(false_conditions_name_their_values),
         cmocka_unit_test(unknown_conditions_name_what_is_missing),
         cmocka_unit_test(the_class_that_it_is_holds),
+        cmocka_unit_test(only_what_decides_is_printed),
         cmocka_unit_test(a_later_yes_is_told_apart),
         cmocka_unit_test(every_class_can_be_explained_and_is_json),
         cmocka_unit_test(an_unknown_class_is_refused_with_the_list),
