@@ -50,7 +50,7 @@ void run_info_release(struct run_info *info);
 /* Last path component of the program; a Python script rather than "python". Never empty. */
 const char *run_info_program(const struct run_info *info);
 
-/* run.*, target.* and proc.P.* facts (templates/FACTS.md). */
+/* run.*, target.* and proc.P.* facts (templates/facts.tsv). */
 void run_info_to_facts(const struct run_info *info, struct facts *facts);
 /* run.boot_time_s of the machine as it is now. */
 void run_boot_time_fact(struct facts *facts);

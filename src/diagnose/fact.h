@@ -4,7 +4,7 @@
  *
  * A fact has a dotted name with its unit at the end (gpu.0.vram.used_bytes), a value, where it came
  * from, when it was true, and a status. Absent is never 0: a fact that could not be read is kept
- * with its status and the reason. The vocabulary is listed in templates/FACTS.md.
+ * with its status and the reason. The vocabulary is listed in templates/facts.tsv.
  *
  * Pure: bytes in, bytes out; never reads a machine. Strings are copied into the store.
  */

@@ -67,7 +67,7 @@ const struct series_point *series_peak(const struct series *s);
 /* Time of the first BASELINE, the last IMPACT, the last AFTER record (one flag); 0 = none. */
 uint64_t series_time_of(const struct series_set *set, enum sample_flags flag);
 
-/* "gpu.0.vram.used_bytes", "proc.4711.rss_bytes", "host.mem_total_bytes" as in templates/FACTS.md.
+/* "gpu.0.vram.used_bytes", "proc.4711.rss_bytes", "host.mem_total_bytes" as in templates/facts.tsv.
  * `proc` replaces the pid when not NULL. False = no such metric. */
 bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const char *proc);
 

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "telemetry/series.h"
 
-/* Names that are not "metric name + unit" (templates/FACTS.md). */
+/* Names that are not "metric name + unit" (templates/facts.tsv). */
 static const struct {
     enum metric metric;
     const char *name;

@@ -18,6 +18,9 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import cases  # noqa: E402
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "corpus"))
+import fact_types  # noqa: E402
+
 ROCMCRASH = os.environ.get("ROCMCRASH", "")
 SOURCE = os.environ.get("ROCMCRASH_SOURCE", "")
 SHARED = os.path.join(SOURCE, "..", "shared")
@@ -136,6 +139,11 @@ class Bundle:
         self.facts = {}
         for fact in json.loads(self.files["facts.json"])["facts"]:
             self.facts.setdefault(fact["name"], []).append(fact)
+
+    def wrong_facts(self):
+        """Facts that nobody has registered, or of another type (tests/corpus/fact_types.py)."""
+        lint, known = fact_types.registry()
+        return list(fact_types.wrong_facts(json.loads(self.files["facts.json"])["facts"], lint, known))
 
     def fact(self, name, when=None):
         """The fact as a dict, of the moment `when` or the first there is; {} when unknown."""

@@ -121,6 +121,9 @@ class Contents(BundleCase):
             if row["status"] != "ok":
                 self.assertGreater(len(row["reason"]), 5, row)
 
+    def test_facts_are_registered(self):
+        self.assertEqual(self.bundle.wrong_facts(), [])
+
     def test_facts_have_name_moment_and_source(self):
         document = json.loads(self.bundle.text("facts.json"))
         self.assertEqual(document["format"], 1)

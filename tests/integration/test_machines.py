@@ -131,6 +131,7 @@ class RecordedMachines(Quick):
         for index, gpu in enumerate(gpus):
             self.check_gpu(bundle, index, gpu, counts)
         self.check_nothing_else(bundle, tree, gpus)
+        self.assertEqual(bundle.wrong_facts(), [])
         self.check_serials(bundle, tree)
         return f"{name:34} {count:3} GPUs {counts['right']:5} right {counts['missing']:5} missing"
 

@@ -693,32 +693,6 @@ static void json_has_the_agreed_keys(void **state)
     verdict_release(&v);
 }
 
-/* Every fact a test reads is in the vocabulary. */
-static void check_known(const struct expr *e, const char *vocabulary, const char *node)
-{
-    if (e == NULL)
-        return;
-    if (e->op == EXPR_FACT && strncmp(e->text, "gpu.", 4) != 0 &&
-        strncmp(e->text, "env.", 4) != 0 && strncmp(e->text, "f.", 2) != 0) {
-        const char *last = strrchr(e->text, '.');
-        if (strstr(vocabulary, e->text) == NULL && strstr(vocabulary, last) == NULL)
-            fail_msg("node %s reads %s, which FACTS.md does not list", node, e->text);
-    }
-    for (size_t i = 0; i < e->count; i++)
-        check_known(e->arg[i], vocabulary, node);
-}
-
-static void tests_read_only_listed_facts(void **state)
-{
-    const struct tree *tree = *state;
-    char *vocabulary = fixture_read("templates/FACTS.md");
-    for (size_t i = 0; i < tree->node_count; i++)
-        check_known(tree->node[i].test, vocabulary, tree->node[i].id);
-    for (size_t i = 0; i < tree->terms.count; i++)
-        check_known(tree->terms.term[i].expr, vocabulary, tree->terms.term[i].name);
-    free(vocabulary);
-}
-
 static int load(void **state)
 {
     *state = fixture_tree();
@@ -758,7 +732,6 @@ int main(void)
         cmocka_unit_test(an_xid_is_named),
         cmocka_unit_test(a_cap_set_by_the_user_is_found),
         cmocka_unit_test(json_has_the_agreed_keys),
-        cmocka_unit_test(tests_read_only_listed_facts),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
