@@ -13,39 +13,11 @@
 /* So many ordinary lines in between show that the program went on. */
 #define WENT_ON_LINES 8
 
-/* Raised because of another process' or an inner failure. */
-static const char *const passed_on[] = {
-    "ChildFailedError", "CalledProcessError", "EngineDeadError", "RayTaskError",  "RayActorError",
-    "DistBackendError", "ValidationError",    "BrokenProcess",   "BrokenPipe",    "Connection",
-    "Disconnected",     "KeyboardInterrupt",  "SystemExit",      "WorkerLost",    "ProcessExited",
-    "ProcessRaised",    "EngineCore",         "EngineGenerat",   "HTTPException", "Timeout",
-};
-
-static const char *const memory_words[] = {"OutOfMemory", "ut of memory", "OOM",
-                                           "MemoryError", "ALLOC_FAILED", "Tried to allocate",
-                                           "ngine core"};
-
-static const char *const chain_words[] = {"During handling of the above exception",
-                                          "direct cause of the following exception"};
-
-static bool has_any(struct text in, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (text_has(in, words[i]))
-            return true;
-    return false;
-}
-
-#define HAS_ANY(text, words) has_any(text, words, sizeof(words) / sizeof(words)[0])
-
 /* Not part of a traceback, a native stack or a message that goes on over lines. */
 static bool is_ordinary(struct text line)
 {
-    static const char *const parts[] = {"Traceback (most recent", "File \"",     "frame #",
-                                        "See documentation",      "If reserved", "Exception raised",
-                                        "expandable_segments",    "^^^"};
-    return line.len > 3 && line.at[0] != ' ' && line.at[0] != '\t' && !HAS_ANY(line, parts) &&
-           !HAS_ANY(line, memory_words);
+    return line.len > 3 && line.at[0] != ' ' && line.at[0] != '\t' &&
+           !rule_is_on(RULE_GOES_ON, line) && !rule_is_on(RULE_OF_MEMORY, line);
 }
 
 /* "first" is the number of the first line of `all`. */
@@ -58,14 +30,14 @@ void order_emit(const struct scan *s, struct text all, unsigned first, const str
     unsigned ordinary = 0;
     if (log->count == 0 || st->exception_line <= log->last.line)
         return;
-    if (HAS_ANY(exception, memory_words) || HAS_ANY(message, memory_words) ||
-        HAS_ANY(exception, passed_on))
+    if (rule_is_on(RULE_OF_MEMORY, exception) || rule_is_on(RULE_OF_MEMORY, message) ||
+        rule_is_on(RULE_PASSED_ON, exception))
         return;
     for (unsigned n = first; n < st->exception_line; n++) {
         (void)text_next_line(&all, &line);
         if (n <= log->last.line)
             continue;
-        if (HAS_ANY(line, chain_words))
+        if (rule_is_on(RULE_EXCEPTION_CHAIN, line))
             return;
         ordinary += is_ordinary(line);
     }

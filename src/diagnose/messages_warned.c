@@ -12,10 +12,6 @@
 /* Failures that leave no doubt that the program did not end by what it had warned of. */
 static bool failed_otherwise(const struct rules_run *run)
 {
-    /* those of the loader itself, and those that tell of a child's end */
-    static const char *const by_loading[] = {"Import",        "ModuleNotFound", "OSError",
-                                             "Attribute",     "CalledProcess",  "ChildFailed",
-                                             "ProcessExited", "ProcessRaised",  NULL};
     const struct facts *facts = run->s->facts;
     if (facts_find(facts, "oom.seen", FACT_LOG) != NULL)
         return true;
@@ -23,9 +19,9 @@ static bool failed_otherwise(const struct rules_run *run)
         if (facts_find(facts, rule_fact_names[rule_ending_facts[i]], FACT_LOG) != NULL)
             return true;
     const struct fact *raised = facts_find(facts, "msg.python_exception", FACT_LOG);
-    for (size_t i = 0; raised != NULL && by_loading[i] != NULL; i++)
-        if (raised->text != NULL && strstr(raised->text, by_loading[i]) != NULL)
-            return false;
+    if (raised != NULL && raised->text != NULL &&
+        rule_is_on(RULE_RAISED_BY_LOADING, (struct text){raised->text, strlen(raised->text)}))
+        return false;
     return raised != NULL;
 }
 

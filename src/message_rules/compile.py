@@ -231,7 +231,7 @@ def read_rules(path):
             for shape in rule.wordings:
                 for scope in rule.scopes:
                     first = said.setdefault((scope, shape.text.replace("<<", "").replace(">>", "")), rule)
-                    if first is not rule and not rule.block:
+                    if first is not rule and not rule.block and scope != "asked":
                         raise Mistake("'%s' stands in rule %s too" % (shape.text, first.name))
     except (Mistake, ValueError) as error:
         sys.exit("%s:%d: %s" % (path, number, error))
