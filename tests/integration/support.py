@@ -113,7 +113,7 @@ def need_ordinary_user(test):
     which is closed to others, he does not."""
     if os.geteuid() != 0:
         test.skipTest("needs root to become another user")
-    for path in (ROCMCRASH, SOURCE, tempfile.gettempdir()):
+    for path in (ROCMCRASH, SOURCE, PYTHON, tempfile.gettempdir()):
         if subprocess.run(["test", "-r", path], user=NOBODY, group=NOBODY, extra_groups=[], check=False).returncode != 0:
             test.skipTest(f"an ordinary user cannot reach {path}: for this test the checkout must lie elsewhere")
 
