@@ -39,9 +39,6 @@ class Manual(support.Case):
         self.assertGreater(len(sections), 12)
         self.assertFalse(self.knows("", "--frobnicate"))
         self.assertFalse(self.knows("doctor", "--frobnicate"))
-        kept = os.path.join(support.SOURCE, "tests", "fixtures", "bundle", "rocmcrash-0.1.0-capacity.tar.gz")
-        self.assertEqual([option[1] for option in sections.pop("show")], ["all"])  # it has no table of options
-        self.assertGreater(len(self.verb("show", "--all", kept).stdout), len(self.verb("show", kept).stdout))
         for verb, options in sections.items():
             for short, name, equals in options:
                 self.assertTrue(self.knows(verb, f"--{name}" + ("=1" if equals else "")), (verb, name))
@@ -84,11 +81,10 @@ class Manual(support.Case):
     def test_bash(self):
         self.write("here.tar.gz", "")
         for words, want in ((["rocmcrash", "--tr"], ["--trace="]), (["rocmcrash", "d"], ["diff", "doctor"]),
-                            (["rocmcrash", "doctor", "--j"], ["--json"]), (["rocmcrash", "show", "--"], ["--all", "--help"]),
+                            (["rocmcrash", "doctor", "--j"], ["--json"]), (["rocmcrash", "show", "--a"], ["--all"]),
                             (["rocmcrash", "show", "he"], ["here.tar.gz"]),
                             (["rocmcrash", "--quiet", "--", "./he"], ["./here.tar.gz"])):
-            found = self.complete(*words)
-            self.assertEqual([word for word in found if word != "--help"], [word for word in want if word != "--help"], words)
+            self.assertEqual(self.complete(*words), want, words)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,27 @@ import subprocess
 import sys
 
 OPTION = re.compile(r"^ +(?:-(?P<short>\w), )?--(?P<long>[\w-]+)(?:=(?P<arg>\S+))? +(?P<help>.+)$")
-VERB_COLUMN = 33  # print_help() of rocmcrash.c
 FILES = {"DIR", "FILE"}
 
 
 def ask(program, *words):
-    done = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    """The lines of a --help, each row of a table as one."""
+    text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    return re.sub(r"\n {16,}(?=\S)", " ", text).splitlines()
 
 
 def options(lines):
     return [match.groupdict() for match in map(OPTION.match, lines) if match]
+
+
+def verb_of(program, line):
+    usage, _, text = line.strip().partition("  ")
+    name = usage.split()[0]
+    table = options(ask(program, name))
+    known = {option["long"] for option in table}
+    table += [{"short": None, "long": word, "arg": None, "help": f"as in: {usage}"}
+              for word in re.findall(r"--([\w-]+)", usage) if word not in known]
+    return {"name": name, "usage": usage, "help": text.strip(), "options": table}
 
 
 def read(program):
@@ -26,15 +36,7 @@ def read(program):
     lines = ask(program)
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     listed = lines[lines.index("Verbs:") + 1:]
-    verbs = []
-    for line in listed[:listed.index("")]:
-        name, usage = line.split()[0], line[:VERB_COLUMN].strip()
-        table = options(ask(program, name))
-        known = {option["long"] for option in table}
-        table += [{"short": None, "long": word, "arg": None, "help": f"as in: {usage}"}
-                  for word in re.findall(r"--([\w-]+)", usage) if word not in known]
-        verbs.append({"name": name, "usage": usage, "help": line[VERB_COLUMN:], "options": table})
-    return version, options(lines), verbs
+    return version, options(lines), [verb_of(program, line) for line in listed[:listed.index("")]]
 
 
 def roff(text):
