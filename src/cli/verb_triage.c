@@ -253,7 +253,7 @@ static int add_logs(struct facts *facts, const struct triage_line *line, struct 
     if (line->kernel_log != NULL)
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
     if (r == 0 && line->kernel_log != NULL)
-        r = add_text_file(facts, line->kernel_log, kernel_log_to_facts, "kernel log", err);
+        r = add_text_file(facts, line->kernel_log, kernel_text_to_facts, "kernel log", err);
     if (r == 0 && line->env != NULL)
         r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
     return r;

@@ -5,11 +5,16 @@
  * Pure; runs in `triage`. Program output, a kernel log and what tools print may stand in one text,
  * so every reader gets all of it.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/fact.h"
+#include "diagnose/kernel_events.h"
 #include "diagnose/messages.h"
+#include "diagnose/quantity.h"
+#include "diagnose/text_repair.h"
 #include "diagnose/verdict.h"
+#include "diagnose/vocabulary.h"
 
 static bool has_prefix(const struct facts *facts, size_t from, size_t to, const char *prefix)
 {
@@ -17,6 +22,24 @@ static bool has_prefix(const struct facts *facts, size_t from, size_t to, const 
         if (strncmp(facts_at(facts, i)->name, prefix, strlen(prefix)) == 0)
             return true;
     return false;
+}
+
+/* Wrapped lines once more, joined: what is found there only costs a step of confidence. */
+static void read_joined(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t joined_len = 0, before = facts_count(facts);
+    char *joined = text_unwrap(text, len, &joined_len);
+    if (joined == NULL)
+        return;
+    messages_to_facts(facts, joined, joined_len, source);
+    kernel_log_to_facts(facts, joined, joined_len, source);
+    size_t after = facts_count(facts);
+    if (has_prefix(facts, before, after, "msg.") || has_prefix(facts, before, after, "oom.") ||
+        has_prefix(facts, before, after, "kmsg."))
+        (void)facts_set_boolean(facts, "log.joined", FACT_STATIC, true, source);
+    kernel_events_to_facts(facts, joined, joined_len, source);
+    quantities_to_facts(facts, joined, joined_len, source);
+    free(joined);
 }
 
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
@@ -27,7 +50,10 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     pasted_to_facts(facts, text, len, source);
     size_t pasted = facts_count(facts);
     kernel_log_to_facts(facts, text, len, source);
+    kernel_events_to_facts(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
+    read_joined(facts, text, len, source);
+    quantities_to_facts(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
     bool said =
         has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");
@@ -36,4 +62,11 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     if (said || !table)
         (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true,
                                 source != NULL ? source : "text");
+}
+
+void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    kernel_log_to_facts(facts, text, len, source);
+    kernel_events_to_facts(facts, text, len, source);
+    vocabulary_to_facts(facts, text, len, source);
 }

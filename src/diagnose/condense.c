@@ -46,7 +46,7 @@ static const struct word {
     {RANK_COMMON, "unable"},       {RANK_COMMON, "timeout"},        {RANK_COMMON, "timed out"},
     {RANK_COMMON, "refused"},      {RANK_COMMON, "invalid"},        {RANK_COMMON, "corrupt"},
     {RANK_COMMON, "not found"},    {RANK_COMMON, "no such"},        {RANK_COMMON, "signal"},
-    {RANK_COMMON, "denied"},       {RANK_COMMON, "unsupported"},    {RANK_COMMON, "memory"},
+    {RANK_COMMON, "denied"},       {RANK_COMMON, "unsupported"},
 };
 
 struct line {

@@ -115,7 +115,8 @@ static bool ends_with(const char *s, const char *suffix)
 /* A hand-written fact rarely says when it was true: a person describes the moment of the crash. */
 static enum fact_when default_when(const char *name)
 {
-    static const char *const said[] = {"oom.", "msg.", "kmsg.", "report.", "vendor."};
+    static const char *const said[] = {"oom.", "msg.", "kmsg.", "report.", "vendor.",
+                                       "err.", "quantity.", "series.", "event."};
     static const char *const moving[] = {"used_bytes", "free_bytes", "available_bytes", "_percent"};
     for (size_t i = 0; i < COUNT(said); i++)
         if (starts_with(name, said[i]))

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "diagnose/verdict.h"
+#include "diagnose/vocabulary.h"
 
 /* Lines that tell of one failure stand next to each other. */
 #define SAME_EVENT_LINES 5
@@ -217,4 +218,5 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     engine_emit(&r.run, &r.engine);
     seen_without_figures(&s);
     warned_settle(&r.run);
+    vocabulary_to_facts(facts, data, len, source);
 }

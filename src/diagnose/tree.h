@@ -33,6 +33,7 @@
 #ifndef DIAGNOSE_TREE_H
 #define DIAGNOSE_TREE_H
 
+#include "diagnose/evidence.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 
@@ -198,6 +199,7 @@ struct tree {
     struct computed *computed; /* NULL = none */
     size_t defect_count;
     struct tree_defect defect[TREE_DEFECTS_MAX];
+    struct evidence evidence;
     size_t label_count;
     struct tree_label *label;
     size_t input_count; /* facts that a good verdict wants: listed when the class is unknown */

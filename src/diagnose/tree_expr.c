@@ -400,7 +400,7 @@ struct expr *expr_parse(const char *text, const struct expr_terms *terms, struct
 bool fact_name_plausible(const char *name, size_t len)
 {
     static const char *const first_words[] = {
-        "run.",    "stack.",    "target.", "oom.",    "msg.", "kmsg.",       "gpu.",      "proc.",
+        "err.", "evidence.", "quantity.", "series.", "event.", "run.",    "stack.",    "target.", "oom.",    "msg.", "kmsg.",       "gpu.",      "proc.",
         "others.", "siblings.", "host.",   "env.",    "f.",   "report.",     "software.", "log.",
         "ledger.", "models.",   "torch.",  "account.",  "vendor.", "jax.", "tensorflow.",
     };

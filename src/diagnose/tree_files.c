@@ -50,10 +50,13 @@ static int read_file(struct tree *tree, const char *path, part_reader read, stru
 
 static int read_stage(struct loader *l, const cJSON *root)
 {
-    static const char *const keys[] = {"format", "stage", "why_here", "terms", "nodes", NULL};
+    static const char *const keys[] = {"format", "stage",    "why_here", "terms",
+                                       "nodes",  "evidence", "decides",  NULL};
     int rc = loader_check_keys(l, root, keys);
     if (rc == 0)
         rc = tree_read_words(l, root);
+    if (rc == 0)
+        rc = evidence_read(l, root);
     return rc == 0 ? tree_read_nodes(l, root) : rc;
 }
 
@@ -77,12 +80,15 @@ static int read_named_stage(struct loader *l, const cJSON *name)
 static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
-                                       "terms",  "labels",      "inputs", "nodes",    NULL};
+                                       "terms",  "labels",      "inputs", "nodes",    "evidence",
+                                       "decides", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int rc = loader_check_keys(l, root, keys);
     if (rc == 0)
         rc = tree_read_words(l, root);
+    if (rc == 0)
+        rc = evidence_read(l, root);
     if (rc == 0 && stages != NULL && !cJSON_IsArray(stages))
         rc = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

@@ -60,6 +60,7 @@ void tree_free(struct tree *tree)
     for (size_t i = 0; i < tree->input_count; i++)
         free(tree->input[i]);
     computed_free(tree->computed);
+    evidence_release(&tree->evidence);
     free(tree->label);
     free(tree->input);
     free(tree);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define NUMBERS_SHOWN 6
+#define RUNNER_UP_WEIGHT 1.5F
 
 static const char *const confidence_names[] = {"low", "medium", "high"};
 
@@ -24,6 +25,8 @@ struct judge {
     const struct tree *tree;
     struct verdict *verdict;
     bool out_of_memory;
+    struct prior evidence; /* for each class, what decides nothing alone */
+    const struct tree_node *rival; /* the surest of those that said yes later */
 };
 
 static char *copy_text(struct judge *j, const char *text)
@@ -185,6 +188,8 @@ static void add_also(struct judge *j, const struct tree_node *node)
     if (strcmp(node->class_name, "unknown") == 0 ||
         strcmp(node->class_name, j->verdict->class_name) == 0)
         return; /* the same, by less: no rival */
+    if (j->rival == NULL || node_confidence(j, node) > node_confidence(j, j->rival))
+        j->rival = node;
     add_rules(j, &node->why, node->test, &why);
     add_rules(j, &node->against, NULL, &against);
     buf_printf(&line, "%s", node->class_name);
@@ -327,12 +332,32 @@ static void walk(struct judge *j)
     }
 }
 
+/* Of the questions that also said yes the surest, else the class that most evidence speaks for. */
+static void set_runner_up(struct judge *j)
+{
+    struct verdict *v = j->verdict;
+    int own = prior_index(v->class_name, strlen(v->class_name));
+    int next = prior_best(&j->evidence, own);
+    const char *name = "";
+    if (strcmp(v->class_name, "unknown") == 0)
+        name = "";
+    else if (j->rival != NULL)
+        name = j->rival->class_name;
+    else if (next >= 0 && j->evidence.weight[next] >= RUNNER_UP_WEIGHT)
+        name = prior_class((size_t)next);
+    v->runner_up = copy_text(j, name);
+    v->decides = copy_text(j, name[0] != '\0' ? evidence_decides(j->tree, v->class_name, name) : "");
+}
+
 int diagnose(struct facts *facts, const struct tree *tree, struct verdict *ret, struct rc_err *err)
 {
     struct verdict v = {0};
     struct judge j = {.facts = facts, .tree = tree, .verdict = &v};
     features_derive(facts, tree->computed);
+    j.evidence = evidence_derive(facts, tree);
     walk(&j);
+    if (v.class_name != NULL)
+        set_runner_up(&j);
     if (v.verify == NULL)
         v.verify = copy_text(&j, NULL);
     if (v.class_name == NULL || j.out_of_memory) {
@@ -352,6 +377,8 @@ void verdict_release(struct verdict *v)
     free(v->vendor);
     free(v->confidence);
     free(v->sentence);
+    free(v->runner_up);
+    free(v->decides);
     list_release(&v->also);
     list_release(&v->why);
     list_release(&v->against);

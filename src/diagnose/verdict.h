@@ -39,6 +39,8 @@ struct verdict {
     char *vendor;     /* "amd", "nvidia", "unknown" */
     char *confidence; /* "high", "medium", "low" */
     char *sentence;   /* the deciding numbers in one sentence */
+    char *runner_up; /* the class that is next to likely, "" = none */
+    char *decides;   /* what would decide between the two, "" = not known */
     struct verdict_list also;    /* classes that were also seen: "class: what for, what against" */
     struct verdict_list why;     /* what decides it, each with its source */
     struct verdict_list against; /* what speaks against it */
@@ -83,6 +85,8 @@ void pasted_to_facts(struct facts *, const char *text, size_t len, const char *s
 /* Text of unknown kind (triage of what people paste): all of the above; says log.output_read unless
  * it holds only tables of a tool. */
 void any_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* A kernel log that somebody gave: the same, and its fragments (kernel_events.h). */
+void kernel_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* NAME=VALUE lines. */
 void environment_to_facts(struct facts *, const char *text, size_t len, const char *source);
 

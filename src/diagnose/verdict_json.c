@@ -47,7 +47,8 @@ struct cJSON *verdict_to_json(const struct verdict *v, const struct facts *facts
         return NULL;
     bool ok = add_text(o, "class", v->class_name) && add_text(o, "subclass", v->subclass) &&
               add_text(o, "vendor", v->vendor) && add_text(o, "confidence", v->confidence) &&
-              add_text(o, "sentence", v->sentence) && add_list(o, "also", &v->also) &&
+              add_text(o, "sentence", v->sentence) &&
+              add_text(o, "runner_up", v->runner_up) && add_text(o, "decides", v->decides) && add_list(o, "also", &v->also) &&
               add_list(o, "why", &v->why) && add_list(o, "against", &v->against) &&
               add_list(o, "missing", &v->missing) && add_list(o, "advice", &v->advice) &&
               add_text(o, "verify", v->verify) && add_text(o, "file_at", v->file_at) &&

@@ -92,6 +92,16 @@ static bool is_said(const char *happened, const char *sentence)
     return strncmp(happened, sentence, len) == 0;
 }
 
+static void runner_up_line(const struct verdict *v, const struct report_style *style, struct buf *out)
+{
+    struct buf text = BUF_INIT;
+    buf_puts(&text, v->runner_up);
+    if (v->decides[0] != '\0')
+        buf_printf(&text, "; what decides: %s", v->decides);
+    line(out, "else: ", buf_str(&text), false, style);
+    buf_release(&text);
+}
+
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out)
 {
@@ -105,6 +115,8 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
     if (!is_said(buf_str(&happened), v->sentence))
         line(out, "why: ", v->sentence, false, style);
     buf_release(&happened);
+    if (v->runner_up != NULL && v->runner_up[0] != '\0' && strcmp(v->confidence, "high") != 0)
+        runner_up_line(v, style, out);
     if (strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0)
         line(out, "missing: ", v->missing.text[0], false, style);
     if (v->advice.count > 0)

@@ -60,7 +60,7 @@ static int add_option(struct facts *facts, const char *option, const char *path)
     }
     if (strcmp(option, "--dmesg") == 0) {
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, "kernel log");
-        return read_text(facts, path, kernel_log_to_facts, "kernel log");
+        return read_text(facts, path, kernel_text_to_facts, "kernel log");
     }
     if (strcmp(option, "--smi") == 0)
         return read_text(facts, path, any_text_to_facts, "further text");

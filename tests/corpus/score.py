@@ -12,11 +12,11 @@ answer when any one fact is taken away.
 import argparse, collections, os, random, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import baseline, collection, perturb  # noqa: E402
+import baseline, collection, mutate, perturb  # noqa: E402
 from collection import grade  # noqa: E402
 
 # of the cases with a sure label: what `--check` asks for
-FLOOR = {"strict": 0.80, "lenient": 0.93, "high_share": 0.50}
+FLOOR = {"strict": 0.80, "lenient": 0.93, "high_share": 0.45}
 LEVELS = ("high", "medium", "low")
 SEEDS = 5
 
@@ -98,6 +98,22 @@ def perturbed(judge, cases, shown):
             rows += judged(judge, cases, [perturb.report(s, rng, spread) for s in shown])[0]
         wrong += short(f"sizes within +-{spread:.0%}", rows).wrong_at["high"]
     return wrong
+
+
+def mutated(judge, cases, shown):
+    print("\n== as people paste it ==")
+    tallies = [short(name, judged(judge, cases, [mutate.report(s, change) for s in shown])[0])
+               for name, change in mutate.MUTATIONS]
+    print(f"  the worst: lenient {min(t.lenient / t.n for t in tallies):.3f}")
+    return sum(t.wrong_at["high"] for t in tallies)
+
+
+def calibration(rows):
+    """What each level promises: low 60 to 80 %, medium 90 %, high 99 % right."""
+    print("\n== calibration: right of what is answered, strict and lenient ==")
+    for level in LEVELS:
+        t = Tally([(c, v) for c, v in rows if v["confidence"] == level and v["class"] != "unknown"])
+        print(f"  {level:8}{t.n:4} answers  strict {percent(t.strict, t.n)}  lenient {percent(t.lenient, t.n)}")
 
 
 def node_of(verdict):
@@ -206,6 +222,8 @@ def main():
     high_wrong = Tally(rows).wrong_at["high"]
     if not a.brief:
         high_wrong += perturbed(judge, cases, shown)
+        high_wrong += mutated(judge, cases, shown)
+        calibration(rows)
         high_wrong += left_out(judge, rows, shown, support(judge, rows))
         high_wrong += invariant(judge, cases, shown)
     if a.list:

@@ -15,4 +15,7 @@ def load(templates):
         stage = read(os.path.join(templates, name))
         tree["terms"].update(stage.get("terms", {}))
         tree["nodes"] += stage["nodes"]
+        for key in ("evidence", "decides"):
+            if key in stage:
+                tree[key] = stage[key]
     return tree

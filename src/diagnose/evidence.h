@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Evidence that decides nothing alone: each row of the tree's "evidence" that holds adds its weights
+ * to the classes that it speaks for. The sum becomes facts (evidence.*), which the nodes behind all
+ * others ask, and gives the runner-up of every verdict.
+ */
+#ifndef DIAGNOSE_EVIDENCE_H
+#define DIAGNOSE_EVIDENCE_H
+
+#include "diagnose/prior.h"
+
+struct cJSON;
+struct expr;
+struct facts;
+struct loader;
+struct tree;
+
+#define EVIDENCE_ROWS_MAX 160
+#define EVIDENCE_PAIRS_MAX 64
+
+struct evidence_row {
+    char *id;
+    struct expr *when;
+    struct prior prior;
+    bool of_code; /* the weights are those of the error code: err.class, err.weight, ... */
+    char *say;
+};
+
+/* What decides between two classes. */
+struct evidence_pair {
+    int first, second; /* second -1: and any other */
+    char *say;
+};
+
+struct evidence {
+    size_t row_count, pair_count;
+    struct evidence_row row[EVIDENCE_ROWS_MAX];
+    struct evidence_pair pair[EVIDENCE_PAIRS_MAX];
+};
+
+/* "evidence" and "decides" of a stage, if they are there. */
+int evidence_read(struct loader *l, const struct cJSON *root);
+void evidence_release(struct evidence *);
+
+/* The sum; says why in evidence.* facts: class, weight, second, second_weight, margin, says. */
+struct prior evidence_derive(struct facts *, const struct tree *);
+/* What would decide between two classes; NULL: nobody has written it down. */
+const char *evidence_decides(const struct tree *, const char *class_name, const char *other);
+
+#endif

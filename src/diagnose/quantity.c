@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantity_line(): numbers, units and roles of one line.
+ *
+ *   "free: 1.2 GiB"  "1.2 GiB free"  "3.1/31.98 GiB"  "vram=5.20GB"  "of which 40.00 MiB is free"
+ */
+#include "diagnose/quantity.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* A word says what a number is from at most this far. */
+#define REACH_BYTES 48
+
+static const struct {
+    const char *word; /* the beginning of one, lower case; a '$' at its end: all of it */
+    enum quantity_role role;
+} role_words[] = {
+    {"request", QUANTITY_ASKED},     {"asked", QUANTITY_ASKED},       {"allocate$", QUANTITY_ASKED},
+    {"allocating", QUANTITY_ASKED},  {"need", QUANTITY_ASKED},        {"requir", QUANTITY_ASKED},
+    {"want", QUANTITY_ASKED},        {"reserving", QUANTITY_ASKED},   {"tried", QUANTITY_ASKED},
+    {"allocation", QUANTITY_ASKED},  {"reserve$", QUANTITY_ASKED},    {"desired", QUANTITY_ASKED},
+    {"malloc", QUANTITY_ASKED},      {"free", QUANTITY_FREE},         {"avail", QUANTITY_FREE},
+    {"remain", QUANTITY_FREE},       {"left$", QUANTITY_FREE},        {"total", QUANTITY_TOTAL},
+    {"capacity", QUANTITY_TOTAL},    {"installed", QUANTITY_TOTAL},   {"used", QUANTITY_USED},
+    {"usage", QUANTITY_USED},        {"in_use", QUANTITY_USED},       {"use$", QUANTITY_USED},
+    {"using", QUANTITY_USED},        {"current", QUANTITY_USED},      {"occupied", QUANTITY_USED},
+    {"consum", QUANTITY_USED},       {"vram", QUANTITY_USED},         {"gpu_mem", QUANTITY_USED},
+    {"mem$", QUANTITY_USED},         {"allocated", QUANTITY_ALLOCATED}, {"alloc$", QUANTITY_ALLOCATED},
+    {"active", QUANTITY_ALLOCATED},  {"live", QUANTITY_ALLOCATED},    {"held", QUANTITY_ALLOCATED},
+    {"reserved", QUANTITY_RESERVED}, {"cached", QUANTITY_RESERVED},   {"cache$", QUANTITY_RESERVED},
+    {"pool$", QUANTITY_RESERVED},    {"idle", QUANTITY_IDLE},         {"unallocated", QUANTITY_IDLE},
+    {"inactive", QUANTITY_IDLE},     {"unused", QUANTITY_IDLE},       {"limit", QUANTITY_LIMIT},
+    {"maximum", QUANTITY_LIMIT},     {"max$", QUANTITY_LIMIT},        {"allowed", QUANTITY_LIMIT},
+    {"budget", QUANTITY_LIMIT},      {"cap$", QUANTITY_LIMIT},        {"largest", QUANTITY_LARGEST},
+    {"biggest", QUANTITY_LARGEST},   {"contiguous", QUANTITY_LARGEST}, {"peak", QUANTITY_PEAK},
+    {"max_allocated", QUANTITY_PEAK}, {"max_memory", QUANTITY_PEAK},  {"highest", QUANTITY_PEAK},
+    {"rss", QUANTITY_RSS},           {"resident", QUANTITY_RSS},
+};
+
+static bool is_letter(char c)
+{
+    return isalpha((unsigned char)c) || c == '_';
+}
+
+static enum quantity_role role_of(const char *word, size_t len)
+{
+    for (size_t i = 0; i < sizeof role_words / sizeof role_words[0]; i++) {
+        const char *w = role_words[i].word;
+        size_t n = strlen(w);
+        bool whole = w[n - 1] == '$';
+        n -= whole;
+        if ((whole ? len == n : len >= n) && strncasecmp(word, w, n) == 0)
+            return role_words[i].role;
+    }
+    return QUANTITY_NONE;
+}
+
+/* "gpu_mem_free" is free: the last part of a name that has a role, then the name itself. */
+static enum quantity_role role_of_name(const char *word, size_t len)
+{
+    bool is_compound = memchr(word, '_', len) != NULL && strncasecmp(word, "in_use", 6) != 0 &&
+                       strncasecmp(word, "max_", 4) != 0;
+    enum quantity_role role = is_compound ? QUANTITY_NONE : role_of(word, len);
+    for (size_t i = len; i > 0 && role == QUANTITY_NONE; i--)
+        if (word[i - 1] == '_')
+            role = role_of(word + i, len - i);
+    role = role == QUANTITY_NONE && is_compound ? role_of(word, len) : role;
+    if (role == QUANTITY_LIMIT && len > 4 && memchr(word, '_', len) != NULL && strncasecmp(word, "max_", 4) == 0)
+        role = QUANTITY_PEAK;
+    return role;
+}
+
+struct span {
+    const char *begin, *end;
+};
+
+/* Alone it is what is used: "vram=5 GB"; behind a word with a role that word rules: "free VRAM". */
+static bool is_memory_noun(const char *word, size_t len)
+{
+    static const char *const nouns[] = {"vram", "mem", "memory", "gpu"};
+    for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++)
+        if (strlen(nouns[i]) == len && strncasecmp(word, nouns[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* The last word with a role in [begin, end), and whether nothing but signs follow it. "largest free block"
+ * is the largest: that word rules those behind it. */
+static enum quantity_role role_before(struct span s, bool *direct)
+{
+    enum quantity_role found = QUANTITY_NONE;
+    bool noun = false;
+    *direct = false;
+    const char *at = s.end;
+    while (at > s.begin) {
+        while (at > s.begin && !is_letter(at[-1]))
+            at--;
+        const char *end = at;
+        while (at > s.begin && (is_letter(at[-1]) || isdigit((unsigned char)at[-1])))
+            at--;
+        if (end == at)
+            break;
+        enum quantity_role role = role_of_name(at, (size_t)(end - at));
+        bool is_noun = is_memory_noun(at, (size_t)(end - at));
+        bool was_noun = noun;
+        noun = is_noun;
+        if (role != QUANTITY_NONE && was_noun && !is_noun)
+            found = role; /* "free VRAM now 9.8 GB" */
+        if (role == QUANTITY_NONE)
+            continue;
+        if (found == QUANTITY_NONE) {
+            found = role;
+            *direct = true;
+            for (const char *p = end; p < s.end; p++)
+                *direct &= strchr(" \t:=(>[\"'~|-", *p) != NULL;
+        } else if (role == QUANTITY_LARGEST || role == QUANTITY_PEAK) {
+            found = role;
+        }
+    }
+    return found;
+}
+
+/* One of the next words: "GiB is free", "MiB already allocated"; a comma or a bracket ends it. */
+static enum quantity_role role_behind(struct span s)
+{
+    const char *at = s.begin;
+    for (unsigned words = 0; words < 3; words++) {
+        while (at < s.end && *at == ' ')
+            at++;
+        const char *begin = at;
+        while (at < s.end && is_letter(*at))
+            at++;
+        if (at == begin)
+            return QUANTITY_NONE;
+        enum quantity_role role = role_of_name(begin, (size_t)(at - begin));
+        if (role != QUANTITY_NONE)
+            return role;
+    }
+    return QUANTITY_NONE;
+}
+
+/* A number that is none: of an address, a version, a time, a word, a device. */
+static bool is_name(struct text line, const char *begin, const char *end)
+{
+    const char *first = line.at, *last = line.at + line.len;
+    char before = begin > first ? begin[-1] : ' ', behind = end < last ? *end : ' ';
+    if (isalnum((unsigned char)before) || before == '_' || before == '.' || before == '#' || before == '@')
+        return true;
+    if (behind == ':' && end + 1 < last && isdigit((unsigned char)end[1]))
+        return true; /* 10:00:00 */
+    if (before == ':' && begin - 1 > first && isdigit((unsigned char)begin[-2]))
+        return true;
+    if (before == '-' && begin - 1 > first && isalnum((unsigned char)begin[-2]))
+        return true; /* 2026-01-02, gfx-9 */
+    if (behind == '-' && end + 1 < last && isdigit((unsigned char)end[1]))
+        return true;
+    return behind == 'x' || behind == '_' || (behind == '.' && end + 1 < last && isdigit((unsigned char)end[1]));
+}
+
+static double unit_factor(struct text *rest, enum quantity_unit *unit)
+{
+    struct text size = *rest;
+    struct text word = text_trim(size);
+    *unit = UNIT_NONE;
+    if (word.len > 0 && word.at[0] == '%') {
+        *unit = UNIT_PERCENT;
+        *rest = text_skip(word, 1);
+        return 1;
+    }
+    /* text_take_size() knows the units: ask it for one of them */
+    char one[24] = "1";
+    size_t skipped = (size_t)(word.at - size.at), n = 0;
+    while (n < word.len && n < 8 && is_letter(word.at[n]))
+        n++;
+    if (n == 0 || n >= 8 || skipped > 1)
+        return 1;
+    memcpy(one + 1, word.at, n);
+    int64_t bytes = 0;
+    struct text probe = {one, n + 1};
+    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
+        return 1;
+    *unit = UNIT_BYTES;
+    *rest = text_skip(word, n);
+    return (double)bytes;
+}
+
+/* 2^64 - n, printed unsigned, is a size below zero. */
+static double unwrapped(double value)
+{
+    return value > 0x1p63 && value <= 0x1p64 ? value - 0x1p64 : value;
+}
+
+struct number {
+    struct span at;      /* with its unit */
+    const char *unit_at; /* where the digits end */
+};
+
+static void inherit_pair(struct quantity *a, struct quantity *b, const struct number *na, const struct number *nb,
+                         double factor)
+{
+    bool slash = false;
+    for (const char *p = na->at.end; p < nb->at.begin; p++) {
+        slash |= *p == '/';
+        if (*p != ' ' && *p != '/')
+            return;
+    }
+    if (!slash)
+        return;
+    if (a->unit == UNIT_NONE && b->unit == UNIT_BYTES) {
+        a->unit = b->unit;
+        a->value *= factor;
+    }
+    if (a->role == QUANTITY_NONE || a->role == QUANTITY_TOTAL)
+        a->role = QUANTITY_USED;
+    b->role = QUANTITY_TOTAL;
+    a->of_pair = b->of_pair = true;
+}
+
+static bool take_number(struct text *rest, double *ret)
+{
+    struct text t = *rest;
+    return text_take_real(&t, ret) ? (*rest = t, true) : false;
+}
+
+size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
+{
+    struct number numbers[QUANTITIES_MAX];
+    double factors[QUANTITIES_MAX];
+    size_t count = 0;
+    const char *previous = line.at;
+    for (const char *p = line.at; p < line.at + line.len && count < QUANTITIES_MAX;) {
+        if (!isdigit((unsigned char)*p)) {
+            p++;
+            continue;
+        }
+        struct text rest = {p, line.len - (size_t)(p - line.at)};
+        double value = 0;
+        const char *begin = p;
+        if (!take_number(&rest, &value) || is_name(line, begin, rest.at)) {
+            while (p < line.at + line.len && (isalnum((unsigned char)*p) || *p == '.' || *p == '_'))
+                p++;
+            p += p == begin;
+            continue;
+        }
+        const char *digits_end = rest.at;
+        struct quantity *q = &out[count];
+        factors[count] = unit_factor(&rest, &q->unit);
+        if (q->unit == UNIT_NONE && rest.len > 0 && is_letter(rest.at[0])) {
+            p = rest.at; /* "3d", "16bit" */
+            continue;
+        }
+        q->value = unwrapped(value * factors[count]);
+        q->of_pair = false;
+        numbers[count] = (struct number){{begin, rest.at}, digits_end};
+        bool direct = false;
+        const char *reach = begin - previous > REACH_BYTES ? begin - REACH_BYTES : previous;
+        const char *clause = memrchr(reach, ';', (size_t)(begin - reach));
+        reach = clause != NULL ? clause : reach;
+        enum quantity_role before = role_before((struct span){reach, begin}, &direct);
+        enum quantity_role behind = role_behind((struct span){rest.at, line.at + line.len});
+        q->role = direct || behind == QUANTITY_NONE ? before : behind;
+        if (count > 0)
+            inherit_pair(&out[count - 1], q, &numbers[count - 1], &numbers[count], factors[count]);
+        count++;
+        previous = p = rest.at;
+    }
+    return count;
+}
+
+/* "vram_used_MB", "GPU MEM(MiB)", "VRAM%": the unit at the end of a name. */
+static double unit_of_name(struct text name, enum quantity_unit *unit)
+{
+    struct text last = name;
+    while (last.len > 0 && strchr(")]", last.at[last.len - 1]) != NULL)
+        last.len--;
+    *unit = UNIT_NONE;
+    if (last.len > 0 && last.at[last.len - 1] == '%') {
+        *unit = UNIT_PERCENT;
+        return 1;
+    }
+    size_t n = 0;
+    while (n < last.len && isalpha((unsigned char)last.at[last.len - 1 - n]))
+        n++;
+    if (n == 0 || n == last.len || n > 5)
+        return 1;
+    char one[8] = "1";
+    int64_t bytes = 0;
+    memcpy(one + 1, last.at + last.len - n, n);
+    struct text probe = {one, n + 1};
+    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
+        return 1;
+    *unit = UNIT_BYTES;
+    return (double)bytes;
+}
+
+bool quantity_read_header(struct text line, struct quantity_header *ret)
+{
+    struct text rest = line, word;
+    size_t roles = 0;
+    *ret = (struct quantity_header){.columns = 0};
+    if (line.len < 8 || line.len > 240)
+        return false;
+    for (size_t i = 0; i < line.len; i++)
+        if (isdigit((unsigned char)line.at[i]))
+            return false;
+    while (text_next_word(&rest, &word)) {
+        if (ret->columns == QUANTITIES_MAX || word.at[word.len - 1] == ':' || word.at[word.len - 1] == '.')
+            return false;
+        size_t c = ret->columns++, n = 0;
+        while (n < word.len && is_letter(word.at[n]))
+            n++;
+        ret->role[c] = role_of_name(word.at, n);
+        ret->factor[c] = unit_of_name(word, &ret->unit[c]);
+        ret->of_host[c] = text_ifind(word, "ram") == 0 || text_ifind(word, "swap") >= 0 || text_ifind(word, "host") >= 0 ||
+                          text_ifind(word, "rss") >= 0;
+        ret->names_owner |= text_equals(word, "PID") || text_equals(word, "pid");
+        roles += ret->role[c] != QUANTITY_NONE && ret->unit[c] != UNIT_NONE;
+    }
+    if (ret->columns >= 2 && (roles > 0 || ret->names_owner))
+        return true;
+    ret->columns = 0;
+    return false;
+}
+
+size_t quantity_row(struct text line, const struct quantity_header *header, struct quantity out[QUANTITIES_MAX],
+                    size_t column[QUANTITIES_MAX])
+{
+    struct text rest = line, word;
+    size_t fields = 0, n = 0;
+    while (text_next_word(&rest, &word)) {
+        size_t c = fields++;
+        if (c >= header->columns)
+            return 0;
+        if (header->role[c] == QUANTITY_NONE || header->unit[c] == UNIT_NONE)
+            continue;
+        struct text number = word;
+        double value = 0;
+        if (!take_number(&number, &value) || (number.len > 0 && number.at[0] != '%'))
+            continue;
+        out[n] = (struct quantity){.role = header->role[c], .unit = header->unit[c], .value = value * header->factor[c]};
+        column[n++] = c;
+    }
+    return fields == header->columns ? n : 0;
+}

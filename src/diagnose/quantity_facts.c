@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantities_to_facts(): the figures of the last statement about memory, the tables of monitors, and
+ * series of lines of one shape.
+ */
+#include "diagnose/quantity.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose/text_facts.h"
+
+/* Lines around a word of failure tell of the same one. */
+#define STATEMENT_LINES 4
+#define SHAPES_MAX 48
+#define COLUMNS_MAX 6
+#define SERIES_MIN 3
+#define STEPS_MIN 3
+#define NAMELESS_STEPS 4
+#define RISING_SHARE 0.9
+#define GROWTH_MIN 1.05
+#define IDLE_FACTOR 1.6
+#define MIB 1048576.0
+
+struct statement {
+    double value[QUANTITY_ROLES];
+    unsigned known, line; /* bit per role; line 0 = there is none */
+    bool failed;
+};
+
+struct column {
+    enum quantity_role role;
+    enum quantity_unit unit;
+    double first, last, least, most;
+    unsigned rises, falls;
+};
+
+/* Lines that differ in their numbers only. */
+struct shape {
+    uint64_t hash;
+    unsigned count, line;
+    size_t columns;
+    struct column column[COLUMNS_MAX];
+    bool of_host;
+    bool of_memory;
+};
+
+struct state {
+    struct quantity_header header;
+    unsigned header_line;
+    struct scan s;
+    struct statement last, failure;
+    unsigned failure_line; /* of the last word of failure */
+    struct shape shapes[SHAPES_MAX];
+    size_t shape_count;
+    double percent_used;
+    unsigned percent_line;
+    double table_used, table_total;
+    unsigned table_line;
+    bool is_cut; /* the statement of a failure ends within a figure */
+    bool owners; /* a table names processes */
+    bool nobody;
+    unsigned nobody_line;
+};
+
+static const char *const role_names[QUANTITY_ROLES] = {
+    "memory", "asked", "free",    "total", "used", "allocated", "reserved",
+    "idle", "limit", "largest", "peak",  "rss"};
+
+static bool has_any(struct text line, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (text_ifind(line, *words) >= 0)
+            return true;
+    return false;
+}
+
+static bool tells_of_shortage(struct text line)
+{
+    static const char *const words[] = {"out of memory", "oom", "alloc", "not enough", "insufficient",
+                                        "exhausted", "unable to reserve", "cannot reserve", NULL};
+    static const char *const failed[] = {"fail", "error", "out of memory", "oom", "unable", "cannot", "could not",
+                                         "not enough", "insufficient", "exhaust", "refus", "tried to", "can't", NULL};
+    return has_any(line, words) && has_any(line, failed);
+}
+
+static bool is_of_host(struct text line)
+{
+    static const char *const words[] = {"host", "cpu", "rss", "system memory", "pinned", "ram ", "ram:", "swap",
+                                        "memtotal", "memavailable", NULL};
+    static const char *const gpu[] = {"vram", "gpu", "device", "hip", "rocm", NULL};
+    return has_any(line, words) && !has_any(line, gpu);
+}
+
+static bool is_of_gpu(struct text line)
+{
+    static const char *const words[] = {"gpu", "vram", "radeon", "instinct", "device ", "card", "mi2", "mi3", "hbm",
+                                        "rocm", "geforce", "rtx", NULL};
+    return has_any(line, words);
+}
+
+static void take_statement(struct statement *to, unsigned line, const struct quantity *q, size_t n, bool fresh)
+{
+    if (fresh)
+        *to = (struct statement){.line = line};
+    for (size_t i = 0; i < n; i++) {
+        if (q[i].role == QUANTITY_NONE || q[i].unit == UNIT_PERCENT || (to->known >> q[i].role & 1) != 0)
+            continue;
+        if (q[i].unit == UNIT_NONE && q[i].value < MIB) /* a size in bytes is larger */
+            continue;
+        to->value[q[i].role] = q[i].value;
+        to->known |= 1u << q[i].role;
+    }
+}
+
+/* --- series --- */
+
+static uint64_t shape_of(struct text line)
+{
+    uint64_t hash = 1469598103934665603u;
+    bool digits = false, blank = false;
+    for (size_t i = 0; i < line.len; i++) {
+        char c = line.at[i];
+        bool digit = isdigit((unsigned char)c) || (digits && (c == '.' || c == ','));
+        if ((digit && digits) || (c == ' ' && blank))
+            continue;
+        digits = digit;
+        blank = c == ' ';
+        hash = (hash ^ (unsigned char)(digit ? '#' : c)) * 1099511628211u;
+    }
+    return hash;
+}
+
+static struct shape *find_shape(struct state *st, uint64_t hash)
+{
+    for (size_t i = 0; i < st->shape_count; i++)
+        if (st->shapes[i].hash == hash)
+            return &st->shapes[i];
+    if (st->shape_count == SHAPES_MAX)
+        return NULL;
+    struct shape *s = &st->shapes[st->shape_count++];
+    *s = (struct shape){.hash = hash, .line = st->s.line};
+    return s;
+}
+
+static void add_to_shape(struct shape *s, const struct quantity *q, size_t n)
+{
+    bool first = s->count++ == 0;
+    for (size_t i = 0, c = 0; i < n && c < COLUMNS_MAX; i++) {
+        if (q[i].role == QUANTITY_NONE && q[i].unit != UNIT_BYTES)
+            continue;
+        struct column *column = &s->column[c++];
+        if (first) {
+            *column = (struct column){.role = q[i].role, .unit = q[i].unit, .first = q[i].value,
+                                      .least = q[i].value, .most = q[i].value};
+            s->columns = c;
+        } else {
+            column->rises += q[i].value > column->last;
+            column->falls += q[i].value < column->last;
+            column->least = q[i].value < column->least ? q[i].value : column->least;
+            column->most = q[i].value > column->most ? q[i].value : column->most;
+        }
+        column->last = q[i].value;
+    }
+}
+
+/* A number of one series has a unit, or is too large for a count of anything else. */
+static bool is_memory(const struct column *c)
+{
+    return c->unit != UNIT_NONE || c->most >= 64 * MIB;
+}
+
+static bool grows(const struct shape *s, const struct column *c)
+{
+    double steps = s->count - 1;
+    bool nameless = c->role == QUANTITY_NONE && steps >= NAMELESS_STEPS; /* in another language */
+    bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS;
+    bool down = c->role == QUANTITY_FREE;
+    if (steps < STEPS_MIN || !is_memory(c))
+        return false;
+    if (up)
+        return c->rises >= RISING_SHARE * steps && c->falls == 0 && c->last >= GROWTH_MIN * c->first;
+    return down && c->falls >= RISING_SHARE * steps && c->rises == 0 && c->first >= GROWTH_MIN * c->last;
+}
+
+static const struct column *column_of(const struct shape *s, enum quantity_role role)
+{
+    for (size_t i = 0; i < s->columns; i++)
+        if (s->column[i].role == role && is_memory(&s->column[i]))
+            return &s->column[i];
+    return NULL;
+}
+
+static void add_to_series(struct state *st, struct text line, const struct quantity *q, size_t n)
+{
+    struct shape *s = find_shape(st, shape_of(line));
+    if (s == NULL)
+        return;
+    if (s->count == 0) {
+        s->of_host = is_of_host(line);
+        s->of_memory = text_ifind(line, "cache") >= 0 || text_ifind(line, "mem") >= 0 || text_ifind(line, "vram") >= 0;
+    }
+    add_to_shape(s, q, n);
+}
+
+/* Each column of a table is a series of its own. */
+static void read_row(struct state *st, struct text line)
+{
+    struct quantity q[QUANTITIES_MAX];
+    size_t column[QUANTITIES_MAX];
+    size_t n = quantity_row(line, &st->header, q, column);
+    for (size_t i = 0; i < n; i++) {
+        struct shape *s = find_shape(st, ((uint64_t)st->header_line << 16) + column[i] + 1);
+        if (s == NULL)
+            return;
+        s->of_host = st->header.of_host[column[i]];
+        add_to_shape(s, &q[i], 1);
+        if (q[i].unit == UNIT_PERCENT && !s->of_host && q[i].role == QUANTITY_USED && q[i].value >= 50 &&
+            q[i].value > st->percent_used) {
+            st->percent_used = q[i].value;
+            st->percent_line = st->s.line;
+        }
+    }
+}
+
+/* "KV cache usage: 99.8%", again and again. */
+static bool is_full(const struct shape *s, const struct column *c)
+{
+    return s->of_memory && !s->of_host && c->unit == UNIT_PERCENT && c->role == QUANTITY_USED && c->last >= 98 && c->last <= 100;
+}
+
+/* What is free falls to next to nothing. */
+static bool runs_out(const struct shape *s, const struct column *c)
+{
+    return c->role == QUANTITY_FREE && is_memory(c) && s->count >= STEPS_MIN + 1 && c->first >= 512 * MIB &&
+           c->last <= 0.05 * c->first && c->rises <= s->count / 4;
+}
+
+static void say_growth(const struct scan *at, const struct shape *s, const struct column *c)
+{
+    bool host = s->of_host || c->role == QUANTITY_RSS;
+    scan_text(at, host ? "series.host_grows" : "series.grows",
+              (struct text){role_names[c->role], strlen(role_names[c->role])});
+    scan_real(at, "series.first_value", c->first);
+    scan_real(at, "series.last_value", c->last);
+    scan_integer(at, "series.readings", s->count);
+}
+
+static void say_series(struct state *st)
+{
+    for (size_t i = 0; i < st->shape_count; i++) {
+        const struct shape *s = &st->shapes[i];
+        struct scan at = st->s;
+        at.line = s->line;
+        if (s->count < SERIES_MIN)
+            continue;
+        for (size_t c = 0; c < s->columns; c++)
+            if (is_full(s, &s->column[c]))
+                scan_integer(&at, "series.full", s->count);
+            else if (runs_out(s, &s->column[c]))
+                scan_integer(&at, s->of_host ? "series.host_runs_out" : "series.runs_out", s->count);
+            else if (grows(s, &s->column[c]))
+                say_growth(&at, s, &s->column[c]);
+        const struct column *reserved = column_of(s, QUANTITY_RESERVED);
+        const struct column *used = column_of(s, QUANTITY_PEAK);
+        used = used != NULL ? used : column_of(s, QUANTITY_ALLOCATED);
+        used = used != NULL ? used : column_of(s, QUANTITY_USED);
+        if (reserved != NULL && used != NULL && reserved->most >= IDLE_FACTOR * used->most &&
+            reserved->last >= GROWTH_MIN * used->most) {
+            scan_integer(&at, "series.reserved_most_bytes", (int64_t)reserved->most);
+            scan_integer(&at, "series.allocated_most_bytes", (int64_t)used->most);
+        }
+    }
+}
+
+/* --- statements --- */
+
+static int64_t bytes_of(const struct statement *s, enum quantity_role role)
+{
+    return s->value[role] >= 0x1p62 ? INT64_MAX / 2 : (int64_t)s->value[role];
+}
+
+static bool knows(const struct statement *s, enum quantity_role role)
+{
+    return (s->known >> role & 1) != 0;
+}
+
+static void say_statement(struct state *st, const struct statement *s)
+{
+    struct scan at = st->s;
+    char name[SCAN_NAME_MAX];
+    at.line = s->line;
+    for (int role = 1; role < QUANTITY_ROLES; role++) {
+        if (!knows(s, (enum quantity_role)role))
+            continue;
+        (void)snprintf(name, sizeof name, "quantity.%s_bytes", role_names[role]);
+        scan_integer(&at, name, bytes_of(s, (enum quantity_role)role));
+    }
+}
+
+/* Where no parser of a product has read the figures. */
+static void say_refusal(struct state *st, const struct statement *s)
+{
+    static const struct {
+        enum quantity_role role;
+        const char *fact;
+    } rows[] = {
+        {QUANTITY_ASKED, "oom.requested_bytes"},     {QUANTITY_FREE, "oom.free_bytes"},
+        {QUANTITY_TOTAL, "oom.total_bytes"},         {QUANTITY_ALLOCATED, "oom.allocated_bytes"},
+        {QUANTITY_RESERVED, "oom.reserved_bytes"},   {QUANTITY_IDLE, "oom.reserved_unallocated_bytes"},
+    };
+    struct scan at = st->s;
+    at.line = s->line;
+    const struct fact *read = facts_find(at.facts, "oom.requested_bytes", FACT_LOG);
+    if (!knows(s, QUANTITY_ASKED) || s->value[QUANTITY_ASKED] < 1 ||
+        (read != NULL && (!st->is_cut || read->integer != bytes_of(s, QUANTITY_ASKED))))
+        return; /* its parser knows better, but for what is behind a cut */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (knows(s, rows[i].role) && s->value[rows[i].role] >= 0)
+            scan_integer(&at, rows[i].fact, bytes_of(s, rows[i].role));
+    scan_text(&at, "oom.framework", (struct text){"by its words", 12});
+    scan_boolean(&at, "oom.seen", true);
+}
+
+static void look_for_table(struct state *st, struct text line, const struct quantity *q, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i++) {
+        bool pair = q[i].of_pair && q[i + 1].of_pair && q[i].role == QUANTITY_USED && is_of_gpu(line);
+        bool cells = text_has(line, "|") && q[i].unit == UNIT_BYTES && q[i].role == QUANTITY_NONE &&
+                     q[i + 1].role == QUANTITY_NONE && q[i + 1].value >= 1024 * MIB;
+        if (!(pair || cells) || q[i + 1].unit != UNIT_BYTES || q[i].value > q[i + 1].value * 1.02)
+            continue;
+        if (st->table_line == 0 || q[i].value > st->table_used) {
+            st->table_used = q[i].value;
+            st->table_total = q[i + 1].value;
+            st->table_line = st->s.line;
+        }
+    }
+}
+
+static void look_for_owner(struct state *st, struct text line)
+{
+    static const char *const words[] = {"no running process", "no processes", "no process ", "no kfd pids",
+                                        "no active process", "none listed", "processes: none", NULL};
+    if (!st->nobody && has_any(line, words)) {
+        st->nobody = true;
+        st->nobody_line = st->s.line;
+    }
+}
+
+static bool has_digit(struct text line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (line.at[i] >= '0' && line.at[i] <= '9')
+            return true;
+    return false;
+}
+
+/* A line that was cut ends in a number without its unit: that of its neighbours. Between what is allocated
+ * and what there is in all, it is what is reserved. */
+static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
+{
+    struct quantity *last = &q[n - 1];
+    double allocated = 0, total = 0, unit = 0;
+    if (last->unit != UNIT_NONE || last->role != QUANTITY_NONE || line.len == 0 ||
+        !isdigit((unsigned char)line.at[line.len - 1]))
+        return false;
+    for (size_t i = 0; i + 1 < n; i++) {
+        allocated = q[i].role == QUANTITY_ALLOCATED ? q[i].value : allocated;
+        total = q[i].role == QUANTITY_TOTAL ? q[i].value : total;
+        unit = q[i].unit == UNIT_BYTES && q[i].value >= 1024 * MIB ? 1024 * MIB : unit;
+    }
+    bool is_cut = unit > 0 && last->value * unit >= allocated && last->value * unit <= total;
+    if (is_cut)
+        *last = (struct quantity){.role = QUANTITY_RESERVED, .unit = UNIT_BYTES, .value = last->value * unit};
+    return is_cut;
+}
+
+static void read_line(struct state *st, struct text line)
+{
+    struct quantity q[QUANTITIES_MAX];
+    struct quantity_header header;
+    if (quantity_read_header(line, &header)) {
+        st->owners |= header.names_owner;
+        st->header = header;
+        st->header_line = st->s.line;
+    } else if (st->header.columns > 0) {
+        read_row(st, line);
+    }
+    size_t n = has_digit(line) ? quantity_line(line, q) : 0;
+    size_t roles = 0;
+    for (size_t i = 0; i < n; i++)
+        roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;
+    bool shortage = (roles > 0 || text_has(line, "emory")) && tells_of_shortage(line) && !is_of_host(line);
+    if (shortage) {
+        if (n > 1)
+            st->is_cut |= end_of_cut_line(line, q, n);
+        bool fresh = st->failure_line == 0 || st->s.line - st->failure_line > STATEMENT_LINES;
+        st->failure_line = st->s.line;
+        take_statement(&st->failure, st->s.line, q, n, fresh);
+    } else if (roles > 0 && st->failure_line != 0 && st->s.line - st->failure_line <= STATEMENT_LINES &&
+               !is_of_host(line)) {
+        take_statement(&st->failure, st->s.line, q, n, false);
+    }
+    if (roles > 1 || (roles == 1 && is_of_gpu(line)))
+        take_statement(&st->last, st->s.line, q, n, true);
+    size_t sizes = 0;
+    for (size_t i = 0; i < n; i++)
+        sizes += q[i].role != QUANTITY_NONE || q[i].unit == UNIT_BYTES;
+    if (sizes > 0)
+        add_to_series(st, line, q, n);
+    if (n > 1)
+        look_for_table(st, line, q, n);
+    look_for_owner(st, line);
+}
+
+static void say_table(struct state *st)
+{
+    struct scan at = st->s;
+    at.line = st->table_line;
+    if (st->table_line != 0) {
+        scan_integer(&at, "quantity.table_used_bytes", (int64_t)st->table_used);
+        scan_integer(&at, "quantity.table_total_bytes", (int64_t)st->table_total);
+    }
+    if (st->percent_line != 0) {
+        at.line = st->percent_line;
+        scan_real(&at, "quantity.table_used_percent", st->percent_used);
+    }
+    if (st->owners)
+        scan_boolean(&at, "quantity.table_owners", true);
+    if (st->nobody)
+        scan_boolean_at(&at, st->nobody_line, "quantity.table_nobody", true);
+}
+
+void quantities_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
+{
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), line;
+    struct state st = {.s = {.facts = facts, .source = source != NULL ? source : "text", .line = before}};
+    while (text_next_line(&rest, &line)) {
+        st.s.line++;
+        if (line.len >= 4 && line.len < 1024)
+            read_line(&st, line);
+    }
+    bool failed = st.failure.line != 0 && knows(&st.failure, QUANTITY_ASKED);
+    if (failed)
+        say_refusal(&st, &st.failure);
+    if (failed || st.last.line != 0)
+        say_statement(&st, failed ? &st.failure : &st.last);
+    say_table(&st);
+    say_series(&st);
+}

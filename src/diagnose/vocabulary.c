@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vocabulary_to_facts(): one pass over the words of a text. A word is folded and hashed as it is read;
+ * what is in no table costs nothing else.
+ *
+ * A line that a program marks as a warning, a source line that a traceback echoes, and code are passed
+ * by: a code that stands there has not been returned.
+ */
+#include "diagnose/vocabulary.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/text_facts.h"
+
+#define HITS_MAX 8
+#define WORD_MAX 96
+/* A call stands on the line of its code, or on one next to it. */
+#define CALL_LINES 3
+#define OTHERS_COUNT 0.5F
+
+struct hit {
+    const struct code *code;
+    struct text call; /* empty = not known */
+    struct text text;
+    unsigned line;
+};
+
+struct reader {
+    struct hit hits[HITS_MAX]; /* the first of each code */
+    size_t count;
+    unsigned all;
+    struct text call;
+    unsigned call_line;
+    unsigned line;
+};
+
+struct word {
+    struct text text;
+    char folded[WORD_MAX];
+    size_t folded_len;
+    uint32_t hash;
+    bool upper, lower, digit, underscore;
+};
+
+/* What is known of the line so far. */
+struct line {
+    struct text text;
+    struct text domain;    /* the last one named, by itself or by a call */
+    bool domain_is_before; /* the word before this one names it */
+    bool domain_is_code;   /* what names it is itself a word for a code: hipError_t, errno, exit */
+    struct text previous;  /* the word before this one */
+    bool about_gpu;        /* -1 is not known */
+    bool looked;
+    struct text call;
+};
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static struct text first_word(struct text rest, struct word *w)
+{
+    size_t n = 0;
+    *w = (struct word){.hash = VOCABULARY_HASH};
+    for (; n < rest.len && is_word(rest.at[n]); n++) {
+        char c = rest.at[n];
+        w->upper |= c >= 'A' && c <= 'Z';
+        w->lower |= c >= 'a' && c <= 'z';
+        w->digit |= c >= '0' && c <= '9';
+        if (c == '_') {
+            w->underscore = true;
+            continue;
+        }
+        c = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+        w->hash = vocabulary_hash(w->hash, c);
+        if (w->folded_len < WORD_MAX)
+            w->folded[w->folded_len++] = c;
+    }
+    w->text = text_first(rest, n);
+    return text_skip(rest, n);
+}
+
+static const struct {
+    const char *prefix, *domain;
+    bool upper_follows;
+} call_prefixes[] = {
+    {"hipblas", "hipblas", true},   {"hipsolver", "hipsolver", true}, {"hipsparse", "hipsparse", true},
+    {"hipfft", "hipfft", true},     {"hiprtc", "hiprtc", true},       {"hip", "hip", true},
+    {"hsaKmt", "hsa", true},        {"hsa_", "hsa", false},           {"rocblas_", "rocblas", false},
+    {"rocsparse_", "rocsparse", false}, {"rocsolver_", "rocsolver", false}, {"rocfft_", "rocfft", false},
+    {"miopen", "miopen", true},     {"nccl", "nccl", true},           {"cublas", "cublas", true},
+    {"cudnn", "cudnn", true},       {"cufft", "cufft", true},         {"cusparse", "cusparse", true},
+    {"cusolver", "cusolver", true}, {"nvrtc", "nvrtc", true},         {"cuda", "cuda", true},
+    {"cu", "cuda", true},           {"cl", "opencl", true},           {"vk", "vulkan", true},
+    {"ibv_", "errno", false},       {"shm_open", "errno", false},     {"shmget", "errno", false},
+};
+
+/* "hipMemcpyAsync" -> "hip"; NULL: no call of a library that is known. */
+static const char *domain_of_call(struct text word)
+{
+    if (word.len < 6 || strchr("hrmncvis", word.at[0]) == NULL)
+        return NULL;
+    for (size_t i = 0; i < sizeof call_prefixes / sizeof call_prefixes[0]; i++) {
+        if (call_prefixes[i].prefix[0] != word.at[0])
+            continue;
+        size_t n = strlen(call_prefixes[i].prefix);
+        if (!text_starts(word, call_prefixes[i].prefix) || word.len < n + call_prefixes[i].upper_follows)
+            continue;
+        if (!call_prefixes[i].upper_follows || isupper((unsigned char)word.at[n]))
+            return call_prefixes[i].domain;
+    }
+    return NULL;
+}
+
+static bool line_is_about_gpu(struct line *l)
+{
+    static const char *const words[] = {"hip", "rocm", "amdgpu", "kfd", "/dev/dri", "drm", "hsa", "gpu",
+                                        "cuda", ".cu:", "opencl", "vulkan", "roc", "miopen", "ggml", "vram",
+                                        "device mem", "backend", NULL};
+    if (l->looked)
+        return l->about_gpu;
+    l->looked = true;
+    for (size_t i = 0; words[i] != NULL && !l->about_gpu; i++)
+        l->about_gpu = text_ifind(l->text, words[i]) >= 0;
+    return l->about_gpu;
+}
+
+/* "if (err == hipErrorNotReady)", "return hipErrorUnknown;" */
+static bool is_code_line(struct text line)
+{
+    static const char *const marks[] = {"== hip", "!= hip", "==hip", "!=hip", "#define", "case hip", "== HSA",
+                                        "!= HSA", "== cuda", "!= cuda", "// ", "raise ", "except ", NULL};
+    struct text t = text_trim(line);
+    if (t.len > 0 && (t.at[t.len - 1] == ';' || t.at[t.len - 1] == '{'))
+        return true;
+    for (size_t i = 0; marks[i] != NULL; i++)
+        if (text_has(t, marks[i]))
+            return true;
+    return false;
+}
+
+static void add_hit(struct reader *r, const struct line *l, const struct code *code)
+{
+    if (code->reason.len > 0)
+        return;
+    r->all++;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->hits[i].code == code)
+            return;
+    if (r->count == HITS_MAX)
+        return;
+    struct hit *hit = &r->hits[r->count++];
+    *hit = (struct hit){.code = code, .text = text_trim(l->text), .line = r->line, .call = l->call};
+    if (hit->call.len == 0 && r->call.len > 0 && r->line - r->call_line < CALL_LINES)
+        hit->call = r->call;
+}
+
+static void add_call(struct reader *r, struct line *l, struct text call, const char *domain)
+{
+    l->call = call;
+    l->domain_is_code = false;
+    l->domain = (struct text){domain, strlen(domain)};
+    r->call = call;
+    r->call_line = r->line;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->hits[i].call.len == 0 && r->line - r->hits[i].line < CALL_LINES)
+            r->hits[i].call = call;
+}
+
+/* 137 -> SIGKILL, -11 -> SIGSEGV, 0xC0000005 and -1073741819 -> STATUS_ACCESS_VIOLATION. */
+static const struct code *exit_code(int64_t n)
+{
+    static const struct text signal = {"signal", 6}, windows = {"windows", 7};
+    if (n > 128 && n < 193)
+        return vocabulary_number(signal, n - 128);
+    if (n < 0 && n > -65)
+        return vocabulary_number(signal, -n);
+    return n > UINT32_MAX || n < INT32_MIN ? NULL : vocabulary_number(windows, (int64_t)(uint32_t)n);
+}
+
+static const struct code *code_of(struct text domain, int64_t n, bool after_name)
+{
+    if (text_equals(domain, "exit"))
+        return exit_code(n);
+    if (text_equals(domain, "errno"))
+        return n < 0 ? vocabulary_number(domain, -n) : after_name ? vocabulary_number(domain, n) : NULL;
+    if (text_equals(domain, "windows"))
+        return vocabulary_number(domain, (int64_t)(uint32_t)n);
+    return vocabulary_number(domain, n);
+}
+
+/* "ROCm 6" and "hipMalloc used 700 times" are no codes. */
+static bool tells_of_failure(struct text line)
+{
+    static const char *const words[] = {"error", "fail", "code", "status", "return", "->", "= ", NULL};
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (text_ifind(line, words[i]) >= 0)
+            return true;
+    return false;
+}
+
+/* NTSTATUS and HRESULT values are large enough to be known without a word in front of them. */
+static bool stands_alone(int64_t n)
+{
+    uint32_t high = (uint32_t)n >> 16;
+    return n == (int64_t)(int32_t)n || n <= UINT32_MAX ? high == 0xc000u || high == 0x887au : false;
+}
+
+static bool code_may_follow(struct text word)
+{
+    static const char *const words[] = {"error", "err", "code", "status", "returned", "return", "result",
+                                        "with", "rc", "ret", "errno", "failed", "retval", "exitcode",
+                                        "value", "signal", NULL};
+    char lower[12];
+    if (word.len == 0 || word.len >= sizeof lower)
+        return false;
+    for (size_t i = 0; i < word.len; i++)
+        lower[i] = (char)tolower((unsigned char)word.at[i]);
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (text_equals((struct text){lower, word.len}, words[i]))
+            return true;
+    return false;
+}
+
+static void read_number(struct reader *r, struct line *l, const struct word *w, const char *before)
+{
+    char digits[24];
+    char *end = NULL;
+    if (w->text.len >= sizeof digits || w->underscore)
+        return;
+    text_copy(w->text, digits, sizeof digits);
+    int64_t n = (int64_t)strtoull(digits, &end, 0);
+    if (*end != '\0')
+        return;
+    bool first = before <= l->text.at;
+    const char *behind = before + w->text.len, *end_of_line = l->text.at + l->text.len;
+    if ((behind + 1 < end_of_line && *behind == '.' && isdigit((unsigned char)behind[1])) ||
+        (!first && (before[-1] == '.' || before[-1] == ':') && before - 1 > l->text.at &&
+         isalnum((unsigned char)before[-2])))
+        return; /* part of a version, a time or a place in a source */
+    bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !is_word(before[-2]));
+    const char *sign = before - negative;
+    bool arrow = sign - l->text.at >= 3 && (memcmp(sign - 3, "-> ", 3) == 0 || memcmp(sign - 2, "= ", 2) == 0 ||
+                                            sign[-1] == '(' || sign[-1] == '=');
+    const struct code *c = NULL;
+    n = negative ? -n : n;
+    if (stands_alone(n))
+        c = vocabulary_number((struct text){"windows", 7}, (int64_t)(uint32_t)n);
+    else if (l->domain.len > 0 && (l->domain_is_before || code_may_follow(l->previous) || arrow) && w->text.len <= 11 &&
+             (l->domain_is_code || tells_of_failure(l->text)))
+        c = code_of(l->domain, n, l->domain_is_before);
+    if (c != NULL)
+        add_hit(r, l, c);
+}
+
+/* Names of systems are words too: they count in capitals only. A bare name counts where it is written as
+ * an identifier is. */
+static bool is_written_as_code(const struct word *w, const struct code *c, enum word_kind kind)
+{
+    bool capitals = w->upper && !w->lower;
+    if (text_equals(c->domain, "errno") || text_equals(c->domain, "signal"))
+        return capitals;
+    if (kind != WORD_BARE)
+        return true;
+    return (capitals && (w->underscore || w->text.len >= 13)) ||
+           (w->lower && w->upper && w->text.len >= 9 &&
+            (text_starts(w->text, "Error") || !isspace((unsigned char)w->text.at[-1])));
+}
+
+static bool names_a_code(const char *folded, size_t len)
+{
+    static const char *const parts[] = {"error", "status", "result", "exit", "errno", "sign", "return", NULL};
+    struct text word = {folded, len};
+    for (size_t i = 0; parts[i] != NULL; i++)
+        if (text_has(word, parts[i]))
+            return true;
+    return false;
+}
+
+static void read_word(struct reader *r, struct line *l, const struct word *w)
+{
+    const struct code *c = NULL;
+    const char *domain;
+    bool domain_is_before = false;
+    if (isdigit((unsigned char)w->text.at[0])) {
+        read_number(r, l, w, w->text.at);
+        l->previous = (struct text){"", 0};
+        return;
+    }
+    enum word_kind kind = w->folded_len >= 3 ? vocabulary_hashed(w->hash, w->folded, w->folded_len, &c) : WORD_NONE;
+    if (kind == WORD_DOMAIN) {
+        l->domain = c->domain;
+        l->domain_is_code = names_a_code(w->folded, w->folded_len);
+        domain_is_before = true;
+    } else if (kind != WORD_NONE) {
+        bool common = kind == WORD_BARE || text_equals(c->domain, "errno");
+        if ((kind != WORD_BARE || w->text.at > l->text.at || w->underscore) && is_written_as_code(w, c, kind) &&
+            (!common || !text_equals(c->domain, "errno") || line_is_about_gpu(l) || l->domain.len > 0))
+            add_hit(r, l, c);
+    } else if ((domain = domain_of_call(w->text)) != NULL) {
+        add_call(r, l, w->text, domain);
+    }
+    l->previous = w->text;
+    l->domain_is_before = domain_is_before;
+}
+
+/* Common words say what failed where they stand behind something: "hip_backend.cu:914: out of memory",
+ * "failed with 3 (initialization error)". */
+static bool follows_something(const struct line *l, const char *at)
+{
+    while (at > l->text.at && (at[-1] == ' ' || at[-1] == '"' || at[-1] == '\''))
+        at--;
+    return at > l->text.at && strchr(":(-=>[,", at[-1]) != NULL;
+}
+
+static void read_string(struct reader *r, struct line *l, struct text rest, bool is_named)
+{
+    bool is_common = false;
+    const struct code *c = vocabulary_string(rest, &is_common);
+    if (c == NULL || (is_common && !((is_named || follows_something(l, rest.at)) && line_is_about_gpu(l))))
+        return;
+    add_hit(r, l, c);
+}
+
+/* "hsa_init failed, possibly no device": the call alone speaks of something. */
+static void add_failed_call(struct reader *r, const struct line *l)
+{
+    static const char *const words[] = {"fail", "error", "could not", "unable", "refused", NULL};
+    const struct code *c = NULL;
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (text_ifind(l->text, words[i]) >= 0 && !scan_is_warning(l->text) && !is_code_line(l->text) &&
+            vocabulary_word("failedcall", 10, &c) == WORD_CODE && text_equals(c->domain, "library")) {
+            add_hit(r, l, c);
+            return;
+        }
+}
+
+static void read_line(struct reader *r, struct text text)
+{
+    struct line l = {.text = text};
+    struct text rest = text;
+    bool checked = false;
+    size_t before = r->count;
+    while (rest.len > 0) {
+        if (!is_word(rest.at[0])) {
+            rest = text_skip(rest, 1);
+            continue;
+        }
+        struct word w;
+        struct text at = rest;
+        rest = first_word(rest, &w);
+        unsigned all = r->all;
+        bool is_named = l.domain_is_before;
+        read_word(r, &l, &w);
+        read_string(r, &l, at, is_named);
+        if (r->all != all && !checked && (scan_is_warning(text) || is_code_line(text))) {
+            r->all = all;
+            r->count = before;
+            return;
+        }
+        checked |= r->all != all;
+    }
+    if (!checked && l.call.len > 0 && vocabulary_call(l.call) != NULL)
+        add_failed_call(r, &l);
+}
+
+static void emit(const struct scan *s, const struct reader *r)
+{
+    struct prior sum = {{0}};
+    const struct hit *first = &r->hits[0];
+    struct scan at = *s;
+    at.line = first->line;
+    for (size_t i = 0; i < r->count; i++)
+        prior_add(&sum, &r->hits[i].code->prior, i == 0 ? 1.0F : OTHERS_COUNT);
+    const struct prior *call = first->call.len > 0 ? vocabulary_call(first->call) : NULL;
+    if (call != NULL)
+        prior_add(&sum, call, 1.0F);
+    int best = prior_best(&sum, -1), second = prior_best(&sum, best);
+    scan_text(&at, "err.domain", first->code->domain);
+    scan_text(&at, "err.code", first->code->name);
+    if (first->call.len > 0)
+        scan_text(&at, "err.api", first->call);
+    scan_integer(&at, "err.count", r->all);
+    scan_text(&at, "err.text", text_first(first->text, 160));
+    if (best < 0)
+        return;
+    scan_text(&at, "err.class", (struct text){prior_class((size_t)best), strlen(prior_class((size_t)best))});
+    scan_real(&at, "err.weight", (double)sum.weight[best]);
+    if (second >= 0) {
+        const char *name = prior_class((size_t)second);
+        scan_text(&at, "err.second", (struct text){name, strlen(name)});
+        scan_real(&at, "err.second_weight", (double)sum.weight[second]);
+    }
+}
+
+void vocabulary_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
+{
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), line, previous = {"", 0};
+    struct scan s = {.facts = facts, .source = source != NULL ? source : "text"};
+    struct reader r = {.line = before};
+    for (; text_next_line(&rest, &line); previous = line) {
+        r.line++;
+        bool echo = text_starts(line, "    ") && text_starts(text_trim(previous), "File \"");
+        if (line.len >= 4 && !echo)
+            read_line(&r, line);
+    }
+    if (r.count > 0)
+        emit(&s, &r);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * templates/vocabulary.tsv, which is built in, as hash tables: words, and the first four letters of
+ * strings.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "diagnose/vocabulary.h"
+
+#define CODES_MAX 1024
+#define CALLS_MAX 64
+#define STRINGS_MAX 512
+#define SLOTS 4096 /* a power of two, several times the words */
+#define FOLDED_MAX 96
+
+extern const char vocabulary_rows[];
+
+struct slot {
+    uint32_t hash;
+    uint16_t code; /* index + 1; 0 = free */
+    uint8_t kind;
+};
+
+struct string {
+    struct text text;
+    uint16_t code;
+    bool is_common;
+};
+
+static struct code codes[CODES_MAX];
+static struct code calls[CALLS_MAX];
+static struct string strings[STRINGS_MAX];
+static size_t code_count, call_count, string_count;
+static struct slot slots[SLOTS];
+static uint64_t first_letters[1u << 10]; /* 64 Ki bits */
+
+static size_t fold(struct text name, char out[FOLDED_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < name.len && n < FOLDED_MAX; i++)
+        if (isalnum((unsigned char)name.at[i]))
+            out[n++] = (char)tolower((unsigned char)name.at[i]);
+    return n;
+}
+
+static uint32_t hash_of(const char *folded, size_t len)
+{
+    uint32_t hash = VOCABULARY_HASH;
+    for (size_t i = 0; i < len; i++)
+        hash = vocabulary_hash(hash, folded[i]);
+    return hash;
+}
+
+/* The first row that has a word keeps it. */
+static void add_word(struct text name, size_t code, enum word_kind kind)
+{
+    char folded[FOLDED_MAX];
+    size_t len = fold(name, folded);
+    const struct code *known = NULL;
+    if (len == 0 || vocabulary_word(folded, len, &known) != WORD_NONE)
+        return;
+    uint32_t hash = hash_of(folded, len);
+    size_t at = hash & (SLOTS - 1);
+    while (slots[at].code != 0)
+        at = (at + 1) & (SLOTS - 1);
+    slots[at] = (struct slot){.hash = hash, .code = (uint16_t)(code + 1), .kind = (uint8_t)kind};
+}
+
+static uint32_t letters_slot(const char *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return (four | 0x20202020u) * 0x9e3779b1u >> 16;
+}
+
+static void add_strings(const struct code *c, size_t index)
+{
+    struct text rest = c->strings;
+    while (rest.len > 0 && string_count < STRINGS_MAX) {
+        struct text one = text_until(rest, "|");
+        rest = text_skip(rest, one.len + 1);
+        bool is_common = one.len > 0 && one.at[0] == '~';
+        one = text_skip(one, is_common);
+        if (one.len < 4)
+            continue;
+        strings[string_count++] = (struct string){one, (uint16_t)index, is_common};
+        uint32_t slot = letters_slot(one.at);
+        first_letters[slot / 64] |= UINT64_C(1) << (slot % 64);
+    }
+}
+
+/* Parts of names that say what is meant without the domain: VK_ERROR_DEVICE_LOST is also printed as
+ * ErrorDeviceLost, StatusCode::kResourceExhausted as RESOURCE_EXHAUSTED. */
+static void add_bare(const struct code *c, size_t index)
+{
+    static const struct {
+        const char *domain, *prefix, *instead;
+    } rows[] = {
+        {"vulkan", "VK_", ""},        {"vulkan", "VK_ERROR_", ""},   {"opencl", "CL_", ""},
+        {"absl", "StatusCode", ""},   {"absl", "StatusCode", "k"},   {"hsa", "HSA_STATUS_", ""},
+        {"windows", "STATUS_", ""},   {"cuda", "CUDA_ERROR_", "CUresult"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[FOLDED_MAX];
+        if (!text_equals(c->domain, rows[i].domain) || !text_starts(c->name, rows[i].prefix))
+            continue;
+        size_t n = strlen(rows[i].instead);
+        memcpy(name, rows[i].instead, n);
+        struct text rest = text_skip(c->name, strlen(rows[i].prefix));
+        text_copy(rest, name + n, sizeof name - n);
+        if (rest.len >= 7)
+            add_word((struct text){name, strlen(name)}, index, WORD_BARE);
+    }
+}
+
+static struct text next_field(struct text *line)
+{
+    struct text field = text_until(*line, "\t");
+    *line = text_skip(*line, field.len + 1);
+    return text_trim(field);
+}
+
+static void add_row(struct text line)
+{
+    struct code c = {.domain = next_field(&line), .name = next_field(&line)};
+    struct text number = next_field(&line);
+    struct text prior = next_field(&line);
+    c.strings = next_field(&line);
+    bool is_call = text_equals(c.domain, "call");
+    c.has_number = number.len > 0;
+    if (c.has_number)
+        c.number = strtoll(number.at, NULL, 0); /* ends at the tab */
+    if (prior.len > 0 && prior.at[0] == '-')
+        c.reason = text_trim(text_skip(prior, 1));
+    else if (!prior_parse(prior.at, &c.prior))
+        c.reason = (struct text){"wrong row", 9}; /* the test of the table says which */
+    if (is_call && call_count < CALLS_MAX) {
+        calls[call_count++] = c;
+    } else if (!is_call && code_count < CODES_MAX) {
+        codes[code_count] = c;
+        add_strings(&c, code_count++);
+    }
+}
+
+/* Words that stand for a domain in front of a number: "hip error 2", "hipError_t(2)", "exit code 139". */
+static void add_domains(void)
+{
+    static const char *const rows[][2] = {
+        {"hip", "hip"}, {"hip", "hiperror"}, {"hip", "hiperrort"}, {"hip", "hipstatus"}, {"hip", "rocm"},
+        {"hsa", "hsa"}, {"hsa", "hsastatus"}, {"hsa", "hsastatust"}, {"rocblas", "rocblas"},
+        {"rocblas", "rocblasstatus"}, {"hipblas", "hipblas"}, {"hipblas", "hipblasstatus"},
+        {"hipblas", "hipblasstatust"}, {"hipblas", "hipblaslt"}, {"hipsolver", "hipsolver"},
+        {"rocsparse", "rocsparse"}, {"rocsparse", "rocsparsestatus"}, {"hipsparse", "hipsparse"},
+        {"rocfft", "rocfft"}, {"rocfft", "rocfftstatus"}, {"hipfft", "hipfft"}, {"hipfft", "hipfftresult"},
+        {"miopen", "miopen"}, {"miopen", "miopenstatus"}, {"miopen", "miopenstatust"}, {"nccl", "nccl"},
+        {"nccl", "rccl"}, {"nccl", "ncclresult"}, {"nccl", "ncclresultt"}, {"hiprtc", "hiprtc"},
+        {"hiprtc", "hiprtcresult"}, {"cuda", "cuda"}, {"cuda", "cudaerror"}, {"cuda", "cudaerrort"},
+        {"cuda", "curesult"}, {"cublas", "cublas"}, {"cublas", "cublasstatus"}, {"cudnn", "cudnn"},
+        {"opencl", "opencl"}, {"opencl", "clerror"}, {"vulkan", "vkresult"}, {"vulkan", "vulkan"},
+        {"absl", "grpcstatus"}, {"errno", "errno"}, {"errno", "kfd"}, {"errno", "drm"}, {"errno", "amdgpu"},
+        {"signal", "signal"}, {"signal", "signo"}, {"exit", "exit"}, {"exit", "exitcode"},
+        {"exit", "exited"}, {"exit", "exitstatus"}, {"exit", "returncode"}, {"exit", "exits"},
+        {"windows", "ntstatus"}, {"windows", "hresult"}, {"windows", "bugcheck"},
+    };
+    static struct code domains[sizeof rows / sizeof rows[0]];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        domains[i].domain = (struct text){rows[i][0], strlen(rows[i][0])};
+        if (code_count < CODES_MAX) {
+            codes[code_count] = domains[i];
+            add_word((struct text){rows[i][1], strlen(rows[i][1])}, code_count++, WORD_DOMAIN);
+        }
+    }
+}
+
+static size_t named_count; /* codes; what follows are domains */
+
+static void build(void)
+{
+    if (named_count > 0)
+        return;
+    struct text rest = {vocabulary_rows, strlen(vocabulary_rows)}, line;
+    while (text_next_line(&rest, &line))
+        if (line.len > 0 && line.at[0] != '#')
+            add_row(line);
+    named_count = code_count;
+    for (size_t i = 0; i < named_count; i++)
+        add_word(codes[i].name, i, WORD_CODE);
+    add_domains();
+    for (size_t i = 0; i < named_count; i++)
+        add_bare(&codes[i], i);
+}
+
+enum word_kind vocabulary_hashed(uint32_t hash, const char *folded, size_t len, const struct code **ret)
+{
+    char own[FOLDED_MAX];
+    build();
+    for (size_t at = hash & (SLOTS - 1); slots[at].code != 0; at = (at + 1) & (SLOTS - 1)) {
+        const struct code *c = &codes[slots[at].code - 1];
+        if (slots[at].hash != hash)
+            continue;
+        /* 32 bits of hash are compared; of a name the letters too (its end, where it is bare) */
+        size_t n = fold(c->name, own);
+        size_t part = len < n ? len - (slots[at].kind == WORD_BARE && folded[0] == 'k') : n;
+        if (slots[at].kind != WORD_DOMAIN &&
+            (part > len || memcmp(own + n - part, folded + len - part, part) != 0))
+            continue;
+        *ret = c;
+        return slots[at].kind;
+    }
+    return WORD_NONE;
+}
+
+enum word_kind vocabulary_word(const char *folded, size_t len, const struct code **ret)
+{
+    return vocabulary_hashed(hash_of(folded, len), folded, len, ret);
+}
+
+const struct code *vocabulary_number(struct text domain, int64_t number)
+{
+    build();
+    for (size_t i = 0; i < named_count; i++)
+        if (codes[i].has_number && codes[i].number == number && codes[i].domain.len == domain.len &&
+            memcmp(codes[i].domain.at, domain.at, domain.len) == 0)
+            return &codes[i];
+    return NULL;
+}
+
+const struct code *vocabulary_string(struct text at, bool *is_common)
+{
+    build();
+    if (at.len < 4)
+        return NULL;
+    uint32_t slot = letters_slot(at.at);
+    const struct string *best = NULL;
+    if ((first_letters[slot / 64] >> (slot % 64) & 1) == 0)
+        return NULL;
+    for (size_t i = 0; i < string_count; i++) {
+        const struct string *s = &strings[i];
+        if ((best == NULL || s->text.len > best->text.len) && s->text.len <= at.len &&
+            strncasecmp(at.at, s->text.at, s->text.len) == 0)
+            best = s;
+    }
+    if (best == NULL || (best->text.len < at.len && isalnum((unsigned char)at.at[best->text.len])))
+        return NULL;
+    *is_common = best->is_common;
+    return &codes[best->code];
+}
+
+const struct prior *vocabulary_call(struct text call)
+{
+    const struct code *best = NULL;
+    build();
+    for (size_t i = 0; i < call_count; i++) {
+        char part[FOLDED_MAX];
+        text_copy(calls[i].name, part, sizeof part);
+        if ((best == NULL || calls[i].name.len > best->name.len) && text_has(call, part))
+            best = &calls[i];
+    }
+    return best != NULL ? &best->prior : NULL;
+}
+
+size_t vocabulary_count(void)
+{
+    build();
+    return named_count;
+}
+
+const struct code *vocabulary_at(size_t index)
+{
+    return &codes[index];
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures of any line, series, wrapped lines and kernel fragments; and that the quantity reader agrees with
+ * the parsers of products over the fixtures of messages.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "diagnose/fact.h"
+#include "diagnose/kernel_events.h"
+#include "diagnose/quantity.h"
+#include "diagnose/text_repair.h"
+#include "diagnose/verdict.h"
+
+#define GIB 1073741824.0
+
+static void test_roles(void **state)
+{
+    static const struct {
+        const char *line;
+        enum quantity_role role;
+        double gib;
+    } rows[] = {
+        {"free: 1.5 GiB", QUANTITY_FREE, 1.5},
+        {"1.5 GiB free", QUANTITY_FREE, 1.5},
+        {"of which 1.5 GiB is free.", QUANTITY_FREE, 1.5},
+        {"free VRAM now 1.5 GB", QUANTITY_FREE, 1.5},
+        {"free memory (MB): 1536 MB", QUANTITY_FREE, 1.5},
+        {"vram=1.5GB", QUANTITY_USED, 1.5},
+        {"gpu_mem_allocated=1.5G", QUANTITY_ALLOCATED, 1.5},
+        {"largest free block: 1610612736 bytes", QUANTITY_LARGEST, 1.5},
+        {"failed to allocate 1.5 GiB", QUANTITY_ASKED, 1.5},
+        {"could not reserve 1536 MiB", QUANTITY_ASKED, 1.5},
+        {"peak 1.5GiB", QUANTITY_PEAK, 1.5},
+        {"limit is 1,610,612,736 bytes", QUANTITY_LIMIT, 1.5},
+        {"reserved in total by the pool: 1.5 GiB", QUANTITY_RESERVED, 1.5},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct quantity q[QUANTITIES_MAX];
+        struct text line = {rows[i].line, strlen(rows[i].line)};
+        size_t n = quantity_line(line, q);
+        if (n != 1 || q[0].role != rows[i].role || q[0].value < (rows[i].gib - 0.01) * GIB ||
+            q[0].value > (rows[i].gib + 0.01) * GIB)
+            fail_msg("'%s': %zu quantities, role %d, %.3f GiB", rows[i].line, n, n > 0 ? (int)q[0].role : -1,
+                     n > 0 ? q[0].value / GIB : 0.0);
+    }
+}
+
+static void test_no_quantities(void **state)
+{
+    static const char *const lines[] = {"at 10:00:01 on 2026-01-02", "gfx1100 v1.2.3 0x7f00", "file.py:12:3", "a1 b2_3"};
+    struct quantity q[QUANTITIES_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        size_t n = quantity_line((struct text){lines[i], strlen(lines[i])}, q);
+        for (size_t k = 0; k < n; k++)
+            assert_int_equal(q[k].role, QUANTITY_NONE);
+    }
+}
+
+static struct facts *read(const char *text)
+{
+    struct facts *facts = facts_new();
+    quantities_to_facts(facts, text, strlen(text), "text");
+    return facts;
+}
+
+static bool says(const char *text, const char *fact)
+{
+    struct facts *facts = read(text);
+    bool there = facts_best(facts, fact) != NULL;
+    facts_free(facts);
+    return there;
+}
+
+static void test_series(void **state)
+{
+    (void)state;
+    assert_true(says("mem used 1.0 GB\nmem used 1.2 GB\nmem used 1.4 GB\nmem used 1.6 GB\n", "series.grows"));
+    assert_false(says("mem used 1.0 GB\nmem used 1.2 GB\nmem used 1.1 GB\nmem used 1.6 GB\n", "series.grows"));
+    assert_false(says("mem used 1.00 GB\nmem used 1.01 GB\nmem used 1.02 GB\nmem used 1.03 GB\n", "series.grows"));
+    assert_false(says("step 1 of 9\nstep 2 of 9\nstep 3 of 9\nstep 4 of 9\n", "series.grows"));
+    assert_true(says("free 9.0 GiB\nfree 8.0 GiB\nfree 7.0 GiB\nfree 6.0 GiB\n", "series.grows"));
+    assert_true(says("host rss 1.0 GB\nhost rss 2.0 GB\nhost rss 3.0 GB\nhost rss 4.0 GB\n", "series.host_grows"));
+    assert_true(says("time ram_free_MB vram_used_MB\na 20000 10\nb 12000 10\nc 4000 10\nd 100 10\n", "series.host_runs_out"));
+    assert_true(says("alloc=3G reserved=9G\nalloc=3G reserved=11G\nalloc=2G reserved=12G\n", "series.reserved_most_bytes"));
+    assert_false(says("alloc=9G reserved=10G\nalloc=10G reserved=11G\nalloc=9G reserved=11G\n", "series.reserved_most_bytes"));
+}
+
+static void test_refusal_of_an_unknown_program(void **state)
+{
+    struct facts *facts = read("fatal: could not allocate 3.0 GiB on device 0 (free 1.0 GiB, total 16.0 GiB)\n");
+    int64_t value = 0;
+    (void)state;
+    assert_true(facts_get_integer(facts, "oom.requested_bytes", &value) && value == (int64_t)(3 * GIB));
+    assert_true(facts_get_integer(facts, "oom.free_bytes", &value) && value == (int64_t)GIB);
+    assert_true(facts_get_integer(facts, "oom.total_bytes", &value) && value == (int64_t)(16 * GIB));
+    facts_free(facts);
+    assert_false(says("allocated 3.0 GiB on device 0 (free 1.0 GiB)\n", "oom.requested_bytes"));
+    assert_false(says("could not allocate 3.0 GiB of pinned host memory, RAM is short\n", "oom.requested_bytes"));
+}
+
+/* Where a parser of a product and the quantity reader both read a figure of one line they agree. */
+static void test_agreement(void **state)
+{
+    static const char *const names[][2] = {{"oom.requested_bytes", "quantity.asked_bytes"},
+                                           {"oom.free_bytes", "quantity.free_bytes"},
+                                           {"oom.total_bytes", "quantity.total_bytes"}};
+    char folder[512];
+    unsigned compared = 0, differ = 0;
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "%s/tests/fixtures/messages", TEST_SOURCE_DIR);
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        char path[800];
+        char *text = NULL;
+        size_t len = strlen(e->d_name);
+        if (len < 5 || strcmp(e->d_name + len - 4, ".txt") != 0)
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        ssize_t n = fs_read_all(path, (size_t)1 << 20, &text);
+        assert_true(n >= 0);
+        struct facts *product = facts_new(), *general = facts_new();
+        messages_to_facts(product, text, (size_t)n, "text");
+        quantities_to_facts(general, text, (size_t)n, "text");
+        for (size_t i = 0; i < 3; i++) {
+            const struct fact *a = facts_find(product, names[i][0], FACT_LOG), *b = facts_find(general, names[i][1], FACT_LOG);
+            if (a == NULL || b == NULL || strcmp(a->source, b->source) != 0)
+                continue;
+            if (strncmp(e->d_name, "m_edges_", 8) == 0)
+                continue; /* several messages within a few lines */
+            compared++;
+            double ratio = b->integer != 0 ? (double)a->integer / (double)b->integer : a->integer == 0;
+            if (ratio < 0.95 || ratio > 1.05) { /* MB of 10^6 or of 2^20 */
+                print_error("%s: %s %lld, %s %lld\n", e->d_name, names[i][0], (long long)a->integer, names[i][1],
+                            (long long)b->integer);
+                differ++;
+            }
+        }
+        facts_free(product);
+        facts_free(general);
+        free(text);
+    }
+    (void)closedir(dir);
+    print_message("%u figures read by both, %u differ\n", compared, differ);
+    assert_true(compared >= 20);
+    assert_int_equal(differ, 0);
+}
+
+static void test_unwrap(void **state)
+{
+    static const char wrapped[] =
+        "ValueError: Free memory on device cuda:0 (3.10/31.98 GiB) on startup is\n"
+        "less than desired GPU memory utilization (0.9, 28.78 GiB).\nnext\n";
+    size_t len = 0;
+    (void)state;
+    char *text = text_unwrap(wrapped, sizeof wrapped - 1, &len);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "on startup is less than desired"));
+    assert_non_null(strstr(text, "GiB).\n\nnext\n"));
+    assert_int_equal(len, strlen(text));
+    free(text);
+    assert_null(text_unwrap("short\nlines\n", 12, &len));
+    assert_null(text_unwrap("", 0, &len));
+}
+
+static const char *event_of(const char *line, char *out, size_t size)
+{
+    struct facts *facts = facts_new();
+    kernel_events_to_facts(facts, line, strlen(line), "kernel log");
+    (void)snprintf(out, size, "%s", facts_count(facts) > 0 ? facts_at(facts, 0)->name : "");
+    facts_free(facts);
+    return out;
+}
+
+static void test_kernel_events(void **state)
+{
+    static const char *const rows[][2] = {
+        {"amdgpu 0000:83:00.0: amdgpu: Ring vcn_unified_0 reset succeeded", "event.hang"},
+        {"amdgpu: process pid 4711 DQM update queue failed. ret -62", "event.hang"},
+        {"amdgpu: HIQ MQD's queue_doorbell_id0 is not 0, queue preemption time out", "event.hang"},
+        {"[drm] sdma_v5_2: IB test timed out on sdma0", "event.sdma"},
+        {"amdgpu: No more SDMA queue to allocate", "event.sdma_queue_refused"},
+        {"kfd kfd: amdgpu: failed to create queue, -12", "event.queue_refused"},
+        {"[  412.3] [   5123]  1001  5123  2097152   523190   9437184    81920           0 blender", "event.host_oom"},
+        {"memory.events: low 0 high 0 max 1183 oom 3 oom_kill 0", "event.host_oom"},
+        {"memory.events: low 0 high 0 max 0 oom 0 oom_kill 0", ""},
+        {"TOTAL_UNCORRECTABLE_COUNT: 41", "event.hardware"},
+        {"TOTAL_UNCORRECTABLE_COUNT: 0", ""},
+        {"amdgpu: unknown parameter 'vramlimt' ignored", "event.parameter"},
+        {"amdgpu 0000:03:00.0: amdgpu: RAS: optional ras ta ucode is not available", ""},
+        {"amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 uses VM inv eng 0 on hub 0", ""},
+        {"[drm] amdgpu: 16368M of VRAM memory ready", ""},
+        {"amdgpu: SW scheduler is used", ""},
+        {"the ring is round and the queue is long", ""},
+    };
+    char name[80];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(event_of(rows[i][0], name, sizeof name), rows[i][1]) != 0)
+            fail_msg("'%s' gives '%s', not '%s'", rows[i][0], name, rows[i][1]);
+}
+
+static void test_garbage(void **state)
+{
+    static char text[4096];
+    uint32_t random = 7;
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        size_t len = 0;
+        for (size_t i = 0; i < sizeof text; i++) {
+            random = random * 1664525u + 1013904223u;
+            text[i] = round % 2 == 0 ? (char)(random >> 24) : "free 9/1.,GiB:[]-% \nkfd\0"[(random >> 24) % 23];
+        }
+        struct facts *facts = facts_new();
+        quantities_to_facts(facts, text, sizeof text, "x");
+        kernel_events_to_facts(facts, text, sizeof text, "x");
+        free(text_unwrap(text, sizeof text, &len));
+        facts_free(facts);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_roles),     cmocka_unit_test(test_no_quantities),
+        cmocka_unit_test(test_series),    cmocka_unit_test(test_refusal_of_an_unknown_program),
+        cmocka_unit_test(test_agreement), cmocka_unit_test(test_unwrap),
+        cmocka_unit_test(test_kernel_events), cmocka_unit_test(test_garbage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
