@@ -76,6 +76,7 @@ static const struct {
 } kind_words[] = {
     {"hostnames", REDACT_HOST}, {"usernames", REDACT_USER}, {"addresses", REDACT_IP},
     {"serials", REDACT_ID},     {"mails", REDACT_EMAIL},    {"folders", REDACT_PATH},
+    {"prompts", REDACT_TEXT},
 };
 
 /* "host", "hosts", "hostnames". */
@@ -100,7 +101,7 @@ int redactor_keep(struct redactor *r, const char *list, struct rc_err *err)
             return rc_err_set(
                 err, -EINVAL,
                 "not a kind that can be kept: '%.*s' (homes, users, hosts, ips, macs, "
-                "ids, emails, accounts, paths)",
+                "ids, emails, accounts, paths, projects, texts)",
                 (int)(len < 40 ? len : 40), at);
         if (len > 0)
             r->kept[kind] = true;
@@ -398,6 +399,15 @@ static void count_span(struct redactor *r, const struct redact_span *span)
     r->other_secrets++;
 }
 
+/* Of UTF-8; a byte of no encoding counts as one. */
+static size_t characters(const char *p, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)p[i] & 0xc0) != 0x80;
+    return n;
+}
+
 /* Count the span, and write what stands for it. */
 static void pseudonym(struct redactor *r, const struct redact_span *span,
                       const struct redact_text *t, size_t line, struct buf *out)
@@ -409,6 +419,8 @@ static void pseudonym(struct redactor *r, const struct redact_span *span,
     count_span(r, span);
     if (span->kind == REDACT_SECRET) {
         (void)snprintf(word, sizeof word, "<secret:%s>", span->label);
+    } else if (span->kind == REDACT_TEXT) {
+        (void)snprintf(word, sizeof word, "<text: %zu characters>", characters(value, len));
     } else {
         const struct redact_name *name = redact_name_of(r, span->kind, value, len);
         if (name != NULL)

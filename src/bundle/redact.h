@@ -31,6 +31,8 @@ enum redact_kind {
     REDACT_EMAIL,   /* <email1> */
     REDACT_ACCOUNT, /* <account1>: of a cluster or a cloud */
     REDACT_PATH,    /* <path1>: folder of a model or of data; the last name in it stays */
+    REDACT_PROJECT, /* <project1>: folder, repository or model that somebody named */
+    REDACT_TEXT,    /* <text: 312 characters>: what was said to a model, and what it said */
     REDACT_KIND_MAX,
 };
 

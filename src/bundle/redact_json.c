@@ -59,7 +59,8 @@ static void take_piece(struct redact_spans *out, const struct redact_spans *all,
  * path the last part stays. */
 static bool hides_whole(const struct redact_span *span)
 {
-    return span->kind == REDACT_SECRET || span->kind == REDACT_ID || span->kind == REDACT_ACCOUNT;
+    return span->kind == REDACT_SECRET || span->kind == REDACT_ID ||
+           span->kind == REDACT_ACCOUNT || span->kind == REDACT_TEXT;
 }
 
 static bool starts_with_span(const struct redact_spans *spans)

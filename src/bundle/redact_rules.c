@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-#define DEFINES_MAX 32
+#define DEFINES_MAX 64
 #define RULES_MAX 400
 /* A search step is some ten nanoseconds: a line on which a rule is at a loss costs milliseconds. */
 #define MATCH_LIMIT 400000
@@ -42,7 +42,7 @@ const char *const redact_kind_names[REDACT_KIND_MAX] = {
     [REDACT_SECRET] = "secret", [REDACT_HOME] = "home",   [REDACT_USER] = "user",
     [REDACT_HOST] = "host",     [REDACT_IP] = "ip",       [REDACT_MAC] = "mac",
     [REDACT_ID] = "id",         [REDACT_EMAIL] = "email", [REDACT_ACCOUNT] = "account",
-    [REDACT_PATH] = "path",
+    [REDACT_PATH] = "path",     [REDACT_PROJECT] = "project", [REDACT_TEXT] = "text",
 };
 
 int redact_kind_of(const char *name, size_t len)
@@ -122,8 +122,8 @@ static int compile(struct parser *p, struct redact_rule *rule)
     struct buf text = BUF_INIT;
     int code = 0;
     PCRE2_SIZE offset = 0;
-    uint32_t flags = PCRE2_CASELESS | PCRE2_DUPNAMES | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UTF |
-                     PCRE2_NEVER_BACKSLASH_C;
+    uint32_t flags = PCRE2_DUPNAMES | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UTF |
+                     PCRE2_NEVER_BACKSLASH_C | (rule->exact ? 0 : PCRE2_CASELESS);
     int r = expand(p, buf_str(&p->pattern), &text);
     if (r == 0) {
         rule->code =
@@ -179,6 +179,15 @@ static int begin_rule(struct parser *p, const char *name)
     return 0;
 }
 
+/* "\x20" -> ' ', which else ends a word. */
+static void put_blanks(char *word)
+{
+    for (char *at; (at = strstr(word, "\\x20")) != NULL;) {
+        *at = ' ';
+        memmove(at + 1, at + 4, strlen(at + 4) + 1);
+    }
+}
+
 static int add_words(const struct parser *p, const char *value, char **words, size_t *count)
 {
     for (const char *at = value + strspn(value, " "); *at != '\0'; at += strspn(at, " ")) {
@@ -188,6 +197,7 @@ static int add_words(const struct parser *p, const char *value, char **words, si
         words[*count] = strndup(at, len);
         if (words[*count] == NULL)
             return -ENOMEM;
+        put_blanks(words[*count]);
         ++*count;
         at += len;
     }
@@ -254,8 +264,12 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->learn = true;
     else if (strcmp(key, "across") == 0)
         rule->across = true;
+    else if (strcmp(key, "exact") == 0)
+        rule->exact = true;
     else if (strcmp(key, "bits") == 0)
         rule->bits = strtod(value, NULL);
+    else if (strcmp(key, "run") == 0)
+        rule->run = (size_t)strtoul(value, NULL, 10);
     else if (strcmp(key, "reach") == 0)
         rule->unless_reach = (size_t)strtoul(value, NULL, 10);
     else

@@ -21,7 +21,7 @@
 
 struct rc_err;
 
-#define RULE_GROUPS_MAX 16
+#define RULE_GROUPS_MAX 40
 #define RULE_WORDS_MAX 64
 #define NOT_HIDDEN ((unsigned char)255)
 
@@ -35,7 +35,9 @@ struct redact_rule {
     enum redact_kind kind;
     bool learn;  /* what it finds is looked for everywhere */
     bool across; /* may reach over line ends */
+    bool exact;  /* upper and lower case differ */
     double bits; /* least entropy per character of what is hidden */
+    size_t run;  /* only on lines with so many letters and digits in a row; 0 = on any */
     char *near[RULE_WORDS_MAX];
     size_t near_count;
     char *unless[RULE_WORDS_MAX]; /* not when one of these stands shortly before, on the line */

@@ -89,6 +89,9 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
         return;
     }
     redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, start, end, s->out);
+    /* Half of what lies ahead need not be searched again: what begins there has room to end. */
+    if (to + WINDOW_AHEAD / 2 > s->done[index])
+        s->done[index] = to + WINDOW_AHEAD / 2;
 }
 
 static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
@@ -104,6 +107,23 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
         search_window(s, index, from, to);
     else
         redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, s->line_from, s->line_to, s->out);
+}
+
+/* Looks at every rule->run-th byte, and back from there: most text is passed over unread. */
+static void on_runs(struct search *s, size_t index)
+{
+    const size_t run = s->r->rules->list[index].run;
+    for (size_t i = run - 1; i < s->t->len;) {
+        size_t n = 0;
+        while (n < run && (isalnum((unsigned char)s->t->p[i - n]) || s->t->p[i - n] == '+'))
+            n++;
+        if (n == run) {
+            on_keyword(s, index, i, i + 1);
+            i = s->done[index] > i ? s->done[index] : i;
+            n = 0;
+        }
+        i += run - n;
+    }
 }
 
 /* The end of a known secret may be cut off, or its beginning: as much as is there. */
@@ -186,6 +206,20 @@ static int make_scan(struct redactor *r)
     return e;
 }
 
+/* Length of "<text: 312 characters>" at `at`; 0 = there is none. */
+static size_t text_pseudonym_at(const struct redact_text *t, size_t at)
+{
+    static const char head[] = "<text: ", tail[] = " characters>";
+    size_t n = sizeof head - 1;
+    if (t->len - at < n + sizeof tail || memcmp(t->p + at, head, n) != 0)
+        return 0;
+    while (isdigit((unsigned char)redact_at(t, at + n)))
+        n++;
+    bool ends = n > sizeof head - 1 && t->len - at - n >= sizeof tail - 1 &&
+                memcmp(t->p + at + n, tail, sizeof tail - 1) == 0;
+    return ends ? n + sizeof tail - 1 : 0;
+}
+
 /* Length of a pseudonym that stands at `at`: "<user1>", "<secret:named>"; 0 = none. */
 static size_t pseudonym_at(const struct redact_text *t, size_t at)
 {
@@ -196,6 +230,8 @@ static size_t pseudonym_at(const struct redact_text *t, size_t at)
         n++;
     int kind = n > 0 ? redact_kind_of(t->p + at + 1, n) : -1;
     size_t from = at + 1 + n;
+    if (kind == REDACT_TEXT)
+        return text_pseudonym_at(t, at);
     if (kind == REDACT_SECRET && redact_at(t, from) == ':') {
         for (tail = 1; tail < PSEUDONYM_MAX; tail++) {
             char c = redact_at(t, from + tail);
@@ -257,7 +293,9 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
     if (s.done != NULL && s.work != NULL) {
         for (size_t i = 0; i < r->rules->count; i++) {
             const struct redact_rule *rule = &r->rules->list[i];
-            if (rule->near_count == 0 && (!learning || rule->learn))
+            if (rule->run > 0)
+                on_runs(&s, i);
+            else if (rule->near_count == 0 && (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);

@@ -62,7 +62,8 @@ static int set_help(void *target, const char *value, struct rc_err *err)
 
 static const struct option_def option_table[] = {
     {"keep", 0, "KINDS",
-     "leave homes, users, hosts, ips, macs, ids, emails, accounts, paths", set_keep},
+     "leave homes, users, hosts, ips, macs, ids, emails, accounts, paths, projects, texts",
+     set_keep},
     {"include", 0, "NAMES", "files that are not text and are kept (names, patterns, all)",
      set_include},
     {"preview", 0, NULL, "show each change and write nothing", set_preview},

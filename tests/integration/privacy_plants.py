@@ -111,6 +111,11 @@ SECRETS = [
     "serve --hf-token \"{alnum:24}\"", "cmd --wandb-api-key {hex:40}", "-token {alnum:20}", "run --auth {alnum:24}",
     "curl -s -u {lower:6}:{alnum:12} https://x.example", "wget --http-password={alnum:14} x", "sshpass -p {alnum:9} ssh h",
     "mysql -h db -u root -p{alnum:10} x", "redis-cli -h c -a {alnum:12} ping", "docker login -u x -p {alnum:14} r.example",
+    "https://conda.example.org/t/{lownum:16}/x/linux-64",
+    "*:*:*:app:{alnum:12}", "Private-MAC: {hex:40}", "{{\"kty\":\"EC\",\"d\":\"{lower:20}-{lower:22}\"}}", "credential MUNGE:{letters:60}:",
+    "xauth add x/unix:0 MIT-MAGIC-COOKIE-1 {hex:32}", "x:\n  password: |\n    {lower:12}\nport: 1", "get(url, auth=('{lower:7}', '{alnum:9}'))",
+    "Passwort: {lower:9}", "your password is {alnum:9}, please change it", "license key: {upnum:4}1-{upnum:5}-{upnum:5}-{upnum:5}",
+    "--webhook https://ci.example.net/h/{alnum:20}", "TF_VAR_x={alnum:9}", "IBAN DE{digits:20} booked",
     # connections and files of secrets
     "postgresql://{lower:6}:{alnum:14}@db.example:5432/x", "mongodb+srv://u:{alnum:16}@c0.example/x", "redis://:{alnum:20}@cache.example/0",
     "amqps://guest:{alnum:12}@mq.example/%2f", "https://{alnum:40}@git.example/x.git", "s3: http_proxy=http://p:{alnum:10}@proxy.example:3128",
@@ -118,6 +123,9 @@ SECRETS = [
     "{lower:6}:{alnum:12}@tcp(db.example:3306)/x", "jdbc:oracle:thin:{lower:6}/{alnum:10}@db.example:1521:x", "Driver={{ODBC}};UID={lower:7};PWD={alnum:12};",
     "GET /login?password={alnum:12}&x=1", "/cb?code={alnum:30}&state=x", "wss://x.example/?access_token={alnum:40}",
 ]
+
+# What shows only by the mixture of its letters, as it is.
+EXACT = ["posted to MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{alnum:27}", "X_THING=Zx9Q{alnum:24}"]
 
 OTHERS = [
     ("home", "File \"/home/{name:8}/proj/train.py\", line 3"), ("home", "cwd /Users/{name:7}/x"), ("home", "C:\\Users\\{name:8}\\AppData"),
@@ -158,6 +166,22 @@ OTHERS = [
     ("path", "data_dir='/scratch/{name:8}/{name:7}/{keep:imagenet}'"), ("path", "s3://{name:9}/{name:7}/{keep:model.bin} "),
     ("path", "open('/app/{name:8}/{keep:model-00001-of-00002.safetensors}')"), ("path", "/mnt/{name:8}/{name:7}/{keep:config.json}"),
     ("path", "/lustre/{name:7}/{name:8}/venv/{keep:lib/python3.12/site-packages/torch/x.py}"), ("path", "checkpoint /work/{name:8}/{keep:step_100.pt} saved"),
+    ("project", "File \"<home1>/projects/{name:8}/{keep:src/train.py}\", line 3"), ("project", "~/{name:8}/{keep:x.py}"),
+    ("project", "models--{name:7}--{name:8}/snapshots"), ("project", "load_dataset('{name:7}/{name:8}', split='train')"),
+    ("project", "--wandb-project {name:8} --lr 1"), ("project", "WANDB_ENTITY={name:7}"),
+    ("project", "git@github.com:{name:7}/{name:8}.git (fetch)"), ("project", "docker: pulling reg.{name:7}.io/{name:8}:2.1"),
+    ("project", "mlflow experiment '{name:8}' run"),
+    ("text", "prompt: \"{name:7} {name:8}\", params: x"), ("text", "{{\"role\": \"user\", \"content\": \"{name:8}\"}}"),
+    ("text", "Prompt: {name:7} {name:6} {name:8}"), ("text", "--negative-prompt={name:7} {name:8}"),
+    ("text", "user: {name:7} {name:6} {name:8} {name:7}"), ("text", "<|im_start|>user {name:7} {name:8}<|im_end|>"),
+    ("text", "### Instruction: {name:7} {name:8}"), ("text", "{{\"type\": \"text\", \"text\": \"{name:7} {name:6}\"}}"),
+    ("text", "prompt_token_ids: [{digits:5}, {digits:5}, {digits:5}, {digits:5}], x"),
+    ("text", "SYSTEM_PROMPT={name:7} {name:8}"), ("text", "llama-cli -p '{name:7} {name:6} {name:7}' -n 1"),
+    ("host", "--rdzv-endpoint {name:6}-01:29500"), ("host", "NCCL_COMM_ID={name:6}-02:29500"), ("host", "{name:6}-07 slots=8"),
+    ("host", "\"{name:6}1:2222\", \"worker\""), ("user", "dn: uid={name:8},ou=People,dc={name:7},dc=nl"),
+    ("user", "logged in as {name:7}\\{name:8} on console"), ("user", "Linux version 6.8.0 ({name:8}@{name:8}) (gcc 13.2.0)"),
+    ("id", "container id: {hex:12} started"), ("account", "Call +49 171 {digits:7} when it ends"),
+    ("path", "audit: apparmor=\"DENIED\" name=\"/home/x/{name:8}.odt\" pid=99"),
     ("path", "hdfs://{name:8}/{name:7}/{keep:part-0001}"), ("path", "model_name_or_path: /opt/{name:8}/{name:6}/{keep:llama}"), ("path", "/gpfs/{name:8}/{name:6}/{keep:out}"),
 ]
 
@@ -305,4 +329,6 @@ class Maker:
 
     def all(self, cases=("as it is", "upper", "lower")):
         rows = [("secret", template) for template in SECRETS] + OTHERS
-        return [self.plant(kind, template, case) for case in cases for kind, template in rows]
+        exact = [("secret", template) for template in EXACT]
+        return [self.plant(kind, template, case) for case in cases
+                for kind, template in rows + (exact if case == "as it is" else [])]

@@ -22,9 +22,10 @@ from support import PYTHON, ROCMCRASH, SHARED, SOURCE
 
 RULES = os.path.join(SOURCE, "templates", "redaction.rules")
 DRIVER = os.path.join(os.path.dirname(ROCMCRASH), "..", "tests", "corpus", "diagnose_files")
-KINDS = ("secret", "home", "user", "host", "ip", "mac", "id", "email", "account", "path")
+KINDS = ("secret", "home", "user", "host", "ip", "mac", "id", "email", "account", "path", "project",
+         "text")
 KEPT = {"home": "homes", "user": "users", "host": "hostnames", "ip": "ips", "mac": "macs", "id": "ids",
-        "email": "emails", "account": "accounts", "path": "paths"}
+        "email": "emails", "account": "accounts", "path": "paths", "project": "projects", "text": "texts"}
 SEED = int(os.environ.get("REDACT_SEED", "0")) or int.from_bytes(os.urandom(4), "big") | 1
 HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
            "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
@@ -121,14 +122,15 @@ class PlantedInText(unittest.TestCase):
         leaks = [plant.form for plant, _ in found if plant.found_in(out.lower())]
         self.assertEqual(collections.Counter(leaks), {})
 
-    def without(self, name):
-        """The rules without one of them, but with what it defines for later ones."""
-        match = re.search(rf"^rule {re.escape(name)}\n.*?(?=^rule |\Z)", self.rules, re.M | re.S)
-        defines = "".join(line for line in match.group(0).splitlines(True) if line.startswith("define"))
-        return self.rules[:match.start()] + defines + self.rules[match.end():]
+    def one_rule(self, name):
+        """Its lines, without what is defined behind it for later ones."""
+        match = re.search(rf"^rule {re.escape(name)}\n(?:(?!define |rule ).*\n)*", self.rules, re.M)
+        return match.group(0)
 
     def test_every_rule_is_needed(self):
         names = re.findall(r"^rule (\S+)", self.rules, re.M)
+        # The rule for what no rule names hides most of what is planted: it stands back for the others.
+        without_random = self.rules.replace(self.one_rule("random"), "")
         some = privacy_plants.Maker(SEED).all(("as it is",))
         text = "\n".join(plant.text for plant in some) + "\n"
         idle, leaked = [], 0
@@ -138,8 +140,9 @@ class PlantedInText(unittest.TestCase):
         for name in names:
             if name == "root-home" and os.geteuid() == 0:
                 continue  # /root is the home of whoever runs this, and known as such
+            rules = self.rules if name == "random" else without_random
             with open(os.path.join(folder, "redaction.rules"), "w", encoding="utf-8") as file:
-                file.write(self.without(name))
+                file.write(rules.replace(self.one_rule(name), ""))
             _, found = count_leaks(some, redact(text, env=env))
             leaked += bool(found)
             if not found:
@@ -448,7 +451,7 @@ TOKENS = {
     "number": re.compile(r"(?<![\w.:<-])\d+(?:\.\d+)?(?![\w.:>-])"),
 }
 # Lines on which a number names a card, a machine or an account.
-IDENTITY = re.compile(r"serial|unique|uuid|machine.id", re.I)
+IDENTITY = re.compile(r"serial|unique|uuid|machine.id|/docker/", re.I)
 
 
 class Reverse(unittest.TestCase):
@@ -507,6 +510,8 @@ class Reverse(unittest.TestCase):
         if not isinstance(was, str) or not isinstance(now, str):
             return False
         parts = re.split(r"<[a-z]+\d+>", now)
+        if len(parts) > 2 and "/docker/" in was and len(was) < len(now) + 64 * len(parts):
+            return was.startswith(parts[0])  # a fact of bounded length, of which more is seen now
         return len(parts) > 1 and re.fullmatch(r"[^\s]+".join(re.escape(part) for part in parts), was) is not None
 
     def test_reports_judge_the_same(self):

@@ -217,7 +217,7 @@ static bool may_change(const char *line)
 {
     static const char *const marks[] = {
         "serial",    "unique",   "uuid",    "/home/", "\\users\\",    "bond0:", /* ids, people */
-        "/srv/",     "/data/",                                                  /* folders */
+        "/srv/",     "/data/",  "/docker/",                                     /* folders */
         " kernel: ", "hostname", " Host: ", " NCCL ", "gnome-shell[", /* the host's name */
     };
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
