@@ -100,9 +100,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     for (size_t i = 0; i < count; i++)
         put_entry(out, &text, sorted[i], &totals);
     buf_printf(&text,
-               "# %zu variables shown, %zu others only counted; what was replaced in them: "
-               "redaction.json\n",
-               totals.shown, totals.others);
+               "# %zu variables shown, %zu others only counted\n", totals.shown, totals.others);
     int r =
         buf_failed(&text) ? -ENOMEM : collect_write(out, "environment.txt", text.data, text.len);
     buf_release(&text);

@@ -185,6 +185,17 @@ int redactor_add(struct redactor *r, enum redact_kind kind, const char *value)
     return 0;
 }
 
+int redactor_add_domain(struct redactor *r, const char *domain)
+{
+    if (strchr(domain, '.') == NULL)
+        return 0;
+    struct redact_name *name = redact_name_of(r, REDACT_HOST, domain, strlen(domain));
+    int e = make_literal(r, name);
+    if (e == 0)
+        name->domain = true;
+    return e;
+}
+
 void redactor_reserve(struct redactor *r, const char *text, size_t len)
 {
     for (const char *at = text; (at = memchr(at, '<', len - (size_t)(at - text))) != NULL;) {

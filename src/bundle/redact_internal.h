@@ -16,6 +16,7 @@ struct redact_name {
     bool literal;      /* looked for everywhere */
     bool learned;      /* ... as whole words only: somebody else's text says that it is a name */
     bool weak;         /* ... where it stands as a host or a user */
+    bool domain;       /* ... with the labels before it */
     const char *label; /* of a secret: the rule that found it */
     size_t len;
     char *value;

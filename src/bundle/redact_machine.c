@@ -19,6 +19,7 @@
 #define CARDS_MAX 64
 #define KFD_NODES_MAX 64
 #define ID_MIN 8 /* characters */
+#define FULL_NAME_MIN 5
 #define IDS_WITHIN_MS 1000
 #define CHILDREN_MAX 4 /* files that never answer */
 
@@ -30,6 +31,18 @@ static const struct passwd *passwd_entry(FILE *file, uid_t uid)
     while (file != NULL && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
         ;
     return entry;
+}
+
+/* "Erika Mustermann,room 1,..." A single word may be any ("root", "backup"). */
+static int add_full_name(struct redactor *r, const char *gecos)
+{
+    char name[128];
+    size_t len = gecos != NULL ? strcspn(gecos, ",") : 0;
+    if (len < FULL_NAME_MIN || len >= sizeof name || memchr(gecos, ' ', len) == NULL)
+        return 0;
+    memcpy(name, gecos, len);
+    name[len] = '\0';
+    return redactor_add(r, REDACT_USER, name);
 }
 
 static int add_people(struct redactor *r)
@@ -44,7 +57,7 @@ static int add_people(struct redactor *r)
         e = homes[i] != NULL && strlen(homes[i]) > 4 ? redactor_add(r, REDACT_HOME, homes[i]) : 0;
     for (size_t i = 0; i < 4 && e == 0; i++)
         e = redactor_add(r, REDACT_USER, users[i]);
-    return e;
+    return e == 0 && pw != NULL ? add_full_name(r, pw->pw_gecos) : e;
 }
 
 static int add_host(struct redactor *r)
@@ -54,9 +67,11 @@ static int add_host(struct redactor *r)
         return 0;
     int e = redactor_add(r, REDACT_HOST, host);
     char *dot = strchr(host, '.');
-    if (dot != NULL)
-        *dot = '\0';
-    return e == 0 && dot != NULL ? redactor_add(r, REDACT_HOST, host) : e;
+    if (dot == NULL || e < 0)
+        return e;
+    e = redactor_add_domain(r, dot + 1);
+    *dot = '\0';
+    return e == 0 ? redactor_add(r, REDACT_HOST, host) : e;
 }
 
 /* --- numbers that are this machine's alone --- */

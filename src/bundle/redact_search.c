@@ -146,6 +146,11 @@ static void on_secret(struct search *s, const struct redact_name *name, bool end
     redact_spans_add(s->out, span);
 }
 
+static bool is_label(char c)
+{
+    return isalnum((unsigned char)c) || c == '-' || c == '.';
+}
+
 static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
 {
     struct search *s = arg;
@@ -159,6 +164,8 @@ static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
     if (name->kind == REDACT_SECRET) {
         on_secret(s, name, (id - s->r->keyword_count) % 2 == 1, from, to);
     } else if (redact_is_meant(name, s->t, from)) {
+        while (name->domain && from > 0 && is_label(s->t->p[from - 1]))
+            from--;
         struct redact_span span = {from, to, name->kind, NULL, NULL, false};
         redact_spans_add(s->out, span);
     }

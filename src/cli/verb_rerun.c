@@ -171,15 +171,25 @@ static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err 
     return 0;
 }
 
-static void put_clean(struct buf *out, const char *text)
+/* So that a shell reads the same word, and nobody sees another: 'a b', 'it'\''s'; where a byte is no
+ * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
+static void put_quoted(struct buf *out, const char *text)
 {
-    struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, text, strlen(text));
-    for (size_t i = 0; i < clean.len; i++)
-        if (clean.data[i] == '\n')
-            clean.data[i] = ' ';
-    buf_puts(out, buf_str(&clean));
-    buf_release(&clean);
+    bool plain = true;
+    for (const char *p = text; *p != '\0'; p++)
+        plain = plain && *p >= ' ' && *p <= '~';
+    buf_puts(out, plain ? "'" : "$'");
+    for (const char *p = text; *p != '\0'; p++) {
+        if (plain && *p == '\'')
+            buf_puts(out, "'\\''");
+        else if (*p < ' ' || *p > '~')
+            buf_printf(out, "\\x%02x", (unsigned char)*p);
+        else if (!plain && (*p == '\'' || *p == '\\'))
+            buf_printf(out, "\\%c", *p);
+        else
+            buf_putc(out, *p);
+    }
+    buf_puts(out, "'");
 }
 
 /* A bundle may be a stranger's, and so is then the command in it. */
@@ -191,14 +201,12 @@ static int ask(const struct rerun *r, struct rc_err *err)
         return 0;
     buf_puts(&shown, "rocmcrash: the bundle's command:");
     for (size_t i = 0; r->command[i] != NULL; i++) {
-        buf_puts(&shown, " '");
-        put_clean(&shown, r->command[i]);
-        buf_puts(&shown, "'");
+        buf_putc(&shown, ' ');
+        put_quoted(&shown, r->command[i]);
     }
     if (r->cwd[0] != '\0') {
-        buf_puts(&shown, " in '");
-        put_clean(&shown, r->cwd);
-        buf_puts(&shown, "'");
+        buf_puts(&shown, " in ");
+        put_quoted(&shown, r->cwd);
     }
     (void)fprintf(stderr, "%s\n", buf_str(&shown));
     buf_release(&shown);

@@ -178,6 +178,20 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
+/* Siblings of this machine are told apart, and none is shown. */
+static void test_own_domain(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_add_domain(r, "hpc.example.org"), 0);
+    assert_int_equal(redactor_add_domain(r, "local"), 0);
+    assert_int_equal(redactor_add(r, REDACT_USER, "Erika Mustermann"), 0);
+    RC_AUTO_FREE char *out =
+        redacted(r, "on node7.hpc.example.org, node8.HPC.example.org: local, by Erika Mustermann");
+    assert_string_equal(out, "on <host2>, <host3>: local, by <user1>");
+    redactor_free(r);
+}
+
 static void test_report_and_machine(void **state)
 {
     (void)state;
@@ -245,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
     };

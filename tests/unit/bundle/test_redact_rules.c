@@ -228,15 +228,15 @@ static void test_examples(void **state)
 }
 
 /* The text of the rules without one of them. */
-static char *without(const char *name)
+static char *without(const char *rules, const char *name)
 {
     char head[100];
     (void)snprintf(head, sizeof head, "\nrule %s\n", name);
-    const char *from = strstr(rules_text, head);
+    const char *from = strstr(rules, head);
     assert_non_null(from);
     const char *to = strstr(from + strlen(head), "\nrule ");
     struct buf out = BUF_INIT;
-    buf_append(&out, rules_text, (size_t)(from - rules_text));
+    buf_append(&out, rules, (size_t)(from - rules));
     /* Definitions that stand within it are for later ones too. */
     for (const char *line = from + 1; line != NULL && (to == NULL || line <= to);) {
         const char *end = strchr(line, '\n');
@@ -280,10 +280,13 @@ static void test_every_rule_is_needed(void **state)
 {
     (void)state;
     struct redact_rules *rules = parsed();
+    /* The rule for what no rule names hides most examples: it stands back for the others. */
+    RC_AUTO_FREE char *without_random = without(rules_text, "random");
     unsigned idle = 0;
     for (size_t i = 0; i < rules->count; i++) {
         const struct redact_rule *rule = &rules->list[i];
-        RC_AUTO_FREE char *text = without(rule->name);
+        bool is_random = strcmp(rule->name, "random") == 0;
+        RC_AUTO_FREE char *text = without(is_random ? rules_text : without_random, rule->name);
         struct redactor *r = with_rules(text);
         unsigned leaked = 0;
         /* By chance another rule may know what this one's examples were filled with. */
