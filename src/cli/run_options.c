@@ -50,15 +50,22 @@ static int set_trace(void *target, const char *value, struct rc_err *err)
 static int set_bundle_on(void *target, const char *value, struct rc_err *err)
 {
     struct launch_options *launch = &((struct command_line *)target)->launch;
-    if (strcmp(value, "failure") == 0)
-        launch->bundle_on = BUNDLE_ON_FAILURE;
-    else if (strcmp(value, "oom") == 0)
-        launch->bundle_on = BUNDLE_ON_OOM;
-    else if (strcmp(value, "always") == 0)
-        launch->bundle_on = BUNDLE_ALWAYS;
-    else
-        return rc_err_set(err, -EINVAL, "--bundle-on is failure, oom or always, not '%s'", value);
-    return 0;
+    static const struct {
+        const char *name;
+        enum bundle_on when;
+    } modes[] = {{"failure", BUNDLE_ON_FAILURE},
+                 {"error", BUNDLE_ON_ERROR},
+                 {"signal", BUNDLE_ON_SIGNAL},
+                 {"oom", BUNDLE_ON_OOM},
+                 {"always", BUNDLE_ALWAYS}};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (strcmp(value, modes[i].name) == 0) {
+            launch->bundle_on = modes[i].when;
+            return 0;
+        }
+    }
+    return rc_err_set(err, -EINVAL, "--bundle-on is failure, error, signal, oom or always, not '%s'",
+                      value);
 }
 
 static int set_always(void *target, const char *value, struct rc_err *err)
@@ -189,7 +196,7 @@ static int set_preview(void *target, const char *value, struct rc_err *err)
 const struct option_def run_options[] = {
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
      set_output_dir},
-    {"bundle-on", 0, "WHEN", "failure (default), oom (also one the program survived), always",
+    {"bundle-on", 0, "WHEN", "failure (default), error, signal, oom (even survived), always",
      set_bundle_on},
     {"always", 0, NULL, "the same as --bundle-on=always", set_always},
     {"finish-within", 0, "TIME", "time for the bundle (default 5s)",

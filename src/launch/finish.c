@@ -42,14 +42,19 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     if (options->bundle_on == BUNDLE_ALWAYS)
         return FINISH_BUNDLE;
     if (WIFSIGNALED(status)) {
-        bool polite = is_polite_signal(WTERMSIG(status)) && !gpu_trouble_seen(s);
+        bool polite = is_polite_signal(WTERMSIG(status)) && !gpu_trouble_seen(s) &&
+                      options->bundle_on != BUNDLE_ON_SIGNAL;
         return polite && !a_process_crashed(s) ? FINISH_NOTHING : FINISH_BUNDLE;
     }
     if (WEXITSTATUS(status) != 0) {
         bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
-        return pattern || silent || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
+        if (pattern || silent || a_process_crashed(s))
+            return FINISH_BUNDLE;
+        if (s->plain_matches == 0)
+            return FINISH_NOTHING;
+        return options->bundle_on == BUNDLE_ON_ERROR ? FINISH_BUNDLE : FINISH_HINT;
     }
     if (options->bundle_on == BUNDLE_ON_OOM && inject_python_saw_oom(s))
         return FINISH_BUNDLE;

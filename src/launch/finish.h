@@ -16,6 +16,7 @@ struct shared;
 
 enum finish_what {
     FINISH_NOTHING,
+    FINISH_HINT,   /* an error of the program itself: one line on a terminal how to get a bundle */
     FINISH_RECORD, /* one line about a swallowed out-of-memory error */
     FINISH_BUNDLE,
 };

@@ -14,7 +14,9 @@ enum trace_mode {
 };
 
 enum bundle_on {
-    BUNDLE_ON_FAILURE, /* a fatal signal; or a non-zero exit with an error pattern */
+    BUNDLE_ON_FAILURE, /* a crash; or a non-zero exit with evidence of GPU, memory, resources */
+    BUNDLE_ON_ERROR,   /* also an exception of Python, whatever it is */
+    BUNDLE_ON_SIGNAL,  /* also when a signal asks it to end */
     BUNDLE_ON_OOM,     /* also when the program swallowed an out-of-memory error and succeeded */
     BUNDLE_ALWAYS,
 };

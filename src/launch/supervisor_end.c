@@ -162,12 +162,15 @@ void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
-    if (what == FINISH_NOTHING && s->shared->target_status != 0) {
+    if (what < FINISH_RECORD && s->shared->target_status != 0) {
         let_recorder_read_on(s);
         what = finish_decide(s->shared, s->options);
     }
-    supervisor_end_recorder(s, what == FINISH_NOTHING ? 1 : 2);
-    if (what == FINISH_NOTHING)
+    supervisor_end_recorder(s, what < FINISH_RECORD ? 1 : 2);
+    if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
+        (void)dprintf(STDERR_FILENO, "rocmcrash: an error of the program itself, nothing of the GPU: "
+                                     "no bundle (--always makes one)\n");
+    if (what < FINISH_RECORD)
         return;
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;

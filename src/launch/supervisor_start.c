@@ -72,7 +72,7 @@ static void bundle_for_recorder(void *context)
     const struct supervisor *s = context;
     supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
-    if (what != FINISH_NOTHING)
+    if (what >= FINISH_RECORD)
         (void)finish_start(s->shared_fd, s->options, what, true);
 }
 

@@ -16,7 +16,7 @@ from collections import deque
 
 TYPES = "size buffer bytes gib count number hex bits real share yes word code text upto".split()
 KEEPS = ("first", "last", "sum", "max")
-KINDS = ("oom", "fault", "hang", "error", "report")
+KINDS = ("oom", "fault", "hang", "error", "plain", "report")
 # The order in which the kernel classifier asks; harmless forms of a wording come first.
 KERNEL_KINDS = {"calm": "AMDGPU", "oom": "OOM", "fault": "FAULT", "hang": "HANG", "driver": "AMDGPU"}
 WORD_MAX = 9  # bytes of a wording that select a line; the whole is compared on that line

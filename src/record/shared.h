@@ -211,7 +211,7 @@ struct shared {
 
     /* O and R: matches of output and kernel patterns while running. */
     _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;
-    _Atomic uint32_t fault_matches, hang_matches, error_matches;
+    _Atomic uint32_t fault_matches, hang_matches, error_matches, plain_matches;
     _Atomic uint32_t ledger_refusals; /* S: of the last half minute, that nothing made good */
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;

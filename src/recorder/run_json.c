@@ -139,6 +139,7 @@ static void render_evidence(struct text *t, const struct shared *s)
     field_number(t, "fault_matches", s->fault_matches);
     field_number(t, "hang_matches", s->hang_matches);
     field_number(t, "error_matches", s->error_matches);
+    field_number(t, "plain_matches", s->plain_matches);
     field_u64(t, "first_match_ns", s->first_match_ns);
     field_u64(t, "samples_lost_bytes", s->progress.samples_lost);
     field_u64(t, "output_lost_bytes", s->progress.output_lost);

@@ -10,8 +10,8 @@
 
 const char *match_kind_name(enum match_kind kind)
 {
-    static const char *const names[MATCH_KINDS] = {"oom", "fault", "hang", "error",
-                                                    "report"};
+    static const char *const names[MATCH_KINDS] = {"oom",   "fault", "hang",
+                                                    "error", "plain", "report"};
     return kind < MATCH_KINDS ? names[kind] : "unknown";
 }
 

@@ -16,7 +16,8 @@ enum match_kind {
     MATCH_OOM,   /* an allocation was refused */
     MATCH_FAULT, /* the GPU hit an address or instruction it must not */
     MATCH_HANG,  /* the GPU stopped answering */
-    MATCH_ERROR, /* the program ends by an error of its own */
+    MATCH_ERROR, /* the program ends by an error that has to do with the GPU, memory, resources or a crash */
+    MATCH_PLAIN, /* it ends by an error that may be anything: an exception of Python */
     MATCH_REPORT, /* no failure: what an engine or framework says of its memory while it starts */
     MATCH_KINDS,
 };
@@ -31,7 +32,7 @@ extern const struct match_pattern match_patterns[];
 extern const size_t match_pattern_count;
 extern const struct words match_words;
 
-/* "oom", "fault", "hang", "error", "report". */
+/* "oom", "fault", "hang", "error", "plain", "report". */
 const char *match_kind_name(enum match_kind kind);
 
 struct matcher {

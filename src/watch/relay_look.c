@@ -48,13 +48,14 @@ static void publish_matches(struct carrier *c)
     struct shared *s = c->shared;
     _Atomic uint64_t *first = &s->first_match_ns;
     _Atomic uint32_t *const counts[MATCH_REPORT] = {&s->oom_matches, &s->fault_matches,
-                                                    &s->hang_matches, &s->error_matches};
+                                                    &s->hang_matches, &s->error_matches,
+                                                    &s->plain_matches};
     for (int kind = 0; kind < MATCH_REPORT; kind++) {
         uint64_t fresh = c->matcher.count[kind] - c->published[kind];
         if (fresh == 0)
             continue;
         c->published[kind] = c->matcher.count[kind];
-        if (kind != MATCH_ERROR)
+        if (kind < MATCH_ERROR)
             shared_counters_at_message(s);
         uint64_t none = 0;
         (void)atomic_compare_exchange_strong(first, &none, clock_mono_ns());

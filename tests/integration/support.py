@@ -206,7 +206,8 @@ class Case(unittest.TestCase):
         return path
 
     def command(self, *argv, options=()):
-        return [ROCMCRASH, "--output-dir", self.outdir, *options, "--", *argv]
+        """--bundle-on=error: plain exceptions stand for any failure in these tests; test_bundle_policy.py has the default."""
+        return [ROCMCRASH, "--output-dir", self.outdir, "--bundle-on=error", *options, "--", *argv]
 
     def start(self, *argv, options=(), **kwargs):
         kwargs.setdefault("env", self.environ)

@@ -35,6 +35,7 @@ CAUSE_OF = {"holes": "fragmentation", "expandable": "fragmentation", "growth": "
 # What a judgement of memory needs, and nothing that tells whose machine it was.
 KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "f.growth.", "gpu.", "others.", "siblings.", "proc.0.", "target.exit",
         "target.signal", "msg.", "log.output", "kmsg.readable", "vendor.", "host.mem", "run.duration", "hook.torch_build",
+        "target.failed_pid", "hook.torch_pid",
         "software.torch_version", "software.jax_version")
 FLOOR = 0.9
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}

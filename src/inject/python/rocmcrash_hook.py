@@ -348,6 +348,8 @@ def chain_of(kind, value, tb):
 
 def uncaught(kind, value, tb):
     event("exception", chain=chain_of(kind, value, tb))
+    if isinstance(kind, type) and issubclass(kind, MemoryError):  # of RAM; its message may be empty
+        append("%d.oom.ram" % getpid(), b"\n", 4096)
     if torch is not None:
         torch["at_exception"]()
     for name in ("jax", "tensorflow"):  # imported behind PyTorch, when nobody was looking any more
