@@ -12,7 +12,7 @@ answer when any one fact is taken away.
 import argparse, collections, os, random, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import baseline, collection, mutate, perturb  # noqa: E402
+import baseline, collection, earned, mutate, perturb  # noqa: E402
 from collection import grade  # noqa: E402
 
 # of the cases with a sure label: what `--check` asks for
@@ -220,6 +220,8 @@ def main():
           f"{percent(Tally(rows).baseline, len(rows))} % of the cases with log text")
     print(f"{len(cases)} cases judged in {seconds:.2f} s")
     high_wrong = Tally(rows).wrong_at["high"]
+    high_wrong += earned.show([(v["class"], v["confidence"], grade(c, v["class"]) in ("strict", "lenient"))
+                               for c, v in rows if v["class"] != "unknown"], a.driver, a.templates)
     if not a.brief:
         high_wrong += perturbed(judge, cases, shown)
         high_wrong += mutated(judge, cases, shown)
