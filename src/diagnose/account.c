@@ -195,10 +195,10 @@ static void take_process(struct facts *facts)
     static const char *const ledger[] = {"f.ledger_own_bytes", "ledger.vram.live_bytes"};
     static const char *const beside[] = {"proc.0.kfd_vram_bytes", "account.live_bytes"};
     static const char *const driver[] = {"proc.0.kfd_vram_bytes", "proc.0.drm_vram_bytes"};
-    static const char *const cupy[] = {"msg.cupy_pool_bytes"};
-    static const char *const beside_cupy[] = {"proc.0.kfd_vram_bytes", "msg.cupy_pool_bytes"};
-    if (take(facts, "account.live_bytes", cupy, 1)) {
-        (void)take_sum(facts, "account.context_bytes", beside_cupy, minus, 2);
+    static const char *const pool[] = {"oom.reserved_bytes"};
+    static const char *const beside_pool[] = {"proc.0.kfd_vram_bytes", "oom.reserved_bytes"};
+    if (take(facts, "account.live_bytes", pool, 1)) {
+        (void)take_sum(facts, "account.context_bytes", beside_pool, minus, 2);
         return;
     }
     if (take(facts, "account.live_bytes", ledger, 2))
