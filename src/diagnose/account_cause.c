@@ -111,19 +111,11 @@ static void derive_life(struct facts *facts, const struct end *e)
     static const char *const inputs[] = {"account.tax_bytes", "torch.half_run_peak_bytes",
                                          "torch.growth.total_bytes"};
     static const char *const bound[] = {"account.tax_bytes", "account.demand_bytes"};
-    static const char *const before[] = {"torch.earlier_peak_bytes", "torch.allocated_peak_bytes",
-                                         "account.demand_bytes"};
+    static const char *const before[] = {"torch.earlier_peak_bytes", "account.demand_bytes"};
     double earlier = 0;
-    double peak = 0;
     double grown = 0;
-    bool known = input(facts, before[0], &earlier);
-    /* PyTorch's own peak is of an earlier moment where it is above what the request would have made. */
-    if (input(facts, before[1], &peak) && peak >= e->demand) {
-        earlier = fmax(earlier, peak);
-        known = true;
-    }
-    if (known)
-        feature_flag(facts, "account.fitted_before", earlier >= e->demand, before, 3);
+    if (input(facts, before[0], &earlier))
+        feature_flag(facts, "account.fitted_before", earlier >= e->demand, before, 2);
     if (e->tax < 0) {
         feature_flag(facts, "account.idle_outgrows", false, bound, 1);
         return;
@@ -139,7 +131,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         return;
     }
     /* All that was ever in use is less than what lies idle: whatever grew, it grew by less. */
-    if (e->tax >= e->demand || earlier >= e->demand)
+    if (e->tax >= e->demand)
         feature_flag(facts, "account.idle_outgrows", true, bound, 2);
     else
         feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
