@@ -105,6 +105,18 @@ static bool grown_bytes(const struct facts *facts, const struct end *e, double *
     return known;
 }
 
+/* A run too short for a history: PyTorch's own peak says whether as much has fitted. In a long one it
+ * does not: steps of a leak reach as high. */
+static bool derive_peak(struct facts *facts, const struct end *e)
+{
+    static const char *const inputs[] = {"torch.allocated_peak_bytes", "account.demand_bytes"};
+    double peak = 0;
+    if (!input(facts, inputs[0], &peak) || peak < e->demand)
+        return false;
+    feature_flag(facts, "account.fitted_before", true, inputs, 2);
+    return true;
+}
+
 /* Does what lies idle cost more than all growth: without it the run ends, or goes on as long again. */
 static void derive_life(struct facts *facts, const struct end *e)
 {
@@ -112,6 +124,7 @@ static void derive_life(struct facts *facts, const struct end *e)
                                          "torch.growth.total_bytes"};
     static const char *const bound[] = {"account.tax_bytes", "account.demand_bytes"};
     static const char *const before[] = {"torch.earlier_peak_bytes", "account.demand_bytes"};
+    static const char *const peak[] = {"torch.allocated_peak_bytes", "account.demand_bytes"};
     double earlier = 0;
     double grown = 0;
     if (input(facts, before[0], &earlier))
@@ -133,6 +146,8 @@ static void derive_life(struct facts *facts, const struct end *e)
     /* All that was ever in use is less than what lies idle: whatever grew, it grew by less. */
     if (e->tax >= e->demand)
         feature_flag(facts, "account.idle_outgrows", true, bound, 2);
+    else if (derive_peak(facts, e))
+        feature_flag(facts, "account.idle_outgrows", true, peak, 2);
     else
         feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
 }
