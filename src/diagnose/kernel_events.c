@@ -8,6 +8,7 @@
 #include "diagnose/text_facts.h"
 
 #define LINE_KEPT 160
+#define LINE_MAX_BYTES 2048
 #define DEVICES_MAX 16
 #define TASK_NUMBERS 8
 
@@ -42,7 +43,7 @@ struct state {
 
 static bool has(struct text line, const char *word)
 {
-    return text_ifind(line, word) >= 0;
+    return text_find(line, word) >= 0; /* lines are in small letters here */
 }
 
 static bool has_any(struct text line, const char *const *words)
@@ -57,7 +58,7 @@ static bool has_word(struct text line, const char *word)
 {
     size_t n = strlen(word);
     for (struct text t = line; t.len >= n;) {
-        ptrdiff_t at = text_ifind(t, word);
+        ptrdiff_t at = text_find(t, word);
         if (at < 0)
             return false;
         const char *p = t.at + at, *end = line.at + line.len;
@@ -170,12 +171,15 @@ static bool counts_errors(struct text line)
 {
     if (!has(line, "uncorrect") && !has(line, "retired page") && !has(line, "bad page"))
         return false;
-    size_t n = line.len;
-    while (n > 0 && isdigit((unsigned char)line.at[n - 1]))
-        n--;
-    struct text digits = text_skip(line, n);
+    struct text t = line;
     uint64_t count = 0;
-    return n > 0 && strchr(" :=\t", line.at[n - 1]) != NULL && text_take_u64(&digits, &count) && count > 0;
+    (void)(text_after(line, "uncorrect", &t) || text_after(line, "page", &t));
+    size_t n = 0; /* the first number behind it, of that name and no other */
+    while (n < t.len && !isdigit((unsigned char)t.at[n]) && t.at[n] != ',' && t.at[n] != ';')
+        n++;
+    struct text digits = text_skip(t, n);
+    bool alone = n > 0 && n < t.len && strchr(" :=\t", t.at[n - 1]) != NULL;
+    return alone && text_take_u64(&digits, &count) && count > 0 && text_trim(digits).len == 0;
 }
 
 /* Counters of a cgroup: a number above 0 behind one of these names. */
@@ -259,12 +263,14 @@ void kernel_events_to_facts(struct facts *facts, const char *data, size_t len, c
     struct state st = {.s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before}};
     while (text_next_line(&rest, &line)) {
         st.s.line++;
-        if (line.len < 8 || line.len > 2048)
+        if (line.len < 8 || line.len > LINE_MAX_BYTES)
             continue;
-        enum kind kind = is_of_driver(line) ? kind_of_driver(line) : EVENTS;
+        char letters[LINE_MAX_BYTES];
+        struct text low = text_lower(line, letters);
+        enum kind kind = is_of_driver(low) ? kind_of_driver(low) : EVENTS;
         if (kind == EVENTS)
-            kind = kind_of_host(line);
-        read_cgroup(&st, line);
+            kind = kind_of_host(low);
+        read_cgroup(&st, low);
         if (kind == EVENTS)
             continue;
         follow_device(&st, line, kind);

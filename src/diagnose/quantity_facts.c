@@ -13,6 +13,7 @@
 
 /* Lines around a word of failure tell of the same one. */
 #define STATEMENT_LINES 4
+#define LINE_MAX_BYTES 1024
 #define SHAPES_MAX 48
 #define COLUMNS_MAX 6
 #define SERIES_MIN 3
@@ -71,7 +72,7 @@ static const char *const role_names[QUANTITY_ROLES] = {
 static bool has_any(struct text line, const char *const *words)
 {
     for (; *words != NULL; words++)
-        if (text_ifind(line, *words) >= 0)
+        if (text_find(line, *words) >= 0)
             return true;
     return false;
 }
@@ -199,7 +200,7 @@ static void add_to_series(struct state *st, struct text line, const struct quant
         return;
     if (s->count == 0) {
         s->of_host = is_of_host(line);
-        s->of_memory = text_ifind(line, "cache") >= 0 || text_ifind(line, "mem") >= 0 || text_ifind(line, "vram") >= 0;
+        s->of_memory = text_find(line, "cache") >= 0 || text_find(line, "mem") >= 0 || text_find(line, "vram") >= 0;
     }
     add_to_shape(s, q, n);
 }
@@ -380,6 +381,8 @@ static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
 static void read_line(struct state *st, struct text line)
 {
     struct quantity q[QUANTITIES_MAX];
+    char letters[LINE_MAX_BYTES];
+    struct text low = text_lower(line, letters);
     struct quantity_header header;
     if (quantity_read_header(line, &header)) {
         st->owners |= header.names_owner;
@@ -392,7 +395,7 @@ static void read_line(struct state *st, struct text line)
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
         roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;
-    bool shortage = (roles > 0 || text_has(line, "emory")) && tells_of_shortage(line) && !is_of_host(line);
+    bool shortage = (roles > 0 || text_has(line, "emory")) && tells_of_shortage(low) && !is_of_host(low);
     if (shortage) {
         if (n > 1)
             st->is_cut |= end_of_cut_line(line, q, n);
@@ -400,19 +403,19 @@ static void read_line(struct state *st, struct text line)
         st->failure_line = st->s.line;
         take_statement(&st->failure, st->s.line, q, n, fresh);
     } else if (roles > 0 && st->failure_line != 0 && st->s.line - st->failure_line <= STATEMENT_LINES &&
-               !is_of_host(line)) {
+               !is_of_host(low)) {
         take_statement(&st->failure, st->s.line, q, n, false);
     }
-    if (roles > 1 || (roles == 1 && is_of_gpu(line)))
+    if (roles > 1 || (roles == 1 && is_of_gpu(low)))
         take_statement(&st->last, st->s.line, q, n, true);
     size_t sizes = 0;
     for (size_t i = 0; i < n; i++)
         sizes += q[i].role != QUANTITY_NONE || q[i].unit == UNIT_BYTES;
     if (sizes > 0)
-        add_to_series(st, line, q, n);
+        add_to_series(st, low, q, n);
     if (n > 1)
-        look_for_table(st, line, q, n);
-    look_for_owner(st, line);
+        look_for_table(st, low, q, n);
+    look_for_owner(st, low);
 }
 
 static void say_table(struct state *st)
@@ -440,7 +443,7 @@ void quantities_to_facts(struct facts *facts, const char *data, size_t len, cons
     struct state st = {.s = {.facts = facts, .source = source != NULL ? source : "text", .line = before}};
     while (text_next_line(&rest, &line)) {
         st.s.line++;
-        if (line.len >= 4 && line.len < 1024)
+        if (line.len >= 4 && line.len <= LINE_MAX_BYTES)
             read_line(&st, line);
     }
     bool failed = st.failure.line != 0 && knows(&st.failure, QUANTITY_ASKED);

@@ -54,6 +54,15 @@ ptrdiff_t text_ifind(struct text in, const char *needle)
     return -1;
 }
 
+struct text text_lower(struct text in, char *out)
+{
+    for (size_t i = 0; i < in.len; i++) {
+        char c = in.at[i];
+        out[i] = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+    }
+    return (struct text){out, in.len};
+}
+
 bool text_has(struct text in, const char *needle)
 {
     return text_find(in, needle) >= 0;

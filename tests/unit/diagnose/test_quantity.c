@@ -198,6 +198,7 @@ static void test_kernel_events(void **state)
         {"memory.events: low 0 high 0 max 0 oom 0 oom_kill 0", ""},
         {"TOTAL_UNCORRECTABLE_COUNT: 41", "event.hardware"},
         {"TOTAL_UNCORRECTABLE_COUNT: 0", ""},
+        {"GPU 0: uncorrectable ECC errors: 0, correctable: 2", ""},
         {"amdgpu: unknown parameter 'vramlimt' ignored", "event.parameter"},
         {"amdgpu 0000:03:00.0: amdgpu: RAS: optional ras ta ucode is not available", ""},
         {"amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 uses VM inv eng 0 on hub 0", ""},
