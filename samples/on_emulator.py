@@ -40,6 +40,7 @@ class Sample:
     apu: bool = False
     faults: str = ""
     near_miss_faults: str = ""
+    confidence: tuple = ("high",)
     hold: int = 0        # percent of the GPU that a process outside holds
     near_miss_hold: int = 0
     environ: dict = dataclasses.field(default_factory=dict)
@@ -52,7 +53,9 @@ def hang(moment):
 SAMPLES = {
     "capacity": Sample("capacity", "capacity", near_miss="app-bug"),
     "leak": Sample("leak", "leak", near_miss="capacity"),
-    "fragmentation": Sample("fragmentation", "fragmentation", near_miss="capacity"),
+    # Its allocator has no statistics that we know: a message alone cannot tell idle pieces from growth.
+    "fragmentation": Sample("fragmentation", "fragmentation", near_miss="capacity",
+                            confidence=("low", "medium", "high")),
     "held": Sample("held", "held-by-other", near_miss="capacity", hold=80, near_miss_hold=10),
     "oversize": Sample("oversize", "capacity", "request larger than the device",
                        near_miss="capacity"),

@@ -161,7 +161,7 @@ static int set_keep(void *target, const char *value, struct rc_err *err)
     static const char *const words[] = {
         "home", "user", "host", "ip", "mac", "id", "email", "account", "path", "homes", "users",
         "hosts", "ips", "macs", "ids", "emails", "accounts", "paths", "hostnames", "usernames",
-        "addresses", "serials", "mails", "folders"};
+        "addresses", "serials", "mails", "folders", "project", "projects", "text", "texts"};
     for (const char *at = value; *at != '\0';) {
         size_t len = strcspn(at, ",");
         bool known = len == 0;
@@ -170,7 +170,7 @@ static int set_keep(void *target, const char *value, struct rc_err *err)
         if (!known)
             return rc_err_set(err, -EINVAL,
                               "--keep is a list of homes, users, hosts, ips, macs, ids, emails, "
-                              "accounts, paths; not '%.*s'",
+                              "accounts, paths, projects, texts; not '%.*s'",
                               (int)(len < 40 ? len : 40), at);
         at += len + (at[len] == ',');
     }

@@ -40,7 +40,7 @@ bool text_next_line(struct text *rest, struct text *ret_line)
 
 ptrdiff_t text_find(struct text in, const char *needle)
 {
-    const char *hit = memmem(in.at, in.len, needle, strlen(needle));
+    const char *hit = in.len > 0 ? memmem(in.at, in.len, needle, strlen(needle)) : NULL;
     return hit != NULL ? hit - in.at : -1;
 }
 

@@ -42,6 +42,14 @@ class Help(support.Case):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", block))
         self.assertEqual(named - options, set())
 
+    def test_a_run_and_redact_keep_the_same_kinds(self):
+        text = " ".join(self.help_of("redact").split())
+        kinds = re.search(r"leave ((?:[a-z]+, )+[a-z]+)", text).group(1).split(", ")
+        self.assertGreater(len(kinds), 8)
+        for kind in kinds:
+            done = self.verb(f"--keep={kind}", "--", "true")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), kind)
+
     def test_it_fits_a_terminal(self):
         for verb in ([], *([v] for v in self.verbs())):
             for line in self.help_of(*verb).splitlines():

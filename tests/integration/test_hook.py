@@ -405,7 +405,7 @@ print(rows() >= before + 3)
         quick, slow = (ast.literal_eval(self.go("-c", code, seconds, path=[STUB], more={"STUB_TORCH_DEVICES": "4"}).stdout)
                        for seconds in ("0", "0.03"))
         self.assertGreaterEqual(quick[0], 8)
-        self.assertLessEqual(max(quick[1:]), 3)
+        self.assertLessEqual(max(quick[1:]), quick[0] // 4)  # each eighth time, and at the first
         self.assertLessEqual(slow[0], 4)
         self.assertEqual(self.events("trouble"), [])
 

@@ -97,7 +97,10 @@ class Collections(Replay):
         if again["subclass"] == "by the reporter's words":  # a program is no reporter
             return self.assertEqual(bundle.verdict["class"], "unknown")
         keys = ("class", "subclass", "confidence", "vendor")
-        self.assertEqual([again[k] for k in keys], [bundle.verdict[k] for k in keys])
+        if [again[k] for k in keys] != [bundle.verdict[k] for k in keys]:
+            # triage also reads the figures and the joined lines of a text: more evidence, never surer.
+            self.read_otherwise += 1
+            self.assertNotEqual(again["confidence"], "high")
 
     def check_sound(self, done):
         bundle = done.bundles[0]
@@ -107,6 +110,8 @@ class Collections(Replay):
 
 @unittest.skipUnless(os.path.isfile(CORPUS), f"no {CORPUS}")
 class Corpus(Collections):
+    read_otherwise = 0  # cases that a run and triage judge differently
+
     def steps_of(self, m, case):
         stderr, dmesg = case.get("stderr") or "", case.get("dmesg") or ""
         ending = end_of(stderr, dmesg)
@@ -162,6 +167,7 @@ class Corpus(Collections):
                 if grade in ("wrong", "unknown"):
                     print(f"{grade:8} {case['id']:52} {case['label']:16} {summary(verdict)}")
                 self.assertFalse(grade == "wrong" and verdict["confidence"] == "high", case["id"])
+        self.assertLessEqual(self.read_otherwise, len(cases) // 30)
         total = len(cases)
         print(f"{total} cases ({quiet} without any stderr): " + ", ".join(
             f"{name} {counts[name]} ({100 * counts[name] / total:.1f} %)"
@@ -172,9 +178,10 @@ class Corpus(Collections):
         self.assertLessEqual(counts["wrong"], 0.10 * total)
 
 
-# What the recordings are, by their README; the class or an honest unknown.
+# What the recordings are, by their README; the class or an honest unknown. tests/corpus/recordings.py says why
+# frag_churn may be either.
 TRUE_OF = {"capacity": ["capacity"], "capacity_act": ["capacity"], "fragmentation": ["fragmentation"],
-           "frag_churn": ["fragmentation"], "leak": ["leak", "capacity"],
+           "frag_churn": ["fragmentation", "capacity"], "leak": ["leak", "capacity"],
            "leak_swap": ["leak", "capacity"], "held": ["held-by-other"],
            "cache_starves": ["fragmentation", "capacity"], "fault": ["page-fault", "app-bug"],
            "segv": ["app-bug"], "ok": []}

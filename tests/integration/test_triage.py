@@ -27,14 +27,14 @@ class Explain(support.Case):
     def test_why_not(self):
         done = self.verb("triage", "--explain", "capacity", "-", input=OOM)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("fragmentation, high", done.stdout)
+        self.assertIn("fragmentation, medium", done.stdout)
         self.assertIn("Why not capacity?", done.stdout)
         self.assertRegex(done.stdout, r"larger-than-gpu: .* no\n +false +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
 
     def test_why(self):
         done = self.verb("triage", "--explain=fragmentation", "-", input=OOM)
         self.assertIn("Why fragmentation?", done.stdout)
-        self.assertRegex(done.stdout, r"fragmentation: .* yes\n +holds ")
+        self.assertRegex(done.stdout, r"idle-by-message: .* yes\n +holds ")
 
     def test_json(self):
         done = self.verb("triage", "--json", "--explain", "leak", "-", input=OOM)
