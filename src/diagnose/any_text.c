@@ -24,7 +24,8 @@ static bool has_prefix(const struct facts *facts, size_t from, size_t to, const 
     return false;
 }
 
-/* Wrapped lines once more, joined: what is found there only costs a step of confidence. */
+/* Reads wrapped lines once more, joined. The fact log.joined says that something was found only
+ * there. */
 static void read_joined(struct facts *facts, const char *text, size_t len, const char *source)
 {
     size_t joined_len = 0, before = facts_count(facts);
