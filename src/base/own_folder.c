@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,13 @@
 static bool all_owners_are_shown(void)
 {
     char map[128];
-    unsigned long inside, outside, count;
     if (fs_read_text("/proc/self/uid_map", map, sizeof map) <= 0)
         return true;
-    return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) != 3 || count >= UINT32_MAX;
+    /* "         0          0 4294967295": inside, outside, count */
+    char *end = map;
+    for (int field = 0; field < 2; field++)
+        (void)strtoul(end, &end, 10);
+    return strtoul(end, NULL, 10) >= UINT32_MAX;
 }
 
 static bool owner_is_safe(const struct stat *st)
