@@ -259,7 +259,7 @@ static void put_snapshot(const struct hook *h, int64_t device)
     (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
 }
 
-/* What is freed while the exception travels up is no end of a step. */
+/* Memory that is freed while the exception unwinds does not mark the end of a step. */
 static void drop_after_failure(const struct hook *h, struct torch_series *series)
 {
     int64_t failed_ns = hook_number(h->record, "t");

@@ -129,7 +129,7 @@ bool hook_exception_is_oom(const cJSON *exception)
     return false;
 }
 
-/* Of "Tried to allocate 1.50 GiB. GPU 0 has": false where the message says no such thing. */
+/* Reads the size in "Tried to allocate 1.50 GiB. GPU 0 has"; false if the message has none. */
 static bool message_asked(const char *message, double *ret_bytes, double *ret_unit)
 {
     static const struct {

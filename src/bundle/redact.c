@@ -410,7 +410,7 @@ static void count_span(struct redactor *r, const struct redact_span *span)
     r->other_secrets++;
 }
 
-/* Of UTF-8; a byte of no encoding counts as one. */
+/* Counts characters of UTF-8. A byte that is no UTF-8 counts as one. */
 static size_t characters(const char *p, size_t len)
 {
     size_t n = 0;

@@ -256,7 +256,8 @@ static char *read_staged(const struct job *job, const char *name, bool is_clean)
     return is_clean ? rc_take(&text) : stage_redact_line(job->redactor, text);
 }
 
-/* Of the process that failed first: "stacks.2.txt, failed thread, frame #0" names its file. */
+/* The file with the stacks of the process that failed first: "stacks.2.txt, failed thread, frame #0"
+ * names it. */
 static char *read_stacks(const struct job *job, const struct facts *facts)
 {
     char name[64];

@@ -136,7 +136,7 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     return r;
 }
 
-/* Of several bundles a line each (JSON Lines). */
+/* Several bundles: one line for each (JSON Lines). */
 static void print_json(const struct facts *facts, const struct verdict *verdict,
                        const struct explanation *why, const char *name)
 {

@@ -30,7 +30,7 @@ extern const size_t account_part_count;
 
 /* Facts account.*; called by features_derive() behind all other features. */
 void account_derive(struct facts *facts);
-/* Of the account: what fitting, life and shares say (account_cause.c). */
+/* Adds what follows from the account: fit, life gained, shares (account_cause.c). */
 void account_derive_cause(struct facts *facts);
 
 /* Adds "account" to verdict.json's object, where there is one. False: no memory. */

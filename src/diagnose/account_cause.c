@@ -152,7 +152,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
 }
 
-/* Of the room that there was at the plateau: who took it? */
+/* Shares of the room that was left at the plateau: which part took it. */
 static void derive_shares(struct facts *facts, const struct end *e)
 {
     static const char *const inputs[] = {"account.growth_bytes", "account.plateau_bytes",

@@ -191,7 +191,7 @@ struct copy {
     size_t done; /* of data */
 };
 
-/* What is left out between becomes its newlines. */
+/* Only the newlines of the text that is left out are kept. */
 static void copy_range(struct copy *c, size_t from, size_t to)
 {
     if (from < c->done)
