@@ -76,6 +76,8 @@ static void read_new(struct carrier *c, uint64_t *offset)
         uint64_t left = (uint64_t)end - *offset;
         size_t want = left < sizeof look_buffer ? (size_t)left : sizeof look_buffer;
         ssize_t n = pread(c->relay->file, look_buffer, want, (off_t)*offset);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n <= 0)
             break;
         look_at(c, look_buffer, (size_t)n);

@@ -93,6 +93,8 @@ void look_catch_up(struct carrier *c);
 /* Bytes were skipped: nothing is kept until a line begins. */
 void look_gap(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
+/* All of `len` bytes that lie in a pipe. Returns how many were there. */
+ssize_t look_read_all(int fd, char *data, size_t len);
 /* Take `len` bytes out of a pipe unseen. */
 void look_discard(struct carrier *c, int fd, size_t len);
 /* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed().

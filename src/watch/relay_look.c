@@ -102,14 +102,20 @@ void look_at(struct carrier *c, const void *data, size_t len)
     found_look(c, kept);
 }
 
-/* All of `len` bytes that lie in a pipe: what stayed behind would be taken for what comes next, and
- * fill the pipe until tee(2) finds no room in it for ever. */
-static ssize_t read_all(int fd, char *data, size_t len)
+static size_t lies_in(int fd)
+{
+    int bytes = 0;
+    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+}
+
+/* What stayed behind would be taken for what comes next, and fill the pipe until tee(2) finds no
+ * room in it for ever: a read that fails while bytes are there is made again. */
+ssize_t look_read_all(int fd, char *data, size_t len)
 {
     size_t have = 0;
     while (have < len) {
         ssize_t n = read(fd, data + have, len - have);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || errno == EAGAIN) && lies_in(fd) > 0)
             continue;
         if (n <= 0)
             break;
@@ -123,7 +129,7 @@ void look_discard(struct carrier *c, int fd, size_t len)
     while (len > 0) {
         ssize_t n = c->null_fd >= 0 ? splice(fd, NULL, c->null_fd, NULL, len, 0) : -1;
         if (n <= 0)
-            n = read_all(fd, look_buffer, len < sizeof look_buffer ? len : sizeof look_buffer);
+            n = look_read_all(fd, look_buffer, len < sizeof look_buffer ? len : sizeof look_buffer);
         if (n <= 0)
             return;
         len -= (size_t)n;
@@ -135,7 +141,7 @@ static void peek_read(struct carrier *c, struct peek_pipe *p)
 {
     while (p->unread > 0) {
         size_t want = p->unread < sizeof look_buffer ? p->unread : sizeof look_buffer;
-        ssize_t n = read_all(p->read_end, look_buffer, want);
+        ssize_t n = look_read_all(p->read_end, look_buffer, want);
         if (n <= 0)
             break;
         look_at(c, look_buffer, (size_t)n);
@@ -167,13 +173,14 @@ static void peek_switch(struct carrier *c)
     c->skipped = true;
 }
 
-/* Something waits, but a peek pipe that should be empty has no room: a read of it once ended early,
- * and what stayed behind would stand in the way for ever. */
+/* Something waits, but a peek pipe that should be empty has no room: a read of it failed, and what
+ * stayed behind would stand in the way for ever. */
 static void peek_empty(struct carrier *c)
 {
     for (int i = 0; i < 2; i++) {
-        while (read(c->peek[i].read_end, look_buffer, sizeof look_buffer) > 0)
-            c->skipped = true;
+        size_t left = lies_in(c->peek[i].read_end);
+        look_discard(c, c->peek[i].read_end, left);
+        c->skipped = c->skipped || left > 0;
         c->peek[i].unread = 0;
     }
 }
@@ -246,7 +253,7 @@ void look_behind(struct carrier *c)
     ssize_t n = tee(c->relay->from, p->write_end, CARRY_CHUNK_BYTES, SPLICE_F_NONBLOCK);
     if (n <= 0)
         return;
-    ssize_t got = read_all(p->read_end, look_buffer, (size_t)n);
+    ssize_t got = look_read_all(p->read_end, look_buffer, (size_t)n);
     if (got <= 0 || (size_t)got <= c->ahead)
         return;
     look_at(c, look_buffer + c->ahead, (size_t)got - c->ahead);

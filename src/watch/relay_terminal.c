@@ -148,7 +148,7 @@ ssize_t terminal_copy(struct carrier *c, size_t len)
     ssize_t n = tee(c->relay->from, p->write_end, len < max ? len : max, SPLICE_F_NONBLOCK);
     if (n <= 0)
         return n < 0 ? -errno : 0;
-    n = read(p->read_end, look_buffer, (size_t)n);
+    n = look_read_all(p->read_end, look_buffer, (size_t)n);
     ssize_t put = n > 0 ? write(c->relay->down, look_buffer, (size_t)n) : n;
     if (put < 0)
         return -errno;

@@ -391,6 +391,21 @@ class HelpersFail(losses.Shimmed):
     def seed(self):
         return self.random.randrange(1, 1 << 30)
 
+    def test_copy_of_the_output_under_short_reads(self):
+        """The bundle has what the target wrote, in its order and to its end; a file is not carried."""
+        for stream in ("pipe", "file"):
+            with open(self.path("err"), "wb") as file:
+                done = subprocess.run(self.command(losses.target(), "lines", "300"), check=False, timeout=60,
+                                      env=self.fault(f"short:{self.seed()}", "rocmcrash", "rocmcrash-O"),
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE if stream == "pipe" else file)
+            self.assertGreater(self.faults_met(), 0, stream)
+            lines = int(re.search(rb"wrote (\d+)", done.stdout).group(1))
+            path = self.harvest("interrupted calls beside the target", stream,
+                                "" if done.returncode == ABORTED else f"status {done.returncode}")
+            self.assertEqual(support.Bundle(path).text("output/stderr.txt").splitlines(),
+                             ["line %07d" % i for i in range(lines)], stream)
+            self.forget_bundles()
+
     def test_slow_disk_at_an_end_that_only_the_kernel_tells_of(self):
         """The recorder waits for the disk when the program fails without a word: it is waited for."""
         log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
