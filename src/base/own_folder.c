@@ -74,3 +74,15 @@ const char *own_folder_from(const char *variable)
     const char *value = getenv(variable);
     return value != NULL && value[0] == '/' && own_folder_is_safe(value) ? value : NULL;
 }
+
+const char *own_path_distrust(const char *path, const struct stat *st)
+{
+    char real[PATH_MAX];
+    if (!owner_is_safe(st))
+        return "it belongs to another user";
+    if ((st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return "others may write to it (chmod go-w)";
+    if (realpath(path, real) == NULL || !parents_are_safe(real))
+        return "it lies in a folder where others may exchange it";
+    return NULL;
+}

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+struct stat;
+
 /* The folder itself, or the part of it that exists, belongs to the effective user. Each folder above
  * belongs to that user or to root, and is sticky where everybody may write. */
 bool own_folder_is_safe(const char *path);
@@ -17,5 +19,10 @@ bool own_folder_is_safe(const char *path);
 /* The value of an environment variable that names such a folder. NULL: it is not set, not absolute,
  * or not safe. */
 const char *own_folder_from(const char *variable);
+
+/* Why others could have written what the open file or folder says (`st`, at `path`): a few words for a
+ * message. NULL: it belongs to root or to the effective user, nobody else may write to it, and nobody
+ * else can exchange it. */
+const char *own_path_distrust(const char *path, const struct stat *st);
 
 #endif

@@ -24,7 +24,7 @@ static const struct {
     {"complete", verb_complete}, {"collectors", verb_collectors},   {"doctor", verb_doctor},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
     {"redact", verb_redact},     {"export", verb_export},
-    {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},
+    {"config", verb_config},     {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},
 };
 
 /* Names of files and what archives say may hold ESC, C1 controls and line ends: a terminal shows

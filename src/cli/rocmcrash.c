@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "cli/config.h"
 #include "cli/option.h"
 #include "cli/own_arguments.h"
 #include "cli/run_options.h"
@@ -44,6 +45,7 @@ static const struct {
     {"recover", "recover", "bundle runs that did not finish", false},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
     {"collectors", "collectors", "list what is collected", false},
+    {"config", "config", "the settings in force, and where each comes from", true},
     {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},
     {"help", "help [VERB]", "print this, or the help of a verb", false},
 };
@@ -104,10 +106,15 @@ static bool is_verb(const char *word)
     return false;
 }
 
+static bool asks_for_help(const char *word)
+{
+    return word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
+}
+
 /* `verify --help`: of a verb that has no options of its own to tell of. */
 static bool help_of_verb(const char *verb, const char *word)
 {
-    if (word == NULL || (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0))
+    if (!asks_for_help(word))
         return false;
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i].name) != 0)
@@ -117,6 +124,33 @@ static bool help_of_verb(const char *verb, const char *word)
         (void)printf("Usage: rocmcrash %s\n\n%s\n", verbs[i].usage, verbs[i].help);
     }
     return true;
+}
+
+/* The settings below the command line. 0, or -EINVAL after a message. */
+static int take_settings(struct command_line *line)
+{
+    static struct config config;
+    struct rc_err err = {""};
+    int r = config_load(&config, run_options, run_defaults, &err);
+    for (size_t i = 0; i < CONFIG_FILES; i++)
+        if (config.files[i].state == CONFIG_REFUSED)
+            (void)fprintf(stderr, "rocmcrash: '%s' is not read: %s\n", config.files[i].path,
+                          config.files[i].reason);
+    if (r == 0)
+        r = config_apply(&config, line, &err);
+    if (r < 0)
+        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+    return r;
+}
+
+/* Of the settings, a verb needs the site's folder only; `config` itself tells what is wrong. */
+static int settle_for_verb(char *const argv[])
+{
+    struct command_line line = {.launch = {.follow = true}};
+    if (strcmp(argv[1], "config") == 0 || asks_for_help(argv[2]))
+        return 0;
+    int r = take_settings(&line);
+    return r == 0 && setenv("ROCMCRASH_SITE", line.launch.site, 1) != 0 ? -errno : r;
 }
 
 static int run_verb(char *argv[])
@@ -263,10 +297,7 @@ static int check_command(const struct command_line *line, char *argv[], int at)
 
 int main(int argc, char *argv[])
 {
-    struct command_line line = {.launch = {.follow = true,
-                                           .finish_within_ms = 5000,
-                                           .hash_budget_ms = 60000,
-                                           .inject = INJECT_ALL}};
+    struct command_line line = {.launch = {.follow = true}};
     struct rc_err err = {""};
     if (argc > 1 && is_verb(argv[1]) && help_of_verb(argv[1], argv[2]))
         return 0;
@@ -275,7 +306,7 @@ int main(int argc, char *argv[])
     if (argc > 1 && strcmp(argv[1], RELEASE) == 0)
         return release(argv[2]);
     if (argc > 1 && is_verb(argv[1]))
-        return run_verb(argv);
+        return settle_for_verb(argv) == 0 ? run_verb(argv) : LAUNCH_EXIT_OWN_FAILURE;
     int at = options_parse(run_options, &line, argc - 1, argv + 1, &err);
     if (at < 0) {
         (void)fprintf(stderr, "rocmcrash: %s (see rocmcrash --help)\n", err.msg);
@@ -287,6 +318,10 @@ int main(int argc, char *argv[])
     }
     if (line.version)
         return print_version();
+    line = (struct command_line){.launch = {.follow = true}};
+    if (take_settings(&line) < 0)
+        return LAUNCH_EXIT_OWN_FAILURE;
+    (void)options_parse(run_options, &line, argc - 1, argv + 1, &err); /* stronger; no error above */
     if (check_command(&line, argv, at) != 0)
         return LAUNCH_EXIT_OWN_FAILURE;
     if (inside_another_run())

@@ -185,6 +185,13 @@ static int set_include(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_site(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct command_line *)target)->launch.site = value;
+    return 0;
+}
+
 static int set_preview(void *target, const char *value, struct rc_err *err)
 {
     (void)value;
@@ -192,6 +199,12 @@ static int set_preview(void *target, const char *value, struct rc_err *err)
     ((struct command_line *)target)->launch.preview = true;
     return 0;
 }
+
+const struct config_default run_defaults[] = {
+    {"bundle-on", "failure"}, {"finish-within", "5s"}, {"hash-budget", "60s"},
+    {"trace", "auto"},        {"orphan", "kill"},      {"inject", "all"},
+    {"color", "auto"},        {"site", SITE_DEFAULT},  {NULL, NULL},
+};
 
 const struct option_def run_options[] = {
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
@@ -218,6 +231,8 @@ const struct option_def run_options[] = {
     {"include", 0, "NAMES", "keep these files that are not text (devcoredump, all, ...)",
      set_include},
     {"preview", 0, NULL, "show what is replaced, before it is written", set_preview},
+    {"site", 0, "DIR", "this site's own rules and collectors (default /etc/rocmcrash/site.d)",
+     set_site},
     {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
      set_sysroot},
     {"help", 'h', NULL, "print this and exit", set_help},

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "cli/config.h"
 #include "cli/option.h"
 #include "launch/options.h"
 
@@ -13,6 +14,8 @@ struct command_line {
     bool help, version;
 };
 
-extern const struct option_def run_options[]; /* their target is a struct command_line */
+extern const struct option_def run_options[]; /* their target is a struct command_line, with `follow` set */
+/* What holds where nobody says otherwise; also in the options' help. */
+extern const struct config_default run_defaults[];
 
 #endif

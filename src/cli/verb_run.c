@@ -99,6 +99,14 @@ static int set_preview(void *target, const char *value, struct rc_err *err)
     return 0;
 }
 
+/* As the verbs get it from rocmcrash.c. */
+static int set_site(void *target, const char *value, struct rc_err *err)
+{
+    (void)target;
+    (void)err;
+    return setenv("ROCMCRASH_SITE", value, 1) == 0 ? 0 : -errno;
+}
+
 static int set_output_dir(void *target, const char *value, struct rc_err *err)
 {
     (void)err;
@@ -115,6 +123,7 @@ static const struct option_def option_table[] = {
     {"keep", 0, "KINDS", "what is not redacted", set_keep},
     {"include", 0, "NAMES", "files that are not text and stay", set_include},
     {"preview", 0, NULL, "show each change", set_preview},
+    {"site", 0, "DIR", "the site's own rules and collectors", set_site},
     {"output-dir", 0, "DIR", "where the bundle goes, byte for byte", set_output_dir},
     {NULL, 0, NULL, NULL, NULL},
 };

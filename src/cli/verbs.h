@@ -29,6 +29,7 @@ int verb_verify(int argc, char *argv[]);
 int verb_triage(int argc, char *argv[]);
 int verb_complete(int argc, char *argv[]);
 int verb_redact(int argc, char *argv[]);
+int verb_config(int argc, char *argv[]);
 int verb_collectors(int argc, char *argv[]);
 int verb_doctor(int argc, char *argv[]);
 int verb_rerun(int argc, char *argv[]);

@@ -90,7 +90,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     (void)snprintf(fd, sizeof fd, "%d", shared_fd);
     (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
     (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
-    const char *argv[20] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
+    const char *argv[22] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
     int argc = 2;
     argv[argc++] = "--shared-fd";
     argv[argc++] = fd;
@@ -114,6 +114,8 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
         argv[argc++] = "--include";
         argv[argc++] = options->include;
     }
+    argv[argc++] = "--site";
+    argv[argc++] = options->site;
     /* run.json has it too, but there bytes that are no UTF-8 are lost. */
     const char *output_dir = options->output_dir;
     if (output_dir == NULL)

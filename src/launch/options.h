@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SITE_DEFAULT "/etc/rocmcrash/site.d" /* below the sysroot */
+
 enum trace_mode {
     TRACE_AUTO, /* eager with CAP_SYS_PTRACE, else late */
     TRACE_EAGER,
@@ -41,6 +43,8 @@ struct launch_options {
     const char *output_dir;
     const char *keep;        /* kinds of private things that stay in the bundle, NULL = none */
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */
+    const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT where
+                                nobody names one. Never NULL */
     bool preview;            /* show what is redacted before the bundle is written */
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */

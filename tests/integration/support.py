@@ -189,6 +189,7 @@ class Case(unittest.TestCase):
         self.environ = dict(os.environ)
         self.environ["ROCMCRASH_STATE_DIR"] = os.path.join(self.folder, "state")
         self.environ["XDG_CACHE_HOME"] = os.path.join(self.folder, "cache")
+        self.environ["XDG_CONFIG_HOME"] = os.path.join(self.folder, "config")
         self.environ.pop("ROCMCRASH_SYSROOT", None)
 
     def remove_folder(self):

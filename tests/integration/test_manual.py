@@ -2,6 +2,7 @@
 """The manual page and the completions say what the programs do: each option that they name is known, each
 that --help names is there, and bash completes them."""
 
+import json
 import os
 import re
 import shutil
@@ -62,7 +63,9 @@ class Manual(support.Case):
                 for name in names:
                     if name.endswith(".c"):
                         read |= set(re.findall(r'getenv\("(ROCMCRASH_[A-Z_]+)"\)', support.read(os.path.join(base, name))))
-        self.assertEqual(told, read)
+        done = self.verb("config", "--json", cwd=self.folder)
+        settings = {"ROCMCRASH_" + row["name"].upper().replace("-", "_") for row in json.loads(done.stdout)["settings"]}
+        self.assertEqual(told, read | settings)
 
     def test_page_is_well_formed(self):
         if shutil.which("groff") is None:

@@ -2,6 +2,7 @@
 """generate.py ROCMCRASH TEMPLATE OUTDIR: the manual page and the completions of bash, zsh and fish, from what
 `rocmcrash --help` and `rocmcrash VERB --help` print out of the option tables."""
 
+import json
 import os
 import re
 import subprocess
@@ -50,6 +51,14 @@ def roff_options(table):
         argument = f"=\\fI{roff(option['arg'])}\\fR" if option["arg"] else ""
         out += [".TP", f"{short}\\fB\\-\\-{roff(option['long'])}\\fR{argument}", roff(option["help"])]
     return out
+
+
+def variables(program):
+    """ROCMCRASH_NAME of each setting, as a list in bold."""
+    text = subprocess.run([program, "config", "--json"], capture_output=True, text=True, check=False,
+                          env={"ROCMCRASH_SYSROOT": "/nonexistent"}).stdout
+    names = [setting["name"].upper().replace("-", "_") for setting in json.loads(text)["settings"]]
+    return "\n.TQ\n".join(f".B ROCMCRASH_{name}" for name in names)
 
 
 def manual(template, version, table, verbs):
@@ -167,6 +176,7 @@ def main():
     with open(template, encoding="utf-8") as file:
         text = file.read()
     version, table, verbs = read(program)
+    text = text.replace("@VARIABLES@", variables(program))
     made = {"rocmcrash.1": manual(text, version, table, verbs), "rocmcrash.bash": bash(table, verbs),
             "_rocmcrash": zsh(table, verbs), "rocmcrash.fish": fish(table, verbs)}
     os.makedirs(outdir, exist_ok=True)
