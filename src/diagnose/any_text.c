@@ -12,6 +12,7 @@
 #include "diagnose/kernel_events.h"
 #include "diagnose/messages.h"
 #include "diagnose/quantity.h"
+#include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
@@ -24,23 +25,35 @@ static bool has_prefix(const struct facts *facts, size_t from, size_t to, const 
     return false;
 }
 
-/* Reads wrapped lines once more, joined. The fact log.joined says that something was found only
- * there. */
-static void read_joined(struct facts *facts, const char *text, size_t len, const char *source)
+/* Reads a repaired text once more. `fact` says that something was found only there. Takes `text`. */
+static void read_repaired(struct facts *facts, char *text, size_t len, const char *fact, const char *source)
 {
-    size_t joined_len = 0, before = facts_count(facts);
-    char *joined = text_unwrap(text, len, &joined_len);
-    if (joined == NULL)
+    size_t before = facts_count(facts);
+    if (text == NULL)
         return;
-    messages_to_facts(facts, joined, joined_len, source);
-    kernel_log_to_facts(facts, joined, joined_len, source);
+    messages_to_facts(facts, text, len, source);
+    kernel_log_to_facts(facts, text, len, source);
     size_t after = facts_count(facts);
     if (has_prefix(facts, before, after, "msg.") || has_prefix(facts, before, after, "oom.") ||
-        has_prefix(facts, before, after, "kmsg."))
-        (void)facts_set_boolean(facts, "log.joined", FACT_STATIC, true, source);
-    kernel_events_to_facts(facts, joined, joined_len, source);
-    quantities_to_facts(facts, joined, joined_len, source);
-    free(joined);
+        has_prefix(facts, before, after, "kmsg.") || has_prefix(facts, before, after, "err."))
+        (void)facts_set_boolean(facts, fact, FACT_STATIC, true, source);
+    kernel_events_to_facts(facts, text, len, source);
+    quantities_to_facts(facts, text, len, source);
+    free(text);
+}
+
+static void read_joined(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t joined_len = 0;
+    char *joined = text_unwrap(text, len, &joined_len);
+    read_repaired(facts, joined, joined_len, "log.joined", source);
+}
+
+static void read_completed(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t completed_len = 0;
+    char *completed = text_complete(text, len, &completed_len);
+    read_repaired(facts, completed, completed_len, "log.completed", source);
 }
 
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
@@ -54,6 +67,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     kernel_events_to_facts(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
     read_joined(facts, text, len, source);
+    read_completed(facts, text, len, source);
     quantities_to_facts(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
     bool said =
@@ -70,4 +84,5 @@ void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, con
     kernel_log_to_facts(facts, text, len, source);
     kernel_events_to_facts(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
+    read_completed(facts, text, len, source);
 }

@@ -149,6 +149,8 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
             break; /* one step for all of them: they are rarely independent */
         }
     }
+    if (level == 2 && j->tree->never_high != NULL && ask(j, j->tree->never_high) == ANSWER_YES)
+        level = 1;
     return level;
 }
 
