@@ -37,3 +37,20 @@ size_t utf8_length(const unsigned char *p, size_t left)
     uint32_t point;
     return utf8_decode(p, left, &point);
 }
+
+bool utf8_is_hidden(uint32_t point)
+{
+    /* C0 and C1 (which act like ESC on some terminals), soft hyphen, Arabic letter mark, Hangul and
+     * Khmer fillers, Mongolian separator, zero widths and directions, line ends, joiners and
+     * isolates, byte order mark, annotations, musical formats, tags and supplementary selectors. */
+    static const struct {
+        uint32_t from, to;
+    } hidden[] = {{0, 0x1f},         {0x7f, 0x9f},       {0xad, 0xad},       {0x61c, 0x61c},
+                  {0x115f, 0x1160},  {0x17b4, 0x17b5},   {0x180e, 0x180e},   {0x200b, 0x200f},
+                  {0x2028, 0x202e},  {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfeff, 0xfeff},
+                  {0xffa0, 0xffa0},  {0xfff9, 0xfffb},   {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+        if (point >= hidden[i].from && point <= hidden[i].to)
+            return true;
+    return false;
+}

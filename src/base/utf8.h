@@ -3,6 +3,7 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,5 +12,7 @@
 size_t utf8_length(const unsigned char *p, size_t left);
 /* The same with the character, which is set when there is one. */
 size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *ret_point);
+/* A control, or a character that hides, joins or reorders those beside it and is not seen itself. */
+bool utf8_is_hidden(uint32_t point);
 
 #endif

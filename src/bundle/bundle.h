@@ -105,8 +105,4 @@ int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, 
 #define BUNDLE_MODE_KEPT 0666    /* as readable as the old one */
 #define BUNDLE_MODE_PRIVATE 0600 /* what root added is for the owner only */
 
-/* Append text of a foreign bundle so that a terminal only shows it: control characters, escape
- * sequences, bytes that are no UTF-8 and direction overrides become \xNN; tab and newline stay. */
-void bundle_sanitize_text(struct buf *out, const char *text, size_t len);
-
 #endif

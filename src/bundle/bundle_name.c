@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
 #include "bundle/internal.h"
 
 /* Copy at most `most` characters, others than [A-Za-z0-9._-] as '-'; no leading '.' or '-'. */
@@ -87,38 +86,6 @@ bool entry_name_ok(const char *name)
         part = name + i + 1;
     }
     return true;
-}
-
-/* C1 controls (U+0080..9F) act like ESC on some terminals; marks, overrides and isolates (U+200E/F,
- * U+202A..E, U+2066..9) and U+061C reorder what is read; U+FEFF and U+2028/9 confuse. */
-static bool hidden_point(const unsigned char *p, size_t len)
-{
-    if (len == 2)
-        return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c);
-    if (len != 3)
-        return false;
-    if (p[0] == 0xe2 && p[1] == 0x80)
-        return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae);
-    if (p[0] == 0xe2 && p[1] == 0x81)
-        return p[2] >= 0xa6 && p[2] <= 0xa9;
-    return p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf;
-}
-
-void bundle_sanitize_text(struct buf *out, const char *text, size_t len)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    for (size_t i = 0; i < len;) {
-        size_t n = utf8_length(p + i, len - i);
-        bool plain = n == 1 ? (p[i] >= 0x20 && p[i] != 0x7f) || p[i] == '\n' || p[i] == '\t'
-                            : n > 1 && !hidden_point(p + i, n);
-        if (plain) {
-            buf_append(out, text + i, n);
-            i += n;
-            continue;
-        }
-        for (size_t end = i + (n > 0 ? n : 1); i < end; i++)
-            buf_printf(out, "\\x%02x", p[i]);
-    }
 }
 
 const char *printable_name(char *out, size_t size, const char *name)

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/memory_watch.h"
 #include "cli/trace_split.h"
@@ -27,45 +27,20 @@ static const struct {
     {"config", verb_config},     {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},
 };
 
-/* Names of files and what archives say may hold ESC, C1 controls and line ends: a terminal shows
- * them, it does not obey them. */
-static void complain(const char *before, const char *path, const char *between, const char *message)
-{
-    struct buf line = BUF_INIT;
-    buf_puts(&line, before);
-    verb_put_foreign(&line, path);
-    buf_puts(&line, between);
-    verb_put_foreign(&line, message);
-    (void)fprintf(stderr, "rocmcrash: %s\n", buf_str(&line));
-    buf_release(&line);
-}
-
-void verb_put_foreign(struct buf *out, const char *text)
-{
-    struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, text, strlen(text));
-    for (size_t i = 0; i < clean.len; i++) {
-        if (clean.data[i] == '\n' || clean.data[i] == '\t')
-            buf_printf(out, "\\x%02x", (unsigned char)clean.data[i]);
-        else
-            buf_putc(out, clean.data[i]);
-    }
-    buf_release(&clean);
-}
-
 void verb_complain(const char *path, const struct rc_err *err)
 {
     if (path == NULL || strstr(err->msg, path) != NULL)
-        complain("", "", "", err->msg);
+        (void)say_line(stderr, "rocmcrash: %s", err->msg);
     else
-        complain("'", path, "': ", err->msg);
+        (void)say_line(stderr, "rocmcrash: '%s': %s", path, err->msg);
 }
 
 void verb_tell_damage(const char *path)
 {
     struct rc_err err = {""};
     if (bundle_verify(path, &err) == -EBADMSG)
-        complain("'", path, "' is damaged, only what could be read is used: ", err.msg);
+        (void)say_line(stderr, "rocmcrash: '%s' is damaged, only what could be read is used: %s", path,
+                       err.msg);
 }
 
 int main(int argc, char *argv[])

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/job.h"
@@ -428,6 +429,6 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && elsewhere && !job->options->quiet)
-        (void)printf("rocmcrash: the bundle is not where it was asked for: %s\n", err->msg);
+        (void)say_line(stdout, "rocmcrash: the bundle is not where it was asked for: %s", err->msg);
     return r;
 }

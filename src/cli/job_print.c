@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/say.h"
 #include "cli/job.h"
 #include "cli/job_output.h"
 #include "cli/patience.h"
@@ -52,28 +53,25 @@ void job_print_verdict(const struct job *job, const struct facts *judged, const 
     buf_release(&text);
 }
 
-/* Bytes as they are, so that the name can be pasted, but in one line. */
-static void put_path(const char *path)
-{
-    for (const char *c = path; *c != '\0'; c++)
-        (void)putchar((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c);
-}
-
 void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path)
 {
     struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
     if (revised) {
-        (void)printf("rocmcrash: with everything read, the verdict is another:%s", style.line_end);
+        (void)fputs("rocmcrash: with everything read, the verdict is another:", stdout);
+        (void)fputs(style.line_end, stdout);
         job_print_verdict(job, judged, NULL);
     }
-    (void)fputs("rocmcrash: bundle: ", stdout);
-    put_path(bundle_path);
-    (void)printf("%srocmcrash: 'rocmcrash show' prints it.", style.line_end);
+    struct buf line = BUF_INIT;
+    buf_puts(&line, "rocmcrash: bundle: ");
+    say_word(&line, bundle_path);
+    buf_printf(&line, "%srocmcrash: 'rocmcrash show' prints it.", style.line_end);
     if (job->verdict.file_at != NULL) /* what else to attach is told in the summary */
-        (void)printf(" To report it, attach it to an issue: %.*s",
-                     (int)strcspn(job->verdict.file_at, ";"), job->verdict.file_at);
-    (void)fputs(style.line_end, stdout);
+        buf_printf(&line, " To report it, attach it to an issue: %.*s",
+                   (int)strcspn(job->verdict.file_at, ";"), job->verdict.file_at);
+    buf_puts(&line, style.line_end);
+    (void)fputs(buf_str(&line), stdout);
+    buf_release(&line);
     (void)fflush(stdout);
 }
 

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "base/say.h"
 #include "cli/config.h"
 #include "cli/option.h"
 #include "cli/own_arguments.h"
@@ -121,7 +122,9 @@ static bool help_of_verb(const char *verb, const char *word)
             continue;
         if (verbs[i].has_options)
             return false;
-        (void)printf("Usage: rocmcrash %s\n\n%s\n", verbs[i].usage, verbs[i].help);
+        (void)say_line(stdout, "Usage: rocmcrash %s", verbs[i].usage);
+        (void)putchar('\n');
+        (void)say_line(stdout, "%s", verbs[i].help);
     }
     return true;
 }
@@ -134,12 +137,12 @@ static int take_settings(struct command_line *line)
     int r = config_load(&config, run_options, run_defaults, &err);
     for (size_t i = 0; i < CONFIG_FILES; i++)
         if (config.files[i].state == CONFIG_REFUSED)
-            (void)fprintf(stderr, "rocmcrash: '%s' is not read: %s\n", config.files[i].path,
-                          config.files[i].reason);
+            (void)say_line(stderr, "rocmcrash: '%s' is not read: %s", config.files[i].path,
+                           config.files[i].reason);
     if (r == 0)
         r = config_apply(&config, line, &err);
     if (r < 0)
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
     return r;
 }
 
@@ -162,7 +165,7 @@ static int run_verb(char *argv[])
     }
     argv[0] = (char *)(uintptr_t)finisher;
     (void)execv(finisher, argv);
-    (void)fprintf(stderr, "rocmcrash: cannot run '%s': %s\n", finisher, strerror(errno));
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", finisher, strerror(errno));
     return LAUNCH_EXIT_OWN_FAILURE;
 }
 
@@ -191,7 +194,7 @@ static int release(const char *word)
         return 1;
     }
     if (sigqueue((pid_t)tracer, SIGUSR2, (union sigval){.sival_int = (int)pid}) != 0) {
-        (void)fprintf(stderr, "rocmcrash: cannot reach tracer %ld: %s\n", tracer, strerror(errno));
+        (void)say_line(stderr, "rocmcrash: cannot reach tracer %ld: %s", tracer, strerror(errno));
         return 1;
     }
     return 0;
@@ -232,7 +235,7 @@ static int run_as_is(char *argv[])
 {
     (void)execvp(argv[0], argv);
     int error = errno;
-    (void)fprintf(stderr, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(error));
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
     return error == ENOENT ? 127 : 126;
 }
 
@@ -242,8 +245,8 @@ static int print_version(void)
     static char name[] = "rocmcrash";
     static char verb[] = "version";
     char *argv[] = {name, verb, NULL};
-    (void)printf("rocmcrash %s (%s)\n", ROCMCRASH_VERSION, version_commit);
-    (void)printf("parts: finisher %s, ledger %s, Python hook %s\n",
+    (void)say_line(stdout, "rocmcrash %s (%s)", ROCMCRASH_VERSION, version_commit);
+    (void)say_line(stdout, "parts: finisher %s, ledger %s, Python hook %s",
                  find_finisher() != NULL ? "yes" : "missing",
                  find_ledger_library() != NULL ? "yes" : "missing",
                  find_python_hook() != NULL ? "yes" : "missing");
@@ -262,9 +265,10 @@ static int help(int argc, char *argv[])
     }
     if (!is_verb(argv[2])) {
         const char *near = suggest_near(argv[2], verb_name);
-        (void)fprintf(stderr, "rocmcrash: there is no verb '%s'", argv[2]);
-        (void)fprintf(stderr, near != NULL ? "; did you mean '%s'?\n" : " (see rocmcrash --help)\n",
-                      near);
+        if (near != NULL)
+            (void)say_line(stderr, "rocmcrash: there is no verb '%s'; did you mean '%s'?", argv[2], near);
+        else
+            (void)say_line(stderr, "rocmcrash: there is no verb '%s' (see rocmcrash --help)", argv[2]);
         return LAUNCH_EXIT_OWN_FAILURE;
     }
     return help_of_verb(argv[2], word) ? 0 : run_verb(of_verb);
@@ -286,10 +290,10 @@ static int check_command(const struct command_line *line, char *argv[], int at)
     if (argv[1 + at] == NULL)
         (void)fprintf(stderr, "rocmcrash: no command given (see rocmcrash --help)\n");
     else if (folder != NULL && bounded_ask(is_no_folder, (void *)(uintptr_t)folder, FOLDER_MS))
-        (void)fprintf(stderr, "rocmcrash: --output-dir: there is no folder '%s'\n", folder);
+        (void)say_line(stderr, "rocmcrash: --output-dir: there is no folder '%s'", folder);
     else if ((at == 0 || strcmp(argv[at], "--") != 0) &&
              suggest_command(argv + 1 + at, verb_name, hint, sizeof hint))
-        (void)fprintf(stderr, "rocmcrash: %s\n", hint);
+        (void)say_line(stderr, "rocmcrash: %s", hint);
     else
         return 0;
     return LAUNCH_EXIT_OWN_FAILURE;
@@ -309,7 +313,7 @@ int main(int argc, char *argv[])
         return settle_for_verb(argv) == 0 ? run_verb(argv) : LAUNCH_EXIT_OWN_FAILURE;
     int at = options_parse(run_options, &line, argc - 1, argv + 1, &err);
     if (at < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s (see rocmcrash --help)\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s (see rocmcrash --help)", err.msg);
         return LAUNCH_EXIT_OWN_FAILURE;
     }
     if (line.help) {

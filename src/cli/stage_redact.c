@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/assets.h"
@@ -53,11 +54,7 @@ static void describe(const struct redact_change *change, struct preview_value *r
 {
     size_t most = change->kind == REDACT_SECRET ? SECRET_SHOWN : PREVIEW_VALUE_MAX;
     struct buf value = BUF_INIT;
-    bundle_sanitize_text(&value, change->value, change->len < most ? change->len : most);
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.data[i] == '\n' || value.data[i] == '\t')
-            value.data[i] = ' ';
-    }
+    say_clean(&value, change->value, change->len < most ? change->len : most);
     *ret = (struct preview_value){
         .kind = change->kind, .count = 1, .hash = hash_of(change->value, change->len)};
     (void)snprintf(ret->rule, sizeof ret->rule, "%s", change->rule);
@@ -99,7 +96,7 @@ void stage_print_preview_end(const struct redactor *redactor)
     (void)redactor;
     for (size_t i = 0; i < preview.count; i++) {
         const struct preview_value *v = &preview.values[i];
-        (void)printf("rocmcrash: preview: %s (%s) '%s' -> %s, %llu times, first in %s\n",
+        (void)say_line(stdout, "rocmcrash: preview: %s (%s) '%s' -> %s, %llu times, first in %s",
                      redact_kind_name(v->kind), v->rule, v->shown, v->becomes, (unsigned long long)v->count,
                      v->first);
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 
 static bool wants_colour(bool is_terminal, const char *colour)
@@ -41,11 +42,7 @@ struct report_style terminal_style(int fd, const char *colour)
 void terminal_put(const char *text, int width)
 {
     struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, text, strlen(text));
-    for (size_t i = 0; i < clean.len; i++) {
-        if (clean.data[i] == '\n' || clean.data[i] == '\t')
-            clean.data[i] = '?';
-    }
+    say_word(&clean, text);
     if (width > 0)
         (void)printf("%-*s  ", width, buf_str(&clean));
     else

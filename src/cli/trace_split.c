@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/say.h"
 #include "cli/verbs.h"
 
 #define LINE_BYTES 65536 /* a longer one is judged by its beginning */
@@ -136,7 +137,7 @@ static pid_t start(char *const argv[], int pipe_end)
     if (getppid() != parent || dup2(pipe_end, STDERR_FILENO) < 0)
         _exit(125);
     (void)execvp(argv[0], argv);
-    dprintf(STDERR_FILENO, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(errno));
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
 }
 

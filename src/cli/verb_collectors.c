@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/verbs.h"
+#include "base/say.h"
 #include "collect/collector.h"
 
 int verb_collectors(int argc, char *argv[])
@@ -13,6 +14,6 @@ int verb_collectors(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     for (const struct collector *const *c = collectors; *c != NULL; c++)
-        (void)printf("%-14s %-10s %s\n", (*c)->name, phases[(*c)->phase], (*c)->describe);
+        (void)say_line(stdout, "%-14s %-10s %s", (*c)->name, phases[(*c)->phase], (*c)->describe);
     return VERB_EXIT_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/job.h"
@@ -269,6 +270,6 @@ int verb_complete(int argc, char *argv[])
         verb_complain(argv[0], &err);
         return VERB_EXIT_FAILED;
     }
-    (void)printf("rocmcrash: completed: %s\n", argv[0]);
+    (void)say_line(stdout, "rocmcrash: completed: %s", argv[0]);
     return VERB_EXIT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "cli/config.h"
 #include "cli/run_options.h"
 #include "cli/verbs.h"
@@ -55,7 +56,7 @@ static const char *shown_value(const struct config_setting *setting)
 
 static void shown_origin(const struct config_setting *setting, struct buf *out)
 {
-    buf_puts(out, setting->file != NULL ? setting->file : "default");
+    say_word(out, setting->file != NULL ? setting->file : "default");
     if (setting->line > 0)
         buf_printf(out, ":%u", setting->line);
 }
@@ -69,7 +70,7 @@ static void print_text(const struct config *config)
         const char *value = shown_value(setting);
         size_t begin = out.len;
         buf_printf(&out, "%-15s ", setting->option->name);
-        verb_put_foreign(&out, value[0] != '\0' ? value : "-");
+        say_word(&out, value[0] != '\0' ? value : "-");
         do
             buf_putc(&out, ' ');
         while (out.len < begin + 40);
@@ -81,13 +82,14 @@ static void print_text(const struct config *config)
         const struct config_file *file = &config->files[i];
         if (file->path[0] == '\0')
             continue;
-        verb_put_foreign(&out, file->path);
-        buf_printf(&out, ": %s%s%s\n", state_name(file), file->reason[0] != '\0' ? ", " : "",
-                   file->reason);
+        say_word(&out, file->path);
+        buf_printf(&out, ": %s%s", state_name(file), file->reason[0] != '\0' ? ", " : "");
+        say_word(&out, file->reason);
+        buf_putc(&out, '\n');
     }
     buf_puts(&out, "A variable ROCMCRASH_NAME is stronger than the files, an option of the command "
                    "line\nis stronger than all.\n");
-    (void)fwrite(out.data, 1, out.len, stdout);
+    (void)fputs(buf_str(&out), stdout);
     buf_release(&out);
 }
 
@@ -127,7 +129,7 @@ static int print_json(const struct config *config)
     }
     char *text = cJSON_Print(root);
     if (text != NULL)
-        (void)printf("%s\n", text);
+        (void)say_json(stdout, text);
     cJSON_free(text);
     cJSON_Delete(root);
     return text != NULL ? VERB_EXIT_OK : VERB_EXIT_FAILED;
@@ -161,8 +163,8 @@ int verb_config(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse(config_options, &line, argc, argv, &err);
     if (at < 0 || at < argc) {
-        (void)fprintf(stderr, "rocmcrash: %s (see rocmcrash config --help)\n",
-                      at < 0 ? err.msg : "config takes no argument");
+        (void)say_line(stderr, "rocmcrash: %s (see rocmcrash config --help)",
+                       at < 0 ? err.msg : "config takes no argument");
         return VERB_EXIT_USAGE;
     }
     if (line.help)

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/option.h"
@@ -204,31 +205,22 @@ static void release_side(struct side *side)
 
 /* --- in words --- */
 
-static void put_clean(struct buf *out, const char *text)
-{
-    size_t start = out->len;
-    bundle_sanitize_text(out, text, strlen(text));
-    for (size_t i = start; i < out->len; i++)
-        if (out->data[i] == '\n' || out->data[i] == '\t')
-            out->data[i] = ' ';
-}
-
 static void put_outcome(struct buf *out, char letter, const struct side *side)
 {
     const char *subclass = verdict_text(side, "subclass");
     buf_printf(out, "%c  ", letter);
-    put_clean(out, side->path);
+    say_word(out, side->path);
     buf_puts(out, "\n   ");
-    put_clean(out, verdict_text(side, "class"));
+    say_word(out, verdict_text(side, "class"));
     if (subclass[0] != '\0') {
         buf_puts(out, " (");
-        put_clean(out, subclass);
+        say_word(out, subclass);
         buf_putc(out, ')');
     }
     buf_puts(out, ", ");
-    put_clean(out, verdict_text(side, "confidence"));
+    say_word(out, verdict_text(side, "confidence"));
     buf_puts(out, ": ");
-    put_clean(out, verdict_text(side, "sentence"));
+    say_word(out, verdict_text(side, "sentence"));
     buf_putc(out, '\n');
 }
 
@@ -240,13 +232,13 @@ static void put_items(struct buf *out, const struct diff_result *result, size_t 
             buf_printf(out, "%s (%s)\n", item->title, item->why);
         buf_puts(out, "   ");
         size_t start = out->len;
-        put_clean(out, item->name);
+        say_word(out, item->name);
         for (size_t n = out->len - start; n < NAME_WIDTH; n++)
             buf_putc(out, ' ');
         buf_puts(out, " A ");
-        put_clean(out, item->a);
+        say_word(out, item->a);
         buf_puts(out, "  |  B ");
-        put_clean(out, item->b);
+        say_word(out, item->b);
         buf_putc(out, '\n');
     }
 }
@@ -302,7 +294,7 @@ static int print_json(const struct side side[2], const struct diff_result *resul
               cJSON_AddNumberToObject(root, "left_out", (double)result->ignored) != NULL;
     RC_AUTO_FREE char *text = ok ? cJSON_Print(root) : NULL;
     cJSON_Delete(root);
-    return text != NULL && puts(text) >= 0 && fflush(stdout) == 0 ? 0 : -EIO;
+    return text != NULL ? say_json(stdout, text) : -EIO;
 }
 
 /* --- */
@@ -346,7 +338,7 @@ int verb_diff(int argc, char *argv[])
         return DIFF_SAME;
     }
     if (at < 0 || argc - at != 2) {
-        (void)fprintf(stderr, "rocmcrash: %s\n",
+        (void)say_line(stderr, "rocmcrash: %s",
                       at < 0 ? err.msg : "usage: rocmcrash diff [OPTIONS] A B");
         return DIFF_TROUBLE;
     }

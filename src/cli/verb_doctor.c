@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/doctor_collect.h"
@@ -104,20 +105,10 @@ static void print_help(void)
 
 /* --- the report in words --- */
 
-static void put_clean(struct buf *out, const char *text)
-{
-    bundle_sanitize_text(out, text, strlen(text));
-}
-
-/* A path, a variable or a kernel line may hold anything: one line stays one line. */
 static void put_line(struct buf *out, const char *label, const char *text)
 {
-    size_t start = out->len;
     buf_puts(out, label);
-    put_clean(out, text);
-    for (size_t i = start; i < out->len; i++)
-        if (out->data[i] == '\n')
-            out->data[i] = ' ';
+    say_word(out, text);
     buf_putc(out, '\n');
 }
 
@@ -188,7 +179,7 @@ static void put_summary(struct buf *out, const struct facts *facts,
         buf_printf(out, "%zu will fail, %zu may be wrong, %zu to note: ", counts[DOCTOR_FAIL],
                    counts[DOCTOR_WARN], counts[DOCTOR_NOTE]);
     put_machine(&machine, facts);
-    put_clean(out, buf_str(&machine)); /* --facts may be a stranger's */
+    say_word(out, buf_str(&machine)); /* --facts may be a stranger's */
     buf_release(&machine);
     buf_printf(out, "; %zu rules", report->rules);
     if (report->undecided_count > 0)
@@ -218,7 +209,7 @@ static int print_json(const struct doctor_report *report)
     cJSON *document = doctor_report_to_json(report);
     RC_AUTO_FREE char *text = document != NULL ? cJSON_Print(document) : NULL;
     cJSON_Delete(document);
-    return text != NULL && puts(text) >= 0 && fflush(stdout) == 0 ? 0 : -EIO;
+    return text != NULL ? say_json(stdout, text) : -EIO;
 }
 
 /* --- the examination --- */
@@ -286,7 +277,7 @@ int verb_doctor(int argc, char *argv[])
     }
     bool has_command = at > 0 && strcmp(argv[at - 1], "--") == 0 && argv[at] != NULL;
     if (at < 0 || (argv[at] != NULL && !has_command)) {
-        (void)fprintf(stderr, "rocmcrash: %s\n",
+        (void)say_line(stderr, "rocmcrash: %s",
                       at < 0 ? err.msg : "usage: rocmcrash doctor [OPTIONS] [-- COMMAND...]");
         return VERB_EXIT_USAGE;
     }
@@ -297,7 +288,7 @@ int verb_doctor(int argc, char *argv[])
                     &err);
     doctor_rules_free(rules);
     if (r < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg[0] != '\0' ? err.msg : strerror(-r));
+        (void)say_line(stderr, "rocmcrash: %s", err.msg[0] != '\0' ? err.msg : strerror(-r));
         return VERB_EXIT_USAGE;
     }
     return worst == DOCTOR_FAIL ? VERB_EXIT_FAILED

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
@@ -81,7 +82,7 @@ static const struct option_def export_options[] = {
 static char *json_string(const char *text, size_t len)
 {
     struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, text, len);
+    say_clean(&clean, text, len);
     cJSON *item = buf_failed(&clean) ? NULL : cJSON_CreateString(buf_str(&clean));
     char *printed = item != NULL ? cJSON_PrintUnformatted(item) : NULL;
     cJSON_Delete(item);
@@ -379,7 +380,7 @@ int verb_export(int argc, char *argv[])
     struct export e = {.bundle = NULL};
     struct rc_err err = {""};
     if (parse(argc, argv, &line, &e.bundle, &err) < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
     }
     if (line.help) {

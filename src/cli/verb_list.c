@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
 #include "cli/option.h"
@@ -69,7 +70,7 @@ static void print_json_row(const struct row *row)
         (void)cJSON_AddStringToObject(json, "confidence", row->confidence);
     RC_AUTO_FREE char *text = cJSON_PrintUnformatted(json);
     if (text != NULL)
-        (void)puts(text);
+        (void)say_json(stdout, text);
     cJSON_Delete(json);
 }
 
@@ -84,7 +85,7 @@ static void print_row(struct list_line *line, const struct row *row)
         return;
     }
     if (line->rows++ == 0)
-        (void)printf("%-16s  %9s  %-16s  %-7s  %s\n", "WHEN", "SIZE", "CLASS", "SURE", "FILE");
+        (void)say_line(stdout, "%-16s  %9s  %-16s  %-7s  %s", "WHEN", "SIZE", "CLASS", "SURE", "FILE");
     if (localtime_r(&row->st.st_mtime, &local) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
     if (row->finished)
@@ -172,7 +173,7 @@ int verb_list(int argc, char *argv[])
     int failed = 0;
     int at = options_parse(list_options, &line, argc, argv, &err);
     if (at < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
     }
     if (line.help) {

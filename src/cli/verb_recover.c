@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "cli/job.h"
 #include "cli/verbs.h"
 #include "record/rundir.h"
@@ -38,7 +39,7 @@ int verb_recover(int argc, char *argv[])
     }
     (void)umask(077);
     if (rundir_unfinished(on_unfinished, &found, &err) < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_FAILED;
     }
     if (found.count == 0)
@@ -46,7 +47,7 @@ int verb_recover(int argc, char *argv[])
     for (int i = 0; i < found.count; i++) {
         char path[FS_PATH_MAX];
         if (job_run(found.dirs[i], NULL, &options, path, sizeof path, &err) < 0) {
-            (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+            (void)say_line(stderr, "rocmcrash: %s", err.msg);
             failed++;
         }
     }

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/input.h"
@@ -73,17 +74,16 @@ static const struct option_def option_table[] = {
 
 static void print_counts(const struct redactor *redactor)
 {
-    const char *comma = "";
-    (void)fprintf(stderr, "rocmcrash: replaced: ");
+    struct buf line = BUF_INIT;
     for (int kind = 0; kind < REDACT_KIND_MAX; kind++) {
         uint64_t count = redactor_count(redactor, (enum redact_kind)kind);
         if (count == 0)
             continue;
-        (void)fprintf(stderr, "%s%llu %s", comma, (unsigned long long)count,
-                      redact_kind_name((enum redact_kind)kind));
-        comma = ", ";
+        buf_printf(&line, "%s%llu %s", line.len > 0 ? ", " : "", (unsigned long long)count,
+                   redact_kind_name((enum redact_kind)kind));
     }
-    (void)fprintf(stderr, "%s\n", comma[0] == '\0' ? "nothing" : "");
+    (void)say_line(stderr, "rocmcrash: replaced: %s", line.len > 0 ? buf_str(&line) : "nothing");
+    buf_release(&line);
 }
 
 /* --- a bundle --- */
@@ -148,7 +148,7 @@ static const char *rename_file(const struct redact_line *line, const char *path,
         return path;
     if (renameat2(AT_FDCWD, path, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return to;
-    (void)fprintf(stderr, "rocmcrash: the file's own name holds something private, rename it: %s\n",
+    (void)say_line(stderr, "rocmcrash: the file's own name holds something private, rename it: %s",
                   strerror(errno));
     return path;
 }
@@ -165,7 +165,7 @@ static int redact_bundle(struct redact_line *line, const char *path)
         return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
     }
     print_counts(line->redactor);
-    (void)printf("rocmcrash: redacted: %s\n", rename_file(line, path, to, sizeof to));
+    (void)say_line(stdout, "rocmcrash: redacted: %s", rename_file(line, path, to, sizeof to));
     return VERB_EXIT_OK;
 }
 
@@ -179,7 +179,7 @@ static int put_text(const char *text, size_t len)
     if (!isatty(STDOUT_FILENO))
         return fs_write_all(STDOUT_FILENO, text, len);
     buf_init(&clean, 5 * TEXT_MAX);
-    bundle_sanitize_text(&clean, text, len);
+    say_clean(&clean, text, len);
     r = buf_failed(&clean) ? -ENOMEM : fs_write_all(STDOUT_FILENO, buf_str(&clean), clean.len);
     buf_release(&clean);
     return r;
@@ -224,7 +224,7 @@ int verb_redact(int argc, char *argv[])
         return VERB_EXIT_OK;
     }
     if (at < 0 || argc - at != 1) {
-        (void)fprintf(stderr, "rocmcrash: %s\n",
+        (void)say_line(stderr, "rocmcrash: %s",
                       at < 0 ? err.msg
                              : "usage: rocmcrash redact [--keep=KINDS] [--include=NAMES] "
                                "[--preview] BUNDLE|LOG|-");
@@ -237,12 +237,12 @@ int verb_redact(int argc, char *argv[])
         redactor_keep(line.redactor, line.privacy.keep, &wrong) < 0)
         status = VERB_EXIT_USAGE;
     if (status != VERB_EXIT_OK) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", wrong.msg[0] != '\0' ? wrong.msg : err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", wrong.msg[0] != '\0' ? wrong.msg : err.msg);
         redactor_free(line.redactor);
         return status;
     }
     if (err.msg[0] != '\0')
-        (void)fprintf(stderr, "rocmcrash: %s; the rules that are built in are used\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s; the rules that are built in are used", err.msg);
     status = input_is_bundle(argv[at]) ? redact_bundle(&line, argv[at]) : redact_log(&line, argv[at]);
     redactor_free(line.redactor);
     return status;

@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/option.h"
@@ -171,18 +172,24 @@ static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err 
     return 0;
 }
 
+/* Blanks in a row could push the rest of a command out of sight. */
+static bool is_odd(const char *text, const char *p)
+{
+    return *p < ' ' || *p > '~' || (*p == ' ' && p > text && p[-1] == ' ');
+}
+
 /* So that a shell reads the same word, and nobody sees another: 'a b', 'it'\''s'; where a byte is no
  * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
 static void put_quoted(struct buf *out, const char *text)
 {
     bool plain = true;
     for (const char *p = text; *p != '\0'; p++)
-        plain = plain && *p >= ' ' && *p <= '~';
+        plain = plain && !is_odd(text, p);
     buf_puts(out, plain ? "'" : "$'");
     for (const char *p = text; *p != '\0'; p++) {
         if (plain && *p == '\'')
             buf_puts(out, "'\\''");
-        else if (*p < ' ' || *p > '~')
+        else if (is_odd(text, p))
             buf_printf(out, "\\x%02x", (unsigned char)*p);
         else if (!plain && (*p == '\'' || *p == '\\'))
             buf_printf(out, "\\%c", *p);
@@ -208,7 +215,8 @@ static int ask(const struct rerun *r, struct rc_err *err)
         buf_puts(&shown, " in ");
         put_quoted(&shown, r->cwd);
     }
-    (void)fprintf(stderr, "%s\n", buf_str(&shown));
+    (void)fputs(buf_str(&shown), stderr); /* printable ASCII, quoted; longer than a line may be */
+    (void)fputc('\n', stderr);
     buf_release(&shown);
     if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
         (void)fputs("rocmcrash: run it? [y/N] ", stderr);
@@ -289,7 +297,7 @@ static _Noreturn void exec_run(const struct rerun *r, const char *folder)
     if (r->trace)
         set_trace_environment();
     (void)execv(rocmcrash, (char *const *)(uintptr_t)argv);
-    dprintf(STDERR_FILENO, "rocmcrash: cannot run '%s': %s\n", rocmcrash, strerror(errno));
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", rocmcrash, strerror(errno));
     _exit(125);
 }
 
@@ -429,7 +437,6 @@ static void print_verdict(const char *bundle)
 {
     RC_AUTO_FREE char *text = NULL;
     struct rc_err err = {""};
-    struct buf line = BUF_INIT;
     if (bundle_read_file(bundle, "verdict.json", VERDICT_MAX, &text, &err) < 0)
         return;
     cJSON *json = cJSON_Parse(text);
@@ -440,13 +447,8 @@ static void print_verdict(const char *bundle)
         if (values[i] == NULL)
             values[i] = "";
     }
-    buf_printf(&line, "rocmcrash: %s, %s confidence\nrocmcrash: %s\n", values[0], values[1],
-               values[2]);
-    struct buf clean = BUF_INIT;
-    bundle_sanitize_text(&clean, buf_str(&line), line.len);
-    (void)fputs(buf_str(&clean), stdout);
-    buf_release(&clean);
-    buf_release(&line);
+    (void)say_line(stdout, "rocmcrash: %s, %s confidence", values[0], values[1]);
+    (void)say_line(stdout, "rocmcrash: %s", values[2]);
     cJSON_Delete(json);
 }
 
@@ -472,7 +474,7 @@ static int rerun(struct rerun *r, struct rc_err *err)
     if (code < 0)
         return code;
     print_verdict(path);
-    (void)printf("rocmcrash: bundle%s: %s\n", r->trace ? " with the trace" : "", path);
+    (void)say_line(stdout, "rocmcrash: bundle%s: %s", r->trace ? " with the trace" : "", path);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

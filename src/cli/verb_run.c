@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "cli/job.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
@@ -173,7 +174,7 @@ int verb_run(int argc, char *argv[])
     char path[FS_PATH_MAX];
     struct shared *shared = open_run(argc, argv, &line, &err);
     if (shared == NULL) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
     }
     cancel_write_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -188,9 +189,10 @@ int verb_run(int argc, char *argv[])
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
     if (r < 0 && !line.job.quiet) {
         bool kept = shared->run.run_dir[0] != '\0';
-        (void)printf("rocmcrash: no bundle: %s\nrocmcrash: %s%s\n", err.msg,
-                     kept ? "what was recorded is kept in " : "nothing of the run could be kept",
-                     shared->run.run_dir);
+        (void)say_line(stdout, "rocmcrash: no bundle: %s", err.msg);
+        (void)say_line(stdout, "rocmcrash: %s%s",
+                       kept ? "what was recorded is kept in " : "nothing of the run could be kept",
+                       shared->run.run_dir);
     }
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/option.h"
 #include "cli/terminal.h"
@@ -73,7 +74,7 @@ static bool are_bundles(int argc, char *argv[], const char *verb)
     for (int i = 0; i < argc; i++)
         good = good && argv[i][0] != '-';
     if (!good)
-        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash %s BUNDLE...\n", verb);
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash %s BUNDLE...", verb);
     return good;
 }
 
@@ -82,7 +83,7 @@ static bool print_page(const char *text, const struct show_line *line)
     struct buf clean = BUF_INIT;
     struct buf page = BUF_INIT;
     struct report_style style = terminal_style(STDOUT_FILENO, line->colour);
-    bundle_sanitize_text(&clean, text, strlen(text));
+    say_clean(&clean, text, strlen(text));
     if (line->raw)
         buf_append(&page, buf_str(&clean), clean.len);
     else
@@ -117,7 +118,7 @@ int verb_show(int argc, char *argv[])
     int worst = VERB_EXIT_OK;
     int at = options_parse(show_options, &line, argc, argv, &err);
     if (at < 0)
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash show [OPTIONS] BUNDLE...\n\n"
                      "Prints the summary of a bundle.\n\nOptions:\n");
@@ -127,8 +128,10 @@ int verb_show(int argc, char *argv[])
     if (at < 0 || !are_bundles(argc - at, argv + at, "show [OPTIONS]"))
         return VERB_EXIT_USAGE;
     for (int i = at; i < argc; i++) {
+        if (i > at)
+            (void)putchar('\n');
         if (argc - at > 1)
-            (void)printf("%s==> %s <==\n", i > at ? "\n" : "", argv[i]);
+            (void)say_line(stdout, "==> %s <==", argv[i]);
         int status = show_one(argv[i], &line);
         worst = status > worst ? status : worst;
     }
@@ -145,7 +148,7 @@ int verb_verify(int argc, char *argv[])
         int r = bundle_verify(argv[i], &err);
         int status = r == 0 ? VERB_EXIT_OK : r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
         if (r == 0)
-            (void)printf("%s: good\n", argv[i]);
+            (void)say_line(stdout, "%s: good", argv[i]);
         else
             verb_complain(argv[i], &err);
         worst = status > worst ? status : worst;

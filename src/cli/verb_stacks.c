@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/verbs.h"
 
@@ -116,7 +117,7 @@ static bool print_from(int fd, off_t from, off_t to)
     struct buf shown;
     buf_init(&shown, 4 * want + 16);
     if (n > 0)
-        bundle_sanitize_text(&shown, text, (size_t)n); /* names of functions are the program's */
+        say_clean(&shown, text, (size_t)n); /* names of functions are the program's */
     bool good = shown.len > 0 && fwrite(shown.data, 1, shown.len, stdout) == shown.len &&
                 fflush(stdout) == 0;
     buf_release(&shown);
@@ -125,7 +126,7 @@ static bool print_from(int fd, off_t from, off_t to)
 
 static int complain(const char *word, const char *what)
 {
-    (void)fprintf(stderr, "rocmcrash: process %s: %s\n", word, what);
+    (void)say_line(stderr, "rocmcrash: process %s: %s", word, what);
     return VERB_EXIT_FAILED;
 }
 

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/input.h"
@@ -130,7 +131,7 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
     char note[160];
     int r = input_read_log(path, LOG_MAX, &text, &len, note, sizeof note, err);
     if (r == 0 && note[0] != '\0')
-        (void)fprintf(stderr, "rocmcrash: '%s' %s\n", strcmp(path, "-") == 0 ? "stdin" : path, note);
+        (void)say_line(stderr, "rocmcrash: '%s' %s", strcmp(path, "-") == 0 ? "stdin" : path, note);
     if (r == 0)
         reader(facts, text, len, source);
     return r;
@@ -149,7 +150,7 @@ static void print_json(const struct facts *facts, const struct verdict *verdict,
                  : name != NULL   ? cJSON_PrintUnformatted(document)
                                   : cJSON_Print(document);
     if (text != NULL)
-        (void)puts(text);
+        (void)say_json(stdout, text);
     free(text);
     cJSON_Delete(document);
 }
@@ -157,15 +158,16 @@ static void print_json(const struct facts *facts, const struct verdict *verdict,
 static void print_conditions(const char *what, const struct verdict_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        (void)printf("    %-8s %s\n", what, list->text[i]);
+        (void)say_line(stdout, "    %-8s %s", what, list->text[i]);
 }
 
 static void print_explanation(const struct explanation *why, const char *class_name, bool is_it)
 {
-    (void)printf("\nWhy %s%s?\n", is_it ? "" : "not ", class_name);
+    (void)putchar('\n');
+    (void)say_line(stdout, "Why %s%s?", is_it ? "" : "not ", class_name);
     for (size_t i = 0; i < why->count; i++) {
         const struct explain_node *node = &why->node[i];
-        (void)printf("  %s: %s %s%s\n", node->id, node->question, node->answer,
+        (void)say_line(stdout, "  %s: %s %s%s", node->id, node->question, node->answer,
                      node->later ? ", but an earlier question had decided" : "");
         if (strcmp(node->answer, "yes") == 0)
             print_conditions("holds", &node->holds);
@@ -218,7 +220,7 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
         print_table_row(facts, &verdict, name);
     } else if (r == 0) {
         if (name != NULL)
-            (void)printf("%s\n", name);
+            (void)say_line(stdout, "%s", name);
         print_verdict(facts, &verdict);
         if (wanted != NULL)
             print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
@@ -304,7 +306,7 @@ static int triage_directory(const char *path, const struct tree *tree,
         int n = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
         if (n > 0 && (size_t)n < sizeof file && input_has_bundle_name(file)) {
             if (judged++ == 0 && line->table)
-                (void)printf("%-16s  %-7s  %s\n", "CLASS", "SURE", "BUNDLE");
+                (void)say_line(stdout, "%-16s  %-7s  %s", "CLASS", "SURE", "BUNDLE");
             if (triage_bundle(file, tree, line, entries[i]->d_name, &why) < 0) {
                 verb_complain(file, &why);
                 failed++;
@@ -400,7 +402,7 @@ int verb_triage(int argc, char *argv[])
     else if (at >= 0 && of_one && (folder || (bundles && files[1] != NULL)))
         at = rc_err_set(&err, -EINVAL, "--kernel-log, --env and --facts are of one run: name one");
     if (at < 0) {
-        (void)fprintf(stderr, "rocmcrash: %s\n", err.msg);
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
     }
     int r = judge(&line, files, folder, bundles, &err);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/verbs.h"
 
@@ -14,7 +15,7 @@ int verb_version(int argc, char *argv[])
     (void)argc;
     (void)argv;
     bundle_libraries(&line);
-    (void)printf("libraries: %s, cJSON %s, glibc %s\n", buf_str(&line), cJSON_Version(),
+    (void)say_line(stdout, "libraries: %s, cJSON %s, glibc %s", buf_str(&line), cJSON_Version(),
                  gnu_get_libc_version());
     buf_release(&line);
     return fflush(stdout) == 0 ? VERB_EXIT_OK : VERB_EXIT_FAILED;

@@ -12,10 +12,6 @@ enum verb_exit {
 
 struct rc_err;
 
-struct buf;
-
-/* Text of others, on one line: what a terminal would obey, and line ends, as \xNN. */
-void verb_put_foreign(struct buf *out, const char *text);
 /* One line on stderr; names the file (NULL = none) when the message does not. */
 void verb_complain(const char *path, const struct rc_err *err);
 /* One line on stderr where a bundle of which something was read is not whole, or was changed. */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/say.h"
 
 static void target_ended_here(struct supervisor *s, int status)
 {
@@ -148,8 +149,7 @@ static void tell_of_unfinished_runs(struct supervisor *s)
     if (count == 0 || s->told_unfinished || s->options->quiet)
         return;
     s->told_unfinished = true;
-    (void)dprintf(STDERR_FILENO,
-                  "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it\n", count,
+    (void)say_line(stderr, "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it", count,
                   count == 1 ? "" : "s");
 }
 
@@ -159,7 +159,7 @@ static int own_status(struct supervisor *s, char *const argv[])
     int status = s->shared->target_status;
     if (read(s->exec_error_fd, &error, sizeof error) == (ssize_t)sizeof error) {
         s->shared->exec_errno = error;
-        (void)dprintf(STDERR_FILENO, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(error));
+        (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
     }
     return status;
 }
@@ -167,7 +167,7 @@ static int own_status(struct supervisor *s, char *const argv[])
 /* Whatever of ours does not work: the target runs. */
 static int run_unobserved(struct supervisor *s, char *const argv[], const char *why)
 {
-    (void)dprintf(STDERR_FILENO, "rocmcrash: %s; running without observation\n", why);
+    (void)say_line(stderr, "rocmcrash: %s; running without observation", why);
     if (s->shared != NULL) {
         helper_kill(&s->helpers, HELPER_RELAY);
         while (waitpid(-1, NULL, 0) > 0) /* what we become knows no children */
@@ -179,7 +179,7 @@ static int run_unobserved(struct supervisor *s, char *const argv[], const char *
     (void)sigprocmask(SIG_SETMASK, &s->caller_mask, NULL);
     (void)execvp(argv[0], argv);
     int error = errno;
-    (void)dprintf(STDERR_FILENO, "rocmcrash: cannot run '%s': %s\n", argv[0], strerror(error));
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
     return error == ENOENT ? 127 : 126;
 }
 

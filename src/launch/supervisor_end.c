@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "launch/finish.h"
 #include "record/ledger.h"
 #include "record/rundir.h"
@@ -193,7 +194,7 @@ void supervisor_finish(struct supervisor *s)
     bool kept = s->shared->run.run_dir[0] != '\0';
     bool started = s->finisher > 0 && !finisher_cannot_work(s->finisher_status);
     if (!s->options->quiet)
-        (void)dprintf(STDERR_FILENO, "rocmcrash: %s; %s%s\n",
+        (void)say_line(stderr, "rocmcrash: %s; %s%s",
                       started ? "rocmcrash-finish was killed each time"
                               : "cannot start rocmcrash-finish",
                       kept ? "the run is kept in " : "nothing of the run could be kept",

@@ -15,14 +15,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* Characters that change direction, hide, or are controls: never shown. */
-static bool is_harmful(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-           (c >= 0xe0000 && c <= 0xe007f);
-}
-
 typedef void (*emit)(struct buf *out, const char *start, const char *at, size_t n);
 
 static void escape_with(struct buf *out, const char *text, size_t max, emit one)
@@ -40,7 +32,7 @@ static void escape_with(struct buf *out, const char *text, size_t max, emit one)
             buf_putc(out, '?');
         else if (c == '\n' || c == '\t' || c == '\r')
             buf_putc(out, ' ');
-        else if (!is_harmful(c))
+        else if (!utf8_is_hidden(c))
             one(out, text, at, n);
         at += n > 0 ? n : 1;
     }

@@ -206,7 +206,7 @@ class OtherBundles(Diff):
         self.assertEqual(lines[0], "A  " + self.amd)
         self.assertEqual(lines[3], "   leak, high: It grew.")
         self.assertIn("options of the runtime (they choose", lines[4])
-        self.assertRegex(lines[5], r"^   env\.HSA_XNACK +A \(not set\)  \|  B 1\?\[31m 2$")
+        self.assertRegex(lines[5], r"^   env\.HSA_XNACK +A \(not set\)  \|  B 1\?\[31m\\x0a2$")
         self.assertTrue(lines[-1].startswith("rocmcrash: another outcome; 2 of "), lines[-1])
 
     def test_what_one_bundle_only_knows_is_no_difference(self):

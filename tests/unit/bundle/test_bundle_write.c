@@ -72,38 +72,6 @@ static void test_entry_names(void **state)
         assert_false(entry_name_ok(bad[i]));
 }
 
-static void test_sanitize(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *in, *want;
-    } rows[] = {
-        {"plain\ttext\n", "plain\ttext\n"},
-        {"\x1b[2J\x1b]0;evil\x07", "\\x1b[2J\\x1b]0;evil\\x07"},
-        {"gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80",
-         "gr\xc3\xbc\xc3\x9f \xe2\x96\x88 \xf0\x9f\x98\x80"},
-        {"a\rb\x7f", "a\\x0db\\x7f"},
-        {"\xc2\x9b"
-         "31m",
-         "\\xc2\\x9b31m"}, /* C1 CSI */
-        {"\x9b"
-         "31m",
-         "\\x9b31m"},
-        {"\xe2\x80\xae"
-         "cod",
-         "\\xe2\\x80\\xae"
-         "cod"}, /* right-to-left override */
-        {"\xc0\xaf\xed\xa0\x80\xf5", "\\xc0\\xaf\\xed\\xa0\\x80\\xf5"},
-        {"\xe2\x82", "\\xe2\\x82"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct buf out = BUF_INIT;
-        bundle_sanitize_text(&out, rows[i].in, strlen(rows[i].in));
-        assert_string_equal(buf_str(&out), rows[i].want);
-        buf_release(&out);
-    }
-}
-
 static cJSON *read_manifest(const char *bundle)
 {
     char *text = NULL;
@@ -396,8 +364,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),          cmocka_unit_test(test_entry_names),
-        cmocka_unit_test(test_sanitize),       cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_other_programs), cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_manifest),       cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_other_programs),
         cmocka_unit_test(test_odd_stage),      cmocka_unit_test(test_limit),
         cmocka_unit_test(test_limit_of_core),  cmocka_unit_test(test_table_is_thinned),
     };

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+
+#define CHUNK_BYTES 1024
+
+/* Bytes of the text at p that may be shown as they are; 0 = none, and *ret_bad are to be told. */
+static size_t shown_bytes(const unsigned char *p, size_t left, bool keeps_lines, size_t *ret_bad)
+{
+    uint32_t point = 0;
+    size_t n = utf8_decode(p, left, &point);
+    if (n > 0 && (!utf8_is_hidden(point) || (keeps_lines && (point == '\n' || point == '\t'))))
+        return n;
+    *ret_bad = n > 0 ? n : 1;
+    return 0;
+}
+
+int say_line(FILE *to, const char *format, ...)
+{
+    char text[SAY_LINE_BYTES];
+    char out[CHUNK_BYTES];
+    size_t used = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int made = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (made < 0)
+        return -EIO;
+    if ((size_t)made >= sizeof text)
+        memcpy(text + sizeof text - 4, "...", 4);
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len;) {
+        size_t bad = 0;
+        size_t n = shown_bytes((const unsigned char *)text + i, len - i, false, &bad);
+        if (used + 17 > sizeof out) {
+            (void)fwrite(out, 1, used, to);
+            used = 0;
+        }
+        memcpy(out + used, text + i, n);
+        used += n;
+        for (size_t k = 0; k < bad; k++)
+            used += (size_t)snprintf(out + used, 5, "\\x%02x", (unsigned char)text[i + k]);
+        i += n + bad;
+    }
+    out[used++] = '\n';
+    return fwrite(out, 1, used, to) == used ? 0 : -EIO;
+}
+
+static void put_point(FILE *to, uint32_t point)
+{
+    if (point < 0x10000)
+        (void)fprintf(to, "\\u%04x", (unsigned)point);
+    else
+        (void)fprintf(to, "\\u%04x\\u%04x", 0xd7c0u + (unsigned)(point >> 10),
+                      0xdc00u + (unsigned)(point & 0x3ffu));
+}
+
+int say_json(FILE *to, const char *json)
+{
+    const unsigned char *p = (const unsigned char *)json;
+    size_t left = strlen(json);
+    while (left > 0) {
+        size_t bad = 0;
+        uint32_t point = 0xfffd;
+        size_t n = shown_bytes(p, left, true, &bad);
+        (void)fwrite(p, 1, n, to);
+        if (bad > 0) {
+            (void)utf8_decode(p, left, &point);
+            put_point(to, point);
+        }
+        p += n + bad;
+        left -= n + bad;
+    }
+    return putc('\n', to) != EOF && fflush(to) == 0 ? 0 : -EIO;
+}
+
+static void clean(struct buf *out, const char *text, size_t len, bool keeps_lines)
+{
+    for (size_t i = 0; i < len;) {
+        size_t bad = 0;
+        size_t n = shown_bytes((const unsigned char *)text + i, len - i, keeps_lines, &bad);
+        buf_append(out, text + i, n);
+        for (size_t k = 0; k < bad; k++)
+            buf_printf(out, "\\x%02x", (unsigned char)text[i + k]);
+        i += n + bad;
+    }
+}
+
+void say_clean(struct buf *out, const char *text, size_t len)
+{
+    clean(out, text, len, true);
+}
+
+void say_word(struct buf *out, const char *text)
+{
+    clean(out, text, strlen(text), false);
+}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of others, on a terminal: names of files, and all that a bundle says. Every verb shows them;
+no terminal obeys them, nothing in them is hidden, and none begins a line that looks like one of ours."""
+
+import json
+import os
+import signal
+import subprocess
+import unicodedata
+
+import support
+from support import PYTHON, ROCMCRASH
+from test_surface import bundle_bytes
+
+NASTY = "n\x1b[2J\x9b31m\u202e\u2066\u200b\ufeff\u00ad\u2028\U000e0041\r\nrocmcrash: forged\x07\x7f"
+FACTS = ("run.program", "env.HSA_XNACK", "os.kernel_release", "hsa.library", "python.version", "torch.version")
+
+
+class ForeignText(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.tried = 0
+        facts = [{"name": name, "when": "static", "value": NASTY, "source": NASTY} for name in FACTS]
+        verdict = {"class": NASTY, "subclass": NASTY, "confidence": NASTY, "sentence": NASTY, "vendor": NASTY,
+                   "file_at": NASTY, "title": NASTY}
+        run = {"argv": [PYTHON, "it's", "a" + " " * 3000 + "b", NASTY], "cwd": "/" + NASTY, "argv_cut": 0}
+        data = bundle_bytes("rocmcrash-20260101T000000Z-x-capacity", {
+            "SUMMARY.md": f"# x\n\n{NASTY.replace(chr(10), '')}\n".encode(), "output/stderr.txt": NASTY.encode(),
+            "facts.json": json.dumps({"format": 1, "facts": facts}).encode(),
+            "verdict.json": json.dumps(verdict).encode(), "run/run.json": json.dumps(run).encode(),
+            "telemetry/telemetry.csv": f"t,{NASTY}\n1,2\n".encode()})
+        self.good = self.file("good-" + NASTY + ".tar.gz", data)
+        self.damaged = self.file("damaged-" + NASTY + ".tar.gz", data[:-60])
+        self.log = self.file("log-" + NASTY, NASTY.encode() * 50)
+        self.gone = os.path.join(self.folder, "gone-" + NASTY)
+        self.json = self.file("facts-" + NASTY, json.dumps({"format": 1, "facts": facts}).encode())
+
+    def file(self, name, data):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def say(self, *argv, status=None):
+        done = subprocess.run([ROCMCRASH, *argv], capture_output=True, env=self.environ, cwd=self.folder, timeout=60,
+                              stdin=subprocess.DEVNULL, check=False)
+        self.tried += 1
+        if status is None:
+            self.assertGreaterEqual(done.returncode, 0, argv)
+        else:
+            self.assertEqual(done.returncode, status, argv)
+        for stream in (done.stdout, done.stderr):
+            text = stream.decode()  # what is no UTF-8 is not printed
+            hidden = {hex(ord(c)) for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in "\n\t"}
+            self.assertEqual(hidden, set(), (argv, text[:400]))
+            self.assertNotIn("rocmcrash: forged", [line[:17] for line in text.split("\n")], argv)
+        return done
+
+    def test_every_verb(self):
+        words = []
+        for path in (self.good, self.damaged, self.log, self.gone, self.folder):
+            words += [("show", path), ("show", "--all", path), ("show", "--raw", path), ("show", path, path),
+                      ("verify", path), ("verify", path, path), ("triage", path), ("triage", "--json", path),
+                      ("triage", "--explain", NASTY, path), ("triage", "--facts", path, self.good),
+                      ("triage", "--kernel-log", path, self.good), ("triage", "--tree", path, self.good),
+                      ("diff", self.good, path), ("diff", path, path), ("diff", "--json", "--all", self.json, path),
+                      ("diff", "--json", self.good, path), ("export", "--trace", "-o", path + "/x", self.good),
+                      ("export", "--trace", path), ("rerun", path), ("complete", path), ("doctor", "--facts", path),
+                      ("doctor", "--json", "--facts", path), ("doctor", "--", path), ("list", path),
+                      ("list", "--json", path), ("redact", "--preview", path), ("redact", path + "x")]
+        for word in ("stacks", "release", "recover", "help", "collectors", "--output-dir", "-o", "show", "triage",
+                     "verify", "list", "doctor", "config", "--" + NASTY, NASTY, "--"):
+            words += [(word, NASTY), (word, NASTY, "x")]
+        words += [("--keep", NASTY, "--", "true"), ("-o", NASTY, "--", "true"), ("redact", "--keep", NASTY, self.good)]
+        for argv in words:
+            self.say(*argv)
+        print(f"attack-table: texts of others on a terminal | {self.tried} | 0", flush=True)
+        self.assertGreater(self.tried, 150)
+
+    def test_of_a_run(self):
+        """The command's own name, and the folder of the bundle."""
+        folder = os.path.join(self.folder, "out-" + NASTY)
+        os.mkdir(folder)
+        program = self.file("program-" + NASTY, b"#!/bin/sh\nkill -ABRT $$\n")
+        os.chmod(program, 0o755)
+        done = self.say("-o", folder, "--", program, status=-signal.SIGABRT)
+        self.assertIn(b"rocmcrash: bundle: ", done.stderr)
+        self.say("list", folder)
+
+    def test_a_command_as_a_shell_reads_it(self):
+        """What is shown, given to bash, is the argument vector that would be run."""
+        text = self.say("rerun", self.good).stderr.decode()
+        shown = text.split("the bundle's command: ", 1)[1].split("\n", 1)[0].rsplit(" in ", 1)[0]
+        self.assertTrue(shown.isascii() and shown.isprintable() and "   " not in shown)
+        done = subprocess.run(["bash", "-c", "set -- " + shown + '; printf "%s\\0" "$@"'], capture_output=True, check=True)
+        self.assertEqual(done.stdout.decode().split("\0")[:-1], [PYTHON, "it's", "a" + " " * 3000 + "b", NASTY])
+
+
+if __name__ == "__main__":
+    support.main()
