@@ -38,86 +38,143 @@ static void escape_with(struct buf *out, const char *text, size_t max, emit one)
     }
 }
 
-static bool word_char(const char *start, const char *at)
+static void plain_char(struct buf *out, const char *start, const char *at, size_t n)
 {
-    return at >= start && (isalnum((unsigned char)*at) || (unsigned char)*at >= 0x80);
-}
-
-/* The schemes that make a link without "//". */
-static bool ends_in_scheme(const char *start, const char *at)
-{
-    return (at - start >= 6 && strncasecmp(at - 6, "mailto", 6) == 0) ||
-           (at - start >= 4 && strncasecmp(at - 4, "xmpp", 4) == 0);
-}
-
-static void markdown_char(struct buf *out, const char *start, const char *at, size_t n)
-{
-    switch (*at) {
-    case '&':
-        buf_puts(out, "&amp;");
-        return;
-    case '<':
-        buf_puts(out, "&lt;");
-        return;
-    case '>':
-        buf_puts(out, "&gt;");
-        return;
-    case '@': /* no mention of a GitHub user */
-        buf_puts(out, "&#64;");
-        return;
-    case '#': /* no heading, no link to issue 123 */
-        buf_puts(out, "&#35;");
-        return;
-    case ':': /* GitHub makes links of what looks like one: https://..., www..., mailto:... */
-        if (strncmp(at, "://", 3) != 0 && !ends_in_scheme(start, at))
-            break;
-        buf_puts(out, "&#58;");
-        return;
-    case 'w':
-    case 'W':
-        if (strncasecmp(at, "www.", 4) != 0 || word_char(start, at - 1))
-            break;
-        buf_puts(out, *at == 'w' ? "&#119;" : "&#87;");
-        return;
-    case '_': /* emphasis only at the edge of a word; HSA_XNACK stays readable */
-        if (!word_char(start, at - 1) || !word_char(start, at + 1))
-            buf_putc(out, '\\');
-        break;
-    case '!': /* an image is a '!' before a link */
-        if (at[1] != '\0' && at[1] != ' ' && !isalnum((unsigned char)at[1]))
-            buf_putc(out, '\\');
-        break;
-    case '[': /* a link needs a bracket behind its ']'; at the start it could be a definition */
-        if (at == start || !(isalnum((unsigned char)at[1]) || at[1] == '/'))
-            buf_putc(out, '\\');
-        break;
-    case ']': /* what is left out below could stand between it and the bracket */
-        if (at[1] != '\0' && strchr(" .,;", at[1]) == NULL)
-            buf_putc(out, '\\');
-        break;
-    case '\\':
-    case '`':
-    case '*':
-    case '|':
-    case '~':
-    case '$': /* GitHub reads $...$ as mathematics */
-        buf_putc(out, '\\');
-        break;
-    default:
-        break;
-    }
+    (void)start;
     buf_append(out, at, n);
+}
+
+/* --- Markdown --- */
+
+static bool has(const char *word, size_t len, const char *what)
+{
+    size_t n = strlen(what);
+    for (size_t i = 0; i + n <= len; i++)
+        if (strncasecmp(word + i, what, n) == 0)
+            return true;
+    return false;
+}
+
+/* "GH-88", "CVE-2024-1": letters, a dash, a number; GitHub and its repositories make links of them. */
+static bool is_key(const char *word, size_t len)
+{
+    size_t letters = 0;
+    while (letters < len && isalpha((unsigned char)word[letters]))
+        letters++;
+    if (letters == 0 || letters + 1 >= len || word[letters] != '-')
+        return false;
+    for (size_t i = letters + 1; i < len; i++)
+        if (!isdigit((unsigned char)word[i]) && word[i] != '-')
+            return false;
+    return true;
+}
+
+/* The name of a commit is a link to it. */
+static bool is_hash(const char *word, size_t len)
+{
+    size_t digits = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (!isxdigit((unsigned char)word[i]))
+            return false;
+        digits += isdigit((unsigned char)word[i]) != 0;
+    }
+    return len >= 7 && digits < len;
+}
+
+/* Could Markdown or GitHub make more of the word than a word? Entities and backslashes do not keep
+ * GitHub from making mentions and references, which it looks for when all that is undone. */
+static bool needs_code(const char *word, size_t len)
+{
+    if (len == 0)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (strchr("@#<>&\\`*|~$", word[i]) != NULL)
+            return true;
+    static const char *const parts[] = {"://", "www.", "mailto:", "xmpp:", "](", "][", "]:", "[^"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (has(word, len, parts[i]))
+            return true;
+    return word[0] == '_' || word[len - 1] == '_' || is_key(word, len) || is_hash(word, len);
+}
+
+/* "- x", "1. x", "[ ] x" and "===" at the start of a line would be a list, a task or a heading. */
+static bool begins_block(const char *word, size_t len)
+{
+    if (word[0] == '[')
+        return true;
+    size_t digits = strspn(word, "0123456789");
+    if (digits > 0 && digits < 10)
+        return digits + 1 == len && (word[digits] == '.' || word[digits] == ')');
+    return strspn(word, "-+=") >= len;
+}
+
+/* A bar ends a cell of a table even in a code span, and only there its backslash is not shown. */
+static void code_word(struct buf *out, const char *word, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t n = 0;
+        while (i + n < len && word[i + n] != '|')
+            n++;
+        if (n > 0) {
+            buf_putc(out, '`');
+            for (size_t k = i; k < i + n; k++)
+                buf_putc(out, word[k] == '`' ? '\'' : word[k]);
+            buf_putc(out, '`');
+        }
+        for (i += n; i < len && word[i] == '|'; i++)
+            buf_puts(out, "\\|");
+    }
+}
+
+/* "<", ">=", "&" as a word of its own. */
+static bool put_sign(struct buf *out, const char *word, size_t len)
+{
+    if (strspn(word, "<>&=") < len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        buf_puts(out, word[i] == '<' ? "&lt;" : word[i] == '>' ? "&gt;" : word[i] == '&' ? "&amp;" : "=");
+    return true;
+}
+
+/* What stands around a word and is nothing alone stays outside of its code. */
+static void markdown_word(struct buf *out, const char *word, size_t len, bool first)
+{
+    size_t before = 0;
+    size_t end = len;
+    if (!first && put_sign(out, word, len))
+        return;
+    while (before < len && strchr("(\"',;", word[before]) != NULL)
+        before++;
+    while (end > before && strchr(")\"',;.:?", word[end - 1]) != NULL)
+        end--;
+    if (!needs_code(word + before, end - before) && !(first && begins_block(word, len))) {
+        buf_append(out, word, len);
+        return;
+    }
+    if (before == end)
+        before = 0, end = len;
+    buf_append(out, word, before);
+    code_word(out, word + before, end - before);
+    buf_append(out, word + end, len - end);
 }
 
 void escape_markdown(struct buf *out, const char *text, size_t max)
 {
-    size_t skip = strspn(text, " \t");
-    text += skip;
-    /* "- x", "+ x", "1. x" at the start would be a list */
-    if ((text[0] == '-' || text[0] == '+' || text[0] == '=') && !isdigit((unsigned char)text[1]))
-        buf_putc(out, '\\');
-    escape_with(out, text, max, markdown_char);
+    struct buf clean = BUF_INIT;
+    text += strspn(text, " \t");
+    escape_with(&clean, text, max, plain_char);
+    const char *at = buf_str(&clean);
+    for (bool first = true; *at != '\0'; first = false) {
+        size_t word = strcspn(at, " ");
+        markdown_word(out, at, word, first);
+        size_t blanks = strspn(at + word, " ");
+        buf_append(out, at + word, blanks);
+        at += word + blanks;
+    }
+    buf_release(&clean);
 }
+
+/* --- other places --- */
 
 static void mermaid_char(struct buf *out, const char *start, const char *at, size_t n)
 {
@@ -131,12 +188,6 @@ static void mermaid_char(struct buf *out, const char *start, const char *at, siz
 void escape_mermaid(struct buf *out, const char *text, size_t max)
 {
     escape_with(out, text, max, mermaid_char);
-}
-
-static void plain_char(struct buf *out, const char *start, const char *at, size_t n)
-{
-    (void)start;
-    buf_append(out, at, n);
 }
 
 void escape_terminal(struct buf *out, const char *text, size_t max)

@@ -11,8 +11,9 @@ struct report_input;
 struct verdict;
 
 /*
- * One line of text from data into Markdown: no markup, no HTML, no @mentions or #123 references,
- * no control or direction-changing characters; newlines become blanks; cut after `max` bytes.
+ * One line of text from data into Markdown: each word of which Markdown or GitHub could make more
+ * than a word (markup, HTML, @mentions, #123 references, addresses) stands in a code span; no
+ * hidden characters; newlines become blanks; cut after `max` bytes of the text.
  */
 void escape_markdown(struct buf *out, const char *text, size_t max);
 /* A code span in a cell of a table. */

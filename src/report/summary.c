@@ -180,7 +180,8 @@ static void command(const struct report_input *in, struct buf *out)
 
 static void bundle(const struct report_input *in, struct buf *out)
 {
-    text(out, in->bundle_name);
+    if (in->bundle_name != NULL)
+        escape_code(out, in->bundle_name, LINE_MAX_BYTES);
 }
 
 /* Only root may read the kernel log nearly everywhere, and nobody should run the model as root. */
