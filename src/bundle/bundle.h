@@ -84,6 +84,17 @@ int bundle_verify(const char *path, struct rc_err *err);
  * most max bytes. -ENOENT when there is none. */
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
                          struct rc_err *err);
+/* Where a text was shortened to fit. */
+#define BUNDLE_CUT_WORDS "bytes cut by rocmcrash"
+/* Several of them in one pass. 0 when any was found, also if the bundle is damaged behind it. */
+struct bundle_file {
+    const char *name;
+    size_t max;
+    char *data;  /* out: the caller's; NULL = not read; of one with -EFBIG its beginning */
+    ssize_t len; /* out: bytes or -errno; -ENOENT = there is none */
+};
+int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
+                      struct rc_err *err);
 /* Unpack regular files below dir (fresh, ours, 0700), bounded in count and size. The bundle's top
  * folder is left out: dir becomes what stage_dir was. dir is made, or must be empty and ours. */
 int bundle_unpack(const char *path, const char *dir, struct rc_err *err);

@@ -17,7 +17,7 @@
 #include "base/fs.h"
 #include "bundle/internal.h"
 
-#define CUT_MARKER "[... %llu bytes cut by rocmcrash: bundle limit ...]\n"
+#define CUT_MARKER "[... %llu " BUNDLE_CUT_WORDS ": bundle limit ...]\n"
 static const char why_limit[] = "bundle limit";
 
 /* First match decides; '*' also matches '/'. Low rank = cut first. */

@@ -220,27 +220,41 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
     return r;
 }
 
-ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
-                         struct rc_err *err)
+/* What comes first is taken and the rest not looked at: a summary can still be read from a download
+ * that was cut off. bundle_verify() is there to judge. */
+int bundle_read_files(const char *path, struct bundle_file *files, size_t count, struct rc_err *err)
 {
     RC_AUTO_CLOSE int fd = bundle_open(path, err);
     if (fd < 0)
         return fd;
     struct reader *reader = NULL;
     struct reader_entry entry;
-    ssize_t r = reader_open(&reader, fd, err);
-    while (r == 0 && (r = reader_next(reader, &entry, err)) > 0) {
-        /* What comes first is taken and the rest not looked at: a summary can still be read from
-         * a download that was cut off. bundle_verify() is there to judge. */
-        if (strcmp(entry.name, name) == 0) {
-            r = read_entry(reader, &entry, max, ret_data, err);
-            reader_close(reader);
-            return r;
-        }
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        files[i].len = -ENOENT;
+    int r = reader_open(&reader, fd, err);
+    while (r == 0 && found < count && (r = reader_next(reader, &entry, err)) > 0) {
         r = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (files[i].len != -ENOENT || strcmp(entry.name, files[i].name) != 0)
+                continue;
+            files[i].len = read_entry(reader, &entry, files[i].max, &files[i].data, err);
+            found++;
+            break;
+        }
     }
-    if (r == 0)
-        r = rc_err_errno(err, -ENOENT, "'%s' is not in the bundle", name);
     reader_close(reader);
-    return r;
+    return found > 0 ? 0 : r;
+}
+
+ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
+                         struct rc_err *err)
+{
+    struct bundle_file file = {.name = name, .max = max};
+    int r = bundle_read_files(path, &file, 1, err);
+    if (r == 0 && file.len == -ENOENT)
+        return rc_err_errno(err, -ENOENT, "'%s' is not in the bundle", name);
+    if (file.data != NULL)
+        *ret_data = file.data;
+    return r < 0 ? r : file.len;
 }

@@ -276,7 +276,7 @@ static void read_output(struct job *job)
                               &job->info.output_len);
     job_trouble(job, "messages on stderr", r);
     if (r == 0)
-        messages_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
+        output_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
 }
 
 static void read_kernel_log(struct job *job)

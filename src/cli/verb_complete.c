@@ -51,7 +51,7 @@ static cJSON *read_document(const char *stage, const char *name)
 /* What the kernel log said is read anew, features are derived anew. */
 static bool is_stale(const char *name)
 {
-    return name == NULL || strncmp(name, "kmsg.", 5) == 0 ||
+    return name == NULL || strncmp(name, "kmsg.", 5) == 0 || strncmp(name, "event.", 6) == 0 ||
            feature_is_derived(name);
 }
 

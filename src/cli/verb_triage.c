@@ -31,6 +31,7 @@
 #include "report/report.h"
 
 #define FACTS_MAX ((size_t)16 << 20) /* the JSON of a bundle, or of --facts */
+#define TEXT_MAX ((size_t)8 << 20)
 #define LOG_MAX ((size_t)512 << 20)
 
 struct triage_line {
@@ -231,20 +232,58 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
     return r;
 }
 
+/* What a bundle holds that is judged. */
+enum { OF_FACTS, OF_OUTPUT, OF_KERNEL_LOG, PARTS };
+
+/* Its texts are read again by the rules of now. */
+static const struct {
+    text_reader read;
+    const char *source; /* that the finisher gave it */
+} part_readers[PARTS] = {
+    [OF_OUTPUT] = {output_to_facts, "stderr"},
+    [OF_KERNEL_LOG] = {kernel_log_to_facts, "kernel log"},
+};
+
+/* "stderr line 12" is of "stderr". */
+static bool is_from(const cJSON *fact, const char *source)
+{
+    const char *from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fact, "source"));
+    size_t n = strlen(source);
+    return from != NULL && strncmp(from, source, n) == 0 &&
+           (from[n] == '\0' || from[n] == ',' || strncmp(from + n, " line ", 6) == 0);
+}
+
+/* Of a text that was cut to fit the bundle the facts are all that is known. */
+static bool is_read_again(const struct bundle_file *part)
+{
+    return part->data != NULL && part->len >= 0 &&
+           memmem(part->data, (size_t)part->len, BUNDLE_CUT_WORDS, strlen(BUNDLE_CUT_WORDS)) == NULL;
+}
+
 /* Features are derived anew: those in the bundle are of another tree's time. But growth comes from
  * the telemetry, which is not read again. */
-static cJSON *without_features(cJSON *json)
+static cJSON *without_derived(cJSON *json, const struct bundle_file parts[PARTS])
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "facts");
     cJSON *item = list != NULL ? list->child : NULL;
     while (item != NULL) {
         cJSON *next = item->next;
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
-        if (name != NULL && feature_is_derived(name))
+        bool drop = name != NULL && feature_is_derived(name);
+        for (int i = OF_OUTPUT; i < PARTS && !drop; i++)
+            drop = is_read_again(&parts[i]) && is_from(item, part_readers[i].source);
+        if (drop)
             cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
         item = next;
     }
     return json;
+}
+
+static void read_texts(struct facts *facts, const struct bundle_file parts[PARTS])
+{
+    for (int i = OF_OUTPUT; i < PARTS; i++)
+        if (is_read_again(&parts[i]))
+            part_readers[i].read(facts, parts[i].data, (size_t)parts[i].len, part_readers[i].source);
 }
 
 /* --kernel-log and --env fill what is not known yet. */
@@ -261,32 +300,48 @@ static int add_logs(struct facts *facts, const struct triage_line *line, struct 
     return r;
 }
 
-static int triage_bundle(const char *path, const struct tree *tree, const struct triage_line *line,
-                         const char *name, struct rc_err *err)
+static int judge_bundle(struct facts *facts, struct bundle_file parts[PARTS], const char *path,
+                        const struct triage_line *line, struct rc_err *err)
 {
-    RC_AUTO_FREE char *text = NULL;
-    struct facts *facts = facts_new();
+    const struct bundle_file *part = &parts[OF_FACTS];
     int64_t read = 0;
-    ssize_t len = bundle_read_file(path, "facts.json", FACTS_MAX, &text, err);
-    cJSON *document = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
-    int r = len < 0            ? (int)len
-            : document == NULL ? rc_err_set(err, -EBADMSG, "'%s' holds no readable facts", path)
-            : facts == NULL    ? -ENOMEM
-                               : 0;
+    cJSON *document = part->len >= 0 ? cJSON_ParseWithLength(part->data, (size_t)part->len) : NULL;
+    int r = part->len == -ENOENT ? rc_err_errno(err, -ENOENT, "'%s' is not in the bundle", part->name)
+            : part->len < 0      ? (int)part->len
+            : document == NULL   ? rc_err_set(err, -EBADMSG, "'%s' holds no readable facts", path)
+            : facts == NULL      ? -ENOMEM
+                                 : 0;
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err); /* first: the first source of a fact wins */
     if (r == 0)
-        r = facts_from_json(facts, without_features(document), err);
+        r = facts_from_json(facts, without_derived(document, parts), err);
+    if (r == 0)
+        read_texts(facts, parts);
     if (r == 0 && line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) &&
         read != 0) /* two logs are not mixed */
         r = rc_err_set(err, -EALREADY, "it holds its kernel log already");
     if (r == 0)
         r = add_logs(facts, line, err);
+    cJSON_Delete(document);
+    return r;
+}
+
+static int triage_bundle(const char *path, const struct tree *tree, const struct triage_line *line,
+                         const char *name, struct rc_err *err)
+{
+    struct bundle_file parts[PARTS] = {[OF_FACTS] = {.name = "facts.json", .max = FACTS_MAX},
+                                       [OF_OUTPUT] = {.name = "output/stderr.txt", .max = TEXT_MAX},
+                                       [OF_KERNEL_LOG] = {.name = "kernel_log/kernel.log", .max = TEXT_MAX}};
+    struct facts *facts = facts_new();
+    int r = bundle_read_files(path, parts, PARTS, err);
+    if (r == 0)
+        r = judge_bundle(facts, parts, path, line, err);
     if (r == 0)
         r = judge_and_print(facts, tree, line, name, err);
     if (r == 0)
         verb_tell_damage(path);
-    cJSON_Delete(document);
+    for (int i = 0; i < PARTS; i++)
+        free(parts[i].data);
     facts_free(facts);
     return r;
 }

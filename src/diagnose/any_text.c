@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * any_text_to_facts(): text of a kind that nobody names: what people paste into an issue.
- *
- * Pure; runs in `triage`. Program output, a kernel log and what tools print may stand in one text,
- * so every reader gets all of it.
+ * Which readers a text gets: the output of a run, a kernel log, or text of a kind that nobody names,
+ * as people paste it. The finisher and `triage` both come here, so that a run's own output and the
+ * same text in an issue are read alike. Pure.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/fact.h"
-#include "diagnose/kernel_events.h"
 #include "diagnose/messages.h"
 #include "diagnose/quantity.h"
+#include "diagnose/text.h"
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
+
+typedef void (*reader)(struct facts *, const char *text, size_t len, const char *source);
 
 static bool has_prefix(const struct facts *facts, size_t from, size_t to, const char *prefix)
 {
@@ -25,48 +26,97 @@ static bool has_prefix(const struct facts *facts, size_t from, size_t to, const 
     return false;
 }
 
-/* Reads a repaired text once more. `fact` says that something was found only there. Takes `text`. */
-static void read_repaired(struct facts *facts, char *text, size_t len, const char *fact, const char *source)
+/* Bytes of line `number` (1 = first). */
+static size_t line_length(const char *data, size_t len, unsigned number)
 {
-    size_t before = facts_count(facts);
-    if (text == NULL)
+    struct text rest = {data, len}, line = {"", 0};
+    while (number > 0 && text_next_line(&rest, &line))
+        number--;
+    return number == 0 ? line.len : 0;
+}
+
+/* "stderr line 12" -> 12; 0: its source names no line. */
+static unsigned line_of(const struct fact *f)
+{
+    static const char word[] = " line ";
+    const char *last = NULL;
+    for (const char *at = f->source; at != NULL && (at = strstr(at, word)) != NULL; at++)
+        last = at;
+    return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
+}
+
+/* A fact that stands on a line that was joined says so, unless the line says the same by itself. */
+static void mark_joined(struct facts *facts, size_t from, struct text whole, struct text joined,
+                        const struct facts *apart)
+{
+    bool any = false;
+    for (size_t i = from; i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i), *alone = facts_find(apart, f->name, f->when);
+        unsigned line = line_of(f);
+        if (line == 0 || (alone != NULL && fact_says_same(f, alone)) ||
+            line_length(whole.at, whole.len, line) == line_length(joined.at, joined.len, line))
+            continue;
+        facts_mark_joined(facts, i);
+        any = true;
+    }
+    if (any)
+        (void)facts_set_boolean(facts, "log.joined", FACT_STATIC, true, "lines that were wrapped");
+}
+
+/* Reads wrapped lines once more, joined. */
+static void read_joined(struct facts *facts, const char *text, size_t len, const char *source,
+                        const reader readers[])
+{
+    size_t joined_len = 0, before = facts_count(facts);
+    char *joined = text_unwrap(text, len, &joined_len);
+    struct facts *apart = joined != NULL ? facts_new() : NULL;
+    for (size_t i = 0; apart != NULL && readers[i] != NULL; i++) {
+        readers[i](facts, joined, joined_len, source);
+        readers[i](apart, text, len, source);
+    }
+    if (apart != NULL)
+        mark_joined(facts, before, (struct text){text, len}, (struct text){joined, joined_len}, apart);
+    facts_free(apart);
+    free(joined);
+}
+
+/* Reads lines that were cut once more, completed. log.completed says that something was found only there. */
+static void read_completed(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t completed_len = 0, before = facts_count(facts);
+    char *completed = text_complete(text, len, &completed_len);
+    if (completed == NULL)
         return;
-    messages_to_facts(facts, text, len, source);
-    kernel_log_to_facts(facts, text, len, source);
+    messages_to_facts(facts, completed, completed_len, source);
+    kernel_log_to_facts(facts, completed, completed_len, source);
     size_t after = facts_count(facts);
     if (has_prefix(facts, before, after, "msg.") || has_prefix(facts, before, after, "oom.") ||
         has_prefix(facts, before, after, "kmsg.") || has_prefix(facts, before, after, "err."))
-        (void)facts_set_boolean(facts, fact, FACT_STATIC, true, source);
-    kernel_events_to_facts(facts, text, len, source);
+        (void)facts_set_boolean(facts, "log.completed", FACT_STATIC, true, source);
+    quantities_to_facts(facts, completed, completed_len, source);
+    free(completed);
+}
+
+/* Nobody has cut the lines of a run: they are not completed. */
+void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
+    messages_to_facts(facts, text, len, source);
+    read_joined(facts, text, len, source, readers);
     quantities_to_facts(facts, text, len, source);
-    free(text);
-}
-
-static void read_joined(struct facts *facts, const char *text, size_t len, const char *source)
-{
-    size_t joined_len = 0;
-    char *joined = text_unwrap(text, len, &joined_len);
-    read_repaired(facts, joined, joined_len, "log.joined", source);
-}
-
-static void read_completed(struct facts *facts, const char *text, size_t len, const char *source)
-{
-    size_t completed_len = 0;
-    char *completed = text_complete(text, len, &completed_len);
-    read_repaired(facts, completed, completed_len, "log.completed", source);
 }
 
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
+    static const reader readers[] = {messages_to_facts, kernel_log_to_facts, quantities_to_facts, NULL};
     size_t before = facts_count(facts);
     messages_to_facts(facts, text, len, source);
     size_t messages = facts_count(facts);
     pasted_to_facts(facts, text, len, source);
     size_t pasted = facts_count(facts);
     kernel_log_to_facts(facts, text, len, source);
-    kernel_events_to_facts(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
-    read_joined(facts, text, len, source);
+    read_joined(facts, text, len, source, readers);
     read_completed(facts, text, len, source);
     quantities_to_facts(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
@@ -81,8 +131,9 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
 
 void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
+    static const reader readers[] = {kernel_log_to_facts, NULL};
     kernel_log_to_facts(facts, text, len, source);
-    kernel_events_to_facts(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
+    read_joined(facts, text, len, source, readers);
     read_completed(facts, text, len, source);
 }

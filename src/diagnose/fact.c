@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,6 +234,32 @@ int facts_set_missing(struct facts *f, const char *name, enum fact_when when,
                               .when = when,
                               .source = source,
                               .reason = reason != NULL ? reason : "no reason given"});
+}
+
+static const char joined_mark[] = ", joined";
+
+void facts_mark_joined(struct facts *f, size_t index)
+{
+    struct fact *item = &f->items[index];
+    char *source = NULL;
+    if (item->source == NULL || asprintf(&source, "%s%s", item->source, joined_mark) < 0)
+        return;
+    free((void *)(uintptr_t)item->source);
+    item->source = source;
+}
+
+bool fact_is_joined(const struct fact *fact)
+{
+    return fact->source != NULL && strstr(fact->source, joined_mark) != NULL;
+}
+
+bool fact_says_same(const struct fact *a, const struct fact *b)
+{
+    if (a->status != b->status || a->type != b->type)
+        return false;
+    if (a->type == FACT_TEXT && a->status == FACT_PRESENT)
+        return strcmp(a->text, b->text) == 0;
+    return a->type == FACT_REAL ? !(a->real < b->real || a->real > b->real) : a->integer == b->integer;
 }
 
 size_t facts_count(const struct facts *f)

@@ -68,6 +68,13 @@ int facts_set_boolean(struct facts *, const char *name, enum fact_when, bool val
 int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fact_status status,
                       const char *reason, const char *source);
 
+/* Note in the source of the fact at `index` that it was read from lines which text_unwrap() joined. */
+void facts_mark_joined(struct facts *, size_t index);
+/* It was, or it was computed from one that was. */
+bool fact_is_joined(const struct fact *);
+/* The same value, whoever says it. */
+bool fact_says_same(const struct fact *, const struct fact *);
+
 size_t facts_count(const struct facts *);
 const struct fact *facts_at(const struct facts *, size_t index);
 /* NULL when nothing is known under that name, not even that it is absent. */

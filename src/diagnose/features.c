@@ -31,9 +31,8 @@ bool feature_text(const struct facts *facts, const char *name, const char **ret)
     return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
 }
 
-static const char *input_source(const struct facts *facts, const char *name)
+static const char *input_source(const struct fact *f)
 {
-    const struct fact *f = facts_best(facts, name);
     return f != NULL && f->source != NULL && f->source[0] != '\0' ? f->source : "no source";
 }
 
@@ -42,11 +41,13 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
 {
     size_t at = (size_t)snprintf(out, size, "computed from ");
     for (size_t i = 0; i < count && at < size; i++) {
-        const char *from = input_source(facts, names[i]);
+        const struct fact *f = facts_best(facts, names[i]);
+        const char *from = input_source(f);
         const char *comma = i > 0 ? ", " : "";
+        const char *joined = f != NULL && fact_is_joined(f) ? " (of lines, joined)" : "";
         /* a feature names its own inputs: no chain of parentheses */
         int n = strncmp(from, "computed", 8) == 0
-                    ? snprintf(out + at, size - at, "%s%s", comma, names[i])
+                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], joined)
                     : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
         at += n > 0 ? (size_t)n : 0;
     }

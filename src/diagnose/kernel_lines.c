@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "diagnose/kernel_events.h"
 #include "diagnose/rules.h"
 #include "diagnose/verdict.h"
 
@@ -357,4 +358,5 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
         (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);
     }
     rules_emit(&run);
+    kernel_events_to_facts(facts, data, len, source);
 }

@@ -135,13 +135,31 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
     }
 }
 
+/* Lines that were joined may not belong together: what `e` was decided by stands on some. */
+static bool stands_on_joined(const struct judge *j, const struct expr *e)
+{
+    struct eval ev = {.facts = j->facts};
+    bool joined = false;
+    if (e == NULL || eval_answer(&ev, e) != ANSWER_YES)
+        return false;
+    for (size_t i = 0; i < ev.used_count; i++)
+        joined |= fact_is_joined(ev.used[i]);
+    return joined;
+}
+
 static int node_confidence(const struct judge *j, const struct tree_node *node)
 {
     int level = 0;
-    if (node->high != NULL && ask(j, node->high) == ANSWER_YES)
+    const struct expr *sure = NULL;
+    if (node->high != NULL && ask(j, node->high) == ANSWER_YES) {
+        sure = node->high;
         level = 2;
-    else if (node->medium != NULL && ask(j, node->medium) == ANSWER_YES)
+    } else if (node->medium != NULL && ask(j, node->medium) == ANSWER_YES) {
+        sure = node->medium;
         level = 1;
+    }
+    if (level > 0 && (stands_on_joined(j, node->test) || stands_on_joined(j, sure)))
+        level--;
     for (size_t i = 0; i < node->against.count && level > 0; i++) {
         const struct tree_rule *rule = &node->against.rule[i];
         if (rule->lowers && holds(j, rule->when)) {
@@ -299,6 +317,9 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     j->out_of_memory |= v->sentence == NULL;
     add_rules(j, &node->why, node->test, &v->why);
     add_rules(j, &node->against, NULL, &v->against);
+    if (stands_on_joined(j, node->test))
+        list_take(j, &v->against, copy_text(j, "it stands on lines that were joined because they looked "
+                                               "wrapped: they may not belong together"));
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

@@ -78,15 +78,17 @@ struct cJSON *verdict_to_json(const struct verdict *, const struct facts *);
 
 /* Program output (stderr and stdout): PyTorch, HIP, HSA, BLAS, llama.cpp, JAX, ... */
 void messages_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* Kernel log: /dev/kmsg records ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
+/* Kernel log, its records and their fragments (kernel_events.h): /dev/kmsg records ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
 void kernel_log_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* What tools print when pasted: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
 void pasted_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* What a run printed: messages, figures (quantity.h), and both of wrapped lines (text_repair.h). */
+void output_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* A kernel log that somebody gave: also error codes, and lines that were cut (text_cut.h). */
+void kernel_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* Text of unknown kind (triage of what people paste): all of the above; says log.output_read unless
  * it holds only tables of a tool. */
 void any_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* A kernel log that somebody gave: the same, and its fragments (kernel_events.h). */
-void kernel_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* NAME=VALUE lines. */
 void environment_to_facts(struct facts *, const char *text, size_t len, const char *source);
 

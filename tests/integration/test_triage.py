@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`rocmcrash triage`: why not another class, several bundles, the collection as its README feeds it, and its speed."""
+import io
 import json
 import os
 import shutil
 import statistics
 import sys
+import tarfile
 import time
 
 import support
@@ -168,6 +170,35 @@ class Long(support.Case):
 
 
 class Bundles(support.Case):
+    def without_facts_of(self, path, source):
+        """The bundle as rules made it that read nothing out of that text."""
+        poor = self.path("poor.tar.gz")
+        with tarfile.open(path) as old, tarfile.open(poor, "w:gz") as new:
+            for member in filter(tarfile.TarInfo.isfile, old):
+                data = old.extractfile(member).read()
+                if member.name.endswith("/facts.json"):
+                    document = json.loads(data)
+                    document["facts"] = [f for f in document["facts"] if not f.get("source", "").startswith(source)
+                                         and not f["name"].startswith(("f.", "evidence."))]
+                    data = json.dumps(document).encode()
+                member.size = len(data)
+                new.addfile(member, io.BytesIO(data))
+        return poor
+
+    def test_the_texts_of_a_bundle_are_read_again(self):
+        """By one path: the finisher, the bundle, and the same text pasted."""
+        text = "fatal: could not allocate 3.0 GiB on device 0 (free 1.0 GiB, total 16.0 GiB)"
+        bundle = self.only_bundle(self.run_it("/bin/sh", "-c", f"echo '{text}' >&2; ulimit -c 0; kill -ABRT $$",
+                                              options=["--quiet"]))
+        self.assertEqual(bundle.value("oom.requested_bytes"), 3 << 30)
+        self.assertEqual(bundle.fact("oom.requested_bytes")["source"], "stderr line 1")
+        poor = self.without_facts_of(bundle.path, "stderr")
+        verdicts = [json.loads(self.verb("triage", "--json", path).stdout) for path in (bundle.path, poor)]
+        for verdict in verdicts:
+            self.assertEqual((verdict["class"], verdict["confidence"]),
+                             (bundle.verdict["class"], bundle.verdict["confidence"]))
+            self.assertEqual(verdict["class"], "capacity")
+
     def two(self):
         for _ in range(2):
             self.run_it("/bin/sh", "-c", "kill -SEGV $$", options=["--quiet"])
