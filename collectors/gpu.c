@@ -99,6 +99,11 @@ static ssize_t read_device(const struct gpu_info *g, const char *name, char *tex
     return fs_read_machine_text(path, text, size);
 }
 
+static bool is_nvidias(const struct gpu_info *g)
+{
+    return (g->have & GPU_HAVE_DRIVER) != 0 && strcmp(g->driver, "nvidia") == 0;
+}
+
 static void put_identity(struct job *job, uint32_t i)
 {
     const struct gpu_info *g = &job->machine->gpus[i];
@@ -113,7 +118,8 @@ static void put_identity(struct job *job, uint32_t i)
              (g->have & GPU_HAVE_KFD_NODE) != 0 ? "the kernel gives no gfx_target_version"
                                                 : no_kfd);
     put_boolean(job, i, "is_apu", g->have & GPU_HAVE_IS_APU, g->is_apu,
-                "gfx_target_version, else device/pcie_bw", "neither a gfx name nor device files");
+                is_nvidias(g) ? "the driver is NVIDIA's" : "gfx_target_version, else device/pcie_bw",
+                "neither a gfx name nor device files");
     put_number(job, i, "kfd_node", g->have & GPU_HAVE_KFD_NODE, g->kfd_node,
                "kfd/topology/nodes", no_kfd);
     put_number(job, i, "kfd_gpu_id", g->have & GPU_HAVE_KFD_GPU_ID, g->kfd_gpu_id,
@@ -356,7 +362,7 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
         put_identity(&job, i);
         put_partition(&job, i);
         put_device_facts(&job, i);
-        if (strcmp(machine.gpus[i].driver, "nvidia") == 0)
+        if (is_nvidias(&machine.gpus[i]))
             put_nvidia(&job, i);
         else
             put_driver_version(&job, i);

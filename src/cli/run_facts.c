@@ -152,6 +152,20 @@ static void count_fact(struct facts *facts, const struct impact_record *impact,
                                 "more than could be counted while the program was held", source);
 }
 
+/* "8 /dev/nvidiactl" a line */
+static bool has_gpu_device(const char *fds)
+{
+    static const char *const devices[] = {"/dev/kfd", "/dev/dri/", "/dev/nvidia"};
+    for (const char *line = fds; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *path = line + strspn(line, "0123456789");
+        path += *path == ' ';
+        for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+            if (strncmp(path, devices[i], strlen(devices[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
 static void fd_facts(struct facts *facts, const struct impact_record *impact)
 {
     static const char source[] = "/proc/PID/fd at the failure";
@@ -160,7 +174,7 @@ static void fd_facts(struct facts *facts, const struct impact_record *impact)
     if (fds == NULL)
         return;
     count_fact(facts, impact, CHUNK_FDS, "proc.0.fds_count", source);
-    bool found = strstr(fds, " /dev/kfd") != NULL || strstr(fds, " /dev/dri/") != NULL;
+    bool found = has_gpu_device(fds);
     if (found || !impact_record_is_cut(impact, CHUNK_FDS))
         (void)facts_set_boolean(facts, uses_gpu, FACT_IMPACT, found, source);
     else
@@ -191,6 +205,7 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
         {"VmRSS", "proc.0.rss_bytes", 1024},          {"VmHWM", "proc.0.rss_peak_bytes", 1024},
         {"RssShmem", "proc.0.rss_shmem_bytes", 1024}, {"VmSwap", "proc.0.swap_bytes", 1024},
         {"VmPin", "proc.0.pinned_bytes", 1024},       {"VmLck", "proc.0.locked_bytes", 1024},
+        {"VmPeak", "proc.0.address_space_peak_bytes", 1024},
         {"Threads", "proc.0.threads_count", 1},
     };
     RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);

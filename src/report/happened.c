@@ -83,6 +83,9 @@ static const struct wording wordings[] = {
      "Out of file descriptors[[: {proc.0.fds_count} open of {proc.0.fds_limit}]]"},
     {"resource-limit/mappings", NULL,
      "Out of memory mappings[[: {proc.0.maps_count} of {host.max_map_count}]]"},
+    {"resource-limit/address space", NULL,
+     "Out of address space: {proc.0.address_space_peak_bytes} used of the limit "
+     "{proc.0.address_space_limit_bytes}"},
     {"resource-limit/threads or processes", NULL, "No more threads or processes may be started"},
     {"resource-limit/shared memory", NULL, "Out of shared memory between processes"},
     {"resource-limit/pinned host memory", NULL,

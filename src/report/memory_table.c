@@ -177,14 +177,21 @@ static bool was_ever(const struct facts *facts, const char *name)
     return any;
 }
 
+static bool is_by_nvml(const struct facts *facts)
+{
+    const struct fact *f = facts_best(facts, "proc.0.kfd_vram_bytes");
+    return f != NULL && f->source != NULL && strncmp(f->source, "NVML", 4) == 0;
+}
+
 void report_memory_table(const struct facts *facts, struct buf *out)
 {
-    static const struct counter vram[] = {{"KFD", "proc.0.kfd_vram_bytes"},
+    struct counter vram[] = {{"KFD", "proc.0.kfd_vram_bytes"},
                                           {"DRM", "proc.0.drm_vram_bytes"},
                                           {"the ledger", "ledger.vram.live_bytes"}};
     static const struct counter gtt[] = {{"DRM", "proc.0.drm_gtt_bytes"},
                                          {"the ledger", "ledger.gtt.live_bytes"}};
     struct buf rows = BUF_INIT;
+    vram[0].by = is_by_nvml(facts) ? "NVML" : "KFD";
     for (int gpu = 0; gpu < GPUS_MAX; gpu++)
         gpu_rows(facts, gpu, &rows);
     counted_rows(facts, "failed process, VRAM", vram, sizeof(vram) / sizeof(vram[0]), &rows);

@@ -17,6 +17,8 @@ struct context {
     uint64_t baseline_ns, impact_ns, after_ns, end_ns;
     bool impact_is_record; /* an IMPACT record, not the last sample before the end */
     bool own_pids;         /* KFD's pids are ours */
+    bool by_nvml;          /* all GPUs of the machine are NVIDIA's */
+    char source[96];       /* of the last call of source_of() */
     int result;
 };
 
@@ -26,10 +28,57 @@ static void note(struct context *c, int r)
         c->result = r;
 }
 
+/* amdgpu's GPUs have a value of GTT, were it "absent"; what NVML reads has none. */
+static bool gpu_is_read_by_nvml(const struct series_set *set, uint32_t gpu)
+{
+    return series_find(set, METRIC_GPU_VRAM_USED, gpu) != NULL &&
+           series_find(set, METRIC_GPU_GTT_USED, gpu) == NULL;
+}
+
+static bool all_gpus_are_nvidias(const struct series_set *set)
+{
+    bool any = false;
+    for (uint32_t gpu = 0; gpu < MACHINE_GPUS_MAX; gpu++) {
+        if (series_find(set, METRIC_GPU_VRAM_USED, gpu) == NULL)
+            continue;
+        if (!gpu_is_read_by_nvml(set, gpu))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static bool is_of_kfd(enum metric m)
+{
+    return m == METRIC_PROC_KFD_VRAM || m == METRIC_GPU_OTHERS_KFD_VRAM;
+}
+
+/* "device/mem_info_vram_used, or NVML" names both; here it is known which of them it was. */
+static const char *source_of(struct context *c, enum metric m, bool nvml)
+{
+    static const char choice[] = ", or NVML";
+    const struct metric_def *def = metric_find((uint16_t)m);
+    const char *where = def->where;
+    const char *at = strstr(where, choice);
+    const char *rest = at != NULL ? at + sizeof choice - 1 : "";
+    if (nvml && (def->scope == SCOPE_GPU || is_of_kfd(m)))
+        (void)snprintf(c->source, sizeof c->source, "NVML%s", rest);
+    else
+        (void)snprintf(c->source, sizeof c->source, "%.*s%s",
+                       (int)(at != NULL ? at - where : (ptrdiff_t)strlen(where)), where, rest);
+    return c->source;
+}
+
+static bool is_nvmls(const struct context *c, enum metric m, uint32_t instance)
+{
+    return metric_find((uint16_t)m)->scope == SCOPE_GPU ? gpu_is_read_by_nvml(c->set, instance)
+                                                        : c->by_nvml;
+}
+
 static const char *missing_reason(const struct context *c, enum metric m, uint8_t status)
 {
     const struct metric_def *def = metric_find((uint16_t)m);
-    bool kfd = m == METRIC_PROC_KFD_VRAM || m == METRIC_GPU_OTHERS_KFD_VRAM;
+    bool kfd = is_of_kfd(m);
     if (kfd && status == VALUE_UNREADABLE && !c->own_pids)
         return "in a pid namespace: KFD lists the pids of the host";
     if (status == VALUE_STALLED)
@@ -40,6 +89,8 @@ static const char *missing_reason(const struct context *c, enum metric m, uint8_
                    : "could not be read";
     if (m == METRIC_CGROUP_MEM_LIMIT)
         return "no memory limit is set, or no memory cgroup is visible";
+    if (kfd && c->by_nvml)
+        return "NVML does not tell it";
     if (kfd)
         return m == METRIC_PROC_KFD_VRAM ? "not a KFD process" : "no KFD process files";
     return def->scope == SCOPE_PROCESS ? "the process has no such number"
@@ -47,9 +98,9 @@ static const char *missing_reason(const struct context *c, enum metric m, uint8_
 }
 
 static void put_point(struct context *c, const char *name, enum fact_when when, enum metric m,
-                      const struct series_point *p)
+                      bool nvml, const struct series_point *p)
 {
-    const char *where = metric_find((uint16_t)m)->where;
+    const char *where = source_of(c, m, nvml);
     if (p == NULL)
         note(c, facts_set_missing(c->facts, name, when, FACT_ABSENT, "not sampled at that time",
                                   where));
@@ -83,6 +134,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
 {
     char name[128];
     enum metric m = (enum metric)s->metric;
+    bool nvml = is_nvmls(c, m, s->instance);
     if (!series_name(name, sizeof name, m, s->instance, proc))
         return;
     /* The SMU's numbers are first read just after the baseline record: take the first there is. */
@@ -91,14 +143,14 @@ static void put_series(struct context *c, const struct series *s, const char *pr
         s->points[0].time_ns <= c->baseline_ns + UINT64_C(2000000000))
         baseline = &s->points[0];
     if (c->baseline_ns != 0 && proc == NULL)
-        put_point(c, name, FACT_BASELINE, m, baseline);
+        put_point(c, name, FACT_BASELINE, m, nvml, baseline);
     const struct series_point *peak = peak_until(s, c->end_ns);
     if (peak != NULL)
-        put_point(c, name, FACT_PEAK, m, peak);
+        put_point(c, name, FACT_PEAK, m, nvml, peak);
     if (c->impact_ns != 0 && !could_not_be_told(c, name))
-        put_point(c, name, FACT_IMPACT, m, series_at(s, c->impact_ns));
+        put_point(c, name, FACT_IMPACT, m, nvml, series_at(s, c->impact_ns));
     if (c->after_ns != 0 && proc == NULL)
-        put_point(c, name, FACT_AFTER, m, series_at(s, c->after_ns));
+        put_point(c, name, FACT_AFTER, m, nvml, series_at(s, c->after_ns));
 }
 
 /* Facts of the failed process; its last values where the impact found it gone. */
@@ -118,7 +170,7 @@ static void put_process(struct context *c, uint32_t pid)
         (void)series_name(name, sizeof name, (enum metric)id, pid, "0");
         note(c, facts_set_missing(c->facts, name, FACT_IMPACT, FACT_ABSENT,
                                   "the process was not sampled (it lived too briefly)",
-                                  def->where));
+                                  source_of(c, (enum metric)id, c->by_nvml)));
     }
 }
 
@@ -153,7 +205,8 @@ static void put_others_total(struct context *c, enum fact_when when, uint64_t ti
         }
     }
     struct series_point total = {time_ns, sum, VALUE_OK};
-    put_point(c, "others.vram_bytes", when, METRIC_GPU_OTHERS_KFD_VRAM, any ? &total : bad);
+    put_point(c, "others.vram_bytes", when, METRIC_GPU_OTHERS_KFD_VRAM, c->by_nvml,
+              any ? &total : bad);
 }
 
 struct holders {
@@ -186,21 +239,26 @@ static struct holders find_holders(const struct context *c, uint64_t time_ns, bo
     return h;
 }
 
-static const char holders_source[] = "kfd/proc/PID/vram_*, or NVML";
+static const char *holders_source(const struct context *c)
+{
+    return c->by_nvml ? "NVML" : "kfd/proc/PID/vram_*";
+}
 
 static void put_others_largest(struct context *c, enum fact_when when, uint64_t time_ns)
 {
     struct holders h = find_holders(c, time_ns, true, 0);
     if (h.count == 0) {
         note(c, facts_set_missing(c->facts, "others.largest_bytes", when, FACT_ABSENT,
-                                  "no other process holds VRAM through KFD, or none is visible",
-                                  holders_source));
+                                  c->by_nvml
+                                      ? "NVML lists no other process that holds VRAM"
+                                      : "no other process holds VRAM through KFD, or none is visible",
+                                  holders_source(c)));
         return;
     }
     char comm[17];
-    note(c, facts_set_integer(c->facts, "others.largest_pid", when, h.largest, holders_source));
+    note(c, facts_set_integer(c->facts, "others.largest_pid", when, h.largest, holders_source(c)));
     note(c, facts_set_integer(c->facts, "others.largest_bytes", when, (int64_t)h.most,
-                              holders_source));
+                              holders_source(c)));
     if (comm_of(c->set, h.largest, time_ns, comm))
         note(c, facts_set_text(c->facts, "others.largest_comm", when, comm, "/proc/PID/status"));
 }
@@ -212,14 +270,14 @@ static void put_siblings(struct context *c, uint32_t failed_pid)
     if (h.count == 0) {
         note(c, facts_set_missing(c->facts, "siblings.vram_bytes", FACT_IMPACT, FACT_ABSENT,
                                   "no other process of the command was seen to hold VRAM",
-                                  holders_source));
+                                  holders_source(c)));
         return;
     }
     note(c, facts_set_integer(c->facts, "siblings.vram_bytes", FACT_IMPACT, (int64_t)h.bytes,
-                              holders_source));
-    note(c, facts_set_integer(c->facts, "siblings.count", FACT_IMPACT, h.count, holders_source));
+                              holders_source(c)));
+    note(c, facts_set_integer(c->facts, "siblings.count", FACT_IMPACT, h.count, holders_source(c)));
     note(c, facts_set_integer(c->facts, "siblings.largest_pid", FACT_IMPACT, h.largest,
-                              holders_source));
+                              holders_source(c)));
 }
 
 static void put_growth(struct context *c)
@@ -298,6 +356,7 @@ int series_to_facts(struct facts *facts, const struct series_set *set,
     const struct series_point *own =
         series_at(series_find(set, METRIC_HOST_PID_NAMESPACE, 0), set->last_ns);
     c.own_pids = own == NULL || own->value != 0;
+    c.by_nvml = all_gpus_are_nvidias(set);
     for (size_t i = 0; i < set->count; i++) {
         const struct metric_def *def = metric_find(set->series[i].metric);
         if (def->scope != SCOPE_PROCESS && def->id != METRIC_HOST_PID_NAMESPACE)

@@ -65,6 +65,11 @@ static void a_sentence_for_each(void **state)
         {"resource-limit", "file descriptors",
          "{\"proc.0.fds_count\":1024,\"proc.0.fds_limit\":1024}",
          "Out of file descriptors: 1024 open of 1024 (resource-limit, high confidence)"},
+        {"resource-limit", "address space",
+         "{\"proc.0.address_space_peak_bytes\":25572929536,"
+         "\"proc.0.address_space_limit_bytes\":25769803776}",
+         "Out of address space: 23.82 GiB used of the limit 24.00 GiB (resource-limit, high "
+         "confidence)"},
         {"resource-limit", "something new", "{}",
          "A resource limit was reached (resource-limit, high confidence)"},
         {"arch-mismatch", "small BAR", "{\"f.gfx\":\"gfx1100\"}",

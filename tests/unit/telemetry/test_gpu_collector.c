@@ -211,6 +211,8 @@ static void test_nvidia(void **state)
     expect_text(&out, "gpu.0.driver", "nvidia");
     expect_text(&out, "gpu.0.name", "NVIDIA H200");
     expect_text(&out, "gpu.0.driver_version", "580.159.04");
+    const struct fact *apu = facts_best(out.facts, "gpu.0.is_apu");
+    assert_true(apu != NULL && strstr(apu->source, "NVIDIA") != NULL);
     assert_null(strstr(buf_str(&out.files), "deadbeef"));
     release(&out);
     static const char *const unknown[] = {"", "Model:", "Model: \t", "model: x\n", "IRQ: 75\n"};

@@ -119,6 +119,44 @@ static void test_facts(void **state)
     series_release(&set);
 }
 
+static void expect_source(const struct facts *facts, const char *name, const char *source)
+{
+    const struct fact *f = facts_find(facts, name, FACT_IMPACT);
+    if (f == NULL)
+        fail_msg("no fact %s", name);
+    assert_string_equal(f->source, source);
+}
+
+/* Whoever read it is named, not everybody who might have. */
+static void test_sources(void **state)
+{
+    (void)state;
+    struct series_set set;
+    struct facts *facts = facts_new();
+    struct series_facts_options options = {.failed_pid = 7};
+    fill(&set);
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_source(facts, "gpu.0.vram.used_bytes", "device/mem_info_vram_used");
+    expect_source(facts, "proc.0.kfd_vram_bytes", "kfd/proc/PID/vram_*: all GPUs");
+    expect_source(facts, "others.largest_pid", "kfd/proc/PID/vram_*");
+    facts_free(facts);
+    series_release(&set);
+
+    set = (struct series_set){.count = 0};
+    facts = facts_new();
+    ADD(&set, T0, SAMPLE_FULL | SAMPLE_BASELINE, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 100},
+        {METRIC_GPU_TEMP_EDGE, 0, VALUE_OK, 40000}, {METRIC_PROC_KFD_VRAM, 7, VALUE_OK, 60},
+        {METRIC_PROC_RSS, 7, VALUE_OK, 6000});
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_source(facts, "gpu.0.vram.used_bytes", "NVML");
+    expect_source(facts, "gpu.0.temperature.edge_mC", "NVML");
+    expect_source(facts, "proc.0.kfd_vram_bytes", "NVML: all GPUs");
+    expect_source(facts, "proc.0.rss_bytes", "/proc/PID/status VmRSS");
+    expect_missing(facts, "others.largest_bytes", FACT_IMPACT, FACT_ABSENT, "NVML lists no other");
+    facts_free(facts);
+    series_release(&set);
+}
+
 /* A count that was too large for the tracer is not the one of a second before. */
 static void test_older_than_a_look_that_failed(void **state)
 {
@@ -368,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_sources),
         cmocka_unit_test(test_older_than_a_look_that_failed),
         cmocka_unit_test(test_siblings),
         cmocka_unit_test(test_process_that_ended_is_absent),

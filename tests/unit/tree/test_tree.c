@@ -182,7 +182,7 @@ static void missing_input_is_undecided_and_listed(void **state)
     struct verdict v = judge(*state, facts, NULL);
     assert_string_equal(v.class_name, "unknown");
     assert_true(list_holds(&v.missing, "kernel log"));
-    assert_true(list_holds(&v.missing, "free for HIP"));
+    assert_true(list_holds(&v.missing, "free by the runtime"));
     bool undecided = false;
     for (size_t i = 0; i < v.steps; i++)
         undecided |= strcmp(v.path[i].answer, "undecided") == 0;
