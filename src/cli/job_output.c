@@ -2,7 +2,6 @@
 #include "cli/job_output.h"
 
 #include <cjson/cJSON.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,13 +19,14 @@
 #include "cli/assets.h"
 #include "cli/job.h"
 #include "cli/sparks.h"
+#include "cli/stage_names.h"
+#include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "record/rundir.h"
 #include "report/report.h"
 
 #define CSV_ROWS_MAX 20000
 #define OUTPUT_MAX ((size_t)8 << 20)
-#define STAGED_MAX 512
 
 const char **job_environment(const struct impact_record *impact, char **ret_text)
 {
@@ -269,59 +269,20 @@ static char *read_stacks(const struct job *job, const struct facts *facts)
     return strchr(name + 7, '/') == NULL ? read_staged(job, name, false) : NULL;
 }
 
-/* Names below the stage, "output/stderr.txt"; the caller's to free. */
-struct file_names {
-    const char *name[STAGED_MAX];
-    size_t count;
-};
-
-static void list_folder(const char *folder, const char *prefix, int depth, struct file_names *names)
+static void list_stage(const struct job *job, struct stage_names *names)
 {
-    char path[FS_PATH_MAX];
-    RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
-    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        char below[256];
-        struct stat st;
-        if (entry->d_name[0] == '.' || names->count == STAGED_MAX ||
-            (size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= sizeof path ||
-            lstat(path, &st) != 0 ||
-            (size_t)snprintf(below, sizeof below, "%s%s%s", prefix, entry->d_name,
-                             S_ISDIR(st.st_mode) ? "/" : "") >= sizeof below)
-            continue;
-        if (S_ISDIR(st.st_mode) && depth > 0) {
-            list_folder(path, below, depth - 1, names);
-        } else if (S_ISREG(st.st_mode)) {
-            const char *copy = strdup(below);
-            if (copy != NULL)
-                names->name[names->count++] = copy;
-        }
-    }
-}
-
-static void list_stage(const struct job *job, struct file_names *names)
-{
-    static const char *const made_later[] = {"SUMMARY.md", "manifest.json", "redaction.json"};
-    names->count = 0;
-    list_folder(job->stage, "", 1, names);
-    for (size_t i = 0; i < sizeof made_later / sizeof made_later[0]; i++) {
-        const char *copy = names->count < STAGED_MAX ? strdup(made_later[i]) : NULL;
-        if (copy != NULL)
-            names->name[names->count++] = copy;
-    }
-}
-
-static void forget_names(struct file_names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free((void *)(uintptr_t)names->name[i]);
-    names->count = 0;
+    static const char *const made_later[] = {"SUMMARY.md", "report.html", "manifest.json",
+                                             "redaction.json"};
+    stage_names_read(job->stage, names);
+    for (size_t i = 0; i < sizeof made_later / sizeof made_later[0]; i++)
+        stage_names_add(names, made_later[i]);
 }
 
 static int write_summary(const struct job *job, const struct facts *judged, const char *name,
                          int stage_fd, struct rc_err *err)
 {
     static struct sparks sparks;
-    static struct file_names names;
+    static struct stage_names names;
     RC_AUTO_FREE char *template_text = NULL;
     struct buf command = BUF_INIT;
     struct buf summary = BUF_INIT;
@@ -342,10 +303,10 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     list_stage(job, &names);
     input.output = output;
     input.stacks = stacks;
-    input.files = names.name;
+    input.files = names.list;
     input.file_count = names.count;
     report_summary(&input, &summary);
-    forget_names(&names);
+    stage_names_release(&names);
     int r = buf_failed(&summary)
                 ? -ENOMEM
                 : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
@@ -417,6 +378,8 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,
                                &job->options->privacy, err);
+    if (r == 0)
+        r = stage_write_page(job->stage, stage_fd, name);
     if (r == 0 && job->options->privacy.preview)
         stage_print_preview_end(job->redactor);
     if (r == 0)

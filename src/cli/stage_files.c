@@ -82,12 +82,12 @@ static bool is_own_name(const struct files *files, const struct entry *entry)
 static bool is_clean(const struct files *files, const struct entry *entry)
 {
     static const char *const always[] = {"manifest.json", REPORT_NAME};
-    static const char *const own[] = {"facts.json", "verdict.json", "SUMMARY.md"};
+    static const char *const own[] = {"facts.json", "verdict.json", "SUMMARY.md", "report.html"};
     for (size_t i = 0; entry->level == 1 && i < 2; i++) {
         if (strcmp(entry->name, always[i]) == 0)
             return true;
     }
-    for (size_t i = 0; entry->level == 1 && files->scope == STAGE_OWN && i < 3; i++) {
+    for (size_t i = 0; entry->level == 1 && files->scope == STAGE_OWN && i < 4; i++) {
         if (strcmp(entry->name, own[i]) == 0)
             return true;
     }

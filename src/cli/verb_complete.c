@@ -20,6 +20,7 @@
 #include "cli/assets.h"
 #include "cli/job.h"
 #include "cli/job_output.h"
+#include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
 #include "diagnose/fact.h"
@@ -249,6 +250,8 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     if (r == 0)
         r = stage_redact_files(job->redactor, stage_dir, stage_fd, STAGE_OWN, &options.privacy,
                                err);
+    if (r == 0)
+        r = stage_write_page(stage_dir, stage_fd, manifest_name(manifest));
     if (r == 0)
         job_print_verdict(job, judged, NULL);
     facts_free(judged);

@@ -19,6 +19,7 @@
 #include "bundle/redact.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
 
@@ -124,6 +125,8 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
         r = stage_redact_rows(line->redactor, manifest, NULL);
     if (r == 0)
         r = clean_name(line, manifest, err);
+    if (r == 0)
+        r = stage_write_page(stage_dir, stage_fd, manifest_name(manifest));
     if (r == 0 && line->privacy.preview) {
         stage_print_preview_end(line->redactor);
         return rc_err_set(err, -ECANCELED, "preview: nothing was written");

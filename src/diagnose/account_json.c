@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account as a section of verdict.json: {"total_bytes": N, "parts": [{"name", "bytes",
- * "source"}, ...], "figures": {"tax_bytes": N, ...}}. */
+/* The account as a section of verdict.json: {"total_bytes": N, "parts": [{"name", "label",
+ * "bytes", "source"}, ...], "figures": {"tax_bytes": N, ...}}. */
 #include "diagnose/account.h"
 
 #include "diagnose/fact.h"
@@ -18,14 +18,27 @@ static bool is_part(const char *name)
     return false;
 }
 
-static bool add_part(cJSON *parts, const struct fact *f)
+static bool add_part(cJSON *parts, const char *label, const struct fact *f)
 {
     cJSON *part = cJSON_CreateObject();
     if (part == NULL || !cJSON_AddItemToArray(parts, part))
         return false;
     return cJSON_AddStringToObject(part, "name", f->name + sizeof prefix - 1) != NULL &&
+           cJSON_AddStringToObject(part, "label", label) != NULL &&
            cJSON_AddNumberToObject(part, "bytes", (double)f->integer) != NULL &&
            cJSON_AddStringToObject(part, "source", f->source != NULL ? f->source : "") != NULL;
+}
+
+/* In the order of the table. */
+static bool add_parts(const struct facts *facts, cJSON *parts)
+{
+    for (size_t i = 0; i < account_part_count; i++) {
+        const struct fact *f = facts_best(facts, account_parts[i].fact);
+        if (f != NULL && f->status == FACT_PRESENT &&
+            !add_part(parts, account_parts[i].label, f))
+            return false;
+    }
+    return true;
 }
 
 static bool add_figure(cJSON *figures, const struct fact *f)
@@ -44,12 +57,14 @@ bool account_to_json(const struct facts *facts, struct cJSON *verdict)
     cJSON *account = cJSON_AddObjectToObject(verdict, "account");
     cJSON *parts = account != NULL ? cJSON_AddArrayToObject(account, "parts") : NULL;
     cJSON *figures = parts != NULL ? cJSON_AddObjectToObject(account, "figures") : NULL;
+    if (figures != NULL && !add_parts(facts, parts))
+        return false;
     for (size_t i = 0; figures != NULL && i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i);
         if (strncmp(f->name, prefix, sizeof prefix - 1) != 0 || f->status != FACT_PRESENT ||
-            f->type == FACT_TEXT)
+            f->type == FACT_TEXT || is_part(f->name))
             continue;
-        if (!(is_part(f->name) ? add_part(parts, f) : add_figure(figures, f)))
+        if (!add_figure(figures, f))
             return false;
     }
     return figures != NULL;

@@ -226,3 +226,42 @@ void escape_cell(struct buf *out, const char *text, size_t max)
         buf_putc(out, ' '); /* an empty span is none */
     buf_putc(out, '`');
 }
+
+static void html_char(struct buf *out, const char *start, const char *at, size_t n)
+{
+    (void)start;
+    if (n == 1 && strchr("&<>\"'", *at) != NULL)
+        buf_printf(out, "&#%d;", *at);
+    else
+        buf_append(out, at, n);
+}
+
+void escape_html(struct buf *out, const char *text)
+{
+    for (const char *line = text; *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        struct buf one = BUF_INIT;
+        buf_append(&one, line, len);
+        escape_with(out, buf_str(&one), SIZE_MAX, html_char);
+        buf_release(&one);
+        line += len;
+        if (*line == '\n')
+            buf_putc(out, *line++);
+    }
+}
+
+void escape_script(struct buf *out, const char *json)
+{
+    const char *end = json + strlen(json);
+    for (const char *at = json; at < end;) {
+        uint32_t c = 0;
+        size_t n = utf8_decode((const unsigned char *)at, (size_t)(end - at), &c);
+        if (n == 0)
+            buf_puts(out, "\\ufffd");
+        else if (c == '<' || c == '>' || c == '&' || (c < 0x10000 && is_harmful(c)))
+            buf_printf(out, "\\u%04x", (unsigned)c);
+        else if (!is_harmful(c))
+            buf_append(out, at, n);
+        at += n > 0 ? n : 1;
+    }
+}

@@ -25,6 +25,11 @@ void escape_terminal(struct buf *out, const char *text, size_t max);
 /* Inside a fenced code block: as for a terminal, and no run of backquotes that would end it. */
 void escape_code(struct buf *out, const char *text, size_t max);
 
+/* Text of an HTML element or attribute; newlines stay. */
+void escape_html(struct buf *out, const char *text);
+/* JSON without layout inside <script type="application/json">: nothing in it ends the element. */
+void escape_script(struct buf *out, const char *json);
+
 /* {{name}} -> what `value` writes; {{#name}}...{{/name}} only when it writes something. */
 typedef void (*template_value)(const struct report_input *in, const char *name, struct buf *out);
 void template_render(const char *template_text, const struct report_input *in, template_value value,

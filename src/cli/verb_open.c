@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `open BUNDLE`: its page in the user's browser. The bundle may be a stranger's, so the page is made
+ * anew of its data. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "cli/option.h"
+#include "cli/stage_page.h"
+#include "cli/verbs.h"
+
+struct open_line {
+    const char *output;
+    bool print, help;
+};
+
+static int set_output(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct open_line *)target)->output = value;
+    return 0;
+}
+
+static int set_print(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct open_line *)target)->print = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct open_line *)target)->help = true;
+    return 0;
+}
+
+static const struct option_def open_options[] = {
+    {"output", 'o', "FILE", "write the page there; - is stdout", set_output},
+    {"print", 0, NULL, "print where the page is; start no browser", set_print},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+/* A file of the user's alone, below TMPDIR. The browser reads it after we have ended, so that nobody
+ * here can remove it. */
+static int temporary_page(char *path, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+    int n = snprintf(path, size, "%s/rocmcrash-page-XXXXXX.html",
+                     folder != NULL && folder[0] == '/' ? folder : "/tmp");
+    if (n < 0 || (size_t)n >= size)
+        return -ENAMETOOLONG;
+    int fd = mkostemps(path, 5, O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool has_desktop(void)
+{
+    return getenv("DISPLAY") != NULL || getenv("WAYLAND_DISPLAY") != NULL ||
+           getenv("BROWSER") != NULL;
+}
+
+/* True: the desktop took it. */
+static bool start_browser(const char *path)
+{
+    int status = -1;
+    pid_t pid = has_desktop() ? fork() : -1;
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null >= 0) {
+            (void)dup2(null, STDOUT_FILENO);
+            (void)dup2(null, STDERR_FILENO);
+        }
+        (void)execlp("xdg-open", "xdg-open", path, (char *)NULL);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int write_page(int fd, const struct buf *page, const char *path, struct rc_err *err)
+{
+    int r = fd < 0 ? fd : fs_write_all(fd, buf_str(page), page->len);
+    return r < 0 ? rc_err_errno(err, r, "cannot write '%s'", path) : 0;
+}
+
+static int open_page(const struct open_line *line, const struct buf *page, struct rc_err *err)
+{
+    char path[FS_PATH_MAX];
+    if (line->output != NULL && strcmp(line->output, "-") == 0)
+        return write_page(STDOUT_FILENO, page, "stdout", err);
+    if (line->output != NULL)
+        (void)snprintf(path, sizeof path, "%s", line->output);
+    RC_AUTO_CLOSE int fd = line->output == NULL
+                               ? temporary_page(path, sizeof path)
+                               : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int r = write_page(fd < 0 && line->output != NULL ? -errno : fd, page, path, err);
+    if (r < 0)
+        return r;
+    bool shown = line->output == NULL && !line->print && start_browser(path);
+    struct buf clean = BUF_INIT;
+    verb_put_foreign(&clean, path);
+    (void)printf("rocmcrash: %s: %s\n", shown ? "the browser shows" : "open this in a browser",
+                 buf_str(&clean));
+    buf_release(&clean);
+    return 0;
+}
+
+int verb_open(int argc, char *argv[])
+{
+    struct open_line line = {.output = NULL};
+    struct rc_err err = {""};
+    struct buf page = BUF_INIT;
+    int at = options_parse(open_options, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        (void)printf("Usage: rocmcrash open [OPTIONS] BUNDLE\n\n"
+                     "Shows a bundle as a page in the browser. The page is one file and fetches\n"
+                     "nothing; each bundle holds it, too, as report.html.\n\nOptions:\n");
+        options_help(open_options);
+        return VERB_EXIT_OK;
+    }
+    if (at < 0 || argc - at != 1) {
+        (void)fprintf(stderr, "rocmcrash: %s\n",
+                      at < 0 ? err.msg : "usage: rocmcrash open [--output=FILE] [--print] BUNDLE");
+        return VERB_EXIT_USAGE;
+    }
+    int r = bundle_page(argv[at], &page, &err);
+    if (r == 0)
+        r = open_page(&line, &page, &err);
+    if (r < 0)
+        verb_complain(argv[at], &err);
+    else
+        verb_tell_damage(argv[at]);
+    buf_release(&page);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}

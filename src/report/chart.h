@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who held what over time, as stacked parts: made from the tables of the bundle, so that it can be
+ * made again from the bundle alone. Pure.
+ *
+ * Parts were sampled one after the other, some microseconds to seconds apart; a part that would be
+ * negative for that reason is 0. What nobody sampled is NAN.
+ */
+#ifndef REPORT_CHART_H
+#define REPORT_CHART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+
+#define CHART_PARTS_MAX 6
+#define CHARTS_MAX 34 /* VRAM and GTT of 16 GPUs, the host, the control group */
+#define CHART_MARKS_MAX 16
+#define CHART_ROWS_MAX 800
+
+/* Whose memory it is: the same colour in every chart. */
+enum chart_kind { CHART_OTHERS, CHART_UNKNOWN, CHART_OWN, CHART_LIVE, CHART_IDLE };
+
+struct chart_part {
+    enum chart_kind kind;
+    const char *label; /* "in use in PyTorch's allocator" */
+    double *bytes;     /* a value for each row */
+};
+
+struct chart {
+    char title[96]; /* "GPU 0 VRAM" */
+    double limit_bytes; /* NAN = not known */
+    size_t part_count;
+    struct chart_part parts[CHART_PARTS_MAX]; /* from the bottom */
+};
+
+struct chart_mark {
+    double time_s;
+    const char *label; /* "failure" */
+};
+
+struct charts {
+    size_t rows;
+    double *time_s; /* since the start of the run */
+    size_t count;
+    struct chart charts[CHARTS_MAX];
+    size_t mark_count;
+    struct chart_mark marks[CHART_MARKS_MAX];
+};
+
+/* From telemetry/telemetry.csv and hook/torch-stats.csv (either may be NULL). No rows where there is
+ * nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
+int charts_read(struct charts *ret, const char *telemetry, const char *torch);
+void charts_release(struct charts *charts);
+
+/* JSON: {"time_s": [...], "marks": [...], "charts": [{"title","limit_mib","parts":[{"label","kind","mib"}]}]} */
+void charts_to_json(const struct charts *charts, struct buf *out);
+/* One of them as <svg>, for readers without scripts. */
+void chart_to_svg(const struct charts *charts, const struct chart *chart, struct buf *out);
+
+#endif

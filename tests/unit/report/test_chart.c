@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The charts of a page: parts from the tables of a bundle, gaps, peaks, and what is no table. */
+#include "base/buf.h"
+#include "report/chart.h"
+#include "report/csv.h"
+#include "report/html.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#define GIB (1024.0 * 1024.0 * 1024.0)
+#define HEADER                                                                                     \
+    "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,gpu.0.others_kfd_vram_bytes,"       \
+    "proc.7.rss_bytes,proc.7.kfd_vram_bytes,proc.7.outside,proc.9.rss_bytes,proc.9.kfd_vram_bytes," \
+    "proc.9.outside\n"
+#define TORCH "time_s,device,allocated_bytes,reserved_bytes\n"
+
+static const struct chart_part *part(const struct chart *chart, const char *label)
+{
+    for (size_t i = 0; i < chart->part_count; i++) {
+        if (strstr(chart->parts[i].label, label) != NULL)
+            return &chart->parts[i];
+    }
+    fail_msg("no part '%s'", label);
+    return NULL;
+}
+
+static void parts_add_up_to_what_is_used(void **state)
+{
+    static const char telemetry[] =
+        HEADER "0.5,,17179869184,10737418240,2147483648,,6442450944,,,,\n"
+               "1.0,impact,17179869184,12884901888,2147483648,1048576,8589934592,,1,1073741824,1\n";
+    static const char torch[] = TORCH "0.4,0,3221225472,5368709120\n0.9,0,4294967296,7516192768\n"
+                                      "0.95,1,1,2\n7,0,9,9\n";
+    struct charts c;
+    (void)state;
+    assert_int_equal(charts_read(&c, telemetry, torch), 0);
+    assert_int_equal(c.rows, 2);
+    const struct chart *vram = &c.charts[0];
+    assert_string_equal(vram->title, "GPU 0 VRAM");
+    assert_true(vram->limit_bytes == 16 * GIB);
+    for (size_t row = 0; row < 2; row++) {
+        double sum = 0;
+        for (size_t i = 0; i < vram->part_count; i++)
+            sum += vram->parts[i].bytes[row];
+        assert_true(sum == (row == 0 ? 10 : 12) * GIB);
+    }
+    assert_true(part(vram, "other processes")->bytes[1] == 2 * GIB);
+    /* Process 9 is not the program's. The allocator's row of 0.9 s is the last before 1.0. */
+    assert_true(part(vram, "in use in PyTorch")->bytes[1] == 4 * GIB);
+    assert_true(part(vram, "idle in PyTorch")->bytes[1] == 3 * GIB);
+    assert_true(part(vram, "beside PyTorch")->bytes[1] == 1 * GIB);
+    assert_true(part(vram, "not known")->bytes[1] == 2 * GIB);
+    assert_int_equal(c.mark_count, 1);
+    assert_string_equal(c.marks[0].label, "failure");
+    charts_release(&c);
+}
+
+static void what_nobody_sampled_is_a_gap(void **state)
+{
+    static const char telemetry[] = HEADER "0.5,,17179869184,,,,,,,,\n0.6,,17179869184,1073741824,,,,,,,\n";
+    struct charts c;
+    (void)state;
+    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    assert_true(isnan(part(&c.charts[0], "this program")->bytes[0]));
+    assert_true(part(&c.charts[0], "not known")->bytes[1] == 1 * GIB);
+    struct buf json = BUF_INIT;
+    charts_to_json(&c, &json);
+    cJSON *doc = cJSON_Parse(buf_str(&json));
+    assert_non_null(doc);
+    assert_non_null(strstr(buf_str(&json), "[null,0.0]"));
+    cJSON_Delete(doc);
+    buf_release(&json);
+    charts_release(&c);
+}
+
+/* A day of samples: one row in 30 is drawn, and the row of the peak is among them. */
+static void a_peak_is_not_thinned_away(void **state)
+{
+    enum { ROWS = 24000, PEAK = 13337 };
+    struct buf csv = BUF_INIT;
+    struct charts c;
+    double most = 0;
+    (void)state;
+    buf_puts(&csv, HEADER);
+    for (int row = 0; row < ROWS; row++)
+        buf_printf(&csv, "%d,%s,17179869184,%d,,,,,,,\n", row, row == 20001 ? "impact" : "",
+                   row == PEAK ? 2000000000 : 1000000000 + row);
+    assert_int_equal(charts_read(&c, buf_str(&csv), NULL), 0);
+    assert_in_range(c.rows, CHART_ROWS_MAX / 2, CHART_ROWS_MAX + 1);
+    for (size_t row = 0; row < c.rows; row++)
+        most = fmax(most, part(&c.charts[0], "not known")->bytes[row]);
+    assert_true(most == 2000000000);
+    assert_int_equal(c.mark_count, 1);
+    assert_true(c.marks[0].time_s == 20001);
+    charts_release(&c);
+    buf_release(&csv);
+}
+
+static void no_table_gives_no_chart(void **state)
+{
+    static const char *const tables[] = {NULL, "", "time_s", "time_s,flags\n", "\n\n\n", ",,,\n1\n",
+                                         "time_s,flags\n1,\n", "\xff\xfe,\n\x00"};
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        struct charts c;
+        struct buf json = BUF_INIT;
+        assert_int_equal(charts_read(&c, tables[i], tables[i]), 0);
+        assert_int_equal(c.count, 0);
+        charts_to_json(&c, &json);
+        cJSON *doc = cJSON_Parse(buf_str(&json));
+        assert_non_null(doc);
+        cJSON_Delete(doc);
+        buf_release(&json);
+        charts_release(&c);
+    }
+}
+
+static void a_drawing_has_its_parts_and_its_limit(void **state)
+{
+    static const char telemetry[] = HEADER "0,,17179869184,10737418240,,,,,,,\n1,,17179869184,10737418240,,,,,,,\n";
+    struct charts c;
+    struct buf svg = BUF_INIT;
+    (void)state;
+    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    chart_to_svg(&c, &c.charts[0], &svg);
+    assert_non_null(strstr(buf_str(&svg), "class=\"part part1\""));
+    assert_non_null(strstr(buf_str(&svg), "16.00 GiB"));
+    /* 10 of 16 GiB: 5/8 of the 168 units above the ground at 190. */
+    assert_non_null(strstr(buf_str(&svg), "L8.0 85.0"));
+    buf_release(&svg);
+    charts_release(&c);
+}
+
+#define HOSTILE "</script><script>alert(1)</script><img src=x onerror=alert(1)>\\u202e&lt;"
+
+static void nothing_in_the_page_is_markup(void **state)
+{
+    struct buf page = BUF_INIT;
+    (void)state;
+    report_html(&(struct report_files){
+                    .summary = "# GPU <b>out</b> </script> of memory\n\n## What the program said\n\n"
+                               "```text\n</script><script>alert(1)</script>\n```\n",
+                    .verdict = "{\"class\":\"" HOSTILE "\"}",
+                    .facts = "{\"facts\":[{\"name\":\"" HOSTILE "\",\"value\":\"<!--<script>\"}]}",
+                    .output = "</script>\xe2\x80\xae\xff<!--",
+                    .bundle_name = "</title>",
+                    .tool_version = "1"},
+                &page);
+    /* Four elements of ours: the evidence, the charts, the chart library, the page's own script. */
+    size_t ends = 0;
+    for (const char *at = buf_str(&page); (at = strstr(at, "</script>")) != NULL; at++)
+        ends++;
+    assert_int_equal(ends, 4);
+    assert_null(strstr(buf_str(&page), "<img"));
+    assert_null(strstr(buf_str(&page), "<b>"));
+    assert_null(strstr(buf_str(&page), "<!--<"));
+    assert_null(strstr(buf_str(&page), "\xe2\x80\xae"));
+    assert_non_null(strstr(buf_str(&page), "default-src 'none'"));
+    const char *data = strstr(buf_str(&page), "id=\"data\">") + strlen("id=\"data\">");
+    char *copy = strndup(data, (size_t)(strstr(data, "</script>") - data));
+    cJSON *doc = cJSON_Parse(copy);
+    assert_non_null(doc);
+    const char *class_name = cJSON_GetStringValue(
+        cJSON_GetObjectItem(cJSON_GetObjectItem(doc, "verdict"), "class"));
+    assert_non_null(strstr(class_name, "<img src=x"));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "program_said")),
+                        "</script><script>alert(1)</script>\n");
+    cJSON_Delete(doc);
+    free(copy);
+    buf_release(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_add_up_to_what_is_used),
+        cmocka_unit_test(what_nobody_sampled_is_a_gap),
+        cmocka_unit_test(a_peak_is_not_thinned_away),
+        cmocka_unit_test(no_table_gives_no_chart),
+        cmocka_unit_test(a_drawing_has_its_parts_and_its_limit),
+        cmocka_unit_test(nothing_in_the_page_is_markup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
