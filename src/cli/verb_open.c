@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "cli/option.h"
 #include "cli/stage_page.h"
 #include "cli/verbs.h"
@@ -110,11 +111,10 @@ static int open_page(const struct open_line *line, const struct buf *page, struc
     if (r < 0)
         return r;
     bool shown = line->output == NULL && !line->print && start_browser(path);
-    struct buf clean = BUF_INIT;
-    verb_put_foreign(&clean, path);
-    (void)printf("rocmcrash: %s: %s\n", shown ? "the browser shows" : "open this in a browser",
-                 buf_str(&clean));
-    buf_release(&clean);
+    if (shown)
+        (void)say_line(stdout, "rocmcrash: the browser shows: %s", path);
+    else
+        (void)say_line(stdout, "rocmcrash: open this in a browser: %s", path);
     return 0;
 }
 
@@ -132,8 +132,8 @@ int verb_open(int argc, char *argv[])
         return VERB_EXIT_OK;
     }
     if (at < 0 || argc - at != 1) {
-        (void)fprintf(stderr, "rocmcrash: %s\n",
-                      at < 0 ? err.msg : "usage: rocmcrash open [--output=FILE] [--print] BUNDLE");
+        (void)say_line(stderr, "rocmcrash: %s",
+                       at < 0 ? err.msg : "usage: rocmcrash open [--output=FILE] [--print] BUNDLE");
         return VERB_EXIT_USAGE;
     }
     int r = bundle_page(argv[at], &page, &err);

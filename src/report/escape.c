@@ -258,9 +258,9 @@ void escape_script(struct buf *out, const char *json)
         size_t n = utf8_decode((const unsigned char *)at, (size_t)(end - at), &c);
         if (n == 0)
             buf_puts(out, "\\ufffd");
-        else if (c == '<' || c == '>' || c == '&' || (c < 0x10000 && is_harmful(c)))
+        else if (c == '<' || c == '>' || c == '&' || (c < 0x10000 && utf8_is_hidden(c)))
             buf_printf(out, "\\u%04x", (unsigned)c);
-        else if (!is_harmful(c))
+        else if (!utf8_is_hidden(c))
             buf_append(out, at, n);
         at += n > 0 ? n : 1;
     }

@@ -13,6 +13,7 @@ static const struct {
     const char *what;
 } known[] = {
     {"SUMMARY.md", "this text"},
+    {"report.html", "the same and more as one page for a browser: charts over time, all facts"},
     {"verdict.json", "the verdict with the way through the decision tree, for programs"},
     {"facts.json", "every number with its source, and why a missing one is missing"},
     {"manifest.json", "what was tried, with its outcome; size and SHA-256 of each file"},
