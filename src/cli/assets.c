@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "cli/site.h"
 #include "diagnose/computed.h"
 #include "diagnose/verdict.h"
 
@@ -54,7 +55,7 @@ struct computed *asset_computed(struct rc_err *err)
                                                                     : NULL;
 }
 
-struct tree *asset_tree(const char *own_tree, struct rc_err *err)
+static struct tree *shipped_tree(const char *own_tree, struct rc_err *err)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *defects = NULL;
@@ -72,4 +73,16 @@ struct tree *asset_tree(const char *own_tree, struct rc_err *err)
         return NULL;
     }
     return tree;
+}
+
+struct tree *asset_tree(const char *own_tree, struct rc_err *err)
+{
+    struct site *site = site_get();
+    struct rc_err why = {""};
+    struct tree *tree = shipped_tree(own_tree, err);
+    if (tree == NULL || own_tree != NULL || site_add_nodes(site, tree, &why) == 0)
+        return tree;
+    site_note(site, &why);
+    tree_free(tree);
+    return shipped_tree(NULL, err);
 }

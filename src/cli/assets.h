@@ -16,7 +16,8 @@ ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err);
 /* templates/computed.json; caller releases (computed.h). */
 struct computed *asset_computed(struct rc_err *err);
 /* The decision tree with computed.json and its defect table; `own_tree` (a path) replaces tree.json
- * when not NULL. */
+ * when not NULL. Else with the
+ * site's own nodes; where those are wrong, without, and site_trouble() tells. */
 struct tree *asset_tree(const char *own_tree, struct rc_err *err);
 
 #endif

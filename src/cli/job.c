@@ -21,6 +21,7 @@
 #include "cli/assets.h"
 #include "cli/job_output.h"
 #include "cli/patience.h"
+#include "cli/site.h"
 #include "cli/stage_redact.h"
 #include "collect/runner.h"
 #include "record/rundir.h"
@@ -30,6 +31,7 @@
 #define PERISHABLE_MS 400
 #define QUICK_MS 450
 #define LATE_MS 2000
+#define SITE_COLLECT_MS 2000
 #define STAGE_ROOM ((size_t)16 << 20)
 #define STAGE_TRIES_MAX 6u
 #define TELL_TRIES 3
@@ -275,8 +277,10 @@ static void read_output(struct job *job)
     int r = stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
                               &job->info.output_len);
     job_trouble(job, "messages on stderr", r);
-    if (r == 0)
-        output_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
+    if (r < 0)
+        return;
+    output_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
+    site_messages(job->facts, job->info.output, job->info.output_len, "stderr");
 }
 
 static void read_kernel_log(struct job *job)
@@ -397,6 +401,8 @@ static int make_stage(struct job *job, struct rc_err *err)
     job->redactor = stage_redactor(&job->options->privacy, &why);
     if (job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot make a bundle");
+    if (site_trouble(site_get()) != NULL)
+        add_row(job, "site", COLLECT_PARTIAL, site_trouble(site_get()), 0);
     if (why.msg[0] != '\0')
         add_row(job, "redaction", COLLECT_PARTIAL, why.msg, 0);
     return 0;
@@ -404,11 +410,13 @@ static int make_stage(struct job *job, struct rc_err *err)
 
 static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
 {
+    struct rc_err no_tree = {""};
     int r = run_info_load(&job->info, run_dir, err);
+    job->tree = r == 0 ? asset_tree(NULL, &no_tree) : NULL; /* also what is wrong with the site's */
     if (r == 0)
         r = make_stage(job, err);
-    if (r == 0 && (job->tree = asset_tree(NULL, err)) == NULL)
-        add_row(job, "verdict", COLLECT_FAILED, err->msg, 0);
+    if (r == 0 && job->tree == NULL)
+        add_row(job, "verdict", COLLECT_FAILED, no_tree.msg, 0);
     return r;
 }
 
@@ -477,6 +485,9 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
     uint64_t left_ms =
         options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
+    job_collect(job, site_get()->collectors, COLLECT_SLOW, left_ms + SITE_COLLECT_MS);
+    spent_ms = (clock_mono_ns() - start_ns) / NS_PER_MS;
+    left_ms = options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;
     job_collect(job, collectors, COLLECT_SLOW, left_ms + options->hash_budget_ms);
     wait_for_after(job);
     patience_end();

@@ -15,9 +15,11 @@
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/assets.h"
+#include "cli/site.h"
 #include "diagnose/fact.h"
 
 #define RULES_NAME "redaction.rules"
+#define ALL_RULES_MAX ((size_t)2 << 20)
 #define PREVIEW_LINES_MAX 2000u
 #define PREVIEW_VALUE_MAX 60u
 #define SECRET_SHOWN 4u
@@ -114,9 +116,17 @@ void stage_print_preview_end(const struct redactor *redactor)
 static struct redactor *with_rules(struct rc_err *err)
 {
     RC_AUTO_FREE char *rules = NULL;
+    const char *of_site = site_get()->redaction;
+    struct buf all;
     ssize_t len = asset_read(RULES_NAME, &rules, err);
-    struct redactor *redactor =
-        len > 0 ? redactor_new_rules(rules, (size_t)len, RULES_NAME, err) : NULL;
+    buf_init(&all, ALL_RULES_MAX);
+    buf_append(&all, len > 0 ? rules : "", len > 0 ? (size_t)len : 0);
+    if (of_site != NULL)
+        buf_printf(&all, "\n%s", of_site);
+    struct redactor *redactor = len > 0 && !buf_failed(&all)
+                                    ? redactor_new_rules(all.data, all.len, RULES_NAME, err)
+                                    : NULL;
+    buf_release(&all);
     if (redactor != NULL)
         err->msg[0] = '\0';
     return redactor != NULL ? redactor : redactor_new();

@@ -3,14 +3,19 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/say.h"
+#include "cli/assets.h"
 #include "cli/config.h"
 #include "cli/run_options.h"
+#include "cli/site.h"
 #include "cli/verbs.h"
+#include "diagnose/site_rules.h"
+#include "diagnose/verdict.h"
 
 #define CONFIG_FORMAT 1
 
@@ -61,6 +66,22 @@ static void shown_origin(const struct config_setting *setting, struct buf *out)
         buf_printf(out, ":%u", setting->line);
 }
 
+/* What is found in the site's folder. Its nodes are tried by reading the tree. */
+static void print_site(struct buf *out)
+{
+    const struct site *site = site_get();
+    if (site->folder[0] != '\0') {
+        say_word(out, site->folder);
+        buf_printf(out, ": %zu files of nodes, %zu message rules, %s redaction rules, %zu collectors\n",
+                   site->tree_count, site->messages != NULL ? site_rules_count(site->messages) : 0,
+                   site->redaction != NULL ? "own" : "no", site->collector_count);
+    }
+    if (site_trouble(site) != NULL) {
+        say_word(out, site_trouble(site));
+        buf_putc(out, '\n');
+    }
+}
+
 static void print_text(const struct config *config)
 {
     struct buf out = BUF_INIT;
@@ -87,6 +108,7 @@ static void print_text(const struct config *config)
         say_word(&out, file->reason);
         buf_putc(&out, '\n');
     }
+    print_site(&out);
     buf_puts(&out, "A variable ROCMCRASH_NAME is stronger than the files, an option of the command "
                    "line\nis stronger than all.\n");
     (void)fputs(buf_str(&out), stdout);
@@ -127,6 +149,8 @@ static int print_json(const struct config *config)
         (void)cJSON_AddStringToObject(row, "reason", file->reason);
         (void)cJSON_AddItemToArray(files, row);
     }
+    if (site_trouble(site_get()) != NULL)
+        (void)cJSON_AddStringToObject(root, "site_trouble", site_trouble(site_get()));
     char *text = cJSON_Print(root);
     if (text != NULL)
         (void)say_json(stdout, text);
@@ -143,7 +167,8 @@ static int print_help(void)
                  "/etc/rocmcrash/config or ~/.config/rocmcrash/config, ROCMCRASH_BUNDLE_ON a\n"
                  "variable.\n\nOptions:\n");
     options_help(config_options);
-    (void)printf("\nExit status: 0; 2 if a file or a value is wrong or a file is not read.\n");
+    (void)printf("\nExit status: 0; 2 if something is wrong: a file, a value, a part\n"
+                 "of the site's folder.\n");
     return VERB_EXIT_OK;
 }
 
@@ -176,10 +201,12 @@ int verb_config(int argc, char *argv[])
         verb_complain(NULL, &err);
         return VERB_EXIT_FAILED;
     }
+    (void)setenv("ROCMCRASH_SITE", run.launch.site != NULL ? run.launch.site : SITE_DEFAULT, 1);
+    tree_free(asset_tree(NULL, &err));
     int status = VERB_EXIT_OK;
     if (line.json)
         status = print_json(&config);
     else
         print_text(&config);
-    return is_refused(&config) ? VERB_EXIT_FAILED : status;
+    return is_refused(&config) || site_trouble(site_get()) != NULL ? VERB_EXIT_FAILED : status;
 }

@@ -22,6 +22,7 @@
 #include "cli/assets.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/site.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "diagnose/explain.h"
@@ -390,6 +391,12 @@ static int triage_bundles(char *const files[], const struct tree *tree,
     return failed > 0 ? -EIO : 0;
 }
 
+static void text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    any_text_to_facts(facts, text, len, source);
+    site_messages(facts, text, len, source);
+}
+
 static int triage_texts(const struct triage_line *line, char *const files[],
                         const struct tree *tree, struct rc_err *err)
 {
@@ -402,7 +409,7 @@ static int triage_texts(const struct triage_line *line, char *const files[],
             r = rc_err_set(err, -EINVAL, "'%s' is a bundle: name it alone, or with others",
                            files[i]);
         else
-            r = add_text_file(facts, files[i], any_text_to_facts,
+            r = add_text_file(facts, files[i], text_to_facts,
                               i == 0 ? "stderr" : "further text", err);
     }
     if (r == 0)
@@ -427,6 +434,7 @@ static int judge(const struct triage_line *line, char *const files[], bool folde
 {
     struct tree *tree = asset_tree(line->tree, err);
     int r = -EINVAL;
+    site_tell(site_get());
     if (tree != NULL && folder)
         r = triage_directory(files[0], tree, line, err);
     else if (tree != NULL && bundles)

@@ -116,6 +116,7 @@ _Noreturn void child_run(const struct collector *collector, const struct collect
     out.max_bytes = max_bytes;
     struct collect_ctx own = *ctx;
     own.deadline_mono_ns = deadline_ns;
+    own.program = collector->program;
     collect_out_done(&out, collector->run(&own, &out));
     leave(0);
 }

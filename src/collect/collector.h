@@ -56,6 +56,7 @@ struct collect_ctx {
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
     const char *ledger_error;  /* why the run has no ledger, NULL or "" = nobody said */
+    const char *program;       /* of a site's collector: what it executes; else NULL */
     const char *include;       /* --include: what may hold user data and is wanted; NULL = nothing */
 };
 
@@ -69,6 +70,8 @@ int collect_write(struct collect_out *, const char *name, const void *data, size
 /* Facts travel to the finisher through the status pipe. Same meaning as facts_set_*(). */
 void collect_integer(struct collect_out *, const char *name, enum fact_when, int64_t value,
                      const char *source);
+void collect_real(struct collect_out *, const char *name, enum fact_when, double value,
+                  const char *source);
 void collect_text(struct collect_out *, const char *name, enum fact_when, const char *value,
                   const char *source);
 void collect_boolean(struct collect_out *, const char *name, enum fact_when, bool value,
@@ -87,6 +90,7 @@ struct collector {
     uint32_t deadline_ms; /* 0 = runner's default (2000) */
     uint64_t max_bytes;   /* of everything it writes; 0 = runner's default (2 MiB) */
     enum collect_status (*run)(const struct collect_ctx *ctx, struct collect_out *out);
+    const char *program; /* of a site's collector (collectors/site.h); else NULL */
 };
 
 /* All collectors in run order: perishable and cheap first; ends with NULL (collectors/table.c). */

@@ -132,6 +132,13 @@ void collect_integer(struct collect_out *out, const char *name, enum fact_when w
     send_frame(out, frame_encode_fact(out->frame, &f), false);
 }
 
+void collect_real(struct collect_out *out, const char *name, enum fact_when when, double value,
+                  const char *source)
+{
+    struct fact f = {.name = name, .type = FACT_REAL, .when = when, .real = value, .source = source};
+    send_frame(out, frame_encode_fact(out->frame, &f), false);
+}
+
 void collect_text(struct collect_out *out, const char *name, enum fact_when when, const char *value,
                   const char *source)
 {

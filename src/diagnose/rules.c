@@ -70,7 +70,7 @@ static bool applies(const struct rules_run *run, const struct rule *rule, struct
     return !one_of(rule->unless, line, &ignored);
 }
 
-static void say(const struct scan *s, unsigned line, const char *name, const struct rule_value *v)
+void rule_say(const struct scan *s, unsigned line, const char *name, const struct rule_value *v)
 {
     struct scan at = *s;
     at.line = line;
@@ -112,7 +112,7 @@ static void say_of_gpu(const struct rules_run *run, const char *name, const stru
     char own[SCAN_NAME_MAX];
     bool empty = v->type == VALUE_TEXT ? text_trim(v->text).len == 0 : v->integer < 0;
     if (run->gpu < RULE_GPUS_MAX && !empty)
-        say(run->s, run->s->line, scan_gpu_name(own, run->gpu, name + strlen("gpu.#.")), v);
+        rule_say(run->s, run->s->line, scan_gpu_name(own, run->gpu, name + strlen("gpu.#.")), v);
 }
 
 /* "_x" that is not kept is for the reader only; "oom." of a record is the record's. */
@@ -125,7 +125,7 @@ static void put(struct rules_run *run, const struct rule *rule, enum rule_keep h
     if (strncmp(name, "gpu.#.", 6) == 0)
         say_of_gpu(run, name, value);
     else if (how == KEEP_FIRST)
-        say(run->s, run->s->line, name, value);
+        rule_say(run->s, run->s->line, name, value);
     else
         keep(run, how, fact, value);
 }
@@ -227,6 +227,6 @@ void rules_emit(const struct rules_run *run)
         if (slot->count > 0)
             scan_integer_at(run->s, slot->count_line, rule_fact_names[i], slot->count);
         if (slot->line != 0 && rule_fact_names[i][0] != '_')
-            say(run->s, slot->line, rule_fact_names[i], &slot->value);
+            rule_say(run->s, slot->line, rule_fact_names[i], &slot->value);
     }
 }

@@ -132,6 +132,12 @@ struct rule_takes {
 /* Does the line have the shape? What it takes is added; nothing when it fails. */
 bool shape_match(struct text line, const struct rule_shape *, struct rule_takes *);
 
+/* The same with the parts of rules that were read while running (site_rules.h). */
+bool shape_match_parts(struct text line, const struct rule_shape *, const struct rule_part *parts,
+                       struct rule_takes *);
+/* The value as a fact of that line. */
+void rule_say(const struct scan *, unsigned line, const char *name, const struct rule_value *);
+
 struct rule_slot {
     struct rule_value value; /* kept to the end */
     unsigned line;           /* 0 = nothing */

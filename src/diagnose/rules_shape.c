@@ -186,10 +186,16 @@ static bool match_part(struct text line, struct text *rest, const struct rule_pa
 
 bool shape_match(struct text line, const struct rule_shape *shape, struct rule_takes *takes)
 {
+    return shape_match_parts(line, shape, rule_parts, takes);
+}
+
+bool shape_match_parts(struct text line, const struct rule_shape *shape,
+                       const struct rule_part *parts, struct rule_takes *takes)
+{
     struct text rest = shape->line_start ? text_trim(line) : line;
     unsigned before = takes->count;
     for (unsigned i = 0; i < shape->count; i++) {
-        const struct rule_part *p = &rule_parts[shape->first + i];
+        const struct rule_part *p = &parts[shape->first + i];
         const struct rule_part *next = i + 1u < shape->count ? p + 1 : NULL;
         if (!match_part(line, &rest, p, next, shape->word_start && i == 0, takes)) {
             takes->count = before;

@@ -68,8 +68,11 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
     return 0;
 }
 
+/* A site may add classes of its own, "site-...". */
 static int check_class(const struct loader *l, const char *name)
 {
+    if (strncmp(name, "site-", strlen("site-")) == 0)
+        return 0;
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         if (strcmp(classes[i], name) == 0)
             return 0;

@@ -186,3 +186,44 @@ void tree_take_computed(struct tree *tree, struct computed *computed)
     computed_free(tree->computed);
     tree->computed = computed;
 }
+
+/* --- a site's own nodes --- */
+
+#define SITE_PREFIX "site-"
+
+static int check_site_ids(const struct tree *tree, size_t from, const char *path, struct rc_err *err)
+{
+    for (size_t i = from; i < tree->node_count; i++)
+        if (strncmp(tree->node[i].id, SITE_PREFIX, strlen(SITE_PREFIX)) != 0)
+            return rc_err_set(err, -EINVAL, "%s: node '%.60s': a site's ids begin with '" SITE_PREFIX "'",
+                              path, tree->node[i].id);
+    return 0;
+}
+
+/* The nodes from `from` on move to `to`. */
+static int move_nodes(struct tree *tree, size_t from, size_t to)
+{
+    size_t count = tree->node_count - from;
+    struct tree_node *moved = calloc(count + 1, sizeof *moved);
+    if (moved == NULL)
+        return -ENOMEM;
+    memcpy(moved, &tree->node[from], count * sizeof *moved);
+    memmove(&tree->node[to + count], &tree->node[to], (from - to) * sizeof *moved);
+    memcpy(&tree->node[to], moved, count * sizeof *moved);
+    free(moved);
+    return 0;
+}
+
+int tree_add_site(struct tree *tree, const char *path, struct rc_err *err)
+{
+    size_t before = tree->node_count;
+    size_t to = 0;
+    int rc = read_file(tree, path, read_stage, err);
+    if (rc == 0)
+        rc = check_site_ids(tree, before, path, err);
+    /* Those that say that nothing failed stay in front, and sites' files in their order. */
+    while (to < before && (strcmp(tree->node[to].class_name, "unknown") == 0 ||
+                           strncmp(tree->node[to].id, SITE_PREFIX, strlen(SITE_PREFIX)) == 0))
+        to++;
+    return rc == 0 ? move_nodes(tree, before, to) : rc;
+}

@@ -60,6 +60,10 @@ struct tree;
 struct tree *tree_read(const char *path, struct rc_err *err);
 /* The same from a text that holds the whole tree; messages call it `name`. */
 struct tree *tree_parse(const char *json, size_t len, const char *name, struct rc_err *err);
+/* Add a site's own nodes, a file like those in templates/tree/ (ids begin with "site-"): they are asked
+ * behind those that say that nothing failed, before all others. 0 or -errno, *err as above; after an
+ * error the tree must not be used. */
+int tree_add_site(struct tree *, const char *path, struct rc_err *err);
 /* Add templates/defects.json: the known defects by version range. 0 or -errno, *err as above. */
 int tree_add_defects(struct tree *, const char *json, size_t len, const char *name,
                      struct rc_err *err);

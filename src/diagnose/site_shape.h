@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A shape of a message rule out of its text, as message_rules/compile.py does it at build time. */
+#ifndef DIAGNOSE_SITE_SHAPE_H
+#define DIAGNOSE_SITE_SHAPE_H
+
+#include "diagnose/rules.h"
+
+struct rc_err;
+
+#define SHAPE_PARTS_MAX 1024
+#define SHAPE_FACTS_MAX 256
+#define SHAPE_FACT_BYTES 64
+#define SHAPE_WORDS_BYTES 65536
+
+/* What shapes are made of. */
+struct shape_store {
+    size_t part_count, fact_count, words_used;
+    struct rule_part parts[SHAPE_PARTS_MAX];
+    char facts[SHAPE_FACTS_MAX][SHAPE_FACT_BYTES]; /* rule_part.fact is an index */
+    char words[SHAPE_WORDS_BYTES];
+};
+
+/* The index of a fact, which is new or known; -EINVAL when it is no name of a site's fact. */
+int shape_store_fact(struct shape_store *store, struct text name, struct rc_err *err);
+/* 0, or -EINVAL with *err. */
+int shape_parse(struct shape_store *store, struct text shape, struct rule_shape *ret,
+                struct rc_err *err);
+
+#endif
