@@ -67,12 +67,84 @@ class Manual(support.Case):
         settings = {"ROCMCRASH_" + row["name"].upper().replace("-", "_") for row in json.loads(done.stdout)["settings"]}
         self.assertEqual(told, read | settings)
 
-    def test_page_is_well_formed(self):
+    def test_pages_are_well_formed(self):
         if shutil.which("groff") is None:
             self.skipTest("no groff here")
-        done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", os.path.join(MADE, "rocmcrash.1")],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for page in ("rocmcrash.1", "rocmcrash-bundle.5", "rocmcrash-tree.5"):
+            done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", os.path.join(MADE, page)],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), page)
+
+    def page_of(self, name):
+        """The words of a page, without what is for the formatter."""
+        text = support.read(os.path.join(MADE, name)).replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
+        return re.sub(r"\\f.", "", text)
+
+    def test_a_bundle_is_as_its_page_says(self):
+        """Every file or folder of a real bundle, and every key of its JSON files, is in the page; and no other collector is."""
+        page = self.page_of("rocmcrash-bundle.5")
+        bundle = self.only_bundle(self.python("import os; os.abort()"))
+        named = set(re.findall(r"^\.IR? ([a-z_]+) ?/", page, re.M))
+        for path in bundle.files:
+            self.assertIn(path if "/" not in path else path.split("/")[0], page)
+            self.assertTrue("/" not in path or path.split("/")[0] in named, path)
+        listed = {line.split()[0] for line in self.verb("collectors").stdout.splitlines()}
+        self.assertEqual(named - listed, {"output", "run", "telemetry", "impact"})
+        keys = set(re.findall(r"^\.B ([\w_]+)$", page, re.M))
+        for document in (bundle.manifest, bundle.verdict, json.loads(bundle.files["facts.json"])):
+            for key in set(document) | set(self.keys_below(document)):
+                self.assertIn(key, keys)
+
+    def keys_below(self, document):
+        for value in document.values():
+            for row in value if isinstance(value, list) else []:
+                yield from row if isinstance(row, dict) else []
+
+    def test_the_format_that_is_written_is_in_the_page(self):
+        versions = re.findall(r"^\.B (\d+)\nrocmcrash (\S+)", self.page_of("rocmcrash-bundle.5"), re.M)
+        bundle = self.only_bundle(self.python("import os; os.abort()"))
+        self.assertEqual(str(bundle.manifest["format"]), versions[-1][0])
+
+    def example(self, page, begin, end):
+        return page[page.index(begin):page.index(end, page.index(begin))]
+
+    def test_the_example_of_a_site_works(self):
+        page = self.page_of("rocmcrash-tree.5")
+        self.write("site/messages.rules", self.example(page, "rule scratch-full", ".fi"))
+        self.write("site/tree/scratch.json", self.example(page, '{"format"', ".fi"))
+        self.environ["ROCMCRASH_SITE"] = self.path("site")
+        self.assertEqual(self.verb("config").returncode, 0, self.verb("config").stdout)
+        log = self.write("log.txt", "scratch quota of bob exceeded: 2 GiB used\n")
+        said = self.verb("triage", log).stdout
+        self.assertIn("(site-quota, high", said)
+        self.assertIn("The scratch quota is exceeded: 2", said)
+
+    def test_the_words_of_a_sites_rules(self):
+        """Those that the page names are known, all others of the language are not."""
+        page = self.page_of("rocmcrash-tree.5")
+        part = page[page.index(".SH MESSAGES"):page.index("and at most 100 rules")]
+        known = set(re.findall(r"^\.BR? (\w+)", part, re.M))
+        self.assertEqual(len(known), 10)
+        rest = page[page.index("and at most 100 rules"):page.index("A shape is the text itself")]
+        others = set(re.findall(r"^ {2}(\w+) +[A-Z]", rest, re.M)) - known
+        self.assertGreater(len(others), 5)
+        self.environ["ROCMCRASH_SITE"] = self.path("site")
+        values = {"rule": "x", "set": "site.x 1", "count": "site.x", "match": "one two three", "never": "four", "unless": "four"}
+        for word in known | others:
+            rules = "rule a\n  line one\n  also two\n  " + f"{word} {values.get(word, 'three')}\n"
+            self.write("site/messages.rules", rules + ("  line x\n" if word == "rule" else ""))
+            self.assertEqual("have no word" not in self.verb("config").stdout, word in known, word)
+
+    def test_what_a_collector_may_print(self):
+        page = self.page_of("rocmcrash-tree.5")
+        code = support.read(os.path.join(support.SOURCE, "collectors", "site.c"))
+        kinds = set(re.findall(r'\{"(\w+)", read_', code))
+        told = support.read(os.path.join(support.SOURCE, "collectors", "README.md"))
+        self.assertEqual(set(re.findall(r'^\{"(\w+)": "', page, re.M)), kinds)
+        self.assertEqual(set(re.findall(r'^\| `\{"(\w+)"', told, re.M)), kinds)
+        given = set(re.findall(r'setenv\("(ROCMCRASH_\w+)"', code))
+        self.assertEqual(set(re.findall(r"ROCMCRASH_\w+", page)), given)
+        self.assertEqual(set(re.findall(r"ROCMCRASH_\w+", told)), given)
 
     def complete(self, *words):
         script = ('. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rocmcrash; '

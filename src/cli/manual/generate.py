@@ -41,7 +41,8 @@ def read(program):
 
 
 def roff(text):
-    return text.replace("\\", "\\e").replace("-", "\\-").replace("\n.", "\n\\&.")
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.M)
 
 
 def roff_options(table):
