@@ -178,6 +178,7 @@ static int write_json(const struct collect_ctx *ctx, struct collect_out *out,
     cleantext_json_u64(looked, "arguments", list->arguments);
     cleantext_json_u64(looked, "descriptors", list->descriptors);
     cleantext_json_u64(looked, "mapped_files", list->mappings);
+    cleantext_json_u64(looked, "opened_files", list->opened);
     cleantext_json_u64(root, "omitted", list->omitted);
     cJSON *files = cJSON_AddArrayToObject(root, "files");
     for (size_t i = 0; i < list->count; i++)
@@ -313,7 +314,8 @@ static enum collect_status nothing_found(const struct collect_ctx *ctx, struct c
                               "no model file among %zu arguments; open files are not known",
                               list->arguments);
     }
-    collect_integer(out, "models.count", FACT_STATIC, 0, "arguments, descriptors and mappings");
+    collect_integer(out, "models.count", FACT_STATIC, 0,
+                    "arguments, descriptors, mappings, the ledger's opened files");
     return collect_reason(out, COLLECT_SKIPPED,
                           "no model file among %zu arguments, %zu open and %zu mapped files",
                           list->arguments, list->descriptors, list->mappings);

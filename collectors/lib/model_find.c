@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/fs.h"
 #include "collect/collector.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/procmaps.h"
+#include "record/ledger.h"
 
 #define ARGUMENTS_MAX 4096
 #define DESCRIPTORS_MAX 4096
@@ -294,9 +296,33 @@ static void find_mappings(const struct collect_ctx *ctx, struct model_list *list
     procmaps_files_free(files, count > 0 ? (size_t)count : 0);
 }
 
+/* What the program opened and closed again, by the ledger. */
+static void find_opened(const struct collect_ctx *ctx, struct model_list *list)
+{
+    char path[FS_PATH_MAX];
+    struct rc_err err = {""};
+    if (ctx->run_dir[0] == '\0' ||
+        snprintf(path, sizeof path, "%s/ledger", ctx->run_dir) >= (int)sizeof path)
+        return;
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const struct ledger *ledger = fd >= 0 ? ledger_open(fd, &err) : NULL;
+    for (size_t i = 0; ledger != NULL && i < LEDGER_MODELS; i++) {
+        const struct ledger_model *m = &ledger->models[i];
+        struct stat st;
+        if (LEDGER_STATE(m->state) != LEDGER_USED || m->error != 0 || m->path[0] != '/')
+            continue;
+        (void)snprintf(path, sizeof path, "%.*s", (int)sizeof m->path - 1, m->path);
+        bool replaced = m->inode != 0 && stat(path, &st) == 0 && st.st_ino != m->inode;
+        list->opened++;
+        consider_open(list, path, replaced, "opened during the run");
+    }
+    ledger_close(ledger);
+}
+
 void model_find(const struct collect_ctx *ctx, struct model_list *list)
 {
     find_arguments(ctx, list);
     find_descriptors(ctx, list);
     find_mappings(ctx, list);
+    find_opened(ctx, list);
 }

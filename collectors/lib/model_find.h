@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model files did this run use? What its arguments name, what it had open, what it had
- * mapped.
+ * Which model files did this run use? What its arguments name, what it had open or mapped
+ * at the failure, what the ledger saw it open.
  */
 #ifndef COLLECTORS_LIB_MODEL_FIND_H
 #define COLLECTORS_LIB_MODEL_FIND_H
@@ -48,6 +48,7 @@ struct model_list {
     size_t count;
     size_t omitted;                          /* found beyond MODEL_MAX */
     size_t arguments, descriptors, mappings; /* that were looked at */
+    size_t opened; /* files with a model's name that the ledger saw opened */
 };
 
 struct collect_ctx;

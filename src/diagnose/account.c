@@ -59,10 +59,21 @@ static const int minus[] = {1, -1, -1, -1};
 
 /* --- the device --- */
 
+/* XLA's pool holds more than the driver counts: the process was giving it back when the counter was
+ * read. */
+static bool counter_is_late(const struct facts *facts)
+{
+    double pool = 0;
+    double used = 0;
+    return feature_input(facts, "jax.pool_bytes", &pool) &&
+           feature_input(facts, "f.vram_used_bytes", &used) && pool > used;
+}
+
 static bool take_device(struct facts *facts)
 {
     static const char *const totals[] = {"oom.total_bytes", "f.vram_total_bytes"};
     static const char *const counters[] = {"f.vram_total_bytes", "f.vram_used_bytes"};
+    static const char *const at_peak[] = {"f.vram_total_bytes", "f.vram_peak_bytes"};
     static const char *const said = "oom.free_bytes";
     double free_bytes = 0;
     double total = 0;
@@ -76,6 +87,8 @@ static bool take_device(struct facts *facts)
     if (!feature_input(facts, totals[1], &total))
         return false;
     feature_set(facts, "account.total_bytes", total, totals + 1, 1);
+    if (counter_is_late(facts) && take_sum(facts, "account.free_bytes", at_peak, minus, 2))
+        return true;
     return take_sum(facts, "account.free_bytes", counters, minus, 2);
 }
 

@@ -182,6 +182,12 @@ static bool log_was_read(const struct facts *facts, const char *name)
 static const char *missing_words(const struct diff_group *group, const char *name,
                                  const struct fact *f, const struct facts *facts)
 {
+    const struct fact *best = facts_best(facts, name);
+    if (best != NULL && best->status == FACT_PRESENT)
+        return NULL; /* it was there at another moment */
+    if (f != NULL && f->status == FACT_ABSENT && f->reason != NULL &&
+        strcmp(f->reason, "unlimited") == 0)
+        return "unlimited";
     if (f != NULL)
         return f->status == FACT_ABSENT ? "(none)" : NULL;
     if (group->compare == DIFF_SAID && log_was_read(facts, name))

@@ -38,8 +38,8 @@ static const struct {
     {"msg.kv_cache_available_bytes",
      "for the KV cache {msg.kv_cache_available_bytes}[[, {msg.kv_cache_tokens} tokens]][[; a "
      "context of {msg.max_model_tokens} tokens]][[ needs {msg.kv_cache_needed_bytes}]]"},
-    {"jax.in_use_bytes",
-     "JAX: {jax.in_use_bytes} in use[[ of a pool of {jax.limit_bytes}]][[, "
+    {"f.pool_in_use_bytes",
+     "JAX: {f.pool_in_use_bytes} in use[[ of a pool of {jax.limit_bytes}]][[, "
      "{f.pool_share_percent} of the GPU]][[, {f.pool_untaken_bytes} of which it has not got]][[; "
      "largest allocation "
      "{jax.largest_allocation_bytes}]][[; largest idle piece {jax.largest_free_bytes}]]"},

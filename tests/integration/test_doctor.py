@@ -159,7 +159,7 @@ class MadeUpMachines(Doctor):
             found, _ = self.findings(root=m.top)
             holder.kill()
         self.assertEqual(list(found), ["vram-held"])
-        self.assertIn(f"the largest KFD process is sleep, pid {holder.pid}, with 19.00 GiB",
+        self.assertIn(f"the largest process is sleep, pid {holder.pid}, with 19.00 GiB",
                       found["vram-held"]["say"])
         self.assertIn(f"kill {holder.pid}", found["vram-held"]["mend"])
 
@@ -332,6 +332,20 @@ class CommandLine(Doctor):
             "host.ttm_limit_bytes": 62 * GIB}))
         found, _ = self.findings(f"--facts={facts}")
         self.assertEqual(list(found), ["ttm-half"])
+
+    def test_facts_of_a_bundle(self):
+        """What the failing program itself held is not "in use before anything runs"."""
+        def used(value, when, name="gpu.0.vram.used_bytes"):
+            return {"name": name, "value": value, "when": when, "source": "test"}
+        def found(*facts):
+            path = self.write("facts.json", json.dumps({"format": 1, "facts": [
+                used(True, "static", "gpu.present"), used(1, "static", "gpu.count"), used(False, "static", "gpu.0.is_apu"),
+                used(1, "static", "gpu.0.kfd_node"), used(True, "static", "host.kfd_topology"),
+                used(24 * GIB, "baseline", "gpu.0.vram.total_bytes"), *facts]}))
+            return self.findings(f"--facts={path}")[0]
+        own = (used(23 * GIB, "impact"), used(23 * GIB, "peak"), used(7, "impact", "others.largest_pid"))
+        self.assertEqual(list(found(used(GIB, "baseline"), *own)), [])
+        self.assertIn("vram-full", found(used(23 * GIB, "baseline"), *own))
 
     def test_all_says_what_could_not_be_asked(self):
         short = self.doctor(root=self.healthy().top)

@@ -81,6 +81,13 @@ static const struct row {
      "versions software.torch_version 2.9|(none)"},
     {"'software.torch_version': '2.9'",
      "'software.torch_version': {'status': 'unreadable', 'reason': 'x'}", ""},
+    /* a limit that is not set, and one that is known of another moment only */
+    {"'proc.0.memlock_limit_bytes': 65536",
+     "'proc.0.memlock_limit_bytes': {'status': 'absent', 'reason': 'unlimited'}",
+     "process-limits proc.0.memlock_limit_bytes 64.0 KiB|unlimited"},
+    {"'host.cgroup_limit_bytes': 65536",
+     "'host.cgroup_limit_bytes': {'status': 'absent', 'reason': 'x'},"
+     "'host.cgroup_limit_bytes@baseline': 65536", ""},
     /* noise */
     {"'target.failed_pid': 1, 'run.duration_ms': 5, 'gpu.0.kfd_gpu_id': 7, 'proc.0.rss_bytes': 9",
      "'target.failed_pid': 2, 'run.duration_ms': 6, 'gpu.0.kfd_gpu_id': 8, 'proc.0.rss_bytes': 1",

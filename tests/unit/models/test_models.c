@@ -21,10 +21,12 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/fs.h"
 #include "collectors/lib/hash.h"
 #include "collectors/lib/hash_cache.h"
 #include "make_model.h"
+#include "record/ledger.h"
 #include "sink.h"
 
 extern const struct collector collector_models;
@@ -32,6 +34,7 @@ extern const struct collector collector_models;
 #define MIB ((uint64_t)1 << 20)
 
 struct run {
+    const char *run_dir;
     const char *argv[16];
     const char *environment[4];
     const char *fds, *maps;
@@ -43,7 +46,7 @@ struct run {
 
 static void run_models(struct run *run)
 {
-    struct collect_ctx ctx = {.run_dir = "",
+    struct collect_ctx ctx = {.run_dir = run->run_dir ? run->run_dir : "",
                               .argv = run->argv,
                               .cwd = temp_dir(),
                               .maps = run->maps ? run->maps : "",
@@ -204,6 +207,45 @@ static void test_found_by_folder_fd_and_map(void **state)
     assert_null(strstr(json, "stray.pt"));
     sink_free(r.out);
     (void)unlink(temp_path("ollama/sha256-weights"));
+}
+
+static void add_opened(struct ledger *ledger, uint32_t i, const char *path, uint64_t inode,
+                       uint16_t error)
+{
+    struct ledger_model *m = &ledger->models[i];
+    m->state = LEDGER_USED;
+    m->inode = inode;
+    m->error = error;
+    (void)snprintf(m->path, sizeof m->path, "%s", path);
+}
+
+/* Read whole and closed again: neither an argument nor open at the failure. */
+static void test_found_by_ledger(void **state)
+{
+    (void)state;
+    int fd = -1;
+    struct stat st;
+    struct rc_err err = {""};
+    struct ledger *ledger = ledger_create(&fd, &err);
+    assert_non_null(ledger);
+    tiny_gguf(temp_path("seen/read.gguf"));
+    tiny_gguf(temp_path("seen/other.gguf"));
+    assert_int_equal(stat(temp_path("seen/read.gguf"), &st), 0);
+    add_opened(ledger, 0, temp_path("seen/read.gguf"), st.st_ino, 0);
+    add_opened(ledger, 1, temp_path("seen/never.gguf"), 0, ENOENT);
+    add_opened(ledger, 2, temp_path("seen/other.gguf"), st.st_ino, 0); /* not what was opened */
+    add_opened(ledger, 3, "relative.gguf", 0, 0);
+    write_bytes(temp_path("seen/ledger"), ledger, sizeof *ledger);
+    struct run r = {.run_dir = temp_path("seen"), .argv = {"python", "serve.py"}, .budget_ms = 5000};
+    run_models(&r);
+    assert_int_equal(sink_integer(r.out, "models.count"), 2);
+    assert_non_null(strstr(sink_file(r.out, "models.json"), "\"opened during the run\""));
+    assert_string_equal(sink_text(r.out, "models.1.path"), "read.gguf");
+    assert_non_null(sink_text(r.out, "models.1.sha256"));
+    assert_non_null(strstr(sink_missing(r.out, "models.0.sha256"), "replaced"));
+    sink_free(r.out);
+    ledger_close(ledger);
+    (void)close(fd);
 }
 
 static void test_nothing_and_odd_files(void **state)
@@ -533,6 +575,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_by_argument),
         cmocka_unit_test(test_found_by_folder_fd_and_map),
+        cmocka_unit_test(test_found_by_ledger),
         cmocka_unit_test(test_nothing_and_odd_files),
         cmocka_unit_test(test_cut_file_is_seen),
         cmocka_unit_test(test_header_that_takes_long),

@@ -262,6 +262,7 @@ static void what_engines_say(void **state)
         /* It wanted its pool at the start, and did not get it. */
         {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "4294967296") ","
          FACT("jax.limit_bytes", "4294967296") "," FACT("jax.in_use_bytes", "1073741824") ","
+         FACT("f.pool_in_use_bytes", "1073741824") ","
          FACT("f.pool_share_percent", "75") "," FACT("f.pool_untaken_bytes", "3221225472") "]",
          "- JAX: 1.00 GiB in use of a pool of 4.00 GiB, 75.0 % of the GPU, 3.00 GiB of which it has not got\n"},
     };
