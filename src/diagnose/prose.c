@@ -14,15 +14,15 @@
 /* Longer lines are logs or dumps, not sentences. */
 #define SENTENCE_MAX 600
 
-/* "name=value" and "[12:34:56]" are a log's, not a person's. */
-static bool is_sentence(struct text line)
+/* "name=value" and "[12:34:56]" are a log's, not a person's. A title is short. */
+static bool is_sentence(struct text line, bool is_title)
 {
     size_t spaces = 0, odd = 0;
     for (size_t i = 0; i < line.len; i++) {
         spaces += line.at[i] == ' ';
         odd += strchr("={}[]|<>\\", line.at[i]) != NULL && line.at[i] != '\0';
     }
-    return line.len <= SENTENCE_MAX && spaces >= 3 && odd <= 2;
+    return line.len <= SENTENCE_MAX && spaces >= (is_title ? 1 : 3) && odd <= 2;
 }
 
 void prose_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -34,7 +34,7 @@ void prose_to_facts(struct facts *facts, const char *data, size_t len, const cha
     char lower[SENTENCE_MAX];
     while (text_next_line(&rest, &line)) {
         s.line++;
-        if (!is_sentence(line))
+        if (!is_sentence(line, s.line == before + 1))
             continue;
         for (size_t i = 0; i < line.len; i++)
             lower[i] = (char)tolower((unsigned char)line.at[i]);

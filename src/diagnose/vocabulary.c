@@ -128,12 +128,24 @@ static bool line_is_about_gpu(struct line *l)
     return l->about_gpu;
 }
 
-/* "if (err == hipErrorNotReady)", "return hipErrorUnknown;" */
+/* 'openat(AT_FDCWD, "/lib/x.so", O_RDONLY) = -1 ENOENT': a program tries many paths. One of a GPU's devices
+ * counts. */
+static bool is_traced_call(struct text line)
+{
+    size_t n = 0;
+    while (n < line.len && is_word(line.at[n]))
+        n++;
+    return n > 2 && n < line.len && line.at[n] == '(' && text_has(line, ") = -1 E") && !text_has(line, "/dev/");
+}
+
+/* "if (err == hipErrorNotReady)", "return hipErrorUnknown;", "ret=0, errno=1" */
 static bool is_code_line(struct text line)
 {
     static const char *const marks[] = {"== hip", "!= hip", "==hip", "!=hip", "#define", "case hip", "== HSA",
                                         "!= HSA", "== cuda", "!= cuda", "// ", "raise ", "except ", NULL};
     struct text t = text_trim(line);
+    if (is_traced_call(t) || text_has(t, "ret=0,"))
+        return true;
     if (t.len > 0 && (t.at[t.len - 1] == ';' || t.at[t.len - 1] == '{'))
         return true;
     for (size_t i = 0; marks[i] != NULL; i++)
@@ -225,6 +237,12 @@ static bool code_may_follow(struct text word)
     return false;
 }
 
+/* "HIP:700"; not "solver.hip:700". */
+static bool is_domain_itself(const struct line *l)
+{
+    return l->domain_is_before && (l->previous.at == l->text.at || l->previous.at[-1] != '.');
+}
+
 static void read_number(struct reader *r, struct line *l, const struct word *w, const char *before)
 {
     char digits[24];
@@ -238,9 +256,11 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
     bool first = before <= l->text.at;
     const char *behind = before + w->text.len, *end_of_line = l->text.at + l->text.len;
     if ((behind + 1 < end_of_line && *behind == '.' && isdigit((unsigned char)behind[1])) ||
-        (!first && (before[-1] == '.' || before[-1] == ':') && before - 1 > l->text.at &&
+        (!first && (before[-1] == '.' || (before[-1] == ':' && !is_domain_itself(l))) && before - 1 > l->text.at &&
          isalnum((unsigned char)before[-2])))
         return; /* part of a version, a time or a place in a source */
+    if (end_of_line - behind > 2 && behind[0] == ' ' && behind[1] == 'E' && isupper((unsigned char)behind[2]))
+        return; /* "= -1 ENOENT": the name says it */
     bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !is_word(before[-2]));
     const char *sign = before - negative;
     bool arrow = sign - l->text.at >= 3 && (memcmp(sign - 3, "-> ", 3) == 0 || memcmp(sign - 2, "= ", 2) == 0 ||

@@ -99,6 +99,8 @@ static void test_spellings(void **state)
         {"exit code -1073741819", "STATUS_ACCESS_VIOLATION"},
         {"vkQueueSubmit: ErrorDeviceLost", "VK_ERROR_DEVICE_LOST"},
         {"kfd: create queue failed, ret -12", "ENOMEM"},
+        {"hipMemsetAsync() failed (error code = HIP:700)", "hipErrorIllegalAddress"},
+        {"openat(AT_FDCWD, \"/dev/kfd\", O_RDWR) = -1 ENOENT (of KFD)", "ENOENT"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -110,6 +112,8 @@ static void test_what_is_no_code(void **state)
     static const char *const rows[] = {
         "hipSuccess", "exit code 0", "exit status 1", "hipMalloc was called 719 times", "ROCm 6.3 with 2 devices",
         "HIP version: 6.2.41133", "the signal is 11 dB", "a page was not found", "permission denied by the user",
+        "openat(AT_FDCWD, \"/opt/rocm/lib/tls/libhsa-runtime64.so.1\", O_RDONLY) = -1 ENOENT (No such file)",
+        "[hsakmt_ioctl] fd=3, ret=0, errno=1", "solver.hip:700 failed",
         "if (err != hipErrorNotReady) {", "    return hipErrorOutOfMemory;", "W0601 10:00:00 hipErrorUnknown ignored",
         "memory: 137 GiB", "rank 9 of 16 is up", "I ran out of memory yesterday", "took 700 ms on gpu 2",
         "[12:00:01] cuda 12.4, driver 550", "NCCL INFO Channel 00/02 : 0 1",
