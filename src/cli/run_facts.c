@@ -247,6 +247,12 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
                                 (int64_t)((info->end_mono_ns - info->start_mono_ns) / 1000000u),
                                 "CLOCK_MONOTONIC");
+    if (info->start_mono_ns > 0)
+        (void)facts_set_integer(facts, "run.start_uptime_ms", FACT_STATIC,
+                                (int64_t)(info->start_mono_ns / 1000000u), "CLOCK_MONOTONIC");
+    if (info->start_wall_ns > 0)
+        (void)facts_set_integer(facts, "run.start_time_s", FACT_STATIC,
+                                (int64_t)(info->start_wall_ns / 1000000000u), "CLOCK_REALTIME");
     if (info->restarted)
         restart_facts(info, facts);
     else

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "diagnose/fact.h"
+#include "diagnose/kernel_window.h"
 #include "diagnose/messages.h"
 #include "diagnose/quantity.h"
 #include "diagnose/text.h"
@@ -80,6 +81,15 @@ static void read_joined(struct facts *facts, const char *text, size_t len, const
     free(joined);
 }
 
+/* Of a log that somebody gave only the run's time counts. */
+static void read_given_log(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t kept_len = len;
+    char *kept = kernel_window(facts, text, len, &kept_len);
+    kernel_log_to_facts(facts, kept != NULL ? kept : text, kept_len, source);
+    free(kept);
+}
+
 /* Reads lines that were cut once more, completed. log.completed says that something was found only there. */
 static void read_completed(struct facts *facts, const char *text, size_t len, const char *source)
 {
@@ -88,7 +98,7 @@ static void read_completed(struct facts *facts, const char *text, size_t len, co
     if (completed == NULL)
         return;
     messages_to_facts(facts, completed, completed_len, source);
-    kernel_log_to_facts(facts, completed, completed_len, source);
+    read_given_log(facts, completed, completed_len, source);
     size_t after = facts_count(facts);
     if (has_prefix(facts, before, after, "msg.") || has_prefix(facts, before, after, "oom.") ||
         has_prefix(facts, before, after, "kmsg.") || has_prefix(facts, before, after, "err."))
@@ -108,13 +118,13 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
 
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    static const reader readers[] = {messages_to_facts, kernel_log_to_facts, quantities_to_facts, NULL};
+    static const reader readers[] = {messages_to_facts, read_given_log, quantities_to_facts, NULL};
     size_t before = facts_count(facts);
     messages_to_facts(facts, text, len, source);
     size_t messages = facts_count(facts);
     pasted_to_facts(facts, text, len, source);
     size_t pasted = facts_count(facts);
-    kernel_log_to_facts(facts, text, len, source);
+    read_given_log(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
     read_joined(facts, text, len, source, readers);
     read_completed(facts, text, len, source);
@@ -131,8 +141,8 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
 
 void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    static const reader readers[] = {kernel_log_to_facts, NULL};
-    kernel_log_to_facts(facts, text, len, source);
+    static const reader readers[] = {read_given_log, NULL};
+    read_given_log(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
     read_joined(facts, text, len, source, readers);
     read_completed(facts, text, len, source);

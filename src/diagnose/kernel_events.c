@@ -9,36 +9,12 @@
 
 #define LINE_KEPT 160
 #define LINE_MAX_BYTES 2048
-#define DEVICES_MAX 16
 #define TASK_NUMBERS 8
 
-enum kind {
-    EVENT_HANG,
-    EVENT_SDMA,
-    EVENT_QUEUE_REFUSED,
-    EVENT_SDMA_QUEUE_REFUSED,
-    EVENT_FAULT,
-    EVENT_HARDWARE,
-    EVENT_START,
-    EVENT_FIRMWARE,
-    EVENT_HOST_OOM,
-    EVENT_PARAMETER,
-    EVENT_MEMORY,
-    EVENTS,
-};
-
-static const char *const kind_facts[EVENTS] = {
+static const char *const kind_facts[KERNEL_EVENTS] = {
     "event.hang",     "event.sdma",       "event.queue_refused", "event.sdma_queue_refused",
     "event.fault",    "event.hardware",   "event.start_failed",  "event.firmware",
     "event.host_oom", "event.parameter",  "event.memory_refused",
-};
-
-struct state {
-    struct scan s;
-    char hung[DEVICES_MAX][8]; /* "83:00.0": something had happened to it */
-    size_t hung_count;
-    int64_t cgroup_current, cgroup_max;
-    unsigned cgroup_line;
 };
 
 static bool has(struct text line, const char *word)
@@ -92,24 +68,31 @@ static bool fails(struct text line)
     return has_any(line, words);
 }
 
-static bool is_stopped(struct text line)
+/* What comes of a hang or a fault: it is never the first. */
+static bool is_aftermath(struct text line)
 {
-    static const char *const always[] = {"timeout", "timed out", "time out", "hung", "wedged", "not respond", "no response",
-                                         "didn't respond", "failed to respond", "stuck", "lockup", "stalled",
-                                         "device lost", "vram is lost", "soft recovered", "unrecoverable",
-                                         "hang detected", "guilty", "test failed", NULL};
+    static const char *const always[] = {"wedged", "device lost", "vram is lost", "soft recovered", "unrecoverable",
+                                         "guilty", "test failed", NULL};
     static const char *const of_queue[] = {"update", "unmap", "evict", "destroy", "preempt", "remove", "restore",
                                            "halt", "quiesce", "suspend", "resume", NULL};
     static const char *const reset[] = {"begin", "succe", "fail", "start", "trigger", "done", "complete", "source",
                                         "try", "trying", "recover", "required", NULL};
-    static const char *const resets[] = {"mode1 reset", "mode2 reset", "baco reset", "sq_intr: error", NULL};
+    static const char *const resets[] = {"mode1 reset", "mode2 reset", "baco reset", NULL};
     return has_any(line, always) || has_any(line, resets) || (has_word(line, "reset") && has_any(line, reset)) ||
            (has_any(line, of_queue) && fails(line));
 }
 
+static bool is_stopped(struct text line)
+{
+    static const char *const words[] = {"timeout", "timed out", "time out", "hung", "not respond", "no response",
+                                        "didn't respond", "failed to respond", "stuck", "lockup", "stalled",
+                                        "hang detected", "sq_intr: error", NULL};
+    return has_any(line, words) || is_aftermath(line);
+}
+
 static const char *const copy_engines[] = {"sdma", "sdma0", "sdma1", "page0", "page1", NULL};
 
-static enum kind kind_of_driver(struct text line)
+static enum kernel_event kind_of_driver(struct text line)
 {
     static const char *const engines[] = {"ring", "queue", "queues", "hiq", "mes", "cp", "gfx", "comp", "vcn", "jpeg",
                                           "ib", "job", "fence", "dqm", "hqd", "scheduler", "gpu", "vmid", "block", "mode1", "mode2", "baco", "sq_intr",
@@ -141,7 +124,7 @@ static enum kind kind_of_driver(struct text line)
         return copy ? EVENT_SDMA : EVENT_HANG;
     if ((has(line, "memory") || has(line, "pin") || has(line, "-12") || has(line, "enomem")) && fails(line))
         return EVENT_MEMORY;
-    return EVENTS;
+    return KERNEL_EVENTS;
 }
 
 /* A row of the OOM killer's table: "[  5123]  1001  5123  2097152  523190  9437184  81920  0 blender". */
@@ -197,7 +180,7 @@ static bool counts_oom(struct text line)
     return false;
 }
 
-static void read_cgroup(struct state *st, struct text line)
+static void read_cgroup(struct kernel_events *e, struct text line, unsigned number)
 {
     static const char *const now[] = {"memory.current", "memory.usage_in_bytes", NULL};
     static const char *const most[] = {"memory.max", "memory.limit_in_bytes", NULL};
@@ -208,11 +191,11 @@ static void read_cgroup(struct state *st, struct text line)
         return;
     while (text_next_word(&t, &word))
         if (isdigit((unsigned char)word.at[0]) && text_take_u64(&word, &n))
-            *(is_now ? &st->cgroup_current : &st->cgroup_max) = (int64_t)n;
-    st->cgroup_line = st->s.line;
+            *(is_now ? &e->cgroup_current : &e->cgroup_max) = (int64_t)n;
+    e->cgroup_line = number;
 }
 
-static enum kind kind_of_host(struct text line)
+static enum kernel_event kind_of_host(struct text line)
 {
     static const char *const words[] = {"oom-kill", "oom_reaper", "oom killer", "oom_kill_process", "invoked oom",
                                         "memory cgroup out of memory", "out of memory: kill", "mem-info:",
@@ -225,62 +208,38 @@ static enum kind kind_of_host(struct text line)
         return EVENT_HARDWARE;
     if (has_any(line, hardware) && !has(line, "severity: corrected") && !has(line, "(nonfatal)"))
         return EVENT_HARDWARE;
-    return EVENTS;
+    return KERNEL_EVENTS;
 }
 
-/* "0000:83:00.0" -> "83:00.0" */
-static bool device_of(struct text line, char out[8])
+enum kernel_event kernel_event_read(struct kernel_events *e, const struct scan *s, struct text record,
+                                    bool *ret_follows)
 {
-    for (size_t i = 0; i + 12 <= line.len; i++) {
-        const char *p = line.at + i;
-        if (p[4] == ':' && p[7] == ':' && p[10] == '.' && isxdigit((unsigned char)p[0]) && isxdigit((unsigned char)p[5])) {
-            memcpy(out, p + 5, 7);
-            out[7] = '\0';
-            return true;
-        }
-    }
-    return false;
+    char letters[LINE_MAX_BYTES];
+    *ret_follows = false;
+    if (record.len < 8 || record.len > LINE_MAX_BYTES)
+        return KERNEL_EVENTS;
+    struct text low = text_lower(record, letters);
+    enum kernel_event kind = is_of_driver(low) ? kind_of_driver(low) : KERNEL_EVENTS;
+    if (kind == KERNEL_EVENTS)
+        kind = kind_of_host(low);
+    read_cgroup(e, low, s->line);
+    *ret_follows = (kind == EVENT_HANG || kind == EVENT_SDMA) && is_aftermath(low);
+    return kind;
 }
 
-static void follow_device(struct state *st, struct text line, enum kind kind)
+void kernel_event_emit(const struct scan *s, enum kernel_event kind, struct text record)
 {
-    char device[8];
-    if (!device_of(line, device))
+    if (facts_find(s->facts, kind_facts[kind], FACT_LOG) == NULL)
+        scan_text(s, kind_facts[kind], text_first(text_trim(record), LINE_KEPT));
+    if (kind == EVENT_HANG || kind == EVENT_SDMA || kind == EVENT_FAULT || kind == EVENT_HARDWARE)
+        scan_text(s, "event.first", (struct text){kind_facts[kind], strlen(kind_facts[kind])});
+}
+
+void kernel_events_end(const struct kernel_events *e, const struct scan *s)
+{
+    struct scan at = *s;
+    if (e->cgroup_max == 0 || e->cgroup_current < e->cgroup_max - e->cgroup_max / 100)
         return;
-    bool known = false;
-    for (size_t i = 0; i < st->hung_count; i++)
-        known |= strcmp(st->hung[i], device) == 0;
-    if (kind == EVENT_HARDWARE && st->hung_count > 0 && !known)
-        scan_text(&st->s, "event.hardware_elsewhere", text_first(line, LINE_KEPT));
-    if (kind != EVENT_HARDWARE && !known && st->hung_count < DEVICES_MAX)
-        memcpy(st->hung[st->hung_count++], device, sizeof device);
-}
-
-void kernel_events_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
-{
-    unsigned before;
-    struct text rest = text_tail(data, len, &before), line;
-    struct state st = {.s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before}};
-    while (text_next_line(&rest, &line)) {
-        st.s.line++;
-        if (line.len < 8 || line.len > LINE_MAX_BYTES)
-            continue;
-        char letters[LINE_MAX_BYTES];
-        struct text low = text_lower(line, letters);
-        enum kind kind = is_of_driver(low) ? kind_of_driver(low) : EVENTS;
-        if (kind == EVENTS)
-            kind = kind_of_host(low);
-        read_cgroup(&st, low);
-        if (kind == EVENTS)
-            continue;
-        follow_device(&st, line, kind);
-        if (facts_find(facts, kind_facts[kind], FACT_LOG) == NULL)
-            scan_text(&st.s, kind_facts[kind], text_first(text_trim(line), LINE_KEPT));
-        if (kind == EVENT_HANG || kind == EVENT_SDMA || kind == EVENT_FAULT || kind == EVENT_HARDWARE)
-            scan_text(&st.s, "event.first", (struct text){kind_facts[kind], strlen(kind_facts[kind])});
-    }
-    if (st.cgroup_max > 0 && st.cgroup_current >= st.cgroup_max - st.cgroup_max / 100) {
-        st.s.line = st.cgroup_line;
-        scan_text(&st.s, "event.host_oom", (struct text){"the cgroup's memory is at its limit", 35});
-    }
+    at.line = e->cgroup_line;
+    scan_text(&at, "event.host_oom", (struct text){"the cgroup's memory is at its limit", 35});
 }

@@ -2,17 +2,45 @@
 /*
  * Kernel log lines as a small grammar, subject and event ("ring vcn reset succeeded", "DQM update queue
  * failed"), for fragments that no message rule knows: consequences, inner parts of a dump, counters of a
- * cgroup. Pure.
+ * cgroup. Pure; kernel_log_to_facts() asks it for each record.
  */
 #ifndef DIAGNOSE_KERNEL_EVENTS_H
 #define DIAGNOSE_KERNEL_EVENTS_H
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-struct facts;
+#include "diagnose/text.h"
 
-/* event.*: the first line of each kind; event.hardware_elsewhere: an error of the hardware of a device
- * that nothing had happened to, whatever happened to another. */
-void kernel_events_to_facts(struct facts *, const char *text, size_t len, const char *source);
+struct scan;
+
+enum kernel_event {
+    EVENT_HANG,
+    EVENT_SDMA,
+    EVENT_QUEUE_REFUSED,
+    EVENT_SDMA_QUEUE_REFUSED,
+    EVENT_FAULT,
+    EVENT_HARDWARE,
+    EVENT_START,
+    EVENT_FIRMWARE,
+    EVENT_HOST_OOM,
+    EVENT_PARAMETER,
+    EVENT_MEMORY,
+    KERNEL_EVENTS, /* none */
+};
+
+struct kernel_events { /* zeroed before the first record */
+    int64_t cgroup_current, cgroup_max;
+    unsigned cgroup_line;
+};
+
+/* What a record tells. *ret_follows: it only comes after a hang or a fault (a reset, a queue that cannot
+ * be evicted). */
+enum kernel_event kernel_event_read(struct kernel_events *, const struct scan *, struct text record,
+                                    bool *ret_follows);
+/* event.*: the first line of each kind, and event.first. */
+void kernel_event_emit(const struct scan *, enum kernel_event, struct text record);
+/* Behind the last record. */
+void kernel_events_end(const struct kernel_events *, const struct scan *);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "diagnose/kernel_events.h"
 #include "diagnose/rules.h"
 #include "diagnose/verdict.h"
 
@@ -61,12 +60,22 @@ static bool is_noted(struct klog *k, unsigned line, enum bad_class class)
     return before;
 }
 
+static void add_to_timeline(struct klog *k, unsigned line, enum bad_class class, struct text text)
+{
+    timeline_add(&k->timeline, &(struct timeline_event){.class_name = class_names[class],
+                                                        .text = text,
+                                                        .line = line,
+                                                        .at = k->dated ? -1 : k->now,
+                                                        .follows = k->follows});
+}
+
 unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
 {
     if (is_noted(k, line, class))
         return 0;
     note_incident(k, line);
     k->bad_count++;
+    add_to_timeline(k, line, class, text);
     struct scan at = k->s;
     at.line = line;
     scan_vendor(&at, text);
@@ -291,18 +300,61 @@ static bool act(void *arg, const struct rule *rule, struct text line,
     return true;
 }
 
+/* "Process python3 pid 4711 thread ...": the run's own process, and the device that it is named with. */
+static void look_for_target(struct klog *k, struct text line)
+{
+    struct text t;
+    uint64_t pid = 0;
+    if (k->device[0] == '\0' && text_after(line, " pid ", &t) && text_take_u64(&t, &pid) &&
+        (int64_t)pid == k->target_pid && !timeline_device_of(line, k->device) && k->timeline.last_line > 0)
+        memcpy(k->device, k->timeline.device[k->timeline.last].name, sizeof k->device);
+}
+
+static bool is_of_another_device(const struct klog *k, struct text line)
+{
+    char name[DEVICE_NAME_SIZE];
+    return k->device[0] != '\0' && timeline_device_of(line, name) && strcmp(name, k->device) != 0;
+}
+
+static void add_event(struct klog *k, enum kernel_event event, struct text record)
+{
+    static const enum bad_class classes[KERNEL_EVENTS + 1] = {
+        [EVENT_HANG] = BAD_GPU_HANG,    [EVENT_SDMA] = BAD_SDMA,         [EVENT_FAULT] = BAD_PAGE_FAULT,
+        [EVENT_HARDWARE] = BAD_HW_RAS,  [EVENT_HOST_OOM] = BAD_HOST_OOM,
+    };
+    /* the prefix of every report of the hardware, of a corrected error too */
+    bool is_report = event == EVENT_HARDWARE && text_has(record, "[Hardware Error]");
+    if (classes[event] != BAD_NONE && k->noted_line != k->s.line && !is_report) /* no rule called it bad */
+        add_to_timeline(k, k->s.line, classes[event], record);
+}
+
+static void read_record(struct klog *k, struct rules_run *run, struct text record, bool is_first_pass)
+{
+    struct text line = record;
+    enum kernel_event event = KERNEL_EVENTS;
+    bool of_kernel = klog_strip(record, &line) && line.len >= 4;
+    bool of_another = of_kernel && !is_first_pass && is_of_another_device(k, line);
+    if (of_kernel && !run->context_only)
+        k->now = stamp_of(record, &k->dated);
+    if (!is_first_pass && !run->context_only)
+        event = kernel_event_read(&k->grammar, &k->s, of_kernel ? line : record, &k->follows);
+    if (of_kernel && !of_another)
+        rules_line(run, line);
+    if (of_kernel && is_first_pass && k->target_pid >= 0)
+        look_for_target(k, line);
+    add_event(k, event, of_kernel ? line : record);
+    if (event != KERNEL_EVENTS && !of_another)
+        kernel_event_emit(&k->s, event, record);
+}
+
 /* One pass; records in front of line `from` are read for their context only. */
 static void read_log(struct klog *k, struct rules_run *run, struct text rest, unsigned from)
 {
-    struct text record, line;
+    struct text record;
     while (text_next_line(&rest, &record)) {
         k->s.line++;
-        if (!klog_strip(record, &line) || line.len < 4)
-            continue;
         run->context_only = k->s.line < from;
-        if (!run->context_only)
-            k->now = stamp_of(record, &k->dated);
-        rules_line(run, line);
+        read_record(k, run, record, from == 0);
     }
     klog_fault_close(k);
 }
@@ -313,7 +365,8 @@ static struct klog begin(struct facts *facts, const char *source, unsigned befor
         .s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before},
         .now = -1,
         .last_bad = -1,
-        .incident = 1};
+        .incident = 1,
+        .target_pid = -1};
 }
 
 static void emit_counts(struct klog *k)
@@ -330,11 +383,12 @@ static void emit_counts(struct klog *k)
     }
 }
 
-/* Where the last incident begins: a first pass whose facts are thrown away. */
-static struct klog find_incident(struct text all, unsigned before)
+/* Where the last incident begins, and on which device the run's own process is named: a first pass whose facts are thrown away. */
+static struct klog find_incident(const struct facts *facts, struct text all, unsigned before)
 {
     struct facts *scratch = facts_new();
     struct klog k = begin(scratch, NULL, before);
+    (void)facts_get_integer(facts, "target.failed_pid", &k.target_pid);
     struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
     if (scratch != NULL)
         read_log(&k, &run, all, 0);
@@ -346,8 +400,9 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
 {
     unsigned before;
     struct text all = text_tail(data, len, &before);
-    struct klog found = find_incident(all, before);
+    struct klog found = find_incident(facts, all, before);
     struct klog k = begin(facts, source, before);
+    memcpy(k.device, found.device, sizeof k.device);
     struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
     read_log(&k, &run, all, found.incident);
     klog_fault_emit(&k);
@@ -358,5 +413,6 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
         (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);
     }
     rules_emit(&run);
-    kernel_events_to_facts(facts, data, len, source);
+    kernel_events_end(&k.grammar, &k.s);
+    timeline_emit(&k.timeline, &k.s);
 }

@@ -6,6 +6,8 @@
 #ifndef DIAGNOSE_KERNEL_LINES_H
 #define DIAGNOSE_KERNEL_LINES_H
 
+#include "diagnose/kernel_events.h"
+#include "diagnose/kernel_timeline.h"
 #include "diagnose/rules_made.h"
 #include "diagnose/text_facts.h"
 
@@ -57,6 +59,11 @@ struct klog {
     unsigned pending_line;
     unsigned piece_line;      /* the last line that was a piece of a fault */
     unsigned noted, noted_line; /* classes that were noted, a bit each, of that line */
+    struct kernel_events grammar;
+    struct timeline timeline;
+    bool follows;                   /* the record comes only after a hang or a fault */
+    int64_t target_pid;             /* of the run, -1 = not known */
+    char device[DEVICE_NAME_SIZE];  /* that a record names together with it; "" = none does */
     unsigned kills;
     char kill_pids[256];
 };

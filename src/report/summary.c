@@ -296,6 +296,7 @@ static const struct {
     {"flowchart", flowchart},
     {"why", why},
     {"against", against},
+    {"kernel_timeline", report_kernel_timeline},
     {"also", also},
     {"missing", missing},
     {"ledger", ledger},

@@ -16,7 +16,6 @@
 
 #include "base/fs.h"
 #include "diagnose/fact.h"
-#include "diagnose/kernel_events.h"
 #include "diagnose/quantity.h"
 #include "diagnose/text_repair.h"
 #include "diagnose/verdict.h"
@@ -178,8 +177,11 @@ static void test_unwrap(void **state)
 static const char *event_of(const char *line, char *out, size_t size)
 {
     struct facts *facts = facts_new();
-    kernel_events_to_facts(facts, line, strlen(line), "kernel log");
-    (void)snprintf(out, size, "%s", facts_count(facts) > 0 ? facts_at(facts, 0)->name : "");
+    kernel_log_to_facts(facts, line, strlen(line), "kernel log");
+    (void)snprintf(out, size, "%s", "");
+    for (size_t i = 0; i < facts_count(facts) && out[0] == '\0'; i++)
+        if (strncmp(facts_at(facts, i)->name, "event.", 6) == 0)
+            (void)snprintf(out, size, "%s", facts_at(facts, i)->name);
     facts_free(facts);
     return out;
 }
@@ -226,7 +228,7 @@ static void test_garbage(void **state)
         }
         struct facts *facts = facts_new();
         quantities_to_facts(facts, text, sizeof text, "x");
-        kernel_events_to_facts(facts, text, sizeof text, "x");
+        kernel_log_to_facts(facts, text, sizeof text, "x");
         free(text_unwrap(text, sizeof text, &len));
         facts_free(facts);
     }
