@@ -20,13 +20,21 @@ static void pause_a_little(void)
     (void)nanosleep(&pause, NULL);
 }
 
+static size_t wanted_bytes; /* of the last hipMalloc */
+
+static hipError_t get(void **buffer, size_t bytes)
+{
+    wanted_bytes = bytes;
+    return hipMalloc(buffer, bytes);
+}
+
 /* The part of a step that is right: two buffers that are given back. */
 static hipError_t work(size_t bytes)
 {
     void *activations[2] = {NULL, NULL};
-    hipError_t error = hipMalloc(&activations[0], bytes / 2);
+    hipError_t error = get(&activations[0], bytes / 2);
     if (error == hipSuccess)
-        error = hipMalloc(&activations[1], bytes / 4);
+        error = get(&activations[1], bytes / 4);
     sample_free(activations, activations[1] != NULL ? 2 : activations[0] != NULL);
     pause_a_little();
     return error;
@@ -37,12 +45,12 @@ static int run_leaking(size_t bytes)
     hipError_t error = hipSuccess;
     size_t step = 0;
     for (; error == hipSuccess && step < BUFFERS_MAX; step++) {
-        error = hipMalloc(&kept[step], bytes); /* "loss history" that nobody empties */
+        error = get(&kept[step], bytes); /* "loss history" that nobody empties */
         if (error == hipSuccess)
             error = work(bytes);
     }
     sample_say("failed in step %zu", step);
-    return sample_refused("hipMalloc", bytes, error);
+    return sample_refused("hipMalloc", wanted_bytes, error);
 }
 
 static int run_loaded(size_t bytes)

@@ -33,6 +33,7 @@ static const struct {
     bool has_options; /* then the verb prints its own --help */
 } verbs[] = {
     {"show", "show BUNDLE...", "print the summary of a bundle", true},
+    {"issue", "issue BUNDLE", "print the text of an issue for its tracker", true},
     {"open", "open BUNDLE", "show a bundle as a page in the browser", true},
     {"list", "list [DIR...]", "bundles and unfinished runs", true},
     {"verify", "verify BUNDLE...", "check every hash, and that no path leads out", false},

@@ -21,6 +21,7 @@ struct report_files {
     const char *ledger;       /* ledger/ledger.json */
     const char *kernel_log;   /* kernel_log/kernel.log */
     const char *output;       /* output/stderr.txt */
+    const char *rocminfo;     /* hsa/rocminfo.txt */
     const char *stacks;       /* stacks/stacks.0.txt, of the process that failed first */
     const char *bundle_name;  /* without ".tar.gz" */
     const char *tool_version;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `issue BUNDLE`: title and text of an issue, in the sections of the tracker's form. The text goes to
+ * stdout, what the user should know before he posts it to stderr. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/say.h"
+#include "cli/assets.h"
+#include "cli/bundle_files.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+#include "report/issue.h"
+
+struct issue_line {
+    const char *tracker;
+    bool json, help;
+};
+
+static int set_tracker(void *target, const char *value, struct rc_err *err)
+{
+    (void)err;
+    ((struct issue_line *)target)->tracker = value;
+    return 0;
+}
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct issue_line *)target)->json = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct issue_line *)target)->help = true;
+    return 0;
+}
+
+static const struct option_def issue_options[] = {
+    {"for", 0, "TRACKER", "rocm, pytorch, vllm, llama.cpp, jax, drm-amd, other", set_tracker},
+    {"json", 0, NULL, "an object with title, body, link and what becomes public", set_json},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static const cJSON *tracker_named(const cJSON *trackers, const char *name)
+{
+    const cJSON *tracker = NULL;
+    cJSON_ArrayForEach(tracker, cJSON_GetObjectItemCaseSensitive(trackers, "trackers"))
+    {
+        const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tracker, "name"));
+        if (its != NULL && strcmp(its, name) == 0)
+            return tracker;
+    }
+    return NULL;
+}
+
+struct issue_text {
+    struct buf title, body, link, is_public;
+};
+
+static void print_json(const struct issue_text *text, const cJSON *tracker)
+{
+    cJSON *json = cJSON_CreateObject();
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tracker, "name"));
+    (void)cJSON_AddStringToObject(json, "tracker", name != NULL ? name : "");
+    (void)cJSON_AddStringToObject(json, "title", buf_str(&text->title));
+    (void)cJSON_AddStringToObject(json, "body", buf_str(&text->body));
+    (void)cJSON_AddStringToObject(json, "link", buf_str(&text->link));
+    cJSON *is_public = cJSON_AddArrayToObject(json, "makes_public");
+    for (const char *line = buf_str(&text->is_public); *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        RC_AUTO_FREE char *copy = strndup(line, len);
+        (void)cJSON_AddItemToArray(is_public, cJSON_CreateString(copy != NULL ? copy : ""));
+        line += len + 1;
+    }
+    RC_AUTO_FREE char *printed = cJSON_PrintUnformatted(json);
+    if (printed != NULL)
+        (void)say_json(stdout, printed);
+    cJSON_Delete(json);
+}
+
+static void print_text(const struct issue_text *text, const char *bundle)
+{
+    struct buf clean = BUF_INIT;
+    (void)say_line(stderr, "rocmcrash: this text makes public:");
+    for (const char *line = buf_str(&text->is_public); *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        (void)say_line(stderr, "  - %.*s", (int)len, line);
+        line += len + 1;
+    }
+    (void)say_line(stdout, "Title: %s", buf_str(&text->title));
+    say_clean(&clean, buf_str(&text->body), text->body.len);
+    (void)putchar('\n');
+    (void)fwrite(buf_str(&clean), 1, clean.len, stdout);
+    (void)fflush(stdout);
+    buf_release(&clean);
+    (void)say_line(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
+    if (text->link.len > 0)
+        (void)say_line(stderr, "rocmcrash: the form: %s", buf_str(&text->link));
+}
+
+static int make_issue(const struct issue_line *line, const char *bundle, struct rc_err *err)
+{
+    static struct bundle_files files;
+    struct issue_text text = {BUF_INIT, BUF_INIT, BUF_INIT, BUF_INIT};
+    RC_AUTO_FREE char *trackers_text = NULL;
+    ssize_t len = asset_read("trackers.json", &trackers_text, err);
+    cJSON *trackers = len > 0 ? cJSON_ParseWithLength(trackers_text, (size_t)len) : NULL;
+    int r = trackers != NULL ? 0 : len < 0 ? (int)len : rc_err_set(err, -EINVAL, "trackers.json is damaged");
+    if (r == 0)
+        r = bundle_files_of_archive(&files, bundle, err);
+    const cJSON *tracker = r < 0                  ? NULL
+                           : line->tracker == NULL ? issue_tracker(&files.view, trackers)
+                                                   : tracker_named(trackers, line->tracker);
+    if (r == 0 && tracker == NULL)
+        r = rc_err_set(err, -EINVAL, "there is no tracker '%s' (see rocmcrash issue --help)", line->tracker);
+    if (r == 0) {
+        issue_title(&files.view, tracker, &text.title);
+        issue_body(&files.view, tracker, &text.body);
+        issue_link(&files.view, tracker, &text.link);
+        issue_makes_public(&files.view, tracker, &text.is_public);
+        if (line->json)
+            print_json(&text, tracker);
+        else
+            print_text(&text, bundle);
+    }
+    buf_release(&text.title);
+    buf_release(&text.body);
+    buf_release(&text.link);
+    buf_release(&text.is_public);
+    bundle_files_release(&files);
+    cJSON_Delete(trackers);
+    return r;
+}
+
+int verb_issue(int argc, char *argv[])
+{
+    struct issue_line line = {.tracker = NULL};
+    struct rc_err err = {""};
+    int at = options_parse(issue_options, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        (void)printf("Usage: rocmcrash issue [OPTIONS] BUNDLE\n\n"
+                     "Prints title and text of an issue in the sections of the tracker's form, and\n"
+                     "where the form is. Nothing is sent.\n\nOptions:\n");
+        options_help(issue_options);
+        return VERB_EXIT_OK;
+    }
+    if (at < 0)
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
+    else if (argc - at != 1)
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash issue [--for=TRACKER] [--json] BUNDLE");
+    if (at < 0 || argc - at != 1)
+        return VERB_EXIT_USAGE;
+    int r = make_issue(&line, argv[at], &err);
+    if (r < 0) {
+        verb_complain(argv[at], &err);
+        return r == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
+    }
+    verb_tell_damage(argv[at]);
+    return VERB_EXIT_OK;
+}

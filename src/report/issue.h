@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a bundle -> the text of an issue, in the sections of a tracker's form. Pure. */
+#ifndef REPORT_ISSUE_H
+#define REPORT_ISSUE_H
+
+struct buf;
+struct cJSON;
+struct report_files;
+
+/* `tracker`: one of templates/trackers.json. */
+void issue_title(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
+void issue_body(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
+/* The form with the title filled in, and each field that has an id and still fits; empty where the
+ * tracker has no form on the web. */
+void issue_link(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
+/* What a reader of the issue learns, a line each ("the command line: python3 train.py"). */
+void issue_makes_public(const struct report_files *in, const struct cJSON *tracker,
+                        struct buf *out);
+/* By the verdict's file_at; the last one where none fits. NULL: the list is empty. */
+const struct cJSON *issue_tracker(const struct report_files *in, const struct cJSON *trackers);
+
+#endif

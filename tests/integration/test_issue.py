@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rocmcrash issue`: for each tracker its form, whole and within the limits of a link, whatever the program wrote."""
+
+import json
+import os
+import re
+import urllib.parse
+
+import support
+
+FAILS = ("import sys, time; time.sleep(1.2); sys.stderr.write('```\\n# not a heading\\n@everyone see #1 and GH-2\\n' + ('x' * 300 + '\\n') * 60 +"
+         "'torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.98 GiB of "
+         "which 4.00 MiB is free. Of the allocated memory 15.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by "
+         "PyTorch but unallocated.\\n'); sys.exit(1)")
+LINK_BYTES_MAX = 7000
+
+
+def outside_of_code(markdown):
+    """What a renderer reads as text: no fenced blocks, no code spans."""
+    text, fence = [], False
+    for line in markdown.split("\n"):
+        if line.startswith("```"):
+            fence = not fence
+        elif not fence:
+            text.append(re.sub(r"`[^`]*`", "", line))
+    return "\n".join(text), fence
+
+
+class Issue(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        maker = cls("make_bundle")
+        maker.setUp()
+        cls.addClassCleanup(maker.doCleanups)
+        cls.bundle = maker.only_bundle(maker.python(FAILS))
+        with open(os.path.join(support.SOURCE, "templates", "trackers.json"), encoding="utf-8") as file:
+            cls.trackers = json.load(file)["trackers"]
+
+    def make_bundle(self):
+        """Names the instance that makes the bundle; not a test."""
+
+    def made(self, *options):
+        done = self.verb("issue", "--json", *options, self.bundle.path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def test_each_form(self):
+        for tracker in self.trackers:
+            with self.subTest(tracker["name"]):
+                issue = self.made("--for", tracker["name"])
+                self.assertTrue(issue["title"].startswith(tracker["title"] + "GPU out of memory: 20.00 GiB wanted"), issue["title"])
+                headings = [line[4:] for line in issue["body"].split("\n") if line.startswith("### ")]
+                self.assertEqual(headings, [section["heading"] for section in tracker["sections"] if section["heading"]])
+                self.assertIn("HIP out of memory", issue["body"])
+                self.assertLess(len(issue["body"]), 65536)
+                self.assertTrue(issue["link"].startswith(tracker["new"]))
+                self.assertLessEqual(len(issue["link"]), LINK_BYTES_MAX)
+                self.assertTrue(issue["makes_public"])
+
+    def test_the_link_fills_in_the_fields_that_have_an_id(self):
+        issue = self.made("--for", "llama.cpp")
+        fields = urllib.parse.parse_qs(urllib.parse.urlsplit(issue["link"]).query)
+        self.assertEqual(fields["title"], [issue["title"]])
+        self.assertIn("-c", fields["command"][0])
+        self.assertNotIn("logs", fields)  # 18 kB do not fit: the user pastes them
+
+    def test_the_programs_text_stays_in_code(self):
+        for tracker in self.trackers:
+            text, is_open = outside_of_code(self.made("--for", tracker["name"])["body"])
+            self.assertFalse(is_open, tracker["name"])
+            for word in ("@everyone", "#1", "GH-2", "# not a heading"):
+                self.assertNotIn(word, text)
+
+    def test_the_tracker_follows_from_the_verdict(self):
+        self.assertEqual(self.made()["tracker"], "other")
+        self.assertIn("own tracker", self.bundle.verdict["file_at"])
+
+    def test_what_the_user_reads_is_apart_from_what_he_posts(self):
+        done = self.verb("issue", self.bundle.path)
+        self.assertTrue(done.stdout.startswith("Title: "), done.stdout[:80])
+        self.assertNotIn("rocmcrash: ", done.stdout)
+        self.assertIn("makes public", done.stderr.split("\n")[0])
+        self.assertIn("attach", done.stderr)
+
+    def test_wrong_use(self):
+        done = self.verb("issue", "--for", "nobody", self.bundle.path)
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("'nobody'", done.stderr)
+        self.assertEqual(self.verb("issue").returncode, 125)
+        text = self.write("text.tar.gz", "hello\n")
+        done = self.verb("issue", text)
+        self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done)
+
+
+if __name__ == "__main__":
+    support.main()
