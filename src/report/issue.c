@@ -128,9 +128,6 @@ static void gpu(const struct issue *issue, struct buf *out)
     for (unsigned i = 0; i < GPUS_MAX; i++) {
         char name[64];
         char label[64];
-        (void)snprintf(name, sizeof name, "gpu.%u.name", i);
-        (void)snprintf(label, sizeof label, "GPU %u: ", i);
-        fact_line(issue, label, name, out);
         (void)snprintf(name, sizeof name, "gpu.%u.gfx", i);
         (void)snprintf(label, sizeof label, "GPU %u architecture: ", i);
         fact_line(issue, label, name, out);
