@@ -3,6 +3,7 @@
 #include "diagnose/verdict.h"
 
 #include "diagnose/account.h"
+#include "diagnose/signature.h"
 
 #include <cjson/cJSON.h>
 
@@ -52,7 +53,7 @@ struct cJSON *verdict_to_json(const struct verdict *v, const struct facts *facts
               add_list(o, "why", &v->why) && add_list(o, "against", &v->against) &&
               add_list(o, "missing", &v->missing) && add_list(o, "advice", &v->advice) &&
               add_text(o, "verify", v->verify) && add_text(o, "file_at", v->file_at) &&
-              add_path(o, v) && account_to_json(facts, o);
+              signature_to_json(v, facts, o) && add_path(o, v) && account_to_json(facts, o);
     if (!ok) {
         cJSON_Delete(o);
         return NULL;

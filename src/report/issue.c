@@ -220,6 +220,15 @@ static void kernel_log(const struct issue *issue, struct buf *out)
 
 static void more(const struct issue *issue, struct buf *out)
 {
+    cJSON *verdict = issue->in->verdict != NULL ? cJSON_Parse(issue->in->verdict) : NULL;
+    const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(verdict, "signature"), "id"));
+    if (id != NULL) {
+        buf_puts(out, "Signature, to search for duplicates: `");
+        escape_code(out, id, LINE_BYTES);
+        buf_puts(out, "`\n\n");
+    }
+    cJSON_Delete(verdict);
     buf_puts(out, "Attached: `");
     escape_code(out, issue->in->bundle_name != NULL ? issue->in->bundle_name : "", LINE_BYTES);
     buf_puts(out, ".tar.gz`. It holds every figure with its source, the memory over the run, stacks, the "

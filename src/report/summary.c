@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "diagnose/fact.h"
+#include "diagnose/signature.h"
 #include "diagnose/verdict.h"
 #include "report/internal.h"
 
@@ -195,6 +196,13 @@ static void complete_command(const struct report_input *in, struct buf *out)
     buf_puts(out, ".tar.gz");
 }
 
+static void signature(const struct report_input *in, struct buf *out)
+{
+    char id[SIGNATURE_ID_SIZE];
+    signature_id(in->verdict, in->facts, id);
+    buf_puts(out, id);
+}
+
 static void version(const struct report_input *in, struct buf *out)
 {
     text(out, in->tool_version);
@@ -285,6 +293,7 @@ static const struct {
     {"command", command},
     {"bundle", bundle},
     {"tool_version", version},
+    {"signature", signature},
     {"account", report_account},
     {"memory_table", memory},
     {"sparklines", report_sparklines},

@@ -311,6 +311,7 @@
   section("facts", "All facts", factTable());
   section("files", "The bundle", element("p", {}, element("code", {}, data.bundle || "")),
     folded("files (" + (data.files || []).length + ")", list((data.files || []).map(name => element("code", {}, name)))),
+    verdict.signature && element("p", {}, "Signature, to search for duplicates: ", element("code", {}, verdict.signature.id)),
     element("p", {class: "faint"}, "Made by rocmcrash " + (data.tool_version || "") +
       ". Nothing on this page comes from the network."));
 
