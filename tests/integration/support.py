@@ -4,6 +4,7 @@ finding its helper processes, and waiting for a condition without sleeping for l
 
 import functools
 import glob
+import hashlib
 import io
 import json
 import os
@@ -237,6 +238,31 @@ class Case(unittest.TestCase):
     def only_bundle(self, finished):
         self.assertEqual(len(finished.bundles), 1, finished.stderr)
         return finished.bundles[0]
+
+    def changed_bundle(self, bundle, change):
+        """A copy of the bundle with change(name, bytes) -> bytes applied to every file; it verifies."""
+        path = self.path("changed.tar.gz")
+        unpacked = self.path("unpacked")
+        with tarfile.open(bundle.path) as tar:
+            tar.extractall(unpacked, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(unpacked)
+        top = os.path.join(unpacked, bundle.name)
+        with open(os.path.join(top, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        for folder, _, names in os.walk(top):
+            for name in names:
+                full = os.path.join(folder, name)
+                with open(full, "rb") as file:
+                    new = change(os.path.relpath(full, top), file.read())
+                with open(full, "wb") as file:
+                    file.write(new)
+                for row in manifest["files"]:
+                    if row["path"] == os.path.relpath(full, top):
+                        row.update(bytes=len(new), sha256=hashlib.sha256(new).hexdigest())
+        with open(os.path.join(top, "manifest.json"), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(top, arcname=bundle.name)
+        return path
 
     def helper(self, supervisor_pid, name):
         """Pid of a helper, once it has named itself."""

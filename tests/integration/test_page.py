@@ -2,12 +2,10 @@
 """report.html and `rocmcrash open`: the page in a real browser, by clicks; with a day of eight GPUs;
 with hostile text in every field; without scripts."""
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
-import tarfile
 
 import support
 
@@ -99,31 +97,6 @@ class Page(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return out
 
-    def changed_bundle(self, change):
-        """The bundle with change(name, bytes) -> bytes applied to every file; it verifies."""
-        path = self.path("changed.tar.gz")
-        unpacked = self.path("unpacked")
-        with tarfile.open(self.bundle.path) as tar:
-            tar.extractall(unpacked, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(unpacked)
-        top = os.path.join(unpacked, self.bundle.name)
-        with open(os.path.join(top, "manifest.json"), encoding="utf-8") as file:
-            manifest = json.load(file)
-        for folder, _, names in os.walk(top):
-            for name in names:
-                full = os.path.join(folder, name)
-                with open(full, "rb") as file:
-                    new = change(os.path.relpath(full, top), file.read())
-                with open(full, "wb") as file:
-                    file.write(new)
-                for row in manifest["files"]:
-                    if row["path"] == os.path.relpath(full, top):
-                        row.update(bytes=len(new), sha256=hashlib.sha256(new).hexdigest())
-        with open(os.path.join(top, "manifest.json"), "w", encoding="utf-8") as file:
-            json.dump(manifest, file)
-        with tarfile.open(path, "w:gz") as tar:
-            tar.add(top, arcname=self.bundle.name)
-        return path
-
     def find(self, css):
         return self.browser.find_elements(By.CSS_SELECTOR, css)
 
@@ -162,7 +135,7 @@ class Page(support.Case):
 
     def test_hover_and_zoom_on_a_day_of_eight_gpus(self):
         telemetry = day_of_eight_gpus().encode()
-        path = self.changed_bundle(lambda name, data: telemetry if name == "telemetry/telemetry.csv" else data)
+        path = self.changed_bundle(self.bundle, lambda name, data: telemetry if name == "telemetry/telemetry.csv" else data)
         self.show(self.page_of(path))
         timing = self.browser.execute_script("return performance.getEntriesByType('navigation')[0].domComplete") / 1000
         size = os.path.getsize(self.path("page.html"))
@@ -192,7 +165,7 @@ class Page(support.Case):
             if name.endswith(".txt"):
                 return data + HOSTILE.encode()
             return data
-        self.show(self.page_of(self.changed_bundle(change)))
+        self.show(self.page_of(self.changed_bundle(self.bundle, change)))
         self.assertIsNone(self.browser.execute_script("return window.harm"))
         self.assertEqual(self.find("main img, main script, main iframe"), [])
         text = self.find("#why")[0].text
@@ -223,7 +196,7 @@ class Page(support.Case):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done)
 
     def test_redaction_makes_it_anew(self):
-        path = self.changed_bundle(lambda name, data: data + b"\npassword=hunter2xyz\n" if name == "output/stderr.txt"
+        path = self.changed_bundle(self.bundle, lambda name, data: data + b"\npassword=hunter2xyz\n" if name == "output/stderr.txt"
                                    else b"<script>evil</script>" if name == "report.html" else data)
         subprocess.run([support.ROCMCRASH, "redact", path], env=self.environ, check=True, capture_output=True)
         page = support.Bundle(path).files["report.html"].decode()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""samples/github: what a project does with a bundle that is attached to an issue; good, damaged and hostile ones."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import tarfile
+
+import support
+
+JUDGE = os.path.join(support.SOURCE, "samples", "github", "judge")
+WORKFLOW = os.path.join(support.SOURCE, "samples", "github", "rocmcrash.yml")
+FAILS = ("import sys, time; time.sleep(1.2); sys.stderr.write('torch.OutOfMemoryError: HIP out of memory. Tried to "
+         "allocate 20.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory "
+         "15.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\\n'); sys.exit(1)")
+
+
+def hostile(facts, words):
+    """Every source and text of a fact ends in these words."""
+    for fact in facts["facts"]:
+        for key in ("source", "value"):
+            if isinstance(fact.get(key), str):
+                fact[key] += words
+    return facts
+
+
+class Judge(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        maker = cls("make_bundle")
+        maker.setUp()
+        cls.addClassCleanup(maker.doCleanups)
+        cls.bundle = maker.only_bundle(maker.python(FAILS))
+
+    def make_bundle(self):
+        """Names the instance that makes the bundle; not a test."""
+
+    def judge(self, *words):
+        comment, label = self.path("comment.md"), self.path("label.txt")
+        subprocess.run([support.PYTHON, "-B", JUDGE, *words, "--comment", comment, "--label", label], check=True, timeout=120,
+                       env={**self.environ, "ROCMCRASH": support.ROCMCRASH})
+        return support.read(comment), support.read(label)
+
+    def test_a_good_bundle_gets_verdict_account_and_label(self):
+        comment, label = self.judge("--bundle", self.bundle.path)
+        self.assertTrue(comment.startswith("**capacity**, "), comment[:80])
+        self.assertIn("| in use | 15.20 GiB | 95.1 % |", comment)
+        self.assertEqual(label, "rocmcrash:capacity\n")
+        self.assertRegex(comment, r"search for `rc-[0-9a-f]{12}`")
+
+    def test_a_damaged_one_is_called_so_and_gets_no_label(self):
+        path = self.path("damaged.tar.gz")
+        with open(self.bundle.path, "rb") as file:
+            data = file.read()
+        with open(path, "wb") as file:
+            file.write(data[:len(data) // 2])
+        comment, label = self.judge("--bundle", path)
+        self.assertIn("damaged", comment)
+        self.assertEqual(label, "")
+
+    def test_a_hostile_ones_words_stay_in_code(self):
+        """A whole bundle whose words reach the verdict's reasons, and one that is none and reaches outside."""
+        words = "```\n@everyone [x](http://evil) <img src=x> #1"
+        whole = self.changed_bundle(self.bundle, lambda name, data: json.dumps(hostile(json.loads(data), words)).encode()
+                                    if name == "facts.json" else data)
+        none = self.path("none.tar.gz")
+        with tarfile.open(none, "w:gz") as tar:
+            info = tarfile.TarInfo("../evil")
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b"x"))
+        for path in (whole, none):
+            comment, label = self.judge("--bundle", path)
+            text = re.sub(r"```text\n.*?\n```", "", comment, flags=re.S)
+            for word in ("@everyone", "](", "<img", "#1"):
+                self.assertNotIn(word, text)
+            self.assertIn(label, ("", "rocmcrash:capacity\n"))
+        self.assertIn("@everyone", self.judge("--bundle", whole)[0])
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "evil")))
+
+    def test_an_issue_without_a_bundle_is_left_alone(self):
+        body = self.write("body.md", "it crashes\nhttps://example.org/rocmcrash-1.tar.gz\n"
+                                     "https://github.com/user-attachments/files/1/../../x.tar.gz\n")
+        self.assertEqual(self.judge("--body", body), ("", ""))
+
+    def test_the_scripts_words_in_the_workflow_are_its_options(self):
+        text = support.read(WORKFLOW)
+        line = next(line for line in text.split("\n") if "rocmcrash/judge --" in line)
+        help_text = subprocess.run([support.PYTHON, "-B", JUDGE, "--help"], capture_output=True, text=True, check=True).stdout
+        for word in re.findall(r"--[a-z]+", line):
+            self.assertIn(word, help_text)
+        # What a stranger wrote is never part of a command.
+        for block in re.findall(r"run: \|\n((?: {10,}.*\n)+)", text):
+            self.assertNotIn("${{", block)
+
+
+if __name__ == "__main__":
+    support.main()
