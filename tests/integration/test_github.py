@@ -17,15 +17,6 @@ FAILS = ("import sys, time; time.sleep(1.2); sys.stderr.write('torch.OutOfMemory
          "15.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\\n'); sys.exit(1)")
 
 
-def hostile(facts, words):
-    """Every source and text of a fact ends in these words."""
-    for fact in facts["facts"]:
-        for key in ("source", "value"):
-            if isinstance(fact.get(key), str):
-                fact[key] += words
-    return facts
-
-
 class Judge(support.Case):
     @classmethod
     def setUpClass(cls):
@@ -37,10 +28,10 @@ class Judge(support.Case):
     def make_bundle(self):
         """Names the instance that makes the bundle; not a test."""
 
-    def judge(self, *words):
+    def judge(self, *words, rocmcrash=support.ROCMCRASH):
         comment, label = self.path("comment.md"), self.path("label.txt")
         subprocess.run([support.PYTHON, "-B", JUDGE, *words, "--comment", comment, "--label", label], check=True, timeout=120,
-                       env={**self.environ, "ROCMCRASH": support.ROCMCRASH})
+                       env={**self.environ, "ROCMCRASH": rocmcrash})
         return support.read(comment), support.read(label)
 
     def test_a_good_bundle_gets_verdict_account_and_label(self):
@@ -60,24 +51,30 @@ class Judge(support.Case):
         self.assertIn("damaged", comment)
         self.assertEqual(label, "")
 
-    def test_a_hostile_ones_words_stay_in_code(self):
-        """A whole bundle whose words reach the verdict's reasons, and one that is none and reaches outside."""
-        words = "```\n@everyone [x](http://evil) <img src=x> #1"
-        whole = self.changed_bundle(self.bundle, lambda name, data: json.dumps(hostile(json.loads(data), words)).encode()
-                                    if name == "facts.json" else data)
-        none = self.path("none.tar.gz")
-        with tarfile.open(none, "w:gz") as tar:
+    def test_a_strangers_words_stay_in_code(self):
+        """Whatever of a bundle reaches the verdict: here all of it."""
+        words = "```\n@everyone [x](http://evil) <img src=x> #1 `"
+        verdict = {"class": "leak](http://evil)", "confidence": "high", "sentence": words, "runner_up": words, "decides": words,
+                   "why": [words], "against": [words], "signature": {"id": "rc-1`@everyone"},
+                   "account": {"parts": [{"label": "free|@everyone<img", "bytes": 1}]}}
+        stub = self.write("stub", f"#!/bin/sh\n[ $1 = verify ] || cat <<'END'\n{json.dumps(verdict)}\nEND\n", 0o755)
+        comment, label = self.judge("--bundle", self.bundle.path, rocmcrash=stub)
+        self.assertIn("@everyone", comment)
+        text = re.sub(r"```text\n.*?\n```", "", comment, flags=re.S)
+        for word in ("@everyone", "](", "<img", "#1"):
+            self.assertNotIn(word, text)
+        self.assertEqual(label, "")
+
+    def test_what_reaches_outside_is_no_bundle(self):
+        path = self.path("none.tar.gz")
+        with tarfile.open(path, "w:gz") as tar:
             info = tarfile.TarInfo("../evil")
             info.size = 1
             tar.addfile(info, io.BytesIO(b"x"))
-        for path in (whole, none):
-            comment, label = self.judge("--bundle", path)
-            text = re.sub(r"```text\n.*?\n```", "", comment, flags=re.S)
-            for word in ("@everyone", "](", "<img", "#1"):
-                self.assertNotIn(word, text)
-            self.assertIn(label, ("", "rocmcrash:capacity\n"))
-        self.assertIn("@everyone", self.judge("--bundle", whole)[0])
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "evil")))
+        comment, label = self.judge("--bundle", path)
+        self.assertIn("damaged", comment)
+        self.assertEqual(label, "")
+        self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.folder), "evil")))
 
     def test_an_issue_without_a_bundle_is_left_alone(self):
         body = self.write("body.md", "it crashes\nhttps://example.org/rocmcrash-1.tar.gz\n"
