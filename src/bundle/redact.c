@@ -454,6 +454,18 @@ static void pseudonym(struct redactor *r, const struct redact_span *span,
     r->on_change(r->on_change_arg, &change);
 }
 
+void redactor_each_name(const struct redactor *r, redact_name_fn fn, void *arg)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct redact_name *name = &r->names[i];
+        char word[96];
+        if (name->number == 0 || name->kind == REDACT_SECRET || name->kind == REDACT_TEXT)
+            continue;
+        (void)snprintf(word, sizeof word, "<%s%u>", redact_kind_names[name->kind], name->number);
+        fn(arg, word, name->value);
+    }
+}
+
 void redact_apply(struct redactor *r, const struct redact_text *t, const struct redact_spans *spans,
                   struct buf *out)
 {

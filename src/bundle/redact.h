@@ -5,8 +5,8 @@
  * of this machine, and of what a rule that learns has found anywhere in the bundle.
  *
  * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they
- * are: a bundle must judge the same before and after. The map from pseudonym to name never leaves
- * the redactor. Pass whole texts: what is split over two calls is only seen where it was learned.
+ * are: a bundle must judge the same before and after. The map from pseudonym to name never goes into a
+ * bundle. Pass whole texts: what is split over two calls is only seen where it was learned.
  */
 #ifndef BUNDLE_REDACT_H
 #define BUNDLE_REDACT_H
@@ -82,6 +82,10 @@ typedef void (*redact_change_fn)(void *arg, const struct redact_change *change);
 /* Called for each change, for --preview. */
 void redactor_on_change(struct redactor *, redact_change_fn fn, void *arg);
 const char *redact_kind_name(enum redact_kind kind);
+
+/* Each pseudonym with the one value that it stands for; secrets and texts have none. */
+typedef void (*redact_name_fn)(void *arg, const char *pseudonym, const char *value);
+void redactor_each_name(const struct redactor *, redact_name_fn fn, void *arg);
 
 uint64_t redactor_count(const struct redactor *, enum redact_kind kind);
 /* {"format":1,"counts":{"secret":2,...},"secrets":{"github":1,...},"files":{"x":{"user":1}},

@@ -18,6 +18,7 @@
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/job.h"
+#include "cli/name_map.h"
 #include "cli/sparks.h"
 #include "cli/stage_names.h"
 #include "cli/stage_page.h"
@@ -391,6 +392,8 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
         (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
         r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
+    if (r == 0)
+        name_map_write(job->redactor, name);
     if (r == 0 && elsewhere && !job->options->quiet)
         (void)say_line(stdout, "rocmcrash: the bundle is not where it was asked for: %s", err->msg);
     return r;

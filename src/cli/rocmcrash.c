@@ -44,6 +44,7 @@ static const struct {
     {"export", "export --trace BUNDLE", "the run as a trace for Perfetto", true},
     {"stacks", "stacks PID", "where the Python threads of a hanging program are", false},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run", false},
+    {"reveal", "reveal BUNDLE [TEXT]", "say what pseudonyms of your bundle stand for", true},
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},

@@ -33,6 +33,7 @@ int verb_diff(int argc, char *argv[]);
 int verb_export(int argc, char *argv[]);
 int verb_stacks(int argc, char *argv[]);
 int verb_issue(int argc, char *argv[]);
+int verb_reveal(int argc, char *argv[]);
 int verb_open(int argc, char *argv[]);
 int verb_list(int argc, char *argv[]);
 int verb_version(int argc, char *argv[]); /* internal: the libraries, for --version */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/name_map.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/redact.h"
+#include "record/rundir.h"
+
+#define MAP_MAX ((size_t)4 << 20)
+
+/* Beside the folder of the runs, whose owner rundir_base() has checked. */
+static int map_folder(char *out, size_t size)
+{
+    char base[FS_PATH_MAX];
+    struct rc_err err = {""};
+    int r = rundir_base(base, sizeof base, &err);
+    char *last = r == 0 ? strrchr(base, '/') : NULL;
+    if (last == NULL)
+        return r < 0 ? r : -ENOENT;
+    return (size_t)snprintf(out, size, "%.*s/names", (int)(last - base), base) < size
+               ? 0
+               : -ENAMETOOLONG;
+}
+
+static bool is_name(const char *bundle)
+{
+    return bundle[0] != '\0' && bundle[0] != '.' && strchr(bundle, '/') == NULL;
+}
+
+static void add_name(void *map, const char *pseudonym, const char *value)
+{
+    (void)cJSON_AddStringToObject(map, pseudonym, value);
+}
+
+static int is_map(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* Their names begin with the time. */
+static void forget_old_ones(const char *folder, int folder_fd)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_map, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (i < count - NAME_MAPS_KEPT)
+            (void)unlinkat(folder_fd, entries[i]->d_name, 0);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+void name_map_write(const struct redactor *redactor, const char *bundle)
+{
+    char folder[FS_PATH_MAX];
+    char file[320];
+    cJSON *map = cJSON_CreateObject();
+    redactor_each_name(redactor, add_name, map);
+    RC_AUTO_FREE char *text = map != NULL && map->child != NULL ? cJSON_Print(map) : NULL;
+    cJSON_Delete(map);
+    if (text == NULL || !is_name(bundle) || map_folder(folder, sizeof folder) < 0 ||
+        (size_t)snprintf(file, sizeof file, "%s.json", bundle) >= sizeof file)
+        return;
+    (void)mkdir(folder, 0700);
+    RC_AUTO_CLOSE int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder_fd < 0)
+        return;
+    RC_AUTO_CLOSE int fd =
+        openat(folder_fd, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && fs_write_all(fd, text, strlen(text)) < 0)
+        (void)unlinkat(folder_fd, file, 0);
+    forget_old_ones(folder, folder_fd);
+}
+
+cJSON *name_map_read(const char *bundle, struct rc_err *err)
+{
+    char folder[FS_PATH_MAX];
+    char path[FS_PATH_MAX + 320];
+    RC_AUTO_FREE char *text = NULL;
+    int r = is_name(bundle) ? map_folder(folder, sizeof folder) : -EINVAL;
+    if (r == 0) {
+        (void)snprintf(path, sizeof path, "%s/%s.json", folder, bundle);
+        ssize_t len = fs_read_all(path, MAP_MAX, &text);
+        r = len < 0 ? (int)len : 0;
+    }
+    cJSON *map = r == 0 ? cJSON_Parse(text) : NULL;
+    if (map == NULL)
+        (void)rc_err_set(err, -ENOENT, "this machine and user have no names of that bundle (the last %d "
+                                       "bundles that were made here have)",
+                         NAME_MAPS_KEPT);
+    return map;
+}

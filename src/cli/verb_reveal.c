@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `reveal BUNDLE [TEXT]`: what the pseudonyms of one's own bundle stand for. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/say.h"
+#include "cli/input.h"
+#include "cli/name_map.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+
+#define TEXT_MAX ((size_t)64 << 20)
+#define PSEUDONYM_MAX 64
+
+struct reveal_line {
+    bool json, help;
+};
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct reveal_line *)target)->json = true;
+    return 0;
+}
+
+static int set_help(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct reveal_line *)target)->help = true;
+    return 0;
+}
+
+static const struct option_def reveal_options[] = {
+    {"json", 0, NULL, "an object: pseudonym to name", set_json},
+    {"help", 'h', NULL, "print this and exit", set_help},
+    {NULL, 0, NULL, NULL, NULL},
+};
+
+static void print_map(const cJSON *map, bool json)
+{
+    const cJSON *name = NULL;
+    RC_AUTO_FREE char *text = json ? cJSON_PrintUnformatted(map) : NULL;
+    if (text != NULL)
+        (void)say_json(stdout, text);
+    for (name = json || map == NULL ? NULL : map->child; name != NULL; name = name->next) {
+        if (cJSON_IsString(name))
+            (void)say_line(stdout, "%-12s %s", name->string, name->valuestring);
+    }
+}
+
+/* The text with each known pseudonym replaced; those of others stay. */
+static void revealed(const char *text, const cJSON *map, struct buf *out)
+{
+    while (*text != '\0') {
+        char word[PSEUDONYM_MAX];
+        size_t len = text[0] == '<' ? strcspn(text, ">\n") + 1 : 0;
+        const char *name = NULL;
+        if (len > 2 && len < sizeof word && text[len - 1] == '>') {
+            (void)snprintf(word, sizeof word, "%.*s", (int)len, text);
+            name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, word));
+        }
+        if (name != NULL) {
+            buf_puts(out, name);
+            text += len;
+        } else {
+            buf_putc(out, *text++);
+        }
+    }
+}
+
+static int reveal_text(const char *path, const cJSON *map, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    struct buf whole = BUF_INIT;
+    struct buf clean = BUF_INIT;
+    int r = input_read(path, TEXT_MAX, &text, &len, err);
+    if (r < 0)
+        return r;
+    revealed(text, map, &whole);
+    if (isatty(STDOUT_FILENO))
+        say_clean(&clean, buf_str(&whole), whole.len);
+    const struct buf *shown = isatty(STDOUT_FILENO) ? &clean : &whole;
+    r = buf_failed(shown) ? -ENOMEM : fs_write_all(STDOUT_FILENO, buf_str(shown), shown->len);
+    buf_release(&whole);
+    buf_release(&clean);
+    return r < 0 ? rc_err_errno(err, r, "cannot write") : 0;
+}
+
+int verb_reveal(int argc, char *argv[])
+{
+    struct reveal_line line = {.json = false};
+    struct rc_err err = {""};
+    char bundle[256];
+    int at = options_parse(reveal_options, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [TEXT]\n\n"
+                     "Says what the pseudonyms (<host1>) of a bundle stand for that was made by this\n"
+                     "user on this machine, or replaces them in a text ('-' is stdin).\n\nOptions:\n");
+        options_help(reveal_options);
+        return VERB_EXIT_OK;
+    }
+    if (at < 0)
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
+    else if (argc - at < 1 || argc - at > 2)
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash reveal [--json] BUNDLE [TEXT]");
+    if (at < 0 || argc - at < 1 || argc - at > 2)
+        return VERB_EXIT_USAGE;
+    const char *slash = strrchr(argv[at], '/');
+    (void)snprintf(bundle, sizeof bundle, "%s", slash != NULL ? slash + 1 : argv[at]);
+    char *end = strstr(bundle, ".tar.gz");
+    if (end != NULL)
+        *end = '\0';
+    cJSON *map = name_map_read(bundle, &err);
+    int r = map == NULL ? -ENOENT : argc - at == 2 ? reveal_text(argv[at + 1], map, &err) : 0;
+    if (r == 0 && argc - at == 1)
+        print_map(map, line.json);
+    cJSON_Delete(map);
+    if (r < 0)
+        verb_complain(argv[at], &err);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rocmcrash reveal`: the owner reads pseudonyms back on his machine; nobody else can, and nothing grows without bound."""
+
+import json
+import os
+import stat
+
+import support
+
+KEPT = 100
+FAILS = ("import sys, time; time.sleep(1.2); sys.stderr.write('cannot connect to kestrel.hpc.example.org:29500\\n"
+         "password=hunter2xyz\\nHIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of "
+         "which 4.00 MiB is free.\\n'); sys.exit(1)")
+
+
+class Reveal(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.bundle = self.only_bundle(self.python(FAILS))
+        self.names = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "names")
+
+    def test_the_owner_reads_them_back(self):
+        text = self.bundle.files["output/stderr.txt"].decode()
+        self.assertNotIn("kestrel", text)
+        done = self.verb("reveal", "--json", self.bundle.path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = json.loads(done.stdout)
+        host = next(pseudonym for pseudonym, name in names.items() if "kestrel" in name)
+        self.assertIn(host, text)
+        done = self.verb("reveal", self.bundle.path, "-", input=f"ask the admin of {host}, not of <host99> <b>\n")
+        self.assertEqual(done.stdout, f"ask the admin of {names[host]}, not of <host99> <b>\n")
+        self.assertIn("kestrel", self.verb("reveal", self.bundle.path).stdout)
+
+    def test_it_is_the_owners_alone_and_holds_no_secret(self):
+        self.assertEqual(stat.S_IMODE(os.stat(self.names).st_mode), 0o700)
+        files = os.listdir(self.names)
+        self.assertEqual(files, [self.bundle.name + ".json"])
+        path = os.path.join(self.names, files[0])
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertNotIn("hunter2xyz", support.read(path))
+        self.assertFalse([name for name in self.bundle.files if name.startswith("names")])
+
+    def test_the_oldest_are_forgotten(self):
+        for i in range(KEPT + 20):
+            with open(os.path.join(self.names, f"rocmcrash-2020{i:04}T000000Z-x-leak.json"), "w", encoding="utf-8") as file:
+                file.write("{}")
+        second = self.python(FAILS).bundles[-1]
+        left = sorted(os.listdir(self.names))
+        self.assertEqual(len(left), KEPT)
+        self.assertIn(second.name + ".json", left)
+        self.assertNotIn("rocmcrash-20200000T000000Z-x-leak.json", left)
+
+    def test_where_there_is_no_map(self):
+        for words in (("/nowhere/rocmcrash-x.tar.gz",), ("..",), ("../../etc/passwd",)):
+            done = self.verb("reveal", *words)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done)
+        self.assertEqual(self.verb("reveal").returncode, 125)
+
+    def test_a_bundle_needs_no_map(self):
+        for name in os.listdir(self.names):
+            os.unlink(os.path.join(self.names, name))
+        os.rmdir(self.names)
+        with open(self.names, "w", encoding="utf-8"):
+            pass  # a file where the folder would be
+        self.assertEqual(len(self.python(FAILS).bundles), 2)
+
+
+if __name__ == "__main__":
+    support.main()
