@@ -16,6 +16,7 @@
 #include "base/fs.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
+#include "bundle/redact.h"
 #include "cli/assets.h"
 #include "cli/job.h"
 #include "cli/name_map.h"
@@ -216,13 +217,23 @@ void job_stage_run(struct job *job)
     write_telemetry(job);
 }
 
-static void command_line(const struct job *job, struct buf *out)
+/* Redacted as a list, as in run.json: where a word ends tells where a prompt does. */
+static int command_line(const struct job *job, struct buf *out)
 {
-    for (char **word = job->info.argv; *word != NULL; word++) {
-        if (word != job->info.argv)
+    int count = 0;
+    while (job->info.argv[count] != NULL)
+        count++;
+    cJSON *words = cJSON_CreateStringArray((const char *const *)job->info.argv, count);
+    int r = words != NULL ? redact_json(job->redactor, words, NULL) : -ENOMEM;
+    const cJSON *word;
+    cJSON_ArrayForEach(word, words)
+    {
+        if (word != words->child)
             buf_putc(out, ' ');
-        buf_puts(out, *word);
+        buf_puts(out, cJSON_IsString(word) ? word->valuestring : "");
     }
+    cJSON_Delete(words);
+    return r;
 }
 
 static struct report_input report_base(const struct job *job, const struct facts *judged)
@@ -291,12 +302,11 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     if (len < 0)
         return (int)len;
     load_sparks(&sparks, job);
-    command_line(job, &command);
-    RC_AUTO_FREE char *clean_command = stage_redact_line(job->redactor, buf_str(&command));
+    bool is_clean = command_line(job, &command) == 0;
     struct report_input input = report_base(job, judged);
     input.series = sparks.list;
     input.series_count = sparks.count;
-    input.command = clean_command;
+    input.command = is_clean ? buf_str(&command) : NULL;
     input.bundle_name = name;
     input.template_text = template_text;
     RC_AUTO_FREE char *output = read_staged(job, "output/stderr.txt", true);
