@@ -256,6 +256,7 @@ static void put_snapshot(const struct hook *h, int64_t device)
     (void)snprintf(source, sizeof source, "hook/snapshot.json");
     if (torch_snapshot_read(text, (size_t)len, (int)device, &snapshot) == 0)
         hook_facts_of_snapshot(&snapshot, source, h->out);
+    hook_facts_of_kept(h->record, (struct hook_text){text, (size_t)len}, device, source, h->out);
     (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
 }
 

@@ -80,6 +80,10 @@ struct hook_text {
     const char *data;
     size_t len;
 };
+
+/* torch.kept.*: what the program keeps for good. Nothing where its hook has too few marks. */
+void hook_facts_of_kept(const struct cJSON *record, struct hook_text snapshot, int64_t device,
+                        const char *source, struct collect_out *out);
 void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,
                         int64_t device, struct collect_out *out);
 /* --- hook_xla.c: facts jax.* and tensorflow.*; `events`: the lines of the file of that name --- */

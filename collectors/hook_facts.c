@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/hook.h"
+#include "collectors/lib/torch_kept.h"
 #include "collectors/lib/torch_snapshot.h"
 
 static void put(struct collect_out *out, const char *name, int64_t value, const char *source)
@@ -150,6 +151,23 @@ void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
     }
 }
 
+void hook_facts_of_kept(const cJSON *record, struct hook_text snapshot, int64_t device,
+                        const char *source, struct collect_out *out)
+{
+    struct torch_kept k;
+    const cJSON *stats = stats_of(record, device);
+    if (!torch_kept_read(snapshot.data, snapshot.len, (int)device,
+                         counter(stats, "allocated_bytes", "allocated"),
+                         counter(stats, "allocated_bytes", "current"), &k))
+        return;
+    put(out, "torch.kept.marks_count", k.marks, source);
+    put(out, "torch.kept.before_bytes", k.before, source);
+    put(out, "torch.kept.growth_bytes", k.growth, source);
+    put(out, "torch.kept.replaced_percent", k.replaced_percent, source);
+    put(out, "torch.kept.freed_percent", k.freed_percent, source);
+    collect_boolean(out, "torch.kept.steady", FACT_IMPACT, k.steady, source);
+}
+
 void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, const char *source,
                           struct collect_out *out)
 {
@@ -179,6 +197,7 @@ static void put_demand(const struct torch_series *series, const char *source,
     put(out, "torch.steps_count", d.steps, source);
     put(out, "torch.earlier_peak_bytes", d.earlier_peak, source);
     put(out, "torch.half_run_peak_bytes", d.half_peak, source);
+    put(out, "torch.late_run_peak_bytes", d.late_peak, source);
 }
 
 void hook_facts_of_series(const struct torch_series *series, const char *source,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How high what PyTorch has in use stood earlier in the run: in an earlier step, and in the first
- * half. A request that fails although as much was in use before fails for another reason than
+ * half and three quarters. A request that fails although as much was in use before fails for another reason than
  * demand.
  */
 #include "collectors/lib/torch_snapshot.h"
 
 #define FALL_MIN ((int64_t)64 << 20)
-#define POINTS_MIN 6 /* for halves */
+#define POINTS_MIN 6 /* for parts of the run */
 #define FALL_SHARE 20 /* 1/20 of the highest: what makes an end of a step. [eng] */
 
 static int64_t peak_at(const struct torch_point *p, int64_t before)
@@ -22,16 +22,16 @@ static uint64_t clock_of(const struct torch_point *p, bool by_bytes)
     return by_bytes ? (uint64_t)p->allocated_total : p->time_ns;
 }
 
-static int64_t peak_of_first_half(const struct torch_series *series)
+static int64_t peak_of_first(const struct torch_series *series, uint64_t quarters)
 {
     const struct torch_point *points = series->points;
     const struct torch_point *last = &points[series->count - 1];
     bool by_bytes = points[0].allocated_total >= 0 &&
                     last->allocated_total > points[0].allocated_total;
     uint64_t first = clock_of(&points[0], by_bytes);
-    uint64_t half = first + (clock_of(last, by_bytes) - first) / 2;
+    uint64_t until = first + (clock_of(last, by_bytes) - first) / 4 * quarters;
     int64_t peak = -1;
-    for (size_t i = 0; i < series->count && clock_of(&points[i], by_bytes) <= half; i++)
+    for (size_t i = 0; i < series->count && clock_of(&points[i], by_bytes) <= until; i++)
         peak = peak_at(&points[i], peak);
     return peak;
 }
@@ -46,7 +46,7 @@ static int64_t highest(const struct torch_series *series)
 
 struct torch_demand torch_series_demand(const struct torch_series *series)
 {
-    struct torch_demand d = {.earlier_peak = -1, .half_peak = -1};
+    struct torch_demand d = {.earlier_peak = -1, .half_peak = -1, .late_peak = -1};
     if (series->count == 0)
         return d;
     int64_t fall = highest(series) / FALL_SHARE;
@@ -74,7 +74,9 @@ struct torch_demand torch_series_demand(const struct torch_series *series)
         if (!fallen && now > top)
             top = now;
     }
-    if (series->count >= POINTS_MIN)
-        d.half_peak = peak_of_first_half(series);
+    if (series->count >= POINTS_MIN) {
+        d.half_peak = peak_of_first(series, 2);
+        d.late_peak = peak_of_first(series, 3);
+    }
     return d;
 }

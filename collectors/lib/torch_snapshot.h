@@ -132,6 +132,7 @@ struct torch_demand {
     int64_t steps;        /* ends of steps that were seen: in use fell by a twentieth of its highest */
     int64_t earlier_peak; /* the most that was in use before the last such end */
     int64_t half_peak;    /* the most in the first half of the run, by bytes handed out */
+    int64_t late_peak;    /* the most in its first three quarters */
 };
 
 struct torch_demand torch_series_demand(const struct torch_series *series);

@@ -129,19 +129,32 @@ static double or_zero(const struct facts *facts, const char *name)
     return feature_input(facts, name, &value) ? value : 0;
 }
 
+/* What was in use before the growth, and what has grown since: by the blocks that are kept, else by
+ * the lows of the steps. */
+static bool grown_since(const struct facts *facts, const char *const *by_kept,
+                        const char *const *by_lows, double *ret_plateau, double *ret_growth)
+{
+    if (account_kept_growth(facts, ret_growth))
+        return feature_input(facts, by_kept[0], ret_plateau);
+    return feature_input(facts, by_lows[0], ret_plateau) &&
+           feature_input(facts, by_lows[1], ret_growth);
+}
+
 /* In use, less what is in private pools: before the growth, grown since, of this step. */
 static void take_live(struct facts *facts)
 {
-    static const char *const inputs[] = {"oom.allocated_bytes", "torch.growth.plateau_bytes",
-                                         "torch.growth.total_bytes",
-                                         "torch.private_pools_bytes"};
+    static const char *const lows[] = {"oom.allocated_bytes", "torch.growth.plateau_bytes",
+                                       "torch.growth.total_bytes"};
+    static const char *const kept[] = {"oom.allocated_bytes", "torch.kept.before_bytes",
+                                       "torch.kept.growth_bytes"};
+    const char *const *inputs = or_zero(facts, "torch.kept.marks_count") > 0 ? kept : lows;
     double private_live = or_zero(facts, "torch.private_pools_bytes") -
                           or_zero(facts, "torch.private_pools_idle_bytes");
     double live = or_zero(facts, inputs[0]) - fmax(0, private_live);
     double plateau = 0;
     double growth = 0;
     live = fmax(0, live);
-    if (!feature_input(facts, inputs[1], &plateau) || !feature_input(facts, inputs[2], &growth)) {
+    if (!grown_since(facts, kept + 1, lows + 1, &plateau, &growth)) {
         feature_set(facts, "account.live_bytes", live, inputs, 1);
         return;
     }

@@ -30,6 +30,9 @@ extern const size_t account_part_count;
 
 /* Facts account.*; called by features_derive() behind all other features. */
 void account_derive(struct facts *facts);
+/* By how much what is kept for good grew in the run, by the blocks that were in use earlier and are
+ * still. False: not known. */
+bool account_kept_growth(const struct facts *facts, double *ret);
 /* Adds what follows from the account: fit, life gained, shares (account_cause.c). */
 void account_derive_cause(struct facts *facts);
 

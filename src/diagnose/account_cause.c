@@ -15,6 +15,7 @@
 #include <math.h>
 
 #define OUTGROWS 100.0 /* percent: as long again as the run so far */
+#define STEPS_MIN 4
 #define GAIN_MAX 100000.0
 
 static bool input(const struct facts *facts, const char *name, double *ret)
@@ -60,6 +61,7 @@ static double room_bytes(struct facts *facts)
 
 struct end {
     double request, live, idle, room, demand, tax;
+    double others; /* what other processes hold, where that is what refused */
 };
 
 /* PyTorch gives larger blocks than are asked for, by its rounding or by settings. */
@@ -88,21 +90,73 @@ static void put_end(struct facts *facts, const struct end *e)
     derive_rounding(facts, held);
 }
 
-/* How much demand has grown over the whole run, as far as it goes on like this: by the lows of the
- * steps, or as the second half went beyond the first. False: not known. */
-static bool grown_bytes(const struct facts *facts, const struct end *e, double *ret)
+/* What the step would have come to: at least the request, and what one of the last quarter came to.
+ * Where few steps were seen, an earlier peak may have been of another phase. */
+static double step_peak_bytes(const struct facts *facts)
+{
+    double demand = or_zero(facts, "oom.allocated_bytes") + or_zero(facts, "oom.requested_bytes");
+    double earlier = 0;
+    double late = 0;
+    if (or_zero(facts, "torch.steps_count") >= STEPS_MIN &&
+        input(facts, "torch.earlier_peak_bytes", &earlier) &&
+        input(facts, "torch.late_run_peak_bytes", &late) && earlier > late)
+        return fmax(demand, earlier);
+    return demand;
+}
+
+/* By how much the peaks of the steps rose in the whole run, as they did in its second half. */
+static bool rise_bytes(const struct facts *facts, double *ret)
 {
     double half = 0;
+    if (!input(facts, "torch.half_run_peak_bytes", &half))
+        return false;
+    *ret = fmax(0, 2 * (step_peak_bytes(facts) - half));
+    return true;
+}
+
+/* The same as they did in its last quarter: what has come to its bound rises no more. */
+static bool late_rise_bytes(const struct facts *facts, double *ret)
+{
+    double late = 0;
+    if (!input(facts, "torch.late_run_peak_bytes", &late))
+        return rise_bytes(facts, ret);
+    *ret = fmax(0, 4 * (step_peak_bytes(facts) - late));
+    return true;
+}
+
+/* Blocks that live long, but not for good, are replaced: then what is in use does not rise as much. */
+bool account_kept_growth(const struct facts *facts, double *ret)
+{
+    double rise = 0;
+    if (!input(facts, "torch.kept.growth_bytes", ret))
+        return false;
+    if (or_zero(facts, "torch.kept.steady") == 0)
+        *ret = 0;
+    else if (rise_bytes(facts, &rise))
+        *ret = fmin(*ret, rise);
+    return true;
+}
+
+/* How much more is kept for good than at first: by the blocks, else by the lows of the steps. */
+static bool kept_growth_bytes(const struct facts *facts, double *ret)
+{
     double rising = 0;
-    double growth = 0;
-    bool known = input(facts, "torch.half_run_peak_bytes", &half);
-    *ret = known ? fmax(0, 2 * (e->live + e->request - half)) : 0;
-    if (input(facts, "torch.growth.rising_share_percent", &rising) && rising >= 60 &&
-        input(facts, "torch.growth.total_bytes", &growth)) {
-        *ret = fmax(*ret, growth);
-        known = true;
-    }
-    return known;
+    *ret = 0;
+    return account_kept_growth(facts, ret) ||
+           (input(facts, "torch.growth.rising_share_percent", &rising) && rising >= 60 &&
+            input(facts, "torch.growth.total_bytes", ret));
+}
+
+/* How much demand has grown over the whole run, as far as it goes on like this: by what is kept, or by
+ * the peaks; never more than all of it. False: not known. */
+static bool grown_bytes(const struct facts *facts, const struct end *e, double *ret)
+{
+    double rise = 0;
+    double kept = 0;
+    bool by_peaks = late_rise_bytes(facts, &rise);
+    bool by_kept = kept_growth_bytes(facts, &kept);
+    *ret = fmin(e->demand, fmax(kept, rise));
+    return by_peaks || by_kept;
 }
 
 /* A run too short for a history: PyTorch's own peak says whether as much has fitted. In a long one it
@@ -134,13 +188,12 @@ static void derive_life(struct facts *facts, const struct end *e)
         return;
     }
     if (grown_bytes(facts, e, &grown)) {
+        double left = fmax(0, e->tax - (step_peak_bytes(facts) - e->demand)); /* behind this step */
         if (grown > 0)
             feature_set(facts, "account.gain_percent",
-                        fmin(GAIN_MAX, floor(100 * e->tax / grown)), inputs, 3);
+                        fmin(GAIN_MAX, floor(100 * left / grown)), inputs, 3);
         feature_flag(facts, "account.idle_outgrows",
-                     grown <= 0 || 100 * e->tax >= OUTGROWS * grown ||
-                         (earlier >= e->demand && 2 * e->tax >= or_zero(facts, inputs[2])),
-                     inputs, 3);
+                     left > 0 && 100 * left >= OUTGROWS * grown, inputs, 3);
         return;
     }
     /* All that was ever in use is less than what lies idle: whatever grew, it grew by less. */
@@ -169,10 +222,7 @@ static void derive_shares(struct facts *facts, const struct end *e)
     double more = fmax(0, step - usual);
     double outside = or_zero(facts, "account.outside_bytes");
     double tax = fmax(0, e->tax);
-    /* what others hold is no matter where the program's own limit refused */
-    double others = or_zero(facts, "account.budget_bytes") < or_zero(facts, "account.total_bytes")
-                        ? 0
-                        : or_zero(facts, "account.others_bytes");
+    double others = e->others;
     double slack = growth + more + outside + others + tax;
     const struct {
         const char *name;
@@ -186,14 +236,50 @@ static void derive_shares(struct facts *facts, const struct end *e)
         feature_set(facts, shares[i].name, floor(100 * shares[i].part / slack + 0.5), inputs, 4);
 }
 
+/*
+ * Is it others who make it fail? Either most of what changed in the run is that they came. Or the
+ * request fits without them, and the run goes on as long again: twice as long where memory is kept
+ * for good, as that fills their share too.
+ */
+static void derive_others(struct facts *facts, const struct end *e)
+{
+    static const char *const inputs[] = {"account.others_bytes", "account.demand_bytes",
+                                         "f.others_came_bytes"};
+    double kept = 0;
+    double grown = 0;
+    double came = 0;
+    double rise = 0;
+    double without = e->others - (e->request - e->room);
+    if (!input(facts, inputs[0], &(double){0}))
+        return;
+    (void)kept_growth_bytes(facts, &kept);
+    if (!grown_bytes(facts, e, &grown))
+        grown = e->demand;
+    if (!rise_bytes(facts, &rise))
+        rise = 2 * e->demand;
+    bool they_came = input(facts, inputs[2], &came) && came > 0 && came >= e->tax &&
+                     came >= fmax(kept, rise / 2);
+    double times = kept > 0.05 * e->demand && or_zero(facts, "torch.steps_count") > 2 ? 2 : 1;
+    feature_flag(facts, "account.others_outweigh",
+                 e->others > 0 && without >= 0 &&
+                     (they_came || (without >= times * grown && without >= e->tax)),
+                 inputs, 3);
+}
+
 /* Steps that leave as many blocks behind as before, but larger ones: something is replaced by
  * something larger (a cache that torch.cat() grows). */
 static void derive_kind(struct facts *facts)
 {
     static const char *const inputs[] = {"torch.growth.blocks_count",
                                          "torch.growth.plateau_blocks_count"};
+    static const char *const kept_growth[] = {"torch.kept.growth_bytes"};
     double more = 0;
     double before = 0;
+    double kept = 0;
+    if (account_kept_growth(facts, &kept) && kept > 0) {
+        feature_flag(facts, "account.grows_in_size", false, kept_growth, 1);
+        return;
+    }
     if (or_zero(facts, "account.growth_bytes") > 0 && input(facts, inputs[0], &more) &&
         input(facts, inputs[1], &before) && before > 0)
         feature_flag(facts, "account.grows_in_size", more <= fmax(4, before / 50), inputs, 2);
@@ -210,8 +296,12 @@ void account_derive_cause(struct facts *facts)
     e.room = room_bytes(facts);
     e.demand = e.live + e.request;
     e.tax = e.room + e.idle - e.request;
+    /* what others hold is no matter where the program's own limit refused */
+    if (or_zero(facts, "account.budget_bytes") >= or_zero(facts, "account.total_bytes"))
+        e.others = or_zero(facts, "account.others_bytes");
     put_end(facts, &e);
     derive_life(facts, &e);
+    derive_others(facts, &e);
     derive_shares(facts, &e);
     derive_kind(facts);
 }

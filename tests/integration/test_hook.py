@@ -531,7 +531,8 @@ class Bundles(support.Case):
     def test_fragmentation(self):
         done = self.python(FRAGMENT + "while True: large.append(torch.empty(6 << 30))")
         bundle = self.only_bundle(done)
-        self.assertEqual((bundle.verdict["class"], bundle.verdict["confidence"]), ("fragmentation", "high"))
+        self.assertEqual(bundle.verdict["class"], "fragmentation")
+        self.assertNotEqual(bundle.verdict["confidence"], "low")
         self.assertEqual(bundle.value("torch.requested_bytes"), 6 * GIB)
         self.assertEqual(bundle.value("oom.requested_bytes"), 6 * GIB)
         self.assertLess(bundle.value("torch.largest_inactive_bytes"), 20 * MIB + 1)

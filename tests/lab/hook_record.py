@@ -141,6 +141,8 @@ class Recorder:
                  ("gpu.0.vram.used_bytes", "IMPACT", last[1]),
                  ("gpu.0.vram.used_bytes", "PEAK", max(used for _, used, _, _ in self.used)),
                  ("proc.0.kfd_vram_bytes", "IMPACT", last[2]), ("others.vram_bytes", "IMPACT", last[3]),
+                 ("gpu.0.others_kfd_vram_bytes", "BASELINE", self.others_before),
+                 ("gpu.0.others_kfd_vram_bytes", "PEAK", max(others for _, _, _, others in self.used)),
                  ("gpu.0.others_kfd_vram_bytes", "IMPACT", last[3]),
                  ("target.exit_code", "STATIC", 1), ("log.output_read", "STATIC", True), ("kmsg.readable", "STATIC", True),
                  ("run.duration_ms", "STATIC", (self.now_ns - START_NS) // 10**6)]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The laboratory itself: the allocator's rules, the truth of programs that are plain, the way to a verdict."""
+import itertools
 import os
 import sys
 import tempfile
@@ -10,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import cases  # noqa: E402
 import experiment  # noqa: E402
+import hook_record  # noqa: E402
 import families  # noqa: E402,F401
 import laboratory  # noqa: E402
 import recorded  # noqa: E402
@@ -183,6 +185,44 @@ class Truth(unittest.TestCase):
             grown = experiment.run(program, experiment.Change(ideal=True), steps_max=12)
             steady = experiment.run(program, experiment.Change(ideal=True, growth=False), steps_max=12)
             self.assertLessEqual(steady.peak_live, grown.peak_live, program.name)
+
+
+class KeptBlocks(unittest.TestCase):
+    """inject/python/rocmcrash_kept.py over the allocator of the laboratory."""
+
+    def rows(self, steps):
+        hook = hook_record.load_hook("", lambda: 0)
+        module = hook["_load"]("rocmcrash_kept")
+        kept, allocator, tensors, handed_out = module["Kept"](), CachingAllocator(Device(16 * GIB)), {}, 0
+        for number, step in enumerate(steps):
+            for what, name, *size in step:
+                if what == "a":
+                    tensors[name] = allocator.allocate(*size)
+                    handed_out += size[0]
+                else:
+                    allocator.release(tensors.pop(name))
+            if kept.is_due(number, {0: handed_out}):
+                kept.mark(number, {0: handed_out}, allocator.memory_snapshot())
+        return kept.rows(allocator.memory_snapshot())
+
+    def test_what_is_piled_up_is_kept(self):
+        rows = self.rows(itertools.islice(leak(None, None, True), 200))
+        self.assertEqual([row[3] for row in rows], [row[4] for row in rows])
+        self.assertEqual(rows, sorted(rows))
+        self.assertGreater(rows[-1][4], 4 * rows[0][4])
+
+    def test_what_goes_is_not_kept(self):
+        def queue():
+            for number in range(200):
+                yield [("a", number, (20 + number % 7) * MIB)] + ([("f", number - 10)] if number >= 10 else [])
+        rows = self.rows(queue())
+        self.assertGreater(min(row[3] for row in rows), 200 * MIB)
+        self.assertLess(max(row[4] for row in rows[:-1]), 80 * MIB)  # of the same size in the same place
+
+    def test_marks_are_few_however_long_it_runs(self):
+        rows = self.rows(itertools.islice(leak(None, None, True), 700))
+        self.assertEqual(len(rows), 8)
+        self.assertLess(rows[0][2], 0.25 * rows[-1][2])
 
 
 @unittest.skipIf(JUDGE == "", "JUDGE names no judge_runs")

@@ -41,6 +41,7 @@ class Sampler:
         self.patience_ms = THREAD_END_MS
         self.stretch = 1.0
         self.chance = self.began_ns & 0x7fffffff
+        self.at_most_s = None  # before the next look, on average: set by a look that saw much happen
         self.pause_s = 0.0  # at least so long before the next look: set by a look that was slow
 
     def start(self):
@@ -86,7 +87,10 @@ class Sampler:
         """Of no generator of the program's: what that gives next must not change."""
         self.chance = (self.chance * 1103515245 + 12345) & 0x7fffffff
         uneven = 0.5 + self.chance / 0x7fffffff
-        return max(self._period_of_age() * uneven, min(self.pause_s, PAUSE_MAX_S))
+        period_s = self._period_of_age()
+        if self.at_most_s is not None:
+            period_s = min(period_s, self.at_most_s)
+        return max(period_s * uneven, min(self.pause_s, PAUSE_MAX_S))
 
     def _period_of_age(self):
         age_s = (hook["monotonic_ns"]() - self.began_ns) / 1e9

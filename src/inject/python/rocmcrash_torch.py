@@ -30,7 +30,13 @@ CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors
 # into records. Of the others the last is kept in memory, with the counters, until an exception ends the program.
 FREE_BUDGET_NS = 100000000
 BUDGET_SHARE = 200  # 1/200
-PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time, a mark for as much
+# A step that is shorter than the looks are apart is not seen. Where a quarter of the pool was handed out between two
+# looks, the next comes sooner, so many times in a run.
+SOON_S = 0.01
+SOON_SHARE = 4
+SOON_MAX = 400
+PAUSE_SHARE = 50  # samples may hold the GIL for 1/50 of the time, marks for as much,
+BURST_NS = 100000000  # and so much at once
 ELSEWHERE_MAX_S = 2.0
 
 COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes",
@@ -44,7 +50,13 @@ devices = 0  # how many PyTorch sees: constant once it has initialised them
 used = set()  # those of them on which something has been allocated
 looks = 0  # of the sampler
 sampler = None
+KEPT = {}  # names of rocmcrash_kept
+kept = None
+handed_out = {}  # {device: bytes since the start}, at the last look
+looks_soon = 0
 held_ns = 0  # how long the last one held the GIL while it asked the allocator
+burst_ns = BURST_NS  # what is left of it
+last_look_ns = 0
 mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
@@ -191,7 +203,8 @@ def _snapshot(name):
     room = SNAPSHOT_BYTES_MAX
     omitted = 0
     _check_blocks()
-    for segment in _segments():
+    segments = _segments()
+    for segment in segments:
         if room <= 0:
             omitted += 1
             continue
@@ -201,9 +214,23 @@ def _snapshot(name):
             out.append(text)
         else:
             omitted += 1
-    hook["replace"](name, ('{"format":1,"segments_omitted":%d,"segments":[\n' % omitted +
+    earlier = hook["guarded"]("earlier blocks", lambda: kept.rows(segments)) if kept is not None else None
+    hook["replace"](name, ('{"format":1,"kept":%s,"segments_omitted":%d,"segments":[\n' % (
+                               hook["encode"](earlier or []), omitted) +
                            ",\n".join(out) + "\n]}\n").encode())
     snapshot_ns = hook["monotonic_ns"]()
+
+
+def _keep_in_time():
+    """Marks of the blocks in use, by bytes handed out: few, however long the run is."""
+    now_ns = hook["monotonic_ns"]()
+    if not kept.is_due(now_ns, handed_out):
+        return
+    blocks = _all_blocks()
+    if blocks is not None and blocks <= KEPT["BLOCKS_MAX"]:
+        kept.mark(now_ns, handed_out, _segments())
+    end_ns = hook["monotonic_ns"]()
+    kept.not_before_ns = end_ns + (end_ns - now_ns) * PAUSE_SHARE
 
 
 def _mark_in_time():
@@ -385,12 +412,26 @@ def _write_exit():
 
 # --- the series ---
 
+def _note_handed_out(found):
+    """For the time until the next look."""
+    global handed_out, looks_soon
+    now = {device: _count(stats, "allocated_bytes", "allocated") or 0 for device, stats in found.items()}
+    pool = sum([_count(stats, "reserved_bytes", "current") or 0 for stats in found.values()])
+    passed = sum(now.values()) - sum([handed_out.get(device, 0) for device in now])
+    handed_out = {**handed_out, **now}
+    soon = sampler is not None and looks_soon < SOON_MAX and passed * SOON_SHARE >= pool > 0
+    looks_soon += soon
+    if sampler is not None:
+        sampler.at_most_s = SOON_S if soon else None
+
+
 def _sample(unused=True):
     global held_ns
     name = "%d.torch.csv" % hook["getpid"]()
     now_ns = hook["monotonic_ns"]()
     found = all_stats(unused)
     held_ns = hook["monotonic_ns"]() - now_ns
+    _note_handed_out(found)
     took_us = held_ns // 1000
     rows = "".join([_row(now_ns, device, stats, took_us) for device, stats in found.items()])
     return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True
@@ -470,11 +511,22 @@ def _mark():
 
 
 def _start_sampler():
-    global sampler
+    global sampler, kept, KEPT
+    KEPT = hook["_load"]("rocmcrash_kept")
+    kept = KEPT["Kept"]()
     sampling = hook["sampling"]()
     sampler = sampling["Sampler"](_look, lambda: ["%d.torch.csv" % hook["getpid"]()])
     sampling["watch"](sampler)
     sampler.start()
+
+
+def _pause_s(now_ns):
+    """Behind one slow sample none. Behind several, until they are a small share of the time."""
+    global burst_ns, last_look_ns
+    since_ns = now_ns - (last_look_ns or now_ns)
+    burst_ns = min(BURST_NS, burst_ns + since_ns // PAUSE_SHARE) - held_ns
+    last_look_ns = now_ns
+    return max(0, -burst_ns) * PAUSE_SHARE / 1e9
 
 
 def _look():
@@ -482,5 +534,6 @@ def _look():
     looks += 1
     room = _sample(looks % UNUSED_EVERY == 1)
     _mark_in_time()
-    sampler.pause_s = held_ns * PAUSE_SHARE / 1e9
+    _keep_in_time()
+    sampler.pause_s = _pause_s(hook["monotonic_ns"]())
     return "go on" if room else "full"

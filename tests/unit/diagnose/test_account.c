@@ -17,7 +17,7 @@
 
 #define GIB ((int64_t)1 << 30)
 #define NONE INT64_MIN
-#define ROWS_MAX 16
+#define ROWS_MAX 18
 
 struct row {
     const char *name;
@@ -164,6 +164,67 @@ static void too_little_for_any_allocator(void **state)
     facts_free(facts);
 }
 
+/* By the blocks that are kept, not by the lows; and no more than what is in use rose. */
+static void what_is_kept_grew(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t steady, half, growth;
+    } cases[] = {{1, 80 * GIB, 48 * GIB}, {1, 60 * GIB, 50 * GIB}, {1, 104 * GIB, 0}, {0, 60 * GIB, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {TORCH,
+                                     {"torch.kept.marks_count", 6},
+                                     {"torch.kept.before_bytes", 30 * GIB},
+                                     {"torch.kept.growth_bytes", 50 * GIB},
+                                     {"torch.kept.steady", cases[i].steady},
+                                     {"torch.half_run_peak_bytes", cases[i].half}};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.plateau_bytes"), 30 * GIB);
+        assert_int_equal(value_of(facts, "account.growth_bytes"), cases[i].growth);
+        assert_adds_up(facts);
+        facts_free(facts);
+    }
+}
+
+/* 4 GiB are short of 2; demand grew by 24, or 8, or is kept. */
+static void others_who_make_it_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t others, came, half, kept, outweigh;
+    } cases[] = {
+        {30 * GIB, 0, 92 * GIB, 0, 1},         /* 28 without them, more than 24 */
+        {20 * GIB, 0, 92 * GIB, 0, 0},         /* 18 without them */
+        {20 * GIB, 20 * GIB, 92 * GIB, 0, 1},  /* they came: more than the 12 that demand rose by */
+        {20 * GIB, 10 * GIB, 92 * GIB, 0, 0},  /* most of it was there before */
+        {30 * GIB, 0, 92 * GIB, 24 * GIB, 0},  /* what is kept fills their share as well */
+        {1 * GIB, 1 * GIB, 104 * GIB, 0, 0},   /* the request does not fit without them */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {{"oom.seen", 1},
+                                     {"oom.total_bytes", 140 * GIB},
+                                     {"oom.free_bytes", 2 * GIB},
+                                     {"oom.allocated_bytes", 100 * GIB},
+                                     {"oom.reserved_unallocated_bytes", 4 * GIB},
+                                     {"oom.requested_bytes", 4 * GIB},
+                                     {"torch.steps_count", 9},
+                                     {"torch.kept.marks_count", 6},
+                                     {"torch.kept.before_bytes", 30 * GIB},
+                                     {"torch.kept.growth_bytes", cases[i].kept},
+                                     {"torch.kept.steady", 1},
+                                     {"torch.half_run_peak_bytes", cases[i].half},
+                                     {"others.vram_bytes", cases[i].others}};
+        struct facts *facts = facts_new();
+        (void)facts_set_integer(facts, "others.vram_bytes", FACT_BASELINE,
+                                cases[i].others - cases[i].came, "test");
+        for (size_t k = 0; k < ROWS_MAX && rows[k].name != NULL; k++)
+            (void)facts_set_integer(facts, rows[k].name, FACT_IMPACT, rows[k].value, "test");
+        features_derive(facts, computed);
+        assert_int_equal(value_of(facts, "account.others_outweigh"), cases[i].outweigh);
+        facts_free(facts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +234,8 @@ int main(void)
         cmocka_unit_test(no_refusal_no_account),
         cmocka_unit_test(what_idle_memory_cost),
         cmocka_unit_test(too_little_for_any_allocator),
+        cmocka_unit_test(what_is_kept_grew),
+        cmocka_unit_test(others_who_make_it_fail),
     };
     return cmocka_run_group_tests(tests, read_computed, free_computed);
 }

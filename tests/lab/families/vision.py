@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unseen: images of many sizes, diffusion, detection, graphs, replay. Nothing is tuned on these."""
+"""Images of many sizes, diffusion, detection, graphs, replay."""
 import functools
 
-from program import GIB, MIB, UNSEEN, Names, free_all, generator, load, sizes_of_model
+from program import GIB, MIB, SEEN, Names, free_all, generator, load, sizes_of_model
 
-add = functools.partial(generator, UNSEEN, "unseen_vision")
+add = functools.partial(generator, SEEN, "vision")
 
 
 def unet(names, unit, depth):

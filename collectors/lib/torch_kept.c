@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/lib/torch_kept.h"
+
+#include <cjson/cJSON.h>
+
+#define MARKS_MAX 64
+#define MARKS_MIN 3
+#define LOADED 0.1    /* of the bytes handed out: the program has been loaded. [eng] */
+#define LAST_AT 0.5   /* marks that end sooner say nothing of the end */
+#define LAST_MAX 0.85 /* a step may go on from there to the failure: its blocks are no kept ones. [eng] */
+#define REPLACED 0.05 /* blocks that come to the place of others of their size make a few percent. [eng] */
+#define STEADY 0.5    /* of what a straight line has in the middle: blocks that live long, but not
+                         for good, are few at first and many at last. [eng] */
+
+struct mark {
+    double at; /* share of the bytes handed out */
+    double kept, in_use;
+    double replaced; /* of what was in use some steps later: the share that is gone now */
+};
+
+struct marks {
+    size_t count;
+    struct mark of[MARKS_MAX];
+};
+
+static double cell(const cJSON *row, int index)
+{
+    const cJSON *item = cJSON_GetArrayItem(row, index);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 ? item->valuedouble : -1;
+}
+
+/* Memory that a step needs is gone with it, and what is kept for good never goes. What outlives some
+ * steps and goes then is neither: a cache with a bound, a conversation. */
+static double replaced_share(double outlived, double now)
+{
+    return outlived > now ? (outlived - now) / outlived : 0;
+}
+
+/* [ns, device, bytes handed out, in use, of these kept at all later marks, in use now, outlived] */
+static void read_marks(const cJSON *rows, int device, double handed_out, struct marks *ret)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows)
+    {
+        struct mark m = {cell(row, 2) / handed_out, cell(row, 4), cell(row, 3),
+                         replaced_share(cell(row, 6), cell(row, 5))};
+        if ((int)cell(row, 1) != device || m.at < LOADED || m.at > LAST_MAX || m.kept < 0 ||
+            m.kept > m.in_use || ret->count == MARKS_MAX ||
+            (ret->count > 0 && m.at <= ret->of[ret->count - 1].at))
+            continue;
+        ret->of[ret->count++] = m;
+    }
+}
+
+/* On the line through the marks. */
+static double kept_at(const struct marks *m, double at)
+{
+    size_t i = 1;
+    while (i + 1 < m->count && m->of[i].at < at)
+        i++;
+    const struct mark *a = &m->of[i - 1];
+    const struct mark *b = &m->of[i];
+    return a->kept + (b->kept - a->kept) * (at - a->at) / (b->at - a->at);
+}
+
+/* The second largest of all marks: one alone may have been in the middle of a long step. */
+static double replaced_twice(const struct marks *m)
+{
+    double most = 0;
+    double second = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        double r = m->of[i].replaced;
+        second = r >= most ? most : r > second ? r : second;
+        most = r > most ? r : most;
+    }
+    return second;
+}
+
+static struct torch_kept figures(const struct marks *m, double handed_out, double in_use)
+{
+    const struct mark *first = &m->of[0];
+    const struct mark *last = &m->of[m->count - 1];
+    double grown = last->kept - first->kept;
+    double middle = kept_at(m, (first->at + last->at) / 2) - first->kept;
+    double since = (1 - first->at) * handed_out;
+    double freed = since - (in_use - first->in_use);
+    double replaced = replaced_twice(m);
+    return (struct torch_kept){
+        .marks = (int64_t)m->count,
+        .before = (int64_t)first->kept,
+        .growth = (int64_t)(0.5 + grown * (1 - first->at) / (last->at - first->at)),
+        .replaced_percent = (int64_t)(100 * replaced),
+        .steady = grown > 0 && middle >= STEADY * grown / 2 && replaced < REPLACED,
+        .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : (int64_t)(100 * freed / since)};
+}
+
+bool torch_kept_read(const char *snapshot, size_t len, int device, int64_t handed_out,
+                     int64_t in_use, struct torch_kept *ret)
+{
+    struct marks marks = {0};
+    if (handed_out <= 0 || in_use < 0)
+        return false;
+    cJSON *json = cJSON_ParseWithLength(snapshot, len);
+    read_marks(cJSON_GetObjectItemCaseSensitive(json, "kept"), device, (double)handed_out, &marks);
+    cJSON_Delete(json);
+    if (marks.count < MARKS_MIN || marks.of[marks.count - 1].at < LAST_AT)
+        return false;
+    *ret = figures(&marks, (double)handed_out, (double)in_use);
+    return true;
+}

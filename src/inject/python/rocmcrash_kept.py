@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the blocks that were in use earlier are in use still: executed by rocmcrash_torch.
+
+Memory that is kept for good and memory that more work needs at a time both grow. Of the first, what was there half way
+is there at the end. Of the second it is gone, and other blocks have taken its place. A block counts as the same where
+address and size are. A freed block whose place was given to another of the same size counts as kept: the figure may be
+too high and is never too low.
+"""
+STEP = 1.3  # a mark whenever so many times as many bytes have been handed out: some twelve a tenfold
+LATER = 2  # marks: 1.7 times the bytes, some steps
+MARKS_MAX = 8  # the last of them: back to a sixth of the run
+BLOCKS_MAX = 4000  # to read them takes PyTorch and us some 10 ms with the GIL
+
+
+def blocks_of(segments):
+    """{(device, address): bytes} of the blocks in use."""
+    found = {}
+    for segment in segments:
+        device, address = segment["device"], segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                found[device, address] = block["size"]
+            address += block["size"]
+    return found
+
+
+def both(blocks, others):
+    return {key: size for key, size in blocks.items() if others.get(key) == size}
+
+
+def sums(blocks):
+    total = {}
+    for (device, _), size in blocks.items():
+        total[device] = total.get(device, 0) + size
+    return total
+
+
+class Kept:
+    def __init__(self):
+        self.marks = []  # (ns, {device: bytes handed out so far}, blocks)
+        self.outlived = {}  # ns of a mark: {device: bytes of it that were in use LATER marks later}
+        self.next_bytes = 1
+        self.not_before_ns = 0
+
+    def is_due(self, now_ns, handed_out):
+        return now_ns >= self.not_before_ns and sum(handed_out.values()) >= self.next_bytes
+
+    def mark(self, now_ns, handed_out, segments):
+        self.marks.append((now_ns, handed_out, blocks_of(segments)))
+        if len(self.marks) > LATER:
+            time_ns, _, blocks = self.marks[-1 - LATER]
+            self.outlived[time_ns] = sums(both(blocks, self.marks[-1][2]))
+        del self.marks[:-MARKS_MAX]
+        self.next_bytes = int(sum(handed_out.values()) * STEP) + 1
+
+    def rows(self, segments):
+        """[ns, device, bytes handed out, in use, of these in use at all later marks and now, in use now, in use LATER
+        marks later (-1: not known)] of each mark, the oldest first."""
+        now, out = blocks_of(segments), []
+        always = now
+        for time_ns, handed_out, blocks in reversed(self.marks):
+            always = both(blocks, always)
+            kept, still, later = sums(always), sums(both(blocks, now)), self.outlived.get(time_ns)
+            out += [[time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
+                     -1 if later is None else later.get(device, 0)] for device, size in sums(blocks).items()]
+        return out[::-1]

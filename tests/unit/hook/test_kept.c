@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program keeps for good, by the blocks that were in use at earlier moments. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "collectors/lib/torch_kept.h"
+
+#define HANDED_OUT 1000
+#define IN_USE 90
+
+static bool read_rows(const char *rows, struct torch_kept *ret)
+{
+    char text[1024] = "{\"format\":1,\"kept\":[";
+    strncat(text, rows, sizeof text - strlen(text) - 1);
+    strncat(text, "],\"segments\":[]}", sizeof text - strlen(text) - 1);
+    return torch_kept_read(text, strlen(text), 0, HANDED_OUT, IN_USE, ret);
+}
+
+/* ns, device, handed out, in use, kept at all later marks, in use now, in use two marks later */
+static void what_is_piled_up_grows_on_a_line(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    assert_true(read_rows("[1,0,200,40,20,25,20],[2,0,400,60,40,40,41],[3,0,600,70,60,60,-1],"
+                          "[4,0,800,85,80,80,-1]",
+                          &k));
+    assert_int_equal(k.marks, 4);
+    assert_int_equal(k.before, 20);
+    assert_int_equal(k.growth, 80); /* 60 in 600 of the bytes, drawn out to 800 */
+    assert_int_equal(k.freed_percent, 93);
+    assert_true(k.steady);
+}
+
+static void what_is_replaced_is_not_kept(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    /* of what two later marks still had, a quarter and more is gone */
+    assert_true(read_rows("[1,0,200,40,20,20,27],[2,0,400,60,40,40,60],[3,0,600,70,60,60,-1],"
+                          "[4,0,800,85,80,80,-1]",
+                          &k));
+    assert_int_equal(k.replaced_percent, 25);
+    assert_false(k.steady);
+    /* one such mark alone was in the middle of a step */
+    assert_true(read_rows("[1,0,200,40,20,20,20],[2,0,400,60,40,40,60],[3,0,600,70,60,60,-1],"
+                          "[4,0,800,85,80,80,-1]",
+                          &k));
+    assert_true(k.steady);
+}
+
+static void what_lives_long_is_not_kept(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    assert_true(read_rows("[1,0,200,40,20,20,20],[2,0,400,60,22,22,22],[3,0,600,70,27,27,-1],"
+                          "[4,0,800,85,60,60,-1]",
+                          &k));
+    assert_false(k.steady);
+    assert_true(read_rows("[1,0,200,40,20,20,20],[2,0,400,60,20,20,20],[3,0,600,70,20,20,-1]", &k));
+    assert_int_equal(k.growth, 0);
+    assert_false(k.steady);
+}
+
+static void marks_that_say_nothing(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const char *const rows[] = {
+        "",
+        "[1,0,200,40,20,20,20],[2,0,600,60,40,40,41]",                        /* two */
+        "[1,0,100,40,20,20,20],[2,0,200,60,40,40,41],[3,0,300,70,60,60,-1]",  /* of the beginning */
+        "[1,1,200,40,20,20,20],[2,1,400,60,40,40,41],[3,1,600,70,60,60,-1]",  /* another device */
+        "[1,0,200,40,50,20,20],[2,0,400,60,70,40,41],[3,0,600,70,80,60,-1]",  /* more than there was */
+        "[1,0,600,40,20,20,20],[2,0,400,60,40,40,41],[3,0,200,70,60,60,-1]",  /* backwards */
+        "[1,0,\"x\"],[],[2],{},[3,0,-1,-1,-1,-1,-1],[4,0,900,90,90,90,90],7", /* nonsense */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_false(read_rows(rows[i], &k));
+    assert_false(torch_kept_read("{", 1, 0, HANDED_OUT, IN_USE, &k));
+    assert_false(torch_kept_read("{}", 2, 0, 0, IN_USE, &k));
+    assert_false(torch_kept_read("{}", 2, 0, HANDED_OUT, -1, &k));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_piled_up_grows_on_a_line),
+        cmocka_unit_test(what_is_replaced_is_not_kept),
+        cmocka_unit_test(what_lives_long_is_not_kept),
+        cmocka_unit_test(marks_that_say_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
