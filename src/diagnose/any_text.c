@@ -46,39 +46,48 @@ static unsigned line_of(const struct fact *f)
     return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
 }
 
-/* A fact that stands on a line that was joined says so, unless the line says the same by itself. */
-static void mark_joined(struct facts *facts, size_t from, struct text whole, struct text joined,
-                        const struct facts *apart)
+/* What is done to lines that a person's way of pasting has harmed. */
+static const struct repair {
+    char *(*mend)(const char *data, size_t len, size_t *ret_len);
+    const char *how, *fact, *source;
+} repairs[] = {
+    {text_unwrap, "joined", "log.joined", "lines that were wrapped"},
+    {text_complete, "completed", "log.completed", "lines that were cut"},
+};
+
+/* A fact that stands on a line that was mended says so, unless the line says the same by itself. */
+static void mark_repaired(struct facts *facts, size_t from, struct text whole, struct text mended,
+                          const struct facts *apart, const struct repair *repair)
 {
     bool any = false;
     for (size_t i = from; i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i), *alone = facts_find(apart, f->name, f->when);
         unsigned line = line_of(f);
         if (line == 0 || (alone != NULL && fact_says_same(f, alone)) ||
-            line_length(whole.at, whole.len, line) == line_length(joined.at, joined.len, line))
+            line_length(whole.at, whole.len, line) == line_length(mended.at, mended.len, line))
             continue;
-        facts_mark_joined(facts, i);
+        facts_mark_repaired(facts, i, repair->how);
         any = true;
     }
     if (any)
-        (void)facts_set_boolean(facts, "log.joined", FACT_STATIC, true, "lines that were wrapped");
+        (void)facts_set_boolean(facts, repair->fact, FACT_STATIC, true, repair->source);
 }
 
-/* Reads wrapped lines once more, joined. */
-static void read_joined(struct facts *facts, const char *text, size_t len, const char *source,
-                        const reader readers[])
+/* Reads the text once more, mended. */
+static void read_repaired(struct facts *facts, const char *text, size_t len, const char *source,
+                          const reader readers[], const struct repair *repair)
 {
-    size_t joined_len = 0, before = facts_count(facts);
-    char *joined = text_unwrap(text, len, &joined_len);
-    struct facts *apart = joined != NULL ? facts_new() : NULL;
+    size_t mended_len = 0, before = facts_count(facts);
+    char *mended = repair->mend(text, len, &mended_len);
+    struct facts *apart = mended != NULL ? facts_new() : NULL;
     for (size_t i = 0; apart != NULL && readers[i] != NULL; i++) {
-        readers[i](facts, joined, joined_len, source);
+        readers[i](facts, mended, mended_len, source);
         readers[i](apart, text, len, source);
     }
     if (apart != NULL)
-        mark_joined(facts, before, (struct text){text, len}, (struct text){joined, joined_len}, apart);
+        mark_repaired(facts, before, (struct text){text, len}, (struct text){mended, mended_len}, apart, repair);
     facts_free(apart);
-    free(joined);
+    free(mended);
 }
 
 /* Of a log that somebody gave only the run's time counts. */
@@ -90,29 +99,12 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
     free(kept);
 }
 
-/* Reads lines that were cut once more, completed. log.completed says that something was found only there. */
-static void read_completed(struct facts *facts, const char *text, size_t len, const char *source)
-{
-    size_t completed_len = 0, before = facts_count(facts);
-    char *completed = text_complete(text, len, &completed_len);
-    if (completed == NULL)
-        return;
-    messages_to_facts(facts, completed, completed_len, source);
-    read_given_log(facts, completed, completed_len, source);
-    size_t after = facts_count(facts);
-    if (has_prefix(facts, before, after, "msg.") || has_prefix(facts, before, after, "oom.") ||
-        has_prefix(facts, before, after, "kmsg.") || has_prefix(facts, before, after, "err."))
-        (void)facts_set_boolean(facts, "log.completed", FACT_STATIC, true, source);
-    quantities_to_facts(facts, completed, completed_len, source);
-    free(completed);
-}
-
 /* Nobody has cut the lines of a run: they are not completed. */
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
     messages_to_facts(facts, text, len, source);
-    read_joined(facts, text, len, source, readers);
+    read_repaired(facts, text, len, source, readers, &repairs[0]);
     quantities_to_facts(facts, text, len, source);
 }
 
@@ -126,8 +118,8 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     size_t pasted = facts_count(facts);
     read_given_log(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
-    read_joined(facts, text, len, source, readers);
-    read_completed(facts, text, len, source);
+    for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
+        read_repaired(facts, text, len, source, readers, &repairs[i]);
     quantities_to_facts(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
     bool said =
@@ -144,6 +136,6 @@ void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, con
     static const reader readers[] = {read_given_log, NULL};
     read_given_log(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
-    read_joined(facts, text, len, source, readers);
-    read_completed(facts, text, len, source);
+    for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
+        read_repaired(facts, text, len, source, readers, &repairs[i]);
 }

@@ -236,21 +236,20 @@ int facts_set_missing(struct facts *f, const char *name, enum fact_when when,
                               .reason = reason != NULL ? reason : "no reason given"});
 }
 
-static const char joined_mark[] = ", joined";
-
-void facts_mark_joined(struct facts *f, size_t index)
+void facts_mark_repaired(struct facts *f, size_t index, const char *how)
 {
     struct fact *item = &f->items[index];
     char *source = NULL;
-    if (item->source == NULL || asprintf(&source, "%s%s", item->source, joined_mark) < 0)
+    if (item->source == NULL || asprintf(&source, "%s, %s", item->source, how) < 0)
         return;
     free((void *)(uintptr_t)item->source);
     item->source = source;
 }
 
-bool fact_is_joined(const struct fact *fact)
+bool fact_is_repaired(const struct fact *fact)
 {
-    return fact->source != NULL && strstr(fact->source, joined_mark) != NULL;
+    return fact->source != NULL &&
+           (strstr(fact->source, ", joined") != NULL || strstr(fact->source, ", completed") != NULL);
 }
 
 bool fact_says_same(const struct fact *a, const struct fact *b)

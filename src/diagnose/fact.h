@@ -68,10 +68,11 @@ int facts_set_boolean(struct facts *, const char *name, enum fact_when, bool val
 int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fact_status status,
                       const char *reason, const char *source);
 
-/* Note in the source of the fact at `index` that it was read from lines which text_unwrap() joined. */
-void facts_mark_joined(struct facts *, size_t index);
+/* Note in the source of the fact at `index` that it was read from lines that were repaired: `how` is
+ * "joined" (text_unwrap()) or "completed" (text_complete()). */
+void facts_mark_repaired(struct facts *, size_t index, const char *how);
 /* It was, or it was computed from one that was. */
-bool fact_is_joined(const struct fact *);
+bool fact_is_repaired(const struct fact *);
 /* The same value, whoever says it. */
 bool fact_says_same(const struct fact *, const struct fact *);
 

@@ -44,10 +44,10 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
         const struct fact *f = facts_best(facts, names[i]);
         const char *from = input_source(f);
         const char *comma = i > 0 ? ", " : "";
-        const char *joined = f != NULL && fact_is_joined(f) ? " (of lines, joined)" : "";
+        const char *repaired = f != NULL && fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
         /* a feature names its own inputs: no chain of parentheses */
         int n = strncmp(from, "computed", 8) == 0
-                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], joined)
+                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], repaired)
                     : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
         at += n > 0 ? (size_t)n : 0;
     }

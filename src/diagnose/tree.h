@@ -200,7 +200,6 @@ struct tree {
     size_t defect_count;
     struct tree_defect defect[TREE_DEFECTS_MAX];
     struct evidence evidence;
-    struct expr *never_high; /* where it holds, no answer is high; NULL = always may */
     size_t label_count;
     struct tree_label *label;
     size_t input_count; /* facts that a good verdict wants: listed when the class is unknown */

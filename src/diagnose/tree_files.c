@@ -56,8 +56,6 @@ static int read_stage(struct loader *l, const cJSON *root)
     if (rc == 0)
         rc = tree_read_words(l, root);
     if (rc == 0)
-        rc = loader_expr(l, root, "never_high_if", false, &l->tree->never_high);
-    if (rc == 0)
         rc = evidence_read(l, root);
     return rc == 0 ? tree_read_nodes(l, root) : rc;
 }
@@ -83,7 +81,7 @@ static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
                                        "terms",  "labels",      "inputs", "nodes",    "evidence",
-                                       "decides", "never_high_if", NULL};
+                                       "decides", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int rc = loader_check_keys(l, root, keys);

@@ -61,7 +61,6 @@ void tree_free(struct tree *tree)
         free(tree->input[i]);
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
-    expr_free(tree->never_high);
     free(tree->label);
     free(tree->input);
     free(tree);

@@ -135,16 +135,17 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
     }
 }
 
-/* Lines that were joined may not belong together: what `e` was decided by stands on some. */
-static bool stands_on_joined(const struct judge *j, const struct expr *e)
+/* Lines that were joined may not belong together, and a cut one may have ended otherwise: what `e` was decided
+ * by stands on some. */
+static bool stands_on_repaired(const struct judge *j, const struct expr *e)
 {
     struct eval ev = {.facts = j->facts};
-    bool joined = false;
+    bool repaired = false;
     if (e == NULL || eval_answer(&ev, e) != ANSWER_YES)
         return false;
     for (size_t i = 0; i < ev.used_count; i++)
-        joined |= fact_is_joined(ev.used[i]);
-    return joined;
+        repaired |= fact_is_repaired(ev.used[i]);
+    return repaired;
 }
 
 static int node_confidence(const struct judge *j, const struct tree_node *node)
@@ -158,7 +159,7 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
         sure = node->medium;
         level = 1;
     }
-    if (level > 0 && (stands_on_joined(j, node->test) || stands_on_joined(j, sure)))
+    if (level > 0 && (stands_on_repaired(j, node->test) || stands_on_repaired(j, sure)))
         level--;
     for (size_t i = 0; i < node->against.count && level > 0; i++) {
         const struct tree_rule *rule = &node->against.rule[i];
@@ -167,8 +168,6 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
             break; /* one step for all of them: they are rarely independent */
         }
     }
-    if (level == 2 && j->tree->never_high != NULL && ask(j, j->tree->never_high) == ANSWER_YES)
-        level = 1;
     return level;
 }
 
@@ -317,9 +316,9 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     j->out_of_memory |= v->sentence == NULL;
     add_rules(j, &node->why, node->test, &v->why);
     add_rules(j, &node->against, NULL, &v->against);
-    if (stands_on_joined(j, node->test))
-        list_take(j, &v->against, copy_text(j, "it stands on lines that were joined because they looked "
-                                               "wrapped: they may not belong together"));
+    if (stands_on_repaired(j, node->test))
+        list_take(j, &v->against, copy_text(j, "it stands on lines that were repaired because they looked "
+                                               "wrapped (joined) or cut (completed)"));
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

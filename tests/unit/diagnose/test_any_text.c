@@ -64,7 +64,7 @@ static void test_a_warning_is_no_refusal(void **state)
 static bool any_joined(const struct facts *facts)
 {
     for (size_t i = 0; i < facts_count(facts); i++)
-        if (fact_is_joined(facts_at(facts, i)))
+        if (fact_is_repaired(facts_at(facts, i)))
             return true;
     return false;
 }
@@ -96,12 +96,12 @@ static void test_a_computed_fact_of_joined_lines(void **state)
     (void)state;
     (void)facts_set_integer(facts, "oom.free_bytes", FACT_LOG, 7, "stderr line 4");
     feature_set(facts, "f.before", 7, inputs, 1);
-    facts_mark_joined(facts, 0);
+    facts_mark_repaired(facts, 0, "joined");
     feature_set(facts, "f.first", 7, inputs, 1);
     feature_set(facts, "f.second", 7, again, 1);
-    assert_false(fact_is_joined(facts_best(facts, "f.before")));
-    assert_true(fact_is_joined(facts_best(facts, "f.first")));
-    assert_true(fact_is_joined(facts_best(facts, "f.second")));
+    assert_false(fact_is_repaired(facts_best(facts, "f.before")));
+    assert_true(fact_is_repaired(facts_best(facts, "f.first")));
+    assert_true(fact_is_repaired(facts_best(facts, "f.second")));
     facts_free(facts);
 }
 
