@@ -194,7 +194,7 @@ static struct text last_word(struct text line)
 static struct text rest_of(struct text line)
 {
     struct completion c = {.matched = 0};
-    if (line.len >= LINE_MIN && line.len <= LINE_MAX_BYTES)
+    if (line.len >= LINE_MIN && line.len <= LINE_MAX_BYTES && isalpha((unsigned char)line.at[line.len - 1]))
         c = complete(line);
     if (c.matched < MATCHED_MIN || !ends_within_word(line, c.rest) || is_whole_word(last_word(line)))
         return (struct text){"", 0};
