@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
+#include "diagnose/log_words.h"
 
 #define LAST_LINES 200
 #define NOTE_MAX_BYTES 48u /* "# 123 lines left out" */
 #define LINE_MAX_BYTES 8192
+#define INTEREST_BYTES 512u /* of a line are searched */
 
 /* 6,1234,339178277,-,caller=T1;amdgpu: unknown parameter 'gtt_size' ignored
  * printk_ext_header in kernel/printk/printk.c: facility|level, sequence, microseconds, '-' or 'c'
@@ -152,54 +153,8 @@ void kmsg_append_journal(struct buf *out, const char *text, size_t len)
 
 static bool is_of_interest(const char *line, size_t len)
 {
-    static const char *const words[] = {
-        "amdgpu",
-        "kfd",
-        "ttm",
-        "drm",
-        "oom",
-        "out of memory",
-        "killed process",
-        "gpu",
-        "pcieport",
-        "pcie",
-        "aer",
-        "mce",
-        "machine check",
-        "edac",
-        "ras",
-        "hardware error",
-        "iommu",
-        "amd-vi",
-        "svm",
-        "sdma",
-        "mes",
-        "xgmi",
-        "hmm",
-        "page fault",
-        "hung_task",
-        "blocked for more",
-        "soft lockup",
-        "rcu",
-        "segfault",
-        "general protection",
-        "bug:",
-        "oops",
-        "call trace",
-        "page allocation failure",
-        "memory cgroup",
-        "nvrm",
-        "xid",
-    };
-    char copy[512];
-    size_t n = len < sizeof copy - 1 ? len : sizeof copy - 1;
-    for (size_t i = 0; i < n; i++)
-        copy[i] = line[i] == '\0' ? ' ' : (char)tolower((unsigned char)line[i]);
-    copy[n] = '\0';
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(copy, words[i]) != NULL)
-            return true;
-    return false;
+    return log_words_in(line, len < INTEREST_BYTES ? len : INTEREST_BYTES, LOG_WORDS_KERNEL_INTEREST) &
+           LOG_WORDS_KERNEL_INTEREST;
 }
 
 struct line {

@@ -231,7 +231,7 @@ def read_rules(path):
             for shape in rule.wordings:
                 for scope in rule.scopes:
                     first = said.setdefault((scope, shape.text.replace("<<", "").replace(">>", "")), rule)
-                    if first is not rule and not rule.block and scope != "asked":
+                    if first is not rule and not rule.block and scope not in ("asked", "words"):
                         raise Mistake("'%s' stands in rule %s too" % (shape.text, first.name))
     except (Mistake, ValueError) as error:
         sys.exit("%s:%d: %s" % (path, number, error))
@@ -260,13 +260,15 @@ def numbers(values):
 
 
 class Automaton:
-    """Aho and Corasick's, over classes of bytes. `words`: (bytes, id)."""
+    """Aho and Corasick's, over classes of bytes. `words`: (bytes, id); `fold`: without regard to case."""
 
-    def __init__(self, words):
+    def __init__(self, words, fold=False):
         used = sorted({b for w, _ in words for b in w})
         self.class_of = [0] * 256
         for i, b in enumerate(used):
             self.class_of[b] = i + 1
+            if fold:
+                self.class_of[ord(chr(b).upper())] = i + 1
         self.classes = len(used) + 1
         if self.classes > STRIDE:
             sys.exit("too many different bytes for an automaton")
@@ -475,7 +477,17 @@ def cheap_words(rule):
     return [w[:WORD_MAX] for w in words]
 
 
+def log_words(groups):
+    words = [(w, i) for i, r in enumerate(groups) for s in r.wordings for w in s.literals()]
+    if any(w != w.lower() for w, _ in words):
+        sys.exit("the words of scope words are written in small letters")
+    automaton = Automaton([(w.encode(), k) for k, (w, _) in enumerate(words)], fold=True)
+    return automaton.c_text("log_words") + "const uint8_t log_words_group[] = {%s};\n\n" % numbers(i for _, i in words)
+
+
 def facts(rules, out_c, out_h):
+    groups = [r for r in rules if r.scopes == ["words"]]
+    rules = [r for r in rules if r.scopes != ["words"]]
     tables, blocks, text = Tables(), [], []
     scopes = list(dict.fromkeys(s for r in rules for s in r.scopes))
     for rule in rules:
@@ -488,12 +500,14 @@ def facts(rules, out_c, out_h):
         f.write("enum rule_scope {\n%s    RULE_SCOPES\n};\n" % "".join("    %s,\n" % enum_name("SCOPE_", s) for s in scopes))
         f.write("enum rule_reader {\n    READ_NONE,\n%s    RULE_READERS\n};\n" % "".join("    %s,\n" % enum_name("READ_", r) for r in readers))
         f.write("enum {\n%s    RULES_COUNT\n};\n" % "".join("    %s,\n" % enum_name("RULE_", r.name) for r in rules))
+        f.write("enum log_words {\n%s};\n" % "".join("    %s = 1 << %d,\n" % (enum_name("LOG_WORDS_", r.name), i) for i, r in enumerate(groups)))
         f.write("#define RULE_FACTS %d\n#define RULE_BLOCKS %d\n" % (len(tables.facts), len(blocks) + 2))
         for name in blocks:
             f.write("#define %s %d\n" % (enum_name("BLOCK_", name), blocks.index(name) + 1))
         f.write("\n#endif\n")
     with open(out_c, "w", encoding="utf-8") as f:
-        f.write('/* Made from templates/messages.rules. */\n#include "diagnose/rules.h"\n\n')
+        f.write('/* Made from templates/messages.rules. */\n#include "diagnose/log_words.h"\n#include "diagnose/rules.h"\n\n')
+        f.write(log_words(groups))
         for name, kind, rows in (("rule_parts", "struct rule_part", tables.parts), ("rule_shapes", "struct rule_shape", tables.shapes),
                                  ("rule_groups", "struct rule_list", tables.groups or ["{0, 0}"]), ("rule_sets", "struct rule_set", tables.sets or ["{0}"]),
                                  ("rule_fact_names", "char *const", [quoted(n) for n in tables.facts])):
@@ -567,7 +581,7 @@ def main():
     elif sys.argv[2] == "--kernel":
         kernel(rules, sys.argv[3])
     elif sys.argv[2] == "--examples":
-        examples(rules, sys.argv[3])
+        examples([r for r in rules if r.scopes != ["words"]], sys.argv[3])
     else:
         facts(rules, sys.argv[3], sys.argv[4])
 
