@@ -9,6 +9,7 @@
 
 const struct account_part account_parts[] = {
     {"account.others_bytes", "other processes", 'o'},
+    {"account.siblings_bytes", "other processes of this command", 'k'},
     {"account.context_bytes", "this process beside the allocator: context and libraries", 'c'},
     {"account.outside_bytes", "this process beside the allocator: grown since", 'x'},
     {"account.private_bytes", "private pools (graphs)", 'p'},
@@ -99,6 +100,22 @@ static void take_others(struct facts *facts)
     /* In a container NVML's list may name this very process under another number. */
     if (!(feature_input(facts, "f.holder_is_self", &self) && self != 0))
         (void)take(facts, "account.others_bytes", seen, 1);
+}
+
+/* proc.0 is the process that failed. Where PyTorch refused in another one, that is the sibling. */
+static void take_siblings(struct facts *facts)
+{
+    static const char *const seen[] = {"f.siblings_bytes"};
+    static const char *const around[] = {"proc.0.kfd_vram_bytes", "f.siblings_bytes",
+                                         "oom.process_bytes"};
+    static const int signs[] = {1, 1, -1};
+    double torch_pid = 0;
+    double failed_pid = 0;
+    if (feature_input(facts, "hook.torch_pid", &torch_pid) &&
+        feature_input(facts, "target.failed_pid", &failed_pid) && torch_pid != failed_pid)
+        (void)take_sum(facts, "account.siblings_bytes", around, signs, 3);
+    else
+        (void)take(facts, "account.siblings_bytes", seen, 1);
 }
 
 /* --- PyTorch --- */
@@ -325,6 +342,7 @@ void account_derive(struct facts *facts)
     if (!take_device(facts))
         return;
     take_others(facts);
+    take_siblings(facts);
     if (!take_torch(facts) && !take_xla(facts))
         take_process(facts);
     derive_remainder(facts);

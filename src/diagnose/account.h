@@ -4,9 +4,9 @@
  * the remainder as a part of its own; and what the refusal would have been without one of them.
  * Pure: facts in, facts account.* out, each "computed from ..." its sources.
  *
- * PyTorch:    total = others + beside PyTorch (at its start, since) + private pools + plateau +
+ * PyTorch:    total = others + siblings + beside PyTorch (at its start, since) + private pools + plateau +
  *             growth + step + idle (whole, in pieces) + free + remainder
- * XLA, HIP:   total = others + beside the pool + in use + idle + free + remainder
+ * XLA, HIP:   total = others + siblings + beside the pool + in use + idle + free + remainder
  * A part that nobody measured is absent, and what it holds is in the remainder.
  */
 #ifndef DIAGNOSE_ACCOUNT_H

@@ -186,6 +186,35 @@ static void what_is_kept_grew(void **state)
     }
 }
 
+/* Another process of the command holds most: proc.0 is the one that failed, PyTorch may have refused in
+ * the other one. */
+static void siblings_are_a_part(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t torch_pid, own, siblings, part;
+    } cases[] = {{7, 5 * GIB, 90 * GIB, 90 * GIB}, {8, 90 * GIB, 5 * GIB, 91 * GIB}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {{"oom.seen", 1},
+                                     {"oom.total_bytes", 140 * GIB},
+                                     {"oom.free_bytes", 40 * GIB},
+                                     {"oom.allocated_bytes", 3 * GIB},
+                                     {"oom.reserved_unallocated_bytes", 1 * GIB},
+                                     {"oom.requested_bytes", 50 * GIB},
+                                     {"oom.process_bytes", 4 * GIB},
+                                     {"gpu.count", 1},
+                                     {"gpu.0.vram.total_bytes", 140 * GIB},
+                                     {"target.failed_pid", 7},
+                                     {"hook.torch_pid", cases[i].torch_pid},
+                                     {"proc.0.kfd_vram_bytes", cases[i].own},
+                                     {"siblings.vram_bytes", cases[i].siblings}};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.siblings_bytes"), cases[i].part);
+        assert_adds_up(facts);
+        facts_free(facts);
+    }
+}
+
 /* 4 GiB are short of 2; demand grew by 24, or 8, or is kept. */
 static void others_who_make_it_fail(void **state)
 {
@@ -236,6 +265,7 @@ int main(void)
         cmocka_unit_test(too_little_for_any_allocator),
         cmocka_unit_test(what_is_kept_grew),
         cmocka_unit_test(others_who_make_it_fail),
+        cmocka_unit_test(siblings_are_a_part),
     };
     return cmocka_run_group_tests(tests, read_computed, free_computed);
 }
