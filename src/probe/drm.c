@@ -45,9 +45,12 @@ struct drm_libraries {
 
 static int open_libraries(struct drm_libraries *lib, struct rc_err *err)
 {
-    static const char *const drm_names[] = {"libdrm.so.2", NULL};
+    static const char *const drm_names[] = {"libdrm.so.2",
+                                            "/opt/amdgpu/lib/x86_64-linux-gnu/libdrm.so.2",
+                                            "/opt/amdgpu/lib64/libdrm.so.2", NULL};
     static const char *const amdgpu_names[] = {"libdrm_amdgpu.so.1",
                                                "/opt/amdgpu/lib/x86_64-linux-gnu/libdrm_amdgpu.so.1",
+                                               "/opt/amdgpu/lib64/libdrm_amdgpu.so.1",
                                                NULL};
     static const struct library_symbol drm_symbols[] = {
         {"drmGetVersion", offsetof(struct drm_api, get_version), false},

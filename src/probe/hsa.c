@@ -244,7 +244,8 @@ static void explain_init(const struct hsa_api *api, hsa_status_t status, struct 
 cJSON *probe_hsa(const char *library, struct rc_err *err)
 {
     const char *names[] = {library != NULL ? library : "libhsa-runtime64.so.1",
-                           "libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so.1", NULL};
+                           "libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so.1",
+                           "/opt/rocm/lib64/libhsa-runtime64.so.1", NULL};
     struct hsa_api api;
     if (library_open(names, symbols, sizeof symbols / sizeof *symbols, &api, err) == NULL)
         return NULL;
