@@ -93,8 +93,8 @@ def main():
             if item.filename.endswith("librocmcrash-ledger.so"):
                 check_ledger(data)
             item.date_time = (2026, 1, 1, 0, 0, 0)
-            item.compress_type = 8
-            new.writestr(item, data, compresslevel=9)
+            item.compress_type, item._compresslevel = 8, 9
+            new.writestr(item, data)
         for linked in LINKED:
             new.writestr(f"{info}/licenses/{linked[0]}.txt", licence_text(os.path.join(folder, "sources"), linked[4]))
         new.writestr(f"{info}/sboms/rocmcrash.cdx.json",
