@@ -5,7 +5,8 @@
     spack dev-build -d . rocmcrash@=0.2.0
 """
 
-from spack.package import *
+from spack.package import (CMakePackage, Executable, conflicts, depends_on, generator, license, on_package_attributes,
+                           run_after, variant, version)
 
 
 class Rocmcrash(CMakePackage):
