@@ -371,7 +371,8 @@ static enum collect_status read_all(struct hook *h)
         collect_text(h->out, "hook.torch_build", FACT_STATIC, h->events.build, "hook/events.jsonl");
     put_exception(h);
     put_torch(h);
-    hook_xla(h->ctx, h->dir, h->events.list, h->out);
+    hook_pools(h->ctx, h->dir, &h->events, h->out);
+    hook_onnx(h->ctx, h->dir, h->out);
     len = read_file(h, "faults", FAULTS_MAX, &faults);
     if (len > 0)
         (void)collect_write(h->out, "faults.txt", faults, (size_t)len);

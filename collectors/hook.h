@@ -86,10 +86,11 @@ void hook_facts_of_kept(const struct cJSON *record, struct hook_text snapshot, i
                         const char *source, struct collect_out *out);
 void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,
                         int64_t device, struct collect_out *out);
-/* --- hook_xla.c: facts jax.* and tensorflow.*; `events`: the lines of the file of that name --- */
+/* --- hook_pools.c: facts jax.*, tensorflow.*, cupy.*; hook_onnx.c: facts onnxruntime.* --- */
 struct collect_ctx;
-void hook_xla(const struct collect_ctx *ctx, const char *dir, const struct cJSON *events,
-              struct collect_out *out);
+void hook_pools(const struct collect_ctx *ctx, const char *dir, const struct hook_events *events,
+                struct collect_out *out);
+void hook_onnx(const struct collect_ctx *ctx, const char *dir, struct collect_out *out);
 
 /* The last row stands for the statistics where there is no record; and growth. */
 void hook_facts_of_series(const struct torch_series *series, const char *source,

@@ -235,6 +235,19 @@ static void put_growth(const struct reading *r)
 
 /* --- where the GPU faulted --- */
 
+static void put_rising(const struct reading *r)
+{
+    struct ledger_rising rising;
+    const char *source = view_source(r);
+    ledger_find_rising(&r->view, LEDGER_VRAM, &rising);
+    if (rising.count == 0 || !r->view.is_exact)
+        return;
+    put(r, "ledger.rising.count", FACT_IMPACT, rising.count, source);
+    put(r, "ledger.rising.sizes_count", FACT_IMPACT, rising.sizes, source);
+    put(r, "ledger.rising.live_bytes", FACT_IMPACT, rising.bytes, source);
+    put(r, "ledger.rising.largest_bytes", FACT_IMPACT, rising.largest, source);
+}
+
 static void read_into(struct facts *facts, const char *run_dir, const char *name, size_t max,
                       void (*parse)(struct facts *, const char *, size_t, const char *))
 {
@@ -341,6 +354,7 @@ static enum collect_status read_ledger(struct reading *r)
     put_failure(r);
     put_held(r);
     put_growth(r);
+    put_rising(r);
     put_fault(r);
     enum collect_status status = write_json(r);
     ledger_view_release(&r->view);

@@ -9,6 +9,7 @@
 #include "collectors/ledger_view.h"
 
 #define HIP_OUT_OF_MEMORY 2
+#define RISING_LEAST (UINT64_C(2) << 20) /* smaller ones are the runtime's own */
 #define GROWTH_LEAST 20 /* live buffers of one size, below it nothing is called growth */
 #define NULL_PAGES (1u << 20)
 /* How far behind the end of a buffer an address still counts as an overrun of it. */
@@ -197,16 +198,22 @@ static bool freed_between(const struct ledger_view *view, uint8_t kind, uint64_t
     return false;
 }
 
+/* What a program gives back when it ends is no free of the run: at a refusal what is not live any
+ * more was freed before. */
 static void count_ever(const struct ledger_view *view, struct ledger_growth *growth)
 {
+    uint64_t frees = 0;
     for (uint32_t i = 0; i < LEDGER_SIZES; i++) {
         const struct ledger_size *s = &view->ledger->sizes[i];
         if (LEDGER_STATE(s->state) != LEDGER_USED || s->process != view->process ||
             s->kind != growth->kind || s->bytes != growth->bytes)
             continue;
         growth->allocations += s->allocations;
-        growth->frees += s->frees;
+        frees += s->frees;
     }
+    uint64_t gone =
+        growth->allocations > growth->live_count ? growth->allocations - growth->live_count : 0;
+    growth->frees = view->at_ns == LEDGER_AT_END || gone > frees ? frees : gone;
 }
 
 static uint64_t interleaved(const struct ledger_view *view, const struct ledger_range *group,
@@ -253,6 +260,45 @@ void ledger_find_growth(const struct ledger_view *view, struct ledger_growth *re
     free(sorted);
     if (ret->bytes != 0)
         count_ever(view, ret);
+}
+
+/* --- buffers of rising size --- */
+
+static int by_number(const void *left, const void *right)
+{
+    const struct ledger_range *a = left;
+    const struct ledger_range *b = right;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static size_t of_kind(const struct ledger_view *view, uint8_t kind, struct ledger_range *ret)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < view->live_count; i++)
+        if (view->live[i].kind == kind && view->live[i].number != 0 &&
+            view->live[i].bytes >= RISING_LEAST)
+            ret[count++] = view->live[i];
+    qsort(ret, count, sizeof *ret, by_number);
+    return count;
+}
+
+void ledger_find_rising(const struct ledger_view *view, uint8_t kind, struct ledger_rising *ret)
+{
+    *ret = (struct ledger_rising){.count = 0};
+    struct ledger_range *ranges = malloc((view->live_count + 1) * sizeof *ranges);
+    if (ranges == NULL)
+        return;
+    for (size_t i = of_kind(view, kind, ranges); i > 0; i--) {
+        const struct ledger_range *r = &ranges[i - 1];
+        if (ret->count > 0 && r->bytes > ret->smallest)
+            break;
+        ret->largest = ret->count == 0 ? r->bytes : ret->largest;
+        ret->sizes += ret->count == 0 || r->bytes != ret->smallest;
+        ret->smallest = r->bytes;
+        ret->bytes += r->bytes;
+        ret->count++;
+    }
+    free(ranges);
 }
 
 /* --- the address that faulted --- */

@@ -75,12 +75,20 @@ uint32_t ledger_find_process(const struct ledger *ledger, int64_t failed_pid);
 struct ledger_growth {
     uint64_t bytes; /* 0 = there is none */
     uint64_t live_count, live_bytes;
-    uint64_t allocations, frees;
+    uint64_t allocations, frees; /* ever; at a refusal, before it */
     uint64_t
         interleaved_percent; /* of its live buffers: something of the kind was freed in between */
     uint8_t kind;
 };
 void ledger_find_growth(const struct ledger_view *view, struct ledger_growth *ret);
+
+/* The last live buffers of a kind, as far back as each was at least as large as the one before: a
+ * pool that gives nothing back and is asked for more each time. Bytes. */
+struct ledger_rising {
+    uint64_t count, sizes; /* sizes: different ones */
+    uint64_t bytes, smallest, largest;
+};
+void ledger_find_rising(const struct ledger_view *view, uint8_t kind, struct ledger_rising *ret);
 
 enum ledger_place { PLACE_ELSEWHERE, PLACE_NULL, PLACE_LIVE, PLACE_FREED, PLACE_PAST_END };
 

@@ -118,17 +118,19 @@ static void take_siblings(struct facts *facts)
         (void)take(facts, "account.siblings_bytes", seen, 1);
 }
 
-/* --- PyTorch --- */
+/* --- an allocator that says what is in use and what it has reserved: PyTorch, CuPy --- */
 
 /* What the driver counts for the process beyond PyTorch's reserve, at its start and since. */
 static void take_gap(struct facts *facts)
 {
     static const char *const gap[] = {"torch.gap_bytes", "torch.gap_growth_bytes"};
     static const char *const said[] = {"oom.process_bytes", "f.held_bytes"};
+    static const char *const counted[] = {"proc.0.kfd_vram_bytes", "f.held_bytes"};
     double grown = 0;
     double all = 0;
     if (!feature_input(facts, gap[0], &all)) {
-        (void)take_sum(facts, "account.context_bytes", said, minus, 2);
+        if (!take_sum(facts, "account.context_bytes", said, minus, 2))
+            (void)take_sum(facts, "account.context_bytes", counted, minus, 2);
         return;
     }
     if (!feature_input(facts, gap[1], &grown) || grown <= 0) {
@@ -146,40 +148,55 @@ static double or_zero(const struct facts *facts, const char *name)
     return feature_input(facts, name, &value) ? value : 0;
 }
 
-/* What was in use before the growth, and what has grown since: by the blocks that are kept, else by
- * the lows of the steps. */
-static bool grown_since(const struct facts *facts, const char *const *by_kept,
-                        const char *const *by_lows, double *ret_plateau, double *ret_growth)
+/* What was in use before the growth and what has grown since, by the lows of the steps or by the
+ * blocks that are kept. */
+static const struct growth {
+    const char *plateau, *total;
+} torch_lows = {"torch.growth.plateau_bytes", "torch.growth.total_bytes"},
+  torch_kept = {"torch.kept.before_bytes", "torch.kept.growth_bytes"},
+  cupy_lows = {"cupy.growth.plateau_bytes", "cupy.growth.total_bytes"},
+  jax_lows = {"jax.growth.plateau_bytes", "jax.growth.total_bytes"};
+
+static bool growth_input(const struct facts *facts, const struct growth *by, double *ret_plateau,
+                         double *ret_growth)
 {
-    if (account_kept_growth(facts, ret_growth))
-        return feature_input(facts, by_kept[0], ret_plateau);
-    return feature_input(facts, by_lows[0], ret_plateau) &&
-           feature_input(facts, by_lows[1], ret_growth);
+    bool known = by == &torch_kept ? account_kept_growth(facts, ret_growth)
+                                   : feature_input(facts, by->total, ret_growth);
+    return known && feature_input(facts, by->plateau, ret_plateau);
 }
 
-/* In use, less what is in private pools: before the growth, grown since, of this step. */
-static void take_live(struct facts *facts)
+/* `live` in parts: before the growth, grown since, of this step. `elsewhere`: what the plateau counts
+ * and `live` does not. */
+static void split_live(struct facts *facts, double live, double elsewhere, const char *source,
+                       const struct growth *by)
 {
-    static const char *const lows[] = {"oom.allocated_bytes", "torch.growth.plateau_bytes",
-                                       "torch.growth.total_bytes"};
-    static const char *const kept[] = {"oom.allocated_bytes", "torch.kept.before_bytes",
-                                       "torch.kept.growth_bytes"};
-    const char *const *inputs = or_zero(facts, "torch.kept.marks_count") > 0 ? kept : lows;
-    double private_live = or_zero(facts, "torch.private_pools_bytes") -
-                          or_zero(facts, "torch.private_pools_idle_bytes");
-    double live = or_zero(facts, inputs[0]) - fmax(0, private_live);
+    const char *const inputs[] = {source, by->plateau, by->total};
     double plateau = 0;
     double growth = 0;
-    live = fmax(0, live);
-    if (!grown_since(facts, kept + 1, lows + 1, &plateau, &growth)) {
+    if (!growth_input(facts, by, &plateau, &growth)) {
         feature_set(facts, "account.live_bytes", live, inputs, 1);
         return;
     }
-    plateau = fmin(fmax(0, plateau - fmax(0, private_live)), live);
+    plateau = fmin(fmax(0, plateau - elsewhere), live);
     growth = fmin(fmax(0, growth), live - plateau);
     feature_set(facts, "account.plateau_bytes", plateau, inputs + 1, 1);
     feature_set(facts, "account.growth_bytes", growth, inputs + 1, 2);
     feature_set(facts, "account.step_bytes", live - plateau - growth, inputs, 3);
+}
+
+/* In use, less what is in private pools. */
+static void take_live(struct facts *facts)
+{
+    double cupy = 0;
+    double kept = 0;
+    double allocated = or_zero(facts, "oom.allocated_bytes");
+    double private_live = fmax(0, or_zero(facts, "torch.private_pools_bytes") -
+                                      or_zero(facts, "torch.private_pools_idle_bytes"));
+    const struct growth *by =
+        feature_input(facts, "cupy.in_use_bytes", &cupy) && cupy == allocated ? &cupy_lows
+        : account_kept_growth(facts, &kept)                                   ? &torch_kept
+                                                                              : &torch_lows;
+    split_live(facts, fmax(0, allocated - private_live), private_live, "oom.allocated_bytes", by);
 }
 
 static void take_idle(struct facts *facts)
@@ -196,7 +213,7 @@ static void take_idle(struct facts *facts)
         (void)take(facts, "account.idle_bytes", idle, 1);
 }
 
-static bool take_torch(struct facts *facts)
+static bool take_allocator(struct facts *facts)
 {
     static const char *const private_pools[] = {"torch.private_pools_bytes",
                                                 "oom.private_pools_bytes"};
@@ -225,7 +242,7 @@ static bool take_xla(struct facts *facts)
         !feature_input(facts, pools[which], &pool) || pool < (double)peak->integer)
         return false;
     const char *const inputs[] = {pools[which], peak_name};
-    feature_set(facts, "account.live_bytes", (double)peak->integer, &peak_name, 1);
+    split_live(facts, (double)peak->integer, 0, peak_name, &jax_lows);
     feature_set(facts, "account.idle_bytes", pool - (double)peak->integer, inputs, 2);
     (void)take_sum(facts, "account.context_bytes", driver, minus, 2);
     return true;
@@ -343,7 +360,7 @@ void account_derive(struct facts *facts)
         return;
     take_others(facts);
     take_siblings(facts);
-    if (!take_torch(facts) && !take_xla(facts))
+    if (!take_allocator(facts) && !take_xla(facts))
         take_process(facts);
     derive_remainder(facts);
     account_derive_cause(facts);

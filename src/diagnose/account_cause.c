@@ -178,11 +178,14 @@ static void derive_life(struct facts *facts, const struct end *e)
                                          "torch.growth.total_bytes"};
     static const char *const bound[] = {"account.tax_bytes", "account.demand_bytes"};
     static const char *const before[] = {"torch.earlier_peak_bytes", "account.demand_bytes"};
+    static const char *const cupy_before[] = {"cupy.earlier_peak_bytes", "account.demand_bytes"};
     static const char *const peak[] = {"torch.allocated_peak_bytes", "account.demand_bytes"};
     double earlier = 0;
     double grown = 0;
     if (input(facts, before[0], &earlier))
         feature_flag(facts, "account.fitted_before", earlier >= e->demand, before, 2);
+    else if (input(facts, cupy_before[0], &earlier))
+        feature_flag(facts, "account.fitted_before", earlier >= e->demand, cupy_before, 2);
     if (e->tax < 0) {
         feature_flag(facts, "account.idle_outgrows", false, bound, 1);
         return;
@@ -201,6 +204,8 @@ static void derive_life(struct facts *facts, const struct end *e)
         feature_flag(facts, "account.idle_outgrows", true, bound, 2);
     else if (derive_peak(facts, e))
         feature_flag(facts, "account.idle_outgrows", true, peak, 2);
+    else if (earlier >= e->demand)
+        feature_flag(facts, "account.idle_outgrows", true, cupy_before, 2);
     else
         feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
 }

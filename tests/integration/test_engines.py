@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What inference engines print of themselves reaches the verdict, however long they ran before they failed; and what
-JAX and TensorFlow know of their memory, through the Python hook. Both are stand-ins (tests/fixtures/hook)."""
+JAX, TensorFlow, CuPy and ONNX Runtime know of their memory, through the Python hook. All are stand-ins
+(tests/fixtures/hook)."""
 import os
 
 import support
@@ -95,10 +96,7 @@ class Xla(Direct):
     """The hook in a Python with JAX or TensorFlow."""
 
     def rows(self, pattern):
-        names = self.written(pattern)
-        self.assertEqual(len(names), 1, (pattern, self.written("*")))
-        text = support.read(os.path.join(self.hook, names[0]))
-        return [line.split(",") for line in text.splitlines()]
+        return [line.split(",") for line in self.lines(pattern)]
 
     def test_jax(self):
         run = self.same("-c", WAIT + """
@@ -217,6 +215,70 @@ if __name__ == "__main__":
         record = self.one_json("*.oom.first.json")
         self.assertEqual(record["requested"], GIB)
         self.assertIn("worker", [frame[2] for frame in record["stacks"][0]["frames"]])
+
+
+class Pools(Direct):
+    """The hook in a Python with CuPy or ONNX Runtime."""
+
+    def test_cupy_before_it_unwinds(self):
+        run = self.same("-c", WAIT + """
+import cupy
+kept = [cupy.zeros(2 << 30) for _ in range(7)]
+wait_for("%d.cupy.csv" % os.getpid(), 2)
+try:
+    work = cupy.zeros(4 << 30)
+    cupy.zeros(9 << 30)
+finally:
+    del work
+""", path=[STUB])
+        self.assertIn("OutOfMemoryError: Out of memory allocating 9,663,676,416 bytes", run.stderr)
+        self.assertNotIn("rocmcrash", run.stderr)
+        record = self.one_json("*.cupy.json")
+        self.assertEqual(record["stats"], {"0": {"bytes_in_use": 18 * GIB, "pool_bytes": 18 * GIB}})
+        refused = record["refused"]
+        self.assertEqual((refused["requested"], refused["pool_bytes"], refused["device"], refused["count"]),
+                         (9 * GIB, 18 * GIB, 0, 1))
+        self.assertIn(["0", str(14 * GIB)], [row.split(",")[1:3] for row in self.lines("*.cupy.csv")])
+        self.assertEqual(self.events("trouble"), [])
+
+    def test_cupy_tries_again(self):
+        """Of many refusals the first and, at the end, the last."""
+        self.same("-c", """
+import cupy
+kept = cupy.zeros(15 << 30)
+for size in range(60, 10, -1):
+    try:
+        cupy.zeros(size << 30)
+    except cupy.memory.OutOfMemoryError:
+        pass
+cupy.zeros(7 << 30)
+""", path=[STUB])
+        refused = self.one_json("*.cupy.json")["refused"]
+        self.assertEqual((refused["requested"], refused["count"]), (7 * GIB, 51))
+
+    def test_cupy_is_not_used(self):
+        self.same("-c", "import cupy, time\ntime.sleep(0.2)\n1 / 0", path=[STUB])
+        self.assertEqual(self.written("*.cupy.*"), [])
+
+    def test_sessions_of_onnxruntime(self):
+        self.same("-c", """
+import onnxruntime
+options = [("ROCMExecutionProvider", {"gpu_mem_limit": "419430400"})]
+kept = [onnxruntime.InferenceSession(bytes([i % 2]) * 9000, options) for i in range(12)]
+onnxruntime.InferenceSession("m.onnx", options, fails=True)
+""", path=[STUB])
+        record = self.one_json("*.onnxruntime.json")
+        self.assertEqual((record["sessions"], record["models"], record["running"]), (12, 2, False))
+        self.assertEqual(record["options"], {"ROCMExecutionProvider": {"gpu_mem_limit": "419430400"}})
+
+    def test_a_session_that_runs(self):
+        self.same("-c", "import onnxruntime\none = onnxruntime.InferenceSession('m.onnx')\none.run()", path=[STUB])
+        record = self.one_json("*.onnxruntime.json")
+        self.assertEqual((record["sessions"], record["models"], record["running"]), (1, 1, True))
+
+    def test_another_exception(self):
+        self.same("-c", "import onnxruntime\none = onnxruntime.InferenceSession('m.onnx')\n1 / 0", path=[STUB])
+        self.assertEqual(self.written("*.onnxruntime.json"), [])
 
 
 class JaxBundle(support.Case):

@@ -92,6 +92,11 @@ class Direct(support.Case):
         with open(paths[0], encoding="utf-8") as file:
             return json.load(file)
 
+    def lines(self, pattern):
+        names = self.written(pattern)
+        self.assertEqual(len(names), 1, (pattern, self.written("*")))
+        return support.read(os.path.join(self.hook, names[0])).splitlines()
+
 
 STATE = ("import sys, os; e = dict(os.environ); e.pop('ROCMCRASH_HOOK', 0); e.pop('PYTHONPATH', 0);"
          "print(sorted(sys.modules), sys.path, sys.excepthook is sys.__excepthook__, sys.argv,"

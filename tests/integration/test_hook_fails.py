@@ -50,6 +50,7 @@ with open(os.environ["SMALL"] + "/filler", "wb", 0) as file:
         print(error.strerror)
 """
 JAX = "import jax, time\nkeep = jax.zeros(15 << 30)\ntime.sleep(0.3)\njax.zeros(9 << 30)\n"
+CUPY = "import cupy\nkeep = cupy.zeros(15 << 30)\ncupy.zeros(9 << 30)\n"
 
 WAYS = {
     # --- an old or another PyTorch ---
@@ -93,6 +94,14 @@ WAYS = {
         "import tensorflow, time\nfrom tensorflow.python.eager import context\ntensorflow.zeros(1)\n"
         "context.Context.get_memory_info = lambda *_: {}\ntime.sleep(0.3)\n1 / 0\n", "partial",
         "^tensorflow: KeyError: 'current'$", oom=None),
+    # --- CuPy and ONNX Runtime ---
+    "cupy_is_broken": Way(CUPY, "partial", "cupy: RuntimeError: the pool is broken", oom=None, env={"STUB_CUPY": "raises"},
+                          facts={"cupy.in_use_bytes": None}),
+    "cupys_exception_cannot_be_watched": Way(CUPY, "partial", "^refusals of cupy: TypeError: immutable type$", oom=None,
+                                             env={"STUB_CUPY": "immutable"}, facts={"cupy.in_use_bytes": 15 * GIB}),
+    "onnxruntime_has_no_sessions": Way("import onnxruntime\nerror = onnxruntime.RuntimeException\n"
+                                       "del onnxruntime.InferenceSession\nraise error('out of memory')\n", "partial",
+                                       "^onnxruntime: AttributeError: .*InferenceSession'$", oom=None),
     # --- where to write ---
     "run_directory_is_a_file": Way("import os, time\nhook = os.environ.get('ROCMCRASH_HOOK', '::').split(':', 2)[2]\n"
                                    "while hook and not os.path.isdir(hook): time.sleep(0.01)\n"

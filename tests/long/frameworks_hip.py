@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime, JAX and CuPy for ROCm, from their public wheels, on the emulated GPU under rocmcrash: six endings each.
 
-usage: frameworks_hip.py --wheels DIR [FRAMEWORK.ENDING...]     with ROCMCRASH_BUILD; in the chroot of rocm_72
+usage: frameworks_hip.py --wheels DIR [--keep DIR] [FRAMEWORK.ENDING...]     with ROCMCRASH_BUILD; in the chroot of rocm_72
 
 DIR holds the unpacked wheels. Beside the class the figures are compared with the emulator's journal, and for a limit
 or another holder the same program runs again without it: it has to end well then. Exit 77: no wheels.
@@ -12,6 +12,7 @@ import contextlib
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -146,6 +147,7 @@ def check(run):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheels", default="")
+    parser.add_argument("--keep", metavar="DIR", help="copy every bundle to DIR")
     parser.add_argument("names", nargs="*", metavar="FRAMEWORK.ENDING")
     options = parser.parse_args()
     frameworks = [f for f, module in (("cupy", "cupy"), ("jax", "jax"), ("onnx", "onnxruntime"))
@@ -162,6 +164,8 @@ def main():
             own = os.path.join(folder, name)
             os.makedirs(own)
             right, at_high, text = check(Run(name, options.wheels, stubs, own))
+            for bundle in glob.glob(own + "/out/*.tar.gz") if options.keep else ():
+                shutil.copy(bundle, os.path.join(options.keep, name + ".tar.gz"))
             good += right
             wrong += at_high
             print(f"{'ok  ' if right else 'FAIL'} {name}: {text}", flush=True)

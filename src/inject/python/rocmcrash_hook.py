@@ -52,7 +52,7 @@ too_deep = []  # where the program had left no room for frames of ours
 watching_signals = False
 sampler = None  # globals of rocmcrash_sampler.py
 torch = None  # globals of rocmcrash_torch.py, once PyTorch is loaded
-xla = None  # globals of rocmcrash_xla.py, once JAX or TensorFlow is loaded
+pools = None  # globals of rocmcrash_pools.py, once JAX, TensorFlow, CuPy or ONNX Runtime is loaded
 
 
 # --- writing ---
@@ -352,11 +352,11 @@ def uncaught(kind, value, tb):
         append("%d.oom.ram" % getpid(), b"\n", 4096)
     if torch is not None:
         torch["at_exception"]()
-    for name in ("jax", "tensorflow"):  # imported behind PyTorch, when nobody was looking any more
+    for name in POOLS:  # imported behind PyTorch, when nobody was looking any more
         if name in ARRIVALS and name in sys.modules:
-            _xla_is_there(sys.modules[name])
-    if xla is not None:
-        xla["at_exception"]()
+            _pool_is_there(sys.modules[name])
+    if pools is not None:
+        pools["at_exception"](value, tb)
 
 
 def _alike(function, original):
@@ -407,23 +407,23 @@ def _watch_signals():
         trouble("signals", error)
 
 
-def _faulthandler():
-    """Not by an import, where it can be: -X importtime would tell of it."""
-    module = sys.modules.get("faulthandler")
+def builtin(name):
+    """A module of the interpreter. Not by an import, where it can be: -X importtime would tell of it."""
+    module = sys.modules.get(name)
     if module is None:
         bootstrap = sys.modules["_frozen_importlib"]
-        spec = bootstrap.BuiltinImporter.find_spec("faulthandler")
+        spec = bootstrap.BuiltinImporter.find_spec(name)
         if spec is None:
-            import faulthandler as module
+            module = __import__(name)
         else:
             module = bootstrap.module_from_spec(spec)
             spec.loader.exec_module(module)
-        sys.modules.pop("faulthandler", None)
+        sys.modules.pop(name, None)
     return module
 
 
 def _enable_faulthandler():
-    faulthandler = _faulthandler()
+    faulthandler = builtin("faulthandler")
     if faulthandler.is_enabled():
         return
     fd = _high_descriptor(open_file("faults", posix.O_APPEND))
@@ -431,7 +431,7 @@ def _enable_faulthandler():
     faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
 
 
-# --- PyTorch, JAX, TensorFlow ---
+# --- PyTorch and the others ---
 
 class TorchFinder:
     """Sees torch, jax, threading and a few others being looked for; leaves when torch is imported. The loader stays
@@ -525,16 +525,16 @@ def _torch_is_there(module):
     torch["install"](module, globals())
 
 
-def _xla_is_there(module):
-    global xla
+def _pool_is_there(module):
+    global pools
     ARRIVALS.pop(module.__name__, None)
-    if xla is None:
-        xla = _load("rocmcrash_xla")
-    xla["install"](module, globals())
+    if pools is None:
+        pools = _load("rocmcrash_pools")
+    pools["install"](module, globals())
 
 
-ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there, "jax": _xla_is_there,
-            "tensorflow": _xla_is_there}
+POOLS = ("jax", "tensorflow", "cupy", "onnxruntime")
+ARRIVALS = {"torch": _torch_is_there, "threading": _threading_is_there, **dict.fromkeys(POOLS, _pool_is_there)}
 
 
 def start(own_folder):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Part of the collector "hook": what inject/python/rocmcrash_xla.py wrote of JAX's and TensorFlow's
- * allocators, as facts jax.* and tensorflow.*, and as a series in the bundle.
+ * Part of the collector "hook": what inject/python/rocmcrash_pools.py wrote of the allocators of JAX,
+ * TensorFlow and CuPy, as facts jax.*, tensorflow.* and cupy.*, and as a series in the bundle.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -22,6 +22,8 @@
 #define FILES_MAX 4096
 #define POINTS_MAX ((size_t)1 << 17)
 #define RETRY_MAX_NS UINT64_C(12000000000)
+/* Without an exception that tells: a refusal this long before the end is what it ended of. */
+#define REFUSAL_TO_END_NS INT64_C(30000000000)
 
 /* Columns of PID.jax.csv; an empty one is not counted by this build. */
 enum column {
@@ -39,13 +41,15 @@ enum column {
 };
 #define ABSENT (-1)
 
-struct xla {
+struct pool {
     const struct collect_ctx *ctx;
     struct collect_out *out;
     const char *dir;
-    const char *name; /* "jax", "tensorflow" */
+    const char *name; /* "jax", "tensorflow", "cupy" */
+    const struct hook_events *events;
     int64_t pid;
-    int64_t values[COLUMNS]; /* at the failure, of the device that holds most */
+    int64_t values[COLUMNS]; /* at the failure, of the device that refused or holds most */
+    int64_t refused_ns;      /* when the pool refused what the program failed of, ABSENT: not known */
 };
 
 /* What the rows of that device say together. */
@@ -59,7 +63,7 @@ struct turnover {
 
 /* --- which process --- */
 
-static bool is_of(const struct xla *x, const char *file, int64_t *ret_pid, bool *ret_record)
+static bool is_of(const struct pool *x, const char *file, int64_t *ret_pid, bool *ret_record)
 {
     char *end;
     long long pid = strtoll(file, &end, 10);
@@ -72,7 +76,7 @@ static bool is_of(const struct xla *x, const char *file, int64_t *ret_pid, bool 
 }
 
 /* The failed one; else one that ended by an exception; else any. */
-static int64_t choose_process(const struct xla *x)
+static int64_t choose_process(const struct pool *x)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(x->dir);
     const struct dirent *entry;
@@ -92,7 +96,7 @@ static int64_t choose_process(const struct xla *x)
     return best;
 }
 
-static ssize_t read_file(const struct xla *x, const char *what, size_t max, char **ret)
+static ssize_t read_file(const struct pool *x, const char *what, size_t max, char **ret)
 {
     char path[FS_PATH_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/%lld.%s.%s", x->dir, (long long)x->pid, x->name, what);
@@ -102,7 +106,7 @@ static ssize_t read_file(const struct xla *x, const char *what, size_t max, char
 
 /* --- facts --- */
 
-static void put_when(const struct xla *x, const char *what, enum fact_when when, int64_t value,
+static void put_when(const struct pool *x, const char *what, enum fact_when when, int64_t value,
                      const char *source)
 {
     char name[64];
@@ -111,7 +115,7 @@ static void put_when(const struct xla *x, const char *what, enum fact_when when,
         collect_integer(x->out, name, when, value, source);
 }
 
-static void put_text(const struct xla *x, const char *what, const char *value, const char *source)
+static void put_text(const struct pool *x, const char *what, const char *value, const char *source)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "%s.%s", x->name, what);
@@ -119,7 +123,7 @@ static void put_text(const struct xla *x, const char *what, const char *value, c
         collect_text(x->out, name, FACT_STATIC, value, source);
 }
 
-static void put_values(const struct xla *x, const char *source)
+static void put_values(const struct pool *x, const char *source)
 {
     const int64_t *v = x->values;
     put_when(x, "in_use_bytes", FACT_IMPACT, v[IN_USE], source);
@@ -135,7 +139,7 @@ static void put_values(const struct xla *x, const char *source)
 }
 
 /* The platform's name is the build's; the device's name is the driver's. */
-static void put_vendor(const struct xla *x, const char *kind, const char *source)
+static void put_vendor(const struct pool *x, const char *kind, const char *source)
 {
     if (strncmp(kind, "NVIDIA ", 7) == 0)
         collect_boolean(x->out, "vendor.nvidia", FACT_LOG, true, source);
@@ -155,39 +159,94 @@ static void values_of_stats(const cJSON *stats, int64_t values[COLUMNS])
     values[DEVICE] = stats->string != NULL ? strtoll(stats->string, NULL, 10) : ABSENT;
 }
 
-static bool put_record(struct xla *x)
+/* The device that `refused` names, else the one that holds most. */
+static bool choose_values(struct pool *x, const cJSON *record, const cJSON *refused)
 {
-    char source[96];
-    RC_AUTO_FREE char *text = NULL;
-    struct buf stacks = BUF_INIT;
+    int64_t device = hook_number(refused, "device");
     int64_t values[COLUMNS];
-    ssize_t len = read_file(x, "json", RECORD_MAX, &text);
-    cJSON *record = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     const cJSON *stats = NULL;
     bool any = false;
-    (void)snprintf(source, sizeof source, "%s in process %lld, at the uncaught exception", x->name,
-                   (long long)x->pid);
     cJSON_ArrayForEach(stats, cJSON_GetObjectItemCaseSensitive(record, "stats"))
     {
         values_of_stats(stats, values);
-        if (values[IN_USE] >= 0 && (!any || values[IN_USE] > x->values[IN_USE]))
+        if (values[IN_USE] < 0 || (device >= 0 && values[DEVICE] != device))
+            continue;
+        if (!any || values[IN_USE] > x->values[IN_USE])
             memcpy(x->values, values, sizeof values);
-        any = any || values[IN_USE] >= 0;
+        any = true;
     }
+    return any;
+}
+
+static bool refusal_is_the_cause(const struct pool *x, const cJSON *refused)
+{
+    int64_t end_ns = (int64_t)x->ctx->end_mono_ns;
+    if (x->events->exception != NULL)
+        return hook_exception_is_oom(x->events->exception);
+    if (x->events->of_thread != NULL && hook_exception_is_oom(x->events->of_thread))
+        return true;
+    return end_ns == 0 || end_ns - hook_number(refused, "t") < REFUSAL_TO_END_NS;
+}
+
+static void put_log(const struct pool *x, const char *name, int64_t value, const char *source)
+{
+    if (value >= 0)
+        collect_integer(x->out, name, FACT_LOG, value, source);
+}
+
+/* The same names as the message's: a program may swallow that. */
+static void put_refusal(struct pool *x, const cJSON *refused, const char *source)
+{
+    int64_t limit = hook_number(refused, "limit");
+    put_when(x, "refusals_count", FACT_IMPACT, hook_number(refused, "count"), source);
+    if (!refusal_is_the_cause(x, refused))
+        return;
+    x->refused_ns = hook_number(refused, "t");
+    collect_boolean(x->out, "oom.seen", FACT_LOG, true, source);
+    collect_text(x->out, "oom.framework", FACT_LOG, x->name, source);
+    put_log(x, "oom.requested_bytes", hook_number(refused, "requested"), source);
+    put_log(x, "oom.reserved_bytes", hook_number(refused, "pool_bytes"), source);
+    put_log(x, "oom.device", hook_number(refused, "device"), source);
+    if (limit > 0)
+        put_log(x, "oom.allowed_bytes", limit, source);
+    /* Of another pool than the one that refused nothing is known. */
+    if (x->values[POOL] == hook_number(refused, "pool_bytes"))
+        put_log(x, "oom.allocated_bytes", x->values[IN_USE], source);
+}
+
+static void put_files(const struct pool *x, const cJSON *record, const char *text, size_t len)
+{
+    char name[40];
+    struct buf stacks = BUF_INIT;
+    hook_stacks_text(record, &stacks);
+    (void)snprintf(name, sizeof name, "%s-stacks.txt", x->name);
+    if (!buf_failed(&stacks) && stacks.len > 0)
+        (void)collect_write(x->out, name, stacks.data, stacks.len);
+    (void)snprintf(name, sizeof name, "%s-exit.json", x->name);
+    (void)collect_write(x->out, name, text, len);
+    buf_release(&stacks);
+}
+
+static bool put_record(struct pool *x)
+{
+    char source[96];
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = read_file(x, "json", RECORD_MAX, &text);
+    cJSON *record = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    const cJSON *refused = cJSON_GetObjectItemCaseSensitive(record, "refused");
+    bool any = choose_values(x, record, refused);
+    (void)snprintf(source, sizeof source, "%s in process %lld, at the %s", x->name,
+                   (long long)x->pid, refused != NULL ? "refusal" : "uncaught exception");
     if (any) {
-        char name[40];
         put_values(x, source);
         put_when(x, "devices_count", FACT_IMPACT, hook_number(record, "devices"), source);
         put_text(x, "device_kind", hook_string(record, "kind"), source);
+        put_text(x, "allocator", hook_string(record, "allocator"), source);
         put_vendor(x, hook_string(record, "kind"), source);
-        hook_stacks_text(record, &stacks);
-        (void)snprintf(name, sizeof name, "%s-stacks.txt", x->name);
-        if (!buf_failed(&stacks) && stacks.len > 0)
-            (void)collect_write(x->out, name, stacks.data, stacks.len);
-        (void)snprintf(name, sizeof name, "%s-exit.json", x->name);
-        (void)collect_write(x->out, name, text, (size_t)len);
+        put_files(x, record, text, (size_t)len);
     }
-    buf_release(&stacks);
+    if (refused != NULL)
+        put_refusal(x, refused, source);
     cJSON_Delete(record);
     return any;
 }
@@ -224,11 +283,20 @@ static void drop_the_wait(const struct turnover *t, struct torch_series *series)
     series->count = count;
 }
 
-static void put_turnover(const struct xla *x, const struct turnover *t, const char *source)
+static void put_turnover(const struct pool *x, const struct turnover *t, const char *source)
 {
     put_when(x, "allocated_seen_bytes", FACT_IMPACT, number_from_real(t->allocated), source);
     put_when(x, "freed_seen_bytes", FACT_IMPACT, number_from_real(t->freed), source);
-    put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
+    if (strcmp(x->name, "cupy") != 0) /* counts what it is asking for as well */
+        put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
+}
+
+/* What a program frees when it has been refused is no low of a step. */
+static void drop_after_refusal(const struct pool *x, struct torch_series *series)
+{
+    while (x->refused_ns >= 0 && series->count > 1 &&
+           series->points[series->count - 1].time_ns > (uint64_t)x->refused_ns)
+        series->count--;
 }
 
 /* --- the series --- */
@@ -252,7 +320,7 @@ static bool parse_row(const char *line, const char *end, int64_t cells[COLUMNS])
 }
 
 /* One clock: seconds since the start of the run, as in telemetry.csv. */
-static void write_csv(const struct xla *x, const char *text)
+static void write_csv(const struct pool *x, const char *text)
 {
     char name[40];
     struct buf csv = BUF_INIT;
@@ -273,7 +341,7 @@ static void write_csv(const struct xla *x, const char *text)
 }
 
 /* The rows of one device; the last row of all devices decides which, when no record did. */
-static size_t read_points(struct xla *x, const char *text, bool have_device,
+static size_t read_points(struct pool *x, const char *text, bool have_device,
                           struct torch_point *points, size_t max, struct turnover *turnover)
 {
     int64_t c[COLUMNS];
@@ -294,16 +362,34 @@ static size_t read_points(struct xla *x, const char *text, bool have_device,
         turnover_add(turnover, c);
         points[count++] = (struct torch_point){.time_ns = (uint64_t)c[TIME_NS],
                                                .allocated = c[IN_USE],
+                                               .allocated_peak = c[PEAK],
                                                .reserved = c[POOL] > 0 ? c[POOL] : c[IN_USE],
                                                .took_us = c[TOOK_US]};
     }
     return count;
 }
 
-static void put_series(struct xla *x, bool have_record)
+static void put_trend(const struct pool *x, const struct torch_series *series, const char *source)
+{
+    char name[40];
+    struct torch_demand demand = torch_series_demand(series);
+    struct torch_growth growth = torch_series_growth(series);
+    if (strcmp(x->name, "cupy") == 0) /* of the others nothing asks */
+        put_when(x, "earlier_peak_bytes", FACT_IMPACT, demand.earlier_peak, source);
+    if (!growth.valid)
+        return;
+    (void)snprintf(name, sizeof name, "%s.growth", x->name);
+    hook_facts_of_growth(&growth, name, source, x->out);
+    (void)snprintf(name, sizeof name, "%s.growth.steady", x->name);
+    collect_boolean(x->out, name, FACT_IMPACT, growth.steady, source);
+    /* The pool hides from the driver what grows in it. */
+    if (growth.total > 0 && growth.slope_per_s > 0)
+        hook_facts_of_growth(&growth, "f.growth", source, x->out);
+}
+
+static void put_series(struct pool *x, bool have_record)
 {
     char source[48];
-    char prefix[32];
     RC_AUTO_FREE char *text = NULL;
     if (read_file(x, "csv", SERIES_MAX, &text) <= 0)
         return;
@@ -313,7 +399,6 @@ static void put_series(struct xla *x, bool have_record)
     struct turnover turnover = {.pool_first = ABSENT, .before = {[PEAK] = ABSENT}};
     series.count = read_points(x, text, have_record, series.points, POINTS_MAX / 8, &turnover);
     (void)snprintf(source, sizeof source, "hook/%s-stats.csv", x->name);
-    (void)snprintf(prefix, sizeof prefix, "%s.growth", x->name);
     if (!have_record && series.count > 0)
         put_values(x, source);
     if (series.count > 0) {
@@ -321,21 +406,17 @@ static void put_series(struct xla *x, bool have_record)
         write_csv(x, text);
     }
     drop_the_wait(&turnover, &series);
-    struct torch_growth g = torch_series_growth(&series);
-    if (g.valid)
-        hook_facts_of_growth(&g, prefix, source, x->out);
-    /* JAX's pool hides from the driver what grows in it. */
-    if (g.valid && g.total > 0 && g.slope_per_s > 0)
-        hook_facts_of_growth(&g, "f.growth", source, x->out);
+    drop_after_refusal(x, &series);
+    put_trend(x, &series, source);
     torch_series_release(&series);
 }
 
 /* {"what":"jax backend","platform":"rocm"}: "rocm,cpu" */
-static void put_platforms(const struct xla *x, const cJSON *events)
+static void put_platforms(const struct pool *x)
 {
     char all[128] = "";
     const cJSON *event;
-    cJSON_ArrayForEach(event, events)
+    cJSON_ArrayForEach(event, x->events->list)
     {
         const char *platform = hook_string(event, "platform");
         size_t n = strlen(all);
@@ -347,15 +428,20 @@ static void put_platforms(const struct xla *x, const cJSON *events)
     put_text(x, "platforms", all, "hook/events.jsonl");
 }
 
-void hook_xla(const struct collect_ctx *ctx, const char *dir, const cJSON *events,
-              struct collect_out *out)
+void hook_pools(const struct collect_ctx *ctx, const char *dir, const struct hook_events *events,
+                struct collect_out *out)
 {
-    static const char *const names[] = {"jax", "tensorflow"};
+    static const char *const names[] = {"jax", "tensorflow", "cupy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct xla x = {.ctx = ctx, .out = out, .dir = dir, .name = names[i]};
+        struct pool x = {.ctx = ctx,
+                         .out = out,
+                         .dir = dir,
+                         .name = names[i],
+                         .events = events,
+                         .refused_ns = ABSENT};
         x.pid = choose_process(&x);
         if (i == 0)
-            put_platforms(&x, events);
+            put_platforms(&x);
         if (x.pid == 0)
             continue;
         put_series(&x, put_record(&x));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Python hook wrote of JAX and TensorFlow, through the collector "hook". */
+/* What the Python hook wrote of JAX, TensorFlow, CuPy and ONNX Runtime, through the collector "hook". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -248,6 +248,108 @@ static void test_record_and_series(void **state)
     free(csv);
 }
 
+#define REFUSED                                                                                    \
+    "{\"format\":1,\"pid\":7,\"framework\":\"cupy\",\"devices\":2,\"allocator\":\"MemoryPool\","     \
+    "\"stats\":{\"0\":{\"bytes_in_use\":900,\"pool_bytes\":950},"                                  \
+    "\"1\":{\"bytes_in_use\":400,\"pool_bytes\":800,\"bytes_limit\":1000}},"                         \
+    "\"refused\":{\"t\":60000000000,\"requested\":300,\"pool_bytes\":800,\"limit\":1000,"            \
+    "\"device\":1,\"count\":3},\"stacks\":[]}\n"
+
+static const char out_of_memory[] =
+    "{\"t\":61,\"pid\":7,\"what\":\"exception\",\"chain\":[{\"type\":"
+    "\"cupy.cuda.memory.OutOfMemoryError\",\"message\":\"Out of memory\",\"frames\":[]}]}\n";
+
+/* The figures of the device that refused, before anything was given back. */
+static void test_refusal(void **state)
+{
+    (void)state;
+    put(dir, "hook/7.cupy.json", REFUSED);
+    put(dir, "hook/events", out_of_memory);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "cupy.in_use_bytes"), 400);
+    assert_int_equal(sink_integer(out, "cupy.refusals_count"), 3);
+    assert_int_equal(sink_integer(out, "oom.requested_bytes"), 300);
+    assert_int_equal(sink_integer(out, "oom.reserved_bytes"), 800);
+    assert_int_equal(sink_integer(out, "oom.allocated_bytes"), 400);
+    assert_int_equal(sink_integer(out, "oom.allowed_bytes"), 1000);
+    assert_int_equal(sink_integer(out, "oom.device"), 1);
+    assert_string_equal(sink_text(out, "oom.framework"), "cupy");
+    assert_string_equal(sink_text(out, "cupy.allocator"), "MemoryPool");
+    sink_free(out);
+}
+
+/* Another pool than the one that is watched refused, or the program failed of something else. */
+static void test_refusal_of_another(void **state)
+{
+    (void)state;
+    put(dir, "hook/7.cupy.json",
+        "{\"stats\":{\"0\":{\"bytes_in_use\":900,\"pool_bytes\":950}},\"refused\":{\"t\":60000000000,"
+        "\"requested\":300,\"pool_bytes\":800,\"limit\":0,\"device\":null,\"count\":1}}");
+    put(dir, "hook/events", out_of_memory);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "oom.reserved_bytes"), 800);
+    assert_int_equal(sink_integer(out, "oom.allocated_bytes"), INT64_MIN);
+    assert_int_equal(sink_integer(out, "oom.allowed_bytes"), INT64_MIN);
+    sink_free(out);
+    put(dir, "hook/7.cupy.json", REFUSED);
+    put(dir, "hook/events",
+        "{\"t\":61,\"pid\":7,\"what\":\"exception\",\"chain\":[{\"type\":\"KeyError\",\"message\":\"x\"}]}\n");
+    out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "cupy.in_use_bytes"), 400);
+    assert_int_equal(sink_integer(out, "oom.requested_bytes"), INT64_MIN);
+    sink_free(out);
+}
+
+/* What is given back behind the refusal (at 60 s) is no low of a step. */
+static void test_behind_the_refusal(void **state)
+{
+    (void)state;
+    struct buf csv = BUF_INIT;
+    for (int i = 0; i < 50; i++)
+        buf_printf(&csv, "%d000000000,1,%d,,,,,%d,,3\n", 10 + i, 1000 * (i + 1), 60000);
+    for (int i = 0; i < 20; i++)
+        buf_printf(&csv, "%d000000000,1,5,,,,,60000,,3\n", 61 + i);
+    buf_putc(&csv, '\0');
+    put(dir, "hook/7.cupy.json", REFUSED);
+    put(dir, "hook/7.cupy.csv", csv.data);
+    put(dir, "hook/events", out_of_memory);
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "cupy.growth.rising_share_percent"), 100);
+    assert_int_equal(sink_integer(out, "cupy.growth.steady"), 1);
+    assert_true(sink_integer(out, "cupy.growth.total_bytes") > 30000);
+    assert_int_equal(sink_at(out, "cupy.pool_bytes", FACT_BASELINE), INT64_MIN);
+    sink_free(out);
+    buf_release(&csv);
+}
+
+static void test_onnxruntime(void **state)
+{
+    (void)state;
+    put(dir, "hook/7.onnxruntime.json",
+        "{\"sessions\":11,\"models\":1,\"running\":false,\"options\":{\"CPUExecutionProvider\":{},"
+        "\"ROCMExecutionProvider\":{\"gpu_mem_limit\":\"419430400\",\"arena_extend_strategy\":"
+        "\"kSameAsRequested\"}}}");
+    struct collect_out *out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "onnxruntime.sessions_count"), 11);
+    assert_int_equal(sink_integer(out, "onnxruntime.models_count"), 1);
+    assert_int_equal(sink_integer(out, "onnxruntime.running"), 0);
+    assert_int_equal(sink_integer(out, "onnxruntime.limit_bytes"), 419430400);
+    assert_string_equal(sink_text(out, "onnxruntime.provider"), "ROCMExecutionProvider");
+    assert_string_equal(sink_text(out, "onnxruntime.arena_strategy"), "kSameAsRequested");
+    sink_free(out);
+    out = collect(8, COLLECT_OK); /* of another process */
+    assert_int_equal(sink_integer(out, "onnxruntime.sessions_count"), INT64_MIN);
+    sink_free(out);
+    put(dir, "hook/7.onnxruntime.json",
+        "{\"sessions\":-1,\"running\":1,\"options\":{\"ROCMExecutionProvider\":{\"gpu_mem_limit\":"
+        "\"18446744073709551615\"},\"x\":3}}");
+    out = collect(7, COLLECT_OK);
+    assert_int_equal(sink_integer(out, "onnxruntime.sessions_count"), INT64_MIN);
+    assert_int_equal(sink_integer(out, "onnxruntime.running"), INT64_MIN);
+    assert_int_equal(sink_integer(out, "onnxruntime.limit_bytes"), INT64_MIN); /* there is none */
+    sink_free(out);
+}
+
 static void test_choice(void **state)
 {
     (void)state;
@@ -302,7 +404,8 @@ int main(void)
         TEST(test_record),        TEST(test_absent),        TEST(test_series),
         TEST(test_recorded_leak), TEST(test_recorded_load), TEST(test_turnover),
         TEST(test_wait),          TEST(test_steady),        TEST(test_record_and_series),
-        TEST(test_choice),        TEST(test_garbage),
+        TEST(test_choice),        TEST(test_garbage),       TEST(test_refusal),
+        TEST(test_refusal_of_another), TEST(test_behind_the_refusal), TEST(test_onnxruntime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
