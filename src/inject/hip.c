@@ -211,6 +211,15 @@ static int given(const char *name, void **function, int result)
     return result;
 }
 
+/* Since ROCm 7: the same question in CUDA's words. */
+#define ENTRY_POINT(r, asked)                                                                      \
+    static int asked##_##r(const char *name, void **function, uint64_t flags, void *status)        \
+    {                                                                                              \
+        return given(name, function,                                                               \
+                     REAL(r, asked, const char *, void **, uint64_t, void *)(name, function,       \
+                                                                             flags, status));      \
+    }
+
 #define OTHER_SET(r)                                                                               \
     static int hipSetDevice_##r(int device)                                                        \
     {                                                                                              \
@@ -222,7 +231,9 @@ static int given(const char *name, void **function, int result)
         return given(name, function,                                                               \
                      REAL(r, hipGetProcAddress, const char *, void **, int, uint64_t,              \
                           void *)(name, function, version, flags, status));                        \
-    }
+    }                                                                                              \
+    ENTRY_POINT(r, hipGetDriverEntryPoint)                                                         \
+    ENTRY_POINT(r, hipGetDriverEntryPoint_spt)
 
 EACH_RUNTIME(SIZED_SET)
 EACH_RUNTIME(STREAM_SET)

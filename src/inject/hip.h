@@ -34,7 +34,9 @@
     X(hipMalloc3DArray)                                                                            \
     X(hipMemCreate)                                                                                \
     X(hipSetDevice)                                                                                \
-    X(hipGetProcAddress)
+    X(hipGetProcAddress)                                                                           \
+    X(hipGetDriverEntryPoint)                                                                      \
+    X(hipGetDriverEntryPoint_spt)
 
 enum hip_function {
 #define HIP_ENUM(name) HIP_FN_##name,

@@ -20,12 +20,17 @@ int hipGetProcAddress(const char *name, void **f, int version, unsigned long fla
     *f = strcmp(name, "hipMalloc") == 0 ? (void *)hipMalloc : NULL;
     return *f == NULL;
 }
+int hipGetDriverEntryPoint(const char *name, void **f, unsigned long long flags, void *status)
+{
+    return hipGetProcAddress(name, f, 0, flags, status);
+}
 """
 FAKE_CALLER = """
 #include <stddef.h>
 int hipMalloc(void **p, size_t size);
 int hipInit(unsigned flags);
 int hipGetProcAddress(const char *name, void **f, int version, unsigned long flags, void *status);
+int hipGetDriverEntryPoint(const char *name, void **f, unsigned long long flags, void *status);
 int (*pointer)(void **, size_t) = hipMalloc;
 volatile int calls = 1; /* beside the addresses of functions */
 int start(void) { return hipInit(0); }
@@ -40,6 +45,12 @@ int call_by_name(void **p, size_t size)
 {
     void *f;
     hipGetProcAddress("hipMalloc", &f, 0, 0, NULL);
+    return ((int (*)(void **, size_t))f)(p, size);
+}
+int call_by_entry(void **p, size_t size)
+{
+    void *f;
+    hipGetDriverEntryPoint("hipMalloc", &f, 0, NULL);
     return ((int (*)(void **, size_t))f)(p, size);
 }
 """
@@ -79,6 +90,7 @@ int main(int argc, char **argv)
     }
     call("call_by_pointer", 1u << 31);
     call("call_by_name", 1u << 31);
+    call("call_by_entry", 1u << 31);
     call("call", 10);
     return 0;
 }
@@ -184,9 +196,9 @@ class Runtimes(Alone):
                 before = len(self.ledger.read().hip_refusals)
                 lines, ledger = self.both_ways(self.caller(self.runtime(5), *flags))
                 self.assertEqual(lines[0], "(2 5) ")
-                # By name and by the call; a pointer in the program's own data stays its own.
-                self.assertEqual(len(ledger.hip_refusals) - before, 2)
-                self.assertEqual(ledger.raw.hip_runtimes, before // 2 + 1)
+                # By the call and by name, asked in two ways; a pointer in the program's own data stays its own.
+                self.assertEqual(len(ledger.hip_refusals) - before, 3)
+                self.assertEqual(ledger.raw.hip_runtimes, before // 3 + 1)
 
     def test_relro_that_ends_within_a_page(self):
         """The loader makes whole pages read-only; what lies on the last one is still written to."""
@@ -227,7 +239,7 @@ class Runtimes(Alone):
         lines, ledger = self.both_ways(*callers)
         self.assertEqual(lines[0], "(2 5) (2 6) ")
         self.assertEqual(lines[-1], "(0 5) (0 6) ")
-        self.assertEqual(len(ledger.hip_refusals), 4)
+        self.assertEqual(len(ledger.hip_refusals), 6)
         self.assertEqual(ledger.raw.hip_runtimes, 2)
 
     def test_two_runtimes_bound_later(self):

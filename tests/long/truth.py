@@ -33,7 +33,7 @@ TWICE = 2
 CAUSE_OF = {"holes": "fragmentation", "expandable": "fragmentation", "growth": "growth", "other": "held",
             "size": "capacity"}
 # What a judgement of memory needs, and nothing that tells whose machine it was.
-KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "f.growth.", "gpu.", "others.", "siblings.", "proc.0.", "target.exit",
+KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "cupy.", "f.growth.", "gpu.", "others.", "siblings.", "proc.0.", "target.exit",
         "target.signal", "msg.", "log.output", "kmsg.readable", "vendor.", "host.mem", "run.duration", "hook.torch_build",
         "target.failed_pid", "hook.torch_pid",
         "software.torch_version", "software.jax_version")

@@ -229,14 +229,19 @@ static void test_hip_refuses_by_itself(void **state)
     assert_null(f.hip);
 }
 
-static struct ledger_growth growth_now(void)
+static struct ledger_growth growth_at(uint64_t at_ns)
 {
     struct ledger_view view;
     struct ledger_growth growth;
-    assert_int_equal(ledger_view_make(&view, ledger, PROCESS, LEDGER_AT_END), 0);
+    assert_int_equal(ledger_view_make(&view, ledger, PROCESS, at_ns), 0);
     ledger_find_growth(&view, &growth);
     ledger_view_release(&view);
     return growth;
+}
+
+static struct ledger_growth growth_now(void)
+{
+    return growth_at(LEDGER_AT_END);
 }
 
 static void test_growth_between_frees(void **state)
@@ -275,6 +280,55 @@ static void test_a_load_is_no_growth(void **state)
     for (unsigned i = 0; i < 21; i++)
         ledger->live[i].state = LEDGER_FREED;
     assert_int_equal(growth_now().bytes, 0); /* 19 are left: too few to be called growth */
+}
+
+/* What the end of a program gives back is no free of its run. */
+static void test_frees_before_the_refusal(void **state)
+{
+    (void)state;
+    ledger->sizes[5] = (struct ledger_size){
+        .state = LEDGER_USED, .process = PROCESS, .bytes = 12 * MIB, .allocations = 30, .frees = 30};
+    for (uint64_t i = 0; i < 30; i++)
+        event(LEDGER_EVENT_ALLOC, 100 * (i + 1), 10 + i, 12 * MIB);
+    for (uint64_t i = 0; i < 30; i++)
+        event(LEDGER_EVENT_FREE, 9000 + i, 10 + i, 12 * MIB);
+    struct ledger_growth growth = growth_at(5000);
+    assert_int_equal(growth.live_count, 30);
+    assert_int_equal(growth.allocations, 30);
+    assert_int_equal(growth.frees, 0);
+}
+
+static struct ledger_rising rising_of(const uint64_t *mib, size_t count)
+{
+    struct ledger_view view;
+    struct ledger_rising rising;
+    for (size_t i = 0; i < count; i++) {
+        event(LEDGER_EVENT_ALLOC, 100 * (i + 1), 10 + i, mib[i] * MIB);
+        entry(100 * (i + 1), 10 + i, mib[i] * MIB);
+    }
+    assert_int_equal(ledger_view_make(&view, ledger, PROCESS, LEDGER_AT_END), 0);
+    ledger_find_rising(&view, LEDGER_VRAM, &rising);
+    ledger_view_release(&view);
+    return rising;
+}
+
+static void test_rising_sizes(void **state)
+{
+    (void)state;
+    static const uint64_t mib[] = {40, 40, 32, 12, 12, 1, 22, 22, 32, 1, 54};
+    struct ledger_rising rising = rising_of(mib, sizeof mib / sizeof mib[0]);
+    assert_int_equal(rising.count, 6); /* from the first of 12; what is below 2 MiB is the runtime's */
+    assert_int_equal(rising.sizes, 4);
+    assert_int_equal(rising.bytes, (12 + 12 + 22 + 22 + 32 + 54) * (uint64_t)MIB);
+    assert_int_equal(rising.smallest, 12 * (uint64_t)MIB);
+    assert_int_equal(rising.largest, 54 * (uint64_t)MIB);
+}
+
+static void test_falling_sizes(void **state)
+{
+    (void)state;
+    static const uint64_t mib[] = {64, 48, 32, 16};
+    assert_int_equal(rising_of(mib, sizeof mib / sizeof mib[0]).count, 1);
 }
 
 static struct ledger_fault place(uint64_t address)
@@ -373,6 +427,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hip_refuses_by_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(test_growth_between_frees, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_load_is_no_growth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_frees_before_the_refusal, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rising_sizes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_falling_sizes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_where_an_address_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_process, setup, teardown),
         cmocka_unit_test_setup_teardown(test_any_bytes, setup, teardown),

@@ -75,6 +75,36 @@ static void parts_of_pytorch_add_up(void **state)
     facts_free(facts);
 }
 
+/* CuPy's pool: no figures of the device in its message, so the driver's; growth by the pool's own lows. */
+static void parts_of_cupy_add_up(void **state)
+{
+    (void)state;
+    static const struct row rows[ROWS_MAX] = {
+        {"oom.seen", 1},
+        {"gpu.0.vram.total_bytes", 140 * GIB},
+        {"gpu.0.vram.used_bytes", 136 * GIB},
+        {"proc.0.kfd_vram_bytes", 133 * GIB},
+        {"oom.requested_bytes", 6 * GIB},
+        {"oom.reserved_bytes", 130 * GIB},
+        {"oom.allocated_bytes", 100 * GIB},
+        {"cupy.in_use_bytes", 100 * GIB},
+        {"cupy.earlier_peak_bytes", 107 * GIB},
+        {"cupy.growth.plateau_bytes", 30 * GIB},
+        {"cupy.growth.total_bytes", 50 * GIB},
+    };
+    static const struct row want[] = {
+        {"account.context_bytes", 3 * GIB}, {"account.plateau_bytes", 30 * GIB},
+        {"account.growth_bytes", 50 * GIB}, {"account.step_bytes", 20 * GIB},
+        {"account.idle_bytes", 30 * GIB},   {"account.free_bytes", 4 * GIB},
+        {"account.tax_bytes", 28 * GIB},    {"account.remainder_bytes", 3 * GIB},
+        {"account.fitted_before", 1},       {"account.idle_outgrows", 1}};
+    struct facts *facts = derived(rows);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        assert_int_equal(value_of(facts, want[i].name), want[i].value);
+    assert_adds_up(facts);
+    facts_free(facts);
+}
+
 static void without_history_it_adds_up_too(void **state)
 {
     (void)state;
@@ -258,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_of_pytorch_add_up),
+        cmocka_unit_test(parts_of_cupy_add_up),
         cmocka_unit_test(without_history_it_adds_up_too),
         cmocka_unit_test(the_peak_of_xla_counts),
         cmocka_unit_test(no_refusal_no_account),
