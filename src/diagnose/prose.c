@@ -14,7 +14,7 @@
 /* Longer lines are logs or dumps, not sentences. */
 #define SENTENCE_MAX 600
 
-/* "name=value" and "[12:34:56]" are a log's, not a person's. A title is short. */
+/* "name=value", "[12:34:56]" and a driver's lines are a log's, not a person's. A title is short. */
 static bool is_sentence(struct text line, bool is_title)
 {
     size_t spaces = 0, odd = 0;
@@ -22,6 +22,8 @@ static bool is_sentence(struct text line, bool is_title)
         spaces += line.at[i] == ' ';
         odd += strchr("={}[]|<>\\", line.at[i]) != NULL && line.at[i] != '\0';
     }
+    if (text_has(line, "amdgpu: ") || text_has(line, "kernel: "))
+        return false;
     return line.len <= SENTENCE_MAX && spaces >= (is_title ? 1 : 3) && odd <= 2;
 }
 

@@ -151,7 +151,8 @@ static bool is_whole_word(struct text word)
         while ((hit = memmem(rest.at, rest.len, word.at, word.len)) != NULL) {
             rest = text_skip(rest, (size_t)(hit - rest.at) + word.len);
             bool ends = rest.len > 0 && !isalnum((unsigned char)rest.at[0]);
-            if (ends && begins_word(known[i].words, (size_t)(hit - known[i].words.at)))
+            size_t at = (size_t)(hit - known[i].words.at);
+            if (ends && begins_word(known[i].words, at) && (at == 0 || hit[-1] != '\'')) /* not the m of "I'm" */
                 return true;
         }
     }
