@@ -12,6 +12,10 @@ import support
 KEPT = sorted(glob.glob(os.path.join(support.SOURCE, "tests", "fixtures", "bundle", "rocmcrash-*.tar.gz")))
 
 
+# Where today's rules tell more than those of then: the program of 0.1.0 was `train.py leak`.
+TODAY = {"0.1.0": "leak"}
+
+
 class Earlier(support.Case):
     def each(self):
         self.assertGreater(len(KEPT), 0)
@@ -32,9 +36,9 @@ class Earlier(support.Case):
             self.assertEqual(support.Bundle(path).manifest["version"], version)
 
     def test_judged_again(self):
-        for path, _, name in self.each():
+        for path, version, name in self.each():
             verdict = json.loads(self.ok("triage", "--json", path))
-            self.assertEqual((verdict["class"], verdict["vendor"]), (name, "amd"))
+            self.assertEqual((verdict["class"], verdict["vendor"]), (TODAY.get(version, name), "amd"))
 
     def test_other_verbs(self):
         for path, _, _ in self.each():
