@@ -50,7 +50,9 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
         bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
-        if (pattern || silent || a_process_crashed(s))
+        /* More was printed than could be looked at: that it holds no message is not known. */
+        bool unseen = s->output_unseen > 0;
+        if (pattern || silent || unseen || a_process_crashed(s))
             return FINISH_BUNDLE;
         if (s->plain_matches == 0)
             return FINISH_NOTHING;

@@ -32,8 +32,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How much of the beginning of stderr stays for good. */
-#define OUTPUT_HEAD_BYTES (64u << 10)
 /* Ends the note about a gap in the output when what follows it is the end of a line. */
 #define OUTPUT_WITHIN_LINE " from within a line"
 

@@ -23,6 +23,7 @@
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
+#define OUTPUT_HEAD_BYTES (64u << 10) /* of stderr, which stay for good */
 #define SHARED_OUTPUT_RING_BYTES (512u << 10)
 #define SHARED_EVENT_RING_BYTES (64u << 10)
 #define SHARED_REPORT_RING_BYTES (32u << 10)
@@ -156,7 +157,7 @@ struct record_progress {
     uint64_t sample_cursor, samples_lost;
     uint64_t output_cursor, output_lost;
     uint64_t event_cursor, events_lost;
-    uint64_t report_written;
+    uint64_t report_written, head_written;
     uint64_t found_cursor, found_written;
     uint32_t impacts_written; /* bit mask */
     uint32_t trouble_synced;  /* what of the run's troubles is on the disk for good */
@@ -216,6 +217,7 @@ struct shared {
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
     _Atomic uint64_t output_bytes; /* carried by the relay */
+    _Atomic uint32_t output_unseen; /* O: times that some of it was carried without being looked at */
     _Atomic uint32_t relay_downstream_closed; /* O: the caller's end is gone; S closes its copy too */
 
     /* M, the first of the run: cards may appear, vanish and be numbered anew while it lasts. */
@@ -237,6 +239,9 @@ struct shared {
 
     struct ring samples; /* M; data follows in sample_data */
     unsigned char sample_data[SHARED_SAMPLE_RING_BYTES];
+    /* O: the first bytes of stderr, which the ring may have lost before they are written down. */
+    _Atomic uint32_t output_head_used;
+    unsigned char output_head[OUTPUT_HEAD_BYTES];
     struct ring output; /* O (or R for a followed file): the last bytes of stderr */
     unsigned char output_data[SHARED_OUTPUT_RING_BYTES];
     struct ring events; /* any of us: lines "<mono_ns> <who> <text>\n", for the timeline */

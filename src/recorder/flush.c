@@ -77,19 +77,26 @@ static int flush_impacts(struct shared *s, int dirfd, struct record_progress *pr
     return first;
 }
 
-/* The head is kept for good, the tail in two halves that take turns: output.0 and output.1. */
-static int append_output(int dirfd, const char *data, size_t len, uint64_t before)
+/* In two halves that take turns: output.0 and output.1. */
+static int append_output(int dirfd, const char *data, size_t len)
 {
     struct stat st;
     if (fstatat(dirfd, "output.1", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_size >= (off_t)(OUTPUT_TAIL_BYTES / 2) &&
         renameat(dirfd, "output.1", dirfd, "output.0") != 0)
         return -errno;
-    int r = append_at(dirfd, "output.1", data, len);
-    if (r == 0 && before < OUTPUT_HEAD_BYTES) {
-        size_t head = OUTPUT_HEAD_BYTES - (size_t)before;
-        r = append_at(dirfd, "output.head", data, len < head ? len : head);
-    }
+    return append_at(dirfd, "output.1", data, len);
+}
+
+static int flush_head(struct shared *s, int dirfd, struct record_progress *progress)
+{
+    uint32_t used = atomic_load(&s->output_head_used);
+    if (used > OUTPUT_HEAD_BYTES || used <= progress->head_written)
+        return 0;
+    int r = append_at(dirfd, "output.head", (const char *)s->output_head + progress->head_written,
+                      used - progress->head_written);
+    if (r == 0)
+        progress->head_written = used;
     return r;
 }
 
@@ -115,10 +122,10 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
             int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]%s\n",
                              (unsigned long long)(progress->output_lost - lost),
                              end != NULL ? "" : OUTPUT_WITHIN_LINE);
-            r = append_output(dirfd, note, (size_t)n, OUTPUT_HEAD_BYTES);
+            r = append_output(dirfd, note, (size_t)n);
         }
         if (r == 0)
-            r = append_output(dirfd, kept, len, progress->output_cursor - len);
+            r = append_output(dirfd, kept, len);
         if (r < 0) {
             progress->output_cursor = start;
             progress->output_lost = lost;
@@ -318,6 +325,7 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
         (shared->target_state != TARGET_ENDED && now_ns - synced_ns >= SYNC_PERIOD_MS * NS_PER_MS);
     int results[] = {
         flush_impacts(shared, dirfd, progress),
+        flush_head(shared, dirfd, progress),
         flush_output(shared, dirfd, progress),
         flush_report(shared, dirfd, progress),
         flush_found(shared, dirfd, progress),

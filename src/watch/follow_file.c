@@ -22,8 +22,11 @@
 #define FOLLOW_CALM_MS 200     /* nothing new for CALM_AFTER looks, and no watch to be had */
 #define FOLLOW_WATCHED_MS 1000 /* the same, with a watch */
 #define CALM_AFTER 50
-/* Behind by more than this (a program that writes 80 MB/s): look at the last part only. */
-#define FOLLOW_BACKLOG_BYTES ((uint64_t)8 << 20)
+/* Of a program that writes more than 80 MB/s no more than this is read at a time, so that reading costs
+ * it no more; the rest is read later. */
+#define FOLLOW_TURN_BYTES ((uint64_t)8 << 20)
+/* Behind by more than can be read after the end, while the caller waits: look at the last part only. */
+#define FOLLOW_BACKLOG_BYTES ((uint64_t)256 << 20)
 
 /* Where the target is. With O_APPEND the size tells; else the position of fd 2, which all who
  * inherited it share: the file may hold older bytes behind it ("2<> file"). */
@@ -56,8 +59,9 @@ bool file_pending(const struct relay *relay, uint64_t output_bytes)
     return end > 0 && (uint64_t)end > relay->file_start + output_bytes;
 }
 
-/* What is new from *offset on. output_bytes tells S how far we are, so it follows the offset. */
-static void read_new(struct carrier *c, uint64_t *offset)
+/* What is new from *offset on, all of it or a turn's worth. output_bytes tells S how far we are, so it
+ * follows the offset. */
+static void read_new(struct carrier *c, uint64_t *offset, bool all)
 {
     int64_t end = file_end(c->relay);
     if (end < 0)
@@ -69,8 +73,10 @@ static void read_new(struct carrier *c, uint64_t *offset)
     }
     if ((uint64_t)end - *offset > FOLLOW_BACKLOG_BYTES) {
         look_gap(c);
-        *offset = (uint64_t)end - FOLLOW_BACKLOG_BYTES / 8;
+        *offset = (uint64_t)end - FOLLOW_TURN_BYTES / 8;
     }
+    if (!all && (uint64_t)end - *offset > FOLLOW_TURN_BYTES)
+        end = (int64_t)(*offset + FOLLOW_TURN_BYTES);
     while (*offset < (uint64_t)end) {
         carry_turn(c);
         uint64_t left = (uint64_t)end - *offset;
@@ -155,7 +161,7 @@ _Noreturn void file_run(struct carrier *c)
         open_target(c, &alarms);
         int wait_ms = next_wait_ms(c, &alarms, quiet);
         uint64_t before = offset;
-        read_new(c, &offset);
+        read_new(c, &offset, last || alarms.target_pidfd == -2);
         if (last)
             carry_done(c);
         carry_idle(c);

@@ -70,10 +70,23 @@ void look_gap(struct carrier *c)
     static const char note[] = "\n[rocmcrash: some output was carried, but not kept]\n";
     matcher_gap(&c->matcher);
     report_gap(c);
+    (void)atomic_fetch_add(&c->shared->output_unseen, 1);
     /* Now, as the line that is missed may be the last. */
     if (!c->resync)
         ring_write(&c->shared->output, note, sizeof note - 1);
     c->resync = true;
+}
+
+/* Up to the first gap: what follows that is no beginning. */
+static void keep_head(struct shared *s, const char *data, size_t len)
+{
+    uint32_t used = atomic_load(&s->output_head_used);
+    if (used >= OUTPUT_HEAD_BYTES || atomic_load(&s->output_unseen) > 0)
+        return;
+    size_t left = OUTPUT_HEAD_BYTES - used;
+    len = len < left ? len : left;
+    memcpy(s->output_head + used, data, len);
+    atomic_store(&s->output_head_used, used + (uint32_t)len);
 }
 
 /* Returns how many bytes, from the end of `data`, are in the ring. */
@@ -88,6 +101,7 @@ static size_t keep(struct carrier *c, const char *data, size_t len)
         data = end + 1;
     }
     ring_write(&c->shared->output, data, len);
+    keep_head(c->shared, data, len);
     return len;
 }
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tarfile
 import time
@@ -288,6 +289,40 @@ class WholeInput(support.Case):
                    "for i in range(20000): w(f'step {i} of a long way to the end of this program\\n')\nsys.exit(1)\n")
         bundle = self.only_bundle(self.run_it(sys.executable, "-c", program, OOM, options=["--quiet"]))
         self.assertEqual(bundle.verdict["class"], "fragmentation")
+
+    PRINTS = ("import os, sys\ntotal, at, words = int(sys.argv[1]) << 20, float(sys.argv[2]), sys.argv[3].encode()\n"
+              "def put(data):\n    while data: data = data[os.write(2, data):]\n"
+              "block, done = b'step 123 ran, loss 0.5, 14.2 samples/s\\n' * 1600, 0\nput(b'the first line\\n')\n"
+              "while done < total * at: put(block); done += len(block)\n"
+              "for i in range(0, len(words), 7): put(words[i:i + 7])\n"
+              "while done < total: put(block); done += len(block)\nput(b'the last line\\n')\nsys.exit(1)\n")
+
+    def printed(self, mebibytes, at, words, stderr):
+        shutil.rmtree(self.outdir)
+        os.mkdir(self.outdir)
+        process = self.start(sys.executable, "-c", self.PRINTS, str(mebibytes), str(at), words, options=["--quiet"], stderr=stderr)
+        if process.stderr is not None:
+            with process.stderr:
+                while process.stderr.read(1 << 20):
+                    pass
+        process.wait(timeout=60)
+        bundle = self.only_bundle(self.finished(process))
+        text = bundle.text("output/stderr.txt")
+        self.assertTrue(text.startswith("the first line\n"), text[:200])
+        self.assertTrue(text.endswith("the last line\n"), text[-200:])
+        return bundle
+
+    def test_much_output_with_the_message_anywhere(self):
+        """To a file, faster than it is read meanwhile, the message in pieces of seven bytes."""
+        for at in (0.01, 0.5, 0.99):
+            with open(self.path("stderr"), "wb") as file:
+                bundle = self.printed(24, at, OOM, file)
+            self.assertEqual(bundle.verdict["class"], "fragmentation", at)
+
+    def test_more_output_than_can_be_looked_at(self):
+        """Through a pipe nothing may wait for us: what was not looked at is told, and the failure leaves a bundle."""
+        text = self.printed(200, 0.5, "no word of failure\n", subprocess.PIPE).text("output/stderr.txt")
+        self.assertIn("[rocmcrash: ", text)
 
     def test_kinds_of_files(self):
         path = self.path("utf16")

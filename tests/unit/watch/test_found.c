@@ -113,9 +113,32 @@ static void test_flood(void **state)
     carrier_free(c);
 }
 
+/* The first bytes stay, however much follows before they are written down; behind a gap nothing is the
+ * beginning any more. */
+static void test_the_head_stays(void **state)
+{
+    (void)state;
+    struct carrier *c = carrier_new(0);
+    feed(c, "the first line\n", 4);
+    for (size_t n = 0; n < 4u * SHARED_OUTPUT_RING_BYTES; n += 16)
+        look_at(c, "a line that ran\n", 16);
+    assert_int_equal(c->shared->output_head_used, OUTPUT_HEAD_BYTES);
+    assert_memory_equal(c->shared->output_head, "the first line\na line that ran\n", 31);
+    assert_int_equal(c->shared->output_unseen, 0);
+    carrier_free(c);
+    c = carrier_new(0);
+    feed(c, "the first line\n", 4);
+    look_gap(c);
+    feed(c, "half of a line\na line that ran\n", 100);
+    assert_int_equal(c->shared->output_head_used, 15);
+    assert_int_equal(c->shared->output_unseen, 1);
+    carrier_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_head_stays),
         cmocka_unit_test(test_with_neighbours),
         cmocka_unit_test(test_nothing_to_keep),
         cmocka_unit_test(test_long_lines),
