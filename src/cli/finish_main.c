@@ -5,8 +5,11 @@
  * without.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/say.h"
@@ -14,6 +17,8 @@
 #include "cli/memory_watch.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
+
+#define STACK_BYTES ((size_t)1 << 20)
 
 static const struct {
     const char *name;
@@ -45,12 +50,46 @@ void verb_tell_damage(const char *path)
                        err.msg);
 }
 
+struct call {
+    int argc, status;
+    char **argv;
+};
+
+static void *run_verb(void *argument)
+{
+    struct call *call = argument;
+    for (size_t i = 0; call->argc > 1 && i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(call->argv[1], verbs[i].name) != 0)
+            continue;
+        call->status = verbs[i].run(call->argc - 2, call->argv + 2);
+        return NULL;
+    }
+    (void)fprintf(stderr, "rocmcrash-finish: this program is started by rocmcrash\n");
+    call->status = VERB_EXIT_USAGE;
+    return NULL;
+}
+
+/* Where the limit (ulimit -Hs) leaves the first thread a stack too small for our work, a thread with
+ * a stack of its own does it. */
+static bool run_on_own_stack(struct call *call)
+{
+    struct rlimit limit;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_BYTES ||
+        pthread_attr_init(&attributes) != 0)
+        return false;
+    bool started = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0 &&
+                   pthread_create(&thread, &attributes, run_verb, call) == 0;
+    (void)pthread_attr_destroy(&attributes);
+    return started && pthread_join(thread, NULL) == 0;
+}
+
 int main(int argc, char *argv[])
 {
+    struct call call = {.argc = argc, .argv = argv};
     memory_watch_start();
-    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof verbs[0]; i++)
-        if (strcmp(argv[1], verbs[i].name) == 0)
-            return verbs[i].run(argc - 2, argv + 2);
-    (void)fprintf(stderr, "rocmcrash-finish: this program is started by rocmcrash\n");
-    return VERB_EXIT_USAGE;
+    if (!run_on_own_stack(&call))
+        (void)run_verb(&call);
+    return call.status;
 }

@@ -93,9 +93,20 @@ static void note_change(void *arg, const struct redact_change *change)
         preview.unlisted++;
 }
 
+static int by_kind_and_value(const void *a, const void *b)
+{
+    const struct preview_value *x = a;
+    const struct preview_value *y = b;
+    int kinds = (x->kind > y->kind) - (x->kind < y->kind);
+    int values = strcmp(x->shown, y->shown);
+    return kinds != 0 ? kinds : values != 0 ? values : strcmp(x->becomes, y->becomes);
+}
+
 void stage_print_preview_end(const struct redactor *redactor)
 {
     (void)redactor;
+    if (preview.count > 1)
+        qsort(preview.values, preview.count, sizeof *preview.values, by_kind_and_value);
     for (size_t i = 0; i < preview.count; i++) {
         const struct preview_value *v = &preview.values[i];
         (void)say_line(stdout, "rocmcrash: preview: %s (%s) '%s' -> %s, %llu times, first in %s",

@@ -11,10 +11,10 @@
 #include "cli/verbs.h"
 #include "record/rundir.h"
 
-#define RECOVER_MAX 64
+#define RECOVER_MAX 32
 
 struct found {
-    int count;
+    int count, more;
     char dirs[RECOVER_MAX][FS_PATH_MAX];
 };
 
@@ -23,6 +23,8 @@ static void on_unfinished(void *context, const char *run_dir)
     struct found *found = context;
     if (found->count < RECOVER_MAX)
         (void)snprintf(found->dirs[found->count++], FS_PATH_MAX, "%s", run_dir);
+    else
+        found->more++;
 }
 
 int verb_recover(int argc, char *argv[])
@@ -51,5 +53,8 @@ int verb_recover(int argc, char *argv[])
             failed++;
         }
     }
+    if (found.more > 0)
+        (void)printf("rocmcrash: %d more unfinished runs remain; call 'rocmcrash recover' again\n",
+                     found.more);
     return failed > 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -137,6 +137,21 @@ static struct shared *open_run(int argc, char *argv[], struct run_line *line, st
     return shared_map((int)line->shared_fd, err);
 }
 
+/* The target, or somebody else, took the directory away. What is in memory is written once more. */
+static int begin_again(struct shared *shared, struct rc_err *err)
+{
+    struct shared_run *run = &shared->run;
+    shared->progress = (struct record_progress){0};
+    shared_event(shared, "finisher", "the run directory was removed");
+    int r = rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns, run->supervisor_pid,
+                          err);
+    if (r < 0) {
+        run->run_dir[0] = '\0';
+        return r;
+    }
+    return recorder_flush(shared, run->run_dir, err);
+}
+
 /* The recorder may not have got as far as making the directory; or its disk has failed since, then
  * what is in memory still goes elsewhere, with what can be read of the rest. */
 static int settle_run_dir(struct shared *shared, struct rc_err *err)
@@ -151,6 +166,8 @@ static int settle_run_dir(struct shared *shared, struct rc_err *err)
     memcpy(first, run->run_dir, sizeof first);
     if (r == 0)
         r = recorder_flush(shared, run->run_dir, err);
+    if (r == -ENOENT || r == -ENOTDIR)
+        r = begin_again(shared, err);
     while (r < 0 && run->run_dir[0] != '\0' && rundir_is_disk_error(r)) {
         struct rc_err nowhere = {""};
         segment_close(false);

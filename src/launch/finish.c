@@ -65,6 +65,8 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;
 }
 
+#define FINISHER_STACK_BYTES (8u << 20)
+
 void finish_lift_limits(void)
 {
     static const int limits[] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_NOFILE};
@@ -78,6 +80,13 @@ void finish_lift_limits(void)
         struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
         if (limits[i] != RLIMIT_NOFILE && limit.rlim_max != RLIM_INFINITY)
             (void)setrlimit(limits[i], &none);
+    }
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < FINISHER_STACK_BYTES) {
+        struct rlimit enough = {FINISHER_STACK_BYTES, stack.rlim_max};
+        if (stack.rlim_max < FINISHER_STACK_BYTES)
+            enough.rlim_max = FINISHER_STACK_BYTES; /* refused, the finisher makes one of its own */
+        (void)setrlimit(RLIMIT_STACK, &enough);
     }
     (void)signal(SIGXFSZ, SIG_IGN);
 }

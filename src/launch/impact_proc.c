@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/room.h"
 
 #define MAPS_MAX_BYTES (4u << 20)
 #define FDS_MAX 4096
@@ -22,7 +23,7 @@
 static struct {
     struct range {
         uint64_t start, end;
-    } list[RANGES_MAX];
+    } *list; /* of RANGES_MAX */
     uint32_t count;
 } ranges;
 
@@ -145,6 +146,8 @@ void impact_copy_maps(struct copier *c)
     RC_AUTO_CLOSE int fd = open_proc_file(c, "maps");
     struct copied maps = copy_text(c, fd, MAPS_MAX_BYTES);
     ranges.count = 0;
+    if (ranges.list == NULL)
+        ranges.list = room_for(RANGES_MAX * sizeof *ranges.list);
     if (maps.text == NULL)
         return;
     uint64_t lines = maps.cut ? lines_in_all(c, maps, fd) : 0;
@@ -152,7 +155,7 @@ void impact_copy_maps(struct copier *c)
                   (uint64_t[2]){lines, 0});
     const char *p = maps.text;
     const char *end = p + maps.length;
-    while (p != NULL && p < end && ranges.count < RANGES_MAX) {
+    while (ranges.list != NULL && p != NULL && p < end && ranges.count < RANGES_MAX) {
         struct range *range = &ranges.list[ranges.count];
         p = parse_hex(p, end, &range->start);
         if (p >= end || *p != '-')

@@ -146,7 +146,7 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
 static void tell_of_unfinished_runs(struct supervisor *s)
 {
     unsigned count = s->shared->unfinished_runs;
-    if (count == 0 || s->told_unfinished || s->options->quiet)
+    if (count == 0 || s->shared->target_status == 0 || s->told_unfinished || s->options->quiet)
         return;
     s->told_unfinished = true;
     (void)say_line(stderr, "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it", count,

@@ -77,4 +77,10 @@ typedef void (*rundir_unfinished_fn)(void *context, const char *run_dir);
 /* Returns how many there are, or -errno; `fn` may be NULL. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err);
 
+/* Of more than RUNDIR_KEPT_MAX runs the oldest that are unfinished are removed, so many at most in
+ * one call; never `own`. */
+#define RUNDIR_KEPT_MAX 200
+#define RUNDIR_RETIRED_MAX 100
+void rundir_retire(const char *own);
+
 #endif

@@ -113,3 +113,26 @@ int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err
     }
     return r < 0 && count == 0 ? r : count;
 }
+
+static int is_run(const struct dirent *entry)
+{
+    return entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+}
+
+/* Their names begin with their times. */
+void rundir_retire(const char *own)
+{
+    char base[FS_PATH_MAX];
+    struct dirent **entries = NULL;
+    int count = rundir_base(base, sizeof base, NULL) == 0 ? scandir(base, &entries, is_run, alphasort) : 0;
+    int surplus = count - RUNDIR_KEPT_MAX < RUNDIR_RETIRED_MAX ? count - RUNDIR_KEPT_MAX : RUNDIR_RETIRED_MAX;
+    for (int i = 0; i < count; i++) {
+        char run_dir[FS_PATH_MAX];
+        int n = snprintf(run_dir, sizeof run_dir, "%s/%s", base, entries[i]->d_name);
+        if (i < surplus && n > 0 && (size_t)n < sizeof run_dir && strcmp(run_dir, own) != 0 &&
+            is_unfinished(run_dir))
+            (void)fs_remove_tree(AT_FDCWD, run_dir);
+        free(entries[i]);
+    }
+    free(entries);
+}

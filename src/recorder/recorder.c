@@ -134,10 +134,23 @@ static void write_state(struct recorder *r, const char *state)
         (void)fs_truncate(r->state_fd, (off_t)strlen(state));
 }
 
-static void look_for_unfinished_runs(struct recorder *r)
+struct others {
+    const char *own; /* the run's directory, of a recorder that was replaced */
+    uint32_t count;
+};
+
+static void count_other(void *context, const char *run_dir)
 {
-    int count = rundir_unfinished(NULL, NULL, NULL);
-    r->shared->unfinished_runs = count > 0 ? (uint32_t)count : 0;
+    struct others *others = context;
+    others->count += strcmp(run_dir, others->own) != 0;
+}
+
+static void look_for_unfinished_runs(struct recorder *r, const char *own)
+{
+    struct others others = {.own = own};
+    rundir_retire(own);
+    (void)rundir_unfinished(count_other, &others, NULL);
+    r->shared->unfinished_runs = others.count;
 }
 
 static void make_run_dir(struct recorder *r)
@@ -153,7 +166,7 @@ static void make_run_dir(struct recorder *r)
     r->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (r->dirfd < 0)
         return;
-    look_for_unfinished_runs(r);
+    look_for_unfinished_runs(r, path);
     r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->state_fd >= 0)
         (void)fs_lock(r->state_fd);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
@@ -339,8 +340,9 @@ static uint64_t after_due(const struct sampler *s)
 
 _Noreturn void sampler_run(struct shared *shared)
 {
-    static struct sampler sampler; /* one per process; no page of it is touched before its use */
-    struct sampler *s = &sampler;
+    struct sampler *s = room_for(sizeof *s);
+    if (s == NULL)
+        _exit(1); /* no counters */
     sampler_init(s, shared);
     sampler_condemn(s);
     sampler_begin(s);

@@ -3,6 +3,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -42,6 +43,57 @@ class Limits(support.Case):
                 if limits[0][0] in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
                     self.skip_if_sanitized("which needs terabytes of address space")
                 self.compare(limits)
+
+    ABORTS = "ulimit -c 0; echo before; kill -ABRT $$"
+
+    def aborted(self, script, limits=()):
+        def prepare():
+            for which, value in limits:
+                resource.setrlimit(which, (value, value))
+        done = self.run_it("/bin/sh", "-c", script, preexec_fn=prepare)
+        self.assertEqual((done.status, done.stdout), (-signal.SIGABRT, "before\n"), done.stderr)
+        return done
+
+    def test_a_small_stack_for_good(self):
+        """The finisher makes a stack of its own where none may be larger."""
+        self.skip_if_sanitized("whose frames are larger")
+        self.only_bundle(self.aborted(self.ABORTS, [(resource.RLIMIT_STACK, 64 << 10)]))
+
+    def test_little_data(self):
+        """The program runs; the finisher may be too large to be loaded, and then the run is kept and that is told."""
+        self.skip_if_sanitized("which needs more than that")
+        done = self.aborted(self.ABORTS, [(resource.RLIMIT_DATA, 2 << 20)])
+        kept = [line.split("the run is kept in ", 1)[1] for line in done.stderr.splitlines() if "the run is kept in " in line]
+        self.assertTrue(self.bundles() or (kept and os.path.isdir(kept[0])), done.stderr)
+
+    def test_the_run_folder_is_removed(self):
+        """By the program itself, while it runs: the bundle has what was in memory."""
+        state = self.environ["ROCMCRASH_STATE_DIR"]
+        for after in ("", f"touch {state}; "):
+            script = (f"echo last words >&2; while ! ls {state}/runs/*/run.json; do sleep 0.05; done >/dev/null 2>&1; "
+                      f"rm -rf {state}; {after}{self.ABORTS}")
+            bundle = self.only_bundle(self.aborted(script))
+            self.assertEqual(bundle.text("output/stderr.txt"), "last words\n")
+            os.unlink(bundle.path)
+            (os.unlink if os.path.isfile(state) else shutil.rmtree)(state)
+
+    def test_many_unfinished_runs(self):
+        """Not told after a success; the oldest are removed, some in each run; recover says what remains."""
+        runs = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs")
+        os.makedirs(runs, mode=0o700)
+        for i in range(320):
+            folder = os.path.join(runs, f"20200101T{i // 60:02}{i % 60:02}00Z-1")
+            os.mkdir(folder, mode=0o700)
+            for name in ("state", "events"):
+                with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                    file.write("running\n" if name == "state" else "1 x y\n")
+        self.assertEqual(self.run_it("/bin/sh", "-c", "sleep 0.5").stderr, "")
+        self.assertEqual(len(os.listdir(runs)), 220)
+        self.assertFalse(os.path.exists(os.path.join(runs, "20200101T000000Z-1")), "the oldest go first")
+        done = self.aborted("sleep 0.5; " + self.ABORTS)
+        self.assertRegex(done.stderr, r"rocmcrash: 199 earlier runs left no bundle")
+        done = self.verb("recover")
+        self.assertRegex(done.stdout[-80:], "rocmcrash: 167 more unfinished runs remain")
 
     def test_limits_of_an_ordinary_user(self):
         support.need_ordinary_user(self)

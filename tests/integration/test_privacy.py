@@ -403,6 +403,8 @@ class PlantedInRun(support.Case):
         self.assertTrue(any("secret (hugging-face)" in line for line in preview), preview)
         self.assertEqual(len({line.split(" -> ")[0] for line in preview}), len(preview), "a line a value")
         self.assertNotIn(token.lower(), "\n".join(preview).lower(), "a secret is not shown whole")
+        kinds = [line.split()[2] for line in preview if " -> " in line]
+        self.assertEqual(len([1 for a, b in zip(kinds, kinds[1:]) if a != b]) + 1, len(set(kinds)), "by kind")
         at = next(i for i, line in enumerate(done.own_lines) if line.startswith("rocmcrash: bundle: "))
         self.assertLess(done.own_lines.index(preview[-1]), at, "before the bundle is final")
         wrong = self.verb("--keep=everything", "--", "/bin/true")

@@ -240,6 +240,7 @@ class Hostile(support.Case):
                 if complaint and verb[0] in ("verify", "redact", "complete", "rerun"):
                     self.assertNotEqual(status, 0, (name, verb))
         print(f"{len(expected)} archives, {tried} readings: 0 wrote outside, 0 ended by a signal, slowest {slowest:.2f} s")
+        print(f"attack-table: archives that are not what they seem | {tried} | 0")
         self.assertGreater(len(expected), 80)
 
     def test_contents(self):
@@ -268,6 +269,7 @@ class Hostile(support.Case):
                 slowest = max(slowest, (" ".join(verb) + " " + name, seconds), key=lambda row: row[1])
                 if verb == ("redact",):
                     self.assertEqual(status, 0, name)
+        print(f"attack-table: archives with contents that are not | {len(nasty) + 2} | 0")
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
     def test_a_link_in_the_bundles_place(self):
