@@ -8,9 +8,14 @@
 #define LOADED 0.1    /* of the bytes handed out: the program has been loaded. [eng] */
 #define LAST_AT 0.5   /* marks that end sooner say nothing of the end */
 #define LAST_MAX 0.85 /* a step may go on from there to the failure: its blocks are no kept ones. [eng] */
-#define REPLACED 0.05 /* blocks that come to the place of others of their size make a few percent. [eng] */
-#define STEADY 0.5    /* of what a straight line has in the middle: blocks that live long, but not
-                         for good, are few at first and many at last. [eng] */
+/* Blocks that come to the place of others of their size make a few percent; where nearly all of what was
+ * handed out is of steps, more. [lab] */
+#define REPLACED 0.05
+#define REPLACED_BY_STEPS 0.2
+#define MOSTLY_STEPS 0.88
+/* Of what a straight line has in the middle: blocks that live long, but not for good, are few at first and
+ * many at last. [lab] */
+#define STEADY 0.33
 
 struct mark {
     double at; /* share of the bytes handed out */
@@ -85,12 +90,13 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
     double since = (1 - first->at) * handed_out;
     double freed = since - (in_use - first->in_use);
     double replaced = replaced_twice(m);
+    double allowed = freed >= MOSTLY_STEPS * since ? REPLACED_BY_STEPS : REPLACED;
     return (struct torch_kept){
         .marks = (int64_t)m->count,
         .before = (int64_t)first->kept,
         .growth = (int64_t)(0.5 + grown * (1 - first->at) / (last->at - first->at)),
         .replaced_percent = (int64_t)(100 * replaced),
-        .steady = grown > 0 && middle >= STEADY * grown / 2 && replaced < REPLACED,
+        .steady = grown > 0 && middle >= STEADY * grown / 2 && replaced < allowed,
         .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : (int64_t)(100 * freed / since)};
 }
 

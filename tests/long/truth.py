@@ -37,7 +37,7 @@ KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "cupy.", "f.growth.", "gpu.", "
         "target.signal", "msg.", "log.output", "kmsg.readable", "vendor.", "host.mem", "run.duration", "hook.torch_build",
         "target.failed_pid", "hook.torch_pid",
         "software.torch_version", "software.jax_version")
-FLOOR = 0.9
+FLOOR = 0.95
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 # Which answers are right. What a program means to keep cannot be seen: "leak" for it is right where it is not sure.
 RIGHT = {"leak": {"leak"}, "growth": {"capacity", "leak?"}, "fragmentation": {"fragmentation"},
