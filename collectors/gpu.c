@@ -3,7 +3,7 @@
  * Which GPUs the machine has, and the small sysfs and KFD texts that describe each.
  *
  * Runs in a collector child of its own. By allow-list: nothing that acts when read (gpu_recover,
- * ras/<block>_err_count, pcie_bw, xgmi_error), nothing that wakes a suspended GPU, nothing that
+ * ras/<block>_err_count, which the sampler reads twice in a run, pcie_bw, xgmi_error), nothing that wakes a suspended GPU, nothing that
  * carries a serial number (unique_id, fru_id, serial_number).
  */
 #include <errno.h>

@@ -64,7 +64,7 @@ SAMPLES = {
     "descriptors": Sample("descriptors", "resource-limit", "file descriptors",
                           near_miss="capacity", faults="fds", near_miss_faults="fds"),
     "mappings": Sample("mappings", "resource-limit", "mappings", near_miss="capacity"),
-    "gtt_limit": Sample("gtt_limit", "gtt-limit", near_miss="host-oom", apu=True,
+    "gtt_limit": Sample("gtt_limit", "gtt-limit", near_miss="resource-limit", apu=True,
                         machine={"vram": 512 * MIB, "ram": 16 * GIB, "pages_limit": 1 << 19}),
     "copy_engine": Sample("copy_engine", "sdma", near_miss="gpu-hang", faults=hang("copy"),
                           near_miss_faults=hang("dispatch")),

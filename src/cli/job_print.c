@@ -67,7 +67,7 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
     say_word(&line, bundle_path);
     buf_printf(&line, "%srocmcrash: 'rocmcrash show' prints it.", style.line_end);
     if (job->verdict.file_at != NULL && job->verdict.file_at[0] != '\0') /* what else to attach is told in the summary */
-        buf_printf(&line, " To report it, attach it to an issue: %.*s",
+        buf_printf(&line, " Where to report it: %.*s",
                    (int)strcspn(job->verdict.file_at, ";"), job->verdict.file_at);
     buf_puts(&line, style.line_end);
     (void)fputs(buf_str(&line), stdout);

@@ -26,6 +26,10 @@ const struct account_part account_parts[] = {
 };
 const size_t account_part_count = sizeof account_parts / sizeof account_parts[0];
 
+const struct account account_of_gpu = {"", "memory of the GPU at the refusal",
+                                       "account.total_bytes", account_parts,
+                                       sizeof account_parts / sizeof account_parts[0]};
+
 #define INPUTS_MAX 4
 
 /* The first of `names` that is there becomes `part`. */
@@ -267,14 +271,6 @@ static void take_process(struct facts *facts)
         (void)take(facts, "account.live_bytes", driver, 2);
 }
 
-/* --- GTT of an APU, and RAM --- */
-
-static void take_table(struct facts *facts, const char *const (*rows)[3], size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        (void)take(facts, rows[i][0], rows[i] + 1, rows[i][2] != NULL ? 2 : 1);
-}
-
 /* The first less all others, as far as they are known. */
 static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
                       size_t count)
@@ -290,38 +286,6 @@ static void take_rest(struct facts *facts, const char *part, const char *const *
         there[n++] = inputs[i];
     }
     feature_set(facts, part, sum, there, n);
-}
-
-static void derive_host(struct facts *facts)
-{
-    static const char *const rows[][3] = {
-        {"account.host.total_bytes", "host.mem_total_bytes", NULL},
-        {"account.host.own_bytes", "proc.0.rss_bytes", NULL},
-        {"account.host.free_bytes", "host.mem_available_bytes", NULL},
-    };
-    static const char *const rest[] = {"account.host.total_bytes", "account.host.own_bytes",
-                                       "account.host.free_bytes"};
-    double total = 0;
-    take_table(facts, rows, 3);
-    if (feature_input(facts, rest[2], &total))
-        take_rest(facts, "account.host.remainder_bytes", rest, 3);
-}
-
-static void derive_gtt(struct facts *facts)
-{
-    static const char *const rows[][3] = {
-        {"account.gtt.total_bytes", "f.gtt_total_bytes", NULL},
-        {"account.gtt.own_bytes", "ledger.gtt.live_bytes", "proc.0.drm_gtt_bytes"},
-    };
-    static const char *const counters[] = {"f.gtt_total_bytes", "f.gtt_used_bytes"};
-    static const char *const rest[] = {"account.gtt.total_bytes", "account.gtt.own_bytes",
-                                       "account.gtt.free_bytes"};
-    double apu = 0;
-    if (!feature_input(facts, "f.is_apu", &apu) || apu == 0)
-        return;
-    take_table(facts, rows, 2);
-    if (take_sum(facts, "account.gtt.free_bytes", counters, minus, 2)) /* the total is there too */
-        take_rest(facts, "account.gtt.remainder_bytes", rest, 3);
 }
 
 /* --- the whole --- */
@@ -352,10 +316,9 @@ static bool was_refused(const struct facts *facts)
 
 void account_derive(struct facts *facts)
 {
+    account_derive_host(facts);
     if (!was_refused(facts))
         return;
-    derive_host(facts);
-    derive_gtt(facts);
     if (!take_device(facts))
         return;
     take_others(facts);

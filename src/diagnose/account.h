@@ -28,11 +28,25 @@ struct account_part {
 extern const struct account_part account_parts[];
 extern const size_t account_part_count;
 
+struct account {
+    const char *name;    /* in verdict.json; "" = that of the GPU */
+    const char *heading; /* for people */
+    const char *total;   /* fact */
+    const struct account_part *parts; /* the last one is the remainder */
+    size_t count;
+};
+
+extern const struct account account_of_gpu;
+extern const struct account account_of_host; /* account_host.c */
+extern const struct account account_of_gtt;
+
 /* Facts account.*; called by features_derive() behind all other features. */
 void account_derive(struct facts *facts);
 /* By how much what is kept for good grew in the run, by the blocks that were in use earlier and are
  * still. False: not known. */
 bool account_kept_growth(const struct facts *facts, double *ret);
+/* Facts account.host.* and account.gtt.* (account_host.c). */
+void account_derive_host(struct facts *facts);
 /* Adds what follows from the account: fit, life gained, shares (account_cause.c). */
 void account_derive_cause(struct facts *facts);
 

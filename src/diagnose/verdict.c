@@ -197,6 +197,16 @@ static void list_release(struct verdict_list *list)
     list->count = 0;
 }
 
+/* A class is named once, by the first question that spoke for it. */
+static bool is_told(const struct verdict_list *also, const char *class_name)
+{
+    size_t len = strlen(class_name);
+    for (size_t i = 0; i < also->count; i++)
+        if (strncmp(also->text[i], class_name, len) == 0 && strchr(" ,", also->text[i][len]) != NULL)
+            return true;
+    return false;
+}
+
 /* "gtt-limit (subclass), medium: what for; against: what against" */
 static void add_also(struct judge *j, const struct tree_node *node)
 {
@@ -207,8 +217,11 @@ static void add_also(struct judge *j, const struct tree_node *node)
     if (strcmp(node->class_name, "unknown") == 0 ||
         strcmp(node->class_name, j->verdict->class_name) == 0)
         return; /* the same, by less: no rival */
+    bool told = is_told(&j->verdict->also, node->class_name);
     if (j->rival == NULL || node_confidence(j, node) > node_confidence(j, j->rival))
         j->rival = node;
+    if (told)
+        return;
     add_rules(j, &node->why, node->test, &why);
     add_rules(j, &node->against, NULL, &against);
     buf_printf(&line, "%s", node->class_name);

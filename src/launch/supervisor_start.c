@@ -177,7 +177,7 @@ static void prepare_ledger(struct supervisor *s)
     if ((s->options->inject & INJECT_LEDGER) == 0 || s->options->ledger_library == NULL) {
         (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",
                        s->options->ledger_library == NULL ? "its library is not installed"
-                                                          : "switched off by --inject");
+                                                          : "switched off by the setting inject");
         return;
     }
     s->ledger = ledger_create(&s->ledger_fd, &err);

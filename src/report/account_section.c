@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account of the GPU that refused: a drawn bar and the parts, which add up to its total. */
+/* The account of the memory that was short (of the GPU, of an APU's GTT, of the host): a drawn bar
+ * and the parts, which add up to its total. */
 #include "diagnose/account.h"
 
 #include "base/buf.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
+#include "diagnose/verdict.h"
 #include "report/internal.h"
 #include "report/report.h"
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define BAR_COLUMNS 60
 #define SOURCE_MAX 200
@@ -24,19 +27,19 @@ static bool number(const struct facts *facts, const char *name, double *ret)
 }
 
 /* Each column is a sixtieth of the total; rounding goes on from part to part. */
-static void draw(const struct facts *facts, double total, struct buf *out)
+static void draw(const struct facts *facts, const struct account *a, double total, struct buf *out)
 {
     double sum = 0;
     long drawn = 0;
     buf_puts(out, "`[");
-    for (size_t i = 0; i < account_part_count; i++) {
+    for (size_t i = 0; i < a->count; i++) {
         double part = 0;
-        if (!number(facts, account_parts[i].fact, &part) || part <= 0)
+        if (!number(facts, a->parts[i].fact, &part) || part <= 0)
             continue;
         sum += part;
         long until = lround(fmin(sum / total, 1) * BAR_COLUMNS);
         for (; drawn < until; drawn++)
-            buf_putc(out, account_parts[i].mark);
+            buf_putc(out, a->parts[i].mark);
     }
     for (; drawn < BAR_COLUMNS; drawn++)
         buf_putc(out, ' ');
@@ -58,18 +61,50 @@ static void row(const struct facts *facts, const struct account_part *part, doub
     buf_puts(out, " |\n");
 }
 
-void report_account(const struct report_input *in, struct buf *out)
+static bool is_known(const struct facts *facts, const struct account *a)
 {
     double total = 0;
+    return number(facts, a->total, &total) && total > 0;
+}
+
+static bool is_of_host(const struct verdict *v)
+{
+    static const char *const limits[] = {"address space", "pinned host memory", "locked memory"};
+    if (v == NULL)
+        return false;
+    for (size_t i = 0; v->subclass != NULL && i < sizeof limits / sizeof limits[0]; i++)
+        if (strcmp(v->class_name, "resource-limit") == 0 && strcmp(v->subclass, limits[i]) == 0)
+            return true;
+    return strcmp(v->class_name, "host-oom") == 0;
+}
+
+/* Whose memory was short: by the verdict, as far as that memory was counted. */
+static const struct account *choose(const struct report_input *in)
+{
+    double said = 0;
+    bool gtt = in->verdict != NULL && strcmp(in->verdict->class_name, "gtt-limit") == 0;
+    if (is_of_host(in->verdict) && is_known(in->facts, &account_of_host))
+        return &account_of_host;
+    /* PyTorch's message tells of that memory itself. */
+    if (gtt && !number(in->facts, "oom.total_bytes", &said) &&
+        is_known(in->facts, &account_of_gtt))
+        return &account_of_gtt;
+    return is_known(in->facts, &account_of_gpu) ? &account_of_gpu : NULL;
+}
+
+void report_account(const struct report_input *in, struct buf *out)
+{
+    const struct account *a = choose(in);
+    double total = 0;
     char text[64];
-    const struct fact *whole = facts_best(in->facts, "account.total_bytes");
-    if (!number(in->facts, "account.total_bytes", &total) || total <= 0)
+    if (a == NULL || !number(in->facts, a->total, &total))
         return;
+    const struct fact *whole = facts_best(in->facts, a->total);
     fact_format(whole, text, sizeof text);
-    draw(in->facts, total, out);
-    buf_puts(out, "| memory of the GPU at the refusal | bytes | share | source |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < account_part_count; i++)
-        row(in->facts, &account_parts[i], total, out);
+    draw(in->facts, a, total, out);
+    buf_printf(out, "| %s | bytes | share | source |\n|---|---|---|---|\n", a->heading);
+    for (size_t i = 0; i < a->count; i++)
+        row(in->facts, &a->parts[i], total, out);
     buf_printf(out, "| total | %s | 100 %% | ", text);
     escape_markdown(out, whole->source != NULL ? whole->source : "", SOURCE_MAX);
     buf_puts(out, " |\n");

@@ -143,9 +143,15 @@ static void markdown_word(struct buf *out, const char *word, size_t len, bool fi
     size_t end = len;
     if (!first && put_sign(out, word, len))
         return;
-    while (before < len && strchr("(\"',;", word[before]) != NULL)
+    /* One half of "[source *; other *]", which no link can begin or end with. */
+    bool opens = !first && word[0] == '[' && memchr(word, ']', len) == NULL;
+    bool closes = memchr(word, '[', len) == NULL && memchr(word, ':', len) == NULL;
+    while (before < len &&
+           (strchr("(\"',;", word[before]) != NULL || (opens && word[before] == '[')))
         before++;
     while (end > before && strchr(")\"',;.:?", word[end - 1]) != NULL)
+        end--;
+    if (closes && end > before && word[end - 1] == ']')
         end--;
     if (!needs_code(word + before, end - before) && !(first && begins_block(word, len))) {
         buf_append(out, word, len);

@@ -44,6 +44,7 @@ static const char *const memory_classes[] = {"capacity", "fragmentation", "leak"
 /* The first row that fits stands. */
 static const struct wording wordings[] = {
     {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
+    {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
     {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},
     {"page-fault", "msg.memory_access_fault_address",
      "GPU memory access fault at {msg.memory_access_fault_address}"},
@@ -184,6 +185,8 @@ static void add_class(const struct verdict *v, struct buf *out)
 {
     if (!is_unknown(v))
         buf_printf(out, " (%s, %s confidence)", v->class_name, v->confidence);
+    else if (v->subclass != NULL && strcmp(v->subclass, "killed by SIGKILL") == 0)
+        buf_puts(out, "; who sent it is not known");
     else if (v->subclass == NULL || strcmp(v->subclass, "nothing failed") != 0)
         buf_puts(out, "; the cause is unknown");
 }

@@ -156,7 +156,9 @@ void report_missing(const struct verdict *v, struct buf *out)
         buf_putc(out, '\n');
         lines++;
     }
-    if (names.len > 0) {
+    /* What would not have changed a sure answer is no loss. */
+    bool sure = v->confidence != NULL && strcmp(v->confidence, "high") == 0;
+    if (names.len > 0 && !sure) {
         buf_puts(out, "- not known: ");
         escape_markdown(out, buf_str(&names), LINE_MAX_BYTES);
         buf_putc(out, '\n');

@@ -82,7 +82,7 @@ void report_ledger(const struct facts *facts, struct buf *out)
         report_sentence(
             facts,
             is_true(facts, "ledger.growth.interleaved_percent") ? GROWTH
-                "; before {ledger.growth.interleaved_percent} of them something else was "
+                "; before {ledger.growth.interleaved_percent} of these another buffer was "
                 "freed"
                                                                 : GROWTH,
             out);

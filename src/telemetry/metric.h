@@ -43,6 +43,10 @@ enum value_status {
     X(14, GPU_PREEMPT_USED, "preempt.used", "bytes", SCOPE_GPU, "device/mem_info_preempt_used")    \
     X(15, GPU_OTHERS_KFD_VRAM, "others_kfd_vram", "bytes", SCOPE_GPU,                              \
       "kfd/proc/*/vram_*, or NVML: processes outside the target's tree")                           \
+    X(16, GPU_UNCORRECTED, "errors_uncorrected", "count", SCOPE_GPU,                               \
+      "device/ras/*_err_count, all blocks, or NVML")                                               \
+    X(17, GPU_CORRECTED, "errors_corrected", "count", SCOPE_GPU,                                   \
+      "device/ras/*_err_count, all blocks, or NVML")                                               \
     X(20, PROC_RSS, "rss", "bytes", SCOPE_PROCESS, "/proc/PID/status VmRSS")                       \
     X(21, PROC_RSS_SHMEM, "rss_shmem", "bytes", SCOPE_PROCESS, "/proc/PID/status RssShmem")        \
     X(22, PROC_SWAP, "swap", "bytes", SCOPE_PROCESS, "/proc/PID/status VmSwap")                    \

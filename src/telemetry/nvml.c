@@ -22,6 +22,7 @@
 #define NVML_TEMPERATURE_GPU 0u
 #define NVML_CLOCK_SM 1u
 #define NVML_CLOCK_MEM 2u
+#define NVML_CORRECTED 0u
 #define NVML_UNCORRECTED 1u
 #define NVML_VOLATILE 0u
 
@@ -228,6 +229,28 @@ void nvml_total(struct sampler *s, uint32_t gpu)
         (void)answer(s, gpu, METRIC_GPU_VIS_TOTAL, r, memory.total);
         (void)values_set_gpu(&s->values, gpu, METRIC_GPU_VIS_USED,
                              r == NVML_SUCCESS ? VALUE_OK : VALUE_ABSENT, memory.used);
+    }
+}
+
+/* Since the driver was loaded ("volatile"); cards without ECC have none. */
+void nvml_errors(struct sampler *s, uint32_t gpu)
+{
+    static const struct {
+        enum metric metric;
+        unsigned type;
+    } kinds[] = {{METRIC_GPU_UNCORRECTED, NVML_UNCORRECTED}, {METRIC_GPU_CORRECTED, NVML_CORRECTED}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        unsigned long long count = 0;
+        int r = NVML_ERROR_NOT_SUPPORTED;
+        if (!nvml.tried || sampler_is_bad(s, FILE_GPU_ERRORS(gpu)) ||
+            sampler_is_bad(s, FILE_LIBRARY) || !nvml.open || nvml.devices[gpu] == NULL) {
+            (void)values_set_gpu(&s->values, gpu, kinds[i].metric, VALUE_ABSENT, 0);
+            continue;
+        }
+        sampler_enter(s, FILE_GPU_ERRORS(gpu));
+        if (nvml.ecc != NULL)
+            r = nvml.ecc(nvml.devices[gpu], kinds[i].type, NVML_VOLATILE, &count);
+        (void)answer(s, gpu, kinds[i].metric, r, count);
     }
 }
 

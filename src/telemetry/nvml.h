@@ -27,6 +27,7 @@ bool nvml_tried(void); /* or was tried in vain */
 bool nvml_fast(struct sampler *s, uint32_t gpu);
 void nvml_total(struct sampler *s, uint32_t gpu);
 void nvml_slow(struct sampler *s, uint32_t gpu);
+void nvml_errors(struct sampler *s, uint32_t gpu);
 
 /* Read which process holds how much; then nvml_next_pid() lists them and nvml_bytes() tells. */
 void nvml_list(struct sampler *s);

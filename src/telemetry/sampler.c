@@ -136,6 +136,13 @@ static void read_devices(struct sampler *s)
         sampler_gpu_memory(s, i);
 }
 
+/* Twice in a run, before and after: a look at these counters asks the hardware. */
+static void read_errors(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->machine.count; i++)
+        sampler_gpu_errors(s, i);
+}
+
 void sampler_init(struct sampler *s, struct shared *shared)
 {
     s->shared = shared;
@@ -190,6 +197,8 @@ void sampler_begin(struct sampler *s)
         s->shared->sampler_baseline_done = 1;
     }
     nvml_open(s);
+    if (!again)
+        read_errors(s);
     uint64_t now = clock_mono_ns();
     s->now_ns = now;
     for (uint32_t i = 0; i < s->machine.count; i++) {
@@ -228,6 +237,7 @@ void sampler_after(struct sampler *s)
     sampler_host_read(s);
     sampler_kfd_turn(s);
     sampler_procs_turn(s);
+    read_errors(s);
     emit(s, SAMPLE_FULL | SAMPLE_AFTER);
 }
 

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
+#include "telemetry/dirscan.h"
 #include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
@@ -172,6 +175,74 @@ static bool is_awake(struct sampler *s, uint32_t gpu)
         return true;
     ssize_t len = sampler_read(s, FILE_GPU_POWER(gpu), g->power_fd, text, sizeof text);
     return len > 0 && (strncmp(text, "active", 6) == 0 || strncmp(text, "unsupported", 11) == 0);
+}
+
+/* --- corrected and uncorrected errors --- */
+
+struct errors {
+    uint64_t uncorrected, corrected;
+    uint32_t blocks; /* that told */
+};
+
+/* "ue: 0\nce: 3\n"; newer kernels add "de: 0", of deferred ones. */
+static bool parse_errors(const char *text, struct errors *sum)
+{
+    const char *ue = strstr(text, "ue: ");
+    const char *ce = strstr(text, "ce: ");
+    if (ue == NULL || ce == NULL)
+        return false; /* "Query currently inaccessible" */
+    sum->uncorrected += strtoull(ue + 4, NULL, 10);
+    sum->corrected += strtoull(ce + 4, NULL, 10);
+    sum->blocks++;
+    return true;
+}
+
+/* umc_err_count, gfx_err_count, ...: -ENOENT where there is none, -EIO where one did not tell. */
+static int read_errors_of(struct sampler *s, uint32_t gpu, struct errors *sum)
+{
+    char path[192];
+    char full[FS_PATH_MAX];
+    struct dirscan dir;
+    (void)snprintf(path, sizeof path, "%s/ras", s->machine.gpus[gpu].device_path);
+    int r = fs_machine_path(full, sizeof full, path);
+    if (r < 0 || (r = dirscan_open(&dir, full)) < 0)
+        return r;
+    const char *name;
+    while ((name = dirscan_next(&dir)) != NULL) {
+        static const char end[] = "_err_count";
+        size_t len = strlen(name);
+        char text[64] = "";
+        if (len < sizeof end || strcmp(name + len - (sizeof end - 1), end) != 0)
+            continue;
+        int fd = openat(dir.fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        ssize_t got = fd < 0 ? -errno : sampler_read(s, FILE_GPU_ERRORS(gpu), fd, text, sizeof text);
+        if (fd >= 0)
+            (void)close(fd);
+        if (got < 0 || !parse_errors(text, sum))
+            r = got == SAMPLER_GAVE_UP ? SAMPLER_GAVE_UP : -EIO;
+    }
+    dirscan_close(&dir);
+    return r < 0 ? r : sum->blocks > 0 ? 0 : -ENOENT;
+}
+
+/*
+ * The driver's totals since it was loaded; only cards with RAS have them. A read asks the hardware,
+ * adds to these totals and clears the hardware's own; of a sleeping card it may count errors that
+ * never were (amdgpu_ras.c): those are left alone.
+ */
+void sampler_gpu_errors(struct sampler *s, uint32_t gpu)
+{
+    struct errors sum = {0};
+    if (nvml_is(&s->machine.gpus[gpu])) {
+        nvml_errors(s, gpu);
+        return;
+    }
+    int r = (s->machine.gpus[gpu].have & GPU_HAVE_CARD) == 0 ? -ENOENT
+            : !is_awake(s, gpu)                              ? -EBUSY
+                                                             : read_errors_of(s, gpu, &sum);
+    enum value_status status = r < 0 ? (enum value_status)sampler_status_of(r) : VALUE_OK;
+    (void)values_set_gpu(&s->values, gpu, METRIC_GPU_UNCORRECTED, status, sum.uncorrected);
+    (void)values_set_gpu(&s->values, gpu, METRIC_GPU_CORRECTED, status, sum.corrected);
 }
 
 void sampler_gpu_slow(struct sampler *s, uint32_t gpu)

@@ -25,6 +25,7 @@
 
 /* Numbers of files for sampler_current_file and sampler_bad_files (4096 bits). */
 #define FILE_GPU(gpu, metric) (1u + (uint32_t)(gpu) * 16u + (uint32_t)(metric))
+#define FILE_GPU_ERRORS(gpu) FILE_GPU(gpu, 0) /* no metric has the number 0 */
 #define FILE_HOST(n) (2064u + (uint32_t)(n)) /* 16 */
 #define FILE_GPU_POWER(gpu) (2080u + (uint32_t)(gpu))
 /* Processes share numbers by their pid modulo: giving up one file can cost a namesake's too. */
@@ -144,6 +145,7 @@ void sampler_gpu_open(struct sampler *s);
 void sampler_gpu_fast(struct sampler *s, uint32_t gpu);   /* memory in use; wakes nothing */
 void sampler_gpu_memory(struct sampler *s, uint32_t gpu); /* the same, and what seldom changes */
 void sampler_gpu_total(struct sampler *s, uint32_t gpu);  /* memory there is */
+void sampler_gpu_errors(struct sampler *s, uint32_t gpu); /* asks the hardware: before and after */
 void sampler_gpu_slow(struct sampler *s, uint32_t gpu);   /* what seldom changes; what the SMU serves */
 
 /* --- sampler_host.c --- */

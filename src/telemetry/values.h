@@ -14,7 +14,7 @@
 #include "telemetry/metric.h"
 
 #define VALUES_PROCS_MAX 72 /* 64 of the tree, the largest other holder of VRAM, some ending */
-#define VALUES_GPU_METRICS 16
+#define VALUES_GPU_METRICS 18
 #define VALUES_PROC_METRICS 20
 #define VALUES_HOST_METRICS 16
 #define VALUES_ENTRIES_MAX                                                                         \

@@ -59,7 +59,7 @@ class Doctor(emulated.Case):
         self.assertIn("vram-held", found)
         if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
             return  # KFD's pids are those of the first namespace: nobody's name is known
-        self.assertIn(f"the largest KFD process is kfd_memory, pid {holder.process.pid}, with 6.00 GiB",
+        self.assertIn(f"the largest process is kfd_memory, pid {holder.process.pid}, with 6.00 GiB",
                       found["vram-held"]["say"])
 
 

@@ -23,6 +23,7 @@ COUNTERS = {
     "temperature.memory_mC": ["hwmon/temp3_input"],
     "power_uW": ["hwmon/power1_average", "hwmon/power1_input"],
     "clock.shader_Hz": ["hwmon/freq1_input"], "clock.memory_Hz": ["hwmon/freq2_input"],
+    "errors_uncorrected_count": ["ras/ue"], "errors_corrected_count": ["ras/ce"],
 }
 STATICS = ("pci", "driver", "gfx", "is_apu", "kfd_node", "kfd_gpu_id", "render_minor", "vbios",
            "kfd_bank_bytes")
@@ -65,10 +66,18 @@ class Gpu:
         return (self.static["pci"] is None, (self.static["pci"] or "").lower(),
                 self.static["kfd_node"] or 0, self.card or 0)
 
+    def errors(self, kind):
+        """The sum of "ue: 0" or "ce: 3" of ras/*_err_count."""
+        files = [name for name in listing(self.device, "ras") if name.endswith("_err_count")]
+        counts = [keys_of(text_of(self.device, "ras", name), ": ").get(kind) for name in files]
+        return sum(map(int, counts)) if counts and None not in counts else None
+
     def counter(self, fact):
         for name in COUNTERS[fact]:
             if self.device is None:
                 return None
+            if name.startswith("ras/"):
+                return self.errors(name[len("ras/"):])
             if not name.startswith("hwmon/"):
                 path = os.path.join(self.device, name)
             else:

@@ -72,16 +72,57 @@ KEPT = {
 }
 
 
+# Ways that go through other programs: (command, its status, whether it leaves a bundle).
+COMMANDS = {
+    "nested shells": (["sh", "-c", "sh -c 'sh -c \"exit 7\"'"], 7, False),
+    "make -k": (["make", "-k", "-f", "{file}"], 2, False),
+    "time is up": (["timeout", "0.3", "sleep", "20"], 124, False),
+    "xargs": (["sh", "-c", "echo a b | xargs -n1 false"], 123, False),
+    "a pipe is closed": (["sh", "-c", "yes | head -n 1 >/dev/null"], 0, False),
+    "says 137": (["sh", "-c", "exit 137"], 137, False),
+    "a child crashes and is coped with": (["sh", "-c", "ulimit -c 0; sh -c 'kill -ABRT $$'; exit 0"], 0, False),
+    "interrupted while workers run": ([PYTHON, "-c", "import multiprocessing as m, os, time\nw = m.Process(target=time.sleep, args=(0.2,))\n"
+                                       "w.start(); os.kill(os.getpid(), 2); w.join()"], None, False),
+    "a daemon crashes behind it": ([PYTHON, "-c", NO_CORE + "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+                                    "        os.kill(os.getpid(), 11)\n    os._exit(0)\nos.wait()"], 0, False),
+    "refused, then status 3": ([PYTHON, "-c", "import sys\ntry:\n    raise RuntimeError('HIP out of memory. Tried to allocate 2.00 GiB.')\n"
+                                "except RuntimeError as e:\n    print(e, file=sys.stderr); sys.exit(3)"], 3, True),
+    "killed by timeout": (["timeout", "-s", "KILL", "0.3", "sleep", "20"], -9, True),
+    "a child is killed": ([PYTHON, "-c", "import subprocess, sys\n"
+                           "sys.exit(subprocess.run(['sh', '-c', 'kill -9 $$']).returncode & 255)"], 247, True),
+}
+
+
 class Policy(support.Case):
     def leaves(self, code, *options):
-        command = [ROCMCRASH, "--output-dir", self.outdir, *options, "--", PYTHON, "-c", code]
+        return self.run_of([PYTHON, "-c", code], *options)[0]
+
+    def run_of(self, program, *options):
+        """(whether a bundle is left, exit status, what our last lines say)"""
+        command = [ROCMCRASH, "--output-dir", self.outdir, *options, "--", *program]
         done = subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=60)
         bundles = glob.glob(os.path.join(self.outdir, "*.tar.gz"))
         for path in bundles:
             os.unlink(path)
         own = [line for line in done.stderr.splitlines() if line.startswith("rocmcrash:")]
         self.assertEqual(bool(bundles), bool(own), done.stderr)
-        return bool(bundles)
+        return bool(bundles), done.returncode, " ".join(own)
+
+    def test_through_other_programs(self):
+        makefile = self.path("Makefile")
+        with open(makefile, "w", encoding="ascii") as file:
+            file.write("all: a b\na: ; @false\nb: ; @true\n")
+        for name, (command, status, kept) in COMMANDS.items():
+            with self.subTest(name):
+                left, ended, _ = self.run_of([part.replace("{file}", makefile) for part in command])
+                self.assertEqual((left, ended if status is not None else None), (kept, status))
+
+    def test_sigkill_from_outside_is_said_to_be_that(self):
+        """Not a limit of locked memory that every machine has."""
+        for name in ("killed by timeout", "a child is killed"):
+            _, _, said = self.run_of(COMMANDS[name][0])
+            self.assertIn("SIGKILL ended the program", said)
+            self.assertNotIn("resource-limit", said)
 
     def check(self, endings, kept, *options):
         wrong = [name for name, code in endings.items() if self.leaves(code, *options) != kept]

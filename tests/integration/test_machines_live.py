@@ -62,8 +62,7 @@ class Inotify:
 
 # Files that do something, wake the card, take a lock of its firmware or give away a serial number.
 ACTING = ["pcie_bw", "xgmi_error", "reset", "remove", "rescan", "rom", "config", "resource0",
-          "ras/umc_err_count", "ras/gfx_err_count",
-          "ras/sdma_err_count", "ras/aca_umc", "gpu_metrics", "pp_od_clk_voltage",
+          "ras/aca_umc", "gpu_metrics", "pp_od_clk_voltage",
           "pp_dpm_sclk", "gpu_reset_state", "psp_vbflash", "hwmon/hwmon5/fan1_input"]
 # Read once, to find them in what others print and to leave them out.
 IDENTITIES = ["unique_id", "serial_number", "fru_id"]
@@ -141,12 +140,15 @@ class Untouched(support.Case):
         os.makedirs(os.path.join(device, "power"), exist_ok=True)
         with open(os.path.join(device, "power/runtime_status"), "w", encoding="ascii") as file:
             file.write("suspended\n")
+        os.makedirs(os.path.join(device, "ras"))
+        with open(os.path.join(device, "ras/umc_err_count"), "w", encoding="ascii") as file:
+            file.write("ue: 0\nce: 0\n")
         watch = Inotify(tree)
         self.addCleanup(watch.close)
         done = run_on(self, tree, "/bin/sleep", "1.3")
         read = watch.events()[1]
         asleep = [path for path in read if re.search(
-            r"gpu_busy_percent|hwmon\d+/(temp|power|freq)\d_|link_(speed|width)", path)]
+            r"gpu_busy_percent|hwmon\d+/(temp|power|freq)\d_|link_(speed|width)|_err_count", path)]
         self.assertEqual(asleep, [])
         bundle = done.bundles[0]
         for name in ("busy_percent", "temperature.edge_mC", "power_uW"):
@@ -274,6 +276,21 @@ class MovingCounters(support.Case):
                 self.assertEqual(done.status, -number)
                 self.assertEqual(self.moments(bundle),
                                  (1111111111, 15555555555, 9999999999, 2222222222))
+
+    def test_errors_that_the_hardware_counted(self):
+        """Uncorrected ones of the run, with an abort: hw-ras; of before, or corrected ones: not."""
+        errors = os.path.join(self.device, "ras/umc_err_count")
+        os.makedirs(os.path.dirname(errors))
+        for then, new, expected in (("ue: 3\nce: 5\n", 1, True), ("ue: 2\nce: 9\n", 0, False)):
+            with self.subTest(then=then):
+                shutil.rmtree(self.outdir)
+                os.mkdir(self.outdir)
+                with open(errors, "w", encoding="ascii") as file:
+                    file.write("ue: 2\nce: 5\n")
+                bundle, _ = self.play([["seen", errors], ["write", errors, then], ["kill", ABRT]])
+                self.assertEqual(bundle.value("gpu.0.errors_uncorrected_count", "baseline"), 2)
+                self.assertEqual(bundle.value("gpu.0.errors_uncorrected_count", "after"), 2 + new)
+                self.assertEqual(bundle.verdict["class"] == "hw-ras", expected, bundle.verdict["sentence"])
 
     def test_a_last_jump_is_peak_and_impact(self):
         """Written microseconds before the end, as the allocation that fails: no sampler at 10 Hz

@@ -123,6 +123,64 @@ static void without_history_it_adds_up_too(void **state)
     facts_free(facts);
 }
 
+static void assert_account_adds_up(const struct facts *facts, const struct account *a)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (value_of(facts, a->parts[i].fact) != NONE)
+            sum += value_of(facts, a->parts[i].fact);
+    assert_int_equal(sum, value_of(facts, a->total));
+}
+
+/* What a MemoryError leaves behind is not what was there at the refusal. */
+static void parts_of_ram_add_up(void **state)
+{
+    (void)state;
+    static const int64_t at_the_end[] = {20 * GIB, 1 * GIB};
+    static const int64_t own[] = {20 * GIB, 24 * GIB};
+    static const int64_t free_bytes[] = {100 * GIB, 98 * GIB};
+    for (size_t i = 0; i < 2; i++) {
+        struct facts *facts = facts_new();
+        (void)facts_set_integer(facts, "msg.cpu_alloc_failed", FACT_LOG, 1, "test");
+        (void)facts_set_integer(facts, "host.mem_total_bytes", FACT_STATIC, 128 * GIB, "test");
+        (void)facts_set_integer(facts, "host.mem_available_bytes", FACT_BASELINE, 122 * GIB, "test");
+        (void)facts_set_integer(facts, "host.mem_available_bytes", FACT_IMPACT, 100 * GIB, "test");
+        (void)facts_set_integer(facts, "proc.0.rss_bytes", FACT_IMPACT, at_the_end[i], "test");
+        (void)facts_set_integer(facts, "proc.0.rss_peak_bytes", FACT_IMPACT, 24 * GIB, "test");
+        features_derive(facts, computed);
+        assert_int_equal(value_of(facts, "account.host.own_bytes"), own[i]);
+        assert_int_equal(value_of(facts, "account.host.free_bytes"), free_bytes[i]);
+        assert_int_equal(value_of(facts, "account.host.others_bytes"), i == 0 ? NONE : 6 * GIB);
+        assert_account_adds_up(facts, &account_of_host);
+        facts_free(facts);
+    }
+    struct facts *none = facts_new();
+    (void)facts_set_integer(none, "host.mem_total_bytes", FACT_STATIC, 128 * GIB, "test");
+    features_derive(none, computed);
+    assert_int_equal(value_of(none, "account.host.total_bytes"), NONE); /* nothing was refused */
+    facts_free(none);
+}
+
+/* KFD counts as VRAM what an APU's process holds of GTT. */
+static void parts_of_gtt_add_up(void **state)
+{
+    (void)state;
+    struct facts *facts = facts_new();
+    (void)facts_set_boolean(facts, "ledger.refused", FACT_IMPACT, true, "test");
+    (void)facts_set_boolean(facts, "gpu.0.is_apu", FACT_STATIC, true, "test");
+    (void)facts_set_integer(facts, "gpu.count", FACT_STATIC, 1, "test");
+    (void)facts_set_integer(facts, "gpu.0.gtt.total_bytes", FACT_IMPACT, 62 * GIB, "test");
+    (void)facts_set_integer(facts, "gpu.0.gtt.used_bytes", FACT_IMPACT, 60 * GIB, "test");
+    (void)facts_set_integer(facts, "ledger.gtt.live_bytes", FACT_IMPACT, 32768, "test");
+    (void)facts_set_integer(facts, "proc.0.kfd_vram_bytes", FACT_IMPACT, 59 * GIB, "test");
+    features_derive(facts, computed);
+    assert_int_equal(value_of(facts, "account.gtt.own_bytes"), 59 * GIB);
+    assert_int_equal(value_of(facts, "account.gtt.free_bytes"), 2 * GIB);
+    assert_int_equal(value_of(facts, "account.gtt.remainder_bytes"), 1 * GIB);
+    assert_account_adds_up(facts, &account_of_gtt);
+    facts_free(facts);
+}
+
 /* XLA frees what it held while the exception travels up: its peak counts. */
 static void the_peak_of_xla_counts(void **state)
 {
@@ -138,6 +196,19 @@ static void the_peak_of_xla_counts(void **state)
     assert_int_equal(value_of(facts, "account.live_bytes"), 90 * GIB);
     assert_int_equal(value_of(facts, "account.idle_bytes"), 15 * GIB);
     assert_int_equal(value_of(facts, "account.free_bytes"), 30 * GIB);
+    facts_free(facts);
+
+    /* The driver's counter of the end, when the pool is given back, is not that of the refusal. */
+    facts = facts_new();
+    (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
+    (void)facts_set_integer(facts, "gpu.0.vram.total_bytes", FACT_STATIC, 140 * GIB, "test");
+    (void)facts_set_integer(facts, "gpu.0.vram.used_bytes", FACT_PEAK, 106 * GIB, "test");
+    (void)facts_set_integer(facts, "gpu.0.vram.used_bytes", FACT_IMPACT, 1 * GIB, "test");
+    (void)facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, 105 * GIB, "test");
+    (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_PEAK, 104 * GIB, "test");
+    features_derive(facts, computed);
+    assert_int_equal(value_of(facts, "account.free_bytes"), 34 * GIB);
+    assert_int_equal(value_of(facts, "account.remainder_bytes"), 1 * GIB);
     assert_adds_up(facts);
     facts_free(facts);
 }
@@ -291,6 +362,8 @@ int main(void)
         cmocka_unit_test(parts_of_cupy_add_up),
         cmocka_unit_test(without_history_it_adds_up_too),
         cmocka_unit_test(the_peak_of_xla_counts),
+        cmocka_unit_test(parts_of_ram_add_up),
+        cmocka_unit_test(parts_of_gtt_add_up),
         cmocka_unit_test(no_refusal_no_account),
         cmocka_unit_test(what_idle_memory_cost),
         cmocka_unit_test(too_little_for_any_allocator),

@@ -70,6 +70,8 @@ static void a_sentence_for_each(void **state)
          "\"proc.0.address_space_limit_bytes\":25769803776}",
          "Out of address space: 23.82 GiB used of the limit 24.00 GiB (resource-limit, high "
          "confidence)"},
+        {"unknown", "killed by SIGKILL", "{\"target.signal_name\":\"KILL\"}",
+         "SIGKILL ended the program; who sent it is not known"},
         {"resource-limit", "something new", "{}",
          "A resource limit was reached (resource-limit, high confidence)"},
         {"arch-mismatch", "small BAR", "{\"f.gfx\":\"gfx1100\"}",

@@ -37,6 +37,8 @@ static void each_text_is_harmless(void **state)
         {escape_markdown, "WWW.e.x MailTo:a@b xmpp:a", 99, "`WWW.e.x` `MailTo:a@b` `xmpp:a`"},
         {escape_markdown, "o/r#9 GH-88 deadbeef1 1234567 facade", 99, "`o/r#9` `GH-88` `deadbeef1` 1234567 facade"},
         {escape_markdown, "exit 1 [wait status]", 99, "exit 1 [wait status]"},
+        {escape_markdown, "a [kfd/*: x; y/*]", 99, "a [`kfd/*`: x; `y/*`]"},
+        {escape_markdown, "a [kfd/*]: y*](u) z*]: h", 99, "a `[kfd/*]`: `y*](u`) `z*]`: h"},
         {escape_markdown, "[x]: http", 99, "`[x]`: http"},
         {escape_markdown, "[ ] task", 99, "`[` ] task"},
         {escape_markdown, "a[^1] b[c][d] [x](u)", 99, "`a[^1]` `b[c][d]` `[x](u`)"},

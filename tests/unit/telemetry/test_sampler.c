@@ -174,6 +174,40 @@ static void test_failing_reads_have_a_status(void **state)
     expect_metric(w->shared, METRIC_GPU_TEMP_EDGE, 6, VALUE_OK, 41000);
 }
 
+#define RAS "/sys/class/drm/card%d/device/ras/%s"
+
+static void write_errors(const struct world *w, int card, const char *file, const char *text)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, RAS, card, file);
+    help_write(w->root, path, text);
+}
+
+/* Before and after a run, and never in between; a card that sleeps is left alone. */
+static void test_errors_of_the_hardware(void **state)
+{
+    struct world *w = *state;
+    for (int card = 1; card < 6; card++) {
+        write_errors(w, card, "umc_err_count", "ue: 1\nce: 40\nde: 7\n");
+        write_errors(w, card, "gfx_err_count", "ue: 0\nce: 2\n");
+        write_errors(w, card, "features", "feature mask: 0x1\n");
+    }
+    write_errors(w, 2, "sdma_err_count", "Query currently inaccessible\n");
+    help_write(w->root, "/sys/class/drm/card3/device/power/runtime_status", "suspended\n");
+    begin(w);
+    write_errors(w, 1, "umc_err_count", "ue: 3\nce: 40\nde: 7\n");
+    turn_after(w, 2 * SECOND);
+    turn_after(w, 60 * SECOND);
+    expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 0, VALUE_ABSENT, 0);
+    expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 1, VALUE_OK, 1);
+    expect_metric(w->shared, METRIC_GPU_CORRECTED, 1, VALUE_OK, 42);
+    expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 2, VALUE_UNREADABLE, 0);
+    expect_metric(w->shared, METRIC_GPU_CORRECTED, 3, VALUE_UNREADABLE, 0);
+    sampler_after(w->sampler);
+    expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 1, VALUE_OK, 3);
+    expect_metric(w->shared, METRIC_GPU_CORRECTED, 1, VALUE_OK, 42);
+}
+
 /* --- processes --- */
 
 static unsigned count_fds(pid_t pid)
@@ -464,6 +498,7 @@ int main(void)
         TEST(test_baseline_holds_everything),
         TEST(test_only_changes_are_written),
         TEST(test_failing_reads_have_a_status),
+        TEST(test_errors_of_the_hardware),
         TEST(test_tree_is_followed),
         TEST(test_kfd_ours_and_others),
         TEST(test_drm_clients_counted_once),
