@@ -10,4 +10,4 @@ set(CMAKE_C_FLAGS_INIT "-ffunction-sections -fdata-sections")
 # -O2 is -O3 to zig. Nobody unwinds our stacks but those in the target (src/inject).
 set(CMAKE_C_FLAGS_RELEASE "-Os -DNDEBUG -fno-asynchronous-unwind-tables -fno-unwind-tables" CACHE STRING "")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-pie -s -Wl,--gc-sections -Wl,-z,relro,-z,now")
-set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,-z,relro,-z,now")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
