@@ -303,6 +303,8 @@ static void put_growth(struct context *c)
 
 /* Counters asked for by a message this long before the exit still belong to it. */
 #define MESSAGE_TO_EXIT_NS 30000000000u
+/* How much older a sample may be that stands for the failure because memory was given back since. */
+#define RELEASE_NS 500000000u
 
 /*
  * Which IMPACT record is that of the failure: the one the tracer asked for at failed_ns, or, when
@@ -328,6 +330,36 @@ static uint64_t impact_record_time(const struct series_set *set,
     return message || after == 0 ? before : after;
 }
 
+static uint64_t vram_used_at(const struct series_set *set, uint64_t time_ns)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct series_point *p = set->series[i].metric == METRIC_GPU_VRAM_USED
+                                           ? series_at(&set->series[i], time_ns)
+                                           : NULL;
+        sum += p != NULL && p->status == VALUE_OK ? p->value : 0;
+    }
+    return sum;
+}
+
+/*
+ * A runtime that unwinds gives memory back before its message is out, and a driver library takes its
+ * time to answer: the record may show a GPU that is empty already. The one before it then is nearer
+ * to the failure, when it is not much older.
+ */
+static uint64_t before_the_release(const struct series_set *set, uint64_t impact_ns)
+{
+    uint64_t before = 0;
+    for (size_t i = 0; i < set->record_count; i++) {
+        const struct series_record *r = &set->records[i];
+        if (r->time_ns < impact_ns && (r->flags & SAMPLE_BASELINE) == 0)
+            before = r->time_ns;
+    }
+    if (before == 0 || impact_ns - before > RELEASE_NS)
+        return impact_ns;
+    return vram_used_at(set, before) / 2 > vram_used_at(set, impact_ns) ? before : impact_ns;
+}
+
 static void set_times(struct context *c, const struct series_facts_options *options)
 {
     const struct series_set *set = c->set;
@@ -335,6 +367,8 @@ static void set_times(struct context *c, const struct series_facts_options *opti
     c->after_ns = series_time_of(set, SAMPLE_AFTER);
     uint64_t impact = impact_record_time(set, options);
     c->impact_is_record = impact != 0;
+    if (impact != 0 && options->ended_by_exit)
+        impact = before_the_release(set, impact);
     /* Without a request (not traced, or a plain exit) the last sample before the end stands. */
     c->impact_ns = impact != 0               ? impact
                    : options->impact_ns != 0 ? options->impact_ns

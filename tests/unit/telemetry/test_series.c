@@ -174,6 +174,38 @@ static void test_older_than_a_look_that_failed(void **state)
     series_release(&set);
 }
 
+/* Real figures: numba on an NVIDIA GPU, which was empty again 81 ms after the refusal. */
+static void test_memory_that_was_given_back_before_the_message(void **state)
+{
+    static const struct {
+        uint64_t before_ms;
+        bool by_exit;
+        uint64_t used_then, used_at_impact, expected;
+    } cases[] = {
+        {81, true, 116272267264, 1197342720, 116272267264},
+        {81, false, 116272267264, 1197342720, 1197342720},  /* a signal: it was held */
+        {700, true, 116272267264, 1197342720, 1197342720},  /* too long ago to say */
+        {81, true, 116272267264, 100272267264, 100272267264}, /* the step's own ups and downs */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct series_set set = {0};
+        uint64_t impact_ns = T0 + 2 * SECOND;
+        ADD(&set, T0, SAMPLE_FULL | SAMPLE_BASELINE, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 100});
+        ADD(&set, impact_ns - cases[i].before_ms * 1000000, 0,
+            {METRIC_GPU_VRAM_USED, 0, VALUE_OK, cases[i].used_then});
+        ADD(&set, impact_ns, SAMPLE_IMPACT,
+            {METRIC_GPU_VRAM_USED, 0, VALUE_OK, cases[i].used_at_impact});
+        struct series_facts_options options = {
+            .end_ns = impact_ns + 5, .ended_by_exit = cases[i].by_exit};
+        struct facts *facts = facts_new();
+        assert_int_equal(series_to_facts(facts, &set, &options), 0);
+        expect_fact(facts, "gpu.0.vram.used_bytes", FACT_IMPACT, (int64_t)cases[i].expected);
+        facts_free(facts);
+        series_release(&set);
+    }
+}
+
 /* Processes 8 and 10 are of the command as well, 9 holds nothing, 42 is not, and 7 is the one that
  * failed. */
 static void test_siblings(void **state)
@@ -408,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_sources),
         cmocka_unit_test(test_older_than_a_look_that_failed),
+        cmocka_unit_test(test_memory_that_was_given_back_before_the_message),
         cmocka_unit_test(test_siblings),
         cmocka_unit_test(test_process_that_ended_is_absent),
         cmocka_unit_test(test_empty),
