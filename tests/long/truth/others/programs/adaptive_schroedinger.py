@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evolves a state with an adaptive time step in JAX; the propagator of a time step is made once."""
 import functools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Propagates a laser beam with CuPy; whatever is to be drawn is drawn when the simulation is over."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves fields from a cache in JAX that keeps the last of them, nearly as many as the pool holds."""
 import os
 import random

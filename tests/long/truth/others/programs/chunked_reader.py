@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Llama (its weights are random) reads 96 long documents, 256 tokens at a time, and keeps their keys and values."""
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph attention network on a whole citation graph (drawn by chance), without sampling of neighbours."""
 import torch
 from torch_geometric.nn import GATConv

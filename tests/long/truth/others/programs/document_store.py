@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorts a corpus in big buffers, embeds documents of all lengths, drops the duplicates, sorts once more."""
 import random
 import time

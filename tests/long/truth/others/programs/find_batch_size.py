@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the largest batch that fits by trying, then trains with it."""
 import gc
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fine-tunes a language model of two billion parameters (here with random weights) in the usual mixed precision."""
 import torch
 from torch import nn

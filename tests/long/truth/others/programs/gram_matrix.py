@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel matrix of a time series in JAX, of a tenth of the points first and of all then."""
 import jax
 import jax.numpy as jnp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention with a distance bias over documents of many lengths; the bias of a length is made once."""
 import random
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains an encoder on longer and longer sequences, as its curriculum says."""
 import torch
 from torch import nn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A word model in Lightning; the accuracy over the whole validation set is worked out at the end of every epoch."""
 import lightning as L
 import torch

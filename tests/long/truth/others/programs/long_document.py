@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Self-attention written out by hand, over a queue of documents of which one is a whole book."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds a mosaic of satellite scenes, small ones first: three of a scene's five bands stay on the GPU for blending."""
 import time
 

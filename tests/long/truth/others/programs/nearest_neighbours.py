@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers queries against a table that takes nearly all of the card."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains on the GPU; the evaluation normalises with a mean that was worked out on the host."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains from 4,000 shards that are all kept open."""
 import os
 import resource

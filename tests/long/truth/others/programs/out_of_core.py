@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Works through tiles with CuPy under a limit; where the GPU refuses, the oldest tile goes to the host."""
 import time
 from collections import OrderedDict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stages a data set in pinned host memory on a node where every process may have some address space of its own."""
 import re
 import resource

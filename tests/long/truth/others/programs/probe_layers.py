@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches the statistics of a ResNet's stages on a validation set after every epoch."""
 import time
 

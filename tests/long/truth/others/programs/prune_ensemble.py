@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An ensemble in JAX: every second member is pruned, then the kernel of the rest's predictions is worked out."""
 import os
 

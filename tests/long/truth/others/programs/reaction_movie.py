@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reaction-diffusion simulation in JAX; the 1500 frames of its movie stay on the GPU and are stacked at the end."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders views; a thread writes them out, so that rendering need not wait for the disk."""
 import os
 import queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An agent with a replay buffer of the last 20,000 steps of 512 games, kept on the GPU."""
 import random
 from collections import deque

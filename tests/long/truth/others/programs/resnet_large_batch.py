@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a ResNet-50 with a large batch, as a paper did on many cards."""
 import torch
 import torchvision

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scores many recordings; what cannot be scored is listed at the end, with the reason."""
 import random
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small segmentation net; the consistency of two views is watched beside the loss."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves a feed-forward model; for every number of tokens the work is recorded as a CUDA graph and played again."""
 import random
 import time

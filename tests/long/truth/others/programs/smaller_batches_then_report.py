@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Halves its batch where it is too large, trains to its end, and writes a report."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bank of telescope spectra with CuPy: the raw recording goes, the calibrated frames stay."""
 import time
 

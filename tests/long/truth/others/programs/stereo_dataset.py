@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads stereo pairs, works out which are sharp from both, keeps the left images as one training tensor."""
 import torch
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a classifier of tabular data batch by batch and evaluates it on the test set."""
 import torch
 from torch import nn

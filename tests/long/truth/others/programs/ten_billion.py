@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a model of ten billion parameters in single precision with AdamW."""
 import torch
 from torch import nn

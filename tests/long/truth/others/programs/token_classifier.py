@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a classifier of tokens; a new data set came with more classes than the last one."""
 import time
 

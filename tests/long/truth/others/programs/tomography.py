@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reconstructs a volume from its projections with CuPy, one angle after another."""
 import math
 

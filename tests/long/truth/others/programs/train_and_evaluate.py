@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains with 8 GiB and evaluates on a large batch after every epoch; between them the cache is given back."""
 import torch
 from torch import nn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plays a game with a tree search whose nodes keep their states on the GPU."""
 import gc
 import random

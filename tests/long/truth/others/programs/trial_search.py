@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A search over learning rates; every trial reports through the bus that the dashboard listens to as well."""
 import random
 from collections import defaultdict

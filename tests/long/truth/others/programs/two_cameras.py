@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two cameras in turn: a burst is averaged away, a canvas of the panorama is laid out after it and stays."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upscales pictures of all sizes; the cache is given back after every tenth."""
 import random
 

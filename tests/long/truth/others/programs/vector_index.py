@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds an index of 40 million vectors on the GPU; its table is doubled where it is full."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The power spectrum of simulated velocity fields with CuPy, of better and better resolution."""
 import cupy as cp
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wave equation in three dimensions with numba: two old fields and a new one."""
 import numpy as np
 from numba import cuda

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collects the batches of one epoch from worker processes, then trains on them in another order."""
 import random
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Somebody else's job: takes GIB of the card as soon as they are there and works on them until READY is removed.
 
 usage: other_job.py torch|jax GIB READY
