@@ -19,7 +19,7 @@ KEEPS = ("first", "last", "sum", "max")
 KINDS = ("oom", "fault", "hang", "error", "plain", "report")
 # The order in which the kernel classifier asks; harmless forms of a wording come first.
 KERNEL_KINDS = {"calm": "AMDGPU", "oom": "OOM", "fault": "FAULT", "hang": "HANG", "driver": "AMDGPU"}
-WORD_MAX = 9  # bytes of a wording that select a line; the whole is compared on that line
+WORD_MAX = 9  # last bytes of a wording that select a line; the whole is compared on that line
 
 
 STRIDE = 128  # WORDS_STRIDE of base/words.h
@@ -474,7 +474,7 @@ def cheap_words(rule):
         if rule.block:
             return []
         sys.exit("rule %s: a wording of fewer than two bytes needs 'near'" % rule.name)
-    return [w[:WORD_MAX] for w in words]
+    return [w[-WORD_MAX:] for w in words]  # messages begin alike ("failed to ...") and end in what they are about
 
 
 def log_words(groups):
