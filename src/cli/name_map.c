@@ -11,11 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/redact.h"
 #include "record/rundir.h"
+
+#define PSEUDONYM_MAX 64
 
 #define MAP_MAX ((size_t)4 << 20)
 
@@ -100,4 +103,34 @@ cJSON *name_map_read(const char *bundle, struct rc_err *err)
                                        "bundles that were made here have)",
                          NAME_MAPS_KEPT);
     return map;
+}
+
+cJSON *name_map_of_file(const char *path, struct rc_err *err)
+{
+    char bundle[256];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(bundle, sizeof bundle, "%s", slash != NULL ? slash + 1 : path);
+    char *end = strstr(bundle, ".tar.gz");
+    if (end != NULL)
+        *end = '\0';
+    return name_map_read(bundle, err);
+}
+
+void name_map_apply(const cJSON *map, const char *text, struct buf *out)
+{
+    while (*text != '\0') {
+        char word[PSEUDONYM_MAX];
+        size_t len = text[0] == '<' ? strcspn(text, ">\n") + 1 : 0;
+        const char *name = NULL;
+        if (len > 2 && len < sizeof word && text[len - 1] == '>') {
+            (void)snprintf(word, sizeof word, "%.*s", (int)len, text);
+            name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, word));
+        }
+        if (name != NULL) {
+            buf_puts(out, name);
+            text += len;
+        } else {
+            buf_putc(out, *text++);
+        }
+    }
 }

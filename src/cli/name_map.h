@@ -9,6 +9,7 @@
 
 #define NAME_MAPS_KEPT 100
 
+struct buf;
 struct cJSON;
 struct rc_err;
 struct redactor;
@@ -17,5 +18,9 @@ struct redactor;
 void name_map_write(const struct redactor *redactor, const char *bundle);
 /* {"<host1>": "node7", ...}; the caller's. NULL with *err: this machine has none of that bundle. */
 struct cJSON *name_map_read(const char *bundle, struct rc_err *err);
+/* That of the bundle that is in the file. */
+struct cJSON *name_map_of_file(const char *path, struct rc_err *err);
+/* Appends the text with each pseudonym that the map knows replaced; others stay. */
+void name_map_apply(const struct cJSON *map, const char *text, struct buf *out);
 
 #endif

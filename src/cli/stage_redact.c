@@ -22,6 +22,7 @@
 #define ALL_RULES_MAX ((size_t)2 << 20)
 #define PREVIEW_LINES_MAX 2000u
 #define PREVIEW_VALUE_MAX 60u
+#define GROWTH_MAX 12 /* "ab" becomes "<text: 2 characters>" */
 #define SECRET_SHOWN 4u
 
 /* --- preview --- */
@@ -174,7 +175,7 @@ char *stage_redact_line(struct redactor *redactor, const char *line)
 int stage_redact_text(struct redactor *redactor, const char *file, char **text, size_t *len)
 {
     struct buf clean;
-    buf_init(&clean, 2 * *len + 4096);
+    buf_init(&clean, GROWTH_MAX * *len + 4096);
     redactor_begin_file(redactor, file);
     int r = redactor_learn(redactor, *text, *len);
     if (r == 0)

@@ -27,6 +27,7 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
+#include "cli/name_map.h"
 #include "cli/option.h"
 #include "cli/stage_redact.h"
 #include "cli/trace_split.h"
@@ -142,6 +143,26 @@ static void restore_homes(cJSON *run, cJSON *argv)
     }
 }
 
+/* On the machine, and of the user, where the bundle was made: every name that is not a secret. */
+static void restore_names(cJSON *run, cJSON *argv, const char *bundle)
+{
+    struct rc_err none = {""};
+    cJSON *map = name_map_of_file(bundle, &none);
+    cJSON *cwd = cJSON_GetObjectItemCaseSensitive(run, "cwd");
+    for (cJSON *item = argv->child; map != NULL && item != NULL;) {
+        const char *text = cJSON_GetStringValue(item);
+        struct buf restored = BUF_INIT;
+        if (text != NULL && has_pseudonym(text)) {
+            name_map_apply(map, text, &restored);
+            if (!buf_failed(&restored))
+                (void)cJSON_SetValuestring(item, buf_str(&restored));
+        }
+        buf_release(&restored);
+        item = item == cwd ? NULL : item->next != NULL ? item->next : cwd;
+    }
+    cJSON_Delete(map);
+}
+
 static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -150,8 +171,10 @@ static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err 
         return (int)n;
     r->run = cJSON_Parse(text);
     cJSON *argv = cJSON_GetObjectItemCaseSensitive(r->run, "argv");
-    if (cJSON_IsArray(argv))
+    if (cJSON_IsArray(argv)) {
+        restore_names(r->run, argv, bundle);
         restore_homes(r->run, argv);
+    }
     const char *cwd = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r->run, "cwd"));
     int count = cJSON_GetArraySize(argv);
     const cJSON *cut = cJSON_GetObjectItemCaseSensitive(r->run, "argv_cut");

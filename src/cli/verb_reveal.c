@@ -18,7 +18,6 @@
 #include "cli/verbs.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-#define PSEUDONYM_MAX 64
 
 struct reveal_line {
     bool json, help;
@@ -58,26 +57,6 @@ static void print_map(const cJSON *map, bool json)
     }
 }
 
-/* The text with each known pseudonym replaced; those of others stay. */
-static void revealed(const char *text, const cJSON *map, struct buf *out)
-{
-    while (*text != '\0') {
-        char word[PSEUDONYM_MAX];
-        size_t len = text[0] == '<' ? strcspn(text, ">\n") + 1 : 0;
-        const char *name = NULL;
-        if (len > 2 && len < sizeof word && text[len - 1] == '>') {
-            (void)snprintf(word, sizeof word, "%.*s", (int)len, text);
-            name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, word));
-        }
-        if (name != NULL) {
-            buf_puts(out, name);
-            text += len;
-        } else {
-            buf_putc(out, *text++);
-        }
-    }
-}
-
 static int reveal_text(const char *path, const cJSON *map, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -87,7 +66,7 @@ static int reveal_text(const char *path, const cJSON *map, struct rc_err *err)
     int r = input_read(path, TEXT_MAX, &text, &len, err);
     if (r < 0)
         return r;
-    revealed(text, map, &whole);
+    name_map_apply(map, text, &whole);
     if (isatty(STDOUT_FILENO))
         say_clean(&clean, buf_str(&whole), whole.len);
     const struct buf *shown = isatty(STDOUT_FILENO) ? &clean : &whole;
@@ -101,7 +80,6 @@ int verb_reveal(int argc, char *argv[])
 {
     struct reveal_line line = {.json = false};
     struct rc_err err = {""};
-    char bundle[256];
     int at = options_parse(reveal_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [TEXT]\n\n"
@@ -116,12 +94,7 @@ int verb_reveal(int argc, char *argv[])
         (void)say_line(stderr, "rocmcrash: usage: rocmcrash reveal [--json] BUNDLE [TEXT]");
     if (at < 0 || argc - at < 1 || argc - at > 2)
         return VERB_EXIT_USAGE;
-    const char *slash = strrchr(argv[at], '/');
-    (void)snprintf(bundle, sizeof bundle, "%s", slash != NULL ? slash + 1 : argv[at]);
-    char *end = strstr(bundle, ".tar.gz");
-    if (end != NULL)
-        *end = '\0';
-    cJSON *map = name_map_read(bundle, &err);
+    cJSON *map = name_map_of_file(argv[at], &err);
     int r = map == NULL ? -ENOENT : argc - at == 2 ? reveal_text(argv[at + 1], map, &err) : 0;
     if (r == 0 && argc - at == 1)
         print_map(map, line.json);

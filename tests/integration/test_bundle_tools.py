@@ -487,10 +487,25 @@ class BelowHome(support.Case):
         self.assertEqual(done.returncode, 128 + 11, done.stderr)
         self.assertIn(f"{home}/data a:{home}\n", done.stdout)
         self.assertEqual(len(os.listdir(again)), 1)
-        self.environ["HOME"] = self.path("homes")  # another user, or another machine
+        # Another user, or another machine: neither the home nor the map of the names is there.
+        self.environ["HOME"] = self.path("homes")
+        self.environ["XDG_STATE_HOME"] = self.environ["ROCMCRASH_STATE_DIR"] = self.path("elsewhere")
         done = self.verb("rerun", "--yes", "-o", again, bundle.path)
         self.assertEqual(done.returncode, 125)
         self.assertIn("name it after --", done.stderr)
+
+    def test_rerun_of_a_project(self):
+        """Names of projects are known where the bundle was made, too."""
+        home = self.path("homes", "zaphodbx")
+        program = self.write("homes/zaphodbx/heartofgold/engine/fails", '#!/bin/sh\necho "$@"; kill -SEGV $$\n', 0o755)
+        self.environ["HOME"] = home
+        bundle = self.only_bundle(self.run_it(program, home + "/heartofgold/engine/data"))
+        self.assertNotIn("heartofgold", bundle.text("run/run.json"))
+        again = self.path("again")
+        os.mkdir(again)
+        done = self.verb("rerun", "--yes", "-o", again, bundle.path)
+        self.assertEqual(done.returncode, 128 + 11, done.stderr)
+        self.assertIn(f"{home}/heartofgold/engine/data\n", done.stdout)
 
 
 if __name__ == "__main__":

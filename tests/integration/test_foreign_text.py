@@ -61,7 +61,8 @@ class ForeignText(support.Case):
         for path in (self.good, self.damaged, self.log, self.gone, self.folder):
             words += [("show", path), ("show", "--all", path), ("show", "--raw", path), ("show", path, path),
                       ("verify", path), ("verify", path, path), ("triage", path), ("triage", "--json", path),
-                      ("triage", "--explain", NASTY, path), ("triage", "--facts", path, self.good),
+                      ("triage", "--explain", NASTY, path), ("reveal", path), ("reveal", NASTY, path), ("issue", path), ("issue", "--json", path),
+                      ("issue", "--for", NASTY, path), ("open", "--print", path), ("triage", "--facts", path, self.good),
                       ("triage", "--kernel-log", path, self.good), ("triage", "--tree", path, self.good),
                       ("diff", self.good, path), ("diff", path, path), ("diff", "--json", "--all", self.json, path),
                       ("diff", "--json", self.good, path), ("export", "--trace", "-o", path + "/x", self.good),

@@ -101,6 +101,9 @@ class Rendered(support.Case):
         self.assertEqual(found, [])
         self.assertEqual(page.tags - OURS, set())
         self.assertLessEqual(page.attributes, {"class", "align", "lang"})
+        issue = self.page(self.verb("issue", bundle.path).stdout)
+        self.assertEqual(self.found(issue), [])
+        self.assertEqual(issue.tags - OURS - {"h3", "h4"}, set())
 
 
 if __name__ == "__main__":

@@ -272,6 +272,12 @@ class Hostile(support.Case):
         print(f"attack-table: archives with contents that are not | {len(nasty) + 2} | 0")
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
+    def test_a_text_that_grows(self):
+        """Of little pieces each becomes a long word: the text is redacted all the same."""
+        done = self.verb("redact", "-", input="me: a b c\nai: d\n" * 9000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("a b c", done.stdout)
+
     def test_a_link_in_the_bundles_place(self):
         """The bundle is a link to somebody's file: what rewrites one leaves it alone."""
         good = bundle_bytes("rocmcrash-x", {"SUMMARY.md": b"HF_TOKEN=hf_" + b"a1" * 17 + b"\n",
