@@ -137,12 +137,14 @@ static struct shared *open_run(int argc, char *argv[], struct run_line *line, st
     return shared_map((int)line->shared_fd, err);
 }
 
-/* The target, or somebody else, took the directory away. What is in memory is written once more. */
+/* The target, or somebody else, took the directory away, or laid links in place of its files. What is
+ * in memory is written once more. */
 static int begin_again(struct shared *shared, struct rc_err *err)
 {
     struct shared_run *run = &shared->run;
     shared->progress = (struct record_progress){0};
-    shared_event(shared, "finisher", "the run directory was removed");
+    shared_event(shared, "finisher", "the run directory was removed or its files were exchanged");
+    (void)fs_remove_tree(AT_FDCWD, run->run_dir);
     int r = rundir_create(run->run_dir, sizeof run->run_dir, run->start_wall_ns, run->supervisor_pid,
                           err);
     if (r < 0) {
@@ -166,7 +168,7 @@ static int settle_run_dir(struct shared *shared, struct rc_err *err)
     memcpy(first, run->run_dir, sizeof first);
     if (r == 0)
         r = recorder_flush(shared, run->run_dir, err);
-    if (r == -ENOENT || r == -ENOTDIR)
+    if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
         r = begin_again(shared, err);
     while (r < 0 && run->run_dir[0] != '\0' && rundir_is_disk_error(r)) {
         struct rc_err nowhere = {""};

@@ -125,7 +125,7 @@ SECRETS = [
 ]
 
 # What shows only by the mixture of its letters, as it is.
-EXACT = ["posted to MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{alnum:27}", "X_THING={upnum:8}b4{lownum:6}{upnum:12}"]
+EXACT = ["posted to MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{alnum:27}", "X_THING={upnum:5}1b4{lownum:5}7{upnum:6}3x{lownum:4}9{upnum:4}"]
 
 OTHERS = [
     ("home", "File \"/home/{name:8}/proj/train.py\", line 3"), ("home", "cwd /Users/{name:7}/x"), ("home", "C:\\Users\\{name:8}\\AppData"),

@@ -69,9 +69,10 @@ class Limits(support.Case):
     def test_the_run_folder_is_removed(self):
         """By the program itself, while it runs: the bundle has what was in memory."""
         state = self.environ["ROCMCRASH_STATE_DIR"]
-        for after in ("", f"touch {state}; "):
+        links = f"mkdir -p $d; for f in run.json output.1 output.head events; do ln -s {__file__} $d/$f; done; "
+        for after in ("", f"touch {state}; ", links):
             script = (f"echo last words >&2; while ! ls {state}/runs/*/run.json; do sleep 0.05; done >/dev/null 2>&1; "
-                      f"rm -rf {state}; {after}{self.ABORTS}")
+                      f"d=$(echo {state}/runs/*); rm -rf {state}; {after}{self.ABORTS}")
             bundle = self.only_bundle(self.aborted(script))
             self.assertEqual(bundle.text("output/stderr.txt"), "last words\n")
             os.unlink(bundle.path)
