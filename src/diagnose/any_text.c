@@ -9,7 +9,9 @@
 
 #include "diagnose/fact.h"
 #include "diagnose/kernel_window.h"
+#include "diagnose/log_words.h"
 #include "diagnose/messages.h"
+#include "diagnose/pairs.h"
 #include "diagnose/quantity.h"
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
@@ -108,6 +110,18 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     quantities_to_facts(facts, text, len, source);
 }
 
+/* Whether a text tells of a failure at all: a table of a healthy machine does not. */
+static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    const unsigned failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
+    struct text rest = {text, len}, line;
+    int64_t count = 0;
+    while (text_next_line(&rest, &line))
+        count += (log_words_in(line.at, line.len, failure) & failure) != 0;
+    if (count > 0 && facts_find(facts, "log.failure_lines", FACT_STATIC) == NULL)
+        (void)facts_set_integer(facts, "log.failure_lines", FACT_STATIC, count, source != NULL ? source : "text");
+}
+
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, read_given_log, quantities_to_facts, NULL};
@@ -121,6 +135,8 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
         read_repaired(facts, text, len, source, readers, &repairs[i]);
     quantities_to_facts(facts, text, len, source);
+    pairs_to_facts(facts, text, len, source);
+    count_failure_lines(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
     bool said =
         has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");

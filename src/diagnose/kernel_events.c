@@ -104,10 +104,14 @@ static enum kernel_event kind_of_driver(struct text line)
     static const char *const starts[] = {"gpu init", "probe", "hw_init", "hw init", "post error", "early_init",
                                          "init failed", "failed to init", "load failed", "skipped device",
                                          "rejects atomics", "not supported in kfd", NULL};
+    static const char *const denials[] = {"shows no ", "no amdgpu message", "no vm fault", "no page fault", "no gpu reset",
+                                          "no queue reset", "no ring timeout", NULL};
     bool copy = has(line, "sdma") || has_any_word(line, copy_engines);
     bool refused = has(line, "queue") && fails(line) && (has(line, "creat") || has(line, "alloc") || has(line, "no more") ||
                                                         has(line, "exceed") || has(line, "oversubscri"));
     refused |= has(line, "map bo") && fails(line); /* mappings, not memory */
+    if (has_any(line, denials)) /* a person tells what is not there */
+        return KERNEL_EVENTS;
     if (has(line, "parameter") && (has(line, "ignored") || has(line, "unknown") || has(line, "deprecated") || has(line, "invalid")))
         return EVENT_PARAMETER;
     if (has_any(line, faults))

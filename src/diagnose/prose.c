@@ -14,7 +14,7 @@
 /* Longer lines are logs or dumps, not sentences. */
 #define SENTENCE_MAX 600
 
-/* "name=value", "[12:34:56]" and a driver's lines are a log's, not a person's. A title is short. */
+/* "name=value", "[12:34:56]" and a driver's lines are a log's, not a person's; a few signs in a long sentence do no harm. A title is short. */
 static bool is_sentence(struct text line, bool is_title)
 {
     size_t spaces = 0, odd = 0;
@@ -24,7 +24,7 @@ static bool is_sentence(struct text line, bool is_title)
     }
     if (text_has(line, "amdgpu: ") || text_has(line, "kernel: "))
         return false;
-    return line.len <= SENTENCE_MAX && spaces >= (is_title ? 1 : 3) && odd <= 2;
+    return line.len <= SENTENCE_MAX && spaces >= (is_title ? 1 : 3) && odd <= 2 + spaces / 16;
 }
 
 void prose_to_facts(struct facts *facts, const char *data, size_t len, const char *source)

@@ -105,6 +105,8 @@ static enum quantity_role role_before(struct span s, bool *direct)
         if (end == at)
             break;
         enum quantity_role role = role_of_name(at, (size_t)(end - at));
+        if (role == QUANTITY_TOTAL && at - s.begin >= 8 && strncasecmp(at - 8, "weights.", 8) == 0)
+            role = QUANTITY_ASKED; /* "weights.total": of the model, not of the GPU */
         bool is_noun = is_memory_noun(at, (size_t)(end - at));
         bool was_noun = noun;
         noun = is_noun;

@@ -23,6 +23,7 @@
 #define GROWTH_MIN 1.05
 #define IDLE_FACTOR 1.6
 #define MIB 1048576.0
+#define RSS_LEAST_KIB 65536 /* smaller numbers are pids and times */
 
 struct statement {
     double value[QUANTITY_ROLES];
@@ -61,6 +62,7 @@ struct state {
     unsigned table_line;
     bool is_cut; /* the statement of a failure ends within a figure */
     bool owners; /* a table names processes */
+    bool lists_rss;
     bool nobody;
     unsigned nobody_line;
 };
@@ -378,6 +380,24 @@ static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
     return is_cut;
 }
 
+/* "ps -o etime,rss,cmd" names its column in the command; its numbers are KiB without a unit. */
+static size_t read_resident_set(struct state *st, struct text low, struct quantity *q)
+{
+    struct text rest = low, word;
+    if (text_find(low, "rss") >= 0 && (text_find(low, "ps ") >= 0 || text_find(low, "pid") >= 0)) {
+        st->lists_rss = text_find(low, "vsz") < 0 && text_find(low, "%mem") < 0;
+        return 0;
+    }
+    for (unsigned words = 0; st->lists_rss && words < 3 && text_next_word(&rest, &word); words++) {
+        uint64_t kib = 0;
+        if (text_take_u64(&word, &kib) && word.len == 0 && kib >= RSS_LEAST_KIB) {
+            *q = (struct quantity){.role = QUANTITY_RSS, .unit = UNIT_BYTES, .value = (double)kib * 1024};
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void read_line(struct state *st, struct text line)
 {
     struct quantity q[QUANTITIES_MAX];
@@ -392,6 +412,7 @@ static void read_line(struct state *st, struct text line)
         read_row(st, line);
     }
     size_t n = has_digit(line) ? quantity_line(line, q) : 0;
+    n = read_resident_set(st, low, q) > 0 ? 1 : n;
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
         roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;

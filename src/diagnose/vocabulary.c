@@ -259,6 +259,8 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
         (!first && (before[-1] == '.' || (before[-1] == ':' && !is_domain_itself(l))) && before - 1 > l->text.at &&
          isalnum((unsigned char)before[-2])))
         return; /* part of a version, a time or a place in a source */
+    if (end_of_line - behind > 2 && behind[0] == ':' && isxdigit((unsigned char)behind[1]) && isxdigit((unsigned char)behind[2]))
+        return; /* of a PCI address or a time */
     if (end_of_line - behind > 2 && behind[0] == ' ' && behind[1] == 'E' && isupper((unsigned char)behind[2]))
         return; /* "= -1 ENOENT": the name says it */
     bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !is_word(before[-2]));

@@ -90,6 +90,12 @@ static void test_series(void **state)
     assert_false(says("mem used 1.00 GB\nmem used 1.01 GB\nmem used 1.02 GB\nmem used 1.03 GB\n", "series.grows"));
     assert_false(says("step 1 of 9\nstep 2 of 9\nstep 3 of 9\nstep 4 of 9\n", "series.grows"));
     assert_true(says("free 9.0 GiB\nfree 8.0 GiB\nfree 7.0 GiB\nfree 6.0 GiB\n", "series.grows"));
+    assert_true(says("$ ps -o etime,rss,cmd -C sim\n10:01 4188020 sim a\n20:02 7290144 sim a\n30:02 9391888 sim a\n"
+                     "40:02 13494960 sim a\n", "series.host_grows"));
+    assert_false(says("10:01 4188020 sim a\n20:02 7290144 sim a\n30:02 9391888 sim a\n40:02 13494960 sim a\n",
+                      "series.host_grows"));
+    assert_false(says("$ ps -o etime,rss,cmd -C sim\n10:01 4188020 sim a\n20:02 7290144 sim a\n30:02 4391888 sim a\n"
+                      "40:02 13494960 sim a\n", "series.host_grows"));
     assert_true(says("host rss 1.0 GB\nhost rss 2.0 GB\nhost rss 3.0 GB\nhost rss 4.0 GB\n", "series.host_grows"));
     assert_true(says("time ram_free_MB vram_used_MB\na 20000 10\nb 12000 10\nc 4000 10\nd 100 10\n", "series.host_runs_out"));
     assert_true(says("alloc=3G reserved=9G\nalloc=3G reserved=11G\nalloc=2G reserved=12G\n", "series.reserved_most_bytes"));
