@@ -45,6 +45,7 @@ static const char *const memory_classes[] = {"capacity", "fragmentation", "leak"
 static const struct wording wordings[] = {
     {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
     {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
+    {"unknown/no failure shown", NULL, "The text shows no failure"},
     {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},
     {"page-fault", "msg.memory_access_fault_address",
      "GPU memory access fault at {msg.memory_access_fault_address}"},
@@ -102,7 +103,7 @@ static const struct wording wordings[] = {
     {"resource-limit/largest Vulkan buffer", NULL,
      "One buffer was too large for Vulkan[[: {oom.requested_bytes} wanted]]"},
     {"resource-limit/disk space", NULL, "Out of disk space"},
-    {"resource-limit/time limit", NULL, "A time limit ended the program"},
+    {"unknown/time limit", NULL, "A time limit ended the program"},
     {"resource-limit/scratch or queue resources", NULL, "The GPU's queue or scratch memory failed"},
     {"resource-limit", NULL, "A resource limit was reached"},
     {"collective", NULL, "Communication between ranks failed"},
@@ -187,7 +188,8 @@ static void add_class(const struct verdict *v, struct buf *out)
         buf_printf(out, " (%s, %s confidence)", v->class_name, v->confidence);
     else if (v->subclass != NULL && strcmp(v->subclass, "killed by SIGKILL") == 0)
         buf_puts(out, "; who sent it is not known");
-    else if (v->subclass == NULL || strcmp(v->subclass, "nothing failed") != 0)
+    else if (v->subclass == NULL ||
+             (strcmp(v->subclass, "nothing failed") != 0 && strcmp(v->subclass, "no failure shown") != 0))
         buf_puts(out, "; the cause is unknown");
 }
 
