@@ -110,11 +110,26 @@ static int clean_name(struct redact_line *line, struct manifest *manifest, struc
     return 0;
 }
 
+/* The page holds the bundle's name: the clean one. */
+static int write_page(const struct redact_line *line, const char *stage_dir, int stage_fd,
+                      const struct manifest *manifest)
+{
+    char name[sizeof line->new_name];
+    (void)snprintf(name, sizeof name, "%s",
+                   line->new_name[0] != '\0' ? line->new_name : manifest_name(manifest));
+    char *end = strstr(name, ".tar.gz");
+    if (end != NULL)
+        *end = '\0';
+    return stage_write_page(stage_dir, stage_fd, name);
+}
+
 static int change_bundle(void *context, const char *stage_dir, struct manifest *manifest,
                          struct rc_err *err)
 {
     struct redact_line *line = context;
     RC_AUTO_CLOSE int stage_fd = open(stage_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (stage_fd >= 0) /* it is made anew, of what is clean */
+        (void)unlinkat(stage_fd, "report.html", 0);
     int r = stage_fd < 0 ? -errno : stage_reserve(line->redactor, stage_dir, err);
     if (r == 0)
         r = stage_learn(line->redactor, stage_dir, err);
@@ -126,7 +141,7 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     if (r == 0)
         r = clean_name(line, manifest, err);
     if (r == 0)
-        r = stage_write_page(stage_dir, stage_fd, manifest_name(manifest));
+        r = write_page(line, stage_dir, stage_fd, manifest);
     if (r == 0 && line->privacy.preview) {
         stage_print_preview_end(line->redactor);
         return rc_err_set(err, -ECANCELED, "preview: nothing was written");

@@ -74,10 +74,11 @@ def chip_of(words):
 
 class Collections(Replay):
     def outside_facts(self, bundle):
-        """Every fact that no text gave, for `triage` beside the texts."""
+        """Every fact that no text gave, for `triage` beside the texts. The recorded kernel log is of another boot: the
+        run's clock says nothing about it."""
         path = self.path(f"facts-{os.path.basename(bundle.name)}-{id(bundle)}.json")
         listed = [fact for facts in bundle.facts.values() for fact in facts
-                  if fact.get("when") != "log" and not (
+                  if fact.get("when") != "log" and not fact["name"].startswith("run.start_") and not (
                       fact["name"].startswith("f.") and not fact["name"].startswith("f.growth"))]
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"format": 1, "facts": listed}, file)
