@@ -208,8 +208,8 @@ class Site(support.Case):
     def test_the_language_is_that_of_the_shipped_rules(self):
         rules = [text for text in self.shipped_rules() if "\\n" not in text]
         self.assertGreater(len(rules), 30)
-        for at in range(0, len(rules), 90):
-            self.add("messages.rules", "\n".join(rules[at:at + 90]))
+        for at in range(0, len(rules), 45):
+            self.add("messages.rules", "\n".join(rules[at:at + 45]))
             done = self.verb("config")
             self.assertEqual(done.returncode, 0, done.stdout)
 
