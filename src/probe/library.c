@@ -16,7 +16,7 @@
 static void tell_other_version(const char *name, struct rc_err *err)
 {
     char other[PATH_MAX];
-    const char *end = strstr(name, ".so.");
+    const char *end = name != NULL ? strstr(name, ".so.") : NULL;
     int len = end != NULL ? (int)(end - name) : 0;
     for (unsigned version = 0; len > 0 && version <= VERSIONS_MAX; version++) {
         (void)snprintf(other, sizeof other, "%.*s.so.%u", len, name, version);

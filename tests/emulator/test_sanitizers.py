@@ -57,7 +57,8 @@ class Killed(emulated.Case):
         host = self.machine("gfx90a", vram=1 * GIB)
         environ = dict(host.environ(), LD_PRELOAD="")
         for step in range(12):
-            process = subprocess.Popen([emulated.program("kfd_stress_address"), str(step), "100000"],
+            # Rounds for seconds: the journal, which is read whole, must not outgrow its reader on a busy machine.
+            process = subprocess.Popen([emulated.program("kfd_stress_address"), str(step), "1500"],
                                        env=environ, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, start_new_session=True)
             emulated.wait_for(lambda p=process: host.journal("alloc", pid=p.pid), "allocations")

@@ -204,7 +204,8 @@ def pack(a, names):
             if found:
                 with tarfile.open(found[0]) as bundle:
                     facts = json.load(bundle.extractfile(next(m for m in bundle.getmembers() if m.name.endswith("/facts.json"))))
-                facts["facts"] = [f for f in facts["facts"] if not f["name"].startswith(("f.", "account.", "evidence."))]
+                facts["facts"] = [f for f in facts["facts"] if f["name"].startswith("f.growth.")
+                                  or not f["name"].startswith(("f.", "account.", "evidence."))]
             data = json.dumps({"record": {**record, "stdout": ""}, "facts": facts}).encode()
             info = tarfile.TarInfo(name + ".json")
             info.size = len(data)
