@@ -249,10 +249,14 @@ static void fill_vram(const struct sources *s, const struct charts *c, unsigned 
     if (isnan(used))
         return;
     own = isnan(own) ? 0 : above_zero(fmin(own, used - others));
+    /* When the program has ended, the allocator's last row is no longer true. The driver's count of a
+     * process may be seconds older than the allocator's own. */
+    bool known = p->live != NULL && own > 0 && torch_at(torch, c->time_s[i], &live, &idle);
+    if (known)
+        own = fmax(own, fmin(live + idle, used - others));
     p->rest[i] = above_zero(used - others - own);
     p->others[i] = others;
-    /* When the program has ended, the allocator's last row is no longer true. */
-    if (p->live != NULL && torch_at(torch, c->time_s[i], &live, &idle)) {
+    if (known) {
         p->live[i] = fmin(live, own);
         p->idle[i] = fmin(idle, own - p->live[i]);
         own -= p->live[i] + p->idle[i];

@@ -2,10 +2,12 @@
 """report.html and `rocmcrash open`: the page in a real browser, by clicks; with a day of eight GPUs;
 with hostile text in every field; without scripts."""
 
+import io
 import json
 import os
 import shutil
 import subprocess
+import tarfile
 
 import support
 
@@ -155,6 +157,25 @@ class Page(support.Case):
             .move_by_offset(width // 8, 0).release().perform()
         ActionChains(self.browser).move_to_element(over).perform()
         self.assertNotEqual(self.find("#memory figure .when output")[0].text, before)
+
+    def test_segments_are_drawn(self):
+        """As PyTorch's snapshot has them: a wide one in two colours, a narrow one that is idle."""
+        blocks = [{"address": 1, "size": 3 << 20, "state": "active_allocated"}, {"address": 2, "size": 1 << 20, "state": "inactive"}]
+        snapshot = {"segments": [{"total_size": 2 << 20, "allocated_size": 0, "blocks": [{"size": 2 << 20, "state": "inactive"}]},
+                                 {"total_size": 4 << 20, "allocated_size": 3 << 20, "blocks": blocks}]}
+        path = self.path("snapshot.tar.gz")
+        with tarfile.open(self.bundle.path) as old, tarfile.open(path, "w:gz") as new:
+            for member in old.getmembers():
+                new.addfile(member, old.extractfile(member) if member.isfile() else None)
+            data = json.dumps(snapshot).encode()
+            info = tarfile.TarInfo(self.bundle.name + "/hook/snapshot.json")
+            info.size = len(data)
+            new.addfile(info, io.BytesIO(data))
+        self.show(self.page_of(path))
+        rows = self.find("#allocations .map")
+        self.assertEqual([len(row.find_elements(By.CSS_SELECTOR, "span")) for row in rows], [2, 1])
+        self.assertGreater(rows[0].size["width"], 1.8 * rows[1].size["width"])
+        self.assertNotIn("[object", self.find("body")[0].text)
 
     def test_hostile_text_in_every_field(self):
         def change(name, data):

@@ -19,7 +19,7 @@
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {}))
       made.setAttribute(key, value);
-    for (const child of children.flat())
+    for (const child of children.flat(Infinity))
       made.append(child instanceof Node ? child : document.createTextNode(shown(child)));
     return made;
   }
@@ -65,7 +65,7 @@
 
   const sections = [];
   function section(id, title, ...children) {
-    const made = children.flat().filter(child => child);
+    const made = children.flat(Infinity).filter(child => child);
     if (made.length > 0)
       sections.push({id, title, node: element("section", {id, "aria-label": title}, element("h2", {}, title), made)});
   }
