@@ -209,7 +209,7 @@ static void put_refusal(struct pool *x, const cJSON *refused, const char *source
     put_log(x, "oom.device", hook_number(refused, "device"), source);
     if (limit > 0)
         put_log(x, "oom.allowed_bytes", limit, source);
-    /* Of another pool than the one that refused nothing is known. */
+    /* The sampled pool may be another than the one that refused: its values are used only when it is the same. */
     if (x->values[POOL] == hook_number(refused, "pool_bytes"))
         put_log(x, "oom.allocated_bytes", x->values[IN_USE], source);
 }

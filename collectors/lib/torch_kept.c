@@ -13,8 +13,8 @@
 #define REPLACED 0.05
 #define REPLACED_BY_STEPS 0.2
 #define MOSTLY_STEPS 0.88
-/* Of what a straight line has in the middle: blocks that live long, but not for good, are few at first and
- * many at last. [lab] */
+/* Steady growth has at least this share of a straight line in its middle. Blocks that live long, but not for
+ * good, are few at first and many at the end. [lab] */
 #define STEADY 0.33
 
 struct mark {

@@ -149,7 +149,7 @@ static int take_settings(struct command_line *line)
     return r;
 }
 
-/* Of the settings, a verb needs the site's folder only; `config` itself tells what is wrong. */
+/* A verb reads one setting only, the site's folder. `config` itself reports wrong settings. */
 static int settle_for_verb(char *const argv[])
 {
     struct command_line line = {.launch = {.follow = true}};

@@ -66,7 +66,7 @@ static void shown_origin(const struct config_setting *setting, struct buf *out)
         buf_printf(out, ":%u", setting->line);
 }
 
-/* What is found in the site's folder. Its nodes are tried by reading the tree. */
+/* Prints what the site's folder holds. Reading the tree checks its nodes. */
 static void print_site(struct buf *out)
 {
     const struct site *site = site_get();

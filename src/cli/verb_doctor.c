@@ -259,7 +259,7 @@ static int copy_fact(struct facts *to, const struct fact *f)
     }
 }
 
-/* Of counters what was read before the run, of computed facts nothing: they are computed anew. */
+/* Adds a counter only as it was read before the run. Leaves out computed facts: they are computed anew. */
 static int add_what_was_before(struct facts *to, const struct facts *all)
 {
     bool run = is_of_a_run(all);

@@ -254,7 +254,7 @@ static bool is_from(const cJSON *fact, const char *source)
            (from[n] == '\0' || from[n] == ',' || strncmp(from + n, " line ", 6) == 0);
 }
 
-/* Of a text that was cut to fit the bundle the facts are all that is known. */
+/* A text that was cut to fit the bundle is not read again: its facts say more than what is left of it. */
 static bool is_read_again(const struct bundle_file *part)
 {
     return part->data != NULL && part->len >= 0 &&

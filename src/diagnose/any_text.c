@@ -48,7 +48,7 @@ static unsigned line_of(const struct fact *f)
     return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
 }
 
-/* What is done to lines that a person's way of pasting has harmed. */
+/* Repairs of lines that were harmed when a person pasted them. */
 static const struct repair {
     char *(*mend)(const char *data, size_t len, size_t *ret_len);
     const char *how, *fact, *source;
@@ -92,7 +92,7 @@ static void read_repaired(struct facts *facts, const char *text, size_t len, con
     free(mended);
 }
 
-/* Of a log that somebody gave only the run's time counts. */
+/* A log that somebody gave is cut to the time of the run. */
 static void read_given_log(struct facts *facts, const char *text, size_t len, const char *source)
 {
     size_t kept_len = len;
@@ -101,7 +101,7 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
     free(kept);
 }
 
-/* Nobody has cut the lines of a run: they are not completed. */
+/* The lines of a run are whole, so none is completed. */
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};

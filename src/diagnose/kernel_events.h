@@ -40,7 +40,7 @@ enum kernel_event kernel_event_read(struct kernel_events *, const struct scan *,
                                     bool *ret_follows);
 /* event.*: the first line of each kind, and event.first. */
 void kernel_event_emit(const struct scan *, enum kernel_event, struct text record);
-/* Behind the last record. */
+/* Called once, after the last record. */
 void kernel_events_end(const struct kernel_events *, const struct scan *);
 
 #endif
