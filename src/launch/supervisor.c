@@ -149,8 +149,8 @@ static void tell_of_unfinished_runs(struct supervisor *s)
     if (count == 0 || s->shared->target_status == 0 || s->told_unfinished || s->options->quiet)
         return;
     s->told_unfinished = true;
-    (void)say_line(stderr, "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes it", count,
-                  count == 1 ? "" : "s");
+    (void)say_line(stderr, "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes %s", count,
+                  count == 1 ? "" : "s", count == 1 ? "it" : "them");
 }
 
 static int own_status(struct supervisor *s, char *const argv[])
