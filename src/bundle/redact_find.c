@@ -92,14 +92,13 @@ static void add_match(const struct redact_rule *rule, const char *text, size_t b
         redact_spans_add(out, whole);
 }
 
-void redact_rule_find(const struct redact_rules *rules, const struct redact_rule *rule,
-                      const char *text, size_t len, size_t from, size_t to,
+/* Matches of text[from..to), the first at `at` or later; `flags` are of pcre2_match(). */
+static void find_from(const struct redact_rules *rules, const struct redact_rule *rule,
+                      const char *text, size_t from, size_t at, size_t to, uint32_t flags,
                       struct redact_spans *out)
 {
     PCRE2_SPTR piece = (PCRE2_SPTR)text + from;
-    /* "$" is where the text was cut off, not the end of each line. */
-    uint32_t flags = to < len ? PCRE2_NOTEOL : 0;
-    for (size_t at = 0; at <= to - from;) {
+    for (at -= from; at <= to - from;) {
         int pairs = pcre2_match(rule->code, piece, to - from, at, flags, rules->match_data,
                                 rules->match_context);
         if (pairs == PCRE2_ERROR_NOMATCH)
@@ -113,6 +112,26 @@ void redact_rule_find(const struct redact_rules *rules, const struct redact_rule
         add_match(rule, text, from, ovector, pairs, out);
         at = ovector[1] > at ? ovector[1] : at + 1;
     }
+}
+
+/* "$" is where the text was cut off, not the end of each line. */
+static uint32_t flags_of_piece(size_t len, size_t to)
+{
+    return to < len ? PCRE2_NOTEOL : 0;
+}
+
+void redact_rule_find(const struct redact_rules *rules, const struct redact_rule *rule,
+                      const char *text, size_t len, size_t from, size_t to,
+                      struct redact_spans *out)
+{
+    find_from(rules, rule, text, from, from, to, flags_of_piece(len, to), out);
+}
+
+void redact_rule_follow(const struct redact_rules *rules, const struct redact_rule *rule,
+                        const char *text, size_t len, size_t from, size_t at, size_t to,
+                        struct redact_spans *out)
+{
+    find_from(rules, rule, text, from, at, to, flags_of_piece(len, to) | PCRE2_ANCHORED, out);
 }
 
 static int by_place(const void *a, const void *b)

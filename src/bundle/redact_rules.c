@@ -266,6 +266,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->across = true;
     else if (strcmp(key, "exact") == 0)
         rule->exact = true;
+    else if (strcmp(key, "below-home") == 0)
+        rule->below_home = true;
     else if (strcmp(key, "bits") == 0)
         rule->bits = strtod(value, NULL);
     else if (strcmp(key, "run") == 0)

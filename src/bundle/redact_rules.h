@@ -36,6 +36,7 @@ struct redact_rule {
     bool learn;  /* what it finds is looked for everywhere */
     bool across; /* may reach over line ends */
     bool exact;  /* upper and lower case differ */
+    bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     size_t run;  /* only on lines with so many letters and digits in a row; 0 = on any */
     char *near[RULE_WORDS_MAX];
@@ -86,6 +87,9 @@ void redact_spans_add(struct redact_spans *, struct redact_span span);
  * says so. */
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
+/* Matches that begin at `at`, then each where the one before ended. */
+void redact_rule_follow(const struct redact_rules *, const struct redact_rule *, const char *text,
+                        size_t len, size_t from, size_t at, size_t to, struct redact_spans *out);
 /* In order, without overlaps; where two overlapped all of it is hidden. */
 void redact_spans_settle(struct redact_spans *);
 /* Shannon entropy per byte. */

@@ -151,6 +151,18 @@ static bool is_label(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '.';
 }
 
+/* The rules know homes by the usual names (/home/x, /root); this machine's may lie anywhere. */
+static void below_home(struct search *s, size_t from, size_t to)
+{
+    const struct redact_rules *rules = s->r->rules;
+    find_line(s, from);
+    for (size_t i = 0; i < rules->count && to < s->line_to; i++) {
+        if (rules->list[i].below_home)
+            redact_rule_follow(rules, &rules->list[i], s->t->p, s->t->len, s->line_from, to,
+                               s->line_to, s->out);
+    }
+}
+
 static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
 {
     struct search *s = arg;
@@ -159,6 +171,8 @@ static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
         return;
     }
     const struct redact_name *name = &s->r->names[(id - s->r->keyword_count) / 2];
+    if (name->kind == REDACT_HOME && redact_is_meant(name, s->t, from))
+        below_home(s, from, to);
     if (s->learning || s->r->kept[name->kind])
         return;
     if (name->kind == REDACT_SECRET) {

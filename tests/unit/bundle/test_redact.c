@@ -70,6 +70,20 @@ static void test_examples(void **state)
     }
 }
 
+/* Folders that somebody named are hidden below this machine's homes, wherever these lie. */
+static void test_projects_below_an_unusual_home(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_add(r, REDACT_HOME, "/u/z/zaphodbx"), 0);
+    RC_AUTO_FREE char *out =
+        redacted(r, "[\"/u/z/zaphodbx/heartofgold/engine/x\", \"/u/z/zaphodbx/work/milliways/x\"] "
+                    "/u/z/zaphodbx.old/heartofgold/x /u/z/other/heartofgold/x");
+    assert_string_equal(out, "[\"<home1>/<project1>/engine/x\", \"<home1>/work/<project2>/x\"] "
+                             "<home1>.old/heartofgold/x /u/z/other/heartofgold/x");
+    redactor_free(r);
+}
+
 /* Facts that look nearly like secrets. */
 static void test_facts_stay(void **state)
 {
@@ -256,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_json),
