@@ -94,6 +94,29 @@ int options_parse(const struct option_def *table, void *target, int argc, char *
     return at;
 }
 
+int options_parse_around(const struct option_def *table, void *target, int argc, char *argv[],
+                         struct rc_err *err)
+{
+    int operands = 0; /* kept at the front of argv, where options were read already */
+    int at = 0;
+    while (at < argc) {
+        bool is_end = strcmp(argv[at], "--") == 0;
+        int used = 1;
+        if (is_end || argv[at][0] != '-' || argv[at][1] == '\0') {
+            at += is_end;
+            for (int more = is_end ? argc - at : 1; more > 0; more--)
+                argv[operands++] = argv[at++];
+            continue;
+        }
+        int r = parse_one(table, target, argv + at, &used, err);
+        if (r < 0)
+            return r;
+        at += used;
+    }
+    memmove(argv + argc - operands, argv, (size_t)operands * sizeof *argv);
+    return argc - operands;
+}
+
 /* What does not fit beside `left` goes below, in the column of the text. */
 void option_help_row(const char *left, const char *help)
 {

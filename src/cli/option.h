@@ -25,6 +25,10 @@ struct option_def {
  */
 int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
                   struct rc_err *err);
+/* The same for a verb, whose options may also stand behind its operands ("show BUNDLE --all"): the
+ * operands are moved to the end of argv, in their order. Behind "--" nothing is an option. */
+int options_parse_around(const struct option_def *table, void *target, int argc, char *argv[],
+                         struct rc_err *err);
 void options_help(const struct option_def *table);
 /* One row of a table of options or verbs: fits 80 columns. */
 void option_help_row(const char *left, const char *help);

@@ -36,7 +36,7 @@ static const struct {
     {"issue", "issue BUNDLE", "print the text of an issue for its tracker", true},
     {"open", "open BUNDLE", "show a bundle as a page in the browser", true},
     {"list", "list [DIR...]", "bundles and unfinished runs", true},
-    {"verify", "verify BUNDLE...", "check every hash, and that no path leads out", false},
+    {"verify", "verify BUNDLE...", "check every hash, and that no path leads out", true},
     {"triage", "triage BUNDLE|DIR|LOG...", "judge a bundle, or text that somebody pasted",
      true},
     {"diff", "diff A B", "what differs between bundles, likely causes first", true},

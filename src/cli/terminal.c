@@ -24,12 +24,24 @@ static bool wants_colour(bool is_terminal, const char *colour)
            term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
+/* As the C library would, without loading a locale: the first of three that is set says it. */
+static bool shows_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *locale = getenv(names[i]);
+        if (locale != NULL && locale[0] != '\0')
+            return strcasestr(locale, "utf-8") != NULL || strcasestr(locale, "utf8") != NULL;
+    }
+    return false;
+}
+
 struct report_style terminal_style(int fd, const char *colour)
 {
     struct termios modes;
     struct winsize size = {.ws_col = 0};
     bool is_terminal = isatty(fd);
-    struct report_style style = {.colour = wants_colour(is_terminal, colour), .line_end = "\n"};
+    struct report_style style = {.colour = wants_colour(is_terminal, colour), .utf8 = shows_utf8(), .line_end = "\n"};
     if (!is_terminal)
         return style;
     style.columns = ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;

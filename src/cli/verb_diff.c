@@ -332,7 +332,7 @@ int verb_diff(int argc, char *argv[])
     struct rc_err err = {""};
     struct side side[2] = {{.path = NULL}};
     bool same = false;
-    int at = options_parse(option_table, &line, argc, argv, &err);
+    int at = options_parse_around(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         print_help();
         return DIFF_SAME;

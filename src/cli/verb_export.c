@@ -358,20 +358,18 @@ static int write_out(const struct export *e, const char *path, struct rc_err *er
                     : 0;
 }
 
-/* Options before and behind the name: `export BUNDLE --trace` reads as well. */
 static int parse(int argc, char *argv[], struct export_line *line, const char **ret_bundle,
                  struct rc_err *err)
 {
-    int at = options_parse(export_options, line, argc, argv, err);
-    if (at < 0 || line->help || at >= argc)
-        return at < 0 || line->help ? at : rc_err_set(err, -EINVAL, "export needs a bundle");
-    *ret_bundle = argv[at];
-    int more = options_parse(export_options, line, argc - at - 1, argv + at + 1, err);
-    if (more >= 0 && at + 1 + more < argc)
-        return rc_err_set(err, -EINVAL, "export takes one bundle");
-    if (more >= 0 && !line->trace)
+    int at = options_parse_around(export_options, line, argc, argv, err);
+    if (at < 0 || line->help)
+        return at;
+    if (argc - at != 1)
+        return rc_err_set(err, -EINVAL, at < argc ? "export takes one bundle" : "export needs a bundle");
+    if (!line->trace)
         return rc_err_set(err, -EINVAL, "export as what? --trace");
-    return more;
+    *ret_bundle = argv[at];
+    return 0;
 }
 
 int verb_export(int argc, char *argv[])

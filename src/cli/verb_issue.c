@@ -147,7 +147,7 @@ int verb_issue(int argc, char *argv[])
 {
     struct issue_line line = {.tracker = NULL};
     struct rc_err err = {""};
-    int at = options_parse(issue_options, &line, argc, argv, &err);
+    int at = options_parse_around(issue_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash issue [OPTIONS] BUNDLE\n\n"
                      "Prints title and text of an issue in the sections of the tracker's form, and\n"

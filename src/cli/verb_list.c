@@ -171,7 +171,7 @@ int verb_list(int argc, char *argv[])
     struct list_line line = {.rows = 0};
     struct rc_err err = {""};
     int failed = 0;
-    int at = options_parse(list_options, &line, argc, argv, &err);
+    int at = options_parse_around(list_options, &line, argc, argv, &err);
     if (at < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;

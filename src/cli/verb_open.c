@@ -123,7 +123,7 @@ int verb_open(int argc, char *argv[])
     struct open_line line = {.output = NULL};
     struct rc_err err = {""};
     struct buf page = BUF_INIT;
-    int at = options_parse(open_options, &line, argc, argv, &err);
+    int at = options_parse_around(open_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash open [OPTIONS] BUNDLE\n\n"
                      "Shows a bundle as a page in the browser. The page is one file and fetches\n"

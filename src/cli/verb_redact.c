@@ -232,7 +232,7 @@ int verb_redact(int argc, char *argv[])
 {
     struct redact_line line = {.redactor = NULL};
     struct rc_err err = {""};
-    int at = options_parse(option_table, &line, argc, argv, &err);
+    int at = options_parse_around(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash redact [OPTIONS] BUNDLE|LOG|-\n\n"
                      "Replaces what is private: in a bundle in place, of a text (- is stdin) on\n"

@@ -80,7 +80,7 @@ int verb_reveal(int argc, char *argv[])
 {
     struct reveal_line line = {.json = false};
     struct rc_err err = {""};
-    int at = options_parse(reveal_options, &line, argc, argv, &err);
+    int at = options_parse_around(reveal_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [TEXT]\n\n"
                      "Says what the pseudonyms (<host1>) of a bundle stand for that was made by this\n"

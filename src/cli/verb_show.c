@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `show BUNDLE...` and `verify BUNDLE...`: the bundle may be a stranger's. */
+/* `show BUNDLE...`: the bundle may be a stranger's. */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,12 +13,18 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/option.h"
+#include "cli/pager.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "report/chart.h"
 
 #define SUMMARY_MAX (4u << 20)
+#define FACTS_MAX ((size_t)16 << 20)
+#define TABLE_MAX ((size_t)64 << 20)
+#define CHARTS_SHOWN_MAX 4
+
 struct show_line {
-    bool all, raw, help;
+    bool all, raw, json, no_pager, help;
     const char *section, *colour;
 };
 
@@ -25,6 +33,14 @@ static int set_all(void *target, const char *value, struct rc_err *err)
     (void)value;
     (void)err;
     ((struct show_line *)target)->all = true;
+    return 0;
+}
+
+static int set_json(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct show_line *)target)->json = true;
     return 0;
 }
 
@@ -41,6 +57,14 @@ static int set_help(void *target, const char *value, struct rc_err *err)
     (void)value;
     (void)err;
     ((struct show_line *)target)->help = true;
+    return 0;
+}
+
+static int set_no_pager(void *target, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    ((struct show_line *)target)->no_pager = true;
     return 0;
 }
 
@@ -63,42 +87,94 @@ static const struct option_def show_options[] = {
     {"all", 'a', NULL, "with the tables of facts", set_all},
     {"section", 0, "WORD", "only sections whose heading has this word", set_section},
     {"raw", 0, NULL, "the Markdown as it is, to paste it", set_raw},
+    {"json", 0, NULL, "the verdict as JSON, a line for each bundle", set_json},
     {"color", 0, "WHEN", "auto (default), always or never", set_colour},
+    {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal", set_no_pager},
     {"help", 'h', NULL, "print this and exit", set_help},
     {NULL, 0, NULL, NULL, NULL},
 };
 
-static bool are_bundles(int argc, char *argv[], const char *verb)
+/* What cannot be read draws nothing. */
+static void charts_of(const char *path, const struct report_style *style, struct buf *out)
 {
-    bool good = argc > 0;
-    for (int i = 0; i < argc; i++)
-        good = good && argv[i][0] != '-';
-    if (!good)
-        (void)say_line(stderr, "rocmcrash: usage: rocmcrash %s BUNDLE...", verb);
-    return good;
+    static const struct {
+        const char *name;
+        size_t max;
+    } files[] = {{"facts.json", FACTS_MAX}, {"telemetry/telemetry.csv", TABLE_MAX}, {"hook/torch-stats.csv", TABLE_MAX}};
+    char *text[sizeof files / sizeof files[0]] = {NULL};
+    struct charts charts;
+    struct rc_err err = {""};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        (void)bundle_read_file(path, files[i].name, files[i].max, &text[i], &err);
+    cJSON *facts = text[0] != NULL ? cJSON_Parse(text[0]) : NULL;
+    (void)charts_of_bundle(&charts, facts, text[1], text[2]);
+    (void)charts_to_terminal(&charts, CHARTS_SHOWN_MAX, style, out);
+    charts_release(&charts);
+    cJSON_Delete(facts);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        free(text[i]);
 }
 
-static bool print_page(const char *text, const struct show_line *line)
+/* Our own characters that an ASCII terminal does not show. */
+static void put_ascii(const char *text, struct buf *out)
+{
+    static const char dash[] = "\xe2\x80\x93"; /* U+2013: a value that is not known */
+    for (const char *at = text; *at != '\0';) {
+        bool is_dash = strncmp(at, dash, sizeof dash - 1) == 0;
+        buf_putc(out, is_dash ? '-' : *at);
+        at += is_dash ? sizeof dash - 1 : 1;
+    }
+}
+
+static void add_page(const char *path, const char *text, const struct show_line *line,
+                     struct buf *out)
 {
     struct buf clean = BUF_INIT;
+    struct buf charts = BUF_INIT;
+    struct buf whole = BUF_INIT;
     struct buf page = BUF_INIT;
     struct report_style style = terminal_style(STDOUT_FILENO, line->colour);
     say_clean(&clean, text, strlen(text));
-    if (line->raw)
-        buf_append(&page, buf_str(&clean), clean.len);
+    charts_of(path, &style, &charts);
+    if (charts.len > 0)
+        report_with_charts(buf_str(&clean), buf_str(&charts), &whole);
+    report_page(buf_str(charts.len > 0 ? &whole : &clean), line->all, line->section, &style, &page);
+    if (style.utf8)
+        buf_append(out, buf_str(&page), page.len);
     else
-        report_page(buf_str(&clean), line->all, line->section, &style, &page);
-    if (page.len > 0 && page.data[page.len - 1] != '\n')
-        buf_putc(&page, '\n');
-    if (!line->all && !line->raw && line->section == NULL)
-        buf_puts(&page, "('rocmcrash show --all' has the tables of facts)\n");
-    bool ok = fputs(buf_str(&page), stdout) >= 0 && fflush(stdout) == 0;
+        put_ascii(buf_str(&page), out);
     buf_release(&clean);
+    buf_release(&charts);
+    buf_release(&whole);
     buf_release(&page);
-    return ok;
 }
 
-static int show_one(const char *path, const struct show_line *line)
+/* {"path":...,"verdict":{...}} on a line. */
+static int print_json(const char *path)
+{
+    struct rc_err err = {""};
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = bundle_read_file(path, "verdict.json", SUMMARY_MAX, &text, &err);
+    cJSON *verdict = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    if (len >= 0 && !cJSON_IsObject(verdict))
+        (void)rc_err_set(&err, -EBADMSG, "verdict.json in it is no JSON object");
+    if (!cJSON_IsObject(verdict)) {
+        cJSON_Delete(verdict);
+        verb_complain(path, &err);
+        return VERB_EXIT_FAILED;
+    }
+    cJSON *row = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(row, "path", path);
+    if (!cJSON_AddItemToObject(row, "verdict", verdict))
+        cJSON_Delete(verdict);
+    RC_AUTO_FREE char *json = cJSON_PrintUnformatted(row);
+    bool ok = json != NULL && say_json(stdout, json) == 0;
+    cJSON_Delete(row);
+    verb_tell_damage(path);
+    return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+}
+
+static int show_one(const char *path, const struct show_line *line, struct buf *out)
 {
     struct rc_err err = {""};
     RC_AUTO_FREE char *text = NULL;
@@ -106,17 +182,46 @@ static int show_one(const char *path, const struct show_line *line)
         verb_complain(path, &err);
         return VERB_EXIT_FAILED;
     }
-    bool ok = print_page(text, line);
+    size_t before = out->len;
+    if (line->raw)
+        say_clean(out, text, strlen(text));
+    else
+        add_page(path, text, line, out);
+    if (out->len > before && out->data[out->len - 1] != '\n')
+        buf_putc(out, '\n');
+    if (!line->all && !line->raw && line->section == NULL)
+        buf_puts(out, "('rocmcrash show --all' has the tables of facts)\n");
     verb_tell_damage(path);
-    return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+    return VERB_EXIT_OK;
+}
+
+static int show_all(int count, char *paths[], const struct show_line *line)
+{
+    int worst = VERB_EXIT_OK;
+    struct buf out = BUF_INIT;
+    for (int i = 0; i < count && line->json; i++) {
+        int status = print_json(paths[i]);
+        worst = status > worst ? status : worst;
+    }
+    for (int i = 0; i < count && !line->json; i++) {
+        struct buf name = BUF_INIT;
+        say_word(&name, paths[i]);
+        if (count > 1)
+            buf_printf(&out, "%s==> %s <==\n", i > 0 ? "\n" : "", buf_str(&name));
+        buf_release(&name);
+        int status = show_one(paths[i], line, &out);
+        worst = status > worst ? status : worst;
+    }
+    bool ok = pager_print(buf_str(&out), !line->no_pager);
+    buf_release(&out);
+    return ok ? worst : VERB_EXIT_FAILED;
 }
 
 int verb_show(int argc, char *argv[])
 {
     struct show_line line = {.all = false};
     struct rc_err err = {""};
-    int worst = VERB_EXIT_OK;
-    int at = options_parse(show_options, &line, argc, argv, &err);
+    int at = options_parse_around(show_options, &line, argc, argv, &err);
     if (at < 0)
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
     if (at >= 0 && line.help) {
@@ -125,33 +230,9 @@ int verb_show(int argc, char *argv[])
         options_help(show_options);
         return VERB_EXIT_OK;
     }
-    if (at < 0 || !are_bundles(argc - at, argv + at, "show [OPTIONS]"))
+    if (at >= 0 && at == argc)
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash show [OPTIONS] BUNDLE...");
+    if (at < 0 || at == argc)
         return VERB_EXIT_USAGE;
-    for (int i = at; i < argc; i++) {
-        if (i > at)
-            (void)putchar('\n');
-        if (argc - at > 1)
-            (void)say_line(stdout, "==> %s <==", argv[i]);
-        int status = show_one(argv[i], &line);
-        worst = status > worst ? status : worst;
-    }
-    return worst;
-}
-
-int verb_verify(int argc, char *argv[])
-{
-    int worst = VERB_EXIT_OK;
-    if (!are_bundles(argc, argv, "verify"))
-        return VERB_EXIT_USAGE;
-    for (int i = 0; i < argc; i++) {
-        struct rc_err err = {""};
-        int r = bundle_verify(argv[i], &err);
-        int status = r == 0 ? VERB_EXIT_OK : r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
-        if (r == 0)
-            (void)say_line(stdout, "%s: good", argv[i]);
-        else
-            verb_complain(argv[i], &err);
-        worst = status > worst ? status : worst;
-    }
-    return worst;
+    return show_all(argc - at, argv + at, &line);
 }

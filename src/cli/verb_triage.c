@@ -450,7 +450,7 @@ int verb_triage(int argc, char *argv[])
     struct triage_line line = {.kernel_log = NULL};
     struct rc_err err = {""};
     struct stat st;
-    int at = options_parse(option_table, &line, argc, argv, &err);
+    int at = options_parse_around(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
         print_help();
         return VERB_EXIT_OK;

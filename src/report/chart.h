@@ -13,6 +13,8 @@
 #include <stddef.h>
 
 struct buf;
+struct cJSON;
+struct report_style;
 
 #define CHART_PARTS_MAX 6
 #define CHARTS_MAX 34 /* VRAM and GTT of 16 GPUs, the host, the control group */
@@ -53,10 +55,18 @@ struct charts {
  * nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
 int charts_read(struct charts *ret, const char *telemetry, const char *torch);
 void charts_release(struct charts *charts);
+/* The same for a bundle: PyTorch's table is left out where nobody knows which GPU its device 0 is.
+ * `facts`: facts.json, or NULL. */
+int charts_of_bundle(struct charts *ret, const struct cJSON *facts, const char *telemetry,
+                     const char *torch);
 
 /* JSON: {"time_s": [...], "marks": [...], "charts": [{"title","limit_mib","parts":[{"label","kind","mib"}]}]} */
 void charts_to_json(const struct charts *charts, struct buf *out);
 /* One of them as <svg>, for readers without scripts. */
 void chart_to_svg(const struct charts *charts, const struct chart *chart, struct buf *out);
+
+/* Up to `charts_max` of those that change over the run, each some lines. Returns how many. */
+size_t charts_to_terminal(const struct charts *charts, size_t charts_max,
+                          const struct report_style *style, struct buf *out);
 
 #endif

@@ -39,7 +39,7 @@ static char *block_behind(const char *markdown, const char *line)
 
 static void plain(const char *markdown, bool all, const char *section, struct buf *out)
 {
-    struct report_style style = {.columns = all ? PLAIN_COLUMNS : 0, .line_end = "\n"};
+    struct report_style style = {.columns = all ? PLAIN_COLUMNS : 0, .utf8 = true, .line_end = "\n"};
     report_page(markdown, all, section, &style, out);
 }
 
@@ -150,30 +150,6 @@ static void evidence(const struct report_files *in, const cJSON *facts, struct b
 
 /* --- charts --- */
 
-static bool is_known(const cJSON *facts, const char *name)
-{
-    const cJSON *fact = NULL;
-    cJSON_ArrayForEach(fact, cJSON_GetObjectItemCaseSensitive(facts, "facts"))
-    {
-        const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fact, "name"));
-        if (its != NULL && strcmp(its, name) == 0 &&
-            cJSON_GetObjectItemCaseSensitive(fact, "value") != NULL)
-            return true;
-    }
-    return false;
-}
-
-/* The allocator's device 0 is GPU 0 unless the program was shown some of several GPUs only. */
-static bool knows_devices(const cJSON *facts)
-{
-    static const char *const hiding[] = {"env.HIP_VISIBLE_DEVICES", "env.ROCR_VISIBLE_DEVICES",
-                                         "env.CUDA_VISIBLE_DEVICES", "env.GPU_DEVICE_ORDINAL"};
-    bool hidden = false;
-    for (size_t i = 0; i < sizeof hiding / sizeof hiding[0]; i++)
-        hidden = hidden || is_known(facts, hiding[i]);
-    return !hidden || !is_known(facts, "gpu.1.vram.total_bytes");
-}
-
 static void drawings(const struct charts *charts, struct buf *out)
 {
     for (size_t i = 0; i < charts->count && i < DRAWINGS_MAX; i++) {
@@ -200,7 +176,7 @@ void report_html(const struct report_files *in, struct buf *out)
 {
     struct charts charts;
     cJSON *facts = in->facts != NULL ? cJSON_Parse(in->facts) : NULL;
-    (void)charts_read(&charts, in->telemetry, knows_devices(facts) ? in->torch_stats : NULL);
+    (void)charts_of_bundle(&charts, facts, in->telemetry, in->torch_stats);
     for (size_t i = 0; i < page_part_count; i++) {
         const char *mark = page_parts[i].mark != NULL ? page_parts[i].mark : "";
         buf_puts(out, page_parts[i].text);

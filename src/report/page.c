@@ -329,7 +329,7 @@ static const char *read_block(struct page *p, const char *text)
     while (*text != '\0' && strncmp(text, "```", 3) != 0) {
         size_t len = strcspn(text, "\n");
         if (p->is_shown && !is_drawing) {
-            buf_puts(p->out, "  ");
+            buf_puts(p->out, len > 0 ? "  " : "");
             buf_append(p->out, text, len);
             end_line(p);
         }
@@ -360,6 +360,38 @@ static void one_line(struct page *p, const char *line, size_t len)
         wrapped(p, line + 2, len - 2, 2);
     } else
         wrapped(p, line, len, 0);
+}
+
+/* A block of sparklines begins with a block character or with the dot of a gap. */
+static const char *find_sparklines(const char *markdown)
+{
+    static const char fence[] = "```text\n";
+    const char *memory = strstr(markdown, "\n## Memory");
+    for (const char *at = memory != NULL ? strstr(memory, fence) : NULL; at != NULL; at = strstr(at + 1, fence)) {
+        const char *first = at + sizeof(fence) - 1;
+        if (strncmp(first, "▁", 2) == 0 || strncmp(first, "·", 2) == 0)
+            return at;
+    }
+    return NULL;
+}
+
+void report_with_charts(const char *markdown, const char *charts, struct buf *out)
+{
+    static const char end[] = "\n```";
+    const char *from = find_sparklines(markdown);
+    const char *to = from != NULL ? strstr(from + 1, end) : NULL;
+    if (to != NULL) {
+        to += sizeof(end) - 1;
+    } else {
+        from = strstr(markdown, "\n## What to try");
+        to = from;
+    }
+    if (from == NULL) {
+        buf_puts(out, markdown);
+        return;
+    }
+    buf_append(out, markdown, (size_t)(from - markdown));
+    buf_printf(out, "%s```text\n%s```%s%s", from == to ? "\n" : "", charts, from == to ? "\n" : "", to);
 }
 
 void report_page(const char *markdown, bool all, const char *section,

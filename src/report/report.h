@@ -44,6 +44,7 @@ void report_summary(const struct report_input *in, struct buf *out);
 struct report_style {
     unsigned columns;     /* lines are wrapped at so many; 0 = they are not */
     bool colour;
+    bool utf8;            /* characters that are no ASCII are shown */
     const char *line_end; /* "\r\n" where the terminal is raw */
 };
 
@@ -56,6 +57,8 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
  * with the details; `section`: only those whose heading holds this word, NULL = not chosen. */
 void report_page(const char *markdown, bool all, const char *section,
                  const struct report_style *style, struct buf *out);
+/* SUMMARY.md with `charts` (text) in place of its sparklines; ahead of the advice where it has none. */
+void report_with_charts(const char *markdown, const char *charts, struct buf *out);
 /* The first of them alone: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high confidence)".
  * Plain text, not escaped. */
 void report_happened(const struct facts *facts, const struct verdict *verdict, struct buf *out);

@@ -32,8 +32,8 @@ ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **
     return rc_err_set(err, -ENOENT, "no such file");
 }
 
-int options_parse(const struct option_def *defs, void *target, int argc, char *const argv[],
-                  struct rc_err *err)
+int options_parse_around(const struct option_def *defs, void *target, int argc, char *argv[],
+                         struct rc_err *err)
 {
     (void)defs, (void)target, (void)argc, (void)argv, (void)err;
     return 0;

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees first: the lines after a failure on real terminals, and help for a wrong command line."""
 
+import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import termios
+import unittest
 
 import support
 from support import PYTHON, ROCMCRASH
+from test_surface import bundle_bytes
 
 OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.58 GiB. GPU 0 has a total capacity of "
        "62.50 GiB of which 942.00 MiB is free. Of the allocated memory 61.00 GiB is allocated by PyTorch, and "
@@ -100,6 +104,94 @@ class Lines(support.Case):
         self.assertEqual(done.own_lines[0], "rocmcrash: The program ended with exit code 3; the cause is unknown")
         done = self.run_it("/bin/true", options=["--always"])
         self.assertEqual(done.own_lines[0], "rocmcrash: The program ended well: nothing failed")
+
+
+TELEMETRY = ("time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes\n0,,17179869184,1073741824\n"
+             "5,,17179869184,8589934592\n10,impact,17179869184,17179869184\n")
+
+
+class Show(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.bundle = self.path("rocmcrash-20260101T000000Z-x-capacity.tar.gz")
+        summary = "# GPU out of memory\n\n## Memory\n\n```text\n▁▄█ peak\n```\n\n## What to try\n\n- x – y\n"
+        summary += "".join(f"- line {n}\n" for n in range(60))
+        with open(self.bundle, "wb") as file:
+            file.write(bundle_bytes("rocmcrash-x", {
+                "SUMMARY.md": summary.encode(), "telemetry/telemetry.csv": TELEMETRY.encode(),
+                "verdict.json": b'{"class": "capacity", "confidence": "high"}'}))
+        self.environ.update(LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="1")
+
+    def on_terminal(self, *argv, keys=b"", rows=24, **environ):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        termios.tcsetwinsize(slave, (rows, 80))
+        process = subprocess.Popen([ROCMCRASH, "show", *argv], stdin=slave, stdout=slave, stderr=slave,
+                                   env={**self.environ, **environ}, start_new_session=True)
+        os.close(slave)
+        os.write(master, keys)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # EIO: the last one has closed it
+                break
+            if not piece:
+                break
+            seen += piece
+        self.assertEqual(process.wait(timeout=60), 0, seen)
+        return seen.decode().replace("\r", "")
+
+    def test_charts_by_what_the_locale_shows(self):
+        text = self.verb("show", self.bundle).stdout
+        self.assertIn("GPU 0 VRAM: peak 16.00 GiB, limit 16.00 GiB\n", text)
+        self.assertRegex(text, "[\u2801-\u28ff]{20}")
+        self.assertNotIn("▁▄█", text)
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 80)
+        self.environ["LC_ALL"] = "C"
+        text = self.verb("show", self.bundle).stdout
+        self.assertTrue(text.isascii(), text)
+        self.assertRegex(text, r"\?{20}")
+        self.assertIn("▁▄█", self.verb("show", "--raw", self.bundle).stdout)
+        self.assertNotIn("peak", self.verb("show", "--section", "try", self.bundle).stdout)
+
+    def test_pager(self):
+        pager = "sed s/^/P/"
+        self.assertIn("\nPWhat to try\n", self.on_terminal(self.bundle, PAGER=pager))
+        for argv, environ in (([self.bundle, "--no-pager"], {"PAGER": pager}), ([self.bundle], {"PAGER": ""}),
+                              ([self.bundle], {"PAGER": "cat"}), ([self.bundle], {"PAGER": "/no/such/pager 2>&-"}),
+                              ([self.bundle, "--section", "memory"], {"PAGER": pager}),
+                              ([self.bundle], {"PAGER": "", "PATH": "/nowhere"})):
+            with self.subTest(argv=argv[1:], environ=environ):
+                text = self.on_terminal(*argv, **environ)
+                self.assertIn("\nMemory\n", "\n" + text)
+                self.assertEqual(text.count("- line 59\n"), "--section" not in argv)
+        self.environ["PAGER"] = pager
+        self.assertNotIn("PWhat", self.verb("show", self.bundle).stdout)  # never in a pipe
+        # Who quits early, is no failure.
+        self.assertIn("GPU out", self.on_terminal(*[self.bundle] * 200, PAGER="head -n 3"))
+
+    @unittest.skipUnless(shutil.which("less"), "no less(1) here")
+    def test_less_is_the_pager_where_none_is_named(self):
+        self.environ.pop("PAGER", None)
+        text = self.on_terminal(self.bundle, keys=b"q")
+        self.assertIn("What to try", text)
+        self.assertNotIn("- line 59", text)
+
+    def test_options_behind_the_bundle(self):
+        self.assertEqual(self.verb("show", self.bundle, "--raw").stdout, self.verb("show", "--raw", self.bundle).stdout)
+        self.assertEqual(self.verb("show", "--", self.bundle, "--raw").returncode, 2)
+        self.assertEqual(self.verb("verify", self.bundle, "--json").returncode, 0)
+
+    def test_json(self):
+        done = self.verb("show", "--json", self.bundle, self.path("none"))
+        self.assertEqual((done.returncode, [json.loads(line) for line in done.stdout.splitlines()]),
+                         (2, [{"path": self.bundle, "verdict": {"class": "capacity", "confidence": "high"}}]))
+        done = self.verb("verify", "--json", self.bundle, self.write("bad", "x" * 99))
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((done.returncode, [row["good"] for row in rows], done.stderr), (1, [True, False], ""))
+        self.assertIn("gzip", rows[1]["error"])
 
 
 class DidYouMean(support.Case):

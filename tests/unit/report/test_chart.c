@@ -4,6 +4,7 @@
 #include "report/chart.h"
 #include "report/csv.h"
 #include "report/html.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -141,6 +142,60 @@ static void a_drawing_has_its_parts_and_its_limit(void **state)
     charts_release(&c);
 }
 
+/* 4 of 16 GiB are others', 4 more grow in the second half: rows of 4 dots, 6 of them 16 GiB. */
+static void a_terminal_gets_braille_or_letters(void **state)
+{
+    static const char telemetry[] =
+        HEADER "0,,17179869184,4294967296,4294967296,,,,,,\n"
+               "5,,17179869184,4294967296,4294967296,,,,,,\n"
+               "10,impact,17179869184,12884901888,4294967296,1048576,8589934592,,,,\n";
+    const struct report_style ascii = {.columns = 50, .line_end = "\n"};
+    const struct report_style utf8 = {.columns = 50, .utf8 = true, .colour = true, .line_end = "\n"};
+    struct charts c;
+    struct buf out = BUF_INIT;
+    (void)state;
+    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    assert_int_equal(charts_to_terminal(&c, 4, &ascii, &out), 1);
+    assert_string_equal(buf_str(&out),
+                        "GPU 0 VRAM: peak 12.00 GiB, limit 16.00 GiB\n"
+                        " 16.00 GiB |\n"
+                        "           |                                  c\n"
+                        "           |                                  c\n"
+                        "           |                                  c\n"
+                        "           |ooooooooooooooooooooooooooooooooooo\n"
+                        "         0 |ooooooooooooooooooooooooooooooooooo\n"
+                        "            0.0 s                        10.0 s\n"
+                        "                                      failure ^\n"
+                        "            o other processes\n"
+                        "            ? in use, by whom is not known\n"
+                        "            c this program\n");
+    buf_release(&out);
+    assert_int_equal(charts_to_terminal(&c, 4, &utf8, &out), 1);
+    /* The lowest row is full of the dots of others; the last half cell is the program's. */
+    assert_non_null(strstr(buf_str(&out), "         0 │\x1b[33m⣒\x1b[0m\x1b[33m⣒\x1b[0m"));
+    assert_non_null(strstr(buf_str(&out), "\x1b[34m⡪\x1b[0m this program\n"));
+    assert_int_equal(charts_to_terminal(&c, 0, &utf8, &out), 0);
+    buf_release(&out);
+    charts_release(&c);
+}
+
+static void what_does_not_change_is_not_drawn(void **state)
+{
+    static const char flat[] = HEADER "0,,17179869184,4294967296,,,,,,,\n9,,17179869184,4294967296,,,,,,,\n";
+    const struct report_style style = {.columns = 1, .utf8 = true, .line_end = "\n"};
+    struct charts c;
+    struct buf out = BUF_INIT;
+    (void)state;
+    assert_int_equal(charts_read(&c, flat, NULL), 0);
+    assert_int_equal(charts_to_terminal(&c, 4, &style, &out), 0);
+    charts_release(&c);
+    assert_int_equal(charts_read(&c, "", ""), 0);
+    assert_int_equal(charts_to_terminal(&c, 4, &style, &out), 0);
+    charts_release(&c);
+    assert_int_equal(out.len, 0);
+    buf_release(&out);
+}
+
 #define HOSTILE "</script><script>alert(1)</script><img src=x onerror=alert(1)>\\u202e&lt;"
 
 static void nothing_in_the_page_is_markup(void **state)
@@ -188,6 +243,8 @@ int main(void)
         cmocka_unit_test(a_peak_is_not_thinned_away),
         cmocka_unit_test(no_table_gives_no_chart),
         cmocka_unit_test(a_drawing_has_its_parts_and_its_limit),
+        cmocka_unit_test(a_terminal_gets_braille_or_letters),
+        cmocka_unit_test(what_does_not_change_is_not_drawn),
         cmocka_unit_test(nothing_in_the_page_is_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,24 @@ static void a_page_has_no_markup(void **state)
     page_of(true, "host", 80, "Host\n----\n\nram\n\n");
 }
 
+static void charts_of(const char *markdown, const char *want)
+{
+    struct buf out = BUF_INIT;
+    report_with_charts(markdown, "chart\n", &out);
+    assert_string_equal(buf_str(&out), want);
+    buf_release(&out);
+}
+
+static void charts_stand_where_sparklines_stood(void **state)
+{
+    (void)state;
+    charts_of("# a\n```text\n▁ a bar of the program\n```\n\n## Memory\n\n```text\n▁▂ peak\n```\n\nx\n",
+              "# a\n```text\n▁ a bar of the program\n```\n\n## Memory\n\n```text\nchart\n```\n\nx\n");
+    charts_of("# a\n\n## Memory\n\n\n## What to try\n", "# a\n\n## Memory\n\n\n```text\nchart\n```\n\n## What to try\n");
+    charts_of("no summary of ours", "no summary of ours");
+    charts_of("## Memory\n```text\n▁", "## Memory\n```text\n▁");
+}
+
 static void any_text_is_a_page(void **state)
 {
     static const char *const texts[] = {
@@ -157,6 +175,7 @@ int main(void)
         cmocka_unit_test(frames_of_a_crash_only),
         cmocka_unit_test(files_that_are_there),
         cmocka_unit_test(a_page_has_no_markup),
+        cmocka_unit_test(charts_stand_where_sparklines_stood),
         cmocka_unit_test(any_text_is_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The charts of a bundle: what its facts say of the devices decides which tables are used. */
+#include "report/chart.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+static bool is_known(const cJSON *facts, const char *name)
+{
+    const cJSON *fact = NULL;
+    cJSON_ArrayForEach(fact, cJSON_GetObjectItemCaseSensitive(facts, "facts"))
+    {
+        const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fact, "name"));
+        if (its != NULL && strcmp(its, name) == 0 &&
+            cJSON_GetObjectItemCaseSensitive(fact, "value") != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The allocator's device 0 is GPU 0 unless the program was shown some of several GPUs only. */
+static bool knows_devices(const cJSON *facts)
+{
+    static const char *const hiding[] = {"env.HIP_VISIBLE_DEVICES", "env.ROCR_VISIBLE_DEVICES",
+                                         "env.CUDA_VISIBLE_DEVICES", "env.GPU_DEVICE_ORDINAL"};
+    bool hidden = false;
+    for (size_t i = 0; i < sizeof hiding / sizeof hiding[0]; i++)
+        hidden = hidden || is_known(facts, hiding[i]);
+    return !hidden || !is_known(facts, "gpu.1.vram.total_bytes");
+}
+
+int charts_of_bundle(struct charts *ret, const cJSON *facts, const char *telemetry,
+                     const char *torch)
+{
+    return charts_read(ret, telemetry, knows_devices(facts) ? torch : NULL);
+}
