@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 
+#define CHILDREN_MAX 4 /* steps that never end */
+
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms)
 {
     pid_t pid = fork();
@@ -36,4 +38,34 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
     if (reaped == 0)
         (void)kill(pid, SIGKILL);
     return reaped == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct steps {
+    void (*step)(void *context, uint32_t i);
+    void *context;
+    _Atomic uint32_t *next;
+    uint32_t count;
+};
+
+static bool take_steps(void *context)
+{
+    const struct steps *s = context;
+    while (*s->next < s->count)
+        s->step(s->context, (*s->next)++);
+    return true;
+}
+
+void bounded_steps(void (*step)(void *context, uint32_t i), void *context, _Atomic uint32_t *next,
+                   uint32_t count, unsigned within_ms)
+{
+    struct steps steps = {step, context, next, count};
+    for (int children = 0; children < CHILDREN_MAX; children++) {
+        uint32_t before = *next;
+        if (bounded_ask(take_steps, &steps, within_ms))
+            return;
+        if (*next == before) { /* no child can be had */
+            (void)take_steps(&steps);
+            return;
+        }
+    }
 }

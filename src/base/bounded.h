@@ -7,7 +7,9 @@
 #ifndef BASE_BOUNDED_H
 #define BASE_BOUNDED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Runs question(context) in a child without descriptors and returns what it says. Returns false if
@@ -16,5 +18,13 @@
  * back from the child.
  */
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms);
+
+/*
+ * step(context, i) for i from *next to count - 1, in a child; *next lies in shared memory and is
+ * counted up before each step. A step that hangs costs `within_ms` and itself: another child goes on
+ * behind it, up to four times. Where no child can be made the steps run here.
+ */
+void bounded_steps(void (*step)(void *context, uint32_t i), void *context, _Atomic uint32_t *next,
+                   uint32_t count, unsigned within_ms);
 
 #endif

@@ -58,6 +58,12 @@ int redactor_add_domain(struct redactor *, const char *domain);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
  * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
 int redactor_add_machine(struct redactor *);
+/* What lies around a run in `cwd` (NULL: ours): where the home folder really lies and that the
+ * folders beside it are homes, people and groups with an account here, names in the git
+ * configuration, hosts of mounts, our domains, and the folders in which work is done: what people
+ * named there is hidden as below a home. May take a second for each file system that does not
+ * answer. 0 or -ENOMEM. */
+int redactor_add_around(struct redactor *, const char *cwd);
 /* Pseudonyms that stand in the text ("<user3>") are not given to others. */
 void redactor_reserve(struct redactor *, const char *text, size_t len);
 /* Look through a text for names and secrets to hide everywhere, also where nothing but the value

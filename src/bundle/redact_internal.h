@@ -12,11 +12,15 @@ struct redact_text {
 
 struct redact_name {
     enum redact_kind kind;
-    unsigned number;   /* of the pseudonym */
+    unsigned number;   /* of the pseudonym, 0 = not given yet */
     bool literal;      /* looked for everywhere */
     bool learned;      /* ... as whole words only: somebody else's text says that it is a name */
     bool weak;         /* ... where it stands as a host or a user */
     bool domain;       /* ... with the labels before it */
+    bool in_path;      /* ... where a slash stands before or behind it */
+    bool homes;        /* a folder: those in it are homes. It stays */
+    size_t below;      /* a folder: from here on people named the folders in it. It stays ... */
+    size_t tail;       /* ... but so many bytes at its end */
     const char *label; /* of a secret: the rule that found it */
     size_t len;
     char *value;
@@ -54,6 +58,17 @@ struct redactor {
 /* redact.c: the pseudonym of a value; NULL when there is no memory or the table is full. */
 struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, const char *value,
                                    size_t len);
+/* redact_names.c: a name as whole words only, as if a text had told of it. 0 or -ENOMEM. */
+int redact_add_word(struct redactor *, enum redact_kind kind, const char *value, size_t len);
+/* redact_names.c: a folder in which people name things, with all of its path; one in which homes
+ * lie. NULL, relative ones and those of the system are none. 0 or -ENOMEM. */
+int redact_add_place(struct redactor *, const char *path);
+int redact_add_homes(struct redactor *, const char *path);
+/* redact_names.c: names from the `known`th on get their number when they are seen in a text: most of
+ * what is around is not. */
+void redact_numbers_back(struct redactor *, size_t known);
+/* redact_around.c: would the rules hide a folder of that name below a home? */
+bool redact_is_given_name(const struct redactor *, const char *name, size_t len);
 /* redact_search.c: everything private in the text, settled. 0 or -ENOMEM. */
 int redact_search(struct redactor *, const struct redact_text *t, bool learning,
                   struct redact_spans *out);

@@ -21,7 +21,6 @@
 #define ID_MIN 8 /* characters */
 #define FULL_NAME_MIN 5
 #define IDS_WITHIN_MS 1000
-#define CHILDREN_MAX 4 /* files that never answer */
 
 /* Not getpwuid(): it asks directory servers, which may not answer. A name that only they know comes
  * from the environment. */
@@ -129,43 +128,22 @@ static void read_kfd_id(struct ids *ids, unsigned node)
     keep_id(ids, text);
 }
 
-static void read_source(struct ids *ids, size_t i)
+static void read_source(void *context, uint32_t i)
 {
+    struct ids *ids = context;
     if (i < COUNT(machine_files)) {
         read_id(ids, machine_files[i]);
         return;
     }
-    i -= COUNT(machine_files);
+    i -= (uint32_t)COUNT(machine_files);
     if (i >= CARDS_MAX * COUNT(card_files)) {
         read_kfd_id(ids, (unsigned)(i - CARDS_MAX * COUNT(card_files)));
         return;
     }
     char path[96];
-    (void)snprintf(path, sizeof path, "/sys/class/drm/card%zu/device/%s", i / COUNT(card_files),
+    (void)snprintf(path, sizeof path, "/sys/class/drm/card%u/device/%s", i / (uint32_t)COUNT(card_files),
                    card_files[i % COUNT(card_files)]);
     read_id(ids, path);
-}
-
-/* From the next one on: who comes after a child that hangs leaves out what it hangs at. */
-static bool read_sources(void *context)
-{
-    struct ids *ids = context;
-    while (ids->next < SOURCES)
-        read_source(ids, ids->next++);
-    return true;
-}
-
-static void read_all(struct ids *ids)
-{
-    for (int children = 0; children < CHILDREN_MAX; children++) {
-        uint32_t before = ids->next;
-        if (bounded_ask(read_sources, ids, IDS_WITHIN_MS))
-            return;
-        if (ids->next == before) { /* no child can be had */
-            (void)read_sources(ids);
-            return;
-        }
-    }
 }
 
 static int add_ids(struct redactor *r)
@@ -174,7 +152,7 @@ static int add_ids(struct redactor *r)
         mmap(NULL, sizeof *ids, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (ids == MAP_FAILED)
         return -ENOMEM;
-    read_all(ids);
+    bounded_steps(read_source, ids, &ids->next, SOURCES, IDS_WITHIN_MS);
     int e = 0;
     char *at = NULL;
     ids->text[ids->len] = '\0';

@@ -238,6 +238,9 @@ bool redact_is_meant(const struct redact_name *name, const struct redact_text *t
                                          : redact_stands_as_user(t, at, name->len);
     if (name->kind == REDACT_HOME)
         return !isalnum((unsigned char)redact_at(t, at + name->len));
+    if (name->in_path && (at == 0 || (t->p[at - 1] != '/' && t->p[at - 1] != '\\')) &&
+        redact_at(t, at + name->len) != '/')
+        return false;
     if (name->learned)
         return is_whole_word(t, at, name->len);
     return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);

@@ -163,6 +163,53 @@ static void below_home(struct search *s, size_t from, size_t to)
     }
 }
 
+static bool is_folder_char(char c)
+{
+    return isalnum((unsigned char)c) || (c != '\0' && strchr("_-.@+", c) != NULL);
+}
+
+/* A path as a whole, not "http://host/u": behind "file://" and an option ("-I/u") it is one. */
+static bool begins_path(const struct redact_text *t, size_t at)
+{
+    char before = at > 0 ? t->p[at - 1] : '\0';
+    char further = at > 1 ? t->p[at - 2] : '\0';
+    if (before == '/')
+        return further == '/';
+    return !is_folder_char(before) || (isalpha((unsigned char)before) && further == '-');
+}
+
+/* Each folder there is somebody's home. */
+static void on_homes(struct search *s, size_t from, size_t to)
+{
+    size_t end = to + 1;
+    while (is_folder_char(redact_at(s->t, end)))
+        end++;
+    if (end < to + 3)
+        return;
+    if (!s->learning && !s->r->kept[REDACT_HOME]) {
+        struct redact_span home = {from, end, REDACT_HOME, NULL, NULL, false};
+        redact_spans_add(s->out, home);
+    }
+    below_home(s, from, end);
+}
+
+static void on_folder(struct search *s, const struct redact_name *name, size_t from, size_t to)
+{
+    char after = redact_at(s->t, to);
+    if (!begins_path(s->t, from) || isalnum((unsigned char)after) || after == '_' || after == '-')
+        return;
+    if (name->homes) {
+        if (after == '/')
+            on_homes(s, from, to);
+        return;
+    }
+    below_home(s, from, from + name->below);
+    if (name->tail > 0 && !s->learning && !s->r->kept[REDACT_PROJECT]) {
+        struct redact_span last = {to - name->tail, to, REDACT_PROJECT, NULL, NULL, false};
+        redact_spans_add(s->out, last);
+    }
+}
+
 static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
 {
     struct search *s = arg;
@@ -171,6 +218,10 @@ static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
         return;
     }
     const struct redact_name *name = &s->r->names[(id - s->r->keyword_count) / 2];
+    if (name->homes || name->below > 0) {
+        on_folder(s, name, from, to);
+        return;
+    }
     if (name->kind == REDACT_HOME && redact_is_meant(name, s->t, from))
         below_home(s, from, to);
     if (s->learning || s->r->kept[name->kind])

@@ -398,7 +398,9 @@ static int make_stage(struct job *job, struct rc_err *err)
     job->items = cJSON_CreateArray();
     job->facts = facts_new();
     struct rc_err why = {""};
-    job->redactor = stage_redactor(&job->options->privacy, &why);
+    struct privacy privacy = job->options->privacy;
+    privacy.cwd = job->info.cwd;
+    job->redactor = stage_redactor(&privacy, &why);
     if (job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot make a bundle");
     if (site_trouble(site_get()) != NULL)

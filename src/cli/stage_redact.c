@@ -149,6 +149,8 @@ struct redactor *stage_redactor(const struct privacy *privacy, struct rc_err *er
     struct redactor *redactor = with_rules(err);
     struct rc_err wrong = {""};
     int r = redactor != NULL ? redactor_add_machine(redactor) : -ENOMEM;
+    if (r == 0)
+        r = redactor_add_around(redactor, privacy->cwd);
     if (r == 0 && privacy->keep != NULL && redactor_keep(redactor, privacy->keep, &wrong) < 0)
         *err = wrong; /* hides more than was asked for */
     if (r == 0 && privacy->preview)

@@ -21,6 +21,7 @@ struct redactor;
 struct privacy {
     const char *keep;    /* kinds that stay, NULL = none */
     const char *include; /* files that are not text and stay, NULL = none */
+    const char *cwd;     /* of the run, NULL = ours */
     bool preview;        /* each change on stdout, before the bundle is written */
 };
 

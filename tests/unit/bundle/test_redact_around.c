@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine says about the place of a run is hidden, whatever it is called there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "bundle/redact.h"
+#include "bundle/redact_internal.h"
+#include "redact_help.h"
+
+/* Below a folder of the cluster's own, and with the name of the working folder itself. */
+static void test_place(void **state)
+{
+    static const char *const rows[][2] = {
+        {"/fast/heartofgold/src/magrathea/x.py: 3", "/fast/<project1>/src/<project2>/x.py: 3"},
+        {"cwd /fast/heartofgold", "cwd /fast/<project1>"},
+        {"cwd=/fast/heartofgold\"", "cwd=/fast/<project1>\""},
+        {"file:///fast/vogons/x -I/fast/vogons/include/x.h",
+         "file:///fast/<project1>/x -I/fast/<project1>/include/x.h"},
+        {"/opt/conda/envs/milliways/lib/x.so /opt/conda/envs/milliways",
+         "/opt/conda/envs/<project1>/lib/x.so /opt/conda/envs/<project1>"},
+        {"/opt/rocm/lib/libx.so /opt/zarniwoop/x", "/opt/rocm/lib/libx.so /opt/zarniwoop/x"},
+        {"http://h/fast/vogons/x /breakfast/vogons/x /fastest/vogons/x",
+         "http://h/fast/vogons/x /breakfast/vogons/x /fastest/vogons/x"},
+        {"/fast/checkpoints/rocm-6.2/lib/gcc-12.3.0/x", "/fast/checkpoints/rocm-6.2/lib/gcc-12.3.0/x"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        assert_non_null(r);
+        assert_int_equal(redact_add_place(r, "/fast/heartofgold/"), 0);
+        assert_int_equal(redact_add_place(r, "/opt/conda/envs/milliways"), 0);
+        assert_int_equal(redact_add_place(r, "/usr"), 0);
+        assert_int_equal(redact_add_place(r, "relative/x"), 0);
+        assert_int_equal(redact_add_place(r, NULL), 0);
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
+}
+
+static void test_homes(void **state)
+{
+    struct redactor *r = redactor_new();
+    (void)state;
+    assert_non_null(r);
+    assert_int_equal(redact_add_homes(r, "/people/z"), 0);
+    assert_int_equal(redact_add_homes(r, "/opt"), 0);
+    RC_AUTO_FREE char *out =
+        redacted(r, "/people/z/trillian/vogons/x /people/z/ /people/zz/y/x /opt/rocm/lib/x");
+    assert_string_equal(out, "<home1>/<project1>/x /people/z/ /people/zz/y/x /opt/rocm/lib/x");
+    redactor_free(r);
+}
+
+static void test_keep(void **state)
+{
+    struct redactor *r = redactor_new();
+    (void)state;
+    assert_non_null(r);
+    assert_int_equal(redactor_keep(r, "projects,homes", NULL), 0);
+    assert_int_equal(redact_add_place(r, "/fast/heartofgold"), 0);
+    assert_int_equal(redact_add_homes(r, "/people"), 0);
+    RC_AUTO_FREE char *out = redacted(r, "/fast/heartofgold /people/trillian/x");
+    assert_string_equal(out, "/fast/heartofgold /people/trillian/x");
+    redactor_free(r);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The home is a link, the working folder lies in a clone whose remote is nobody else's. */
+static void test_machine(void **state)
+{
+    static const char config[] = "[core]\n\tbare = false\n"
+                                 "[remote \"origin\"]\n"
+                                 "\turl = git@forge.magrathea.example:milliways/slartibartfast-net.git\n"
+                                 "[remote \"up\"]\n\turl = https://github.com/ROCm/vllm.git\n";
+    char top[] = "/tmp/around.XXXXXX";
+    char real[64], home[64], cwd[80], path[128], text[640];
+    (void)state;
+    assert_non_null(mkdtemp(top));
+    (void)snprintf(real, sizeof real, "%s/real", top);
+    (void)snprintf(home, sizeof home, "%s/home", top);
+    (void)snprintf(cwd, sizeof cwd, "%s/run", real);
+    assert_int_equal(mkdir(real, 0700), 0);
+    assert_int_equal(mkdir(cwd, 0700), 0);
+    assert_int_equal(symlink("real", home), 0);
+    (void)snprintf(path, sizeof path, "%s/.gitconfig", home);
+    write_file(path, "[user]\n\tname = \"Trillian Astra\"\n\temail = t@x.example\n");
+    (void)snprintf(path, sizeof path, "%s/.git", real);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/.git/config", real);
+    write_file(path, config);
+    assert_int_equal(setenv("HOME", home, 1), 0);
+
+    struct redactor *r = redactor_new();
+    assert_non_null(r);
+    assert_int_equal(redactor_add_machine(r), 0);
+    assert_int_equal(redactor_add_around(r, cwd), 0);
+    (void)snprintf(text, sizeof text,
+                   "%s/vogons/x %s/run/x by Trillian Astra, job slartibartfast-net of "
+                   "/x/milliways/y at forge.magrathea.example; vllm of ROCm; milliways in a text",
+                   real, home);
+    RC_AUTO_FREE char *out = redacted(r, text);
+    static const char *const hidden[] = {"real", "vogons", "Trillian", "slarti", "/milliways",
+                                         "magrathea"};
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        if (strstr(out, hidden[i]) != NULL)
+            fail_msg("'%s' stayed: %s", hidden[i], out);
+    }
+    assert_non_null(strstr(out, "vllm of ROCm; milliways in a text"));
+    redactor_free(r);
+
+    (void)unlink(path);
+    (void)snprintf(path, sizeof path, "%s/.git", real);
+    (void)rmdir(path);
+    (void)snprintf(path, sizeof path, "%s/.gitconfig", real);
+    (void)unlink(path);
+    (void)rmdir(cwd);
+    (void)rmdir(real);
+    (void)unlink(home);
+    assert_int_equal(rmdir(top), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_place),
+        cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
