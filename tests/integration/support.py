@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,16 @@ def preloaded(environ, library):
     if is_sanitized():
         env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     return env
+
+
+def cpu_seconds_of(work):
+    """What the children that work() waited for took of the CPU: the same beside other work."""
+    def now():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+    before = now()
+    work()
+    return now() - before
 
 
 def wait_for(condition, what, timeout_s=20.0):

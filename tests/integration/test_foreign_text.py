@@ -9,6 +9,7 @@ import subprocess
 import unicodedata
 
 import support
+from attack_table import Attacks
 from support import PYTHON, ROCMCRASH
 from test_surface import bundle_bytes
 
@@ -19,7 +20,6 @@ FACTS = ("run.program", "env.HSA_XNACK", "os.kernel_release", "hsa.library", "py
 class ForeignText(support.Case):
     def setUp(self):
         super().setUp()
-        self.tried = 0
         facts = [{"name": name, "when": "static", "value": NASTY, "source": NASTY} for name in FACTS]
         verdict = {"class": NASTY, "subclass": NASTY, "confidence": NASTY, "sentence": NASTY, "vendor": NASTY,
                    "file_at": NASTY, "title": NASTY}
@@ -44,7 +44,6 @@ class ForeignText(support.Case):
     def say(self, *argv, status=None):
         done = subprocess.run([ROCMCRASH, *argv], capture_output=True, env=self.environ, cwd=self.folder, timeout=60,
                               stdin=subprocess.DEVNULL, check=False)
-        self.tried += 1
         if status is None:
             self.assertGreaterEqual(done.returncode, 0, argv)
         else:
@@ -73,10 +72,11 @@ class ForeignText(support.Case):
                      "verify", "list", "doctor", "config", "--" + NASTY, NASTY, "--"):
             words += [(word, NASTY), (word, NASTY, "x")]
         words += [("--keep", NASTY, "--", "true"), ("-o", NASTY, "--", "true"), ("redact", "--keep", NASTY, self.good)]
-        for argv in words:
-            self.say(*argv)
-        print(f"attack-table: texts of others on a terminal | {self.tried} | 0", flush=True)
-        self.assertGreater(self.tried, 150)
+        with Attacks("texts of others on a terminal") as attacks:
+            for argv in words:
+                with attacks.one(" ".join(argv[:2])):
+                    self.say(*argv)
+        self.assertGreater(attacks.tried, 150)
 
     def test_of_a_run(self):
         """The command's own name, and the folder of the bundle."""

@@ -18,6 +18,7 @@ import time
 
 import privacy_plants
 import support
+from attack_table import Attacks
 from support import PYTHON, ROCMCRASH, SOURCE
 
 SEED = int(os.environ.get("REDACT_SEED") or "1")
@@ -230,17 +231,17 @@ class Hostile(support.Case):
         os.mkdir(folder)
         subprocess.run([PYTHON, os.path.join(SOURCE, "tests", "fixtures", "bundle", "hostile.py"), folder], check=True)
         expected = dict(line.split("\t", 1) for line in support.read(folder + "/expect").splitlines())
-        tried, slowest = 0, 0.0
-        for name, complaint in expected.items():
-            with open(os.path.join(folder, name), "rb") as file:
-                data = file.read()
-            for verb, status, seconds in self.run_verbs(data, name, self.ONCE):
-                tried += 1
-                slowest = max(slowest, seconds)
-                if complaint and verb[0] in ("verify", "redact", "complete", "rerun"):
-                    self.assertNotEqual(status, 0, (name, verb))
-        print(f"{len(expected)} archives, {tried} readings: 0 wrote outside, 0 ended by a signal, slowest {slowest:.2f} s")
-        print(f"attack-table: archives that are not what they seem | {tried} | 0")
+        slowest = 0.0
+        with Attacks("archives that are not what they seem") as attacks:
+            for name, complaint in expected.items():
+                with open(os.path.join(folder, name), "rb") as file:
+                    data = file.read()
+                with attacks.one(name):
+                    for verb, status, seconds in self.run_verbs(data, name, self.ONCE):
+                        slowest = max(slowest, seconds)
+                        if complaint and verb[0] in ("verify", "redact", "complete", "rerun"):
+                            self.assertNotEqual(status, 0, (name, verb))
+        print(f"{len(expected)} archives: slowest reading {slowest:.2f} s")
         self.assertGreater(len(expected), 80)
 
     def test_contents(self):
@@ -257,19 +258,20 @@ class Hostile(support.Case):
                  "at": b"a," * 300000 + b"@", "nul": b"\0" * 3000000, "one-line": b"x" * 8000000,
                  "braces": b"{" * 500000, "session": b"sessionid=" * 60000, "jwt": b"eyJ" * 300000}
         top, slowest = "rocmcrash-20260101T000000Z-x-capacity", ("", 0.0)
-        for name, data in {"deep": None, "wide": None, **nasty}.items():
-            files = {"SUMMARY.md": b"# x\n", "facts.json": b'{"format":1,"facts":[]}'}
-            if name in ("deep", "wide"):
-                files["facts.json"] = deep if name == "deep" else wide
-            else:
-                files.update({"output/stderr.txt": data, "SUMMARY.md": data[:200000]})
-                files.update(dict.fromkeys(self.TABLES, data[:500000]))
-                files["run/run.json"] = b'{"start_mono_ns": "1000"}'
-            for verb, status, seconds in self.run_verbs(bundle_bytes(top, files), name + ".tar.gz"):
-                slowest = max(slowest, (" ".join(verb) + " " + name, seconds), key=lambda row: row[1])
-                if verb == ("redact",):
-                    self.assertEqual(status, 0, name)
-        print(f"attack-table: archives with contents that are not | {len(nasty) + 2} | 0")
+        with Attacks("archives with contents that are not") as attacks:
+            for name, data in {"deep": None, "wide": None, **nasty}.items():
+                files = {"SUMMARY.md": b"# x\n", "facts.json": b'{"format":1,"facts":[]}'}
+                if name in ("deep", "wide"):
+                    files["facts.json"] = deep if name == "deep" else wide
+                else:
+                    files.update({"output/stderr.txt": data, "SUMMARY.md": data[:200000]})
+                    files.update(dict.fromkeys(self.TABLES, data[:500000]))
+                    files["run/run.json"] = b'{"start_mono_ns": "1000"}'
+                with attacks.one(name):
+                    for verb, status, seconds in self.run_verbs(bundle_bytes(top, files), name + ".tar.gz"):
+                        slowest = max(slowest, (" ".join(verb) + " " + name, seconds), key=lambda row: row[1])
+                        if verb == ("redact",):
+                            self.assertEqual(status, 0, name)
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
     def test_a_text_that_grows(self):
