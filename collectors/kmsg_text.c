@@ -153,8 +153,8 @@ void kmsg_append_journal(struct buf *out, const char *text, size_t len)
 
 static bool is_of_interest(const char *line, size_t len)
 {
-    return log_words_in(line, len < INTEREST_BYTES ? len : INTEREST_BYTES, LOG_WORDS_KERNEL_INTEREST) &
-           LOG_WORDS_KERNEL_INTEREST;
+    return (log_words_in(line, len < INTEREST_BYTES ? len : INTEREST_BYTES, LOG_WORDS_KERNEL_INTEREST) &
+            LOG_WORDS_KERNEL_INTEREST) != 0;
 }
 
 struct line {

@@ -113,7 +113,7 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
 /* Whether a text tells of a failure at all: a table of a healthy machine does not. */
 static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    const unsigned failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
+    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
     struct text rest = {text, len}, line;
     int64_t count = 0;
     while (text_next_line(&rest, &line))

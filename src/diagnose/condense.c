@@ -35,7 +35,7 @@ struct lines {
 
 static enum rank rank_of(const char *p, size_t len)
 {
-    unsigned found = log_words_in(p, len, LOG_WORDS_FAILURE_RARE);
+    uint64_t found = log_words_in(p, len, LOG_WORDS_FAILURE_RARE);
     return (found & LOG_WORDS_FAILURE_RARE) != 0     ? RANK_RARE
            : (found & LOG_WORDS_FAILURE_COMMON) != 0 ? RANK_COMMON
                                                      : RANK_NONE;

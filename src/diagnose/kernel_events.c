@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "diagnose/log_words.h"
 #include "diagnose/text_facts.h"
 
 #define LINE_KEPT 160
@@ -17,117 +18,58 @@ static const char *const kind_facts[KERNEL_EVENTS] = {
     "event.host_oom", "event.parameter",  "event.memory_refused",
 };
 
-static bool has(struct text line, const char *word)
-{
-    return text_find(line, word) >= 0; /* lines are in small letters here */
-}
+#define COPIES LOG_WORDS_KERNEL_COPIES
+#define FAILS LOG_WORDS_KERNEL_FAILS
+#define ENGINE LOG_WORDS_KERNEL_ENGINE
 
-static bool has_any(struct text line, const char *const *words)
-{
-    for (; *words != NULL; words++)
-        if (has(line, *words))
-            return true;
-    return false;
-}
+#define NEEDS 3
 
-static bool has_word(struct text line, const char *word)
+/* A line holds a word of each list of `needs` and none of `never`: the first such row says what it tells. */
+static const struct event_row {
+    uint64_t needs[NEEDS], never;
+    enum kernel_event event, of_copies;
+} driver_rows[] = {
+    {{LOG_WORDS_KERNEL_DENIED}, 0, KERNEL_EVENTS, KERNEL_EVENTS},
+    {{LOG_WORDS_KERNEL_PARAMETER, LOG_WORDS_KERNEL_PARAMETER_WRONG}, 0, EVENT_PARAMETER, EVENT_PARAMETER},
+    {{LOG_WORDS_KERNEL_FAULT}, 0, EVENT_FAULT, EVENT_FAULT},
+    {{LOG_WORDS_KERNEL_HARDWARE, LOG_WORDS_KERNEL_GPU_INIT}, LOG_WORDS_KERNEL_NO_HARDWARE, EVENT_START, EVENT_START},
+    {{LOG_WORDS_KERNEL_HARDWARE}, LOG_WORDS_KERNEL_NO_HARDWARE, EVENT_HARDWARE, EVENT_HARDWARE},
+    {{LOG_WORDS_KERNEL_FIRMWARE, FAILS}, 0, EVENT_FIRMWARE, EVENT_FIRMWARE},
+    {{LOG_WORDS_KERNEL_QUEUE, FAILS, LOG_WORDS_KERNEL_QUEUE_REFUSED}, 0, EVENT_QUEUE_REFUSED, EVENT_SDMA_QUEUE_REFUSED},
+    {{LOG_WORDS_KERNEL_MAP, FAILS}, 0, EVENT_QUEUE_REFUSED, EVENT_SDMA_QUEUE_REFUSED},
+    {{LOG_WORDS_KERNEL_START, FAILS}, 0, EVENT_START, EVENT_START},
+    {{ENGINE, LOG_WORDS_KERNEL_STOPPED | LOG_WORDS_KERNEL_AFTERMATH}, 0, EVENT_HANG, EVENT_SDMA},
+    {{ENGINE, LOG_WORDS_KERNEL_RESET, LOG_WORDS_KERNEL_RESET_GOES_ON}, 0, EVENT_HANG, EVENT_SDMA},
+    {{ENGINE, LOG_WORDS_KERNEL_QUEUE_CHANGE, FAILS}, 0, EVENT_HANG, EVENT_SDMA},
+    {{LOG_WORDS_KERNEL_MEMORY, FAILS}, 0, EVENT_MEMORY, EVENT_MEMORY},
+};
+
+static bool holds(uint64_t words, const uint64_t needs[NEEDS])
 {
-    size_t n = strlen(word);
-    for (struct text t = line; t.len >= n;) {
-        ptrdiff_t at = text_find(t, word);
-        if (at < 0)
+    for (size_t i = 0; i < NEEDS; i++)
+        if (needs[i] != 0 && (words & needs[i]) == 0)
             return false;
-        const char *p = t.at + at, *end = line.at + line.len;
-        bool begins = p == line.at || !isalnum((unsigned char)p[-1]);
-        bool ends = p + n == end || !isalpha((unsigned char)p[n]);
-        if (begins && ends)
+    return true;
+}
+
+static bool is_aftermath(uint64_t words)
+{
+    static const uint64_t needs[][NEEDS] = {{LOG_WORDS_KERNEL_AFTERMATH},
+                                             {LOG_WORDS_KERNEL_RESET, LOG_WORDS_KERNEL_RESET_GOES_ON},
+                                             {LOG_WORDS_KERNEL_QUEUE_CHANGE, FAILS}};
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (holds(words, needs[i]))
             return true;
-        t = text_skip(t, (size_t)at + 1);
+    return false;
+}
+
+static enum kernel_event kind_of_driver(uint64_t words)
+{
+    for (size_t i = 0; i < sizeof driver_rows / sizeof driver_rows[0]; i++) {
+        const struct event_row *row = &driver_rows[i];
+        if (holds(words, row->needs) && (words & row->never) == 0)
+            return (words & COPIES) != 0 ? row->of_copies : row->event;
     }
-    return false;
-}
-
-static bool has_any_word(struct text line, const char *const *words)
-{
-    for (; *words != NULL; words++)
-        if (has_word(line, *words))
-            return true;
-    return false;
-}
-
-static bool is_of_driver(struct text line)
-{
-    static const char *const words[] = {"amdgpu", "kfd", "drm", "radeon", "ttm", "gfxhub", "mmhub", NULL};
-    return has_any(line, words);
-}
-
-static bool fails(struct text line)
-{
-    static const char *const words[] = {"fail", "error", "refus", "unable", "cannot", "could not", "couldn't",
-                                        "exceed", "no more", "denied", "-12", "-110", "-62", "-22", NULL};
-    return has_any(line, words);
-}
-
-/* What comes of a hang or a fault: it is never the first. */
-static bool is_aftermath(struct text line)
-{
-    static const char *const always[] = {"wedged", "device lost", "vram is lost", "soft recovered", "unrecoverable",
-                                         "guilty", "test failed", NULL};
-    static const char *const of_queue[] = {"update", "unmap", "evict", "destroy", "preempt", "remove", "restore",
-                                           "halt", "quiesce", "suspend", "resume", NULL};
-    static const char *const reset[] = {"begin", "succe", "fail", "start", "trigger", "done", "complete", "source",
-                                        "try", "trying", "recover", "required", NULL};
-    static const char *const resets[] = {"mode1 reset", "mode2 reset", "baco reset", NULL};
-    return has_any(line, always) || has_any(line, resets) || (has_word(line, "reset") && has_any(line, reset)) ||
-           (has_any(line, of_queue) && fails(line));
-}
-
-static bool is_stopped(struct text line)
-{
-    static const char *const words[] = {"timeout", "timed out", "time out", "hung", "not respond", "no response",
-                                        "didn't respond", "failed to respond", "stuck", "lockup", "stalled",
-                                        "hang detected", "sq_intr: error", NULL};
-    return has_any(line, words) || is_aftermath(line);
-}
-
-static const char *const copy_engines[] = {"sdma", "sdma0", "sdma1", "page0", "page1", NULL};
-
-static enum kernel_event kind_of_driver(struct text line)
-{
-    static const char *const engines[] = {"ring", "queue", "queues", "hiq", "mes", "cp", "gfx", "comp", "vcn", "jpeg",
-                                          "ib", "job", "fence", "dqm", "hqd", "scheduler", "gpu", "vmid", "block", "mode1", "mode2", "baco", "sq_intr",
-                                          "wave", "waves", "pasid", "kiq", "uvd", "vce", "device", "process", NULL};
-    static const char *const faults[] = {"page fault", "protection_fault", "protection fault", "vm_l2", "vm fault",
-                                         "permission_faults", "invalid page", NULL};
-    static const char *const hardware[] = {"uncorrectable", "uncorrected", "ecc error", "poison", "athub", "fatal error",
-                                           "hardware error", "bad page", "ras error", NULL};
-    static const char *const starts[] = {"gpu init", "probe", "hw_init", "hw init", "post error", "early_init",
-                                         "init failed", "failed to init", "load failed", "skipped device",
-                                         "rejects atomics", "not supported in kfd", NULL};
-    static const char *const denials[] = {"shows no ", "no amdgpu message", "no vm fault", "no page fault", "no gpu reset",
-                                          "no queue reset", "no ring timeout", NULL};
-    bool copy = has(line, "sdma") || has_any_word(line, copy_engines);
-    bool refused = has(line, "queue") && fails(line) && (has(line, "creat") || has(line, "alloc") || has(line, "no more") ||
-                                                        has(line, "exceed") || has(line, "oversubscri"));
-    refused |= has(line, "map bo") && fails(line); /* mappings, not memory */
-    if (has_any(line, denials)) /* a person tells what is not there */
-        return KERNEL_EVENTS;
-    if (has(line, "parameter") && (has(line, "ignored") || has(line, "unknown") || has(line, "deprecated") || has(line, "invalid")))
-        return EVENT_PARAMETER;
-    if (has_any(line, faults))
-        return EVENT_FAULT;
-    if (has_any(line, hardware) && !has(line, " no ") && !has(line, " 0 new") && !has(line, "initial"))
-        return has(line, "gpu init") ? EVENT_START : EVENT_HARDWARE;
-    if (has(line, "firmware") && fails(line))
-        return EVENT_FIRMWARE;
-    if (refused)
-        return copy ? EVENT_SDMA_QUEUE_REFUSED : EVENT_QUEUE_REFUSED;
-    if (has_any(line, starts) && fails(line))
-        return EVENT_START;
-    if (is_stopped(line) && (copy || has_any_word(line, engines) || has(line, "ring")))
-        return copy ? EVENT_SDMA : EVENT_HANG;
-    if ((has(line, "memory") || has(line, "pin") || has(line, "-12") || has(line, "enomem")) && fails(line))
-        return EVENT_MEMORY;
     return KERNEL_EVENTS;
 }
 
@@ -156,8 +98,6 @@ static bool is_task_row(struct text line)
 /* "TOTAL_UNCORRECTABLE_COUNT: 41": a counter of errors above 0. */
 static bool counts_errors(struct text line)
 {
-    if (!has(line, "uncorrect") && !has(line, "retired page") && !has(line, "bad page"))
-        return false;
     struct text t = line;
     uint64_t count = 0;
     (void)(text_after(line, "uncorrect", &t) || text_after(line, "page", &t));
@@ -173,7 +113,7 @@ static bool counts_errors(struct text line)
 static bool counts_oom(struct text line)
 {
     static const char *const names[] = {"oom_kill ", "oom_group_kill ", "oom ", "failcnt ", NULL};
-    if (!has(line, "memory.events") && !has(line, "low ") && !has(line, "failcnt") && !text_starts(line, "oom"))
+    if (!text_has(line, "memory.events") && !text_has(line, "low ") && !text_has(line, "failcnt") && !text_starts(line, "oom"))
         return false;
     for (size_t i = 0; names[i] != NULL; i++) {
         struct text t;
@@ -184,14 +124,12 @@ static bool counts_oom(struct text line)
     return false;
 }
 
-static void read_cgroup(struct kernel_events *e, struct text line, unsigned number)
+static void read_cgroup(struct kernel_events *e, uint64_t words, struct text line, unsigned number)
 {
-    static const char *const now[] = {"memory.current", "memory.usage_in_bytes", NULL};
-    static const char *const most[] = {"memory.max", "memory.limit_in_bytes", NULL};
-    bool is_now = has_any(line, now);
+    bool is_now = (words & LOG_WORDS_KERNEL_CGROUP_NOW) != 0;
     struct text t = line, word;
     uint64_t n = 0;
-    if ((!is_now && !has_any(line, most)) || has(line, "memory.max_usage"))
+    if ((!is_now && (words & LOG_WORDS_KERNEL_CGROUP_MOST) == 0) || (words & LOG_WORDS_KERNEL_CGROUP_PEAK) != 0)
         return;
     while (text_next_word(&t, &word))
         if (isdigit((unsigned char)word.at[0]) && text_take_u64(&word, &n))
@@ -199,35 +137,33 @@ static void read_cgroup(struct kernel_events *e, struct text line, unsigned numb
     e->cgroup_line = number;
 }
 
-static enum kernel_event kind_of_host(struct text line)
+static enum kernel_event kind_of_host(uint64_t words, struct text record)
 {
-    static const char *const words[] = {"oom-kill", "oom_reaper", "oom killer", "oom_kill_process", "invoked oom",
-                                        "memory cgroup out of memory", "out of memory: kill", "mem-info:",
-                                        "systemd-oomd", "oomkilled", "memory limit of the cgroup", "oom-killed", NULL};
-    static const char *const hardware[] = {"machine check", "[hardware error]", "aer: uncorrected", "severity=uncorrected",
-                                           "fatal error received", "edac ue", "fallen off the bus", NULL};
-    if (has_any(line, words) || is_task_row(line) || counts_oom(line))
+    const uint64_t counters = LOG_WORDS_KERNEL_OOM_COUNT | LOG_WORDS_KERNEL_ERROR_COUNT;
+    char letters[LINE_MAX_BYTES];
+    struct text low = (words & counters) != 0 ? text_lower(record, letters) : record;
+    if ((words & LOG_WORDS_KERNEL_HOST_OOM) != 0 || is_task_row(record) ||
+        ((words & LOG_WORDS_KERNEL_OOM_COUNT) != 0 && counts_oom(low)))
         return EVENT_HOST_OOM;
-    if (counts_errors(line))
+    if ((words & LOG_WORDS_KERNEL_ERROR_COUNT) != 0 && counts_errors(low))
         return EVENT_HARDWARE;
-    if (has_any(line, hardware) && !has(line, "severity: corrected") && !has(line, "(nonfatal)"))
-        return EVENT_HARDWARE;
-    return KERNEL_EVENTS;
+    return (words & LOG_WORDS_KERNEL_HOST_HARDWARE) != 0 && (words & LOG_WORDS_KERNEL_HOST_CORRECTED) == 0
+               ? EVENT_HARDWARE
+               : KERNEL_EVENTS;
 }
 
 enum kernel_event kernel_event_read(struct kernel_events *e, const struct scan *s, struct text record,
                                     bool *ret_follows)
 {
-    char letters[LINE_MAX_BYTES];
     *ret_follows = false;
     if (record.len < 8 || record.len > LINE_MAX_BYTES)
         return KERNEL_EVENTS;
-    struct text low = text_lower(record, letters);
-    enum kernel_event kind = is_of_driver(low) ? kind_of_driver(low) : KERNEL_EVENTS;
+    uint64_t words = log_words_in(record.at, record.len, 0);
+    enum kernel_event kind = (words & LOG_WORDS_KERNEL_DRIVER) != 0 ? kind_of_driver(words) : KERNEL_EVENTS;
     if (kind == KERNEL_EVENTS)
-        kind = kind_of_host(low);
-    read_cgroup(e, low, s->line);
-    *ret_follows = (kind == EVENT_HANG || kind == EVENT_SDMA) && is_aftermath(low);
+        kind = kind_of_host(words, record);
+    read_cgroup(e, words, record, s->line);
+    *ret_follows = (kind == EVENT_HANG || kind == EVENT_SDMA) && is_aftermath(words);
     return kind;
 }
 

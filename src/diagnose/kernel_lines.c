@@ -28,68 +28,6 @@ static const char *const class_names[] = {
 /* A date with its year beside one without. */
 #define OTHER_ORIGIN_S 3e9
 
-/* A reboot sets the clock back; a hardware error does not pass with time. */
-static void note_incident(struct klog *k, unsigned line)
-{
-    double step = k->now - k->last_bad;
-    bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated &&
-                      step < OTHER_ORIGIN_S && step > -OTHER_ORIGIN_S;
-    bool rebooted = comparable && k->last_bad > k->now + 1;
-    bool apart = comparable && step > INCIDENT_GAP_S;
-    bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
-    if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
-        k->before = k->events[0].class;
-        k->incident = line;
-        k->incidents++;
-        k->events_count = 0;
-    }
-    if (k->now >= 0) {
-        k->last_bad = k->now;
-        k->last_dated = k->dated;
-    }
-}
-
-/* Two rules for one line tell of one event. */
-static bool is_noted(struct klog *k, unsigned line, enum bad_class class)
-{
-    if (k->noted_line != line)
-        k->noted = 0;
-    k->noted_line = line;
-    bool before = (k->noted >> class & 1) == 1;
-    k->noted |= 1u << class;
-    return before;
-}
-
-static void add_to_timeline(struct klog *k, unsigned line, enum bad_class class, struct text text)
-{
-    timeline_add(&k->timeline, &(struct timeline_event){.class_name = class_names[class],
-                                                        .text = text,
-                                                        .line = line,
-                                                        .at = k->dated ? -1 : k->now,
-                                                        .follows = k->follows});
-}
-
-unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
-{
-    if (is_noted(k, line, class))
-        return 0;
-    note_incident(k, line);
-    k->bad_count++;
-    add_to_timeline(k, line, class, text);
-    struct scan at = k->s;
-    at.line = line;
-    scan_vendor(&at, text);
-    if (k->events_count > 0 && k->events[k->events_count - 1].class == class)
-        return 0;
-    if (k->events_count == BAD_EVENTS_MAX)
-        return 0;
-    struct bad_event *e = &k->events[k->events_count++];
-    e->line = line;
-    e->class = class;
-    (void)text_copy(text_trim(text), e->text, sizeof e->text);
-    return k->events_count;
-}
-
 /* "[  781.680189] text", "6,1234,5678901,-;text", "May 02 15:06:23 host kernel: [ 2237.9] text" */
 double klog_stamp(struct text record)
 {
@@ -126,6 +64,78 @@ static double stamp_of(struct text record, bool *ret_dated)
     double seconds = klog_stamp(record);
     *ret_dated = seconds < 0;
     return *ret_dated ? klog_date(record) : seconds;
+}
+
+/* The clock is read where an event asks for it. */
+static void read_clock(struct klog *k)
+{
+    if (k->stamped.len > 0)
+        k->now = stamp_of(k->stamped, &k->dated);
+    k->stamped.len = 0;
+}
+
+/* A reboot sets the clock back; a hardware error does not pass with time. */
+static void note_incident(struct klog *k, unsigned line)
+{
+    read_clock(k);
+    double step = k->now - k->last_bad;
+    bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated &&
+                      step < OTHER_ORIGIN_S && step > -OTHER_ORIGIN_S;
+    bool rebooted = comparable && k->last_bad > k->now + 1;
+    bool apart = comparable && step > INCIDENT_GAP_S;
+    bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
+    if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
+        k->before = k->events[0].class;
+        k->incident = line;
+        k->incidents++;
+        k->events_count = 0;
+    }
+    if (k->now >= 0) {
+        k->last_bad = k->now;
+        k->last_dated = k->dated;
+    }
+}
+
+/* Two rules for one line tell of one event. */
+static bool is_noted(struct klog *k, unsigned line, enum bad_class class)
+{
+    if (k->noted_line != line)
+        k->noted = 0;
+    k->noted_line = line;
+    bool before = (k->noted >> class & 1) == 1;
+    k->noted |= 1u << class;
+    return before;
+}
+
+static void add_to_timeline(struct klog *k, unsigned line, enum bad_class class, struct text text)
+{
+    read_clock(k);
+    timeline_add(&k->timeline, &(struct timeline_event){.class_name = class_names[class],
+                                                        .text = text,
+                                                        .line = line,
+                                                        .at = k->dated ? -1 : k->now,
+                                                        .follows = k->follows});
+}
+
+unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct text text)
+{
+    if (is_noted(k, line, class))
+        return 0;
+    note_incident(k, line);
+    k->bad_count++;
+    add_to_timeline(k, line, class, text);
+    struct scan at = k->s;
+    at.line = line;
+    scan_vendor(&at, text);
+    if (k->events_count > 0 && k->events[k->events_count - 1].class == class)
+        return 0;
+    if (k->events_count == BAD_EVENTS_MAX)
+        return 0;
+    struct bad_event *e = &k->events[k->events_count++];
+    e->line = line;
+    e->class = class;
+    (void)text_copy(text_trim(text), e->text, sizeof e->text);
+    return k->events_count;
 }
 
 /* "6,1234,5678901,-;text" or "6,1234,5678901,-,caller=T123;text" (/dev/kmsg) */
@@ -328,6 +338,7 @@ static void add_event(struct klog *k, enum kernel_event event, struct text recor
         add_to_timeline(k, k->s.line, classes[event], record);
 }
 
+/* In the second pass rules are asked only where the first one found that any applies. */
 static void read_record(struct klog *k, struct rules_run *run, struct text record, bool is_first_pass)
 {
     struct text line = record;
@@ -335,10 +346,10 @@ static void read_record(struct klog *k, struct rules_run *run, struct text recor
     bool of_kernel = klog_strip(record, &line) && line.len >= 4;
     bool of_another = of_kernel && !is_first_pass && is_of_another_device(k, line);
     if (of_kernel && !run->context_only)
-        k->now = stamp_of(record, &k->dated);
+        k->stamped = record;
     if (!is_first_pass && !run->context_only)
         event = kernel_event_read(&k->grammar, &k->s, of_kernel ? line : record, &k->follows);
-    if (of_kernel && !of_another)
+    if (of_kernel && !of_another && (is_first_pass || k->any_rule))
         rules_line(run, line);
     if (of_kernel && is_first_pass && k->target_pid >= 0)
         look_for_target(k, line);
@@ -392,6 +403,7 @@ static struct klog find_incident(const struct facts *facts, struct text all, uns
     struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
     if (scratch != NULL)
         read_log(&k, &run, all, 0);
+    k.any_rule = run.any || scratch == NULL;
     facts_free(scratch);
     return k;
 }
@@ -403,6 +415,7 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
     struct klog found = find_incident(facts, all, before);
     struct klog k = begin(facts, source, before);
     memcpy(k.device, found.device, sizeof k.device);
+    k.any_rule = found.any_rule;
     struct rules_run run = {.s = &k.s, .scope = SCOPE_KERNEL, .act = act, .arg = &k};
     read_log(&k, &run, all, found.incident);
     klog_fault_emit(&k);

@@ -42,7 +42,8 @@ struct klog {
     struct bad_event events[BAD_EVENTS_MAX];
     unsigned events_count;
     unsigned bad_count;
-    double now;               /* seconds of the record's stamp, -1 = none that counts seconds */
+    struct text stamped;      /* a record whose stamp was not read yet; empty = there is none */
+    double now;               /* seconds of the last stamp read, -1 = none that counts seconds */
     double last_bad;          /* of the last bad record */
     bool dated, last_dated;   /* these are by the calendar, not since boot */
     unsigned incident;        /* line where the last incident begins; 1 = all of the log */
@@ -61,6 +62,7 @@ struct klog {
     unsigned noted, noted_line; /* classes that were noted, a bit each, of that line */
     struct kernel_events grammar;
     struct timeline timeline;
+    bool any_rule;                  /* a first pass found that one applies */
     bool follows;                   /* the record comes only after a hang or a fault */
     int64_t target_pid;             /* of the run, -1 = not known */
     char device[DEVICE_NAME_SIZE];  /* that a record names together with it; "" = none does */

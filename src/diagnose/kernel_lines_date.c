@@ -8,6 +8,7 @@
 #include "diagnose/kernel_lines.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* A quote mark, a weekday and a bracket may stand in front of the month. */
 #define HEAD_MAX 40
@@ -57,6 +58,8 @@ double klog_date(struct text record)
     struct text head = text_first(record, HEAD_MAX);
     if (text_starts(head, "20"))
         return iso(head);
+    if (memchr(head.at, ':', head.len) == NULL)
+        return -1; /* no clock: most lines that are not the kernel's */
     for (unsigned i = 0; i < 12; i++) {
         uint64_t day, year, clock[3];
         ptrdiff_t at = text_find(head, months[i]);

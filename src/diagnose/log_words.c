@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/log_words.h"
 
-unsigned log_words_in(const char *text, size_t len, unsigned enough)
+#include <ctype.h>
+
+/* `end`: behind the word. */
+static bool stands_there(const struct log_word *w, const char *text, size_t len, size_t end)
 {
-    unsigned found = 0;
+    size_t at = end - w->length;
+    return (!w->begins || at == 0 || !isalnum((unsigned char)text[at - 1])) &&
+           (!w->ends || end == len || !isalpha((unsigned char)text[end]));
+}
+
+uint64_t log_words_in(const char *text, size_t len, uint64_t enough)
+{
+    uint64_t found = 0;
     uint16_t state = 0;
     for (size_t i = 0; i < len && (found & enough) == 0; i++) {
         state = words_step(&log_words, state, (unsigned char)text[i]);
         if (log_words.begins[state] == 0)
             continue;
         for (const uint16_t *word = words_at(&log_words, state); *word != WORDS_END; word++)
-            found |= 1u << log_words_group[*word];
+            if (stands_there(&log_word_rows[*word], text, len, i + 1))
+                found |= log_word_rows[*word].lists;
     }
     return found;
 }

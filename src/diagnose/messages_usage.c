@@ -5,14 +5,10 @@
  * Pure; one line at a time. A reading that does not fall behind a line that says "releasing" is
  * what memory that is not given back looks like; one that falls says the opposite.
  */
+#include "diagnose/log_words.h"
 #include "diagnose/messages.h"
 
 #include <string.h>
-
-static const char *const release_words[] = {
-    "releas",      "freeing",  "freed",   "free(",   "unmap",         "unload",
-    "empty_cache", "emptying", "delet",   "destroy", "clearing",      "cleared",
-    "clean up",    "sleep",    "offload", "exited",  "after the end", NULL};
 
 /* "Used: 73012MB", "Total(LOC -  6.48%):    16368MB", "free = 1.2 GiB" */
 static bool labelled_size(struct text line, const char *label, int64_t *ret)
@@ -46,8 +42,8 @@ void usage_line(const struct scan *s, struct usage_state *st, struct text line)
     bool has_free = has_used && labelled_size(line, "free", &free_bytes);
     if (!has_total && !has_free) {
         /* what was given back before the first reading cannot be seen */
-        for (const char *const *w = release_words; *w != NULL && st->readings > 0; w++)
-            st->release = st->release || text_ifind(line, *w) >= 0;
+        if (st->readings > 0 && !st->release)
+            st->release = (log_words_in(line.at, line.len, LOG_WORDS_RELEASE) & LOG_WORDS_RELEASE) != 0;
         return;
     }
     if (st->readings > 0 && used < st->used)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "diagnose/log_words.h"
 #include "diagnose/text_facts.h"
 
 #define COMMANDS_MAX 32
@@ -21,14 +22,6 @@ struct session {
     struct command command[COMMANDS_MAX];
     size_t count;
 };
-
-static bool has_any(struct text line, const char *const *words)
-{
-    for (; *words != NULL; words++)
-        if (text_find(line, *words) >= 0)
-            return true;
-    return false;
-}
 
 /* "$ ls", "user@host:~$ ls": what is behind the prompt. */
 static bool take_prompt(struct text *line)
@@ -62,16 +55,12 @@ static struct text take_variables(struct text *words)
 /* What is printed says how it ended; a failure weighs more than figures before it. */
 static void take_outcome(struct command *c, struct text line)
 {
-    static const char *const failed[] = {"never return", "hang", "hung", "stuck", "timed out", "timeout", "error",
-                                         "fault", "failed", "killed", "abort", "core dumped", "out of memory", NULL};
-    static const char *const worked[] = {"rc=0", "gb/s", " ok", "ok ", "passed", "success", "tokens/s", " t/s", "it/s",
-                                         "finished", "works", NULL};
-    char letters[LINE_MAX_BYTES];
-    struct text low = text_lower(text_first(line, sizeof letters), letters);
-    ptrdiff_t rc = text_find(low, "rc=");
-    bool nonzero = rc >= 0 && (size_t)rc + 3 < low.len && low.at[rc + 3] >= '1' && low.at[rc + 3] <= '9';
-    c->failed |= nonzero || has_any(low, failed);
-    c->worked |= has_any(low, worked);
+    struct text head = text_first(line, LINE_MAX_BYTES);
+    uint64_t words = log_words_in(head.at, head.len, 0);
+    ptrdiff_t rc = text_ifind(head, "rc=");
+    bool nonzero = rc >= 0 && (size_t)rc + 3 < head.len && head.at[rc + 3] >= '1' && head.at[rc + 3] <= '9';
+    c->failed |= nonzero || (words & LOG_WORDS_COMMAND_FAILED) != 0;
+    c->worked |= (words & LOG_WORDS_COMMAND_WORKED) != 0;
 }
 
 static void read_line(struct session *s, struct text line, unsigned number)

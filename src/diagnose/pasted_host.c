@@ -182,7 +182,7 @@ static void free_table(struct pasted *p, struct text line)
 {
     struct text t = text_trim(line), words[8], rest;
     size_t n = 0;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4 && text_has(t, "free -"); i++) {
         char command[] = {'f', 'r', 'e', 'e', ' ', '-', "kmgb"[i], '\0'};
         if (text_has(t, command) && !text_starts(t, "Mem:"))
             p->free_unit = "kmgb"[i];
@@ -243,10 +243,9 @@ static void df_shm(struct pasted *p, struct text line)
                                         "host.shm_available_bytes"};
     struct text rest = line, word;
     int64_t size;
-    if (text_has(line, "1M-blocks") || text_has(line, "1G-blocks") || !text_has(line, "% "))
-        return;
     struct text t = text_trim(line);
-    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm"))
+    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm") || text_has(line, "1M-blocks") ||
+        text_has(line, "1G-blocks") || !text_has(line, "% "))
         return;
     (void)text_next_word(&rest, &word);
     for (size_t i = 0; i < COUNT(facts); i++) {

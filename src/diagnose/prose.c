@@ -6,9 +6,6 @@
  * Pure; runs in `triage` over pasted text only, never over a program's own output: a person is a
  * witness, and what programs print has other readers. The words are in templates/messages.rules.
  */
-#include <ctype.h>
-#include <string.h>
-
 #include "diagnose/messages.h"
 
 /* Longer lines are logs or dumps, not sentences. */
@@ -17,14 +14,17 @@
 /* "name=value", "[12:34:56]" and a driver's lines are a log's, not a person's; a few signs in a long sentence do no harm. A title is short. */
 static bool is_sentence(struct text line, bool is_title)
 {
+    static const bool is_odd[256] = {['='] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true,
+                                     ['|'] = true, ['<'] = true, ['>'] = true, ['\\'] = true};
     size_t spaces = 0, odd = 0;
+    if (line.len > SENTENCE_MAX)
+        return false;
     for (size_t i = 0; i < line.len; i++) {
         spaces += line.at[i] == ' ';
-        odd += strchr("={}[]|<>\\", line.at[i]) != NULL && line.at[i] != '\0';
+        odd += is_odd[(unsigned char)line.at[i]];
     }
-    if (text_has(line, "amdgpu: ") || text_has(line, "kernel: "))
-        return false;
-    return line.len <= SENTENCE_MAX && spaces >= (is_title ? 1 : 3) && odd <= 2 + spaces / 16;
+    return spaces >= (is_title ? 1 : 3) && odd <= 2 + spaces / 16 && !text_has(line, "amdgpu: ") &&
+           !text_has(line, "kernel: ");
 }
 
 void prose_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -33,14 +33,12 @@ void prose_to_facts(struct facts *facts, const char *data, size_t len, const cha
     struct text rest = text_tail(data, len, &before), line;
     struct scan s = {.facts = facts, .source = source != NULL ? source : "text", .line = before};
     struct rules_run run = {.s = &s, .scope = SCOPE_PROSE};
-    char lower[SENTENCE_MAX];
+    char letters[SENTENCE_MAX];
     while (text_next_line(&rest, &line)) {
         s.line++;
         if (!is_sentence(line, s.line == before + 1))
             continue;
-        for (size_t i = 0; i < line.len; i++)
-            lower[i] = (char)tolower((unsigned char)line.at[i]);
-        rules_line(&run, (struct text){lower, line.len});
+        rules_line(&run, text_lower(line, letters));
     }
     rules_emit(&run);
 }

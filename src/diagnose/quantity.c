@@ -46,9 +46,24 @@ static bool is_letter(char c)
     return isalpha((unsigned char)c) || c == '_';
 }
 
+#define ROLE_WORDS (sizeof role_words / sizeof role_words[0])
+_Static_assert(ROLE_WORDS <= 64, "a bit each");
+
+/* The rows whose word begins with the letter, a bit each. */
+static uint64_t rows_of(char letter)
+{
+    static uint64_t rows[32];
+    static bool made;
+    for (size_t i = 0; i < ROLE_WORDS && !made; i++)
+        rows[role_words[i].word[0] & 31] |= UINT64_C(1) << i;
+    made = true;
+    return rows[letter & 31];
+}
+
 static enum quantity_role role_of(const char *word, size_t len)
 {
-    for (size_t i = 0; i < sizeof role_words / sizeof role_words[0]; i++) {
+    for (uint64_t rows = len > 0 ? rows_of(word[0]) : 0; rows != 0; rows &= rows - 1) {
+        int i = __builtin_ctzll(rows);
         const char *w = role_words[i].word;
         size_t n = strlen(w);
         bool whole = w[n - 1] == '$';

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "diagnose/log_words.h"
 #include "diagnose/text_facts.h"
 
 /* Lines around a word of failure tell of the same one. */
@@ -52,6 +53,7 @@ struct state {
     struct quantity_header header;
     unsigned header_line;
     struct scan s;
+    uint64_t words; /* lists that the line holds a word of */
     struct statement last, failure;
     unsigned failure_line; /* of the last word of failure */
     struct shape shapes[SHAPES_MAX];
@@ -71,36 +73,14 @@ static const char *const role_names[QUANTITY_ROLES] = {
     "memory", "asked", "free",    "total", "used", "allocated", "reserved",
     "idle", "limit", "largest", "peak",  "rss"};
 
-static bool has_any(struct text line, const char *const *words)
+static bool has(const struct state *st, uint64_t lists)
 {
-    for (; *words != NULL; words++)
-        if (text_find(line, *words) >= 0)
-            return true;
-    return false;
+    return (st->words & lists) != 0;
 }
 
-static bool tells_of_shortage(struct text line)
+static bool is_of_host(const struct state *st)
 {
-    static const char *const words[] = {"out of memory", "oom", "alloc", "not enough", "insufficient",
-                                        "exhausted", "unable to reserve", "cannot reserve", NULL};
-    static const char *const failed[] = {"fail", "error", "out of memory", "oom", "unable", "cannot", "could not",
-                                         "not enough", "insufficient", "exhaust", "refus", "tried to", "can't", NULL};
-    return has_any(line, words) && has_any(line, failed);
-}
-
-static bool is_of_host(struct text line)
-{
-    static const char *const words[] = {"host", "cpu", "rss", "system memory", "pinned", "ram ", "ram:", "swap",
-                                        "memtotal", "memavailable", NULL};
-    static const char *const gpu[] = {"vram", "gpu", "device", "hip", "rocm", NULL};
-    return has_any(line, words) && !has_any(line, gpu);
-}
-
-static bool is_of_gpu(struct text line)
-{
-    static const char *const words[] = {"gpu", "vram", "radeon", "instinct", "device ", "card", "mi2", "mi3", "hbm",
-                                        "rocm", "geforce", "rtx", NULL};
-    return has_any(line, words);
+    return has(st, LOG_WORDS_OF_HOST) && !has(st, LOG_WORDS_NOT_OF_HOST);
 }
 
 static void take_statement(struct statement *to, unsigned line, const struct quantity *q, size_t n, bool fresh)
@@ -130,6 +110,7 @@ static uint64_t shape_of(struct text line)
             continue;
         digits = digit;
         blank = c == ' ';
+        c = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
         hash = (hash ^ (unsigned char)(digit ? '#' : c)) * 1099511628211u;
     }
     return hash;
@@ -201,8 +182,8 @@ static void add_to_series(struct state *st, struct text line, const struct quant
     if (s == NULL)
         return;
     if (s->count == 0) {
-        s->of_host = is_of_host(line);
-        s->of_memory = text_find(line, "cache") >= 0 || text_find(line, "mem") >= 0 || text_find(line, "vram") >= 0;
+        s->of_host = is_of_host(st);
+        s->of_memory = has(st, LOG_WORDS_OF_MEMORY_USE);
     }
     add_to_shape(s, q, n);
 }
@@ -329,7 +310,7 @@ static void say_refusal(struct state *st, const struct statement *s)
 static void look_for_table(struct state *st, struct text line, const struct quantity *q, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++) {
-        bool pair = q[i].of_pair && q[i + 1].of_pair && q[i].role == QUANTITY_USED && is_of_gpu(line);
+        bool pair = q[i].of_pair && q[i + 1].of_pair && q[i].role == QUANTITY_USED && has(st, LOG_WORDS_OF_GPU);
         bool cells = text_has(line, "|") && q[i].unit == UNIT_BYTES && q[i].role == QUANTITY_NONE &&
                      q[i + 1].role == QUANTITY_NONE && q[i + 1].value >= 1024 * MIB;
         if (!(pair || cells) || q[i + 1].unit != UNIT_BYTES || q[i].value > q[i + 1].value * 1.02)
@@ -339,16 +320,6 @@ static void look_for_table(struct state *st, struct text line, const struct quan
             st->table_total = q[i + 1].value;
             st->table_line = st->s.line;
         }
-    }
-}
-
-static void look_for_owner(struct state *st, struct text line)
-{
-    static const char *const words[] = {"no running process", "no processes", "no process ", "no kfd pids",
-                                        "no active process", "none listed", "processes: none", NULL};
-    if (!st->nobody && has_any(line, words)) {
-        st->nobody = true;
-        st->nobody_line = st->s.line;
     }
 }
 
@@ -381,11 +352,11 @@ static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
 }
 
 /* "ps -o etime,rss,cmd" names its column in the command; its numbers are KiB without a unit. */
-static size_t read_resident_set(struct state *st, struct text low, struct quantity *q)
+static size_t read_resident_set(struct state *st, struct text line, struct quantity *q)
 {
-    struct text rest = low, word;
-    if (text_find(low, "rss") >= 0 && (text_find(low, "ps ") >= 0 || text_find(low, "pid") >= 0)) {
-        st->lists_rss = text_find(low, "vsz") < 0 && text_find(low, "%mem") < 0;
+    struct text rest = line, word;
+    if (has(st, LOG_WORDS_RESIDENT_SET) && has(st, LOG_WORDS_PROCESS_LIST)) {
+        st->lists_rss = !has(st, LOG_WORDS_PROCESS_LIST_SIZES);
         return 0;
     }
     for (unsigned words = 0; st->lists_rss && words < 3 && text_next_word(&rest, &word); words++) {
@@ -401,9 +372,8 @@ static size_t read_resident_set(struct state *st, struct text low, struct quanti
 static void read_line(struct state *st, struct text line)
 {
     struct quantity q[QUANTITIES_MAX];
-    char letters[LINE_MAX_BYTES];
-    struct text low = text_lower(line, letters);
     struct quantity_header header;
+    st->words = log_words_in(line.at, line.len, 0);
     if (quantity_read_header(line, &header)) {
         st->owners |= header.names_owner;
         st->header = header;
@@ -412,12 +382,12 @@ static void read_line(struct state *st, struct text line)
         read_row(st, line);
     }
     size_t n = has_digit(line) ? quantity_line(line, q) : 0;
-    n = read_resident_set(st, low, q) > 0 ? 1 : n;
+    n = read_resident_set(st, line, q) > 0 ? 1 : n;
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
         roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;
-    bool shortage = (roles > 0 || text_has(line, "emory")) && tells_of_shortage(low) && !is_of_host(low) &&
-                    !scan_is_warning(line);
+    bool shortage = (roles > 0 || text_has(line, "emory")) && has(st, LOG_WORDS_SHORTAGE) &&
+                    has(st, LOG_WORDS_SHORTAGE_FAILED) && !is_of_host(st) && !scan_is_warning(line);
     if (shortage) {
         if (n > 1)
             st->is_cut |= end_of_cut_line(line, q, n);
@@ -425,19 +395,22 @@ static void read_line(struct state *st, struct text line)
         st->failure_line = st->s.line;
         take_statement(&st->failure, st->s.line, q, n, fresh);
     } else if (roles > 0 && st->failure_line != 0 && st->s.line - st->failure_line <= STATEMENT_LINES &&
-               !is_of_host(low)) {
+               !is_of_host(st)) {
         take_statement(&st->failure, st->s.line, q, n, false);
     }
-    if (roles > 1 || (roles == 1 && is_of_gpu(low)))
+    if (roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
         take_statement(&st->last, st->s.line, q, n, true);
     size_t sizes = 0;
     for (size_t i = 0; i < n; i++)
         sizes += q[i].role != QUANTITY_NONE || q[i].unit == UNIT_BYTES;
     if (sizes > 0)
-        add_to_series(st, low, q, n);
+        add_to_series(st, line, q, n);
     if (n > 1)
-        look_for_table(st, low, q, n);
-    look_for_owner(st, low);
+        look_for_table(st, line, q, n);
+    if (!st->nobody && has(st, LOG_WORDS_NOBODY)) {
+        st->nobody = true;
+        st->nobody_line = st->s.line;
+    }
 }
 
 static void say_table(struct state *st)

@@ -166,6 +166,7 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     struct rule_takes takes = {.count = 0};
     if (!applies(run, rule, line, &takes) || rule == &rules[rules_left_out])
         return;
+    run->any = true;
     if (rule->once && run->slots[rule->count[0] - 1].count > 0) {
         count(run, rule->count[0] - 1u, line);
         return;

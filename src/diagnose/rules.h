@@ -153,6 +153,7 @@ struct rules_run {
     bool (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
     void *arg;
     bool context_only;                /* kernel: in front of the last incident */
+    bool any;                         /* a rule applied */
     unsigned gpu, block_gpu; /* whose "gpu.#." facts are: of this rule, of the open block */
     unsigned block_line[RULE_BLOCKS]; /* 0 = not open */
     struct rule_slot slots[RULE_FACTS];

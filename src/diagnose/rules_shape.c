@@ -24,7 +24,7 @@ static size_t find_words(struct text line, struct text rest, const struct rule_p
                          bool word_start)
 {
     for (struct text t = rest;;) {
-        const char *hit = memmem(t.at, t.len, p->words, p->length);
+        const char *hit = text_search(t, p->words, p->length);
         if (hit == NULL)
             return SIZE_MAX;
         if (!word_start || hit == line.at || !is_word(hit[-1]))

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define LINE_USUAL_BYTES 512
+
 struct text text_tail(const char *data, size_t len, unsigned *ret_lines)
 {
     if (ret_lines != NULL)
@@ -38,9 +40,25 @@ bool text_next_line(struct text *rest, struct text *ret_line)
     return true;
 }
 
+/* glibc's memmem() fills a table at each call: on a line that costs more than the search. */
+const char *text_search(struct text in, const char *words, size_t n)
+{
+    const char *at = in.at;
+    if (n == 0 || n > in.len)
+        return n == 0 ? in.at : NULL;
+    if (in.len > LINE_USUAL_BYTES)
+        return memmem(in.at, in.len, words, n);
+    for (const char *last = in.at + in.len - n; at <= last; at++) {
+        at = memchr(at, words[0], (size_t)(last - at) + 1);
+        if (at == NULL || memcmp(at + 1, words + 1, n - 1) == 0)
+            return at;
+    }
+    return NULL;
+}
+
 ptrdiff_t text_find(struct text in, const char *needle)
 {
-    const char *hit = in.len > 0 ? memmem(in.at, in.len, needle, strlen(needle)) : NULL;
+    const char *hit = in.len > 0 ? text_search(in, needle, strlen(needle)) : NULL;
     return hit != NULL ? hit - in.at : -1;
 }
 

@@ -28,6 +28,7 @@ struct text text_tail(const char *data, size_t len, unsigned *ret_lines);
 bool text_next_line(struct text *rest, struct text *ret_line);
 
 /* Offset of `needle` (a C string), or -1. text_ifind() ignores ASCII case. */
+const char *text_search(struct text in, const char *words, size_t n); /* or NULL */
 ptrdiff_t text_find(struct text in, const char *needle);
 ptrdiff_t text_ifind(struct text in, const char *needle);
 bool text_has(struct text in, const char *needle);

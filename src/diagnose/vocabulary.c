@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnose/log_words.h"
+#include "diagnose/rules.h"
 #include "diagnose/text_facts.h"
 
 #define HITS_MAX 8
@@ -51,8 +53,8 @@ struct line {
     bool domain_is_before; /* the word before this one names it */
     bool domain_is_code;   /* what names it is itself a word for a code: hipError_t, errno, exit */
     struct text previous;  /* the word before this one */
-    bool about_gpu;        /* -1 is not known */
     bool looked;
+    uint64_t words; /* lists that the line holds a word of, once it was looked at */
     struct text call;
 };
 
@@ -115,17 +117,12 @@ static const char *domain_of_call(struct text word)
     return NULL;
 }
 
-static bool line_is_about_gpu(struct line *l)
+static bool line_has(struct line *l, uint64_t list)
 {
-    static const char *const words[] = {"hip", "rocm", "amdgpu", "kfd", "/dev/dri", "drm", "hsa", "gpu",
-                                        "cuda", ".cu:", "opencl", "vulkan", "roc", "miopen", "ggml", "vram",
-                                        "device mem", "backend", NULL};
-    if (l->looked)
-        return l->about_gpu;
+    if (!l->looked)
+        l->words = log_words_in(l->text.at, l->text.len, 0);
     l->looked = true;
-    for (size_t i = 0; words[i] != NULL && !l->about_gpu; i++)
-        l->about_gpu = text_ifind(l->text, words[i]) >= 0;
-    return l->about_gpu;
+    return (l->words & list) != 0;
 }
 
 /* 'openat(AT_FDCWD, "/lib/x.so", O_RDONLY) = -1 ENOENT': a program tries many paths. One of a GPU's devices
@@ -141,17 +138,9 @@ static bool is_traced_call(struct text line)
 /* "if (err == hipErrorNotReady)", "return hipErrorUnknown;", "ret=0, errno=1" */
 static bool is_code_line(struct text line)
 {
-    static const char *const marks[] = {"== hip", "!= hip", "==hip", "!=hip", "#define", "case hip", "== HSA",
-                                        "!= HSA", "== cuda", "!= cuda", "// ", "raise ", "except ", NULL};
     struct text t = text_trim(line);
-    if (is_traced_call(t) || text_has(t, "ret=0,"))
-        return true;
-    if (t.len > 0 && (t.at[t.len - 1] == ';' || t.at[t.len - 1] == '{'))
-        return true;
-    for (size_t i = 0; marks[i] != NULL; i++)
-        if (text_has(t, marks[i]))
-            return true;
-    return false;
+    return is_traced_call(t) || (t.len > 0 && (t.at[t.len - 1] == ';' || t.at[t.len - 1] == '{')) ||
+           rule_is_on(RULE_CODE_LINE, t);
 }
 
 static void add_hit(struct reader *r, const struct line *l, const struct code *code)
@@ -202,16 +191,6 @@ static const struct code *code_of(struct text domain, int64_t n, bool after_name
     if (text_equals(domain, "windows"))
         return vocabulary_number(domain, (int64_t)(uint32_t)n);
     return vocabulary_number(domain, n);
-}
-
-/* "ROCm 6" and "hipMalloc used 700 times" are no codes. */
-static bool tells_of_failure(struct text line)
-{
-    static const char *const words[] = {"error", "fail", "code", "status", "return", "->", "= ", NULL};
-    for (size_t i = 0; words[i] != NULL; i++)
-        if (text_ifind(line, words[i]) >= 0)
-            return true;
-    return false;
 }
 
 /* NTSTATUS and HRESULT values are large enough to be known without a word in front of them. */
@@ -272,7 +251,7 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
     if (stands_alone(n))
         c = vocabulary_number((struct text){"windows", 7}, (int64_t)(uint32_t)n);
     else if (l->domain.len > 0 && (l->domain_is_before || code_may_follow(l->previous) || arrow) && w->text.len <= 11 &&
-             (l->domain_is_code || tells_of_failure(l->text)))
+             (l->domain_is_code || line_has(l, LOG_WORDS_CODE_FAILED))) /* not "ROCm 6" */
         c = code_of(l->domain, n, l->domain_is_before);
     if (c != NULL)
         add_hit(r, l, c);
@@ -320,7 +299,7 @@ static void read_word(struct reader *r, struct line *l, const struct word *w)
     } else if (kind != WORD_NONE) {
         bool common = kind == WORD_BARE || text_equals(c->domain, "errno");
         if ((kind != WORD_BARE || w->text.at > l->text.at || w->underscore) && is_written_as_code(w, c, kind) &&
-            (!common || !text_equals(c->domain, "errno") || line_is_about_gpu(l) || l->domain.len > 0))
+            (!common || !text_equals(c->domain, "errno") || line_has(l, LOG_WORDS_ABOUT_GPU) || l->domain.len > 0))
             add_hit(r, l, c);
     } else if ((domain = domain_of_call(w->text)) != NULL) {
         add_call(r, l, w->text, domain);
@@ -342,22 +321,18 @@ static void read_string(struct reader *r, struct line *l, struct text rest, bool
 {
     bool is_common = false;
     const struct code *c = vocabulary_string(rest, &is_common);
-    if (c == NULL || (is_common && !((is_named || follows_something(l, rest.at)) && line_is_about_gpu(l))))
+    if (c == NULL || (is_common && !((is_named || follows_something(l, rest.at)) && line_has(l, LOG_WORDS_ABOUT_GPU))))
         return;
     add_hit(r, l, c);
 }
 
 /* "hsa_init failed, possibly no device": the call alone speaks of something. */
-static void add_failed_call(struct reader *r, const struct line *l)
+static void add_failed_call(struct reader *r, struct line *l)
 {
-    static const char *const words[] = {"fail", "error", "could not", "unable", "refused", NULL};
     const struct code *c = NULL;
-    for (size_t i = 0; words[i] != NULL; i++)
-        if (text_ifind(l->text, words[i]) >= 0 && !scan_is_warning(l->text) && !is_code_line(l->text) &&
-            vocabulary_word("failedcall", 10, &c) == WORD_CODE && text_equals(c->domain, "library")) {
-            add_hit(r, l, c);
-            return;
-        }
+    if (line_has(l, LOG_WORDS_CALL_FAILED) && !scan_is_warning(l->text) && !is_code_line(l->text) &&
+        vocabulary_word("failedcall", 10, &c) == WORD_CODE && text_equals(c->domain, "library"))
+        add_hit(r, l, c);
 }
 
 static void read_line(struct reader *r, struct text text)

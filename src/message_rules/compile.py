@@ -477,12 +477,17 @@ def cheap_words(rule):
     return [w[-WORD_MAX:] for w in words]  # messages begin alike ("failed to ...") and end in what they are about
 
 
-def log_words(groups):
-    words = [(w, i) for i, r in enumerate(groups) for s in r.wordings for w in s.literals()]
-    if any(w != w.lower() for w, _ in words):
-        sys.exit("the words of scope words are written in small letters")
-    automaton = Automaton([(w.encode(), k) for k, (w, _) in enumerate(words)], fold=True)
-    return automaton.c_text("log_words") + "const uint8_t log_words_group[] = {%s};\n\n" % numbers(i for _, i in words)
+def log_words(lists):
+    """One automaton for all lists of words, and what is known of each word."""
+    shapes = list(dict.fromkeys((s.parts[0].words, s.word_start, s.line_end) for r in lists for s in r.wordings))
+    if any(len(s.parts) > 1 or s.parts[0].take or s.parts[0].words != s.parts[0].words.lower()
+           for r in lists for s in r.wordings) or len(lists) > 64:
+        sys.exit("scope words has at most 64 lists of plain words in small letters")
+    of = {k: {i for i, r in enumerate(lists) for s in r.wordings if (s.parts[0].words, s.word_start, s.line_end) == k}
+          for k in shapes}
+    rows = ["    {UINT64_C(%d), %d, %d, %d},\n" % (sum(1 << i for i in of[k]), len(k[0].encode()), k[1], k[2]) for k in shapes]
+    automaton = Automaton([(k[0].encode(), n) for n, k in enumerate(shapes)], fold=True)
+    return automaton.c_text("log_words") + "const struct log_word log_word_rows[] = {\n%s};\n\n" % "".join(rows)
 
 
 def facts(rules, out_c, out_h):
@@ -496,11 +501,12 @@ def facts(rules, out_c, out_h):
             tables.fact(name)
     readers = list(dict.fromkeys(r.reader for r in rules if r.reader))
     with open(out_h, "w", encoding="utf-8") as f:
-        f.write("/* Made from templates/messages.rules. */\n#ifndef DIAGNOSE_RULES_MADE_H\n#define DIAGNOSE_RULES_MADE_H\n\n")
+        f.write("/* Made from templates/messages.rules. */\n#ifndef DIAGNOSE_RULES_MADE_H\n#define DIAGNOSE_RULES_MADE_H\n\n#include <stdint.h>\n\n")
         f.write("enum rule_scope {\n%s    RULE_SCOPES\n};\n" % "".join("    %s,\n" % enum_name("SCOPE_", s) for s in scopes))
         f.write("enum rule_reader {\n    READ_NONE,\n%s    RULE_READERS\n};\n" % "".join("    %s,\n" % enum_name("READ_", r) for r in readers))
         f.write("enum {\n%s    RULES_COUNT\n};\n" % "".join("    %s,\n" % enum_name("RULE_", r.name) for r in rules))
-        f.write("enum log_words {\n%s};\n" % "".join("    %s = 1 << %d,\n" % (enum_name("LOG_WORDS_", r.name), i) for i, r in enumerate(groups)))
+        for i, r in enumerate(groups):
+            f.write("#define %s (UINT64_C(1) << %d)\n" % (enum_name("LOG_WORDS_", r.name), i))
         f.write("#define RULE_FACTS %d\n#define RULE_BLOCKS %d\n" % (len(tables.facts), len(blocks) + 2))
         for name in blocks:
             f.write("#define %s %d\n" % (enum_name("BLOCK_", name), blocks.index(name) + 1))

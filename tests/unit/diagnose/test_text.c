@@ -125,6 +125,23 @@ static void tails(void **state)
     free(big);
 }
 
+/* Of a short text and of a long one, which are searched in different ways. */
+static void searches(void **state)
+{
+    static const char *const words[] = {"end", "e", "xend", "xxe", "endx", ""};
+    char text[2000];
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (size_t len = 3; len <= sizeof text; len += 331) {
+        memcpy(text + len - 3, "end", 3);
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            assert_ptr_equal(text_search((struct text){text, len}, words[i], strlen(words[i])),
+                             memmem(text, len, words[i], strlen(words[i])));
+        memset(text + len - 3, 'x', 3);
+    }
+    assert_null(text_search((struct text){"", 0}, "a", 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +149,7 @@ int main(void)
         cmocka_unit_test(hexadecimals),
         cmocka_unit_test(sizes),
         cmocka_unit_test(tails),
+        cmocka_unit_test(searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
