@@ -185,6 +185,9 @@ static void fill_context(struct job *job)
         .hash_budget_ms = job->options->hash_budget_ms,
         .include = job->options->privacy.include,
         .hook_trouble = info->hook_trouble,
+        .stdout_path = info->stdout_path,
+        .stdout_inode = info->stdout_inode,
+        .stdout_start = info->stdout_start,
         .ledger_error = info->ledger_error,
     };
 }
@@ -283,21 +286,33 @@ static void read_output(struct job *job)
     site_messages(job->facts, job->info.output, job->info.output_len, "stderr");
 }
 
-static void read_kernel_log(struct job *job)
+/* A text that a collector wrote. */
+static void read_collected(struct job *job, const char *name, const char *source,
+                           void (*read)(struct facts *, const char *, size_t, const char *))
 {
     char path[FS_PATH_MAX + 64];
-    RC_AUTO_FREE char *log = NULL;
-    (void)snprintf(path, sizeof path, "%s/kernel_log/kernel.log", job->stage);
-    ssize_t n = fs_read_all(path, 8u << 20, &log);
-    size_t len = n >= 0 ? (size_t)n : log != NULL ? strlen(log) : 0;
-    int r = log != NULL ? stage_redact_text(job->redactor, "kernel_log/kernel.log", &log, &len)
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", job->stage, name);
+    ssize_t n = fs_read_all(path, 8u << 20, &text);
+    size_t len = n >= 0 ? (size_t)n : text != NULL ? strlen(text) : 0;
+    int r = text != NULL ? stage_redact_text(job->redactor, name, &text, &len)
             : n != -ENOENT ? (int)n : 0;
-    job_trouble(job, "the kernel log", r);
-    if (log == NULL || r < 0)
+    job_trouble(job, name, r);
+    if (text == NULL || r < 0)
         return;
     if (n >= 0)
-        (void)fs_write_file_at(AT_FDCWD, path, log, len, false);
-    kernel_log_to_facts(job->facts, log, len, "kernel log");
+        (void)fs_write_file_at(AT_FDCWD, path, text, len, false);
+    read(job->facts, text, len, source);
+}
+
+static void read_kernel_log(struct job *job)
+{
+    read_collected(job, "kernel_log/kernel.log", "kernel log", kernel_log_to_facts);
+}
+
+static void read_stdout(struct job *job)
+{
+    read_collected(job, "stdout/stdout.txt", "stdout", output_to_facts);
 }
 
 /* Where the machine is so slow, out of memory perhaps, that the first verdict could not wait for
@@ -307,11 +322,13 @@ static void collect_late(struct job *job)
     const struct collector *late[JOB_LATE_MAX + 1] = {NULL};
     size_t count = 0;
     bool kernel_log = false;
+    bool has_stdout = false;
     for (const struct collector *const *c = collectors; *c != NULL; c++) {
         for (size_t i = 0; i < job->late_count && count < JOB_LATE_MAX; i++) {
             if (strcmp((*c)->name, job->late[i]) == 0) {
                 late[count++] = *c;
                 kernel_log = kernel_log || strcmp((*c)->name, "kernel_log") == 0;
+                has_stdout = has_stdout || strcmp((*c)->name, "stdout") == 0;
             }
         }
     }
@@ -322,6 +339,8 @@ static void collect_late(struct job *job)
     }
     if (kernel_log)
         read_kernel_log(job);
+    if (has_stdout)
+        read_stdout(job);
 }
 
 static void read_series(struct job *job)
@@ -480,6 +499,7 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     read_kernel_log(job);
     read_series(job);
     job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
+    read_stdout(job);
     (void)first_verdict(job, err);
     job->early = false;
     job_be_patient(job);

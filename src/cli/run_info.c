@@ -91,6 +91,9 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->output_dir = json_string(json, "output_dir");
     info->kmsg_error = json_string(json, "kmsg_error");
     info->follow_error = json_string(json, "follow_error");
+    info->stdout_path = json_string(json, "stdout_path");
+    info->stdout_inode = json_u64(json, "stdout_inode", 0);
+    info->stdout_start = json_u64(json, "stdout_start", 0);
     info->ledger_error = json_string(json, "ledger_error");
     info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
@@ -169,7 +172,7 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     if (info->start_wall_ns == 0)
         info->start_wall_ns = start_in_name(info->dir);
     return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
-                   info->kmsg_error == NULL || info->follow_error == NULL ||
+                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL ||
                    info->ledger_error == NULL || info->hook_trouble == NULL
                ? -ENOMEM
                : 0;
@@ -374,6 +377,7 @@ void run_info_release(struct run_info *info)
     free(info->output_dir);
     free(info->kmsg_error);
     free(info->follow_error);
+    free(info->stdout_path);
     free(info->ledger_error);
     free(info->hook_trouble);
     free(info->output);

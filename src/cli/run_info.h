@@ -20,6 +20,8 @@ struct run_info {
     uint64_t start_mono_ns, start_wall_ns, end_mono_ns; /* end 0 = unknown */
     char **argv;                                        /* NULL-terminated, owned */
     char *cwd, *output_dir, *kmsg_error, *follow_error;
+    char *stdout_path; /* "" = stdout is no file of its own */
+    uint64_t stdout_inode, stdout_start;
     char *ledger_error; /* why there is no ledger, "" = there is, or nobody said */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
     uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */

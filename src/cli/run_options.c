@@ -218,7 +218,7 @@ const struct option_def run_options[] = {
      set_hash_budget},
     {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
      set_trace},
-    {"no-follow", 0, NULL, "leave the program's stderr alone", set_no_follow},
+    {"no-follow", 0, NULL, "leave the program's stderr and stdout alone", set_no_follow},
     {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
      set_orphan},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",

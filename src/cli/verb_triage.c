@@ -234,7 +234,7 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
 }
 
 /* What a bundle holds that is judged. */
-enum { OF_FACTS, OF_OUTPUT, OF_KERNEL_LOG, PARTS };
+enum { OF_FACTS, OF_OUTPUT, OF_STDOUT, OF_KERNEL_LOG, PARTS };
 
 /* Its texts are read again by the rules of now. */
 static const struct {
@@ -242,6 +242,7 @@ static const struct {
     const char *source; /* that the finisher gave it */
 } part_readers[PARTS] = {
     [OF_OUTPUT] = {output_to_facts, "stderr"},
+    [OF_STDOUT] = {output_to_facts, "stdout"},
     [OF_KERNEL_LOG] = {kernel_log_to_facts, "kernel log"},
 };
 
@@ -332,6 +333,7 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
 {
     struct bundle_file parts[PARTS] = {[OF_FACTS] = {.name = "facts.json", .max = FACTS_MAX},
                                        [OF_OUTPUT] = {.name = "output/stderr.txt", .max = TEXT_MAX},
+                                       [OF_STDOUT] = {.name = "stdout/stdout.txt", .max = TEXT_MAX},
                                        [OF_KERNEL_LOG] = {.name = "kernel_log/kernel.log", .max = TEXT_MAX}};
     struct facts *facts = facts_new();
     int r = bundle_read_files(path, parts, PARTS, err);

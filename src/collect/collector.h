@@ -56,6 +56,8 @@ struct collect_ctx {
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
     const char *ledger_error;  /* why the run has no ledger, NULL or "" = nobody said */
+    const char *stdout_path; /* the regular file that is stdout and not stderr; NULL or "" = it is none */
+    uint64_t stdout_inode, stdout_start; /* where the run began in it */
     const char *program;       /* of a site's collector: what it executes; else NULL */
     const char *include;       /* --include: what may hold user data and is wanted; NULL = nothing */
 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "launch/inject_python.h"
 #include "record/ledger.h"
 #include "watch/kernel_log.h"
+#include "watch/stream.h"
 
 #define OWN_FD_MIN 10         /* the caller's descriptors 0 to 2 may be closed, and stay so */
 
@@ -54,6 +56,21 @@ void supervisor_fill_run(struct supervisor *s, char *const argv[])
     run->trace_mode = s->options->trace;
 }
 
+/* Read by a collector after the end; where it is stderr's file, too, the relay reads it. */
+static void note_stdout_file(struct shared_run *run)
+{
+    struct stat st;
+    if (run->stdout_kind != STREAM_FILE || stream_same(STDOUT_FILENO, STDERR_FILENO) ||
+        fstat(STDOUT_FILENO, &st) != 0)
+        return;
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    off_t at = (flags & O_APPEND) != 0 ? st.st_size : lseek(STDOUT_FILENO, 0, SEEK_CUR);
+    ssize_t len = readlink("/proc/self/fd/1", run->stdout_path, sizeof run->stdout_path - 1);
+    run->stdout_path[len > 0 ? len : 0] = '\0';
+    run->stdout_inode = st.st_ino;
+    run->stdout_start = at > 0 ? (uint64_t)at : 0;
+}
+
 void supervisor_plan_relay(struct supervisor *s)
 {
     struct shared_run *run = &s->shared->run;
@@ -65,6 +82,8 @@ void supervisor_plan_relay(struct supervisor *s)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --no-follow");
     run->stderr_kind = s->helpers.relay.stderr_kind;
     run->stdout_kind = s->helpers.relay.stdout_kind;
+    if (s->options->follow)
+        note_stdout_file(run);
 }
 
 static void bundle_for_recorder(void *context)

@@ -130,6 +130,8 @@ struct shared_run {
     uint32_t trace_mode;   /* enum trace_mode of launch/options.h */
     uint32_t stderr_kind;  /* enum stream_kind of watch/stream.h */
     uint32_t stdout_kind;
+    char stdout_path[4096]; /* the regular file that is stdout and not stderr, "" = it is none */
+    uint64_t stdout_inode, stdout_start; /* where the run begins in it */
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
     char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */

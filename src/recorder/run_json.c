@@ -177,6 +177,9 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     field_u64(&t, "kmsg_start_seq", run->kmsg_start_seq);
     field_string(&t, "kmsg_error", run->kmsg_error);
     field_string(&t, "follow_error", run->follow_error);
+    field_string(&t, "stdout_path", run->stdout_path);
+    field_u64(&t, "stdout_inode", run->stdout_inode);
+    field_u64(&t, "stdout_start", run->stdout_start);
     field_string(&t, "ledger_error", run->ledger_error);
     field_hook_trouble(&t, shared);
     render_target(&t, shared);

@@ -3,7 +3,9 @@
 """What inference engines print of themselves reaches the verdict, however long they ran before they failed; and what
 JAX, TensorFlow, CuPy and ONNX Runtime know of their memory, through the Python hook. All are stand-ins
 (tests/fixtures/hook)."""
+import json
 import os
+import subprocess
 
 import support
 from support import PYTHON, SOURCE
@@ -77,6 +79,77 @@ class LongRun(support.Case):
         output = bundle.text("output/stderr.txt")
         self.assertEqual(output.count("Loading model weights took"), 1)
         self.assertFalse("of what follows only" in output)
+
+
+# As vLLM: the report of the start on stdout, the failure on stderr.
+SPLIT = """
+import os, sys
+report = open(sys.argv[1]).read().splitlines(True)
+for i, line in enumerate(report):
+    os.write(2 if sys.argv[2] in line else 1, line.encode())
+os.write(1, b"The answer is 42, said Ann.\\n" * int(sys.argv[3]))
+os.write(1, report[0].encode().rstrip())  # no line's end
+sys.exit(1)
+"""
+
+
+class Stdout(support.Case):
+    def vllm(self, how, before=b"", noise=10, stderr=subprocess.PIPE, options=()):
+        alone(self)
+        script = self.write("engine.py", SPLIT)
+        path = self.path("out.log")
+        with open(path, "wb") as file:
+            file.write(before)
+        with open(path, how) as out:
+            if "r" in how:
+                out.seek(len(before))
+            process = self.start(PYTHON, "-S", script, os.path.join(MESSAGES, "m_vllm_estimate.txt"), "ERROR", str(noise),
+                                 stdout=out, stderr=stderr, options=options)
+            _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        return self.only_bundle(self.finished(process, b"", err or b""))
+
+    def test_a_file_is_read(self):
+        """Ours only: not what stood in it before, whether it is appended to or written in the middle."""
+        for how in ("ab", "r+b", "wb"):
+            with self.subTest(how=how):
+                before = b"" if how == "wb" else b"Loading model weights took 99.0000 GB\n"
+                bundle = self.vllm(how, before)
+                self.assertEqual(bundle.value("msg.vllm_weights_bytes"), round(14.9595 * (1 << 30)))
+                self.assertIn("stdout line ", bundle.fact("msg.vllm_weights_bytes")["source"])
+                self.assertEqual(bundle.verdict["path"][-1]["node"], "engine-setting")
+                self.assertIn("--max-model-len 32560", bundle.text("SUMMARY.md"))
+                self.assertNotIn("Ann", bundle.text("stdout/stdout.txt"))
+                self.assertEqual(self.verb("triage", "--json", bundle.path).returncode, 0)
+                again = json.loads(self.verb("triage", "--json", bundle.path).stdout)
+                self.assertEqual((again["class"], again["confidence"]),
+                                 (bundle.verdict["class"], bundle.verdict["confidence"]))
+                os.unlink(bundle.path)
+
+    def test_a_long_file(self):
+        """60 MB: the start and the end are looked through, and what is kept is small."""
+        bundle = self.vllm("wb", noise=2200000)
+        self.assertEqual(bundle.value("msg.vllm_weights_bytes"), round(14.9595 * (1 << 30)))
+        self.assertLess(len(bundle.text("stdout/stdout.txt")), 16384)
+        self.assertTrue(bundle.text("stdout/stdout.txt").endswith("\n"))
+
+    def test_what_is_not_read(self):
+        for options, keywords in ((["--no-follow", "--always"], {}), ([], {"stderr": subprocess.STDOUT})):
+            with self.subTest(options=options):
+                bundle = self.vllm("wb", options=options, **keywords)
+                self.assertNotIn("stdout/stdout.txt", bundle.files)
+                self.assertEqual(bundle.row("stdout")["reason"], "stdout is no file of its own")
+                os.unlink(bundle.path)
+
+    def test_a_file_that_is_gone(self):
+        alone(self)
+        with open(self.path("out.log"), "wb") as out:
+            process = self.start("/bin/sh", "-c", "ulimit -c 0; mv out.log gone; echo Loading model weights took 9 GB > out.log; kill -SEGV $$",
+                                 stdout=out, stderr=subprocess.PIPE, cwd=self.folder)
+            _, err = process.communicate(timeout=60)
+        bundle = self.only_bundle(self.finished(process, b"", err))
+        self.assertEqual((bundle.row("stdout")["status"], bundle.row("stdout")["reason"]),
+                         ("failed", "stdout's file: another file has its name"))
 
 
 GIB = 1 << 30

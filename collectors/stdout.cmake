@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+list(APPEND COLLECTOR_LINK rc_watch)
