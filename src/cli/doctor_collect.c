@@ -127,10 +127,11 @@ static int run_collectors(struct facts *facts, const char *dir, const struct col
 {
     const struct collector *list[32];
     size_t count = 0;
-    for (const struct collector *const *c = collectors; *c != NULL && count < 29; c++)
+    for (const struct collector *const *c = collectors; *c != NULL && count < 28; c++)
         if (is_wanted((*c)->name))
             list[count++] = *c;
     list[count++] = &collector_doctor_access;
+    list[count++] = &collector_doctor_tracing;
     list[count++] = &collector_doctor_libraries;
     list[count] = NULL;
     struct runner_options options = {.stage_dir = dir,

@@ -9,7 +9,7 @@
 #include "diagnose/doctor.h"
 
 #define DOCTOR_RULES_MAX 128
-#define DOCTOR_MENDS_MAX 4
+#define DOCTOR_MENDS_MAX 8
 
 struct doctor_mend {
     char *when; /* NULL = always */

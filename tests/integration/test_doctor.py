@@ -35,6 +35,30 @@ EXPECTED = {
 }
 STEERING = ("HIP_", "HSA_", "ROCR_", "ROCM_", "GPU_", "AMD_", "PYTORCH_", "CUDA_", "LD_LIBRARY_PATH",
             "LD_PRELOAD")
+# Ends with 0 where a child can be traced (PTRACE_SEIZE).
+SEIZE = """
+import ctypes, os, signal, sys
+child = os.fork()
+if child == 0:
+    while True:
+        signal.pause()
+refused = ctypes.CDLL(None).ptrace(0x4206, child, None, None)
+os.kill(child, 9)
+sys.exit(refused != 0)
+"""
+# Runs its arguments under a filter of system calls: ptrace(2) fails with EPERM, or ends the caller.
+NO_PTRACE = """
+import ctypes, os, struct, sys
+kills = sys.argv[1] == "kill"
+code = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 101, 6, 0, 0, 0 if kills else 0x50001, 6, 0, 0, 0x7fff0000)
+program = ctypes.create_string_buffer(code, len(code))
+libc = ctypes.CDLL(None)
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Filter(4, ctypes.addressof(program))), 0, 0) == 0
+os.execvp(sys.argv[1 + kills], sys.argv[1 + kills:])
+"""
 QUIET = "[  1.000000] usb 1-2: new high-speed USB device number 7 using xhci_hcd\n"
 
 
@@ -296,6 +320,28 @@ class CommandLine(Doctor):
         self.assertEqual(done.stderr, "")
         self.assertLess(time.monotonic() - start, 20)
         self.assertTrue(done.stdout.splitlines()[-1].startswith("rocmcrash: "))
+
+    def traced_by(self, *prefix, env=None, **kwargs):
+        done = subprocess.run([*prefix, support.ROCMCRASH, "doctor", "--json", "--", "/bin/true"], capture_output=True,
+                              text=True, check=False, env=env or self.environ, timeout=60, **kwargs)
+        self.assertIn(done.returncode, (0, 1, 2), done.stderr)
+        return {f["id"]: f for f in json.loads(done.stdout)["findings"]}.get("trace-refused")
+
+    def test_tracing_is_tried(self):
+        """What a filter of system calls, or the lack of a capability, does to ptrace(2) is seen by calling it."""
+        allowed = subprocess.run([support.PYTHON, "-c", SEIZE], check=False).returncode == 0
+        self.assertEqual(self.traced_by() is None, allowed)
+        found = self.traced_by(support.PYTHON, "-c", NO_PTRACE)
+        self.assertIn("Operation not permitted", found["say"])
+        self.assertIn("filter of system calls", found["mend"])
+        self.assertIn("Bad system call", self.traced_by(support.PYTHON, "-c", NO_PTRACE, "kill")["say"])
+
+    def test_an_ordinary_user_may_trace_his_own(self):
+        support.need_ordinary_user(self)
+        if subprocess.run([support.PYTHON, "-c", SEIZE], check=False, user=support.NOBODY).returncode != 0:
+            self.skipTest("an ordinary user may not trace his own children here")
+        env = {name: value for name, value in self.environ.items() if name != "TMPDIR" and not name.startswith("XDG_")}
+        self.assertIsNone(self.traced_by(env=env, user=support.NOBODY, group=support.NOBODY, extra_groups=[]))
 
     def test_nothing_is_left_behind(self):
         self.environ["TMPDIR"] = self.path("tmp")

@@ -324,6 +324,19 @@ static const struct row {
     {"oom-before", "'kmsg.first_bad': 'host-oom', 'kmsg.bad_sequence': 'host-oom'", true},
     {"oom-before", "'kmsg.first_bad': 'gpu-hang', 'kmsg.bad_sequence': 'gpu-hang'", false},
     {"oom-before", "'kmsg.readable': true", false},
+    {"trace-refused", "'host.trace_access': 'Operation not permitted', 'host.ptrace_scope': 3", true},
+    {"trace-refused", "'host.trace_access': 'Bad system call', 'host.seccomp_filter': true", true},
+    {"trace-refused", "'host.trace_access': 'yes', 'host.ptrace_scope': 1", false},
+    {"trace-refused", "'host.ptrace_scope': 3", false},
+    {"trace-late",
+     "'host.container': 'docker', 'host.trace_access': 'yes', 'host.trace_capability': false", true},
+    {"trace-late",
+     "'host.container': 'docker', 'host.trace_access': 'yes', 'host.trace_capability': true", false},
+    {"trace-late", "'host.trace_access': 'yes', 'host.trace_capability': false", false},
+    {"trace-late",
+     "'host.container': 'docker', 'host.trace_access': 'Operation not permitted', "
+     "'host.trace_capability': false",
+     false},
     {"log-access", "'host.dmesg_restrict': 1, 'host.is_root': false", true},
     {"log-access", "'host.dmesg_restrict': 0, 'host.is_root': false", false},
     {"log-access", "'host.dmesg_restrict': 1, 'kmsg.readable': true, 'host.is_root': false", false},
@@ -344,7 +357,8 @@ static const char healthy[] = CARD ", " TORCH(
                      "'proc.0.memlock_limit_bytes': '8 MiB', "
                      "'host.rdma_devices': 0, 'host.shm_total_bytes': '32 GiB', 'kmsg.readable': "
                      "true, "
-                     "'host.dmesg_restrict': 1, 'host.is_root': true, 'gpu.0.vram.used_bytes': "
+                     "'host.dmesg_restrict': 1, 'host.is_root': true, 'host.trace_access': 'yes', "
+                     "'gpu.0.vram.used_bytes': "
                      "'700 MiB', "
                      "'gpu.0.vram_visible.total_bytes': '24 GiB', 'gpu.0.vram_visible.used_bytes': "
                      "'700 MiB', "
@@ -485,6 +499,37 @@ static void test_never_advised(void **state)
     }
 }
 
+/* What refuses to trace decides what helps; a flag of a container helps in one only. */
+static void test_tracing_is_mended_where_it_is_refused(void **state)
+{
+    static const struct {
+        const char *facts, *mend;
+    } cases[] = {
+        {"'host.ptrace_scope': 3, 'host.container': 'podman'", "/etc/sysctl.d/"},
+        {"'host.ptrace_scope': 2, 'host.trace_capability': false", "sudo sysctl"},
+        {"'host.ptrace_scope': 2, 'host.trace_capability': false, 'host.container': 'docker'",
+         "--cap-add SYS_PTRACE, as its root"},
+        {"'host.ptrace_scope': 1, 'host.seccomp_filter': true, 'host.container': 'docker'",
+         "seccomp=unconfined"},
+        {"'host.seccomp_filter': true", "SystemCallFilter"},
+        {"'host.ptrace_scope': 2, 'host.trace_capability': true, 'host.seccomp_filter': false",
+         "SELinux"},
+        {"'host.container': 'docker'", "SELinux"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char facts[256];
+        (void)snprintf(facts, sizeof facts, "'host.trace_access': 'Operation not permitted', %s",
+                       cases[i].facts);
+        struct doctor_report report = examine(facts);
+        const struct doctor_finding *f = find(&report, "trace-refused");
+        assert_non_null(f);
+        if (strstr(f->mend, cases[i].mend) == NULL)
+            fail_msg("case %zu: %s", i, f->mend);
+        doctor_report_release(&report);
+    }
+}
+
 /* The figures for this machine, not "N". */
 static void test_exact_commands(void **state)
 {
@@ -509,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_each_side),      cmocka_unit_test(test_every_rule_has_both_sides),
         cmocka_unit_test(test_healthy),        cmocka_unit_test(test_never_advised),
         cmocka_unit_test(test_exact_commands),
+        cmocka_unit_test(test_tracing_is_mended_where_it_is_refused),
     };
     return cmocka_run_group_tests(tests, read_file, free_file);
 }
