@@ -34,7 +34,7 @@ static int fail_on_the_host(void)
     struct rlimit limit = {most, most};
     (void)setrlimit(RLIMIT_AS, &limit);
     for (int i = 0; i < 64; i++) {
-        char *rows = malloc(16 * MIB);
+        char *volatile rows = malloc(16 * MIB); /* clang leaves out what is not used */
         if (rows == NULL) {
             sample_say("std::bad_alloc: the host has no memory for 16 MiB of rows");
             return 1;

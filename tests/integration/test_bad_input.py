@@ -448,7 +448,8 @@ class Surroundings(BadCase):
 
     def test_finisher_missing(self):
         """A copy of the small program alone: the target runs, and one line says what is missing."""
-        alone = self.path("rocmcrash")
+        alone = self.path("far/from/others/rocmcrash")
+        os.makedirs(os.path.dirname(alone))
         shutil.copy(ROCMCRASH, alone)
         done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True,
                               env=self.environ, check=False, timeout=60)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A site's own nodes, message rules, redaction rules and collectors: what they add, and that a bad one costs itself only."""
 
+import concurrent.futures
 import json
 import os
 import re
-import stat
 
 import support
 
@@ -25,13 +25,26 @@ REDACTION = "rule badge\nkind user\nnear BADGE-\npattern BADGE-(\\w{4,8})\nlearn
 SAY = "print('scratch quota of alice exceeded: 1.5 TiB used BADGE-ab1234', file=__import__('sys').stderr); __import__('os').abort()"
 
 
-class Site(support.Case):
+def at_once(*calls):
+    """What they return. A run waits a second for the counters behind its end: one after the other takes long."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+class Case(support.Case):
     def setUp(self):
         super().setUp()
         self.site = self.path("site")
         for name in ("", "tree", "collectors"):
             os.mkdir(os.path.join(self.site, name), 0o755)
         self.environ["ROCMCRASH_SITE"] = self.site
+
+    def another(self):
+        """A site and a folder beside the test's own."""
+        other = type(self)(self._testMethodName)
+        other.setUp()
+        self.addCleanup(other.doCleanups)
+        return other
 
     def add(self, name, text, mode=0o644):
         return self.write(os.path.join("site", name), text, mode)
@@ -45,13 +58,101 @@ class Site(support.Case):
     def facts_of_site(self, bundle):
         return {name: bundle.value(name) for name in bundle.facts if name.startswith("site.")}
 
+
+class Collectors(Case):
+    """Good ones and bad ones, in a run each."""
+
+    @classmethod
+    def setUpClass(cls):
+        cases = [cls("crash"), cls("crash")]
+        for case in cases:
+            case.setUp()
+            cls.addClassCleanup(case.doCleanups)
+        cases[0].collectors_of_values()
+        cases[0].collector_that_is_told()
+        cases[0].collector_with_a_child()
+        cases[1].bad_collectors()
+        cls.path_of_good = cases[0].path
+        cls.good, cls.bad = at_once(cases[0].crash, cases[1].crash)
+
+    def collectors_of_values(self):
+        self.collector("values", "print('''"
+                       '{"fact": "site.a", "value": 1.5, "when": "static"}\n{"fact": "site.b.c", "value": true}\n'
+                       '{"fact": "site.d_2", "value": "words"}\n{"missing": "site.e", "reason": "no quota here"}\n'
+                       '\n{"status": "partial", "reason": "half of it"}'"''')")
+
+    def test_kinds_of_values(self):
+        bundle = self.good
+        told = {"site." + name for name in ("protocol", "target_pid", "failed_pid", "start_time", "cwd", "stdin")}
+        facts = {name: value for name, value in self.facts_of_site(bundle).items() if name not in told}
+        self.assertEqual(facts, {"site.a": 1.5, "site.b.c": True, "site.d_2": "words", "site.e": None})
+        self.assertEqual((bundle.fact("site.e")["status"], bundle.fact("site.e")["reason"]), ("unreadable", "no quota here"))
+        row = bundle.row("site_values")
+        self.assertEqual((row["status"], row["reason"]), ("partial", "half of it"))
+
+    def collector_that_is_told(self):
+        self.collector("told", "for name in ('PROTOCOL', 'TARGET_PID', 'FAILED_PID', 'START_TIME'):\n"
+                       "    print(json.dumps({'fact': 'site.' + name.lower(), 'value': int(os.environ['ROCMCRASH_' + name])}))\n"
+                       "print(json.dumps({'fact': 'site.cwd', 'value': os.environ['ROCMCRASH_TARGET_CWD']}))\n"
+                       "print(json.dumps({'fact': 'site.stdin', 'value': sys.stdin.read()}))")
+
+    def test_what_it_is_told(self):
+        told = self.facts_of_site(self.good)
+        self.assertEqual((told["site.protocol"], told["site.stdin"]), (1, ""))
+        self.assertEqual(told["site.failed_pid"], told["site.target_pid"])
+        self.assertGreater(told["site.target_pid"], 1)
+
+    def bad_collectors(self):
+        good = "print('{\"fact\": \"site.%s\", \"value\": 1}', flush=True)\n"
+        self.collector("fine", good % "fine")
+        self.collector("hanging", good % "hanging" + "time.sleep(100)")
+        self.collector("crashing", good % "crashing" + "os.kill(os.getpid(), 11)")
+        self.collector("failing", "sys.exit(3)")
+        self.collector("garbage", "sys.stdout.buffer.write(bytes(range(256)) * 50 + b'\\n')")
+        self.collector("half", good % "half" + "print('{\"fact\": \"site.half_2\", \"val', end='')")
+        self.collector("huge", good % "huge" + "try:\n    while True: print('{\"fact\": \"site.huge\", \"value\": 1}' * 99)\n"
+                       "except BrokenPipeError: pass")
+        self.collector("names", good % "names" + "print('{\"fact\": \"gpu.0.vram.used_bytes\", \"value\": 1}')")
+
+    def test_bad_collectors_cost_themselves_only(self):
+        bundle = self.bad
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        rows = {item["name"][5:]: (item["status"], item["reason"]) for item in bundle.manifest["items"]
+                if item["name"].startswith("site_")}
+        self.assertEqual({name: row[0] for name, row in rows.items()},
+                         {"fine": "ok", "hanging": "partial", "crashing": "partial", "failing": "failed", "garbage": "failed",
+                          "half": "partial", "huge": "partial", "names": "partial"})
+        for name, words in (("hanging", "did not end in time"), ("crashing", "ended by signal 11"), ("failing", "ended with status 3"),
+                            ("garbage", "line 1: not a JSON object"), ("half", "line 2: its end is missing"),
+                            ("huge", "it printed more than 1048576 bytes"), ("names", "line 2: a site's fact is named site.")):
+            self.assertIn(words, rows[name][1])
+        self.assertEqual(set(self.facts_of_site(bundle)), {"site." + name for name in
+                                                           ("fine", "hanging", "crashing", "half", "huge", "names")})
+        self.assertNotIn("site:names", [fact["source"] for fact in bundle.facts.get("gpu.0.vram.used_bytes", [])])
+
+    def collector_with_a_child(self):
+        mark = self.path("pid")
+        self.collector("parent", "import subprocess\nchild = subprocess.Popen(['sleep', '1000'], stdout=subprocess.DEVNULL)\n"
+                       f"open({mark!r}, 'w').write(str(child.pid))\n")
+
+    def test_what_a_collector_leaves_behind_ends_with_it(self):
+        self.assertEqual(self.good.row("site_parent")["status"], "ok")
+        pid = int(support.read(self.path_of_good("pid")))
+        support.wait_for(lambda: not support.is_running(pid), "the collector's child to end")
+
+
+class Site(Case):
     def test_all_parts(self):
-        self.add("messages.rules", RULES)
-        self.add("tree/own.json", json.dumps(NODES))
+        well = self.another()
+        for case in (self, well):
+            case.add("messages.rules", RULES)
+            case.add("tree/own.json", json.dumps(NODES))
         self.add("redaction.rules", REDACTION)
         self.collector("quota", "print(json.dumps({'fact': 'site.quota.over_bytes', 'value': 5}))\n"
                                 "print(json.dumps({'file': 'quota.txt', 'text': 'BADGE-ab1234 holds it'}))")
-        bundle = self.crash()
+        bundle, healthy = at_once(self.crash, lambda: well.only_bundle(
+            well.python(SAY.replace("__import__('os').abort()", "0"), options=["--always"])))
+        self.assertEqual(healthy.verdict["subclass"], "nothing failed")  # a run that ends well is not judged by the site
         self.assertEqual((bundle.verdict["class"], bundle.verdict["confidence"]), ("site-quota", "high"))
         self.assertEqual(self.facts_of_site(bundle), {"site.scratch.used_bytes": 3 << 39, "site.scratch.full": True,
                                                       "site.scratch.refused": 1, "site.quota.over_bytes": 5})
@@ -70,108 +171,45 @@ class Site(support.Case):
         del self.environ["ROCMCRASH_SITE"]
         self.assertNotIn("site-quota", self.verb("triage", log).stdout)
 
-    def test_a_run_that_ends_well_is_not_judged_by_the_site(self):
-        self.add("messages.rules", RULES)
-        self.add("tree/own.json", json.dumps(NODES))
-        bundle = self.only_bundle(self.python(SAY.replace("__import__('os').abort()", "0"), options=["--always"]))
-        self.assertEqual(bundle.verdict["subclass"], "nothing failed")
-
-    def test_kinds_of_values(self):
-        self.collector("values", "print('''"
-                       '{"fact": "site.a", "value": 1.5, "when": "static"}\n{"fact": "site.b.c", "value": true}\n'
-                       '{"fact": "site.d_2", "value": "words"}\n{"missing": "site.e", "reason": "no quota here"}\n'
-                       '\n{"status": "partial", "reason": "half of it"}'"''')")
-        bundle = self.crash()
-        self.assertEqual(self.facts_of_site(bundle), {"site.a": 1.5, "site.b.c": True, "site.d_2": "words", "site.e": None})
-        self.assertEqual((bundle.fact("site.e")["status"], bundle.fact("site.e")["reason"]), ("unreadable", "no quota here"))
-        row = bundle.row("site_values")
-        self.assertEqual((row["status"], row["reason"]), ("partial", "half of it"))
-
-    def test_what_it_is_told(self):
-        self.collector("told", "for name in ('PROTOCOL', 'TARGET_PID', 'FAILED_PID', 'START_TIME'):\n"
-                       "    print(json.dumps({'fact': 'site.' + name.lower(), 'value': int(os.environ['ROCMCRASH_' + name])}))\n"
-                       "print(json.dumps({'fact': 'site.cwd', 'value': os.environ['ROCMCRASH_TARGET_CWD']}))\n"
-                       "print(json.dumps({'fact': 'site.stdin', 'value': sys.stdin.read()}))")
-        told = self.facts_of_site(self.crash("import os, sys; print(os.getpid()); os.abort()"))
-        self.assertEqual((told["site.protocol"], told["site.stdin"]), (1, ""))
-        self.assertEqual(told["site.failed_pid"], told["site.target_pid"])
-        self.assertGreater(told["site.target_pid"], 1)
-
-    def test_bad_collectors_cost_themselves_only(self):
-        good = "print('{\"fact\": \"site.%s\", \"value\": 1}', flush=True)\n"
-        self.collector("fine", good % "fine")
-        self.collector("hanging", good % "hanging" + "time.sleep(100)")
-        self.collector("crashing", good % "crashing" + "os.kill(os.getpid(), 11)")
-        self.collector("failing", "sys.exit(3)")
-        self.collector("garbage", "sys.stdout.buffer.write(bytes(range(256)) * 50 + b'\\n')")
-        self.collector("half", good % "half" + "print('{\"fact\": \"site.half_2\", \"val', end='')")
-        self.collector("huge", good % "huge" + "try:\n    while True: print('{\"fact\": \"site.huge\", \"value\": 1}' * 99)\n"
-                       "except BrokenPipeError: pass")
-        self.collector("names", good % "names" + "print('{\"fact\": \"gpu.0.vram.used_bytes\", \"value\": 1}')")
-        bundle = self.crash()
-        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
-        rows = {item["name"][5:]: (item["status"], item["reason"]) for item in bundle.manifest["items"]
-                if item["name"].startswith("site_")}
-        self.assertEqual({name: row[0] for name, row in rows.items()},
-                         {"fine": "ok", "hanging": "partial", "crashing": "partial", "failing": "failed", "garbage": "failed",
-                          "half": "partial", "huge": "partial", "names": "partial"})
-        for name, words in (("hanging", "did not end in time"), ("crashing", "ended by signal 11"), ("failing", "ended with status 3"),
-                            ("garbage", "line 1: not a JSON object"), ("half", "line 2: its end is missing"),
-                            ("huge", "it printed more than 1048576 bytes"), ("names", "line 2: a site's fact is named site.")):
-            self.assertIn(words, rows[name][1])
-        self.assertEqual(set(self.facts_of_site(bundle)), {"site." + name for name in
-                                                           ("fine", "hanging", "crashing", "half", "huge", "names")})
-        self.assertNotIn("site:names", [fact["source"] for fact in bundle.facts.get("gpu.0.vram.used_bytes", [])])
-
-    def test_what_a_collector_leaves_behind_ends_with_it(self):
-        mark = self.path("pid")
-        self.collector("parent", "import subprocess\nchild = subprocess.Popen(['sleep', '1000'], stdout=subprocess.DEVNULL)\n"
-                       f"open({mark!r}, 'w').write(str(child.pid))\n")
-        self.assertEqual(self.crash().row("site_parent")["status"], "ok")
-        pid = int(support.read(mark))
-        support.wait_for(lambda: not support.is_running(pid), "the collector's child to end")
-
-    def assert_left_out(self, words, run=False):
+    def assert_left_out(self, words):
         done = self.verb("config")
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn(words, done.stdout)
-        if not run:
-            return
+
+    def run_without(self):
+        """The bundle says so, and is judged as without the site."""
         bundle = self.crash()
         row = bundle.row("site")
         self.assertEqual(row["status"], "partial")
         self.assertIn("not all of the site's own parts are used", row["reason"])
         self.assertEqual(bundle.verdict["class"], "app-bug")
-        os.remove(bundle.path)
 
     def test_a_wrong_part_is_left_out_and_told(self):
-        self.add("messages.rules", "rule a\n  line x\n  match y\n")
-        self.assert_left_out("messages.rules:3: the rule 'a' does not match this example", run=True)
-        os.remove(os.path.join(self.site, "messages.rules"))
+        rules, nodes = self.another(), self.another()
+        rules.add("messages.rules", "rule a\n  line x\n  match y\n")
+        rules.assert_left_out("messages.rules:3: the rule 'a' does not match this example")
+        nodes.add("tree/own.json", "{")
+        nodes.assert_left_out("own.json:")
+        at_once(rules.run_without, nodes.run_without)
         for change, words in (({"id": "scratch"}, "a site's ids begin with 'site-'"), ({"class": "quota"}, "no such class 'quota'"),
                               ({"test": "site.x >"}, "'test': column"), ({"colour": "red"}, "'colour'")):
             self.add("tree/own.json", json.dumps({**NODES, "nodes": [{**NODES["nodes"][0], **change}]}))
             self.assert_left_out(words)
-        self.add("tree/own.json", "{")
-        self.assert_left_out("own.json:", run=True)
         os.remove(os.path.join(self.site, "tree", "own.json"))
         self.add("redaction.rules", "rule a\nkind user\npattern (\n")
         self.assert_left_out("redaction.rules:3:")
 
     def test_what_others_could_have_written_is_not_used(self):
-        ran = self.path("ran")
-        program = self.collector("evil", f"open({ran!r}, 'w')")
-        for path, mode in ((program, 0o775), (os.path.join(self.site, "collectors"), 0o777), (self.site, 0o777)):
-            before = stat.S_IMODE(os.stat(path).st_mode)
-            os.chmod(path, mode)
-            self.assert_left_out("others may")
-            self.python(SAY)
-            os.chmod(path, before)
-        self.assertFalse(os.path.exists(ran))
-        for bundle in self.bundles():
-            os.remove(bundle.path)
-        self.crash()
-        self.assertTrue(os.path.exists(ran))
+        cases = {}
+        for name, mode in (("", None), ("collectors/evil", 0o775), ("collectors", 0o777), (".", 0o777)):
+            case = self.another()
+            case.collector("evil", f"open({case.path('ran')!r}, 'w')")
+            if mode is not None:
+                os.chmod(os.path.join(case.site, name), mode)
+                case.assert_left_out("others may")
+            cases[name] = case
+        at_once(*(case.crash for case in cases.values()))
+        self.assertEqual([name for name, case in cases.items() if os.path.exists(case.path("ran"))], [""])
 
     def test_a_folder_that_is_named_and_missing_is_told(self):
         self.environ["ROCMCRASH_SITE"] = self.path("nowhere")

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern char __executable_start;
@@ -66,7 +67,7 @@ static int others_sleep(void)
         char path[300];
         char text[256] = "";
         (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", entry->d_name);
-        FILE *file = entry->d_name[0] == '.' || atoi(entry->d_name) == gettid()
+        FILE *file = entry->d_name[0] == '.' || atoi(entry->d_name) == syscall(SYS_gettid)
                          ? NULL
                          : fopen(path, "re");
         if (file == NULL)
