@@ -226,11 +226,11 @@ static int apply_one(const struct config_setting *setting, void *target, struct 
     const struct option_def *option = setting->option;
     bool on = false;
     if (option->argument != NULL)
-        return option->parse(target, setting->value, err);
+        return option_set(option, target, setting->value, err);
     if (switch_value(setting->value, &on) < 0)
         return rc_err_set(err, -EINVAL, "'%s' is yes or no, not '%.40s'", option->name,
                           setting->value);
-    return on ? option->parse(target, NULL, err) : 0;
+    return on ? option_set(option, target, NULL, err) : 0;
 }
 
 int config_apply(const struct config *config, void *target, struct rc_err *err)

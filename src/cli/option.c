@@ -9,10 +9,49 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "cli/suggest.h"
 
 #define LEFT_COLUMNS 26
 #define HELP_COLUMNS 80
+
+int option_on(void *field, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    *(bool *)field = true;
+    return 0;
+}
+
+int option_off(void *field, const char *value, struct rc_err *err)
+{
+    (void)value;
+    (void)err;
+    *(bool *)field = false;
+    return 0;
+}
+
+int option_text(void *field, const char *value, struct rc_err *err)
+{
+    (void)err;
+    *(const char **)field = value;
+    return 0;
+}
+
+int option_colour(void *field, const char *value, struct rc_err *err)
+{
+    if (strcmp(value, "auto") != 0 && strcmp(value, "always") != 0 && strcmp(value, "never") != 0)
+        return rc_err_set(err, -EINVAL, "--color is auto, always or never, not '%s'", value);
+    return option_text(field, value, err);
+}
+
+int option_sysroot(void *field, const char *value, struct rc_err *err)
+{
+    (void)field;
+    (void)err;
+    fs_set_sysroot(value);
+    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
+}
 
 static const struct option_def *find_long(const struct option_def *table, const char *name,
                                           size_t len)
@@ -49,6 +88,12 @@ static int unknown_option(const struct option_def *table, const char *word, stru
     return rc_err_set(err, -EINVAL, "unknown option '%s'", word);
 }
 
+int option_set(const struct option_def *option, void *target, const char *value,
+               struct rc_err *err)
+{
+    return option->parse((char *)target + option->field, value, err);
+}
+
 /* One option word; *ret_used counts the words it took. */
 static int parse_one(const struct option_def *table, void *target, char *const argv[],
                      int *ret_used, struct rc_err *err)
@@ -67,7 +112,7 @@ static int parse_one(const struct option_def *table, void *target, char *const a
     if (option->argument == NULL) {
         if (attached != NULL)
             return rc_err_set(err, -EINVAL, "option '%s' takes no value", word);
-        return option->parse(target, NULL, err);
+        return option_set(option, target, NULL, err);
     }
     if (attached == NULL) {
         attached = argv[1];
@@ -75,7 +120,7 @@ static int parse_one(const struct option_def *table, void *target, char *const a
     }
     if (attached == NULL)
         return rc_err_set(err, -EINVAL, "option '%s' needs a value", word);
-    return option->parse(target, attached, err);
+    return option_set(option, target, attached, err);
 }
 
 int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],

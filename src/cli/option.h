@@ -7,17 +7,27 @@
 #define CLI_OPTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct rc_err;
+
+/* Reads `value` (NULL for a switch) into `field`. 0, or -EINVAL with *err. */
+typedef int option_parser(void *field, const char *value, struct rc_err *err);
 
 struct option_def {
     const char *name;     /* without "--" */
     char letter;          /* 0 = none */
     const char *argument; /* name of the value in --help, NULL = a switch */
     const char *help;
-    /* value is NULL for a switch; 0 or -EINVAL with *err. */
-    int (*parse)(void *target, const char *value, struct rc_err *err);
+    option_parser *parse; /* one of those below, or the table's own */
+    size_t field;         /* offsetof() the member of the target that `parse` gets */
 };
+
+option_parser option_on;      /* bool: true */
+option_parser option_off;     /* bool: false */
+option_parser option_text;    /* const char *: the value itself */
+option_parser option_colour;  /* const char *: auto, always or never */
+option_parser option_sysroot; /* no field: the folder that stands for the machine (base/fs.h) */
 
 /*
  * Parse options up to "--", the first word that is no option, or the end. Returns the index of
@@ -29,6 +39,9 @@ int options_parse(const struct option_def *table, void *target, int argc, char *
  * operands are moved to the end of argv, in their order. Behind "--" nothing is an option. */
 int options_parse_around(const struct option_def *table, void *target, int argc, char *argv[],
                          struct rc_err *err);
+/* Sets what one option says: value is NULL for a switch. 0, or -EINVAL with *err. */
+int option_set(const struct option_def *option, void *target, const char *value,
+               struct rc_err *err);
 void options_help(const struct option_def *table);
 /* One row of a table of options or verbs: fits 80 columns. */
 void option_help_row(const char *left, const char *help);

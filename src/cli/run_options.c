@@ -2,161 +2,94 @@
 #include "cli/run_options.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fs.h"
 
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->help = true;
-    return 0;
-}
+struct choice {
+    const char *word;
+    int value;
+};
 
-static int set_version(void *target, const char *value, struct rc_err *err)
+/* The value of the word in a list that ends with {NULL}, or -EINVAL with all words in *err. */
+static int choose(const char *option, const char *value, const struct choice *choices,
+                  struct rc_err *err)
 {
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->version = true;
-    return 0;
-}
-
-static int set_output_dir(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct command_line *)target)->launch.output_dir = value;
-    return 0;
-}
-
-static int set_trace(void *target, const char *value, struct rc_err *err)
-{
-    static const struct {
-        const char *name;
-        enum trace_mode mode;
-    } modes[] = {
-        {"auto", TRACE_AUTO}, {"eager", TRACE_EAGER}, {"late", TRACE_LATE}, {"none", TRACE_NONE}};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(value, modes[i].name) == 0) {
-            ((struct command_line *)target)->launch.trace = modes[i].mode;
-            return 0;
-        }
+    struct rc_err words = {""};
+    for (const struct choice *c = choices; c->word != NULL; c++) {
+        if (strcmp(value, c->word) == 0)
+            return c->value;
+        const char *separator = c == choices ? "" : c[1].word == NULL ? " or " : ", ";
+        size_t len = strlen(words.msg);
+        (void)snprintf(words.msg + len, sizeof words.msg - len, "%s%s", separator, c->word);
     }
-    return rc_err_set(err, -EINVAL, "--trace is auto, eager, late or none, not '%s'", value);
+    return rc_err_set(err, -EINVAL, "--%s is %s, not '%s'", option, words.msg, value);
 }
 
-static int set_bundle_on(void *target, const char *value, struct rc_err *err)
+static int set_trace(void *field, const char *value, struct rc_err *err)
 {
-    struct launch_options *launch = &((struct command_line *)target)->launch;
-    static const struct {
-        const char *name;
-        enum bundle_on when;
-    } modes[] = {{"failure", BUNDLE_ON_FAILURE},
-                 {"error", BUNDLE_ON_ERROR},
-                 {"signal", BUNDLE_ON_SIGNAL},
-                 {"oom", BUNDLE_ON_OOM},
-                 {"always", BUNDLE_ALWAYS}};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (strcmp(value, modes[i].name) == 0) {
-            launch->bundle_on = modes[i].when;
-            return 0;
-        }
-    }
-    return rc_err_set(err, -EINVAL, "--bundle-on is failure, error, signal, oom or always, not '%s'",
-                      value);
+    static const struct choice modes[] = {{"auto", TRACE_AUTO}, {"eager", TRACE_EAGER},
+                                          {"late", TRACE_LATE}, {"none", TRACE_NONE}, {NULL, 0}};
+    int mode = choose("trace", value, modes, err);
+    if (mode >= 0)
+        *(enum trace_mode *)field = (enum trace_mode)mode;
+    return mode < 0 ? mode : 0;
 }
 
-static int set_always(void *target, const char *value, struct rc_err *err)
+static int set_bundle_on(void *field, const char *value, struct rc_err *err)
 {
-    (void)value;
-    return set_bundle_on(target, "always", err);
+    static const struct choice moments[] = {
+        {"failure", BUNDLE_ON_FAILURE}, {"error", BUNDLE_ON_ERROR}, {"signal", BUNDLE_ON_SIGNAL},
+        {"oom", BUNDLE_ON_OOM},         {"always", BUNDLE_ALWAYS},  {NULL, 0}};
+    int when = choose("bundle-on", value, moments, err);
+    if (when >= 0)
+        *(enum bundle_on *)field = (enum bundle_on)when;
+    return when < 0 ? when : 0;
 }
 
-static int set_no_follow(void *target, const char *value, struct rc_err *err)
+static int set_always(void *field, const char *value, struct rc_err *err)
 {
     (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.follow = false;
-    return 0;
+    return set_bundle_on(field, "always", err);
 }
 
-static int set_orphan(void *target, const char *value, struct rc_err *err)
+static int set_orphan(void *field, const char *value, struct rc_err *err)
 {
-    struct launch_options *launch = &((struct command_line *)target)->launch;
-    if (strcmp(value, "keep") != 0 && strcmp(value, "kill") != 0)
-        return rc_err_set(err, -EINVAL, "--orphan is kill or keep, not '%s'", value);
-    launch->keep_orphan = strcmp(value, "keep") == 0;
-    return 0;
+    static const struct choice orphans[] = {{"kill", false}, {"keep", true}, {NULL, 0}};
+    int keep = choose("orphan", value, orphans, err);
+    if (keep >= 0)
+        *(bool *)field = keep;
+    return keep < 0 ? keep : 0;
 }
 
-static int set_colour(void *target, const char *value, struct rc_err *err)
+static int set_finish_within(void *field, const char *value, struct rc_err *err)
 {
-    if (strcmp(value, "auto") != 0 && strcmp(value, "always") != 0 && strcmp(value, "never") != 0)
-        return rc_err_set(err, -EINVAL, "--color is auto, always or never, not '%s'", value);
-    ((struct command_line *)target)->launch.colour = value;
-    return 0;
-}
-
-static int set_quiet(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.quiet = true;
-    return 0;
-}
-
-static int set_finish_within(void *target, const char *value, struct rc_err *err)
-{
-    if (option_milliseconds(value, &((struct command_line *)target)->launch.finish_within_ms) < 0)
+    if (option_milliseconds(value, field) < 0)
         return rc_err_set(err, -EINVAL, "--finish-within is a time like 5s, not '%s'", value);
     return 0;
 }
 
-static int set_hash_budget(void *target, const char *value, struct rc_err *err)
+static int set_hash_budget(void *field, const char *value, struct rc_err *err)
 {
-    if (option_milliseconds(value, &((struct command_line *)target)->launch.hash_budget_ms) < 0)
+    if (option_milliseconds(value, field) < 0)
         return rc_err_set(err, -EINVAL, "--hash-budget is a time like 60s, not '%s'", value);
     return 0;
 }
 
-static int set_inject(void *target, const char *value, struct rc_err *err)
+static int set_inject(void *field, const char *value, struct rc_err *err)
 {
-    static const struct {
-        const char *name;
-        enum inject_what what;
-    } choices[] = {{"none", INJECT_NONE},
-                   {"python", INJECT_PYTHON},
-                   {"ledger", INJECT_LEDGER},
-                   {"all", INJECT_ALL}};
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        if (strcmp(value, choices[i].name) == 0) {
-            ((struct command_line *)target)->launch.inject = choices[i].what;
-            return 0;
-        }
-    }
-    return rc_err_set(err, -EINVAL, "--inject is none, python, ledger or all, not '%s'", value);
-}
-
-static int set_torch_history(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.torch_history = true;
-    return 0;
-}
-
-static int set_sysroot(void *target, const char *value, struct rc_err *err)
-{
-    (void)target;
-    (void)err;
-    fs_set_sysroot(value);
-    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
+    static const struct choice parts[] = {{"none", INJECT_NONE}, {"python", INJECT_PYTHON},
+                                          {"ledger", INJECT_LEDGER}, {"all", INJECT_ALL},
+                                          {NULL, 0}};
+    int what = choose("inject", value, parts, err);
+    if (what >= 0)
+        *(unsigned *)field = (unsigned)what;
+    return what < 0 ? what : 0;
 }
 
 /* Said now, not when the bundle is made: that may be in a week. */
-static int set_keep(void *target, const char *value, struct rc_err *err)
+static int set_keep(void *field, const char *value, struct rc_err *err)
 {
     static const char *const words[] = {
         "home", "user", "host", "ip", "mac", "id", "email", "account", "path", "homes", "users",
@@ -174,30 +107,7 @@ static int set_keep(void *target, const char *value, struct rc_err *err)
                               (int)(len < 40 ? len : 40), at);
         at += len + (at[len] == ',');
     }
-    ((struct command_line *)target)->launch.keep = value;
-    return 0;
-}
-
-static int set_include(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct command_line *)target)->launch.include = value;
-    return 0;
-}
-
-static int set_site(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct command_line *)target)->launch.site = value;
-    return 0;
-}
-
-static int set_preview(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct command_line *)target)->launch.preview = true;
-    return 0;
+    return option_text(field, value, err);
 }
 
 const struct config_default run_defaults[] = {
@@ -208,34 +118,41 @@ const struct config_default run_defaults[] = {
 
 const struct option_def run_options[] = {
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
-     set_output_dir},
+     option_text, offsetof(struct command_line, launch.output_dir)},
     {"bundle-on", 0, "WHEN", "failure (default), error, signal, oom (even survived), always",
-     set_bundle_on},
-    {"always", 0, NULL, "the same as --bundle-on=always", set_always},
+     set_bundle_on, offsetof(struct command_line, launch.bundle_on)},
+    {"always", 0, NULL, "the same as --bundle-on=always",
+     set_always, offsetof(struct command_line, launch.bundle_on)},
     {"finish-within", 0, "TIME", "time for the bundle (default 5s)",
-     set_finish_within},
+     set_finish_within, offsetof(struct command_line, launch.finish_within_ms)},
     {"hash-budget", 0, "TIME", "more time for hashing models (default 60s)",
-     set_hash_budget},
+     set_hash_budget, offsetof(struct command_line, launch.hash_budget_ms)},
     {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
-     set_trace},
-    {"no-follow", 0, NULL, "leave the program's stderr and stdout alone", set_no_follow},
+     set_trace, offsetof(struct command_line, launch.trace)},
+    {"no-follow", 0, NULL, "leave the program's stderr and stdout alone",
+     option_off, offsetof(struct command_line, launch.follow)},
     {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
-     set_orphan},
+     set_orphan, offsetof(struct command_line, launch.keep_orphan)},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
-     set_inject},
+     set_inject, offsetof(struct command_line, launch.inject)},
     {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (slower)",
-     set_torch_history},
-    {"quiet", 'q', NULL, "print nothing after the program has ended", set_quiet},
-    {"color", 0, "WHEN", "auto (default), always or never: colour of those lines", set_colour},
-    {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...", set_keep},
+     option_on, offsetof(struct command_line, launch.torch_history)},
+    {"quiet", 'q', NULL, "print nothing after the program has ended",
+     option_on, offsetof(struct command_line, launch.quiet)},
+    {"color", 0, "WHEN", "auto (default), always or never: colour of those lines",
+     option_colour, offsetof(struct command_line, launch.colour)},
+    {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...",
+     set_keep, offsetof(struct command_line, launch.keep)},
     {"include", 0, "NAMES", "keep these files that are not text (devcoredump, all, ...)",
-     set_include},
-    {"preview", 0, NULL, "show what is replaced, before it is written", set_preview},
+     option_text, offsetof(struct command_line, launch.include)},
+    {"preview", 0, NULL, "show what is replaced, before it is written",
+     option_on, offsetof(struct command_line, launch.preview)},
     {"site", 0, "DIR", "this site's own rules and collectors (default /etc/rocmcrash/site.d)",
-     set_site},
+     option_text, offsetof(struct command_line, launch.site)},
     {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
-     set_sysroot},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {"version", 'V', NULL, "print the version and exit", set_version},
-    {NULL, 0, NULL, NULL, NULL},
+     option_sysroot, 0},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct command_line, help)},
+    {"version", 'V', NULL, "print the version and exit",
+     option_on, offsetof(struct command_line, version)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };

@@ -23,26 +23,10 @@ struct config_line {
     bool json, help;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct config_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct config_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def config_options[] = {
-    {"json", 0, NULL, "the same as a JSON object", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"json", 0, NULL, "the same as a JSON object", option_on, offsetof(struct config_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct config_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static const char *state_name(const struct config_file *file)

@@ -34,44 +34,15 @@ struct diff_line {
     const char *order;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct diff_line *)target)->json = true;
-    return 0;
-}
-
-static int set_all(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct diff_line *)target)->all = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct diff_line *)target)->help = true;
-    return 0;
-}
-
-static int set_order(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct diff_line *)target)->order = value;
-    return 0;
-}
-
 static const struct option_def option_table[] = {
-    {"json", 0, NULL, "print the outcome and the differences as JSON", set_json},
-    {"all", 'a', NULL, "also list what only one of the two bundles knows", set_all},
+    {"json", 0, NULL, "print the outcome and the differences as JSON",
+     option_on, offsetof(struct diff_line, json)},
+    {"all", 'a', NULL, "also list what only one of the two bundles knows",
+     option_on, offsetof(struct diff_line, all)},
     {"order", 0, "FILE", "groups and tolerances of one's own instead of templates/diff.json",
-     set_order},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+     option_text, offsetof(struct diff_line, order)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct diff_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static void print_help(void)

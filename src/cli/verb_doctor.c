@@ -32,63 +32,19 @@ struct doctor_line {
     const char *rules, *facts;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct doctor_line *)target)->json = true;
-    return 0;
-}
-
-static int set_all(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct doctor_line *)target)->all = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct doctor_line *)target)->help = true;
-    return 0;
-}
-
-static int set_rules(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct doctor_line *)target)->rules = value;
-    return 0;
-}
-
-static int set_facts(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct doctor_line *)target)->facts = value;
-    return 0;
-}
-
-static int set_sysroot(void *target, const char *value, struct rc_err *err)
-{
-    (void)target;
-    (void)err;
-    fs_set_sysroot(value);
-    return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
-}
-
 static const struct option_def option_table[] = {
     {"json", 0, NULL, "print the findings, and every rule that could not be asked, as JSON",
-     set_json},
+     option_on, offsetof(struct doctor_line, json)},
     {"all", 'a', NULL, "also print what could not be looked at, and where the rules come from",
-     set_all},
+     option_on, offsetof(struct doctor_line, all)},
     {"facts", 0, "FILE", "judge these facts (facts.json of a bundle) instead of this machine",
-     set_facts},
-    {"rules", 0, "FILE", "rules of one's own instead of templates/doctor.json", set_rules},
-    {"sysroot", 0, "DIR", "read /sys, /dev and machine-wide /proc files below DIR", set_sysroot},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+     option_text, offsetof(struct doctor_line, facts)},
+    {"rules", 0, "FILE", "rules of one's own instead of templates/doctor.json",
+     option_text, offsetof(struct doctor_line, rules)},
+    {"sysroot", 0, "DIR", "read /sys, /dev and machine-wide /proc files below DIR",
+     option_sysroot, 0},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct doctor_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static void print_help(void)

@@ -46,34 +46,13 @@ struct export
     bool any;
 };
 
-static int set_trace(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct export_line *)target)->trace = true;
-    return 0;
-}
-
-static int set_output(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct export_line *)target)->output = value;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct export_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def export_options[] = {
-    {"trace", 't', NULL, "for chrome://tracing and ui.perfetto.dev", set_trace},
-    {"output", 'o', "FILE", "write there instead of to stdout", set_output},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"trace", 't', NULL, "for chrome://tracing and ui.perfetto.dev",
+     option_on, offsetof(struct export_line, trace)},
+    {"output", 'o', "FILE", "write there instead of to stdout",
+     option_text, offsetof(struct export_line, output)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct export_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 /* --- pieces of the trace --- */

@@ -22,34 +22,13 @@ struct issue_line {
     bool json, help;
 };
 
-static int set_tracker(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct issue_line *)target)->tracker = value;
-    return 0;
-}
-
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct issue_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct issue_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def issue_options[] = {
-    {"for", 0, "TRACKER", "rocm, pytorch, vllm, llama.cpp, jax, drm-amd, other", set_tracker},
-    {"json", 0, NULL, "an object with title, body, link and what becomes public", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"for", 0, "TRACKER", "rocm, pytorch, vllm, llama.cpp, jax, drm-amd, other",
+     option_text, offsetof(struct issue_line, tracker)},
+    {"json", 0, NULL, "an object with title, body, link and what becomes public",
+     option_on, offsetof(struct issue_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct issue_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static const cJSON *tracker_named(const cJSON *trackers, const char *name)

@@ -27,26 +27,10 @@ struct list_line {
     size_t rows;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct list_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct list_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def list_options[] = {
-    {"json", 0, NULL, "a JSON object a line", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"json", 0, NULL, "a JSON object a line", option_on, offsetof(struct list_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct list_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 /* What a row says of its bundle or run; texts are not owned. */

@@ -23,34 +23,13 @@ struct open_line {
     bool print, help;
 };
 
-static int set_output(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct open_line *)target)->output = value;
-    return 0;
-}
-
-static int set_print(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct open_line *)target)->print = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct open_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def open_options[] = {
-    {"output", 'o', "FILE", "write the page there; - is stdout", set_output},
-    {"print", 0, NULL, "print where the page is; start no browser", set_print},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"output", 'o', "FILE", "write the page there; - is stdout",
+     option_text, offsetof(struct open_line, output)},
+    {"print", 0, NULL, "print where the page is; start no browser",
+     option_on, offsetof(struct open_line, print)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct open_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 /* A file of the user's alone, below TMPDIR. The browser reads it after we have ended, so that nobody

@@ -32,45 +32,16 @@ struct redact_line {
     char new_name[256]; /* of the bundle, "" = as it was */
 };
 
-static int set_keep(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct redact_line *)target)->privacy.keep = value;
-    return 0;
-}
-
-static int set_include(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct redact_line *)target)->privacy.include = value;
-    return 0;
-}
-
-static int set_preview(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct redact_line *)target)->privacy.preview = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct redact_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def option_table[] = {
     {"keep", 0, "KINDS",
      "leave homes, users, hosts, ips, macs, ids, emails, accounts, paths, projects, texts",
-     set_keep},
+     option_text, offsetof(struct redact_line, privacy.keep)},
     {"include", 0, "NAMES", "files that are not text and are kept (names, patterns, all)",
-     set_include},
-    {"preview", 0, NULL, "show each change and write nothing", set_preview},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+     option_text, offsetof(struct redact_line, privacy.include)},
+    {"preview", 0, NULL, "show each change and write nothing",
+     option_on, offsetof(struct redact_line, privacy.preview)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct redact_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static void print_counts(const struct redactor *redactor)

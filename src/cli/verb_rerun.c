@@ -49,44 +49,15 @@ struct rerun {
     cJSON *run; /* run.json of the bundle, which holds the strings of `command` */
 };
 
-static int set_trace(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct rerun *)target)->trace = true;
-    return 0;
-}
-
-static int set_output_dir(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct rerun *)target)->output_dir = value;
-    return 0;
-}
-
-static int set_yes(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct rerun *)target)->yes = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct rerun *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def table[] = {
-    {"trace-alloc", 0, NULL, "with the runtime's own trace of its allocations", set_trace},
-    {"yes", 'y', NULL, "run the command that a bundle names without asking", set_yes},
+    {"trace-alloc", 0, NULL, "with the runtime's own trace of its allocations",
+     option_on, offsetof(struct rerun, trace)},
+    {"yes", 'y', NULL, "run the command that a bundle names without asking",
+     option_on, offsetof(struct rerun, yes)},
     {"output-dir", 'o', "DIR", "where the new bundle goes (default: the current directory)",
-     set_output_dir},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+     option_text, offsetof(struct rerun, output_dir)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct rerun, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 /* --- the command --- */

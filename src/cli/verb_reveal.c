@@ -23,26 +23,11 @@ struct reveal_line {
     bool json, help;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct reveal_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct reveal_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def reveal_options[] = {
-    {"json", 0, NULL, "an object: pseudonym to name", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"json", 0, NULL, "an object: pseudonym to name",
+     option_on, offsetof(struct reveal_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct reveal_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static void print_map(const cJSON *map, bool json)

@@ -39,94 +39,43 @@ static void on_cancel(int signo)
     errno = saved;
 }
 
-static int parse_number(const char *value, unsigned *ret, struct rc_err *err)
+static int set_number(void *field, const char *value, struct rc_err *err)
 {
     uint64_t number;
     if (fs_parse_u64(value, &number) < 0 || number > INT32_MAX)
         return rc_err_set(err, -EINVAL, "not a number: '%s'", value);
-    *ret = (unsigned)number;
-    return 0;
-}
-
-static int set_shared_fd(void *target, const char *value, struct rc_err *err)
-{
-    return parse_number(value, &((struct run_line *)target)->shared_fd, err);
-}
-
-static int set_finish_within(void *target, const char *value, struct rc_err *err)
-{
-    return parse_number(value, &((struct run_line *)target)->job.finish_within_ms, err);
-}
-
-static int set_hash_budget(void *target, const char *value, struct rc_err *err)
-{
-    return parse_number(value, &((struct run_line *)target)->job.hash_budget_ms, err);
-}
-
-static int set_quiet(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct run_line *)target)->job.quiet = true;
-    return 0;
-}
-
-static int set_colour(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct run_line *)target)->job.colour = value;
-    return 0;
-}
-
-static int set_keep(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct run_line *)target)->job.privacy.keep = value;
-    return 0;
-}
-
-static int set_include(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct run_line *)target)->job.privacy.include = value;
-    return 0;
-}
-
-static int set_preview(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct run_line *)target)->job.privacy.preview = true;
+    *(unsigned *)field = (unsigned)number;
     return 0;
 }
 
 /* As the verbs get it from rocmcrash.c. */
-static int set_site(void *target, const char *value, struct rc_err *err)
+static int set_site(void *field, const char *value, struct rc_err *err)
 {
-    (void)target;
+    (void)field;
     (void)err;
     return setenv("ROCMCRASH_SITE", value, 1) == 0 ? 0 : -errno;
 }
 
-static int set_output_dir(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct run_line *)target)->job.output_dir = value;
-    return 0;
-}
-
 static const struct option_def option_table[] = {
-    {"shared-fd", 0, "N", "descriptor of the run's shared memory", set_shared_fd},
-    {"finish-within-ms", 0, "N", "time for the bundle", set_finish_within},
-    {"hash-budget-ms", 0, "N", "further time for hashing", set_hash_budget},
-    {"quiet", 'q', NULL, "print nothing", set_quiet},
-    {"color", 0, "WHEN", "auto, always or never", set_colour},
-    {"keep", 0, "KINDS", "what is not redacted", set_keep},
-    {"include", 0, "NAMES", "files that are not text and stay", set_include},
-    {"preview", 0, NULL, "show each change", set_preview},
-    {"site", 0, "DIR", "the site's own rules and collectors", set_site},
-    {"output-dir", 0, "DIR", "where the bundle goes, byte for byte", set_output_dir},
-    {NULL, 0, NULL, NULL, NULL},
+    {"shared-fd", 0, "N", "descriptor of the run's shared memory",
+     set_number, offsetof(struct run_line, shared_fd)},
+    {"finish-within-ms", 0, "N", "time for the bundle",
+     set_number, offsetof(struct run_line, job.finish_within_ms)},
+    {"hash-budget-ms", 0, "N", "further time for hashing",
+     set_number, offsetof(struct run_line, job.hash_budget_ms)},
+    {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct run_line, job.quiet)},
+    {"color", 0, "WHEN", "auto, always or never",
+     option_text, offsetof(struct run_line, job.colour)},
+    {"keep", 0, "KINDS", "what is not redacted",
+     option_text, offsetof(struct run_line, job.privacy.keep)},
+    {"include", 0, "NAMES", "files that are not text and stay",
+     option_text, offsetof(struct run_line, job.privacy.include)},
+    {"preview", 0, NULL, "show each change",
+     option_on, offsetof(struct run_line, job.privacy.preview)},
+    {"site", 0, "DIR", "the site's own rules and collectors", set_site, 0},
+    {"output-dir", 0, "DIR", "where the bundle goes, byte for byte",
+     option_text, offsetof(struct run_line, job.output_dir)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static struct shared *open_run(int argc, char *argv[], struct run_line *line, struct rc_err *err)

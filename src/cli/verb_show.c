@@ -28,70 +28,20 @@ struct show_line {
     const char *section, *colour;
 };
 
-static int set_all(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct show_line *)target)->all = true;
-    return 0;
-}
-
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct show_line *)target)->json = true;
-    return 0;
-}
-
-static int set_raw(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct show_line *)target)->raw = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct show_line *)target)->help = true;
-    return 0;
-}
-
-static int set_no_pager(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct show_line *)target)->no_pager = true;
-    return 0;
-}
-
-static int set_section(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct show_line *)target)->section = value;
-    return 0;
-}
-
-static int set_colour(void *target, const char *value, struct rc_err *err)
-{
-    if (strcmp(value, "auto") != 0 && strcmp(value, "always") != 0 && strcmp(value, "never") != 0)
-        return rc_err_set(err, -EINVAL, "--color is auto, always or never, not '%s'", value);
-    ((struct show_line *)target)->colour = value;
-    return 0;
-}
-
 static const struct option_def show_options[] = {
-    {"all", 'a', NULL, "with the tables of facts", set_all},
-    {"section", 0, "WORD", "only sections whose heading has this word", set_section},
-    {"raw", 0, NULL, "the Markdown as it is, to paste it", set_raw},
-    {"json", 0, NULL, "the verdict as JSON, a line for each bundle", set_json},
-    {"color", 0, "WHEN", "auto (default), always or never", set_colour},
-    {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal", set_no_pager},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"all", 'a', NULL, "with the tables of facts", option_on, offsetof(struct show_line, all)},
+    {"section", 0, "WORD", "only sections whose heading has this word",
+     option_text, offsetof(struct show_line, section)},
+    {"raw", 0, NULL, "the Markdown as it is, to paste it",
+     option_on, offsetof(struct show_line, raw)},
+    {"json", 0, NULL, "the verdict as JSON, a line for each bundle",
+     option_on, offsetof(struct show_line, json)},
+    {"color", 0, "WHEN", "auto (default), always or never",
+     option_colour, offsetof(struct show_line, colour)},
+    {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal",
+     option_on, offsetof(struct show_line, no_pager)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct show_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 /* What cannot be read draws nothing. */

@@ -41,66 +41,18 @@ struct triage_line {
     bool table; /* of a folder */
 };
 
-static int set_kernel_log(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct triage_line *)target)->kernel_log = value;
-    return 0;
-}
-
-static int set_env(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct triage_line *)target)->env = value;
-    return 0;
-}
-
-static int set_facts(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct triage_line *)target)->facts = value;
-    return 0;
-}
-
-static int set_tree(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct triage_line *)target)->tree = value;
-    return 0;
-}
-
-static int set_explain(void *target, const char *value, struct rc_err *err)
-{
-    (void)err;
-    ((struct triage_line *)target)->explain = value;
-    return 0;
-}
-
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct triage_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct triage_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def option_table[] = {
-    {"kernel-log", 0, "FILE", "what the kernel said (dmesg, journalctl -k)", set_kernel_log},
-    {"env", 0, "FILE", "environment as NAME=VALUE lines", set_env},
-    {"facts", 0, "FILE", "further facts as JSON", set_facts},
-    {"tree", 0, "FILE", "use this decision tree", set_tree},
-    {"explain", 0, "CLASS", "say also why it is not CLASS (or why it is)", set_explain},
-    {"json", 0, NULL, "print the verdict as JSON", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"kernel-log", 0, "FILE", "what the kernel said (dmesg, journalctl -k)",
+     option_text, offsetof(struct triage_line, kernel_log)},
+    {"env", 0, "FILE", "environment as NAME=VALUE lines",
+     option_text, offsetof(struct triage_line, env)},
+    {"facts", 0, "FILE", "further facts as JSON", option_text, offsetof(struct triage_line, facts)},
+    {"tree", 0, "FILE", "use this decision tree", option_text, offsetof(struct triage_line, tree)},
+    {"explain", 0, "CLASS", "say also why it is not CLASS (or why it is)",
+     option_text, offsetof(struct triage_line, explain)},
+    {"json", 0, NULL, "print the verdict as JSON", option_on, offsetof(struct triage_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct triage_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static int add_facts_file(struct facts *facts, const char *path, struct rc_err *err)

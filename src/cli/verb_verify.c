@@ -15,26 +15,10 @@ struct verify_line {
     bool json, help;
 };
 
-static int set_json(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct verify_line *)target)->json = true;
-    return 0;
-}
-
-static int set_help(void *target, const char *value, struct rc_err *err)
-{
-    (void)value;
-    (void)err;
-    ((struct verify_line *)target)->help = true;
-    return 0;
-}
-
 static const struct option_def verify_options[] = {
-    {"json", 0, NULL, "a JSON object a line", set_json},
-    {"help", 'h', NULL, "print this and exit", set_help},
-    {NULL, 0, NULL, NULL, NULL},
+    {"json", 0, NULL, "a JSON object a line", option_on, offsetof(struct verify_line, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct verify_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
 };
 
 static void print_json(const char *path, bool good, const struct rc_err *err)

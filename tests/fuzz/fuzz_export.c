@@ -39,6 +39,18 @@ int options_parse_around(const struct option_def *defs, void *target, int argc, 
     return 0;
 }
 
+int option_on(void *field, const char *value, struct rc_err *err)
+{
+    (void)field, (void)value, (void)err;
+    return 0;
+}
+
+int option_text(void *field, const char *value, struct rc_err *err)
+{
+    (void)field, (void)value, (void)err;
+    return 0;
+}
+
 void options_help(const struct option_def *defs)
 {
     (void)defs;
