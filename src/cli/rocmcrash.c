@@ -41,7 +41,7 @@ static const struct {
      true},
     {"diff", "diff A B", "what differs between bundles, likely causes first", true},
     {"doctor", "doctor [-- COMMAND]", "look at this machine before anything fails", true},
-    {"export", "export --trace BUNDLE", "the run as a trace for Perfetto", true},
+    {"export", "export BUNDLE", "the run for Perfetto, its allocator for PyTorch", true},
     {"stacks", "stacks PID", "where the Python threads of a hanging program are", false},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run", false},
     {"reveal", "reveal BUNDLE [TEXT]", "say what pseudonyms of your bundle stand for", true},

@@ -2,7 +2,8 @@
 /*
  * `export --trace BUNDLE`: the run as a trace for chrome://tracing and ui.perfetto.dev. Every
  * counter of telemetry.csv and of PyTorch's allocator becomes a track, every event of the run an
- * instant. Finisher; the bundle may be a stranger's.
+ * instant. `export --torch`: its allocator's snapshot for PyTorch's viewers. Finisher; the bundle may be a
+ * stranger's.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -10,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
+#include "cli/export_torch.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 
@@ -27,7 +30,7 @@
 #define PID_TORCH 1000001000u
 
 struct export_line {
-    bool trace, help;
+    bool trace, torch, help;
     const char *output;
 };
 
@@ -49,6 +52,8 @@ struct export
 static const struct option_def export_options[] = {
     {"trace", 't', NULL, "for chrome://tracing and ui.perfetto.dev",
      option_on, offsetof(struct export_line, trace)},
+    {"torch", 0, NULL, "PyTorch's allocator, for its viewer (memory_viz)",
+     option_on, offsetof(struct export_line, torch)},
     {"output", 'o', "FILE", "write there instead of to stdout",
      option_text, offsetof(struct export_line, output)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct export_line, help)},
@@ -345,10 +350,25 @@ static int parse(int argc, char *argv[], struct export_line *line, const char **
         return at;
     if (argc - at != 1)
         return rc_err_set(err, -EINVAL, at < argc ? "export takes one bundle" : "export needs a bundle");
-    if (!line->trace)
-        return rc_err_set(err, -EINVAL, "export as what? --trace");
+    if (line->trace == line->torch)
+        return rc_err_set(err, -EINVAL, "export as what? --trace or --torch");
     *ret_bundle = argv[at];
     return 0;
+}
+
+static int make_torch(struct export *e, struct rc_err *err)
+{
+    RC_AUTO_FREE char *text = NULL;
+    unsigned lumped = 0;
+    buf_init(&e->out, TRACE_MAX);
+    ssize_t len = bundle_read_file(e->bundle, "hook/snapshot.json", FILE_MAX, &text, err);
+    if (len < 0)
+        return (int)len;
+    int r = export_torch(text, &e->out, &lumped, err);
+    if (r == 0 && lumped > 0)
+        (void)say_line(stderr, "rocmcrash: of %u segments the bundle has no blocks, only their sums: each has "
+                               "one block in use and one idle", lumped);
+    return r;
 }
 
 int verb_export(int argc, char *argv[])
@@ -361,11 +381,13 @@ int verb_export(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     if (line.help) {
-        (void)printf("Usage: rocmcrash export --trace [-o FILE] BUNDLE\n\nOptions:\n");
+        (void)printf("Usage: rocmcrash export --trace|--torch [-o FILE] BUNDLE\n\nOptions:\n");
         options_help(export_options);
         return VERB_EXIT_OK;
     }
-    int r = make_trace(&e, &err);
+    int r = line.torch ? make_torch(&e, &err) : make_trace(&e, &err);
+    if (r == 0 && line.torch && line.output == NULL && isatty(STDOUT_FILENO))
+        r = rc_err_set(&err, -EINVAL, "a pickle is not text: name a file with -o");
     if (r == 0)
         r = write_out(&e, line.output, &err);
     buf_release(&e.out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: `export --trace` of a stranger's bundle. Whatever is in its tables and records, what
- * comes out is JSON, and UTF-8. The verb itself, with a bundle whose files are pieces of the input.
+ * Fuzz target: `export` of a stranger's bundle. Whatever is in its tables and records, what comes out
+ * as a trace is JSON, and UTF-8; as a snapshot, a pickle with an end. The verb itself, with a bundle whose files are pieces of the input.
  */
 #include "cli/verb_export.c"
 
@@ -83,6 +83,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_release(&clean);
     cJSON_Delete(json);
     buf_release(&e.out);
+    struct buf pickle = BUF_INIT;
+    unsigned lumped = 0;
+    if (export_torch(files[0], &pickle, &lumped, &err) == 0 && pickle.data[pickle.len - 1] != '.')
+        abort();
+    buf_release(&pickle);
     for (size_t i = 0; i < NAMES; i++)
         free(files[i]);
     return 0;
