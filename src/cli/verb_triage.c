@@ -216,7 +216,7 @@ static bool is_read_again(const struct bundle_file *part)
 
 /* Features are derived anew: those in the bundle are of another tree's time. But growth comes from
  * the telemetry, which is not read again. */
-static cJSON *without_derived(cJSON *json, const struct bundle_file parts[PARTS])
+static cJSON *without_derived(cJSON *json, const bool read_again[PARTS])
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "facts");
     cJSON *item = list != NULL ? list->child : NULL;
@@ -225,7 +225,7 @@ static cJSON *without_derived(cJSON *json, const struct bundle_file parts[PARTS]
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
         bool drop = name != NULL && feature_is_derived(name);
         for (int i = OF_OUTPUT; i < PARTS && !drop; i++)
-            drop = is_read_again(&parts[i]) && is_from(item, part_readers[i].source);
+            drop = read_again[i] && is_from(item, part_readers[i].source);
         if (drop)
             cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
         item = next;
@@ -233,10 +233,10 @@ static cJSON *without_derived(cJSON *json, const struct bundle_file parts[PARTS]
     return json;
 }
 
-static void read_texts(struct facts *facts, const struct bundle_file parts[PARTS])
+static void read_texts(struct facts *facts, const struct bundle_file parts[PARTS], const bool read_again[PARTS])
 {
     for (int i = OF_OUTPUT; i < PARTS; i++)
-        if (is_read_again(&parts[i]))
+        if (read_again[i])
             part_readers[i].read(facts, parts[i].data, (size_t)parts[i].len, part_readers[i].source);
 }
 
@@ -258,7 +258,10 @@ static int judge_bundle(struct facts *facts, struct bundle_file parts[PARTS], co
                         const struct triage_line *line, struct rc_err *err)
 {
     const struct bundle_file *part = &parts[OF_FACTS];
+    bool read_again[PARTS] = {false};
     int64_t read = 0;
+    for (int i = OF_OUTPUT; i < PARTS; i++)
+        read_again[i] = is_read_again(&parts[i]);
     cJSON *document = part->len >= 0 ? cJSON_ParseWithLength(part->data, (size_t)part->len) : NULL;
     int r = part->len == -ENOENT ? rc_err_errno(err, -ENOENT, "'%s' is not in the bundle", part->name)
             : part->len < 0      ? (int)part->len
@@ -268,9 +271,9 @@ static int judge_bundle(struct facts *facts, struct bundle_file parts[PARTS], co
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err); /* first: the first source of a fact wins */
     if (r == 0)
-        r = facts_from_json(facts, without_derived(document, parts), err);
+        r = facts_from_json(facts, without_derived(document, read_again), err);
     if (r == 0)
-        read_texts(facts, parts);
+        read_texts(facts, parts, read_again);
     if (r == 0 && line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) &&
         read != 0) /* two logs are not mixed */
         r = rc_err_set(err, -EALREADY, "it holds its kernel log already");

@@ -90,7 +90,8 @@ static const struct {
     bool upper_follows;
 } call_prefixes[] = {
     {"hipblas", "hipblas", true},   {"hipsolver", "hipsolver", true}, {"hipsparse", "hipsparse", true},
-    {"hipfft", "hipfft", true},     {"hiprtc", "hiprtc", true},       {"hip", "hip", true},
+    {"hipfft", "hipfft", true},     {"hiprtc", "hiprtc", true},       {"hiprand", "hiprand", true},
+    {"rocrand_", "rocrand", false}, {"curand", "curand", true},       {"hip", "hip", true},
     {"hsaKmt", "hsa", true},        {"hsa_", "hsa", false},           {"rocblas_", "rocblas", false},
     {"rocsparse_", "rocsparse", false}, {"rocsolver_", "rocsolver", false}, {"rocfft_", "rocfft", false},
     {"miopen", "miopen", true},     {"nccl", "nccl", true},           {"cublas", "cublas", true},

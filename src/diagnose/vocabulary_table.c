@@ -10,7 +10,7 @@
 
 #include "diagnose/vocabulary.h"
 
-#define CODES_MAX 1024
+#define CODES_MAX 2048
 #define CALLS_MAX 64
 #define STRINGS_MAX 512
 #define SLOTS 4096 /* a power of two, several times the words */
@@ -26,7 +26,7 @@ struct slot {
 
 struct string {
     struct text text;
-    uint16_t code;
+    uint16_t code, next; /* index + 1 of the next one that may begin so */
     bool is_common;
 };
 
@@ -35,7 +35,7 @@ static struct code calls[CALLS_MAX];
 static struct string strings[STRINGS_MAX];
 static size_t code_count, call_count, string_count;
 static struct slot slots[SLOTS];
-static uint64_t first_letters[1u << 10]; /* 64 Ki bits */
+static uint16_t by_letters[1u << 16]; /* index + 1 of the last string that may begin so */
 
 static size_t fold(struct text name, char out[FOLDED_MAX])
 {
@@ -86,9 +86,9 @@ static void add_strings(const struct code *c, size_t index)
         one = text_skip(one, is_common);
         if (one.len < 4)
             continue;
-        strings[string_count++] = (struct string){one, (uint16_t)index, is_common};
-        uint32_t slot = letters_slot(one.at);
-        first_letters[slot / 64] |= UINT64_C(1) << (slot % 64);
+        uint16_t *last = &by_letters[letters_slot(one.at)];
+        strings[string_count++] = (struct string){one, (uint16_t)index, *last, is_common};
+        *last = (uint16_t)string_count;
     }
 }
 
@@ -159,6 +159,8 @@ static void add_domains(void)
         {"nccl", "rccl"}, {"nccl", "ncclresult"}, {"nccl", "ncclresultt"}, {"hiprtc", "hiprtc"},
         {"hiprtc", "hiprtcresult"}, {"cuda", "cuda"}, {"cuda", "cudaerror"}, {"cuda", "cudaerrort"},
         {"cuda", "curesult"}, {"cublas", "cublas"}, {"cublas", "cublasstatus"}, {"cudnn", "cudnn"},
+        {"rocrand", "rocrand"}, {"hiprand", "hiprand"},
+        {"hiprand", "hiprandstatus"}, {"curand", "curand"}, {"curand", "curandstatus"}, {"cudnn", "cudnnstatus"},
         {"opencl", "opencl"}, {"opencl", "clerror"}, {"vulkan", "vkresult"}, {"vulkan", "vulkan"},
         {"absl", "grpcstatus"}, {"errno", "errno"}, {"errno", "kfd"}, {"errno", "drm"}, {"errno", "amdgpu"},
         {"signal", "signal"}, {"signal", "signo"}, {"exit", "exit"}, {"exit", "exitcode"},
@@ -233,13 +235,10 @@ const struct code *vocabulary_string(struct text at, bool *is_common)
     build();
     if (at.len < 4)
         return NULL;
-    uint32_t slot = letters_slot(at.at);
     const struct string *best = NULL;
-    if ((first_letters[slot / 64] >> (slot % 64) & 1) == 0)
-        return NULL;
-    for (size_t i = 0; i < string_count; i++) {
-        const struct string *s = &strings[i];
-        if ((best == NULL || s->text.len > best->text.len) && s->text.len <= at.len &&
+    for (uint16_t i = by_letters[letters_slot(at.at)]; i != 0; i = strings[i - 1].next) {
+        const struct string *s = &strings[i - 1];
+        if ((best == NULL || s->text.len >= best->text.len) && s->text.len <= at.len && /* the first of equals */
             strncasecmp(at.at, s->text.at, s->text.len) == 0)
             best = s;
     }
