@@ -50,7 +50,7 @@ const char *text_search(struct text in, const char *words, size_t n)
         return memmem(in.at, in.len, words, n);
     for (const char *last = in.at + in.len - n; at <= last; at++) {
         at = memchr(at, words[0], (size_t)(last - at) + 1);
-        if (at == NULL || memcmp(at + 1, words + 1, n - 1) == 0)
+        if (at == NULL || n == 1 || (at[1] == words[1] && memcmp(at + 1, words + 1, n - 1) == 0))
             return at;
     }
     return NULL;

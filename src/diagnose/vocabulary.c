@@ -43,7 +43,7 @@ struct word {
     char folded[WORD_MAX];
     size_t folded_len;
     uint32_t hash;
-    bool upper, lower, digit, underscore;
+    bool upper, lower, underscore;
 };
 
 /* What is known of the line so far. */
@@ -66,12 +66,13 @@ static bool is_word(char c)
 static struct text first_word(struct text rest, struct word *w)
 {
     size_t n = 0;
-    *w = (struct word){.hash = VOCABULARY_HASH};
+    w->hash = VOCABULARY_HASH;
+    w->folded_len = 0;
+    w->upper = w->lower = w->underscore = false;
     for (; n < rest.len && is_word(rest.at[n]); n++) {
         char c = rest.at[n];
         w->upper |= c >= 'A' && c <= 'Z';
         w->lower |= c >= 'a' && c <= 'z';
-        w->digit |= c >= '0' && c <= '9';
         if (c == '_') {
             w->underscore = true;
             continue;

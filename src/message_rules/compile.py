@@ -474,7 +474,8 @@ def cheap_words(rule):
         if rule.block:
             return []
         sys.exit("rule %s: a wording of fewer than two bytes needs 'near'" % rule.name)
-    return [w[-WORD_MAX:] for w in words]  # messages begin alike ("failed to ...") and end in what they are about
+    # messages begin alike ("failed to ...") and end in what they are about; lines of series have "gpu memory" too
+    return [w[-2 * WORD_MAX if w.endswith(" memory") else -WORD_MAX:] for w in words]
 
 
 def log_words(lists):
