@@ -42,6 +42,18 @@ double redact_entropy(const char *p, size_t len)
     return bits;
 }
 
+/* From the begin of a word on: "ver" stands in "version", not in "nameserver". */
+static bool has_word(const char *text, size_t len, const char *word)
+{
+    const char *end = text + len;
+    for (const char *at = text;
+         (at = memmem(at, (size_t)(end - at), word, strlen(word))) != NULL; at++) {
+        if (at == text || !isalpha((unsigned char)at[-1]) || !isalpha((unsigned char)word[0]))
+            return true;
+    }
+    return false;
+}
+
 /* "version 10.2.3.4": one of the rule's words shortly before, on the same line. */
 static bool excused(const struct redact_rule *rule, const char *text, size_t at)
 {
@@ -55,7 +67,7 @@ static bool excused(const struct redact_rule *rule, const char *text, size_t at)
             window[n++] = (char)tolower((unsigned char)text[i]);
     }
     for (size_t i = 0; i < rule->unless_count; i++) {
-        if (memmem(window, n, rule->unless[i], strlen(rule->unless[i])) != NULL)
+        if (has_word(window, n, rule->unless[i]))
             return true;
     }
     return false;

@@ -157,6 +157,20 @@ static bool is_full(const struct redact_text *t, size_t from, size_t to)
     return true;
 }
 
+/* "region = eu-west-1", "User-Agent: git": a line of its own, not the end of a word. */
+static bool is_key_at(const struct redact_text *t, size_t at)
+{
+    size_t end = at;
+    while (isalnum((unsigned char)redact_at(t, end)) || redact_at(t, end) == '_' ||
+           redact_at(t, end) == '-')
+        end++;
+    size_t sign = end;
+    while (redact_at(t, sign) == ' ')
+        sign++;
+    return end > at && (redact_at(t, sign) == '=' || redact_at(t, sign) == ':') &&
+           redact_at(t, sign + 1) == ' ';
+}
+
 /* Where the text before the line's end stops and that behind it goes on: the box around both is
  * left out. False where no word was cut in two. */
 static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop,
@@ -181,6 +195,8 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
     }
     if (stop <= from || go_on >= t->len || !is_token(t->p[stop - 1]) || !is_token(t->p[go_on]) ||
         (stop == to && columns(t, from, to) < WRAP_MIN))
+        return false;
+    if (is_key_at(t, go_on))
         return false;
     *ret_stop = stop;
     *ret_go_on = go_on;

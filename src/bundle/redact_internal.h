@@ -94,6 +94,15 @@ void redact_folded_release(struct redact_folded *folded);
 bool redact_folded_place(const struct redact_text *t, const struct redact_folded *folded,
                          struct redact_span *span);
 
+/* --- redact_unescape.c --- */
+
+/* Between two words of a command that Python printed. */
+#define REDACT_ITEMS "', '"
+/* The text as its reader sees it, byte for byte in the same place: escapes are blanks, escaped line
+ * ends end lines, quotes are quotes, lists of a command's words are the command. NULL without
+ * failure when that is no other text. */
+char *redact_unescaped(const struct redact_text *t, bool *ret_failed);
+
 /* --- redact_place.c: where a known name stands --- */
 
 /* Says nothing about anybody ("root", "localhost", digits): never hidden. */

@@ -379,61 +379,6 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
     return e;
 }
 
-/* Length of an escape sequence at `at`: of a terminal (ESC [ 1 ; 3 1 m), or as repr() and JSON
- * write one, once or more often (\n, \\n, \x1b, \u001b). 0 = none. */
-static size_t escape_at(const char *p, size_t len, size_t at)
-{
-    size_t i = at;
-    if (p[i] == 0x1b && i + 1 < len && p[i + 1] == '[') {
-        for (i += 2; i < len && i < at + 20 && (isdigit((unsigned char)p[i]) || p[i] == ';');)
-            i++;
-        return i < len && isalpha((unsigned char)p[i]) ? i + 1 - at : 0;
-    }
-    while (i < len && p[i] == '\\')
-        i++;
-    if (i == at || i == len)
-        return 0;
-    if (p[i] != '\0' && strchr("nrt\"'", p[i]) != NULL)
-        return i + 1 - at;
-    size_t digits = p[i] == 'x' ? 2 : p[i] == 'u' ? 4 : 0;
-    for (size_t k = 1; digits > 0 && k <= digits; k++) {
-        if (i + k >= len || !isxdigit((unsigned char)p[i + k]))
-            return 0;
-    }
-    return digits > 0 ? i + 1 + digits - at : 0;
-}
-
-/* The text as its reader sees it, byte for byte in the same place: escapes are blanks, escaped line
- * ends end lines, quotes are quotes. NULL without failure when that is no other text. */
-static char *unescaped(const struct redact_text *t, bool *ret_failed)
-{
-    char *copy = NULL;
-    for (size_t at = 0; at < t->len; at++) {
-        size_t n = t->p[at] == '\\' || t->p[at] == 0x1b ? escape_at(t->p, t->len, at) : 0;
-        if (n == 0) { /* nor does one begin within a row of backslashes */
-            while (t->p[at] == '\\' && at + 1 < t->len && t->p[at + 1] == '\\')
-                at++;
-            continue;
-        }
-        if (copy == NULL) {
-            copy = malloc(t->len + 1);
-            *ret_failed = copy == NULL;
-            if (copy == NULL)
-                return NULL;
-            memcpy(copy, t->p, t->len);
-            copy[t->len] = '\0';
-        }
-        char last = t->p[at + n - 1];
-        memset(copy + at, ' ', n);
-        if (t->p[at] == '\\' && (last == 'n' || last == 'r'))
-            copy[at + n - 1] = '\n';
-        else if (last == '"' || last == '\'')
-            copy[at + n - 1] = last;
-        at += n - 1;
-    }
-    return copy;
-}
-
 /* What is learned there is learned at once: the caller's text does not hold it in one piece. */
 static int search_folded(struct redactor *r, const struct redact_text *t, bool learning,
                          struct redact_spans *out)
@@ -464,14 +409,18 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     if ((r->scan == NULL || (r->scan_stale && !learning)) && make_scan(r) < 0)
         return -ENOMEM;
     int e = search_once(r, t, learning, out);
-    char *plain = e == 0 ? unescaped(t, &failed) : NULL;
+    char *plain = e == 0 ? redact_unescaped(t, &failed) : NULL;
     if (plain != NULL) {
         /* A second look, beside the first: "C:\Users\nora" has no line end in it. */
         const struct redact_text second = {plain, t->len};
         struct redact_spans more = {0};
         e = search_once(r, &second, learning, &more);
-        for (size_t i = 0; e == 0 && i < more.count; i++)
-            redact_spans_add(out, more.list[i]);
+        for (size_t i = 0; e == 0 && i < more.count; i++) {
+            const struct redact_span *span = &more.list[i];
+            if (memmem(t->p + span->from, span->to - span->from, REDACT_ITEMS,
+                       sizeof REDACT_ITEMS - 1) == NULL)
+                redact_spans_add(out, *span); /* else the list would not be one any more */
+        }
         free(more.list);
         free(plain);
     }

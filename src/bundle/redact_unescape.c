@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A second look at a text: as its reader sees it, who does not read repr(), JSON or the codes of a
+ * terminal. Each byte stays in its place. Runs in the finisher.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle/redact_internal.h"
+
+#define COMMAND_MAX 8192u
+
+/* Length of an escape sequence at `at`: of a terminal (ESC [ 1 ; 3 1 m), or as repr() and JSON
+ * write one, once or more often (\n, \\n, \x1b, \u001b). 0 = none. */
+static size_t escape_at(const char *p, size_t len, size_t at)
+{
+    size_t i = at;
+    if (p[i] == 0x1b && i + 1 < len && p[i + 1] == '[') {
+        for (i += 2; i < len && i < at + 20 && (isdigit((unsigned char)p[i]) || p[i] == ';');)
+            i++;
+        return i < len && isalpha((unsigned char)p[i]) ? i + 1 - at : 0;
+    }
+    while (i < len && p[i] == '\\')
+        i++;
+    if (i == at || i == len)
+        return 0;
+    if (p[i] != '\0' && strchr("nrt\"'", p[i]) != NULL)
+        return i + 1 - at;
+    size_t digits = p[i] == 'x' ? 2 : p[i] == 'u' ? 4 : 0;
+    for (size_t k = 1; digits > 0 && k <= digits; k++) {
+        if (i + k >= len || !isxdigit((unsigned char)p[i + k]))
+            return 0;
+    }
+    return digits > 0 ? i + 1 + digits - at : 0;
+}
+
+static char *copy_of(const struct redact_text *t, bool *ret_failed)
+{
+    char *copy = malloc(t->len + 1);
+    *ret_failed = copy == NULL;
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, t->p, t->len);
+    copy[t->len] = '\0';
+    return copy;
+}
+
+/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at
+ * `at`; 0 = none does. With an option in it, else it is any list. */
+static size_t command_at(const struct redact_text *t, size_t at)
+{
+    bool option = false;
+    size_t end = t->len - at < COMMAND_MAX ? t->len : at + COMMAND_MAX;
+    if (redact_at(t, at + 1) != '\'')
+        return 0;
+    for (size_t i = at + 2; i + 1 < end && t->p[i] != '\n'; i++) {
+        if (t->p[i] == '\'' && t->p[i + 1] == ']')
+            return option ? i + 2 : 0;
+        if (t->p[i] == '\'' && end - i > 4 && memcmp(t->p + i, REDACT_ITEMS, sizeof REDACT_ITEMS - 1) == 0) {
+            i += sizeof REDACT_ITEMS - 2;
+            option = option || t->p[i + 1] == '-';
+        }
+    }
+    return 0;
+}
+
+/* As it was typed: words with blanks between. */
+static void unlist(char *p, size_t from, size_t to)
+{
+    memset(p + from, ' ', 2);
+    memset(p + to - 2, ' ', 2);
+    for (char *at = p + from; (at = memmem(at, (size_t)(p + to - at), REDACT_ITEMS, sizeof REDACT_ITEMS - 1));)
+        memset(at, ' ', sizeof REDACT_ITEMS - 1);
+}
+
+char *redact_unescaped(const struct redact_text *t, bool *ret_failed)
+{
+    char *copy = NULL;
+    for (size_t at = 0; at < t->len; at++) {
+        size_t command = t->p[at] == '[' ? command_at(t, at) : 0;
+        if (command > 0 && (copy != NULL || (copy = copy_of(t, ret_failed)) != NULL))
+            unlist(copy, at, command);
+        if (*ret_failed)
+            return NULL;
+        size_t n = t->p[at] == '\\' || t->p[at] == 0x1b ? escape_at(t->p, t->len, at) : 0;
+        if (n == 0) { /* nor does one begin within a row of backslashes */
+            while (t->p[at] == '\\' && at + 1 < t->len && t->p[at + 1] == '\\')
+                at++;
+            continue;
+        }
+        if (copy == NULL) {
+            copy = copy_of(t, ret_failed);
+            if (copy == NULL)
+                return NULL;
+        }
+        char last = t->p[at + n - 1];
+        memset(copy + at, ' ', n);
+        if (t->p[at] == '\\' && (last == 'n' || last == 'r'))
+            copy[at + n - 1] = '\n';
+        else if (last == '"' || last == '\'')
+            copy[at + n - 1] = last;
+        at += n - 1;
+    }
+    return copy;
+}
