@@ -155,6 +155,8 @@ int verb_run(int argc, char *argv[])
     int r = settle_run_dir(shared, &err);
     if (r == 0)
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
+    if (r == 0)
+        (void)snprintf(shared->bundle_path, sizeof shared->bundle_path, "%s", path);
     if (r < 0 && !line.job.quiet) {
         bool kept = shared->run.run_dir[0] != '\0';
         (void)say_line(stdout, "rocmcrash: no bundle: %s", err.msg);

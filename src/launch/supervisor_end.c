@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "launch/finish.h"
+#include "launch/keep_bundle.h"
 #include "record/ledger.h"
 #include "record/rundir.h"
 #include "recorder/flush.h"
@@ -183,6 +184,8 @@ void supervisor_finish(struct supervisor *s)
         if (s->finisher <= 0)
             break;
         wait_for_finisher(s);
+        if (s->options->preview && s->finisher_ended && s->shared->bundle_path[0] != '\0')
+            keep_bundle_ask(s->shared->bundle_path, s->signal_fd);
         if (!s->finisher_ended || finisher_had_its_say(s->finisher_status))
             return;
         shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",

@@ -19,7 +19,7 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 3u
+#define SHARED_VERSION 4u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
@@ -173,6 +173,7 @@ struct shared {
     uint32_t version;
     uint32_t size;
     struct shared_run run;
+    char bundle_path[4608]; /* finisher: the bundle that it wrote; "" = none */
 
     struct shared_helper helpers[HELPER_MAX];
 

@@ -4,6 +4,7 @@
 import glob
 import os
 import pty
+import signal
 import subprocess
 import unittest
 
@@ -169,6 +170,49 @@ class Policy(support.Case):
         self.assertEqual(len(lines), 1, text)
         self.assertIn("--always", lines[0])
         self.assertEqual(self.bundles(), [])
+
+
+class Preview(support.Case):
+    """The bundle stays or goes as its owner says at the terminal."""
+    FAILS = "import os, sys\nsys.stderr.write('password=PLANTED-value-77\\n')\nsys.stderr.flush()\nos.abort()"
+
+    def answered(self, answer):
+        pid, ours = pty.fork()
+        if pid == 0:
+            os.execve(ROCMCRASH, [ROCMCRASH, "--preview", "--output-dir", self.outdir, "--", PYTHON, "-c", self.FAILS],
+                      self.environ)
+        text, said = b"", False
+        while True:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            text += data
+            if not said and text.endswith(b"keep the bundle? [Y/n] "):
+                said = True
+                os.write(ours, answer)
+        os.close(ours)
+        self.assertEqual(os.waitpid(pid, 0)[1] & 0x7f, signal.SIGABRT, text)
+        self.assertTrue(said, text)
+        self.assertLess(text.index(b"preview: secret"), text.index(b"keep the bundle?"))
+        return text
+
+    def test_no_removes_it(self):
+        self.assertIn(b"the bundle was removed", self.answered(b"n\n"))
+        self.assertEqual(self.bundles(), [])
+
+    def test_anything_else_keeps_it(self):
+        for answer in (b"\n", b"yes\n", b"\x04", b"\x03"):
+            self.assertIn(b"the bundle stays", self.answered(answer))
+            self.assertEqual(len(self.bundles()), 1, answer)
+            os.unlink(self.bundles()[0].path)
+
+    def test_nothing_is_asked_without_a_terminal(self):
+        done = self.run_it(PYTHON, "-c", self.FAILS, options=["--preview"])
+        self.assertIn("no terminal to ask at: the bundle stays", "\n".join(done.own_lines))
+        self.assertEqual(len(self.bundles()), 1)
 
 
 if __name__ == "__main__":
