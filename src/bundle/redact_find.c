@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bundle/redact_rules.h"
+#include "bundle/redact_internal.h"
 
 #define UNLESS_MAX 120
 
@@ -104,27 +104,12 @@ static void add_match(const struct redact_rule *rule, const char *text, size_t b
         redact_spans_add(out, whole);
 }
 
-/* Matches of text[from..to), the first at `at` or later; `flags` are of pcre2_match(). */
-static void find_from(const struct redact_rules *rules, const struct redact_rule *rule,
-                      const char *text, size_t from, size_t at, size_t to, uint32_t flags,
-                      struct redact_spans *out)
-{
-    PCRE2_SPTR piece = (PCRE2_SPTR)text + from;
-    for (at -= from; at <= to - from;) {
-        int pairs = pcre2_match(rule->code, piece, to - from, at, flags, rules->match_data,
-                                rules->match_context);
-        if (pairs == PCRE2_ERROR_NOMATCH)
-            return;
-        if (pairs < 0) { /* a limit, or no memory */
-            struct redact_span all = {from, to, REDACT_SECRET, rule, "not-searched", false};
-            redact_spans_add(out, all);
-            return;
-        }
-        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(rules->match_data);
-        add_match(rule, text, from, ovector, pairs, out);
-        at = ovector[1] > at ? ovector[1] : at + 1;
-    }
-}
+/* Of a text what is searched at once. */
+struct piece {
+    const char *text;
+    size_t from, to;
+    uint32_t flags; /* of pcre2_match() */
+};
 
 /* "$" is where the text was cut off, not the end of each line. */
 static uint32_t flags_of_piece(size_t len, size_t to)
@@ -132,18 +117,41 @@ static uint32_t flags_of_piece(size_t len, size_t to)
     return to < len ? PCRE2_NOTEOL : 0;
 }
 
+/* The first match at `at` or later, and all behind it. */
+static void find_in(const struct redact_rules *rules, const struct redact_rule *rule,
+                    const struct piece *p, size_t at, struct redact_spans *out)
+{
+    PCRE2_SPTR text = (PCRE2_SPTR)p->text + p->from;
+    for (at -= p->from; at <= p->to - p->from;) {
+        int pairs = pcre2_match(rule->code, text, p->to - p->from, at, p->flags, rules->match_data,
+                                rules->match_context);
+        if (pairs == PCRE2_ERROR_NOMATCH)
+            return;
+        if (pairs < 0) { /* a limit, or no memory */
+            struct redact_span all = {p->from, p->to, REDACT_SECRET, rule, "not-searched", false};
+            redact_spans_add(out, all);
+            return;
+        }
+        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(rules->match_data);
+        add_match(rule, p->text, p->from, ovector, pairs, out);
+        at = ovector[1] > at ? ovector[1] : at + 1;
+    }
+}
+
 void redact_rule_find(const struct redact_rules *rules, const struct redact_rule *rule,
                       const char *text, size_t len, size_t from, size_t to,
                       struct redact_spans *out)
 {
-    find_from(rules, rule, text, from, from, to, flags_of_piece(len, to), out);
+    const struct piece piece = {text, from, to, flags_of_piece(len, to)};
+    find_in(rules, rule, &piece, from, out);
 }
 
 void redact_rule_follow(const struct redact_rules *rules, const struct redact_rule *rule,
-                        const char *text, size_t len, size_t from, size_t at, size_t to,
+                        const struct redact_text *t, size_t from, size_t at, size_t to,
                         struct redact_spans *out)
 {
-    find_from(rules, rule, text, from, at, to, flags_of_piece(len, to) | PCRE2_ANCHORED, out);
+    const struct piece piece = {t->p, from, to, flags_of_piece(t->len, to) | PCRE2_ANCHORED};
+    find_in(rules, rule, &piece, at, out);
 }
 
 static int by_place(const void *a, const void *b)

@@ -20,6 +20,7 @@
 #include "bundle/redact.h"
 
 struct rc_err;
+struct redact_text;
 
 #define RULE_GROUPS_MAX 40
 #define RULE_WORDS_MAX 64
@@ -88,8 +89,9 @@ void redact_spans_add(struct redact_spans *, struct redact_span span);
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
 /* Matches that begin at `at`, then each where the one before ended. */
-void redact_rule_follow(const struct redact_rules *, const struct redact_rule *, const char *text,
-                        size_t len, size_t from, size_t at, size_t to, struct redact_spans *out);
+void redact_rule_follow(const struct redact_rules *, const struct redact_rule *,
+                        const struct redact_text *t, size_t from, size_t at, size_t to,
+                        struct redact_spans *out);
 /* In order, without overlaps; where two overlapped all of it is hidden. */
 void redact_spans_settle(struct redact_spans *);
 /* Shannon entropy per byte. */

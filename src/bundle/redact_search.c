@@ -158,8 +158,7 @@ static void below_home(struct search *s, size_t from, size_t to)
     find_line(s, from);
     for (size_t i = 0; i < rules->count && to < s->line_to; i++) {
         if (rules->list[i].below_home)
-            redact_rule_follow(rules, &rules->list[i], s->t->p, s->t->len, s->line_from, to,
-                               s->line_to, s->out);
+            redact_rule_follow(rules, &rules->list[i], s->t, s->line_from, to, s->line_to, s->out);
     }
 }
 
