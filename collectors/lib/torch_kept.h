@@ -15,6 +15,7 @@ struct torch_kept {
     int64_t before; /* bytes of the first of them that are kept */
     int64_t growth; /* by so much what is kept grew in the run, drawn out to its end; not below 0 */
     int64_t replaced_percent; /* went later of what had outlived some steps, 0 to 100: the second largest */
+    int64_t retaken_percent; /* of the growth: places that were free in between, beyond what steps explain */
     bool steady; /* it grew in the first half of that time too, and hardly anything was replaced */
     int64_t freed_percent; /* of what was handed out since the first mark, 0 to 100 */
 };

@@ -201,6 +201,7 @@ class KeptBlocks(unittest.TestCase):
                     handed_out += size[0]
                 else:
                     allocator.release(tensors.pop(name))
+                kept.look({0: allocator.allocated.current[0]})
             if kept.is_due(number, {0: handed_out}):
                 kept.mark(number, {0: handed_out}, allocator.memory_snapshot())
         return kept.rows(allocator.memory_snapshot())
@@ -218,6 +219,23 @@ class KeptBlocks(unittest.TestCase):
         rows = self.rows(queue())
         self.assertGreater(min(row[3] for row in rows), 200 * MIB)
         self.assertLess(max(row[4] for row in rows[:-1]), 80 * MIB)  # of the same size in the same place
+
+    def test_pages_that_are_replaced_were_seen_free(self):
+        def sessions():
+            """Of the pages one in 16 goes in each step, and more come."""
+            pages, made = [], itertools.count()
+            for number in range(400):
+                new = [next(made) for _ in range(len(pages) // 16 + 2)]
+                gone = pages[number * 5 % 16::16]
+                pages = [page for page in pages if page not in gone] + new
+                yield [("a", name, 10 * MIB) for name in new] + [("f", name) for name in gone]
+        rows = self.rows(sessions())
+        self.assertGreater(min(rows[1][5], rows[1][7]), rows[1][4] + 50 * MIB, rows)
+
+    def test_the_floor_is_no_higher_than_what_is_kept_beside_steps(self):
+        rows = self.rows(itertools.islice(leak(None, None, True), 300))
+        for row in rows[:-1]:
+            self.assertLessEqual(min(row[5], row[7]), row[4] + 20 * MIB)
 
     def test_marks_are_few_however_long_it_runs(self):
         rows = self.rows(itertools.islice(leak(None, None, True), 700))

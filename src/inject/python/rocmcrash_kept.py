@@ -4,12 +4,14 @@
 Memory that is kept for good and memory that more work needs at a time both grow. Of the first, what was there half way
 is there at the end. Of the second it is gone, and other blocks have taken its place. A block counts as the same where
 address and size are. A freed block whose place was given to another of the same size counts as kept: the figure may be
-too high and is never too low.
+too high and is never too low. How much too high shows where the place was seen free in between, at a later mark. Memory
+of single steps makes such places too; but where in use never fell as low, something that outlives steps was replaced.
 """
 STEP = 1.3  # a mark whenever so many times as many bytes have been handed out: some twelve a tenfold
 LATER = 2  # marks: 1.7 times the bytes, some steps
 MARKS_MAX = 8  # the last of them: back to a sixth of the run
 BLOCKS_MAX = 4000  # to read them takes PyTorch and us some 10 ms with the GIL
+LOWS = 6  # looks: that of the lows of the steps the lowest was seen is the more sure, the closer these lie together
 
 
 def blocks_of(segments):
@@ -37,7 +39,7 @@ def sums(blocks):
 
 class Kept:
     def __init__(self):
-        self.marks = []  # (ns, {device: bytes handed out so far}, blocks)
+        self.marks = []  # (ns, {device: bytes handed out so far}, blocks, {device: the LOWS smallest amounts in use since})
         self.outlived = {}  # ns of a mark: {device: bytes of it that were in use LATER marks later}
         self.next_bytes = 1
         self.not_before_ns = 0
@@ -45,22 +47,36 @@ class Kept:
     def is_due(self, now_ns, handed_out):
         return now_ns >= self.not_before_ns and sum(handed_out.values()) >= self.next_bytes
 
+    def look(self, in_use):
+        for mark in self.marks:
+            for device, size in in_use.items():
+                lows = mark[3].setdefault(device, [])
+                if len(lows) < LOWS or size < lows[-1]:
+                    mark[3][device] = sorted(lows + [size])[:LOWS]
+
     def mark(self, now_ns, handed_out, segments):
-        self.marks.append((now_ns, handed_out, blocks_of(segments)))
+        found = blocks_of(segments)
+        self.marks.append((now_ns, handed_out, found, {}))
         if len(self.marks) > LATER:
-            time_ns, _, blocks = self.marks[-1 - LATER]
-            self.outlived[time_ns] = sums(both(blocks, self.marks[-1][2]))
+            time_ns, _, blocks, _ = self.marks[-1 - LATER]
+            self.outlived[time_ns] = sums(both(blocks, found))
         del self.marks[:-MARKS_MAX]
         self.next_bytes = int(sum(handed_out.values()) * STEP) + 1
 
+    def _floor(self, lows):
+        """What in use has hardly been below. Looks miss the lows of steps that are seldom: those that were seen lie
+        apart then."""
+        return max(0, 2 * lows[0] - lows[-1]) if len(lows) == LOWS else 0
+
     def rows(self, segments):
         """[ns, device, bytes handed out, in use, of these in use at all later marks and now, in use now, in use LATER
-        marks later (-1: not known)] of each mark, the oldest first."""
+        marks later (-1: not known), what in use has not been below since (0: not known)] of each mark, the oldest
+        first."""
         now, out = blocks_of(segments), []
         always = now
-        for time_ns, handed_out, blocks in reversed(self.marks):
+        for time_ns, handed_out, blocks, lows in reversed(self.marks):
             always = both(blocks, always)
             kept, still, later = sums(always), sums(both(blocks, now)), self.outlived.get(time_ns)
             out += [[time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
-                     -1 if later is None else later.get(device, 0)] for device, size in sums(blocks).items()]
+                     -1 if later is None else later.get(device, 0), self._floor(lows.get(device, ()))] for device, size in sums(blocks).items()]
         return out[::-1]

@@ -412,9 +412,11 @@ def _write_exit():
 
 # --- the series ---
 
-def _note_handed_out(found):
-    """For the time until the next look."""
+def _note(found):
+    """What is in use now; and what was handed out, for the time until the next look."""
     global handed_out, looks_soon
+    if kept is not None:
+        kept.look({device: _count(stats, "allocated_bytes", "current") or 0 for device, stats in found.items()})
     now = {device: _count(stats, "allocated_bytes", "allocated") or 0 for device, stats in found.items()}
     pool = sum([_count(stats, "reserved_bytes", "current") or 0 for stats in found.values()])
     passed = sum(now.values()) - sum([handed_out.get(device, 0) for device in now])
@@ -431,7 +433,7 @@ def _sample(unused=True):
     now_ns = hook["monotonic_ns"]()
     found = all_stats(unused)
     held_ns = hook["monotonic_ns"]() - now_ns
-    _note_handed_out(found)
+    _note(found)
     took_us = held_ns // 1000
     rows = "".join([_row(now_ns, device, stats, took_us) for device, stats in found.items()])
     return hook["append"](name, rows.encode(), SAMPLES_BYTES_MAX) if rows else True

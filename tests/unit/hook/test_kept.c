@@ -21,7 +21,7 @@ static bool read_rows(const char *rows, struct torch_kept *ret)
     return torch_kept_read(text, strlen(text), 0, HANDED_OUT, IN_USE, ret);
 }
 
-/* ns, device, handed out, in use, kept at all later marks, in use now, in use two marks later */
+/* ns, device, handed out, in use, kept at all later marks, in use now, in use two marks later, not below */
 static void what_is_piled_up_grows_on_a_line(void **state)
 {
     (void)state;
@@ -66,6 +66,36 @@ static void what_lives_long_is_not_kept(void **state)
     assert_false(k.steady);
 }
 
+static void what_lies_at_a_place_that_was_free_is_not_kept(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    /* 10 of the 40 that grew are there again, and in use was never below */
+    static const char again[] = "[1,0,200,40,20,20,20,20],[2,0,400,60,30,40,40,60],[3,0,600,70,50,60,-1,65],"
+                                "[4,0,800,85,60,60,-1,80]";
+    assert_true(read_rows(again, &k));
+    assert_int_equal(k.retaken_percent, 25);
+    assert_false(k.steady);
+    /* in use was as low as what is kept: the rest is of steps */
+    assert_true(read_rows("[1,0,200,40,20,20,20,20],[2,0,400,60,30,40,40,31],[3,0,600,70,50,60,-1,50],"
+                          "[4,0,800,85,60,60,-1,60]",
+                          &k));
+    assert_int_equal(k.retaken_percent, 0);
+    assert_true(k.steady);
+    /* one such mark alone was in the middle of a step */
+    assert_true(read_rows("[1,0,200,40,20,20,20,20],[2,0,400,60,30,40,40,60],[3,0,600,70,50,50,-1,65],"
+                          "[4,0,800,85,60,60,-1,80]",
+                          &k));
+    assert_int_equal(k.retaken_percent, 0);
+    assert_true(k.steady);
+    /* hooks that do not say how low it was */
+    assert_true(read_rows("[1,0,200,40,20,20,20],[2,0,400,60,30,40,40],[3,0,600,70,50,60,-1],"
+                          "[4,0,800,85,60,60,-1]",
+                          &k));
+    assert_int_equal(k.retaken_percent, 0);
+    assert_true(k.steady);
+}
+
 static void marks_that_say_nothing(void **state)
 {
     (void)state;
@@ -92,6 +122,7 @@ int main(void)
         cmocka_unit_test(what_is_piled_up_grows_on_a_line),
         cmocka_unit_test(what_is_replaced_is_not_kept),
         cmocka_unit_test(what_lives_long_is_not_kept),
+        cmocka_unit_test(what_lies_at_a_place_that_was_free_is_not_kept),
         cmocka_unit_test(marks_that_say_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
