@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "bundle/bundle.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/prune.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "record/rundir.h"
@@ -23,12 +25,17 @@
 #define VERDICT_MAX ((size_t)1 << 20)
 
 struct list_line {
-    bool json, help;
+    bool json, yes, help;
+    const char *prune; /* NULL = nothing is removed */
+    struct prune_list found;
     size_t rows;
 };
 
 static const struct option_def list_options[] = {
     {"json", 0, NULL, "a JSON object a line", option_on, offsetof(struct list_line, json)},
+    {"prune", 0, "KEEP", "ask to remove all but the newest KEEP ('20', or '500M') of each",
+     option_text, offsetof(struct list_line, prune)},
+    {"yes", 'y', NULL, "remove without asking", option_on, offsetof(struct list_line, yes)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct list_line, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
@@ -37,6 +44,7 @@ static const struct option_def list_options[] = {
 struct row {
     const char *class_name, *confidence, *path;
     struct stat st;
+    uint64_t bytes;
     bool finished;
 };
 
@@ -46,8 +54,7 @@ static void print_json_row(const struct row *row)
     (void)cJSON_AddStringToObject(json, "path", row->path);
     (void)cJSON_AddBoolToObject(json, "finished", row->finished);
     (void)cJSON_AddNumberToObject(json, "modified_s", (double)row->st.st_mtime);
-    if (row->finished)
-        (void)cJSON_AddNumberToObject(json, "bytes", (double)row->st.st_size);
+    (void)cJSON_AddNumberToObject(json, "bytes", (double)row->bytes);
     if (row->class_name != NULL)
         (void)cJSON_AddStringToObject(json, "class", row->class_name);
     if (row->confidence != NULL)
@@ -72,8 +79,7 @@ static void print_row(struct list_line *line, const struct row *row)
         (void)say_line(stdout, "%-16s  %9s  %-16s  %-7s  %s", "WHEN", "SIZE", "CLASS", "SURE", "FILE");
     if (localtime_r(&row->st.st_mtime, &local) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
-    if (row->finished)
-        (void)snprintf(size, sizeof size, "%lld KiB", ((long long)row->st.st_size + 1023) / 1024);
+    (void)snprintf(size, sizeof size, "%" PRIu64 " KiB", (row->bytes + 1023) / 1024);
     (void)printf("%-16s  %9s  ", when, size);
     terminal_put(row->class_name != NULL ? row->class_name
                  : row->finished         ? "(unreadable)"
@@ -92,10 +98,13 @@ static void list_bundle(struct list_line *line, const char *path)
     if (stat(path, &row.st) != 0 || !S_ISREG(row.st.st_mode))
         return;
     ssize_t len = bundle_read_file(path, "verdict.json", VERDICT_MAX, &text, &err);
+    row.bytes = (uint64_t)row.st.st_size;
     cJSON *json = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     row.class_name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "class"));
     row.confidence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "confidence"));
     print_row(line, &row);
+    if (row.class_name != NULL) /* what nobody can read may be anything: it stays */
+        prune_add(&line->found, path, row.bytes, row.st.st_mtime, false);
     cJSON_Delete(json);
 }
 
@@ -126,9 +135,13 @@ static int list_folder(struct list_line *line, const char *folder)
 
 static void on_unfinished(void *context, const char *run_dir)
 {
+    struct list_line *line = context;
     struct row row = {.path = run_dir};
-    if (stat(run_dir, &row.st) == 0)
-        print_row(context, &row);
+    if (stat(run_dir, &row.st) != 0)
+        return;
+    row.bytes = rundir_bytes(run_dir);
+    print_row(line, &row);
+    prune_add(&line->found, run_dir, row.bytes, row.st.st_mtime, true);
 }
 
 /* Where bundles go that could not be where they should: beside the runs. */
@@ -146,7 +159,9 @@ static int list_own_folders(struct list_line *line, struct rc_err *err)
     size_t before = line->rows;
     int r = rundir_unfinished(on_unfinished, line, err);
     if (line->rows > before && !line->json)
-        (void)printf("'rocmcrash recover' makes bundles of the unfinished runs.\n");
+        (void)printf("'rocmcrash recover' makes bundles of the unfinished runs. At most %d runs and %d GiB\n"
+                     "are kept, the oldest go first. No bundle is removed by itself: see --prune.\n",
+                     RUNDIR_KEPT_MAX, (int)(RUNDIR_KEPT_BYTES >> 30));
     return r < 0 ? r : 0;
 }
 
@@ -156,6 +171,9 @@ int verb_list(int argc, char *argv[])
     struct rc_err err = {""};
     int failed = 0;
     int at = options_parse_around(list_options, &line, argc, argv, &err);
+    struct prune_limit limit = {0, 0};
+    if (at >= 0 && line.prune != NULL && prune_limit_read(line.prune, &limit, &err) < 0)
+        at = -EINVAL;
     if (at < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
@@ -164,6 +182,7 @@ int verb_list(int argc, char *argv[])
         (void)printf("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
                      "Lists the bundles of the folders (default: the current one and the one for\n"
                      "bundles that could not be where they should), and unfinished runs.\n"
+                     "Bundles are yours: none is removed unless you say so.\n"
                      "\nOptions:\n");
         options_help(list_options);
         return VERB_EXIT_OK;
@@ -183,6 +202,12 @@ int verb_list(int argc, char *argv[])
             failed++;
         }
     }
+    (void)fflush(stdout);
+    if (line.prune != NULL && failed == 0 && prune_ask(&line.found, &limit, line.yes, &err) < 0) {
+        verb_complain(NULL, &err);
+        failed++;
+    }
+    prune_release(&line.found);
     if (line.rows == 0 && failed == 0 && !line.json)
         (void)printf("no bundles, no unfinished runs\n");
     return failed > 0 || fflush(stdout) != 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;

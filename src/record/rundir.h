@@ -77,9 +77,13 @@ typedef void (*rundir_unfinished_fn)(void *context, const char *run_dir);
 /* Returns how many there are, or -errno; `fn` may be NULL. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err);
 
-/* Of more than RUNDIR_KEPT_MAX runs the oldest that are unfinished are removed, so many at most in
- * one call; never `own`. */
+/* What the files of a run take on the disk. */
+uint64_t rundir_bytes(const char *run_dir);
+
+/* Of more than RUNDIR_KEPT_MAX runs, or of more than RUNDIR_KEPT_BYTES, the oldest that are unfinished
+ * are removed, so many at most in one call; never `own`. */
 #define RUNDIR_KEPT_MAX 200
+#define RUNDIR_KEPT_BYTES ((uint64_t)4 << 30)
 #define RUNDIR_RETIRED_MAX 100
 void rundir_retire(const char *own);
 

@@ -119,13 +119,50 @@ static int is_run(const struct dirent *entry)
     return entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
 }
 
-/* Their names begin with their times. */
+static uint64_t bytes_below(int parent_fd, const char *name, int depth)
+{
+    uint64_t sum = 0;
+    struct stat st;
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    RC_AUTO_CLOSEDIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL && fd >= 0)
+        (void)close(fd);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        bool is_self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (is_self || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        sum += (uint64_t)st.st_blocks * 512;
+        if (S_ISDIR(st.st_mode) && depth > 0)
+            sum += bytes_below(fd, entry->d_name, depth - 1);
+    }
+    return sum;
+}
+
+uint64_t rundir_bytes(const char *run_dir)
+{
+    return bytes_below(AT_FDCWD, run_dir, 3);
+}
+
+/* How many of the oldest are too many. Their names begin with their times. */
+static int surplus_of(const char *base, struct dirent *const entries[], int count)
+{
+    uint64_t bytes = 0;
+    for (int i = count - 1; i >= 0; i--) {
+        char run_dir[FS_PATH_MAX];
+        int n = snprintf(run_dir, sizeof run_dir, "%s/%s", base, entries[i]->d_name);
+        bytes += n > 0 && (size_t)n < sizeof run_dir ? rundir_bytes(run_dir) : 0;
+        if (count - i > RUNDIR_KEPT_MAX || bytes > RUNDIR_KEPT_BYTES)
+            return i + 1 < RUNDIR_RETIRED_MAX ? i + 1 : RUNDIR_RETIRED_MAX;
+    }
+    return 0;
+}
+
 void rundir_retire(const char *own)
 {
     char base[FS_PATH_MAX];
     struct dirent **entries = NULL;
     int count = rundir_base(base, sizeof base, NULL) == 0 ? scandir(base, &entries, is_run, alphasort) : 0;
-    int surplus = count - RUNDIR_KEPT_MAX < RUNDIR_RETIRED_MAX ? count - RUNDIR_KEPT_MAX : RUNDIR_RETIRED_MAX;
+    int surplus = surplus_of(base, entries, count);
     for (int i = 0; i < count; i++) {
         char run_dir[FS_PATH_MAX];
         int n = snprintf(run_dir, sizeof run_dir, "%s/%s", base, entries[i]->d_name);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees first: the lines after a failure on real terminals, and help for a wrong command line."""
 
+import fcntl
 import json
 import os
 import pty
@@ -256,6 +257,74 @@ class Listing(support.Case):
         self.assertIn(run, done.stdout)
         self.assertIn("rocmcrash recover", done.stdout)
         self.assertEqual(self.verb("list", self.path("none")).returncode, 2)
+
+    def prune_folder(self):
+        """Five bundles, the first the oldest; a file that is none, and one that nobody can read."""
+        folder = self.path("many")
+        os.makedirs(folder)
+        for n in range(5):
+            path = os.path.join(folder, f"rocmcrash-2026010{n}T000000Z-x-capacity.tar.gz")
+            with open(path, "wb") as file:
+                file.write(bundle_bytes("rocmcrash-x", {"verdict.json": b'{"class": "capacity"}', "pad": os.urandom(1 << 16)}))
+            os.utime(path, (1700000000 + n, 1700000000 + n))
+        for name in ("notes.tar.gz", "rocmcrash-unreadable.tar.gz"):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(b"mine")
+            os.utime(os.path.join(folder, name), (1600000000, 1600000000))
+        return folder
+
+    def test_prune(self):
+        folder = self.prune_folder()
+        everything = sorted(os.listdir(folder))
+        left = [name for name in everything if "2026010" not in name]
+        done = self.verb("list", folder, "--prune=3")
+        self.assertEqual((done.returncode, sorted(os.listdir(folder))), (2, everything))
+        self.assertIn("nothing is removed unasked: --yes removes these", done.stderr)
+        self.assertEqual(done.stderr.count("to go: "), 2)
+        for value in ("", "x", "-1", "3Q", "3MM", "99999999999999999999"):
+            self.assertEqual(self.verb("list", folder, "--prune=" + value, "--yes").returncode, 125, value)
+        self.assertEqual(sorted(os.listdir(folder)), everything)
+        self.assertEqual(self.verb("list", folder, "--prune=140K", "--yes").returncode, 0)  # of 64 KiB and some each
+        self.assertEqual(sorted(os.listdir(folder)), sorted(left + [name for name in everything if "20260103" in name
+                                                                    or "20260104" in name]))
+        self.assertEqual(self.verb("list", folder, "--prune=20", "--yes").stderr, "")
+        self.assertEqual(self.verb("list", folder, "--prune=0", "--yes").returncode, 0)
+        self.assertEqual(sorted(os.listdir(folder)), left)
+
+    def test_prune_asks(self):
+        folder = self.prune_folder()
+        everything = sorted(os.listdir(folder))
+        for answer, count in ((b"n\n", 7), (b"\n", 7), (b"\x04", 7), (b"y\n", 3)):
+            master, slave = pty.openpty()
+            process = subprocess.Popen([ROCMCRASH, "list", "--prune=1", folder], stdin=slave, stdout=slave, stderr=slave,
+                                       env=self.environ, start_new_session=True)
+            os.close(slave)
+            os.write(master, answer)
+            seen = b""
+            try:
+                while piece := os.read(master, 65536):
+                    seen += piece
+            except OSError:  # EIO: the last one has closed it
+                pass
+            os.close(master)
+            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertIn(b"remove these 4 bundles, 0.3 MiB? [y/N] ", seen)
+            self.assertEqual(len(os.listdir(folder)), count, (answer, everything))
+
+    def test_prune_leaves_a_run_that_lives(self):
+        runs = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs")
+        for n in range(3):
+            run = os.path.join(runs, f"2026010{n}T000000Z-1")
+            os.makedirs(run, mode=0o700)
+            with open(os.path.join(run, "events"), "w", encoding="ascii") as file:
+                file.write("1 recorder started\n" * 1000)
+            os.utime(run, (1700000000 + n, 1700000000 + n))
+        with open(os.path.join(runs, "20260100T000000Z-1", "state"), "w", encoding="ascii") as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            done = self.verb("list", "--prune=1", "--yes", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("20 KiB  (unfinished)", done.stdout)
+        self.assertEqual(sorted(os.listdir(runs)), ["20260100T000000Z-1", "20260102T000000Z-1"])
 
     def test_several_at_once(self):
         for _ in range(2):

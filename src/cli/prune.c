@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/prune.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/say.h"
+#include "record/rundir.h"
+
+#define MIB (1024.0 * 1024.0)
+
+int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = isdigit((unsigned char)value[0]) ? strtoull(value, &end, 10) : 0;
+    const char *unit = end != NULL && *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    bool is_count = end != NULL && *end == '\0';
+    if (errno != 0 || number >= UINT64_MAX >> 40 || (!is_count && (unit == NULL || end[1] != '\0')))
+        return rc_err_set(err, -EINVAL, "--prune is how many stay, '20', or how much, '500M', not '%s'", value);
+    *ret = (struct prune_limit){UINT64_MAX, UINT64_MAX};
+    if (is_count)
+        ret->count = number;
+    else
+        ret->bytes = (uint64_t)number << (10 * (unit - units + 1));
+    return 0;
+}
+
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run)
+{
+    struct prune_item *more = realloc(list->items, (list->count + 1) * sizeof *more);
+    char *copy = strdup(path);
+    if (more != NULL)
+        list->items = more;
+    if (more == NULL || copy == NULL) {
+        free(copy);
+        return;
+    }
+    list->items[list->count++] = (struct prune_item){copy, bytes, modified_s, is_run};
+}
+
+void prune_release(struct prune_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i].path);
+    free(list->items);
+    *list = (struct prune_list){NULL, 0};
+}
+
+/* The newest first; of one second the later name. */
+static int by_age(const void *a, const void *b)
+{
+    const struct prune_item *x = a;
+    const struct prune_item *y = b;
+    if (x->modified_s != y->modified_s)
+        return x->modified_s < y->modified_s ? 1 : -1;
+    return strcmp(y->path, x->path);
+}
+
+/* Whether this one stays, if those before it do. */
+static bool stays(const struct prune_limit *limit, size_t before, uint64_t bytes_with_it)
+{
+    return before < limit->count && bytes_with_it <= limit->bytes;
+}
+
+/* A run that somebody works on by now is left alone. */
+static int remove_one(const struct prune_item *item)
+{
+    if (!item->is_run)
+        return unlink(item->path) == 0 ? 0 : -errno;
+    RC_AUTO_CLOSE int lock = rundir_lock(item->path);
+    if (lock == -EWOULDBLOCK)
+        return 0;
+    return fs_remove_tree(AT_FDCWD, item->path);
+}
+
+static bool is_wanted(size_t count, double bytes, bool are_runs, bool yes, struct rc_err *err)
+{
+    char answer[16] = "";
+    if (yes)
+        return true;
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+        (void)rc_err_set(err, -EINVAL, "nothing is removed unasked: --yes removes these");
+        return false;
+    }
+    (void)fprintf(stderr, "rocmcrash: remove %s %zu %s, %.1f MiB%s? [y/N] ", count == 1 ? "this" : "these", count,
+                  are_runs ? (count == 1 ? "unfinished run" : "unfinished runs")
+                           : (count == 1 ? "bundle" : "bundles"),
+                  bytes / MIB, are_runs ? " ('rocmcrash recover' makes bundles of them)" : "");
+    return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y';
+}
+
+static int prune_kind(const struct prune_list *list, const struct prune_limit *limit, bool are_runs, bool yes,
+                      struct rc_err *err)
+{
+    size_t kept = 0;
+    size_t from = list->count;
+    size_t going = 0;
+    uint64_t bytes = 0;
+    uint64_t freed = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].is_run != are_runs)
+            continue;
+        bytes += list->items[i].bytes;
+        if (from == list->count && stays(limit, kept, bytes)) {
+            kept++;
+            continue;
+        }
+        from = from == list->count ? i : from; /* all that are older go, too */
+        going++;
+        freed += list->items[i].bytes;
+        (void)say_line(stderr, "rocmcrash: to go: %s", list->items[i].path);
+    }
+    if (going == 0 || !is_wanted(going, (double)freed, are_runs, yes, err))
+        return going > 0 && err->msg[0] != '\0' ? -EINVAL : 0;
+    int result = 0;
+    for (size_t i = from; i < list->count; i++) {
+        int r = list->items[i].is_run == are_runs ? remove_one(&list->items[i]) : 0;
+        if (r < 0)
+            result = rc_err_errno(err, r, "cannot remove '%s'", list->items[i].path);
+    }
+    return result;
+}
+
+int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err)
+{
+    if (list->count > 0)
+        qsort(list->items, list->count, sizeof *list->items, by_age);
+    int r = prune_kind(list, limit, false, yes, err);
+    return r < 0 ? r : prune_kind(list, limit, true, yes, err);
+}

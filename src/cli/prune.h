@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `list --prune`: what of a list is removed, and the question before it. A bundle is the user's: none is
+ * removed unasked. */
+#ifndef CLI_PRUNE_H
+#define CLI_PRUNE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+struct rc_err;
+
+struct prune_item {
+    char *path;
+    uint64_t bytes;
+    time_t modified_s;
+    bool is_run; /* an unfinished run, else a bundle */
+};
+
+struct prune_list {
+    struct prune_item *items;
+    size_t count;
+};
+
+/* So many of the newest stay, or as many of the newest as take so many bytes together. */
+struct prune_limit {
+    uint64_t count, bytes; /* UINT64_MAX = no limit */
+};
+
+/* "20", or "500M" with K, M, G or T. 0 or -EINVAL with *err. */
+int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err);
+/* Without memory the item is not in the list, and stays. */
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run);
+void prune_release(struct prune_list *list);
+/* Of bundles and of runs each: names what goes, asks on the terminal (unless `yes`), removes. 0 also when
+ * the answer is no; -EINVAL where nobody can be asked; another -errno when something could not be
+ * removed. */
+int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err);
+
+#endif
