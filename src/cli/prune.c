@@ -92,10 +92,11 @@ static bool is_wanted(size_t count, double bytes, bool are_runs, bool yes, struc
         (void)rc_err_set(err, -EINVAL, "nothing is removed unasked: --yes removes these");
         return false;
     }
-    (void)fprintf(stderr, "rocmcrash: remove %s %zu %s, %.1f MiB%s? [y/N] ", count == 1 ? "this" : "these", count,
-                  are_runs ? (count == 1 ? "unfinished run" : "unfinished runs")
-                           : (count == 1 ? "bundle" : "bundles"),
-                  bytes / MIB, are_runs ? " ('rocmcrash recover' makes bundles of them)" : "");
+    if (are_runs)
+        (void)fprintf(stderr, "rocmcrash: remove these %zu unfinished runs, %.1f MiB ('rocmcrash recover' makes "
+                              "bundles of them)? [y/N] ", count, bytes / MIB);
+    else
+        (void)fprintf(stderr, "rocmcrash: remove these %zu bundles, %.1f MiB? [y/N] ", count, bytes / MIB);
     return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y';
 }
 

@@ -25,6 +25,9 @@ struct wording {
 /* The GPU's memory: what was wanted, and what was free of how much. The message's own figures
  * first, then the ledger's with the driver's counters. Never one's figure beside the other's. */
 static const struct wording memory[] = {
+    {NULL, "oom.requested_bytes oom.allowed_bytes",
+     "GPU out of memory: {oom.requested_bytes} wanted[[, {account.room_bytes} left of the "
+     "{account.budget_bytes} that this process may use]]"},
     {NULL, "oom.requested_bytes",
      "GPU out of memory: {oom.requested_bytes} wanted[[, {oom.free_bytes} free of "
      "{oom.total_bytes}]]"},
@@ -82,7 +85,7 @@ static const struct wording wordings[] = {
     {"version-mismatch/MES firmware", NULL, "Firmware of the GPU and driver do not fit together"},
     {"version-mismatch", NULL, "Software versions do not fit together"},
     {"resource-limit/file descriptors", NULL,
-     "Out of file descriptors[[: {proc.0.fds_count} open of {proc.0.fds_limit}]]"},
+     "Out of file descriptors[[: {f.fds_used_up_count} open of {proc.0.fds_limit}]]"},
     {"resource-limit/mappings", NULL,
      "Out of memory mappings[[: {proc.0.maps_count} of {host.max_map_count}]]"},
     {"resource-limit/address space", NULL,
@@ -177,7 +180,8 @@ static bool is_about_memory(const struct facts *facts, const struct verdict *v)
         if (strcmp(v->class_name, memory_classes[i]) == 0)
             return true;
     }
-    return is_unknown(v) && is_set(facts, "oom.requested_bytes") &&
+    bool is_refused = is_set(facts, "oom.requested_bytes") || is_set(facts, "oom.seen");
+    return is_unknown(v) && is_refused &&
            !is_set(facts, "msg.exception_after_oom");
 }
 

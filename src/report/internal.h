@@ -42,6 +42,8 @@ void report_program_said(const struct report_input *in, struct buf *out);
 void report_frames(const struct report_input *in, struct buf *out);
 /* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */
 void report_run_line(const struct report_input *in, struct buf *out);
+/* "`HIP_VISIBLE_DEVICES=0`, `PYTORCH_ALLOC_CONF=...`": variables that were set and matter. */
+void report_settings_line(const struct report_input *in, struct buf *out);
 /* Bullets: for each device that the kernel complained of, what came first and what followed. */
 void report_kernel_timeline(const struct report_input *in, struct buf *out);
 /* Bullets: what each file of the bundle is for. */

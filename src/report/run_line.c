@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the run ended, how long it took, when it began. */
+/* How the run ended, how long it took, when it began; under which settings. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SETTINGS_MAX 8
+#define SETTING_BYTES 120
+
 static void add(struct buf *out, const struct facts *facts, const char *sentence)
 {
     char *text = template_fill(sentence, facts, false);
@@ -21,6 +24,43 @@ static void add(struct buf *out, const struct facts *facts, const char *sentence
         escape_markdown(out, text, 200);
     }
     free(text);
+}
+
+/* Variables that change how GPU programs use memory and devices; versions that images set do not. */
+static bool is_setting(const char *name)
+{
+    static const char *const prefixes[] = {
+        "PYTORCH_", "HIP_",  "HSA_",  "ROCR_", "GPU_",  "AMD_",    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
+        "XLA_",     "TF_",   "VLLM_", "GGML_", "NCCL_", "MIOPEN_", "OLLAMA_",              "OMP_NUM_THREADS"};
+    size_t len = strlen(name);
+    if (len > 8 && strcmp(name + len - 8, "_VERSION") == 0 && strstr(name, "OVERRIDE") == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+void report_settings_line(const struct report_input *in, struct buf *out)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < facts_count(in->facts); i++) {
+        const struct fact *f = facts_at(in->facts, i);
+        if (strncmp(f->name, "env.", 4) != 0 || f != facts_best(in->facts, f->name) ||
+            f->status != FACT_PRESENT || f->type != FACT_TEXT || f->text == NULL || !is_setting(f->name + 4))
+            continue;
+        if (shown++ == SETTINGS_MAX) {
+            buf_puts(out, ", more in environment/");
+            return;
+        }
+        struct buf word = BUF_INIT;
+        buf_printf(&word, "%s=%s", f->name + 4, f->text);
+        buf_puts(out, shown > 1 ? ", `" : "`");
+        escape_code(out, buf_str(&word), SETTING_BYTES);
+        buf_putc(out, '`');
+        buf_release(&word);
+    }
 }
 
 /* "rocmcrash-20261122T181938Z-...": a bundle's name begins with when the run did. */

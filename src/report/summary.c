@@ -287,6 +287,7 @@ static const struct {
     {"program_said", report_program_said},
     {"frames", report_frames},
     {"run_line", report_run_line},
+    {"settings_line", report_settings_line},
     {"files", report_files},
     {"verify", verify},
     {"sentence", sentence},

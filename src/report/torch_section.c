@@ -28,6 +28,11 @@ static void now(const struct facts *facts, struct buf *out)
             "common pools {torch.inactive_bytes}, the largest piece "
             "{torch.largest_inactive_bytes}]]",
             out);
+    if (is_positive(facts, "torch.retries_count"))
+        report_sentence(facts,
+                        "what it tried itself: it gave back what lay idle and asked the driver again, "
+                        "{torch.retries_count} times in this run",
+                        out);
     if (is_positive(facts, "torch.private_pools_bytes"))
         report_sentence(
             facts,

@@ -63,8 +63,17 @@ static void a_sentence_for_each(void **state)
         {"host-oom", "", "{\"kmsg.oom_kill_comm\":\"python3\",\"kmsg.oom_kill_memcg\":true}",
          "Out of host memory: the cgroup's limit was reached (host-oom, high confidence)"},
         {"resource-limit", "file descriptors",
-         "{\"proc.0.fds_count\":1024,\"proc.0.fds_limit\":1024}",
+         "{\"f.fds_used_up_count\":1024,\"proc.0.fds_count\":46,\"proc.0.fds_limit\":1024}",
          "Out of file descriptors: 1024 open of 1024 (resource-limit, high confidence)"},
+        {"resource-limit", "file descriptors", "{\"proc.0.fds_count\":46,\"proc.0.fds_limit\":1024}",
+         "Out of file descriptors (resource-limit, high confidence)"},
+        {"leak", "",
+         "{" OOM "," FREE ",\"oom.allowed_bytes\":21474836480,\"account.room_bytes\":1048576,"
+         "\"account.budget_bytes\":21474836480}",
+         "GPU out of memory: 1.58 GiB wanted, 1.0 MiB left of the 20.00 GiB that this process may use "
+         "(leak, high confidence)"},
+        {"unknown", "", "{\"oom.seen\":true,\"hook.exception_type\":\"numba.CudaAPIError\"}",
+         "GPU out of memory; the cause is unknown"},
         {"resource-limit", "address space",
          "{\"proc.0.address_space_peak_bytes\":25572929536,"
          "\"proc.0.address_space_limit_bytes\":25769803776}",
