@@ -86,39 +86,6 @@ static struct text first_word(struct text rest, struct word *w)
     return text_skip(rest, n);
 }
 
-static const struct {
-    const char *prefix, *domain;
-    bool upper_follows;
-} call_prefixes[] = {
-    {"hipblas", "hipblas", true},   {"hipsolver", "hipsolver", true}, {"hipsparse", "hipsparse", true},
-    {"hipfft", "hipfft", true},     {"hiprtc", "hiprtc", true},       {"hiprand", "hiprand", true},
-    {"rocrand_", "rocrand", false}, {"curand", "curand", true},       {"hip", "hip", true},
-    {"hsaKmt", "hsa", true},        {"hsa_", "hsa", false},           {"rocblas_", "rocblas", false},
-    {"rocsparse_", "rocsparse", false}, {"rocsolver_", "rocsolver", false}, {"rocfft_", "rocfft", false},
-    {"miopen", "miopen", true},     {"nccl", "nccl", true},           {"cublas", "cublas", true},
-    {"cudnn", "cudnn", true},       {"cufft", "cufft", true},         {"cusparse", "cusparse", true},
-    {"cusolver", "cusolver", true}, {"nvrtc", "nvrtc", true},         {"cuda", "cuda", true},
-    {"cu", "cuda", true},           {"cl", "opencl", true},           {"vk", "vulkan", true},
-    {"ibv_", "errno", false},       {"shm_open", "errno", false},     {"shmget", "errno", false},
-};
-
-/* "hipMemcpyAsync" -> "hip"; NULL: no call of a library that is known. */
-static const char *domain_of_call(struct text word)
-{
-    if (word.len < 6 || strchr("hrmncvis", word.at[0]) == NULL)
-        return NULL;
-    for (size_t i = 0; i < sizeof call_prefixes / sizeof call_prefixes[0]; i++) {
-        if (call_prefixes[i].prefix[0] != word.at[0])
-            continue;
-        size_t n = strlen(call_prefixes[i].prefix);
-        if (!text_starts(word, call_prefixes[i].prefix) || word.len < n + call_prefixes[i].upper_follows)
-            continue;
-        if (!call_prefixes[i].upper_follows || isupper((unsigned char)word.at[n]))
-            return call_prefixes[i].domain;
-    }
-    return NULL;
-}
-
 static bool line_has(struct line *l, uint64_t list)
 {
     if (!l->looked)
@@ -161,11 +128,11 @@ static void add_hit(struct reader *r, const struct line *l, const struct code *c
         hit->call = r->call;
 }
 
-static void add_call(struct reader *r, struct line *l, struct text call, const char *domain)
+static void add_call(struct reader *r, struct line *l, struct text call, struct text domain)
 {
     l->call = call;
     l->domain_is_code = false;
-    l->domain = (struct text){domain, strlen(domain)};
+    l->domain = domain;
     r->call = call;
     r->call_line = r->line;
     for (size_t i = 0; i < r->count; i++)
@@ -286,7 +253,7 @@ static bool names_a_code(const char *folded, size_t len)
 static void read_word(struct reader *r, struct line *l, const struct word *w)
 {
     const struct code *c = NULL;
-    const char *domain;
+    struct text domain;
     bool domain_is_before = false;
     if (isdigit((unsigned char)w->text.at[0])) {
         read_number(r, l, w, w->text.at);
@@ -303,7 +270,7 @@ static void read_word(struct reader *r, struct line *l, const struct word *w)
         if ((kind != WORD_BARE || w->text.at > l->text.at || w->underscore) && is_written_as_code(w, c, kind) &&
             (!common || !text_equals(c->domain, "errno") || line_has(l, LOG_WORDS_ABOUT_GPU) || l->domain.len > 0))
             add_hit(r, l, c);
-    } else if ((domain = domain_of_call(w->text)) != NULL) {
+    } else if ((domain = vocabulary_domain_of_call(w->text)).len > 0) {
         add_call(r, l, w->text, domain);
     }
     l->previous = w->text;

@@ -42,6 +42,8 @@ const struct code *vocabulary_number(struct text domain, int64_t number);
 /* A string of a code that `at` begins with, without regard to case; the longest. `is_common`: it counts
  * beside a word of its domain only. */
 const struct code *vocabulary_string(struct text at, bool *is_common);
+/* "hipMemcpyAsync" -> "hip"; empty: no call of a library that is known. */
+struct text vocabulary_domain_of_call(struct text word);
 /* What a call that failed adds; NULL: nothing. */
 const struct prior *vocabulary_call(struct text call);
 /* All codes, for a test of what they give. */

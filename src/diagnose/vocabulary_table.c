@@ -12,9 +12,11 @@
 
 #define CODES_MAX 2048
 #define CALLS_MAX 64
+#define PREFIXES_MAX 64
 #define STRINGS_MAX 512
 #define SLOTS 4096 /* a power of two, several times the words */
 #define FOLDED_MAX 96
+#define CALL_MIN 6 /* letters of a call's name */
 
 extern const char vocabulary_rows[];
 
@@ -33,7 +35,11 @@ struct string {
 static struct code codes[CODES_MAX];
 static struct code calls[CALLS_MAX];
 static struct string strings[STRINGS_MAX];
-static size_t code_count, call_count, string_count;
+static struct prefix {
+    struct text words, domain;
+} prefixes[PREFIXES_MAX]; /* how calls begin */
+static size_t code_count, call_count, string_count, prefix_count;
+static size_t named_count; /* codes; what follows are domains */
 static struct slot slots[SLOTS];
 static uint16_t by_letters[1u << 16]; /* index + 1 of the last string that may begin so */
 
@@ -76,12 +82,31 @@ static uint32_t letters_slot(const char *p)
     return (four | 0x20202020u) * 0x9e3779b1u >> 16;
 }
 
+static bool same(struct text a, struct text b)
+{
+    return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
+}
+
+/* Not of a code, but of its domain. */
+static bool is_of_domains(const struct code *c)
+{
+    return text_equals(c->domain, "call") || text_equals(c->domain, "calls") || text_equals(c->domain, "names") ||
+           text_equals(c->domain, "bare");
+}
+
+static bool next_string(struct text *rest, struct text *ret)
+{
+    if (rest->len == 0)
+        return false;
+    *ret = text_until(*rest, "|");
+    *rest = text_skip(*rest, ret->len + 1);
+    return true;
+}
+
 static void add_strings(const struct code *c, size_t index)
 {
-    struct text rest = c->strings;
-    while (rest.len > 0 && string_count < STRINGS_MAX) {
-        struct text one = text_until(rest, "|");
-        rest = text_skip(rest, one.len + 1);
+    struct text rest = c->strings, one;
+    while (string_count < STRINGS_MAX && next_string(&rest, &one)) {
         bool is_common = one.len > 0 && one.at[0] == '~';
         one = text_skip(one, is_common);
         if (one.len < 4)
@@ -92,30 +117,6 @@ static void add_strings(const struct code *c, size_t index)
     }
 }
 
-/* Parts of names that say what is meant without the domain: VK_ERROR_DEVICE_LOST is also printed as
- * ErrorDeviceLost, StatusCode::kResourceExhausted as RESOURCE_EXHAUSTED. */
-static void add_bare(const struct code *c, size_t index)
-{
-    static const struct {
-        const char *domain, *prefix, *instead;
-    } rows[] = {
-        {"vulkan", "VK_", ""},        {"vulkan", "VK_ERROR_", ""},   {"opencl", "CL_", ""},
-        {"absl", "StatusCode", ""},   {"absl", "StatusCode", "k"},   {"hsa", "HSA_STATUS_", ""},
-        {"windows", "STATUS_", ""},   {"cuda", "CUDA_ERROR_", "CUresult"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char name[FOLDED_MAX];
-        if (!text_equals(c->domain, rows[i].domain) || !text_starts(c->name, rows[i].prefix))
-            continue;
-        size_t n = strlen(rows[i].instead);
-        memcpy(name, rows[i].instead, n);
-        struct text rest = text_skip(c->name, strlen(rows[i].prefix));
-        text_copy(rest, name + n, sizeof name - n);
-        if (rest.len >= 7)
-            add_word((struct text){name, strlen(name)}, index, WORD_BARE);
-    }
-}
-
 static struct text next_field(struct text *line)
 {
     struct text field = text_until(*line, "\t");
@@ -123,13 +124,12 @@ static struct text next_field(struct text *line)
     return text_trim(field);
 }
 
-static void add_row(struct text line)
+static struct code read_row(struct text line)
 {
     struct code c = {.domain = next_field(&line), .name = next_field(&line)};
     struct text number = next_field(&line);
     struct text prior = next_field(&line);
     c.strings = next_field(&line);
-    bool is_call = text_equals(c.domain, "call");
     c.has_number = number.len > 0;
     if (c.has_number)
         c.number = strtoll(number.at, NULL, 0); /* ends at the tab */
@@ -137,62 +137,71 @@ static void add_row(struct text line)
         c.reason = text_trim(text_skip(prior, 1));
     else if (!prior_parse(prior.at, &c.prior))
         c.reason = (struct text){"wrong row", 9}; /* the test of the table says which */
-    if (is_call && call_count < CALLS_MAX) {
-        calls[call_count++] = c;
-    } else if (!is_call && code_count < CODES_MAX) {
-        codes[code_count] = c;
-        add_strings(&c, code_count++);
-    }
+    return c;
 }
 
-/* Words that stand for a domain in front of a number: "hip error 2", "hipError_t(2)", "exit code 139". */
-static void add_domains(void)
+static void add_code(const struct code *c)
 {
-    static const char *const rows[][2] = {
-        {"hip", "hip"}, {"hip", "hiperror"}, {"hip", "hiperrort"}, {"hip", "hipstatus"}, {"hip", "rocm"},
-        {"hsa", "hsa"}, {"hsa", "hsastatus"}, {"hsa", "hsastatust"}, {"rocblas", "rocblas"},
-        {"rocblas", "rocblasstatus"}, {"hipblas", "hipblas"}, {"hipblas", "hipblasstatus"},
-        {"hipblas", "hipblasstatust"}, {"hipblas", "hipblaslt"}, {"hipsolver", "hipsolver"},
-        {"rocsparse", "rocsparse"}, {"rocsparse", "rocsparsestatus"}, {"hipsparse", "hipsparse"},
-        {"rocfft", "rocfft"}, {"rocfft", "rocfftstatus"}, {"hipfft", "hipfft"}, {"hipfft", "hipfftresult"},
-        {"miopen", "miopen"}, {"miopen", "miopenstatus"}, {"miopen", "miopenstatust"}, {"nccl", "nccl"},
-        {"nccl", "rccl"}, {"nccl", "ncclresult"}, {"nccl", "ncclresultt"}, {"hiprtc", "hiprtc"},
-        {"hiprtc", "hiprtcresult"}, {"cuda", "cuda"}, {"cuda", "cudaerror"}, {"cuda", "cudaerrort"},
-        {"cuda", "curesult"}, {"cublas", "cublas"}, {"cublas", "cublasstatus"}, {"cudnn", "cudnn"},
-        {"rocrand", "rocrand"}, {"hiprand", "hiprand"},
-        {"hiprand", "hiprandstatus"}, {"curand", "curand"}, {"curand", "curandstatus"}, {"cudnn", "cudnnstatus"},
-        {"opencl", "opencl"}, {"opencl", "clerror"}, {"vulkan", "vkresult"}, {"vulkan", "vulkan"},
-        {"absl", "grpcstatus"}, {"errno", "errno"}, {"errno", "kfd"}, {"errno", "drm"}, {"errno", "amdgpu"},
-        {"signal", "signal"}, {"signal", "signo"}, {"exit", "exit"}, {"exit", "exitcode"},
-        {"exit", "exited"}, {"exit", "exitstatus"}, {"exit", "returncode"}, {"exit", "exits"},
-        {"windows", "ntstatus"}, {"windows", "hresult"}, {"windows", "bugcheck"},
-    };
-    static struct code domains[sizeof rows / sizeof rows[0]];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        domains[i].domain = (struct text){rows[i][0], strlen(rows[i][0])};
-        if (code_count < CODES_MAX) {
-            codes[code_count] = domains[i];
-            add_word((struct text){rows[i][1], strlen(rows[i][1])}, code_count++, WORD_DOMAIN);
-        }
+    if (text_equals(c->domain, "call") && call_count < CALLS_MAX) {
+        calls[call_count++] = *c;
+    } else if (text_equals(c->domain, "calls")) {
+        struct text rest = c->strings, one;
+        while (prefix_count < PREFIXES_MAX && next_string(&rest, &one))
+            prefixes[prefix_count++] = (struct prefix){one, c->name};
+    } else if (!is_of_domains(c) && code_count < CODES_MAX) {
+        codes[code_count] = *c;
+        add_strings(c, code_count++);
     }
 }
 
-static size_t named_count; /* codes; what follows are domains */
+/* Names of a domain, which stand in front of numbers. */
+static void add_names(const struct code *c)
+{
+    struct text rest = c->strings, one;
+    while (text_equals(c->domain, "names") && code_count < CODES_MAX && next_string(&rest, &one)) {
+        codes[code_count] = (struct code){.domain = c->name};
+        add_word(one, code_count++, WORD_DOMAIN);
+    }
+}
+
+/* The codes' names without a part of them, or with another instead. */
+static void add_bare(const struct code *c)
+{
+    struct text rest = c->strings, one;
+    while (text_equals(c->domain, "bare") && next_string(&rest, &one))
+        for (size_t i = 0; i < named_count; i++) {
+            char name[FOLDED_MAX];
+            struct text prefix = text_until(one, "="), instead = text_skip(one, prefix.len + 1);
+            struct text code = codes[i].name;
+            if (!same(codes[i].domain, c->name) || code.len < prefix.len + 7 || memcmp(code.at, prefix.at, prefix.len) != 0)
+                continue;
+            text_copy(instead, name, sizeof name);
+            text_copy(text_skip(code, prefix.len), name + instead.len, sizeof name - instead.len);
+            add_word((struct text){name, strlen(name)}, i, WORD_BARE);
+        }
+}
+
+static void each_row(void (*add)(const struct code *))
+{
+    struct text rest = {vocabulary_rows, strlen(vocabulary_rows)}, line;
+    while (text_next_line(&rest, &line)) {
+        if (line.len == 0 || line.at[0] == '#')
+            continue;
+        const struct code c = read_row(line);
+        add(&c);
+    }
+}
 
 static void build(void)
 {
     if (named_count > 0)
         return;
-    struct text rest = {vocabulary_rows, strlen(vocabulary_rows)}, line;
-    while (text_next_line(&rest, &line))
-        if (line.len > 0 && line.at[0] != '#')
-            add_row(line);
+    each_row(add_code);
     named_count = code_count;
     for (size_t i = 0; i < named_count; i++)
         add_word(codes[i].name, i, WORD_CODE);
-    add_domains();
-    for (size_t i = 0; i < named_count; i++)
-        add_bare(&codes[i], i);
+    each_row(add_names);
+    each_row(add_bare);
 }
 
 enum word_kind vocabulary_hashed(uint32_t hash, const char *folded, size_t len, const struct code **ret)
@@ -224,8 +233,7 @@ const struct code *vocabulary_number(struct text domain, int64_t number)
 {
     build();
     for (size_t i = 0; i < named_count; i++)
-        if (codes[i].has_number && codes[i].number == number && codes[i].domain.len == domain.len &&
-            memcmp(codes[i].domain.at, domain.at, domain.len) == 0)
+        if (codes[i].has_number && codes[i].number == number && same(codes[i].domain, domain))
             return &codes[i];
     return NULL;
 }
@@ -246,6 +254,23 @@ const struct code *vocabulary_string(struct text at, bool *is_common)
         return NULL;
     *is_common = best->is_common;
     return &codes[best->code];
+}
+
+/* "hipblas+": a capital letter follows. */
+static bool begins_so(struct text word, struct text prefix)
+{
+    size_t capital = prefix.at[prefix.len - 1] == '+', n = prefix.len - capital;
+    return word.at[0] == prefix.at[0] && word.len >= n + capital && memcmp(word.at, prefix.at, n) == 0 &&
+           (capital == 0 || isupper((unsigned char)word.at[n]));
+}
+
+struct text vocabulary_domain_of_call(struct text word)
+{
+    build();
+    for (size_t i = 0; i < prefix_count && word.len >= CALL_MIN; i++)
+        if (begins_so(word, prefixes[i].words))
+            return prefixes[i].domain;
+    return (struct text){"", 0};
 }
 
 const struct prior *vocabulary_call(struct text call)
