@@ -10,6 +10,7 @@
 #include "diagnose/computed.h"
 #include "diagnose/fact.h"
 #include "diagnose/features_internal.h"
+#include "diagnose/log_words.h"
 #include "diagnose/tree.h"
 
 #include <ctype.h>
@@ -162,33 +163,14 @@ static void derive_logs_read(struct facts *facts)
 
 /* --- vendor --- */
 
-static bool has_word(const char *text, const char *word)
+static bool names(const char *text, uint64_t list)
 {
-    size_t n = strlen(word);
-    for (const char *at = text; (at = strcasestr(at, word)) != NULL; at++) {
-        bool begins = at == text || !isalnum((unsigned char)at[-1]);
-        if (begins && (!isalpha((unsigned char)at[n]) || !isalpha((unsigned char)word[n - 1])))
-            return true;
-    }
-    return false;
+    return (log_words_in(text, strlen(text), list) & list) != 0;
 }
 
 static const char *vendor_of_text(const char *text)
 {
-    static const char *const amd[] = {"AMD",  "Radeon", "Instinct", "gfx",     "RX",    "Vega",
-                                      "MI",   "ROCm",   "Ryzen",    "Strix",   "HIP",   "Navi",
-                                      "RDNA", "CDNA",   "amdgpu",   "Polaris", "Raven", "HSA"};
-    static const char *const nvidia[] = {"NVIDIA", "GeForce", "RTX",  "GTX",  "Tesla", "CUDA_ERROR",
-                                         "NVRM",   "H100",    "A100", "V100", "Quadro"};
-    for (size_t i = 0; i < sizeof(nvidia) / sizeof(nvidia[0]); i++) {
-        if (has_word(text, nvidia[i]))
-            return "nvidia";
-    }
-    for (size_t i = 0; i < sizeof(amd) / sizeof(amd[0]); i++) {
-        if (has_word(text, amd[i]))
-            return "amd";
-    }
-    return NULL;
+    return names(text, LOG_WORDS_NAMED_NVIDIA) ? "nvidia" : names(text, LOG_WORDS_NAMED_AMD) ? "amd" : NULL;
 }
 
 /* The driver decides; then what people wrote about the machine; then names in the messages. The
@@ -301,11 +283,6 @@ static void derive_override(struct facts *facts)
 /* An APU shares the host's RAM. The topology says so; else names that only APUs have. */
 static void derive_is_apu(struct facts *facts)
 {
-    static const char *const names[] = {
-        "APU",     "iGPU",   "gfx1103", "gfx1150", "gfx1151",   "gfx1152", "gfx1153", "gfx1035",
-        "gfx1036", "gfx90c", "gfx902",  "680M",    "660M",      "740M",    "760M",    "780M",
-        "840M",    "860M",   "880M",    "890M",    "8050S",     "8060S",   "Strix",   "Ryzen",
-        "Raven",   "Renoir", "Cezanne", "Phoenix", "Rembrandt", "Picasso"};
     static const char *const inputs[] = {"f.gfx", "report.gpu"};
     char name[32];
     double gpu = 0;
@@ -326,11 +303,9 @@ static void derive_is_apu(struct facts *facts)
         /* "R9700 eGPU + Strix Halo", "RX 560 + Raven APU": two GPUs, which one is not said */
         if (strstr(text, " + ") != NULL)
             known = false;
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && known; i++) {
-            if (has_word(text, names[i])) {
-                feature_flag(facts, "f.is_apu", true, &inputs[k], 1);
-                return;
-            }
+        if (known && names(text, LOG_WORDS_NAMED_APU)) {
+            feature_flag(facts, "f.is_apu", true, &inputs[k], 1);
+            return;
         }
     }
     if (known)
@@ -351,7 +326,7 @@ static void derive_windows(struct facts *facts)
     for (size_t i = 0; i < 2; i++) {
         const char *text = NULL;
         if (feature_text(facts, inputs[i], &text) &&
-            (has_word(text, "Windows") || has_word(text, "DirectML"))) {
+            names(text, LOG_WORDS_NAMED_WINDOWS)) {
             feature_flag(facts, "f.is_windows", true, &inputs[i], 1);
             return;
         }
