@@ -78,6 +78,8 @@ char *redact_unescaped(const struct redact_text *t, bool *ret_failed)
 {
     char *copy = NULL;
     for (size_t at = 0; at < t->len; at++) {
+        if (t->p[at] != '\\' && t->p[at] != 0x1b && t->p[at] != '[')
+            continue;
         size_t command = t->p[at] == '[' ? command_at(t, at) : 0;
         if (command > 0 && (copy != NULL || (copy = copy_of(t, ret_failed)) != NULL))
             unlist(copy, at, command);
