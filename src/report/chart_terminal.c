@@ -19,6 +19,7 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 #define LABEL_COLUMNS 11u /* "140.40 GiB " */
+#define TAKEN_COLUMNS (LABEL_COLUMNS + 4u) /* also the axis, the indent of a block, one column of air */
 #define CELLS_MAX 100u
 #define CELLS_MIN 20u
 #define COLUMNS_WITHOUT_TERMINAL 80u
@@ -189,9 +190,8 @@ static void put_row(const struct canvas *c, unsigned row, struct buf *out)
 static unsigned cells_of(const struct report_style *style)
 {
     unsigned columns = style->columns > 0 ? style->columns : COLUMNS_WITHOUT_TERMINAL;
-    unsigned taken = LABEL_COLUMNS + 4; /* the axis, the indent of a block, one column of air */
-    unsigned cells = columns > taken ? columns - taken : 0;
-    return cells < CELLS_MIN ? CELLS_MIN : cells > CELLS_MAX ? CELLS_MAX : cells;
+    unsigned cells = columns - TAKEN_COLUMNS;
+    return cells > CELLS_MAX ? CELLS_MAX : cells;
 }
 
 static void put_title(const struct canvas *c, struct buf *out)
@@ -268,6 +268,8 @@ size_t charts_to_terminal(const struct charts *charts, size_t charts_max,
                           const struct report_style *style, struct buf *out)
 {
     size_t drawn = 0;
+    if (style->columns > 0 && style->columns < CELLS_MIN + TAKEN_COLUMNS)
+        return 0;
     for (size_t i = 0; i < charts->count && drawn < charts_max; i++) {
         if (!is_worth_drawing(charts, &charts->charts[i], drawn == 0))
             continue;

@@ -23,6 +23,9 @@
 #define TABLE_CELLS_MAX 8
 #define CELL_MIN 8u
 #define ENTITY_MAX 10
+#define UTF8_BYTES_MAX 4
+#define CODE_INDENT 2u
+#define CODE_INNER_MAX 8u
 #define DETAILS "## Details"
 
 struct page {
@@ -213,9 +216,10 @@ static size_t piece(const char *text, size_t width)
 {
     size_t bytes = 0;
     size_t word_end = 0;
+    size_t lead = strspn(text, " ");
     for (size_t column = 0; column < width && text[bytes] != '\0'; column++) {
-        size_t n = utf8_length((const unsigned char *)text + bytes, strlen(text + bytes));
-        if (text[bytes] == ' ')
+        size_t n = utf8_length((const unsigned char *)text + bytes, strnlen(text + bytes, UTF8_BYTES_MAX));
+        if (text[bytes] == ' ' && bytes > lead)
             word_end = bytes;
         bytes += n > 0 ? n : 1;
     }
@@ -320,7 +324,28 @@ static void heading(struct page *p, const char *text, size_t len, char rule)
     buf_release(&plain);
 }
 
-/* A code block as it is; the flowchart says nothing here. Returns what follows. */
+/* A line of a code block. One that is too long goes on below, further in: a terminal would break words. */
+static void code_line(struct page *p, const char *text, size_t len)
+{
+    size_t indent = len > 0 ? CODE_INDENT : 0;
+    size_t inner = strspn(text, " ");
+    while (true) {
+        size_t room = p->style->columns > indent + CELL_MIN ? p->style->columns - indent : SIZE_MAX;
+        size_t bytes = width_of(text, len) > room ? piece(text, room) : len;
+        for (size_t i = 0; i < indent; i++)
+            buf_putc(p->out, ' ');
+        buf_append(p->out, text, bytes);
+        end_line(p);
+        size_t used = bytes + (bytes < len ? strspn(text + bytes, " ") : 0);
+        if (used >= len)
+            return;
+        text += used;
+        len -= used;
+        indent = CODE_INDENT + (inner < CODE_INNER_MAX ? inner : CODE_INNER_MAX) + CODE_INDENT;
+    }
+}
+
+/* A code block; the flowchart says nothing here. Returns what follows. */
 static const char *read_block(struct page *p, const char *text)
 {
     bool is_drawing = strncmp(text, "```mermaid", 10) == 0;
@@ -328,11 +353,8 @@ static const char *read_block(struct page *p, const char *text)
     text += *text == '\n';
     while (*text != '\0' && strncmp(text, "```", 3) != 0) {
         size_t len = strcspn(text, "\n");
-        if (p->is_shown && !is_drawing) {
-            buf_puts(p->out, len > 0 ? "  " : "");
-            buf_append(p->out, text, len);
-            end_line(p);
-        }
+        if (p->is_shown && !is_drawing)
+            code_line(p, text, len);
         text += len + (text[len] == '\n');
     }
     text += strcspn(text, "\n");

@@ -30,8 +30,9 @@ static void add(struct buf *out, const struct facts *facts, const char *sentence
 static bool is_setting(const char *name)
 {
     static const char *const prefixes[] = {
-        "PYTORCH_", "HIP_",  "HSA_",  "ROCR_", "GPU_",  "AMD_",    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
-        "XLA_",     "TF_",   "VLLM_", "GGML_", "NCCL_", "MIOPEN_", "OLLAMA_",              "OMP_NUM_THREADS"};
+        "PYTORCH_", "HIP_", "HSA_", "ROCR_", "GPU_", "AMD_", "CUDA_VISIBLE_DEVICES",
+        "CUDA_LAUNCH_BLOCKING", "XLA_", "TF_GPU", "TF_FORCE_GPU", "VLLM_", "GGML_", "NCCL_",
+        "MIOPEN_", "OLLAMA_", "OMP_NUM_THREADS"};
     size_t len = strlen(name);
     if (len > 8 && strcmp(name + len - 8, "_VERSION") == 0 && strstr(name, "OVERRIDE") == NULL)
         return false;

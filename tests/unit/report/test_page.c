@@ -151,6 +151,18 @@ static void charts_stand_where_sparklines_stood(void **state)
     charts_of("## Memory\n```text\n▁", "## Memory\n```text\n▁");
 }
 
+static void a_long_line_of_a_block_goes_on_below(void **state)
+{
+    const struct report_style style = {.columns = 30, .line_end = "\n"};
+    struct buf out = BUF_INIT;
+    (void)state;
+    report_page("```text\n  File \"a.py\", line 3, in some_function\nshort\n"
+                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n```\n", false, NULL, &style, &out);
+    assert_string_equal(buf_str(&out), "    File \"a.py\", line 3, in\n      some_function\n  short\n"
+                                       "  aaaaaaaaaaaaaaaaaaaaaaaaaaaa\n    aaaaaaaaaaaaaa\n");
+    buf_release(&out);
+}
+
 static void any_text_is_a_page(void **state)
 {
     static const char *const texts[] = {
@@ -176,6 +188,7 @@ int main(void)
         cmocka_unit_test(files_that_are_there),
         cmocka_unit_test(a_page_has_no_markup),
         cmocka_unit_test(charts_stand_where_sparklines_stood),
+        cmocka_unit_test(a_long_line_of_a_block_goes_on_below),
         cmocka_unit_test(any_text_is_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
