@@ -188,12 +188,18 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
 /* What a bundle holds that is judged. */
 enum { OF_FACTS, OF_OUTPUT, OF_STDOUT, OF_KERNEL_LOG, PARTS };
 
+static void read_output(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    output_to_facts(facts, text, len, source);
+    site_messages(facts, text, len, source);
+}
+
 /* Its texts are read again by the rules of now. */
 static const struct {
     text_reader read;
     const char *source; /* that the finisher gave it */
 } part_readers[PARTS] = {
-    [OF_OUTPUT] = {output_to_facts, "stderr"},
+    [OF_OUTPUT] = {read_output, "stderr"},
     [OF_STDOUT] = {output_to_facts, "stdout"},
     [OF_KERNEL_LOG] = {kernel_log_to_facts, "kernel log"},
 };
@@ -214,6 +220,12 @@ static bool is_read_again(const struct bundle_file *part)
            memmem(part->data, (size_t)part->len, BUNDLE_CUT_WORDS, strlen(BUNDLE_CUT_WORDS)) == NULL;
 }
 
+/* A fact of a site's own rule stays where there are no such rules that could find it again. */
+static bool is_found_again(const char *name)
+{
+    return strncmp(name, "site.", 5) != 0 || site_get()->messages != NULL;
+}
+
 /* Features are derived anew: those in the bundle are of another tree's time. But growth comes from
  * the telemetry, which is not read again. */
 static cJSON *without_derived(cJSON *json, const bool read_again[PARTS])
@@ -224,7 +236,7 @@ static cJSON *without_derived(cJSON *json, const bool read_again[PARTS])
         cJSON *next = item->next;
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
         bool drop = name != NULL && feature_is_derived(name);
-        for (int i = OF_OUTPUT; i < PARTS && !drop; i++)
+        for (int i = OF_OUTPUT; i < PARTS && !drop && name != NULL && is_found_again(name); i++)
             drop = read_again[i] && is_from(item, part_readers[i].source);
         if (drop)
             cJSON_Delete(cJSON_DetachItemViaPointer(list, item));

@@ -171,6 +171,16 @@ class Site(Case):
         del self.environ["ROCMCRASH_SITE"]
         self.assertNotIn("site-quota", self.verb("triage", log).stdout)
 
+    def test_a_bundle_is_judged_again_by_the_site(self):
+        self.add("messages.rules", RULES)
+        self.add("tree/own.json", json.dumps(NODES))
+        path = self.crash().path
+        self.assertIn("(site-quota, high", self.verb("triage", path).stdout)
+        os.remove(os.path.join(self.site, "messages.rules"))  # then what the run's own rules found stands
+        self.assertIn("(site-quota, high", self.verb("triage", path).stdout)
+        self.add("messages.rules", RULES.replace("quota of", "QUOTA of").replace("match mmfs: scratch quota", "match scratch QUOTA"))
+        self.assertNotIn("site-quota", self.verb("triage", path).stdout)  # rules of now find nothing in it
+
     def assert_left_out(self, words):
         done = self.verb("config")
         self.assertEqual(done.returncode, 2, done.stdout)
