@@ -15,6 +15,7 @@
 
 #define GPUS_MAX 16
 #define PROCESSES_MAX 160
+#define PROCESSES_LOOKED_AT_MAX 4096 /* those of others too */
 #define SMALL_BYTES (64.0 * (1 << 20)) /* a GTT that never holds more has no chart */
 
 /* Columns of telemetry.csv, looked up once. */
@@ -73,11 +74,14 @@ static void find_processes(struct sources *s)
 {
     const struct csv *t = &s->telemetry;
     static const char rss[] = ".rss_bytes";
+    size_t looked_at = 0;
     for (size_t i = 0; i < t->columns && s->process_count < PROCESSES_MAX; i++) {
         char prefix[64];
         const char *end = strstr(t->names[i], rss);
         if (strncmp(t->names[i], "proc.", 5) != 0 || end == NULL || end[sizeof rss - 1] != '\0')
             continue;
+        if (looked_at++ == PROCESSES_LOOKED_AT_MAX)
+            return;
         (void)snprintf(prefix, sizeof prefix, "%.*s", (int)(end - t->names[i]), t->names[i]);
         if (is_outside(t, column_of(t, prefix, ".outside")))
             continue;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/csv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,10 @@ static size_t count_of(const char *text, size_t len, char c)
 
 static int read_names(struct csv *t, const char *line, size_t len)
 {
-    t->columns = count_of(line, len, ',') + 1;
+    size_t columns = count_of(line, len, ',') + 1;
+    if (columns > CSV_COLUMNS_MAX)
+        return 0;
+    t->columns = columns;
     t->names = calloc(t->columns, sizeof *t->names);
     if (t->names == NULL)
         return -ENOMEM;
@@ -50,7 +54,7 @@ int csv_read(struct csv *t, const char *text)
     if (text[len] == '\0')
         return 0;
     int r = read_names(t, text, len);
-    if (r < 0)
+    if (r < 0 || t->columns == 0)
         return r;
     text += len + 1;
     t->cells = calloc(count_of(text, strlen(text), '\n') * t->columns + 1, sizeof *t->cells);
@@ -87,6 +91,8 @@ double csv_number(const struct csv *t, size_t row, size_t column)
 {
     char *end;
     const char *text = csv_text(t, row, column);
+    if (isspace((unsigned char)*text)) /* strtod() would go on behind the end of the line */
+        return NAN;
     double value = strtod(text, &end);
     return end == text || (*end != ',' && *end != '\n') ? NAN : value;
 }

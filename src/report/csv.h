@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #define CSV_NONE ((size_t)-1)
+#define CSV_COLUMNS_MAX 65536
 
 struct csv {
     size_t columns, rows;
@@ -14,7 +15,8 @@ struct csv {
     const char **cells; /* rows * columns; each ends at ',' or '\n' */
 };
 
-/* 0 or -ENOMEM. Rows that are shorter than the line of names are left out. */
+/* 0 or -ENOMEM. Rows that are shorter than the line of names are left out. A table with too many columns
+ * is read as an empty one. */
 int csv_read(struct csv *ret, const char *text);
 void csv_release(struct csv *table);
 /* CSV_NONE = there is none of that name. */

@@ -81,18 +81,19 @@ static cJSON *names(const char *const *list, size_t count)
     return array;
 }
 
-/* One list of a file of the bundle; NULL where it is none. */
+/* The first entries of one list of a file of the bundle; NULL where it is none. */
 static cJSON *kept(const char *json, const char *list, int count_max, void (*trim)(cJSON *entry))
 {
     cJSON *all = json != NULL ? cJSON_Parse(json) : NULL;
-    cJSON *entries = cJSON_DetachItemFromObjectCaseSensitive(all, list);
-    cJSON *ret = entries != NULL ? cJSON_CreateObject() : NULL;
-    for (int n = cJSON_GetArraySize(entries); n > count_max; n--)
-        cJSON_DeleteItemFromArray(entries, n - 1);
-    for (cJSON *entry = entries != NULL ? entries->child : NULL; entry != NULL; entry = entry->next)
+    cJSON *entries = cJSON_GetObjectItemCaseSensitive(all, list);
+    cJSON *ret = cJSON_IsArray(entries) ? cJSON_CreateObject() : NULL;
+    cJSON *first = cJSON_AddArrayToObject(ret, list);
+    for (int n = 0; first != NULL && n < count_max && entries->child != NULL; n++) {
+        cJSON *entry = cJSON_DetachItemViaPointer(entries, entries->child);
         trim(entry);
-    if (ret == NULL || !cJSON_AddItemToObject(ret, list, entries))
-        cJSON_Delete(entries);
+        if (!cJSON_AddItemToArray(first, entry))
+            cJSON_Delete(entry);
+    }
     cJSON_Delete(all);
     return ret;
 }

@@ -198,6 +198,61 @@ static void what_does_not_change_is_not_drawn(void **state)
 
 #define HOSTILE "</script><script>alert(1)</script><img src=x onerror=alert(1)>\\u202e&lt;"
 
+static void an_empty_cell_is_missing_wherever_it_stands(void **state)
+{
+    struct csv t;
+    (void)state;
+    assert_int_equal(csv_read(&t, "a,b\n1,\n2,3\n4, \n"), 0);
+    assert_int_equal(t.rows, 3);
+    assert_true(isnan(csv_number(&t, 0, 1))); /* not the 2 that begins the next line */
+    assert_true(csv_number(&t, 1, 1) == 3);
+    assert_true(isnan(csv_number(&t, 2, 1)));
+    csv_release(&t);
+}
+
+/* A stranger's bundle: what it costs must not grow with the square of its size. */
+static char *many(const char *begin, const char *each, size_t count, const char *end)
+{
+    struct buf text;
+    buf_init(&text, (size_t)64 << 20);
+    buf_puts(&text, begin);
+    for (size_t i = 0; i < count; i++)
+        buf_puts(&text, each);
+    buf_puts(&text, end);
+    char *copy = strdup(buf_str(&text));
+    assert_non_null(copy);
+    buf_release(&text);
+    return copy;
+}
+
+static void a_huge_list_costs_its_length(void **state)
+{
+    struct buf page = BUF_INIT;
+    char *snapshot = many("{\"segments\":[0", ",1", 1000000, "]}");
+    (void)state;
+    report_html(&(struct report_files){.summary = "# x\n", .snapshot = snapshot}, &page);
+    const char *list = strstr(buf_str(&page), "\"segments\":[0,1,1");
+    assert_non_null(list);
+    assert_int_equal(strcspn(list, "]") - strlen("\"segments\":["), 2 * 600 - 1);
+    buf_release(&page);
+    free(snapshot);
+}
+
+static void a_huge_line_of_names_costs_its_length(void **state)
+{
+    struct charts c;
+    (void)state;
+    for (size_t columns = 60000; columns <= 600000; columns *= 10) {
+        char *names = many("time_s,flags", ",proc.1.rss_bytes", columns, ",proc.1.outside\n1,");
+        char *table = many(names, ",", columns, ",1\n");
+        assert_int_equal(charts_read(&c, table, NULL), 0);
+        assert_int_equal(c.rows, columns < CSV_COLUMNS_MAX ? 1 : 0);
+        charts_release(&c);
+        free(table);
+        free(names);
+    }
+}
+
 static void nothing_in_the_page_is_markup(void **state)
 {
     struct buf page = BUF_INIT;
@@ -245,6 +300,9 @@ int main(void)
         cmocka_unit_test(a_drawing_has_its_parts_and_its_limit),
         cmocka_unit_test(a_terminal_gets_braille_or_letters),
         cmocka_unit_test(what_does_not_change_is_not_drawn),
+        cmocka_unit_test(an_empty_cell_is_missing_wherever_it_stands),
+        cmocka_unit_test(a_huge_list_costs_its_length),
+        cmocka_unit_test(a_huge_line_of_names_costs_its_length),
         cmocka_unit_test(nothing_in_the_page_is_markup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
