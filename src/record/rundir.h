@@ -81,7 +81,7 @@ int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err
 uint64_t rundir_bytes(const char *run_dir);
 
 /* Of more than RUNDIR_KEPT_MAX runs, or of more than RUNDIR_KEPT_BYTES, the oldest that are unfinished
- * are removed, so many at most in one call; never `own`. */
+ * are removed, so many at most in one call; never `own`, and none that cannot be locked. */
 #define RUNDIR_KEPT_MAX 200
 #define RUNDIR_KEPT_BYTES ((uint64_t)4 << 30)
 #define RUNDIR_RETIRED_MAX 100

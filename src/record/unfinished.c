@@ -157,6 +157,16 @@ static int surplus_of(const char *base, struct dirent *const entries[], int coun
     return 0;
 }
 
+/* Only with the lock: where none is to be had (a file system without flock(2)), the run may go on. */
+static void retire(const char *run_dir)
+{
+    if (!has_evidence(run_dir))
+        return;
+    RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
+    if (lock >= 0)
+        (void)fs_remove_tree(AT_FDCWD, run_dir);
+}
+
 void rundir_retire(const char *own)
 {
     char base[FS_PATH_MAX];
@@ -166,9 +176,8 @@ void rundir_retire(const char *own)
     for (int i = 0; i < count; i++) {
         char run_dir[FS_PATH_MAX];
         int n = snprintf(run_dir, sizeof run_dir, "%s/%s", base, entries[i]->d_name);
-        if (i < surplus && n > 0 && (size_t)n < sizeof run_dir && strcmp(run_dir, own) != 0 &&
-            is_unfinished(run_dir))
-            (void)fs_remove_tree(AT_FDCWD, run_dir);
+        if (i < surplus && n > 0 && (size_t)n < sizeof run_dir && strcmp(run_dir, own) != 0)
+            retire(run_dir);
         free(entries[i]);
     }
     free(entries);

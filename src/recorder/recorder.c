@@ -166,7 +166,6 @@ static void make_run_dir(struct recorder *r)
     r->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (r->dirfd < 0)
         return;
-    look_for_unfinished_runs(r, path);
     r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (r->state_fd >= 0)
         (void)fs_lock(r->state_fd);
@@ -175,6 +174,7 @@ static void make_run_dir(struct recorder *r)
                                               (r->replaying ? O_TRUNC : 0), 0600);
     keep_kernel_record(r, r->pending, r->pending_len);
     memcpy(run->run_dir, path, sizeof run->run_dir);
+    look_for_unfinished_runs(r, path); /* with our own run locked: others look, too */
 }
 
 static void remove_run_dir(struct recorder *r)

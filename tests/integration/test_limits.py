@@ -88,13 +88,18 @@ class Limits(support.Case):
             for name in ("state", "events"):
                 with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                     file.write("running\n" if name == "state" else "1 x y\n")
+        # Where no lock is to be had (a file system without flock(2)), nobody knows whether the run has ended.
+        unknown = os.path.join(runs, "20200101T000100Z-1")
+        os.unlink(os.path.join(unknown, "state"))
+        os.mkdir(os.path.join(unknown, "state"))
         self.assertEqual(self.run_it("/bin/sh", "-c", "sleep 0.5").stderr, "")
-        self.assertEqual(len(os.listdir(runs)), 220)
+        self.assertEqual(len(os.listdir(runs)), 221)
+        self.assertTrue(os.path.exists(os.path.join(unknown, "events")))
         self.assertFalse(os.path.exists(os.path.join(runs, "20200101T000000Z-1")), "the oldest go first")
         done = self.aborted("sleep 0.5; " + self.ABORTS)
-        self.assertRegex(done.stderr, r"rocmcrash: 199 earlier runs left no bundle")
+        self.assertRegex(done.stderr, r"rocmcrash: 200 earlier runs left no bundle")
         done = self.verb("recover")
-        self.assertRegex(done.stdout[-80:], "rocmcrash: 167 more unfinished runs remain")
+        self.assertRegex(done.stdout[-80:], "rocmcrash: 168 more unfinished runs remain")
 
     def test_limits_of_an_ordinary_user(self):
         support.need_ordinary_user(self)
