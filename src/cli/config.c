@@ -142,6 +142,10 @@ static void open_file(struct config_file *file)
     RC_AUTO_CLOSE int fd = fs_open_read(file->path);
     if (fd == -ENOENT || fd == -ENOTDIR)
         return;
+    if (fd == -EACCES && lstat(file->path, &st) != 0) {
+        file->state = CONFIG_HIDDEN;
+        return;
+    }
     if (fd < 0 || fstat(fd, &st) != 0) {
         refuse(file, strerror(fd < 0 ? -fd : errno));
         return;

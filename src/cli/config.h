@@ -21,7 +21,12 @@ struct rc_err;
 #define CONFIG_FILES 2
 #define CONFIG_FILE_MAX 16384
 
-enum config_state { CONFIG_ABSENT, CONFIG_READ, CONFIG_REFUSED };
+enum config_state {
+    CONFIG_ABSENT,
+    CONFIG_READ,
+    CONFIG_REFUSED,
+    CONFIG_HIDDEN, /* the folder is closed to us (HOME of another user): nobody knows of a file */
+};
 
 struct config_file {
     char path[FS_PATH_MAX]; /* "" = there is no place for it */

@@ -31,7 +31,7 @@ static const struct option_def config_options[] = {
 
 static const char *state_name(const struct config_file *file)
 {
-    static const char *const names[] = {"absent", "read", "not read"};
+    static const char *const names[] = {"absent", "read", "not read", "in a folder that is closed to us"};
     return names[file->state];
 }
 

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import subprocess
 
 import support
 
@@ -110,6 +111,22 @@ class Config(support.Case):
         if os.geteuid() == 0:
             os.chown(self.own, support.NOBODY, support.NOBODY)
             self.refused("it belongs to another user")
+
+    def test_a_home_that_is_closed_is_no_matter(self):
+        """As after su, in which HOME stays: a run says nothing."""
+        user = {}
+        if os.geteuid() == 0:
+            support.need_ordinary_user(self)
+            user = {"user": support.NOBODY, "group": support.NOBODY, "extra_groups": []}
+            os.chmod(self.folder, 0o755)
+        os.chmod(self.path("xdg"), 0)
+        self.addCleanup(os.chmod, self.path("xdg"), 0o755)
+        del self.environ["ROCMCRASH_STATE_DIR"]
+        for words, want in ((["--", "echo", "x"], "x\n"), (["config"], f"{self.own}: in a folder that is closed to us\n")):
+            done = subprocess.run([support.ROCMCRASH, *words], capture_output=True, text=True, check=False, timeout=60,
+                                  env=self.environ, cwd="/", **user)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(want, done.stdout)
 
     def test_a_file_that_is_none_is_not_read(self):
         os.mkdir(self.own)
