@@ -84,12 +84,13 @@ class CommandLine(BadCase):
                             (["--output-dir"], ["--output-dir", "value"]),
                             (["release"], ["release"]), (["release", "x"], ["release"]),
                             (["show"], ["usage"]), (["show", "--colour"], ["'--color'"]),
-                            (["verify"], ["usage"]), (["list", "--frob"], ["--frob"]), (["help", "tirage"], ["'triage'"]), (["verify", "-"], ["usage"]),
+                            (["verify"], ["usage"]), (["list", "--frob"], ["--frob"]), (["help", "tirage"], ["'triage'"]),
                             (["triage"], ["usage"]), (["triage", "--bogus", "x"], ["--bogus"]),
                             (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),
                             (["recover", "x"], ["usage"])):
             with self.subTest(argv=argv):
                 self.assert_refused(argv, USAGE, words)
+        self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like others
 
     def test_release_of_what_is_not_traced(self):
         self.assert_refused(["release", str(os.getpid())], 1, [str(os.getpid()), "not traced"])

@@ -347,7 +347,7 @@ class Tampered(BundleCase):
             master, slave = pty.openpty()
             self.addCleanup(os.close, master)
             termios.tcsetwinsize(slave, (24, columns))
-            process = subprocess.Popen([support.ROCMCRASH, "show", "--all", "--color=never", self.bundle.path],
+            process = subprocess.Popen([support.ROCMCRASH, "show", "--all", "--color=never", "--no-pager", self.bundle.path],
                                        stdin=slave, stdout=slave, stderr=slave, env=self.environ)
             os.close(slave)
             seen = b""
