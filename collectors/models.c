@@ -23,6 +23,8 @@
 
 extern const struct collector collector_models;
 
+/* It ends by itself after hash_budget_ms + 1.2 s, and the finisher waits no longer than that: no limit of its own. */
+#define DEADLINE_MS (24u * 3600u * 1000u)
 #define FACT_FILES_MAX 32
 #define AFTER_BUDGET_NS UINT64_C(1200000000) /* for the ends of the files that were too large */
 #define WRITE_RESERVE_NS UINT64_C(600000000) /* before the runner's deadline */
@@ -393,7 +395,7 @@ const struct collector collector_models = {
     .name = "models",
     .describe = "model files in use: header, quantisation, completeness, SHA-256",
     .phase = COLLECT_SLOW,
-    .deadline_ms = 62000, /* it ends by itself after hash_budget_ms + 1.2 s; this is the most */
+    .deadline_ms = DEADLINE_MS,
     .max_bytes = 4u << 20,
     .run = run,
 };
