@@ -75,6 +75,7 @@ static int read_all(struct bundle_files *ret, const struct source *from, struct 
     for (; n < sizeof files / sizeof files[0]; n++)
         *files[n].text = ret->texts[n] = read_file(from, files[n].name);
     view->stacks = ret->texts[n] = read_stacks(from, view->facts);
+    stage_names_sort(&ret->names);
     view->names = ret->names.list;
     view->name_count = ret->names.count;
     view->bundle_name = ret->name;

@@ -172,6 +172,8 @@ static int run_verb(char *argv[])
     return LAUNCH_EXIT_OWN_FAILURE;
 }
 
+#define RELEASE_FAILED 2 /* as other verbs that could not do it */
+
 /* The tracer of the process, which must be a rocmcrash, is asked by SIGUSR2 to let it go. */
 static int release(const char *word)
 {
@@ -194,11 +196,11 @@ static int release(const char *word)
     if (name == NULL || strcmp(name, "/rocmcrash") != 0) {
         (void)fprintf(stderr, "rocmcrash: process %llu is not traced by a rocmcrash\n",
                       (unsigned long long)pid);
-        return 1;
+        return RELEASE_FAILED;
     }
     if (sigqueue((pid_t)tracer, SIGUSR2, (union sigval){.sival_int = (int)pid}) != 0) {
         (void)say_line(stderr, "rocmcrash: cannot reach tracer %ld: %s", tracer, strerror(errno));
-        return 1;
+        return RELEASE_FAILED;
     }
     return 0;
 }

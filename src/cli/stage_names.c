@@ -51,6 +51,16 @@ void stage_names_add(struct stage_names *names, const char *name)
         names->list[names->count++] = copy;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void stage_names_sort(struct stage_names *names)
+{
+    qsort(names->list, names->count, sizeof names->list[0], by_name);
+}
+
 void stage_names_release(struct stage_names *names)
 {
     for (size_t i = 0; i < names->count; i++)

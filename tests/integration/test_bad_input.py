@@ -93,7 +93,7 @@ class CommandLine(BadCase):
         self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like others
 
     def test_release_of_what_is_not_traced(self):
-        self.assert_refused(["release", str(os.getpid())], 1, [str(os.getpid()), "not traced"])
+        self.assert_refused(["release", str(os.getpid())], FAILED, [str(os.getpid()), "not traced"])
 
     def test_cannot_be_executed(self):
         self.assert_refused(["--", "/no/such/program"], 127, ["/no/such/program", "No such file"])
