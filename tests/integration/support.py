@@ -8,12 +8,14 @@ import hashlib
 import io
 import json
 import os
+import pty
 import resource
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import termios
 import time
 import unittest
 
@@ -29,6 +31,9 @@ SHARED = os.path.join(SOURCE, "..", "shared")
 RECORDED = os.path.join(os.path.dirname(os.path.dirname(ROCMCRASH)), "recorded")  # tests/CMakeLists.txt
 PYTHON = sys.executable
 POLL_S = 0.005
+HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
+           "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
+           "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
 
 # The shared memory's helpers name themselves (launch/helpers.c).
 HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
@@ -94,6 +99,14 @@ def read(path):
             return file.read()
     except OSError:
         return ""
+
+
+def read_terminal(master):
+    """The next bytes; none when the last program has closed the terminal."""
+    try:
+        return os.read(master, 65536)
+    except OSError:  # EIO
+        return b""
 
 
 def comm(pid):
@@ -300,10 +313,43 @@ class Case(unittest.TestCase):
         """What others make goes away when they end; what one of ours left behind stays."""
         wait_for(lambda: not (self.stages() - before), "the last rocmcrash-stage in /tmp to go")
 
+    def on_terminal(self, argv, environ, columns=80, rows=24, raw=False, keys=b"", **kwargs):
+        """Exit status, and what a terminal gets of the program, to which somebody types `keys`."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        termios.tcsetwinsize(slave, (rows, columns))
+        if raw:
+            modes = termios.tcgetattr(slave)
+            modes[1] &= ~termios.OPOST
+            termios.tcsetattr(slave, termios.TCSANOW, modes)
+        process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=environ, **kwargs)
+        os.close(slave)
+        os.write(master, keys)
+        seen = b"".join(iter(lambda: read_terminal(master), b""))
+        return process.wait(timeout=60), seen.decode()
+
     def tar_member(self, path, name):
         with tarfile.open(path) as tar:
             top = tar.getnames()[0].split("/")[0]
             return io.BytesIO(tar.extractfile(f"{top}/{name}").read())
+
+
+class BundleCase(Case):
+    """One real bundle for all tests of the class; each works on it where it lies or on a copy."""
+
+    program = f"import sys, time; time.sleep(1.2); sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
+
+    @classmethod
+    def setUpClass(cls):
+        maker = cls("make_bundle")
+        maker.setUp()
+        cls.addClassCleanup(maker.doCleanups)
+        cls.maker = maker
+        cls.done = maker.python(cls.program)
+        cls.bundle = maker.only_bundle(cls.done)
+
+    def make_bundle(self):
+        """Names the instance that makes the bundle; not a test."""
 
 
 main = cases.main

@@ -151,22 +151,10 @@ class Policy(support.Case):
                                     "sys.stderr.flush()\nimport time; time.sleep(0.3)\nos.kill(os.getpid(), 15)"))
 
     def test_a_terminal_is_told_how_to_get_one(self):
-        ours, theirs = pty.openpty()
-        done = subprocess.Popen([ROCMCRASH, "--output-dir", self.outdir, "--", PYTHON, "-c", PLAIN["value"]],
-                                env=self.environ, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        text = b""
-        while True:
-            try:
-                data = os.read(ours, 4096)
-            except OSError:
-                break
-            if not data:
-                break
-            text += data
-        os.close(ours)
-        self.assertEqual(done.wait(), 1)
-        lines = [line for line in text.decode().splitlines() if line.startswith("rocmcrash:")]
+        command = [ROCMCRASH, "--output-dir", self.outdir, "--", PYTHON, "-c", PLAIN["value"]]
+        status, text = self.on_terminal(command, self.environ)
+        self.assertEqual(status, 1)
+        lines = [line for line in text.splitlines() if line.startswith("rocmcrash:")]
         self.assertEqual(len(lines), 1, text)
         self.assertIn("--always", lines[0])
         self.assertEqual(self.bundles(), [])
@@ -182,13 +170,7 @@ class Preview(support.Case):
             os.execve(ROCMCRASH, [ROCMCRASH, "--preview", "--output-dir", self.outdir, "--", PYTHON, "-c", self.FAILS],
                       self.environ)
         text, said = b"", False
-        while True:
-            try:
-                data = os.read(ours, 4096)
-            except OSError:
-                break
-            if not data:
-                break
+        while data := support.read_terminal(ours):
             text += data
             if not said and text.endswith(b"keep the bundle? [Y/n] "):
                 said = True

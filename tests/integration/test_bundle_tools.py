@@ -9,21 +9,15 @@ import hashlib
 import io
 import json
 import os
-import pty
 import re
 import shutil
 import stat
 import subprocess
 import tarfile
-import termios
 
 import support
-from support import PYTHON
+from support import HIP_OOM, PYTHON
 
-HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
-           "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
-           "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
-FAILS = f"import sys, time; time.sleep(1.2); sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
 CLASSES = {"capacity", "fragmentation", "leak", "gtt-limit", "held-by-other", "host-oom",
            "page-fault", "gpu-hang", "sdma", "unknown", "app-bug", "hw-ras", "no-device",
            "arch-mismatch", "version-mismatch", "resource-limit", "collective"}
@@ -32,23 +26,7 @@ MOMENTS = {"static", "baseline", "peak", "impact", "after", "log"}
 FIRST_SCREEN_LINES = 45
 
 
-class BundleCase(support.Case):
-    """One real bundle for all tests of the class; each works on it where it lies or on a copy."""
-
-    @classmethod
-    def setUpClass(cls):
-        maker = cls("make_bundle")
-        maker.setUp()
-        cls.addClassCleanup(maker.doCleanups)
-        cls.maker = maker
-        cls.done = maker.python(FAILS)
-        cls.bundle = maker.only_bundle(cls.done)
-
-    def make_bundle(self):
-        """Names the instance that makes the bundle; not a test."""
-
-
-class OtherTools(BundleCase):
+class OtherTools(support.BundleCase):
     def listed(self):
         return {row["path"]: row for row in self.bundle.manifest["files"]}
 
@@ -108,7 +86,7 @@ class OtherTools(BundleCase):
         self.assertEqual(os.listdir(self.maker.outdir), [self.bundle.name + ".tar.gz"])
 
 
-class Contents(BundleCase):
+class Contents(support.BundleCase):
     def test_a_row_for_every_collector(self):
         names = [line.split()[0] for line in self.verb("collectors").stdout.splitlines()]
         self.assertGreater(len(names), 10)
@@ -209,7 +187,7 @@ class Contents(BundleCase):
         self.assertEqual({end for edge in edges for end in edge}, nodes)
 
 
-class Tampered(BundleCase):
+class Tampered(support.BundleCase):
     def members(self):
         with tarfile.open(self.bundle.path) as tar:
             return [(member, tar.extractfile(member).read() if member.isfile() else None)
@@ -344,24 +322,11 @@ class Tampered(BundleCase):
 
     def test_show_fits_the_terminal(self):
         for columns in (80, 60):
-            master, slave = pty.openpty()
-            self.addCleanup(os.close, master)
-            termios.tcsetwinsize(slave, (24, columns))
-            process = subprocess.Popen([support.ROCMCRASH, "show", "--all", "--color=never", "--no-pager", self.bundle.path],
-                                       stdin=slave, stdout=slave, stderr=slave, env=self.environ)
-            os.close(slave)
-            seen = b""
-            while True:
-                try:
-                    piece = os.read(master, 65536)
-                except OSError:
-                    break
-                if not piece:
-                    break
-                seen += piece
-            self.assertEqual(process.wait(timeout=60), 0)
+            status, seen = self.on_terminal([support.ROCMCRASH, "show", "--all", "--color=never", self.bundle.path],
+                                            self.environ, columns=columns)
+            self.assertEqual(status, 0)
             code = self.bundle.text("output/stderr.txt")
-            for line in seen.decode().replace("\r", "").splitlines():
+            for line in seen.replace("\r", "").splitlines():
                 if len(line.split(" ")) > 1 and not line.startswith("  ") and line.strip() not in code:
                     self.assertLessEqual(len(line), columns, line)
 
@@ -465,7 +430,7 @@ class Private(support.Case):
             self.assertEqual(other, seen[0])
 
 
-class Again(BundleCase):
+class Again(support.BundleCase):
     def test_triage_of_the_bundle_judges_the_same(self):
         done = self.verb("triage", "--json", self.bundle.path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

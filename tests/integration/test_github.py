@@ -12,22 +12,9 @@ import support
 
 JUDGE = os.path.join(support.SOURCE, "samples", "github", "judge")
 WORKFLOW = os.path.join(support.SOURCE, "samples", "github", "rocmcrash.yml")
-FAILS = ("import sys, time; time.sleep(1.2); sys.stderr.write('torch.OutOfMemoryError: HIP out of memory. Tried to "
-         "allocate 20.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory "
-         "15.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\\n'); sys.exit(1)")
 
 
-class Judge(support.Case):
-    @classmethod
-    def setUpClass(cls):
-        maker = cls("make_bundle")
-        maker.setUp()
-        cls.addClassCleanup(maker.doCleanups)
-        cls.bundle = maker.only_bundle(maker.python(FAILS))
-
-    def make_bundle(self):
-        """Names the instance that makes the bundle; not a test."""
-
+class Judge(support.BundleCase):
     def judge(self, *words, rocmcrash=support.ROCMCRASH):
         comment, label = self.path("comment.md"), self.path("label.txt")
         subprocess.run([support.PYTHON, "-B", JUDGE, *words, "--comment", comment, "--label", label], check=True, timeout=120,

@@ -26,18 +26,14 @@ def outside_of_code(markdown):
     return "\n".join(text), fence
 
 
-class Issue(support.Case):
+class Issue(support.BundleCase):
+    program = FAILS
+
     @classmethod
     def setUpClass(cls):
-        maker = cls("make_bundle")
-        maker.setUp()
-        cls.addClassCleanup(maker.doCleanups)
-        cls.bundle = maker.only_bundle(maker.python(FAILS))
+        super().setUpClass()
         with open(os.path.join(support.SOURCE, "templates", "trackers.json"), encoding="utf-8") as file:
             cls.trackers = json.load(file)["trackers"]
-
-    def make_bundle(self):
-        """Names the instance that makes the bundle; not a test."""
 
     def made(self, *options):
         done = self.verb("issue", "--json", *options, self.bundle.path)

@@ -60,13 +60,12 @@ def hostile_strings(value):
     return value + HOSTILE if isinstance(value, str) else value
 
 
-class Page(support.Case):
+class Page(support.BundleCase):
+    program = FAILS
+
     @classmethod
     def setUpClass(cls):
-        maker = cls("make_bundle")
-        maker.setUp()
-        cls.addClassCleanup(maker.doCleanups)
-        cls.bundle = maker.only_bundle(maker.python(FAILS))
+        super().setUpClass()
         cls.browser = None
         if webdriver is None or not shutil.which("chromedriver") or not shutil.which("chromium"):
             return
@@ -77,9 +76,6 @@ class Page(support.Case):
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         cls.browser = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
         cls.addClassCleanup(cls.browser.quit)
-
-    def make_bundle(self):
-        """Names the instance that makes the bundle; not a test."""
 
     def show(self, path):
         if self.browser is None:

@@ -18,7 +18,7 @@ import unittest
 
 import privacy_plants
 import support
-from support import PYTHON, ROCMCRASH, SHARED, SOURCE
+from support import HIP_OOM, PYTHON, ROCMCRASH, SHARED, SOURCE
 
 RULES = os.path.join(SOURCE, "templates", "redaction.rules")
 DRIVER = os.path.join(os.path.dirname(ROCMCRASH), "..", "tests", "corpus", "diagnose_files")
@@ -27,9 +27,6 @@ KINDS = ("secret", "home", "user", "host", "ip", "mac", "id", "email", "account"
 KEPT = {"home": "homes", "user": "users", "host": "hostnames", "ip": "ips", "mac": "macs", "id": "ids",
         "email": "emails", "account": "accounts", "path": "paths", "project": "projects", "text": "texts"}
 SEED = int(os.environ.get("REDACT_SEED") or "1")
-HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
-           "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
-           "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
 
 
 def setUpModule():

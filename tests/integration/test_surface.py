@@ -19,12 +19,9 @@ import time
 import privacy_plants
 import support
 from attack_table import Attacks
-from support import PYTHON, ROCMCRASH, SOURCE
+from support import HIP_OOM, PYTHON, ROCMCRASH, SOURCE
 
 SEED = int(os.environ.get("REDACT_SEED") or "1")
-HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
-           "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
-           "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
 FAILS = f"import sys, time; time.sleep(0.3); sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
 # A sanitizer's shadow alone is terabytes of address space.
 SANITIZED = b"__asan_init" in open(ROCMCRASH, "rb").read() if ROCMCRASH else False

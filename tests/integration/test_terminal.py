@@ -4,12 +4,10 @@
 import fcntl
 import json
 import os
-import pty
 import re
 import shutil
 import signal
 import subprocess
-import termios
 import unittest
 
 import support
@@ -25,30 +23,12 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Lines(support.Case):
-    def on_terminal(self, text, *options, columns=80, raw=False, **environ):
+    def lines_on_terminal(self, text, *options, columns=80, raw=False, **environ):
         """What a terminal gets of a program that writes `text` to stderr and fails."""
-        master, slave = pty.openpty()
-        self.addCleanup(os.close, master)
-        termios.tcsetwinsize(slave, (24, columns))
-        if raw:
-            modes = termios.tcgetattr(slave)
-            modes[1] &= ~termios.OPOST
-            termios.tcsetattr(slave, termios.TCSANOW, modes)
-        env = {**self.environ, "TERM": "xterm", **environ}
-        process = subprocess.Popen(self.command(PYTHON, "-c", FAILS.format(text=text), options=options),
-                                   stdin=slave, stdout=slave, stderr=slave, env=env)
-        os.close(slave)
-        seen = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:  # EIO: the last one has closed it
-                break
-            if not piece:
-                break
-            seen += piece
-        self.assertEqual(process.wait(timeout=60), 1)
-        return seen.decode()
+        command = self.command(PYTHON, "-c", FAILS.format(text=text), options=options)
+        status, seen = self.on_terminal(command, {**self.environ, "TERM": "xterm", **environ}, columns, raw=raw)
+        self.assertEqual(status, 1)
+        return seen
 
     def test_the_first_line_has_the_figures(self):
         done = self.python(FAILS.format(text=OOM + "\n"))
@@ -72,7 +52,7 @@ class Lines(support.Case):
 
     def test_lines_fit_the_terminal(self):
         for columns in (80, 50):
-            seen = self.on_terminal(OOM + "\n\r 50%|####", columns=columns, NO_COLOR="1")
+            seen = self.lines_on_terminal(OOM + "\n\r 50%|####", columns=columns, NO_COLOR="1")
             ours = seen[seen.index("\nrocmcrash: ") + 1:].replace("\r", "").splitlines()
             self.assertNotIn("\x1b", seen)
             for line in ours:
@@ -82,7 +62,7 @@ class Lines(support.Case):
             self.assertGreater(len(ours), 4)
 
     def test_a_raw_terminal(self):
-        seen = self.on_terminal(OOM + "\r\n 50%|####", raw=True, NO_COLOR="1")
+        seen = self.lines_on_terminal(OOM + "\r\n 50%|####", raw=True, NO_COLOR="1")
         ours = seen[seen.index("rocmcrash: GPU"):]
         self.assertEqual(ours.count("\n"), ours.count("\r\n"))
         self.assertIn("####\r\nrocmcrash: GPU", seen)
@@ -93,7 +73,7 @@ class Lines(support.Case):
                                            ({"NO_COLOR": "1"}, ("--color=always",), True)):
             with self.subTest(environ=environ, options=options):
                 environ = {"NO_COLOR": "", **environ}
-                self.assertEqual(bool(COLOUR.search(self.on_terminal(OOM + "\n", *options, **environ))), coloured)
+                self.assertEqual(bool(COLOUR.search(self.lines_on_terminal(OOM + "\n", *options, **environ))), coloured)
         done = self.python(FAILS.format(text=OOM + "\n"), options=["--color=always"])
         self.assertIn("rocmcrash: \x1b[1mGPU out of memory", done.stderr)
 
@@ -123,25 +103,11 @@ class Show(support.Case):
                 "verdict.json": b'{"class": "capacity", "confidence": "high"}'}))
         self.environ.update(LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="1")
 
-    def on_terminal(self, *argv, keys=b"", rows=24, **environ):
-        master, slave = pty.openpty()
-        self.addCleanup(os.close, master)
-        termios.tcsetwinsize(slave, (rows, 80))
-        process = subprocess.Popen([ROCMCRASH, "show", *argv], stdin=slave, stdout=slave, stderr=slave,
-                                   env={**self.environ, **environ}, start_new_session=True)
-        os.close(slave)
-        os.write(master, keys)
-        seen = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:  # EIO: the last one has closed it
-                break
-            if not piece:
-                break
-            seen += piece
-        self.assertEqual(process.wait(timeout=60), 0, seen)
-        return seen.decode().replace("\r", "")
+    def shown_on_terminal(self, *argv, keys=b"", rows=24, **environ):
+        status, seen = self.on_terminal([ROCMCRASH, "show", *argv], {**self.environ, **environ}, rows=rows, keys=keys,
+                                        start_new_session=True)
+        self.assertEqual(status, 0, seen)
+        return seen.replace("\r", "")
 
     def test_charts_by_what_the_locale_shows(self):
         text = self.verb("show", self.bundle).stdout
@@ -159,24 +125,24 @@ class Show(support.Case):
 
     def test_pager(self):
         pager = "sed s/^/P/"
-        self.assertIn("\nPWhat to try\n", self.on_terminal(self.bundle, PAGER=pager))
+        self.assertIn("\nPWhat to try\n", self.shown_on_terminal(self.bundle, PAGER=pager))
         for argv, environ in (([self.bundle, "--no-pager"], {"PAGER": pager}), ([self.bundle], {"PAGER": ""}),
                               ([self.bundle], {"PAGER": "cat"}), ([self.bundle], {"PAGER": "/no/such/pager 2>&-"}),
                               ([self.bundle, "--section", "memory"], {"PAGER": pager}),
                               ([self.bundle], {"PAGER": "", "PATH": "/nowhere"})):
             with self.subTest(argv=argv[1:], environ=environ):
-                text = self.on_terminal(*argv, **environ)
+                text = self.shown_on_terminal(*argv, **environ)
                 self.assertIn("\nMemory\n", "\n" + text)
                 self.assertEqual(text.count("- line 59\n"), "--section" not in argv)
         self.environ["PAGER"] = pager
         self.assertNotIn("PWhat", self.verb("show", self.bundle).stdout)  # never in a pipe
         # Who quits early, is no failure.
-        self.assertIn("GPU out", self.on_terminal(*[self.bundle] * 200, PAGER="head -n 3"))
+        self.assertIn("GPU out", self.shown_on_terminal(*[self.bundle] * 200, PAGER="head -n 3"))
 
     @unittest.skipUnless(shutil.which("less"), "no less(1) here")
     def test_less_is_the_pager_where_none_is_named(self):
         self.environ.pop("PAGER", None)
-        text = self.on_terminal(self.bundle, keys=b"q")
+        text = self.shown_on_terminal(self.bundle, keys=b"q")
         self.assertIn("What to try", text)
         self.assertNotIn("- line 59", text)
 
