@@ -6,16 +6,11 @@
 
 #include "base/buf.h"
 #include "diagnose/env_names.h"
+#include "diagnose/text.h"
 
 #define REDACTED "<redacted>"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static bool starts(const char *s, size_t len, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return len >= n && memcmp(s, prefix, n) == 0;
-}
 
 static bool has_secret_prefix(const char *t, size_t len)
 {
@@ -28,7 +23,7 @@ static bool has_secret_prefix(const char *t, size_t len)
         "lin_api_", "ATATT", "AGE-SECRET-", "hvs.",  "wandb_",      "tskey-",    "-----BEGIN",
     };
     for (size_t i = 0; i < COUNT(known); i++)
-        if (starts(t, len, known[i]) && len >= strlen(known[i]) + 8)
+        if (text_starts((struct text){t, len}, known[i]) && len >= strlen(known[i]) + 8)
             return true;
     return false;
 }
@@ -76,7 +71,7 @@ static bool looks_random(const char *t, size_t len)
 /* ROCR_VISIBLE_DEVICES=GPU-4e3f2a1b5c6d7e8f: the serial number of a card. */
 static bool is_gpu_uuid(const char *t, size_t len)
 {
-    if (len < 12 || !starts(t, len, "GPU-"))
+    if (len < 12 || !text_starts((struct text){t, len}, "GPU-"))
         return false;
     for (size_t i = 4; i < len; i++)
         if (!isxdigit((unsigned char)t[i]) && t[i] != '-')

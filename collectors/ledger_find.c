@@ -22,25 +22,32 @@ static bool is_process(const struct ledger *ledger, uint32_t slot)
     return slot < LEDGER_PROCESSES && LEDGER_STATE(ledger->processes[slot].state) == LEDGER_USED;
 }
 
+struct newest {
+    uint64_t time_ns;
+    uint32_t process;
+};
+
+static void take_newer(struct newest *newest, const struct ledger *ledger, uint64_t time_ns,
+                       uint32_t process)
+{
+    if (time_ns > newest->time_ns && is_process(ledger, process))
+        *newest = (struct newest){time_ns, process};
+}
+
 static uint32_t process_of_last_refusal(const struct ledger *ledger)
 {
-    uint64_t newest = 0;
-    uint32_t found = LEDGER_NO_PROCESS;
+    struct newest newest = {0, LEDGER_NO_PROCESS};
     for (uint32_t i = 0; i < LEDGER_REFUSALS; i++) {
         const struct ledger_refusal *r = &ledger->refusals[i];
-        if (r->number != 0 && r->time_ns > newest && is_process(ledger, r->process)) {
-            newest = r->time_ns;
-            found = r->process;
-        }
+        if (r->number != 0)
+            take_newer(&newest, ledger, r->time_ns, r->process);
     }
     for (uint32_t i = 0; i < LEDGER_HIP_REFUSALS; i++) {
         const struct ledger_hip_refusal *r = &ledger->hip_refusals[i];
-        if (r->number != 0 && r->time_ns > newest && is_process(ledger, r->process)) {
-            newest = r->time_ns;
-            found = r->process;
-        }
+        if (r->number != 0)
+            take_newer(&newest, ledger, r->time_ns, r->process);
     }
-    return found;
+    return newest.process;
 }
 
 static uint32_t process_with_most(const struct ledger *ledger)

@@ -216,7 +216,10 @@ static bool read_egg_link(const char *site, const char *entry, struct dist_packa
     return read_package(folder, name, p);
 }
 
-int dist_scan_site(struct dist_list *list, const char *folder, unsigned site)
+/* One entry of a folder of packages: 1 = a package is in *p, 0 = none, -1 = it cannot be read. */
+typedef int entry_reader(const char *folder, const char *entry, struct dist_package *p);
+
+static int scan_folder(struct dist_list *list, const char *folder, unsigned site, entry_reader *read)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
     if (dir == NULL)
@@ -224,24 +227,34 @@ int dist_scan_site(struct dist_list *list, const char *folder, unsigned site)
     int added = 0;
     struct dirent *entry;
     for (int i = 0; i < ENTRIES_MAX && (entry = readdir(dir)) != NULL; i++) {
-        bool link = cleantext_ends(entry->d_name, ".egg-link");
-        if (entry->d_name[0] == '.' || entry->d_name[0] == '~' || /* pip leaves ~orch-2.5... */
-            (!link && !cleantext_ends(entry->d_name, ".dist-info") &&
-             !cleantext_ends(entry->d_name, ".egg-info")))
-            continue;
         struct dist_package p = {.site = site};
-        if (!(link ? read_egg_link(folder, entry->d_name, &p)
-                   : read_package(folder, entry->d_name, &p))) {
-            list->unreadable++;
-            continue;
-        }
-        struct dist_package *slot = list_add(list);
-        if (slot == NULL)
+        int found = entry->d_name[0] != '.' ? read(folder, entry->d_name, &p) : 0;
+        list->unreadable += found < 0;
+        struct dist_package *slot = found > 0 ? list_add(list) : NULL;
+        if (found > 0 && slot == NULL)
             break;
-        *slot = p;
-        added++;
+        if (slot != NULL) {
+            *slot = p;
+            added++;
+        }
     }
     return added;
+}
+
+static int read_site_entry(const char *folder, const char *entry, struct dist_package *p)
+{
+    if (entry[0] == '~') /* pip leaves ~orch-2.5... */
+        return 0;
+    if (cleantext_ends(entry, ".egg-link"))
+        return read_egg_link(folder, entry, p) ? 1 : -1;
+    if (cleantext_ends(entry, ".dist-info") || cleantext_ends(entry, ".egg-info"))
+        return read_package(folder, entry, p) ? 1 : -1;
+    return 0;
+}
+
+int dist_scan_site(struct dist_list *list, const char *folder, unsigned site)
+{
+    return scan_folder(list, folder, site, read_site_entry);
 }
 
 /* "rocm-core-6.2.0-hb1f7a65_0.json": version and build are the last two parts. */
@@ -258,29 +271,19 @@ static bool from_conda_name(const char *entry, struct dist_package *p)
     return p->version[0] != '\0';
 }
 
+static int read_conda_entry(const char *folder, const char *entry, struct dist_package *p)
+{
+    (void)folder;
+    return cleantext_ends(entry, ".json") && from_conda_name(entry, p);
+}
+
 int dist_scan_conda(struct dist_list *list, const char *prefix, unsigned site)
 {
     char folder[FS_PATH_MAX];
     int n = snprintf(folder, sizeof folder, "%s/conda-meta", prefix);
     if (n < 0 || (size_t)n >= sizeof folder)
         return -ENAMETOOLONG;
-    RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return -errno;
-    int added = 0;
-    struct dirent *entry;
-    for (int i = 0; i < ENTRIES_MAX && (entry = readdir(dir)) != NULL; i++) {
-        struct dist_package p = {.site = site};
-        if (entry->d_name[0] == '.' || !cleantext_ends(entry->d_name, ".json") ||
-            !from_conda_name(entry->d_name, &p))
-            continue;
-        struct dist_package *slot = list_add(list);
-        if (slot == NULL)
-            break;
-        *slot = p;
-        added++;
-    }
-    return added;
+    return scan_folder(list, folder, site, read_conda_entry);
 }
 
 static int compare_packages(const void *a, const void *b)

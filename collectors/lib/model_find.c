@@ -97,17 +97,38 @@ static struct model *list_add(struct model_list *list, const char *path, const c
     return m;
 }
 
-static void add_file(struct model_list *list, const char *path, const struct stat *st,
-                     const char *how)
+static struct model *find_file(struct model_list *list, const struct stat *st)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct model *m = &list->models[i];
-        if (m->there && m->dev == st->st_dev && m->ino == st->st_ino) {
-            add_found(m, how);
-            return;
-        }
+        if (m->there && m->dev == st->st_dev && m->ino == st->st_ino)
+            return m;
     }
-    struct model *m = list_add(list, path, how);
+    return NULL;
+}
+
+static struct model *find_missing(struct model_list *list, const char *path)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (!list->models[i].there && strcmp(list->models[i].path, path) == 0)
+            return &list->models[i];
+    return NULL;
+}
+
+/* The model that was found again gets one more way; a new one is returned. NULL: nothing to fill in. */
+static struct model *add_once(struct model_list *list, struct model *known, const char *path,
+                              const char *how)
+{
+    if (known == NULL)
+        return list_add(list, path, how);
+    add_found(known, how);
+    return NULL;
+}
+
+static void add_file(struct model_list *list, const char *path, const struct stat *st,
+                     const char *how)
+{
+    struct model *m = add_once(list, find_file(list, st), path, how);
     if (m == NULL)
         return;
     m->there = true;
@@ -119,13 +140,7 @@ static void add_file(struct model_list *list, const char *path, const struct sta
 static void add_missing(struct model_list *list, const char *path, bool deleted, const char *how,
                         const char *trouble)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (!list->models[i].there && strcmp(list->models[i].path, path) == 0) {
-            add_found(&list->models[i], how);
-            return;
-        }
-    }
-    struct model *m = list_add(list, path, how);
+    struct model *m = add_once(list, find_missing(list, path), path, how);
     if (m == NULL)
         return;
     m->deleted = deleted;

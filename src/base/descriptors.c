@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,4 +19,12 @@ void close_descriptors(unsigned first, unsigned last)
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     for (unsigned fd = first; fd <= last && fd < limit.rlim_cur && fd < 65536; fd++)
         (void)close((int)fd);
+}
+
+void leave_caller(void)
+{
+    (void)setsid();
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
+        (void)dup2(null_fd, fd);
 }

@@ -251,6 +251,18 @@ int fs_mkdir_p(const char *path)
     return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
+DIR *fs_open_folder(int parent_fd, const char *name)
+{
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL && fd >= 0) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+    }
+    return dir;
+}
+
 static int remove_tree_on(int parent_fd, const char *name, dev_t device, int depth)
 {
     struct stat st;
@@ -260,20 +272,14 @@ static int remove_tree_on(int parent_fd, const char *name, dev_t device, int dep
         return unlinkat(parent_fd, name, 0) == 0 ? 0 : -errno;
     if (st.st_dev != device || depth > 64)
         return -EXDEV;
-    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    RC_AUTO_CLOSEDIR DIR *dir = fs_open_folder(parent_fd, name);
+    if (dir == NULL)
         return -errno;
-    RC_AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        int r = -errno;
-        (void)close(fd);
-        return r;
-    }
     int first = 0;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        int r = remove_tree_on(fd, entry->d_name, device, depth + 1);
+        int r = remove_tree_on(dirfd(dir), entry->d_name, device, depth + 1);
         if (r < 0 && first == 0)
             first = r;
     }

@@ -13,6 +13,7 @@
 #ifndef BASE_FS_H
 #define BASE_FS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,9 @@ int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, 
 
 /* mkdir -p with mode 0700 for what is created. 0 or -errno. */
 int fs_mkdir_p(const char *path);
+
+/* The folder `name` in parent_fd, not through a link; NULL and errno. Close it by closedir(). */
+DIR *fs_open_folder(int parent_fd, const char *name);
 
 /* Remove a tree; does not follow links, does not leave the file system. 0 or first -errno. */
 int fs_remove_tree(int parent_fd, const char *name);

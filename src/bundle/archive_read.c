@@ -136,42 +136,35 @@ static int remember(struct reader *reader, const char *name, bool folder, struct
     return 0;
 }
 
-static int refuse(const char *name, const char *what, struct rc_err *err)
-{
-    char shown[150];
-    return rc_err_set(err, -EBADMSG, "entry '%s' %s", printable_name(shown, sizeof shown, name),
-                      what);
-}
-
 /* Check the name; *ret_below points behind the top folder in `name` ("" for the top itself). */
 static int check_name(struct reader *reader, char *name, bool folder, const char **ret_below,
                       struct rc_err *err)
 {
     size_t len = strlen(name);
     if (name[0] == '/')
-        return refuse(name, "has an absolute name", err);
+        return entry_refuse(name, "has an absolute name", err);
     if (folder && len > 0 && name[len - 1] == '/')
         name[--len] = '\0';
     if (len > BUNDLE_NAME_MAX + BUNDLE_TOP_MAX)
-        return refuse(name, "has too long a name", err);
+        return entry_refuse(name, "has too long a name", err);
     char *slash = strchr(name, '/');
     size_t top_len = slash != NULL ? (size_t)(slash - name) : len;
     if (top_len == 0 || top_len > BUNDLE_TOP_MAX)
-        return refuse(name, "is not below one top folder", err);
+        return entry_refuse(name, "is not below one top folder", err);
     char top[BUNDLE_TOP_MAX + 1];
     memcpy(top, name, top_len);
     top[top_len] = '\0';
     if (!top_name_ok(top))
-        return refuse(name, "leads outside or is oddly named", err);
+        return entry_refuse(name, "leads outside or is oddly named", err);
     if (slash == NULL && !folder)
-        return refuse(name, "is not below one top folder", err);
+        return entry_refuse(name, "is not below one top folder", err);
     if (reader->top[0] == '\0')
         memcpy(reader->top, top, top_len + 1);
     if (strcmp(reader->top, top) != 0)
-        return refuse(name, "is in a second top folder", err);
+        return entry_refuse(name, "is in a second top folder", err);
     *ret_below = slash != NULL ? slash + 1 : "";
     if (slash != NULL && !entry_name_ok(slash + 1))
-        return refuse(name, "leads outside or is oddly named", err);
+        return entry_refuse(name, "leads outside or is oddly named", err);
     return 0;
 }
 
@@ -191,7 +184,7 @@ static int check_collisions(struct reader *reader, struct rc_err *err)
     for (size_t i = 0; i < reader->seen_count; i++) {
         const char *name = reader->seen[i].name;
         if (i > 0 && strcasecmp(reader->seen[i - 1].name, name) == 0)
-            return refuse(name, "is there twice", err);
+            return entry_refuse(name, "is there twice", err);
         char parent[BUNDLE_NAME_MAX + 1];
         (void)snprintf(parent, sizeof parent, "%s", name);
         for (char *slash; (slash = strrchr(parent, '/')) != NULL;) {
@@ -200,7 +193,7 @@ static int check_collisions(struct reader *reader, struct rc_err *err)
             const struct seen_name *found =
                 bsearch(&key, reader->seen, reader->seen_count, sizeof key, by_name);
             if (found != NULL && !found->folder)
-                return refuse(name, "lies below a file", err);
+                return entry_refuse(name, "lies below a file", err);
         }
     }
     return 0;
@@ -228,11 +221,11 @@ static int check_entry(struct reader *reader, struct archive_entry *entry, const
     char name[BUNDLE_NAME_MAX + BUNDLE_TOP_MAX + 8];
     int len = snprintf(name, sizeof name, "%s", raw);
     if (len < 0 || (size_t)len >= sizeof name)
-        return refuse(raw, "has too long a name", err);
+        return entry_refuse(raw, "has too long a name", err);
     mode_t type = archive_entry_filetype(entry);
     if ((type != S_IFREG && type != S_IFDIR) || archive_entry_hardlink(entry) != NULL ||
         archive_entry_symlink(entry) != NULL || archive_entry_sparse_count(entry) > 0)
-        return refuse(name, "is not a plain file or folder", err);
+        return entry_refuse(name, "is not a plain file or folder", err);
     const char *below = name;
     int r = check_name(reader, name, type == S_IFDIR, &below, err);
     if (r == 0)
@@ -257,7 +250,7 @@ int reader_next(struct reader *reader, struct reader_entry *ret, struct rc_err *
             return r;
         int64_t size = archive_entry_size(entry);
         if (size < 0 || (reader->total += (uint64_t)size) > BUNDLE_MAX_TOTAL)
-            return refuse(name, "makes the bundle larger than it may be", err);
+            return entry_refuse(name, "makes the bundle larger than it may be", err);
         if (archive_entry_filetype(entry) == S_IFDIR)
             continue;
         *ret = (struct reader_entry){name, (uint64_t)size, archive_entry_mtime(entry)};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names: of bundles, of entries we write and accept, and of text that a terminal may see. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "bundle/internal.h"
 
 /* Copy at most `most` characters, others than [A-Za-z0-9._-] as '-'; no leading '.' or '-'. */
@@ -99,4 +101,11 @@ const char *printable_name(char *out, size_t size, const char *name)
     }
     out[at] = '\0';
     return out;
+}
+
+int entry_refuse(const char *name, const char *what, struct rc_err *err)
+{
+    char shown[150];
+    return rc_err_set(err, -EBADMSG, "entry '%s' %s", printable_name(shown, sizeof shown, name),
+                      what);
 }

@@ -173,6 +173,8 @@ ssize_t reader_data(struct reader *, void *data, size_t size, struct rc_err *err
 const char *reader_top(const struct reader *);
 /* A name from a hostile archive, fit for an error message; static per call site buffer. */
 const char *printable_name(char *out, size_t size, const char *name);
+/* -EBADMSG and "entry 'NAME' WHAT". */
+int entry_refuse(const char *name, const char *what, struct rc_err *err);
 
 /* --- on descriptors, so that a path is looked up once --- */
 

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "bundle/internal.h"
 
 #define STAGE_MAX_DEPTH 16
@@ -88,15 +89,9 @@ static int add_entry(struct stage *stage, int dir_fd, const char *prefix, const 
 
 static int walk(struct stage *stage, int dir_fd, const char *prefix, int depth)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    RC_AUTO_CLOSEDIR DIR *dir = fs_open_folder(dir_fd, ".");
+    if (dir == NULL)
         return -errno;
-    RC_AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        int r = -errno;
-        (void)close(fd);
-        return r;
-    }
     for (;;) {
         errno = 0;
         struct dirent *entry = readdir(dir);

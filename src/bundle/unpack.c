@@ -97,14 +97,9 @@ static int open_fresh(const char *dir, int *ret_fd, struct rc_err *err)
         return rc_err_set(err, -EPERM, "'%s' belongs to another user", dir);
     if ((st.st_mode & 077) != 0 && fchmod(fd, 0700) != 0)
         return rc_err_errno(err, -errno, "cannot close '%s' to others", dir);
-    int list_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    RC_AUTO_CLOSEDIR DIR *list = list_fd >= 0 ? fdopendir(list_fd) : NULL;
-    if (list == NULL) {
-        int r = -errno;
-        if (list_fd >= 0)
-            (void)close(list_fd);
-        return rc_err_errno(err, r, "cannot list '%s'", dir);
-    }
+    RC_AUTO_CLOSEDIR DIR *list = fs_open_folder(fd, ".");
+    if (list == NULL)
+        return rc_err_errno(err, -errno, "cannot list '%s'", dir);
     for (struct dirent *e; (e = readdir(list)) != NULL;) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             return rc_err_set(err, -ENOTEMPTY, "'%s' is not empty", dir);

@@ -30,13 +30,6 @@ struct check {
     EVP_MD_CTX *sha;
 };
 
-static int refuse(const char *name, const char *what, struct rc_err *err)
-{
-    char shown[150];
-    return rc_err_set(err, -EBADMSG, "entry '%s' %s", printable_name(shown, sizeof shown, name),
-                      what);
-}
-
 /* The data of the entry into memory of at most max bytes. -EFBIG: longer, the beginning is there.
  */
 static ssize_t read_entry(struct reader *reader, const struct reader_entry *entry, size_t max,
@@ -122,14 +115,14 @@ static int check_row(struct check *check, const cJSON *row, struct rc_err *err)
     if (check->count > 0)
         file = bsearch(&key, check->files, check->count, sizeof key, by_name);
     if (file == NULL)
-        return refuse(path, "is in the manifest but not in the archive", err);
+        return entry_refuse(path, "is in the manifest but not in the archive", err);
     if (file->listed)
-        return refuse(path, "is in the manifest twice", err);
+        return entry_refuse(path, "is in the manifest twice", err);
     file->listed = true;
     if (bytes->valuedouble != (double)file->bytes)
-        return refuse(path, "has another size than in the manifest", err);
+        return entry_refuse(path, "has another size than in the manifest", err);
     if (strcmp(file->sha256, sha256) != 0)
-        return refuse(path, "has another SHA-256 than in the manifest", err);
+        return entry_refuse(path, "has another SHA-256 than in the manifest", err);
     return 0;
 }
 
@@ -157,7 +150,7 @@ static int check_manifest(struct check *check, const char *top, struct rc_err *e
         r = check_row(check, row, err);
     for (size_t i = 0; r == 0 && i < check->count; i++) {
         if (!check->files[i].listed)
-            r = refuse(check->files[i].name, "is not in the manifest", err);
+            r = entry_refuse(check->files[i].name, "is not in the manifest", err);
     }
     cJSON_Delete(doc);
     return r;
@@ -167,12 +160,12 @@ static int take_manifest(struct check *check, struct reader *reader,
                          const struct reader_entry *entry, struct rc_err *err)
 {
     if (check->manifest != NULL)
-        return refuse(MANIFEST_NAME, "is there twice", err);
+        return entry_refuse(MANIFEST_NAME, "is there twice", err);
     ssize_t n = read_entry(reader, entry, BUNDLE_MAX_MANIFEST, &check->manifest, err);
     if (n == -EFBIG)
-        return refuse(MANIFEST_NAME, "is too large", err);
+        return entry_refuse(MANIFEST_NAME, "is too large", err);
     if (n >= 0 && strlen(check->manifest) != (size_t)n)
-        return refuse(MANIFEST_NAME, "is not text", err);
+        return entry_refuse(MANIFEST_NAME, "is not text", err);
     return n < 0 ? (int)n : 0;
 }
 

@@ -16,6 +16,7 @@
 #include "diagnose/verdict.h"
 
 #define ASSET_MAX (4u << 20)
+#define OWN_MAX (1u << 20)
 
 static int find_folder(char *out, size_t size)
 {
@@ -46,6 +47,14 @@ ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err)
         return r;
     ssize_t len = fs_read_all(path, ASSET_MAX, ret_text);
     return len < 0 ? rc_err_errno(err, (int)len, "cannot read '%s'", path) : len;
+}
+
+ssize_t asset_or_file(const char *own, const char *name, char **ret_text, struct rc_err *err)
+{
+    if (own == NULL)
+        return asset_read(name, ret_text, err);
+    ssize_t len = fs_read_all(own, OWN_MAX, ret_text);
+    return len < 0 ? rc_err_errno(err, (int)len, "cannot read '%s'", own) : len;
 }
 
 struct computed *asset_computed(struct rc_err *err)

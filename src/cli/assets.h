@@ -13,6 +13,8 @@ struct tree;
 /* templates/<name> into malloc()ed NUL-terminated memory; length or -errno. ROCMCRASH_TEMPLATES
  * names another folder. */
 ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err);
+/* The same, or the user's own file in its place where `own` is not NULL. */
+ssize_t asset_or_file(const char *own, const char *name, char **ret_text, struct rc_err *err);
 /* templates/computed.json; caller releases (computed.h). */
 struct computed *asset_computed(struct rc_err *err);
 /* The decision tree with computed.json and its defect table; `own_tree` (a path) replaces tree.json

@@ -23,6 +23,7 @@
 #include "cli/suggest.h"
 #include "cli/version.h"
 #include "launch/supervisor.h"
+#include "launch/target.h"
 
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
@@ -236,14 +237,6 @@ static bool inside_another_run(void)
     return is_ours;
 }
 
-static int run_as_is(char *argv[])
-{
-    (void)execvp(argv[0], argv);
-    int error = errno;
-    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
-    return error == ENOENT ? 127 : 126;
-}
-
 /* The libraries are the finisher's, which tells of them. */
 static int print_version(void)
 {
@@ -334,7 +327,7 @@ int main(int argc, char *argv[])
     if (check_command(&line, argv, at) != 0)
         return LAUNCH_EXIT_OWN_FAILURE;
     if (inside_another_run())
-        return run_as_is(argv + 1 + at);
+        return target_exec_here(argv + 1 + at);
     line.launch.finisher = find_finisher();
     line.launch.ledger_library = find_ledger_library();
     line.launch.python_hook = find_python_hook();

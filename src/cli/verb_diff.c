@@ -273,14 +273,9 @@ static int print_json(const struct side side[2], const struct diff_result *resul
 static struct diff_rules *read_order(const char *own, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
-    ssize_t len = own != NULL ? fs_read_all(own, (size_t)1 << 20, &text)
-                              : asset_read("diff.json", &text, err);
-    if (len < 0) {
-        if (own != NULL)
-            (void)rc_err_errno(err, (int)len, "cannot read '%s'", own);
-        return NULL;
-    }
-    return diff_rules_parse(text, (size_t)len, own != NULL ? own : "diff.json", err);
+    ssize_t len = asset_or_file(own, "diff.json", &text, err);
+    return len < 0 ? NULL
+                   : diff_rules_parse(text, (size_t)len, own != NULL ? own : "diff.json", err);
 }
 
 static int compare(const struct diff_line *line, struct side side[2],

@@ -173,14 +173,9 @@ static int print_json(const struct doctor_report *report)
 static struct doctor_rules *read_rules(const char *own, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
-    ssize_t len = own != NULL ? fs_read_all(own, (size_t)1 << 20, &text)
-                              : asset_read("doctor.json", &text, err);
-    if (len < 0) {
-        if (own != NULL)
-            (void)rc_err_errno(err, (int)len, "cannot read '%s'", own);
-        return NULL;
-    }
-    return doctor_rules_parse(text, (size_t)len, own != NULL ? own : "doctor.json", err);
+    ssize_t len = asset_or_file(own, "doctor.json", &text, err);
+    return len < 0 ? NULL
+                   : doctor_rules_parse(text, (size_t)len, own != NULL ? own : "doctor.json", err);
 }
 
 /* A bundle's facts tell of the failure too, when the program filled the GPU. The doctor is asked

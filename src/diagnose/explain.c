@@ -193,20 +193,10 @@ static void missing(const struct explainer *x, const struct eval *ev, struct buf
 static void add(struct explainer *x, struct verdict_list *list, struct buf *line)
 {
     char *text = buf_failed(line) ? NULL : strdup(buf_str(line));
-    if (text == NULL) {
+    if (text == NULL)
         x->out_of_memory = true;
-        return;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->text[i], text) == 0) {
-            free(text);
-            return;
-        }
-    }
-    if (list->count < VERDICT_LIST_MAX)
-        list->text[list->count++] = text;
     else
-        free(text);
+        verdict_list_take(list, text);
 }
 
 static void add_condition(struct explainer *x, const struct expr *e)
@@ -294,22 +284,15 @@ int explain_class(const struct facts *facts, const struct tree *tree, const stru
                : no_such_class(tree, class_name, err);
 }
 
-static void release_list(struct verdict_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->text[i]);
-    list->count = 0;
-}
-
 void explanation_release(struct explanation *e)
 {
     for (size_t i = 0; i < e->count; i++) {
         free(e->node[i].id);
         free(e->node[i].question);
         free(e->node[i].answer);
-        release_list(&e->node[i].holds);
-        release_list(&e->node[i].fails);
-        release_list(&e->node[i].unknown);
+        verdict_list_release(&e->node[i].holds);
+        verdict_list_release(&e->node[i].fails);
+        verdict_list_release(&e->node[i].unknown);
     }
     e->count = 0;
 }

@@ -312,6 +312,21 @@ bool facts_get_integer(const struct facts *f, const char *name, int64_t *ret)
     return false;
 }
 
+bool facts_get_number(const struct facts *facts, const char *name, double *ret)
+{
+    const struct fact *f = facts_best(facts, name);
+    if (f == NULL || f->status != FACT_PRESENT || f->type == FACT_TEXT)
+        return false;
+    *ret = f->type == FACT_REAL ? f->real : (double)f->integer;
+    return true;
+}
+
+bool facts_is_present(const struct facts *facts, const char *name)
+{
+    const struct fact *f = facts_best(facts, name);
+    return f != NULL && f->status == FACT_PRESENT;
+}
+
 bool facts_get_text(const struct facts *f, const char *name, const char **ret)
 {
     const struct fact *fact = facts_best(f, name);

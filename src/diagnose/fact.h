@@ -84,6 +84,9 @@ const struct fact *facts_find(const struct facts *, const char *name, enum fact_
 const struct fact *facts_best(const struct facts *, const char *name);
 /* Present integer (or boolean, or integral real) under facts_best(); false when there is none. */
 bool facts_get_integer(const struct facts *, const char *name, int64_t *ret);
+/* Present number or boolean under facts_best(). */
+bool facts_get_number(const struct facts *, const char *name, double *ret);
+bool facts_is_present(const struct facts *, const char *name);
 bool facts_get_text(const struct facts *, const char *name, const char **ret);
 
 /* facts.json: {"format": 1, "facts": [{"name","value"|"status"+"reason","when","source"}, ...]}.

@@ -20,11 +20,13 @@
 
 bool feature_input(const struct facts *facts, const char *name, double *ret)
 {
-    const struct fact *f = facts_best(facts, name);
-    if (f == NULL || f->status != FACT_PRESENT || f->type == FACT_TEXT)
-        return false;
-    *ret = f->type == FACT_REAL ? f->real : (double)f->integer;
-    return true;
+    return facts_get_number(facts, name, ret);
+}
+
+double feature_input_or(const struct facts *facts, const char *name, double otherwise)
+{
+    double value = 0;
+    return facts_get_number(facts, name, &value) ? value : otherwise;
 }
 
 bool feature_text(const struct facts *facts, const char *name, const char **ret)

@@ -19,12 +19,6 @@
 #define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
 #define WEIGHTS_MAX 1.01
 
-static double input_or(const struct facts *facts, const char *name, double otherwise)
-{
-    double value = 0;
-    return feature_input(facts, name, &value) ? value : otherwise;
-}
-
 /* Of the inputs only those that were there are named as its source. */
 static void put(struct facts *facts, const char *name, double value, const char *const *inputs,
                 size_t count)
@@ -84,7 +78,7 @@ static bool read_without_report(const struct facts *facts, struct engine *e)
     double total = 0;
     double before = 0;
     *e = (struct engine){.request = e->request};
-    if (input_or(facts, "gpu.count", 0) != 1 || input_or(facts, "f.is_apu", 0) > 0 ||
+    if (feature_input_or(facts, "gpu.count", 0) != 1 || feature_input_or(facts, "f.is_apu", 0) > 0 ||
         !feature_model(facts, &m) || !feature_input(facts, "f.vram_total_bytes", &total) ||
         !feature_input(facts, "f.vram_baseline_bytes", &before))
         return false;
@@ -127,21 +121,21 @@ static bool read_engine(const struct facts *facts, struct engine *e)
     struct feature_model m;
     *e = (struct engine){
         .reported = true,
-        .weights = input_or(facts, "msg.ggml_model_buffer_bytes", 0),
-        .cache = input_or(facts, "msg.ggml_kv_buffer_bytes", 0),
-        .compute = input_or(facts, "msg.ggml_compute_buffer_bytes", 0),
-        .context = input_or(facts, "msg.ggml_context_tokens", 0),
-        .room = input_or(facts, "msg.ggml_free_at_start_bytes", 0),
-        .layers = input_or(facts, "msg.ggml_layers_count", 0),
-        .device = input_or(facts, "msg.ggml_device_total_bytes",
-                           input_or(facts, "f.vram_total_bytes", 0)),
+        .weights = feature_input_or(facts, "msg.ggml_model_buffer_bytes", 0),
+        .cache = feature_input_or(facts, "msg.ggml_kv_buffer_bytes", 0),
+        .compute = feature_input_or(facts, "msg.ggml_compute_buffer_bytes", 0),
+        .context = feature_input_or(facts, "msg.ggml_context_tokens", 0),
+        .room = feature_input_or(facts, "msg.ggml_free_at_start_bytes", 0),
+        .layers = feature_input_or(facts, "msg.ggml_layers_count", 0),
+        .device = feature_input_or(facts, "msg.ggml_device_total_bytes",
+                           feature_input_or(facts, "f.vram_total_bytes", 0)),
     };
     if (!feature_text(facts, "oom.framework", &framework) || strcmp(framework, "llama.cpp") != 0 ||
         !feature_input(facts, "oom.requested_bytes", &e->request) || e->request <= 0 ||
-        input_or(facts, "msg.ggml_devices_count", 0) > 1 ||
-        input_or(facts, "msg.ggml_loads_count", 1) > 1)
+        feature_input_or(facts, "msg.ggml_devices_count", 0) > 1 ||
+        feature_input_or(facts, "msg.ggml_loads_count", 1) > 1)
         return false;
-    if (input_or(facts, "msg.ggml_devices_count", 0) == 0)
+    if (feature_input_or(facts, "msg.ggml_devices_count", 0) == 0)
         return read_without_report(facts, e);
     if (!feature_text(facts, "msg.ggml_refused_part", &e->part))
         e->part = part_by_order(e);

@@ -12,6 +12,7 @@ struct facts;
 
 /* A number (or boolean) that is present. */
 bool feature_input(const struct facts *facts, const char *name, double *ret);
+double feature_input_or(const struct facts *facts, const char *name, double otherwise);
 /* A text that is present and not empty. */
 bool feature_text(const struct facts *facts, const char *name, const char **ret);
 

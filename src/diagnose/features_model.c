@@ -24,21 +24,15 @@ static const struct {
 } types[] = {{"F32", 32},     {"F16", 16},     {"BF16", 16},   {"Q8_0", 8.5},   {"Q6_K", 6.56},
              {"Q5_K_M", 5.7}, {"Q4_K_M", 4.9}, {"Q4_0", 4.55}, {"Q3_K_M", 4.0}, {"Q2_K", 3.2}};
 
-static double input_or(const struct facts *facts, const char *name, double otherwise)
-{
-    double value = 0;
-    return feature_input(facts, name, &value) ? value : otherwise;
-}
-
 /* Heads are not always embedding / heads wide (Qwen3, Gemma, Mistral Nemo); with a window some
  * layers keep less than the context, and a compressed vector (MLA) is neither K nor V. */
 static double cache_per_token(const struct facts *facts, const struct feature_model *m)
 {
     double width = floor(m->embedding / m->heads);
-    double both = input_or(facts, "models.0.key_length", width) +
-                  input_or(facts, "models.0.value_length", width);
-    if (input_or(facts, "models.0.sliding_window", 0) > 0 ||
-        input_or(facts, "models.0.latent_rank", 0) > 0)
+    double both = feature_input_or(facts, "models.0.key_length", width) +
+                  feature_input_or(facts, "models.0.value_length", width);
+    if (feature_input_or(facts, "models.0.sliding_window", 0) > 0 ||
+        feature_input_or(facts, "models.0.latent_rank", 0) > 0)
         return 0;
     return m->layers * m->kv_heads * both * KV_BYTES;
 }
@@ -47,8 +41,8 @@ bool feature_model(const struct facts *facts, struct feature_model *m)
 {
     *m = (struct feature_model){.type = ""};
     (void)feature_text(facts, "models.0.quantisation", &m->type);
-    m->context = input_or(facts, "models.0.context_length", 0);
-    if (input_or(facts, "models.count", 0) != 1 ||
+    m->context = feature_input_or(facts, "models.0.context_length", 0);
+    if (feature_input_or(facts, "models.count", 0) != 1 ||
         !feature_input(facts, "models.0.tensor_bytes", &m->weights) ||
         !feature_input(facts, "models.0.block_count", &m->layers) ||
         !feature_input(facts, "models.0.embedding_length", &m->embedding) ||

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -166,6 +167,17 @@ struct text text_until(struct text in, const char *stops)
     while (n < in.len && (in.at[n] == '\0' || strchr(stops, in.at[n]) == NULL))
         n++;
     return text_first(in, n);
+}
+
+char *text_if_changed(char *out, size_t len, bool changed, size_t *ret_len)
+{
+    if (!changed) {
+        free(out);
+        return NULL;
+    }
+    out[len] = '\0';
+    *ret_len = len;
+    return out;
 }
 
 const char *text_copy(struct text in, char *out, size_t size)

@@ -52,6 +52,10 @@ bool text_next_word(struct text *in, struct text *ret_word);
 /* Up to and without the first byte of `stops`, or all of it. */
 struct text text_until(struct text in, const char *stops);
 
+/* The malloc()ed `out` of `len` bytes, ended by NUL, where something was changed in it; else frees it
+ * and returns NULL. */
+char *text_if_changed(char *out, size_t len, bool changed, size_t *ret_len);
+
 /* Bounded NUL-terminated copy (never splits the terminator off); returns out. */
 const char *text_copy(struct text in, char *out, size_t size);
 

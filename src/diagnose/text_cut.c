@@ -219,11 +219,5 @@ char *text_complete(const char *data, size_t len, size_t *ret_len)
         any |= missing.len > 0;
         out[n++] = '\n';
     }
-    if (!any) {
-        free(out);
-        return NULL;
-    }
-    out[n] = '\0';
-    *ret_len = n;
-    return out;
+    return text_if_changed(out, n, any, ret_len);
 }

@@ -70,11 +70,5 @@ char *text_unwrap(const char *data, size_t len, size_t *ret_len)
         line = next;
         has_line = has_next;
     }
-    if (!any) {
-        free(out);
-        return NULL;
-    }
-    out[n] = '\0';
-    *ret_len = n;
-    return out;
+    return text_if_changed(out, n, any, ret_len);
 }

@@ -293,12 +293,10 @@ static struct expr *parse_primary(struct parser *p)
     return fail(p, p->at, "cannot read", p->at, strlen(p->at));
 }
 
-static struct expr *parse_unary(struct parser *p)
+/* NULL where `inner` is; takes ownership of it. */
+static struct expr *expr_of_one(struct parser *p, enum expr_op op, struct expr *inner)
 {
-    if (!take_sign(p, "-"))
-        return parse_primary(p);
-    struct expr *inner = parse_primary(p);
-    struct expr *e = inner != NULL ? expr_new(p, EXPR_NEGATE) : NULL;
+    struct expr *e = inner != NULL ? expr_new(p, op) : NULL;
     if (e == NULL) {
         expr_free(inner);
         return NULL;
@@ -306,6 +304,13 @@ static struct expr *parse_unary(struct parser *p)
     e->arg[0] = inner;
     e->count = 1;
     return e;
+}
+
+static struct expr *parse_unary(struct parser *p)
+{
+    if (!take_sign(p, "-"))
+        return parse_primary(p);
+    return expr_of_one(p, EXPR_NEGATE, parse_primary(p));
 }
 
 static struct expr *parse_product(struct parser *p)
@@ -351,14 +356,9 @@ static struct expr *parse_not(struct parser *p)
         return fail(p, p->at, "nested too deeply", NULL, 0);
     struct expr *e = NULL;
     if (take_word(p, "not")) {
-        struct expr *inner = parse_not(p);
-        e = inner != NULL ? expr_new(p, EXPR_NOT) : NULL;
-        if (e == NULL) {
-            expr_free(inner);
+        e = expr_of_one(p, EXPR_NOT, parse_not(p));
+        if (e == NULL)
             return NULL;
-        }
-        e->arg[0] = inner;
-        e->count = 1;
     } else {
         e = parse_compare(p);
     }

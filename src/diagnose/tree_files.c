@@ -48,15 +48,19 @@ static int read_file(struct tree *tree, const char *path, part_reader read, stru
     return read_text(tree, text, (size_t)len, path, path, read, err);
 }
 
+static int read_words_and_evidence(struct loader *l, const cJSON *root, const char *const *keys)
+{
+    int rc = loader_check_keys(l, root, keys);
+    if (rc == 0)
+        rc = tree_read_words(l, root);
+    return rc == 0 ? evidence_read(l, root) : rc;
+}
+
 static int read_stage(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "stage",    "why_here", "terms",
                                        "nodes",  "evidence", "decides",  NULL};
-    int rc = loader_check_keys(l, root, keys);
-    if (rc == 0)
-        rc = tree_read_words(l, root);
-    if (rc == 0)
-        rc = evidence_read(l, root);
+    int rc = read_words_and_evidence(l, root, keys);
     return rc == 0 ? tree_read_nodes(l, root) : rc;
 }
 
@@ -84,11 +88,7 @@ static int read_head(struct loader *l, const cJSON *root)
                                        "decides", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
-    int rc = loader_check_keys(l, root, keys);
-    if (rc == 0)
-        rc = tree_read_words(l, root);
-    if (rc == 0)
-        rc = evidence_read(l, root);
+    int rc = read_words_and_evidence(l, root, keys);
     if (rc == 0 && stages != NULL && !cJSON_IsArray(stages))
         rc = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

@@ -36,13 +36,8 @@ static char *copy_text(struct judge *j, const char *text)
     return copy;
 }
 
-/* Takes ownership of `text`; drops duplicates and what is beyond the limit. */
-static void list_take(struct judge *j, struct verdict_list *list, char *text)
+void verdict_list_take(struct verdict_list *list, char *text)
 {
-    if (text == NULL) {
-        j->out_of_memory = true;
-        return;
-    }
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->text[i], text) == 0) {
             free(text);
@@ -53,6 +48,21 @@ static void list_take(struct judge *j, struct verdict_list *list, char *text)
         free(text);
     else
         list->text[list->count++] = text;
+}
+
+void verdict_list_release(struct verdict_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->text[i]);
+    list->count = 0;
+}
+
+static void list_take(struct judge *j, struct verdict_list *list, char *text)
+{
+    if (text == NULL)
+        j->out_of_memory = true;
+    else
+        verdict_list_take(list, text);
 }
 
 static enum answer ask(const struct judge *j, const struct expr *e)
@@ -190,13 +200,6 @@ static void join_list(struct buf *out, const struct verdict_list *list)
         buf_printf(out, "%s%s", i > 0 ? "; " : "", list->text[i]);
 }
 
-static void list_release(struct verdict_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->text[i]);
-    list->count = 0;
-}
-
 /* A class is named once, by the first question that spoke for it. */
 static bool is_told(const struct verdict_list *also, const char *class_name)
 {
@@ -238,8 +241,8 @@ static void add_also(struct judge *j, const struct tree_node *node)
     }
     list_take(j, &j->verdict->also, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
     buf_release(&line);
-    list_release(&why);
-    list_release(&against);
+    verdict_list_release(&why);
+    verdict_list_release(&against);
 }
 
 static void take_advice(struct judge *j, const char *say, const char *source, const char *verify)
@@ -414,11 +417,11 @@ void verdict_release(struct verdict *v)
     free(v->sentence);
     free(v->runner_up);
     free(v->decides);
-    list_release(&v->also);
-    list_release(&v->why);
-    list_release(&v->against);
-    list_release(&v->missing);
-    list_release(&v->advice);
+    verdict_list_release(&v->also);
+    verdict_list_release(&v->why);
+    verdict_list_release(&v->against);
+    verdict_list_release(&v->missing);
+    verdict_list_release(&v->advice);
     free(v->verify);
     free(v->file_at);
     for (size_t i = 0; i < v->steps; i++) {

@@ -24,6 +24,10 @@ struct verdict_list {
     char *text[VERDICT_LIST_MAX];
 };
 
+/* Takes ownership of `text`; drops duplicates and what is beyond the limit. */
+void verdict_list_take(struct verdict_list *list, char *text);
+void verdict_list_release(struct verdict_list *list);
+
 struct verdict_step {
     char *node;     /* id in the tree */
     char *question; /* in words */

@@ -111,16 +111,22 @@ static int plain_open(int dir, const char *path, int flags, mode_t mode)
     return -1;
 }
 
+/* The caller sees errno as an open without us leaves it. */
+static int note_opened(const char *path, int fd, int errno_before)
+{
+    int error = fd < 0 ? errno : 0;
+    opened(path, fd, error);
+    errno = error != 0 ? error : errno_before;
+    return fd;
+}
+
 static int pass_open(enum next_function function, const char *path, int flags, mode_t mode)
 {
     open_fn next;
     int before = errno;
     *(void **)&next = next_function(function);
     int fd = next != NULL ? next(path, flags, mode) : plain_open(AT_FDCWD, path, flags, mode);
-    int error = fd < 0 ? errno : 0;
-    opened(path, fd, error);
-    errno = error != 0 ? error : before;
-    return fd;
+    return note_opened(path, fd, before);
 }
 
 static int pass_openat(enum next_function function, int dir, const char *path, int flags,
@@ -130,10 +136,7 @@ static int pass_openat(enum next_function function, int dir, const char *path, i
     int before = errno;
     *(void **)&next = next_function(function);
     int fd = next != NULL ? next(dir, path, flags, mode) : plain_open(dir, path, flags, mode);
-    int error = fd < 0 ? errno : 0;
-    opened(path, fd, error);
-    errno = error != 0 ? error : before;
-    return fd;
+    return note_opened(path, fd, before);
 }
 
 #define MODE_OF(flags, mode)                                                                       \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "launch/finish.h"
 #include "record/shared.h"
 #include "telemetry/sampler.h"
@@ -23,16 +24,6 @@
 
 static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
 
-/* Out of the caller's session, and off its descriptors: who reads to end of file must not wait for
- * us. The relay needs the descriptors and does this itself, the tracer after forking the target. */
-static void leave_caller(void)
-{
-    (void)setsid();
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
-        (void)dup2(null_fd, fd);
-}
-
 /* For ps(1). The tracer names itself when it has forked the target. */
 static void name_process(int id)
 {
@@ -41,6 +32,7 @@ static void name_process(int id)
         (void)prctl(PR_SET_NAME, names[id]);
 }
 
+/* The relay needs the descriptors and leaves the caller itself; the tracer after it forked the target. */
 static _Noreturn void helper_main(struct helpers *h, int id)
 {
     struct shared *s = h->shared;

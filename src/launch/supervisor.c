@@ -21,13 +21,6 @@ static void target_ended_here(struct supervisor *s, int status)
     s->shared->target_state = TARGET_ENDED;
 }
 
-static int wait_status_of(const siginfo_t *si)
-{
-    if (si->si_code == CLD_EXITED)
-        return (si->si_status & 0xff) << 8;
-    return si->si_status | (si->si_code == CLD_DUMPED ? 0x80 : 0);
-}
-
 static void child_ended(struct supervisor *s, pid_t pid, int status)
 {
     if (helper_ended(&s->helpers, pid, status))
@@ -56,7 +49,7 @@ static void child_changed(struct supervisor *s, const siginfo_t *si)
     if (si->si_code == CLD_STOPPED)
         child_stopped(s, si->si_pid, si->si_status);
     else if (si->si_code != CLD_CONTINUED)
-        child_ended(s, si->si_pid, wait_status_of(si));
+        child_ended(s, si->si_pid, target_wait_status(si));
     else if (si->si_pid == s->shared->target_pid)
         s->shared->target_stopped = 0;
 }
@@ -177,10 +170,7 @@ static int run_unobserved(struct supervisor *s, char *const argv[], const char *
     if (s->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
     (void)sigprocmask(SIG_SETMASK, &s->caller_mask, NULL);
-    (void)execvp(argv[0], argv);
-    int error = errno;
-    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
-    return error == ENOENT ? 127 : 126;
+    return target_exec_here(argv);
 }
 
 static void take_over_signals(struct supervisor *s)

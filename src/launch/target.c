@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "inject/preload.h"
 #include "launch/inject_python.h"
 #include "record/shared.h"
@@ -80,6 +81,21 @@ static _Noreturn void target_exec(struct shared *shared, const struct target_spe
     while (write(spec->exec_error_fd, &error, sizeof error) < 0 && errno == EINTR)
         ;
     _exit(error == ENOENT ? 127 : 126);
+}
+
+int target_wait_status(const siginfo_t *si)
+{
+    if (si->si_code == CLD_EXITED)
+        return (si->si_status & 0xff) << 8;
+    return si->si_status | (si->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+int target_exec_here(char *const argv[])
+{
+    (void)execvp(argv[0], argv);
+    int error = errno;
+    (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
 }
 
 pid_t target_fork(struct shared *shared, const struct target_spec *spec)

@@ -31,6 +31,12 @@ struct target_spec {
  * then it leaves) and waits for go; exec; on failure report and _exit 127 (not found) or 126, as env(1) does. */
 pid_t target_fork(struct shared *shared, const struct target_spec *spec);
 
+/* What waitpid() would have said of an end that waitid() told. */
+int target_wait_status(const siginfo_t *si);
+
+/* Become the command, unobserved. Returns only when that fails: says why, gives 127 or 126. */
+int target_exec_here(char *const argv[]);
+
 /*
  * Will execvp(name) gain set-uid, set-gid or file capabilities? A traced process would silently
  * lose them, and no ptrace stop lies between the decision and the exec. Follows "#!" lines.

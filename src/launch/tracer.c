@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fs.h"
 #include "launch/inherited.h"
 #include "launch/tree_scan.h"
@@ -89,13 +90,6 @@ void tracer_wake_supervisor(void)
 
 /* --- deaths --- */
 
-static int wait_status_of(const siginfo_t *si)
-{
-    if (si->si_code == CLD_EXITED)
-        return (si->si_status & 0xff) << 8;
-    return si->si_status | (si->si_code == CLD_DUMPED ? 0x80 : 0);
-}
-
 static void handle_death(const siginfo_t *si)
 {
     struct traced_thread *thread = tracee_find(&tracer.tracees, si->si_pid);
@@ -104,7 +98,7 @@ static void handle_death(const siginfo_t *si)
     if (si->si_pid == tracer.target) {
         struct shared *s = tracer.shared;
         handler_target = 0;
-        s->target_status = wait_status_of(si);
+        s->target_status = target_wait_status(si);
         s->target_end_ns = clock_mono_ns();
         s->target_state = TARGET_ENDED;
     }
@@ -208,14 +202,6 @@ static void start_tracing(void)
         tracer_scan_every_second();
 }
 
-static void leave_terminal_and_streams(void)
-{
-    (void)setsid();
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++)
-        (void)dup2(null_fd, fd);
-}
-
 /* Without a child the supervisor sees us end, and runs the target without observation. */
 static void start_target(const struct tracer_options *options)
 {
@@ -238,7 +224,7 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     relay_drop(&relay);
     inherited_close(options->inherited);
     /* After the fork: the target stays in the caller's session and process group. */
-    leave_terminal_and_streams();
+    leave_caller();
     start_tracing();
     (void)!write(options->go_write_fd, "", 1);
     (void)close(options->go_write_fd);

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "probe/json.h"
 #include "probe/library.h"
 #include "probe/probe.h"
 
@@ -68,20 +69,13 @@ static int open_libraries(struct drm_libraries *lib, struct rc_err *err)
     return 0;
 }
 
-static void add_number(cJSON *object, const char *name, uint64_t value)
-{
-    char digits[24];
-    (void)snprintf(digits, sizeof digits, "%" PRIu64, value);
-    (void)cJSON_AddRawToObject(object, name, digits);
-}
-
 static void add_heap(cJSON *object, const char *name, const struct drm_amdgpu_heap_info *heap)
 {
     cJSON *item = cJSON_AddObjectToObject(object, name);
-    add_number(item, "total_bytes", heap->total_heap_size);
-    add_number(item, "usable_bytes", heap->usable_heap_size);
-    add_number(item, "used_bytes", heap->heap_usage);
-    add_number(item, "largest_allocation_bytes", heap->max_allocation);
+    probe_add_number(item, "total_bytes", heap->total_heap_size);
+    probe_add_number(item, "usable_bytes", heap->usable_heap_size);
+    probe_add_number(item, "used_bytes", heap->heap_usage);
+    probe_add_number(item, "largest_allocation_bytes", heap->max_allocation);
 }
 
 static void add_memory(const struct amdgpu_api *api, amdgpu_device_handle device, cJSON *object)
@@ -99,9 +93,9 @@ static void add_memory(const struct amdgpu_api *api, amdgpu_device_handle device
     if (api->query_info(device, AMDGPU_INFO_VRAM_GTT, sizeof sizes, &sizes) == 0) {
         /* Memory that the kernel had not pinned when asked; smaller than the heap. */
         cJSON *item = cJSON_AddObjectToObject(object, "unpinned");
-        add_number(item, "vram_bytes", sizes.vram_size);
-        add_number(item, "vram_visible_bytes", sizes.vram_cpu_accessible_size);
-        add_number(item, "gtt_bytes", sizes.gtt_size);
+        probe_add_number(item, "vram_bytes", sizes.vram_size);
+        probe_add_number(item, "vram_visible_bytes", sizes.vram_cpu_accessible_size);
+        probe_add_number(item, "gtt_bytes", sizes.gtt_size);
     }
 }
 
@@ -124,7 +118,7 @@ static void add_counters(const struct amdgpu_api *api, amdgpu_device_handle devi
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
         uint64_t value = 0;
         if (api->query_info(device, counters[i].id, counters[i].size, &value) == 0)
-            add_number(object, counters[i].name, value);
+            probe_add_number(object, counters[i].name, value);
     }
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "probe/json.h"
 #include "probe/library.h"
 #include "probe/probe.h"
 
@@ -60,20 +61,12 @@ struct walk {
     cJSON *list;
 };
 
-static void add_number(cJSON *object, const char *name, uint64_t value)
-{
-    /* As text of digits, not as a double: sizes and masks go beyond 2^53. */
-    char digits[24];
-    (void)snprintf(digits, sizeof digits, "%" PRIu64, value);
-    (void)cJSON_AddRawToObject(object, name, digits);
-}
-
 static void add_agent_u32(const struct hsa_api *api, hsa_agent_t agent, cJSON *object,
                           const char *name, uint32_t attribute)
 {
     uint32_t value = 0;
     if (api->agent_get_info(agent, (hsa_agent_info_t)attribute, &value) == HSA_STATUS_SUCCESS)
-        add_number(object, name, value);
+        probe_add_number(object, name, value);
 }
 
 static void add_agent_text(const struct hsa_api *api, hsa_agent_t agent, cJSON *object,
@@ -127,7 +120,7 @@ static void add_pool_size(const struct walk *walk, hsa_amd_memory_pool_t pool, c
 {
     size_t value = 0;
     if (walk->api->pool_get_info(pool, attribute, &value) == HSA_STATUS_SUCCESS)
-        add_number(object, name, value);
+        probe_add_number(object, name, value);
 }
 
 static void add_pool_bool(const struct walk *walk, hsa_amd_memory_pool_t pool, cJSON *object,
@@ -181,7 +174,7 @@ static void add_gpu(const struct hsa_api *api, hsa_agent_t agent, cJSON *object)
     uint32_t bdf = 0;
     uint32_t domain = 0;
     if (api->agent_get_info(agent, AGENT_INFO_MEMORY_AVAIL, &available) == HSA_STATUS_SUCCESS)
-        add_number(object, "memory_available_bytes", available);
+        probe_add_number(object, "memory_available_bytes", available);
     (void)api->agent_get_info(agent, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_DOMAIN, &domain);
     if (api->agent_get_info(agent, (hsa_agent_info_t)HSA_AMD_AGENT_INFO_BDFID, &bdf) ==
         HSA_STATUS_SUCCESS) {

@@ -38,10 +38,7 @@ static void copy_file(int from_dir, int to_dir, const char *name)
 
 static void copy_folder(int from_dir, int to_dir)
 {
-    int again = openat(from_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    RC_AUTO_CLOSEDIR DIR *dir = again < 0 ? NULL : fdopendir(again);
-    if (dir == NULL && again >= 0)
-        (void)close(again);
+    RC_AUTO_CLOSEDIR DIR *dir = fs_open_folder(from_dir, ".");
     const struct dirent *entry;
     for (int i = 0; dir != NULL && i < NAMES_MAX && (entry = readdir(dir)) != NULL; i++)
         copy_file(from_dir, to_dir, entry->d_name);

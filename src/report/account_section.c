@@ -17,15 +17,6 @@
 #define BAR_COLUMNS 60
 #define SOURCE_MAX 200
 
-static bool number(const struct facts *facts, const char *name, double *ret)
-{
-    const struct fact *f = facts_best(facts, name);
-    if (f == NULL || f->status != FACT_PRESENT || f->type == FACT_TEXT)
-        return false;
-    *ret = f->type == FACT_REAL ? f->real : (double)f->integer;
-    return true;
-}
-
 /* Each column is a sixtieth of the total; rounding goes on from part to part. */
 static void draw(const struct facts *facts, const struct account *a, double total, struct buf *out)
 {
@@ -34,7 +25,7 @@ static void draw(const struct facts *facts, const struct account *a, double tota
     buf_puts(out, "`[");
     for (size_t i = 0; i < a->count; i++) {
         double part = 0;
-        if (!number(facts, a->parts[i].fact, &part) || part <= 0)
+        if (!facts_get_number(facts, a->parts[i].fact, &part) || part <= 0)
             continue;
         sum += part;
         long until = lround(fmin(sum / total, 1) * BAR_COLUMNS);
@@ -52,7 +43,7 @@ static void row(const struct facts *facts, const struct account_part *part, doub
     const struct fact *f = facts_best(facts, part->fact);
     double value = 0;
     char text[64];
-    if (!number(facts, part->fact, &value) || value == 0)
+    if (!facts_get_number(facts, part->fact, &value) || value == 0)
         return;
     fact_format(f, text, sizeof text);
     buf_printf(out, "| `%c` %s | %s | %.1f %% | ", part->mark, part->label, text,
@@ -64,7 +55,7 @@ static void row(const struct facts *facts, const struct account_part *part, doub
 static bool is_known(const struct facts *facts, const struct account *a)
 {
     double total = 0;
-    return number(facts, a->total, &total) && total > 0;
+    return facts_get_number(facts, a->total, &total) && total > 0;
 }
 
 static bool is_of_host(const struct verdict *v)
@@ -86,7 +77,7 @@ static const struct account *choose(const struct report_input *in)
     if (is_of_host(in->verdict) && is_known(in->facts, &account_of_host))
         return &account_of_host;
     /* PyTorch's message tells of that memory itself. */
-    if (gtt && !number(in->facts, "oom.total_bytes", &said) &&
+    if (gtt && !facts_get_number(in->facts, "oom.total_bytes", &said) &&
         is_known(in->facts, &account_of_gtt))
         return &account_of_gtt;
     return is_known(in->facts, &account_of_gpu) ? &account_of_gpu : NULL;
@@ -97,7 +88,7 @@ void report_account(const struct report_input *in, struct buf *out)
     const struct account *a = choose(in);
     double total = 0;
     char text[64];
-    if (a == NULL || !number(in->facts, a->total, &total))
+    if (a == NULL || !facts_get_number(in->facts, a->total, &total))
         return;
     const struct fact *whole = facts_best(in->facts, a->total);
     fact_format(whole, text, sizeof text);

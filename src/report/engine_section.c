@@ -9,13 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-
-static bool is_there(const struct facts *facts, const char *name)
-{
-    const struct fact *f = facts_best(facts, name);
-    return f != NULL && f->status == FACT_PRESENT;
-}
-
 /* A sentence stands when its first figure is there; the other figures are clauses. */
 static const struct {
     const char *needs;
@@ -54,12 +47,12 @@ static const struct {
 void report_engine(const struct facts *facts, struct buf *out)
 {
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++) {
-        if (is_there(facts, sentences[i].needs))
+        if (facts_is_present(facts, sentences[i].needs))
             report_cited_sentence(facts, sentences[i].sentence, out);
     }
-    if (is_there(facts, "f.pool_preallocated") && is_there(facts, "f.pool_bytes") &&
+    if (facts_is_present(facts, "f.pool_preallocated") && facts_is_present(facts, "f.pool_bytes") &&
         facts_best(facts, "f.pool_preallocated")->integer != 0 &&
-        !is_there(facts, "f.pool_untaken_bytes"))
+        !facts_is_present(facts, "f.pool_untaken_bytes"))
         report_cited_sentence(
             facts,
             "the pool of {f.pool_bytes} was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): "

@@ -8,12 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-static bool is_there(const struct facts *facts, const char *name)
-{
-    const struct fact *f = facts_best(facts, name);
-    return f != NULL && f->status == FACT_PRESENT;
-}
-
 static bool is_true(const struct facts *facts, const char *name)
 {
     int64_t number = 0;
@@ -37,7 +31,7 @@ static void fault(const struct facts *facts, struct buf *out)
     if (strcmp(place, "near null") == 0)
         report_sentence(facts, "the faulting address {ledger.fault.address} is near 0: no buffer",
                         out);
-    else if (!is_there(facts, "ledger.fault.buffer_bytes"))
+    else if (!facts_is_present(facts, "ledger.fault.buffer_bytes"))
         report_sentence(
             facts, "the faulting address {ledger.fault.address} is near no buffer that is known",
             out);
@@ -63,13 +57,13 @@ static void fault(const struct facts *facts, struct buf *out)
 
 void report_ledger(const struct facts *facts, struct buf *out)
 {
-    if (is_there(facts, "ledger.refused.size_bytes"))
+    if (facts_is_present(facts, "ledger.refused.size_bytes"))
         report_sentence(facts,
                         is_true(facts, "ledger.refused.coped") ? REFUSAL
                             "; it went on allocating after that"
                                                                : REFUSAL,
                         out);
-    if (is_there(facts, "ledger.hip.size_bytes"))
+    if (facts_is_present(facts, "ledger.hip.size_bytes"))
         report_sentence(
             facts,
             is_true(facts, "ledger.hip.inside")
@@ -78,7 +72,7 @@ void report_ledger(const struct facts *facts, struct buf *out)
                 : "{ledger.hip.function} of {ledger.hip.size_bytes} failed with HIP error "
                   "{ledger.hip.error}, because the driver refused",
             out);
-    if (is_there(facts, "ledger.growth.size_bytes"))
+    if (facts_is_present(facts, "ledger.growth.size_bytes"))
         report_sentence(
             facts,
             is_true(facts, "ledger.growth.interleaved_percent") ? GROWTH
@@ -86,6 +80,6 @@ void report_ledger(const struct facts *facts, struct buf *out)
                 "freed"
                                                                 : GROWTH,
             out);
-    if (is_there(facts, "ledger.fault.place"))
+    if (facts_is_present(facts, "ledger.fault.place"))
         fault(facts, out);
 }

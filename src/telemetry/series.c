@@ -239,8 +239,13 @@ const struct series_point *series_at(const struct series *s, uint64_t time_ns)
 
 const struct series_point *series_peak(const struct series *s)
 {
+    return s != NULL ? series_peak_until(s, UINT64_MAX) : NULL;
+}
+
+const struct series_point *series_peak_until(const struct series *s, uint64_t end_ns)
+{
     const struct series_point *peak = NULL;
-    for (size_t i = 0; s != NULL && i < s->count; i++)
+    for (size_t i = 0; i < s->count && s->points[i].time_ns <= end_ns; i++)
         if (s->points[i].status == VALUE_OK && (peak == NULL || s->points[i].value > peak->value))
             peak = &s->points[i];
     return peak;

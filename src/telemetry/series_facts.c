@@ -112,16 +112,6 @@ static void put_point(struct context *c, const char *name, enum fact_when when, 
                                   missing_reason(c, m, p->status), where));
 }
 
-/* Largest value up to the target's end. */
-static const struct series_point *peak_until(const struct series *s, uint64_t end_ns)
-{
-    const struct series_point *peak = NULL;
-    for (size_t i = 0; i < s->count && s->points[i].time_ns <= end_ns; i++)
-        if (s->points[i].status == VALUE_OK && (peak == NULL || s->points[i].value > peak->value))
-            peak = &s->points[i];
-    return peak;
-}
-
 /* True if the tracer looked while it held the process, and could not tell. An earlier value is then
  * no answer. */
 static bool could_not_be_told(const struct context *c, const char *name)
@@ -144,7 +134,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
         baseline = &s->points[0];
     if (c->baseline_ns != 0 && proc == NULL)
         put_point(c, name, FACT_BASELINE, m, nvml, baseline);
-    const struct series_point *peak = peak_until(s, c->end_ns);
+    const struct series_point *peak = series_peak_until(s, c->end_ns);
     if (peak != NULL)
         put_point(c, name, FACT_PEAK, m, nvml, peak);
     if (c->impact_ns != 0 && !could_not_be_told(c, name))

@@ -322,7 +322,7 @@ class Tampered(support.BundleCase):
 
     def test_show_fits_the_terminal(self):
         for columns in (80, 60):
-            status, seen = self.on_terminal([support.ROCMCRASH, "show", "--all", "--color=never", self.bundle.path],
+            status, seen = self.on_terminal([support.ROCMCRASH, "show", "--all", "--no-pager", "--color=never", self.bundle.path],
                                             self.environ, columns=columns)
             self.assertEqual(status, 0)
             code = self.bundle.text("output/stderr.txt")
