@@ -261,20 +261,10 @@ class Listing(support.Case):
         folder = self.prune_folder()
         everything = sorted(os.listdir(folder))
         for answer, count in ((b"n\n", 7), (b"\n", 7), (b"\x04", 7), (b"y\n", 3)):
-            master, slave = pty.openpty()
-            process = subprocess.Popen([ROCMCRASH, "list", "--prune=1", folder], stdin=slave, stdout=slave, stderr=slave,
-                                       env=self.environ, start_new_session=True)
-            os.close(slave)
-            os.write(master, answer)
-            seen = b""
-            try:
-                while piece := os.read(master, 65536):
-                    seen += piece
-            except OSError:  # EIO: the last one has closed it
-                pass
-            os.close(master)
-            self.assertEqual(process.wait(timeout=60), 0)
-            self.assertIn(b"remove these 4 bundles, 0.3 MiB? [y/N] ", seen)
+            status, seen = self.on_terminal([ROCMCRASH, "list", "--prune=1", folder], self.environ, keys=answer,
+                                            start_new_session=True)
+            self.assertEqual(status, 0)
+            self.assertIn("remove these 4 bundles, 0.3 MiB? [y/N] ", seen)
             self.assertEqual(len(os.listdir(folder)), count, (answer, everything))
 
     def test_prune_leaves_a_run_that_lives(self):
