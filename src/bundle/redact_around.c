@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bounded.h"
@@ -109,10 +110,19 @@ static size_t git_value(const char *line, size_t len, const char *key, const cha
     return len > at ? len - at : 0;
 }
 
+/* Of a file that another can write, as /tmp/.git/config, he would say what is hidden from our
+ * bundles: "out of memory", as if it were a name. */
+static bool is_ours(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           (st.st_uid == geteuid() || st.st_uid == 0) && (st.st_mode & S_IWOTH) == 0;
+}
+
 static void read_git_config(struct around *a, const char *path)
 {
     char text[16 * 1024];
-    if (fs_read_machine_text(path, text, sizeof text) <= 0)
+    if (!is_ours(path) || fs_read_machine_text(path, text, sizeof text) <= 0)
         return;
     for (const char *line = text; *line != '\0';) {
         size_t len = strcspn(line, "\n");
@@ -320,10 +330,21 @@ static int add_remote(struct redactor *r, const char *url)
     return e;
 }
 
-/* "Erika Mustermann"; a single word may be any. */
+/* "Erika Mustermann"; a single word may be any. With a word of the trade in it ("memory access") it
+ * is evidence: people choose what they are called (chfn). */
 static int add_full_name(struct redactor *r, const char *name)
 {
-    return strlen(name) >= 5 && strchr(name, ' ') != NULL ? redactor_add(r, REDACT_USER, name) : 0;
+    char words[128];
+    char *at = NULL;
+    if (strlen(name) < 5 || strlen(name) >= sizeof words || strchr(name, ' ') == NULL)
+        return 0;
+    memcpy(words, name, strlen(name) + 1);
+    for (const char *word = strtok_r(words, " -", &at); word != NULL;
+         word = strtok_r(NULL, " -", &at)) {
+        if (redact_is_weak(word, 0))
+            return 0;
+    }
+    return redactor_add(r, REDACT_USER, name);
 }
 
 static int add_found(struct redactor *r, enum found what, const char *value)

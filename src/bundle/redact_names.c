@@ -136,13 +136,16 @@ static size_t first_folder(const char *path)
     return 1 + strcspn(path + 1, "/");
 }
 
-/* Length without slashes at the end; 0 = not a path that says anything. */
+/* Length without slashes at the end; 0 = not a path as getcwd() tells it. */
 static size_t path_len(const char *path)
 {
     size_t len = path != NULL && path[0] == '/' ? strlen(path) : 0;
     while (len > 1 && path[len - 1] == '/')
         len--;
-    return len > 1 && strstr(path, "/../") == NULL ? len : 0;
+    return len > 1 && strstr(path, "//") == NULL && strstr(path, "/./") == NULL &&
+                   strstr(path, "/../") == NULL
+               ? len
+               : 0;
 }
 
 static struct redact_name *folder_of(struct redactor *r, enum redact_kind kind, const char *path,

@@ -183,7 +183,7 @@ static void on_homes(struct search *s, size_t from, size_t to)
     size_t end = to + 1;
     while (is_folder_char(redact_at(s->t, end)))
         end++;
-    if (end < to + 3)
+    if (end < to + 3 || !redact_is_given_name(s->r, s->t->p + to + 1, end - to - 1))
         return;
     if (!s->learning && !s->r->kept[REDACT_HOME]) {
         struct redact_span home = {from, end, REDACT_HOME, NULL, NULL, false};

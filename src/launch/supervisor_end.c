@@ -160,6 +160,16 @@ static void keep_run(struct shared *shared)
     (void)recorder_flush(shared, run->run_dir, &err);
 }
 
+/* A copy: others can write to what is shared. */
+static void ask_about_bundle(const struct supervisor *s)
+{
+    char path[sizeof s->shared->bundle_path];
+    memcpy(path, s->shared->bundle_path, sizeof path);
+    path[sizeof path - 1] = '\0';
+    if (path[0] != '\0')
+        keep_bundle_ask(path, s->signal_fd);
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -184,8 +194,8 @@ void supervisor_finish(struct supervisor *s)
         if (s->finisher <= 0)
             break;
         wait_for_finisher(s);
-        if (s->options->preview && s->finisher_ended && s->shared->bundle_path[0] != '\0')
-            keep_bundle_ask(s->shared->bundle_path, s->signal_fd);
+        if (s->options->preview && s->finisher_ended)
+            ask_about_bundle(s);
         if (!s->finisher_ended || finisher_had_its_say(s->finisher_status))
             return;
         shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",
