@@ -120,9 +120,10 @@ void name_map_apply(const cJSON *map, const char *text, struct buf *out)
 {
     while (*text != '\0') {
         char word[PSEUDONYM_MAX];
-        size_t len = text[0] == '<' ? strcspn(text, ">\n") + 1 : 0;
+        const char *end = text[0] == '<' ? memchr(text, '>', strnlen(text, sizeof word - 1)) : NULL;
+        size_t len = end != NULL ? (size_t)(end - text) + 1 : 0;
         const char *name = NULL;
-        if (len > 2 && len < sizeof word && text[len - 1] == '>') {
+        if (len > 2) {
             (void)snprintf(word, sizeof word, "%.*s", (int)len, text);
             name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, word));
         }

@@ -169,7 +169,7 @@ void escape_markdown(struct buf *out, const char *text, size_t max)
     struct buf clean = BUF_INIT;
     text += strspn(text, " \t");
     escape_with(&clean, text, max, plain_char);
-    const char *at = buf_str(&clean);
+    const char *at = buf_str(&clean) + strspn(buf_str(&clean), " "); /* of a line's end, too */
     for (bool first = true; *at != '\0'; first = false) {
         size_t word = strcspn(at, " ");
         markdown_word(out, at, word, first);

@@ -30,6 +30,8 @@ class Reveal(support.Case):
         done = self.verb("reveal", self.bundle.path, "-", input=f"ask the admin of {host}, not of <host99> <b>\n")
         self.assertEqual(done.stdout, f"ask the admin of {names[host]}, not of <host99> <b>\n")
         self.assertIn("kestrel", self.verb("reveal", self.bundle.path).stdout)
+        many = "<" * 3000000  # a stranger's text costs its length
+        self.assertEqual(self.verb("reveal", self.bundle.path, "-", input=many + host).stdout, many + names[host])
 
     def test_it_is_the_owners_alone_and_holds_no_secret(self):
         self.assertEqual(stat.S_IMODE(os.stat(self.names).st_mode), 0o700)

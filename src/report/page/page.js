@@ -7,10 +7,10 @@
   const verdict = data.verdict || {};
   const facts = data.facts || [];
 
-  /* Characters that hide, change direction or control are shown as their number. */
+  /* Characters that hide, change direction or control (utf8_is_hidden()) are shown as their number. */
   function shown(text) {
     return String(text).replace(
-      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]/g,
       c => "\u27e8U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "\u27e9");
   }
 

@@ -27,6 +27,8 @@ static void each_text_is_harmless(void **state)
         {escape_markdown, "a < b >= c", 99, "a &lt; b &gt;= c"},
         {escape_markdown, "a|b\nc\td | `x|y`", 99, "`a`\\|`b` c d \\| `'x`\\|`y'`"},
         {escape_markdown, "- item", 99, "`-` item"},
+        {escape_markdown, "\n- item", 99, "`-` item"},
+        {escape_markdown, "\xe2\x80\x8b \r\n1. x", 99, "`1`. x"},
         {escape_markdown, "-5", 99, "-5"},
         {escape_markdown, "1. x", 99, "`1`. x"},
         {escape_markdown, "3 of 4", 99, "3 of 4"},
