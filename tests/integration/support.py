@@ -31,6 +31,7 @@ SHARED = os.path.join(SOURCE, "..", "shared")
 RECORDED = os.path.join(os.path.dirname(os.path.dirname(ROCMCRASH)), "recorded")  # tests/CMakeLists.txt
 PYTHON = sys.executable
 POLL_S = 0.005
+os.umask(0o022)  # what a test makes for another user is for him, whatever the caller's is
 HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
            "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
            "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
