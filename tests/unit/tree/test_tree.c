@@ -81,7 +81,7 @@ static void every_node_has_a_fixture(void **state)
         bool found = false;
         cJSON_ArrayForEach(row, rows) found |= strcmp(text_of(row, "node"), tree->node[i].id) == 0;
         if (!found)
-            fail_msg("node %s has no fixture", tree->node[i].id);
+            fail_msg("node %s has no row in tests/fixtures/tree/nodes.json", tree->node[i].id);
     }
     cJSON_Delete(rows);
 }
