@@ -72,14 +72,14 @@ static bool stays(const struct prune_limit *limit, size_t before, uint64_t bytes
     return before < limit->count && bytes_with_it <= limit->bytes;
 }
 
-/* A run that somebody works on by now is left alone. */
+/* A run that somebody works on by now is left alone, and one of which nobody can tell. */
 static int remove_one(const struct prune_item *item)
 {
     if (!item->is_run)
         return unlink(item->path) == 0 ? 0 : -errno;
     RC_AUTO_CLOSE int lock = rundir_lock(item->path);
-    if (lock == -EWOULDBLOCK)
-        return 0;
+    if (lock < 0)
+        return lock == -EWOULDBLOCK ? 0 : lock;
     return fs_remove_tree(AT_FDCWD, item->path);
 }
 

@@ -281,6 +281,11 @@ class Listing(support.Case):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("20 KiB  (unfinished)", done.stdout)
         self.assertEqual(sorted(os.listdir(runs)), ["20260100T000000Z-1", "20260102T000000Z-1"])
+        os.remove(os.path.join(runs, "20260100T000000Z-1", "state"))
+        os.mkdir(os.path.join(runs, "20260100T000000Z-1", "state"))  # as where there is no flock(2): nobody knows whether it lives
+        done = self.verb("list", "--prune=0", "--yes", cwd=self.folder)
+        self.assertEqual((done.returncode, os.listdir(runs)), (2, ["20260100T000000Z-1"]))
+        self.assertIn("cannot remove", done.stderr)
 
     def test_several_at_once(self):
         for _ in range(2):
