@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """rocmcrash for Spack, built from a checkout:
 
-    spack repo add samples/spack
+    spack repo add samples/spack/spack_repo/rocmcrash
     spack dev-build -d . rocmcrash@=0.2.0
 """
 
-from spack.package import (CMakePackage, Executable, conflicts, depends_on, generator, license, on_package_attributes,
-                           run_after, variant, version)
+from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
+
+from spack.package import Executable, conflicts, depends_on, license, on_package_attributes, run_after, variant, version
 
 
 class Rocmcrash(CMakePackage):
