@@ -386,8 +386,8 @@ static void read_line(struct state *st, struct text line)
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
         roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;
-    bool shortage = (roles > 0 || text_has(line, "emory")) && has(st, LOG_WORDS_SHORTAGE) &&
-                    has(st, LOG_WORDS_SHORTAGE_FAILED) && !is_of_host(st) && !scan_is_warning(line);
+    bool shortage = (roles > 0 || text_has(line, "emory")) && has(st, LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION) &&
+                    has(st, LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION_FAILED) && !is_of_host(st) && !scan_is_warning(line);
     if (shortage) {
         if (n > 1)
             st->is_cut |= end_of_cut_line(line, q, n);
