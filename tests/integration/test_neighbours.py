@@ -6,8 +6,10 @@ import glob
 import os
 import shutil
 import subprocess
+import time
 
 import support
+from attack_table import Attacks
 from support import PYTHON, wait_for
 
 NOBODY = 65534
@@ -63,6 +65,36 @@ class Neighbours(support.Case):
         done = self.run_it(*FAILS, env=self.without_state(HOME=home))
         self.only_bundle(done)
         self.assertEqual(os.listdir(home), [])
+
+    def test_what_another_user_lays_out(self):
+        """In a folder that all can write to: links in the places of our bundles, and words that are to be
+        taken for names, so that evidence goes from the bundle."""
+        as_root(self)
+        shared, victim = self.path("shared"), self.path("victim")
+        work = os.path.join(shared, "work")
+        for folder in (shared, work, os.path.join(shared, ".git")):
+            os.mkdir(folder)
+            os.chmod(folder, 0o1777)
+        for second in range(20):
+            name = time.strftime("rocmcrash-%Y%m%dT%H%M%SZ-sh-app-bug.tar.gz", time.gmtime(time.time() + second))
+            for end in ("", ".partial"):
+                os.symlink(victim, os.path.join(shared, name + end))
+                os.lchown(os.path.join(shared, name + end), NOBODY, NOBODY)
+        config = self.write("shared/.git/config", "[user]\n\tname = kill of evidence\n")
+        fails = "echo the kill of evidence >&2; kill -ABRT $$"
+        with Attacks("what another user lays out") as attacks:
+            with attacks.one("links in the places of bundles"):
+                done = self.run_it("/bin/sh", "-c", fails, options=["-o", shared])
+                made = [path for path in glob.glob(shared + "/*.tar.gz") if not os.path.islink(path)]
+                self.assertEqual(len(made), 1, done.stderr)
+                self.assertFalse(os.path.lexists(victim))
+            for name, make in (("evidence as a name", lambda: os.chown(config, NOBODY, NOBODY)),
+                               ("a pipe that nobody fills", lambda: (os.unlink(config), os.mkfifo(config, 0o666)))):
+                make()
+                with attacks.one(name):
+                    bundle = self.only_bundle(self.run_it("/bin/sh", "-c", fails, cwd=work))
+                    self.assertIn("the kill of evidence", bundle.text("output/stderr.txt"))
+                    os.unlink(bundle.path)
 
     def test_our_own_home_is_used(self):
         """The control of the two above: the same run with a home of our own."""
