@@ -164,6 +164,7 @@ void hook_facts_of_kept(const cJSON *record, struct hook_text snapshot, int64_t 
     put(out, "torch.kept.before_bytes", k.before, source);
     put(out, "torch.kept.growth_bytes", k.growth, source);
     put(out, "torch.kept.replaced_percent", k.replaced_percent, source);
+    put(out, "torch.kept.faster_percent", k.faster_percent, source);
     put(out, "torch.kept.retaken_percent", k.retaken_percent, source);
     put(out, "torch.kept.freed_percent", k.freed_percent, source);
     collect_boolean(out, "torch.kept.steady", FACT_IMPACT, k.steady, source);

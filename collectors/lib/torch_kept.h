@@ -16,7 +16,9 @@ struct torch_kept {
     int64_t growth; /* by so much what is kept grew in the run, drawn out to its end; not below 0 */
     int64_t replaced_percent; /* went later of what had outlived some steps, 0 to 100: the second largest */
     int64_t retaken_percent; /* of the growth: places that were free in between, beyond what steps explain */
-    bool steady; /* it grew in the first half of that time too, and hardly anything was replaced */
+    int64_t faster_percent;  /* by so much longer the first quarter of the bytes took than the last, where each
+                                took less than the one before; else 0 */
+    bool steady; /* it grew in the first half of that time too, hardly anything was replaced, and no more comes */
     int64_t freed_percent; /* of what was handed out since the first mark, 0 to 100 */
 };
 

@@ -206,6 +206,7 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
         {"RssShmem", "proc.0.rss_shmem_bytes", 1024}, {"VmSwap", "proc.0.swap_bytes", 1024},
         {"VmPin", "proc.0.pinned_bytes", 1024},       {"VmLck", "proc.0.locked_bytes", 1024},
         {"VmPeak", "proc.0.address_space_peak_bytes", 1024},
+        {"VmData", "proc.0.data_bytes", 1024},
         {"Threads", "proc.0.threads_count", 1},
     };
     RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);

@@ -220,6 +220,7 @@ static void ulimits(struct pasted *p, struct text line)
         {"max locked memory", "-l)", "proc.0.memlock_limit_bytes"},
         {"open files", "-n)", "proc.0.fds_limit"},
         {"virtual memory", "-v)", "proc.0.address_space_limit_bytes"},
+        {"data seg size", "-d)", "proc.0.data_limit_bytes"},
     };
     struct text v;
     uint64_t n;

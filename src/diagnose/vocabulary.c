@@ -286,13 +286,23 @@ static bool follows_something(const struct line *l, const char *at)
     return at > l->text.at && strchr(":(-=>[,", at[-1]) != NULL;
 }
 
+/* HIP and CUDA have the same numbers and words for most: the line's own word for it says which is meant. */
+static const struct code *in_words_of(const struct line *l, const struct code *c)
+{
+    const struct text cuda = {"cuda", 4};
+    const struct code *same = text_equals(c->domain, "hip") && text_equals(l->domain, "cuda") && c->has_number
+                                  ? vocabulary_number(cuda, c->number)
+                                  : NULL;
+    return same != NULL ? same : c;
+}
+
 static void read_string(struct reader *r, struct line *l, struct text rest, bool is_named)
 {
     bool is_common = false;
     const struct code *c = vocabulary_string(rest, &is_common);
     if (c == NULL || (is_common && !((is_named || follows_something(l, rest.at)) && line_has(l, LOG_WORDS_ABOUT_GPU))))
         return;
-    add_hit(r, l, c);
+    add_hit(r, l, in_words_of(l, c));
 }
 
 /* "hsa_init failed, possibly no device": the call alone speaks of something. */

@@ -91,6 +91,8 @@ static const struct wording wordings[] = {
     {"resource-limit/address space", NULL,
      "Out of address space: {proc.0.address_space_peak_bytes} used of the limit "
      "{proc.0.address_space_limit_bytes}"},
+    {"resource-limit/data of the process", NULL,
+     "Host memory was refused by the process' limit of data[[, {proc.0.data_limit_bytes}]]"},
     {"resource-limit/threads or processes", NULL, "No more threads or processes may be started"},
     {"resource-limit/shared memory", NULL, "Out of shared memory between processes"},
     {"resource-limit/pinned host memory", NULL,

@@ -40,6 +40,7 @@ class Program:
     context: int         # what the runtime of this process holds
     step_s: float
     load_s: float        # how long the first step takes
+    busy: float = 0.0    # share of a step's time that is longer where it has more operations
 
     @property
     def name(self):
@@ -64,7 +65,8 @@ def make_programs(generators, count, seed):
         own = zlib.crc32(f"{seed}.{i}.{chosen.family}.{chosen.name}".encode())
         rng = random.Random(own ^ 0x5bd1e995)
         yield Program(chosen, own, rng.choice(CAPACITIES), rng.randrange(16, 128) * MIB,
-                      rng.randrange(180, 700) * MIB, 10 ** rng.uniform(-2.3, 0.3), 10 ** rng.uniform(-0.5, 1.3))
+                      rng.randrange(180, 700) * MIB, 10 ** rng.uniform(-2.3, 0.3), 10 ** rng.uniform(-0.5, 1.3),
+                      rng.uniform(0, 1))
 
 
 # --- what programs are made of ---

@@ -96,6 +96,33 @@ static void what_lies_at_a_place_that_was_free_is_not_kept(void **state)
     assert_true(k.steady);
 }
 
+static void where_more_comes_nothing_need_be_kept(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    /* as many bytes in 800, then 700 and 600 */
+    assert_true(read_rows("[100,0,200,40,20,20,20],[900,0,400,60,40,40,40],[1600,0,600,70,60,60,-1],"
+                          "[2200,0,800,85,80,80,-1]",
+                          &k));
+    assert_int_equal(k.faster_percent, 33);
+    assert_false(k.steady);
+    /* the last took as long as the one before */
+    assert_true(read_rows("[100,0,200,40,20,20,20],[900,0,400,60,40,40,40],[1500,0,600,70,60,60,-1],"
+                          "[2100,0,800,85,80,80,-1]",
+                          &k));
+    assert_int_equal(k.faster_percent, 0);
+    assert_true(k.steady);
+    /* a little faster */
+    assert_true(read_rows("[100,0,200,40,20,20,20],[900,0,400,60,40,40,40],[1660,0,600,70,60,60,-1],"
+                          "[2390,0,800,85,80,80,-1]",
+                          &k));
+    assert_in_range(k.faster_percent, 5, 15);
+    assert_true(k.steady);
+    /* clocks that stand still */
+    assert_true(read_rows("[5,0,200,40,20,20,20],[5,0,400,60,40,40,40],[5,0,600,70,60,60,-1]", &k));
+    assert_int_equal(k.faster_percent, 0);
+}
+
 static void marks_that_say_nothing(void **state)
 {
     (void)state;
@@ -123,6 +150,7 @@ int main(void)
         cmocka_unit_test(what_is_replaced_is_not_kept),
         cmocka_unit_test(what_lives_long_is_not_kept),
         cmocka_unit_test(what_lies_at_a_place_that_was_free_is_not_kept),
+        cmocka_unit_test(where_more_comes_nothing_need_be_kept),
         cmocka_unit_test(marks_that_say_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

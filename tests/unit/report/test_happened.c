@@ -79,6 +79,9 @@ static void a_sentence_for_each(void **state)
          "\"proc.0.address_space_limit_bytes\":25769803776}",
          "Out of address space: 23.82 GiB used of the limit 24.00 GiB (resource-limit, high "
          "confidence)"},
+        {"resource-limit", "data of the process", "{\"proc.0.data_limit_bytes\":1073741824}",
+         "Host memory was refused by the process' limit of data, 1.00 GiB (resource-limit, high "
+         "confidence)"},
         {"unknown", "killed by SIGKILL", "{\"target.signal_name\":\"KILL\"}",
          "SIGKILL ended the program; who sent it is not known"},
         {"unknown", "no failure shown", "{}", "The text shows no failure"},
