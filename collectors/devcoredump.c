@@ -133,7 +133,7 @@ static void vram_fact(struct collect_out *out, const char *text, const char *sou
                         "the driver skipped the check", source);
 }
 
-/* Where the part that may hold user data starts. */
+/* The start of the part that may hold user data. */
 static size_t header_length(const char *text, size_t len)
 {
     static const char *const marks[] = {"Ring buffer information", "Ring contents", "IB contents",

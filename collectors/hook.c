@@ -112,7 +112,7 @@ static void consider(struct hook *h, struct choice *best, const char *name)
     }
     if (series && h->other_count < OTHERS_MAX)
         h->others[h->other_count++] = pid;
-    /* Of several that ran out of memory the first: the others may have come of it. */
+    /* If several ran out of memory, take the first. It may have caused the others. */
     if (best->pid == 0 || c.rank > best->rank ||
         (c.rank == best->rank && oom && best->time_ns > c.time_ns))
         *best = c;

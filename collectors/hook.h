@@ -13,7 +13,7 @@
 struct buf;
 struct cJSON;
 
-/* What the file "events" says of one process, and of the hook itself. */
+/* The content of the file "events" for one process, and for the hook itself. */
 struct hook_events {
     struct cJSON *list;            /* every line, in order */
     const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
@@ -71,11 +71,13 @@ void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, con
  * time: contexts, libraries, and whatever allocates beside PyTorch. */
 void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,
                        struct collect_out *out);
-/* What PyTorch held when the device was initialised, and at most: rows of the memory table. */
+/* The memory that PyTorch held when the device was initialised, and its peak: rows of the memory
+ * table. */
 void hook_facts_of_moments(const struct torch_series *series, const struct cJSON *record,
                            const struct cJSON *initialised, int64_t device, int64_t pid,
                            struct collect_out *out);
-/* Who grew, from the marks and the snapshot of the failure (NULL: from two marks). */
+/* The sizes and call sites that grew, from the marks and the snapshot of the failure (NULL: from
+ * two marks). */
 struct hook_text {
     const char *data;
     size_t len;

@@ -191,7 +191,7 @@ void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, con
     }
 }
 
-/* What the demand was before: account.* (src/diagnose/account.c) sets it against the end. */
+/* The earlier demand. account.* (src/diagnose/account.c) compares it with the end. */
 static void put_demand(const struct torch_series *series, const char *source,
                        struct collect_out *out)
 {

@@ -94,7 +94,7 @@ static void put_trend(const struct torch_series *gaps, const char *source, struc
     collect_integer(out, "torch.gap_watched_ms", FACT_IMPACT, g.duration_ms, source);
 }
 
-/* What is said to be so at the end. */
+/* True if the last gap was read shortly before the end. */
 static bool is_recent(const struct torch_series *gaps, const struct torch_series *all)
 {
     return all->points[all->count - 1].time_ns - gaps->points[gaps->count - 1].time_ns <=

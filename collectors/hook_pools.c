@@ -52,7 +52,7 @@ struct pool {
     int64_t refused_ns;      /* when the pool refused what the program failed of, ABSENT: not known */
 };
 
-/* What the rows of that device say together. */
+/* Totals over the rows of one device. */
 struct turnover {
     double allocated; /* at least: what comes and goes between two rows is not seen */
     double freed;
@@ -291,7 +291,7 @@ static void put_turnover(const struct pool *x, const struct turnover *t, const c
         put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
 }
 
-/* What a program frees when it has been refused is no low of a step. */
+/* Memory that a program frees after a refusal is not the low of a step. */
 static void drop_after_refusal(const struct pool *x, struct torch_series *series)
 {
     while (x->refused_ns >= 0 && series->count > 1 &&

@@ -65,7 +65,7 @@ static void add_agent_facts(struct collect_out *out, const struct machine *machi
     }
 }
 
-/* What the host offers the GPUs: the largest pool of a CPU agent, which all of them alias. */
+/* The memory that the host offers the GPUs: the largest pool of a CPU agent. All GPUs share it. */
 static void add_host_facts(struct collect_out *out, const cJSON *agents)
 {
     double largest = 0;

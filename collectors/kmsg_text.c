@@ -183,7 +183,7 @@ static struct line *split(const char *text, size_t len, size_t *ret_count)
     return lines;
 }
 
-/* What a line costs: its bytes, and the note about those that were left out before it. */
+/* The bytes that a line needs: its own, and those of the note about lines left out before it. */
 static size_t cost(const struct line *lines, size_t i)
 {
     if (!lines[i].keep)

@@ -98,7 +98,7 @@ static void put_live_of_gpus(const struct reading *r)
     }
 }
 
-/* What opened a model file is noted too: on a machine without KFD that is all there is. */
+/* The ledger also notes who opened a model file. On a machine without KFD it holds nothing else. */
 static bool has_gpu(const struct reading *r)
 {
     for (unsigned i = 0; i < LEDGER_GPUS; i++)

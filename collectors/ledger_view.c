@@ -7,7 +7,7 @@
 
 #define PAGE 4096u
 
-/* What is known about one handle, in the order of time. */
+/* The events of one handle, in the order of time. */
 enum step_type { STEP_ALLOC, STEP_ENTRY, STEP_FREE };
 
 struct step {

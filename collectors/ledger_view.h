@@ -23,7 +23,7 @@ struct ledger_range {
     uint64_t handle;
     uint64_t time_ns;  /* when it was allocated, 0 = before the events that are known */
     uint64_t freed_ns; /* 0 = live */
-    /* Of the events; times have the grain of a timer tick. 0 = not among those that are known. */
+    /* Taken from the events; times have the grain of a timer tick. 0 = no event is known. */
     uint64_t number, freed_number;
     uint32_t flags;
     int32_t tid;

@@ -63,7 +63,7 @@ static bool changed_since_start(const struct collect_ctx *ctx, const struct mode
     return ctx->start_wall_ns != 0 && m->mtime_ns > ctx->start_wall_ns;
 }
 
-/* What people call the quantisation: GGUF's file type, else the type that holds most bytes. */
+/* The usual name of the quantisation: GGUF's file type, else the type that holds most bytes. */
 static const char *quantisation(const struct weights *w)
 {
     if (w->file_type[0] != '\0' && w->file_type[0] > '9')

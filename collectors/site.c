@@ -171,7 +171,7 @@ static void read_lines(struct answer *a, const char *text, size_t len)
         complain(a, "its end is missing");
 }
 
-/* What a program may want to know of the run. */
+/* Environment variables that describe the run to the program. */
 static void tell_program(const struct collect_ctx *ctx)
 {
     char text[32];

@@ -281,7 +281,7 @@ static bool glibc_version(const char *path, char *out, size_t size)
     return used > 0;
 }
 
-/* Of the failed process: a container has another libc than we. */
+/* The libc of the failed process: in a container it is another one than ours. */
 static void c_library(struct software *s, struct collect_out *out,
                       const struct procmaps_file *files, size_t count)
 {

@@ -23,7 +23,7 @@ void cleantext_json_text(struct cJSON *object, const char *name, const char *tex
 /* Does `text` end with / begin with ...? */
 bool cleantext_ends(const char *text, const char *suffix);
 bool cleantext_starts(const char *text, const char *prefix);
-/* What follows the last '/'. */
+/* The part behind the last '/'. */
 const char *cleantext_base(const char *path);
 /* Exactly n lower-case hex digits? */
 bool cleantext_is_hex(const char *text, size_t n);

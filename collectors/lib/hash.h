@@ -12,7 +12,7 @@
 
 #define HASH_SHA256_HEX 65
 #define HASH_SHA1_HEX 41
-/* Of each end of a file whose whole would take too long. */
+/* So much is hashed at each end of a file that is too long to be hashed whole. */
 #define HASH_END_BYTES ((uint64_t)16 << 20)
 
 struct hash_budget {

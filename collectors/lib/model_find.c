@@ -311,7 +311,7 @@ static void find_mappings(const struct collect_ctx *ctx, struct model_list *list
     procmaps_files_free(files, count > 0 ? (size_t)count : 0);
 }
 
-/* What the program opened and closed again, by the ledger. */
+/* Adds files that the program opened and closed again, by the ledger. */
 static void find_opened(const struct collect_ctx *ctx, struct model_list *list)
 {
     char path[FS_PATH_MAX];

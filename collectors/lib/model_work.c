@@ -173,7 +173,7 @@ static void work_loop(struct table *t, const struct model_work *work)
     }
 }
 
-/* What a child of a child must not hold: the runner's status pipe and everything else. */
+/* A child of a child must hold no descriptor of ours, above all not the runner's status pipe. */
 static void __attribute__((noreturn))
 worker(struct table *t, const struct model_work *work, int result, pid_t parent)
 {

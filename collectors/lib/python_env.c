@@ -104,7 +104,7 @@ static const char *site_end(const char *path)
     return at == NULL ? NULL : at + strlen("/site-packages");
 }
 
-/* What one mapped file says. */
+/* Reads what one mapped file tells. */
 static void learn_mapped(struct python_env *env, const char *path, char *mapped_prefix)
 {
     const char *base = cleantext_base(path);

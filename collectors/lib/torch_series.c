@@ -261,7 +261,7 @@ static struct torch_growth growth_by(const struct torch_series *series, size_t p
     return g;
 }
 
-/* Where steps are longer than windows, or their lows are short, only wide windows hold a low each. */
+/* If steps are longer than windows, or their lows are short, only wide windows hold a low each. */
 struct torch_growth torch_series_growth(const struct torch_series *series)
 {
     struct torch_growth g = growth_by(series, SAMPLES_PER_WINDOW);

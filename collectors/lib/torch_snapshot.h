@@ -64,7 +64,8 @@ struct torch_live {
     int64_t unlisted_bytes; /* a site that is not listed had no more than this */
 };
 
-/* Of a snapshot. As torch_snapshot_read(), and -ENODATA where blocks were left out of it. */
+/* Reads it from a snapshot. As torch_snapshot_read(), and -ENODATA if blocks were left out of it.
+ * */
 int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret);
 /* Of the marks (PID.live.csv): `ret` is the last one that is not younger than `until_ns`, else the
  * first; false: there is none, or no memory for it. */
@@ -122,7 +123,8 @@ struct torch_series {
 /* Rows of PID.torch.csv; others are skipped. device < 0: the sum of all devices. 0 or -ENOMEM. */
 int torch_series_read(const char *text, size_t len, int device, struct torch_series *ret);
 void torch_series_release(struct torch_series *series);
-/* Of the allocated bytes: a step moves between a low and a high mark, a leak raises the low one. */
+/* Growth of the allocated bytes: a step moves between a low and a high mark, a leak raises the low
+ * one. */
 struct torch_growth torch_series_growth(const struct torch_series *series);
 /* The same with windows of at least `per_window` points (1: points that are minima already). */
 struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window);

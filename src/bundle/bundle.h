@@ -44,7 +44,7 @@ void manifest_forget_item(struct manifest *, const char *name);
 int manifest_redact(struct manifest *, struct redactor *redactor);
 /* The top folder of the bundle that is rewritten gets this name. 0, -EINVAL, -ENOMEM. */
 int manifest_rename(struct manifest *, const char *top);
-/* Of the bundle that is rewritten: what its top folder was called. */
+/* The former top folder of a bundle that is rewritten. */
 const char *manifest_name(const struct manifest *);
 /* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
 int manifest_set(struct manifest *, const char *key, struct cJSON *value);
@@ -84,7 +84,7 @@ int bundle_verify(const char *path, struct rc_err *err);
  * most max bytes. -ENOENT when there is none. */
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
                          struct rc_err *err);
-/* Where a text was shortened to fit. */
+/* Marks the place where a text was shortened to fit. */
 #define BUNDLE_CUT_WORDS "bytes cut by rocmcrash"
 /* Several of them in one pass. 0 when any was found, also if the bundle is damaged behind it. */
 struct bundle_file {

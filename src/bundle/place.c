@@ -161,7 +161,7 @@ static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, st
     return place_private_dir(tmp, out + strlen(tmp) + 1, ret_fd, err);
 }
 
-/* What is to be put somewhere, and where that may be. */
+/* The bundle to be placed, and the folders that may take it. */
 struct parcel {
     struct stage *stage;
     const char *base_manifest;

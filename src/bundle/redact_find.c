@@ -104,7 +104,7 @@ static void add_match(const struct redact_rule *rule, const char *text, size_t b
         redact_spans_add(out, whole);
 }
 
-/* Of a text what is searched at once. */
+/* The part of a text that is searched at once. */
 struct piece {
     const char *text;
     size_t from, to;

@@ -117,7 +117,7 @@ int redactor_add_domain(struct redactor *r, const char *domain)
 
 /* --- folders --- */
 
-/* Where programs and the system have their files; what people keep there lies deeper. */
+/* Folders of programs and of the system. What people keep there lies deeper. */
 static bool is_system_folder(const char *path, size_t len)
 {
     static const char *const folders[] = {

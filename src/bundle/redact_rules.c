@@ -136,7 +136,7 @@ static int compile(struct parser *p, struct redact_rule *rule)
                            offset <= text.len ? buf_str(&text) + offset : "its end");
         }
     }
-    /* Where executable memory is refused the same code is interpreted, slower. */
+    /* If executable memory is refused, PCRE2 interprets the same code, more slowly. */
     if (r == 0)
         (void)pcre2_jit_compile(rule->code, PCRE2_JIT_COMPLETE);
     buf_release(&text);

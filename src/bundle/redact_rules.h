@@ -60,7 +60,7 @@ struct redact_rules {
     pcre2_jit_stack *jit_stack;
 };
 
-/* Where something private stands. */
+/* A place in a text that holds something private. */
 struct redact_span {
     size_t from, to;
     enum redact_kind kind;

@@ -24,7 +24,7 @@
 #define CPU_FLOOR_NS ((uint64_t)2000000000u)
 #define CPU_NS_PER_BYTE 4000u
 #define CPU_ASK_EVERY 64u
-/* Of a known secret, so much at either end gives a piece of it away. */
+/* So many characters at either end of a known secret identify a piece of it. */
 #define PIECE 12u
 #define PSEUDONYM_MAX 60u
 #define QUOTES_MAX 4u
@@ -316,7 +316,7 @@ static size_t pseudonym_at(const struct redact_text *t, size_t at)
     return tail > 0 && redact_at(t, from + tail) == '>' ? 1 + n + tail + 1 : 0;
 }
 
-/* Of a text that was redacted before: what stands there is hidden already. */
+/* True if the text was redacted before and holds a pseudonym at this place. */
 static bool is_hidden_already(const struct redact_text *t, const struct redact_span *span)
 {
     size_t first = span->from > PSEUDONYM_MAX ? span->from - PSEUDONYM_MAX : 0;
@@ -333,7 +333,8 @@ static bool is_hidden_already(const struct redact_text *t, const struct redact_s
     return false;
 }
 
-/* What is kept, what only teaches, what says nothing about anybody. */
+/* Drops findings that are kept by wish, that only teach names, or that say nothing about anybody.
+ * */
 static void drop_others(struct search *s)
 {
     struct redact_spans *spans = s->out;
@@ -378,7 +379,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
     return e;
 }
 
-/* What is learned there is learned at once: the caller's text does not hold it in one piece. */
+/* Names found there are learned at once: the caller's text does not hold them in one piece. */
 static int search_folded(struct redactor *r, const struct redact_text *t, bool learning,
                          struct redact_spans *out)
 {

@@ -213,8 +213,8 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
     return r;
 }
 
-/* What comes first is taken and the rest not looked at: a summary can still be read from a download
- * that was cut off. bundle_verify() is there to judge. */
+/* Reads up to the last wanted file: a summary can still be read from a download that was cut off.
+ * bundle_verify() checks the whole. */
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count, struct rc_err *err)
 {
     RC_AUTO_CLOSE int fd = bundle_open(path, err);

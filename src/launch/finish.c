@@ -50,7 +50,7 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
         bool pattern = gpu_trouble_seen(s) || s->error_matches > 0 || s->kernel_oom_matches > 0;
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
-        /* More was printed than could be looked at: that it holds no message is not known. */
+        /* More was printed than could be read. The part that was not read may hold a message. */
         bool unseen = s->output_unseen > 0;
         if (pattern || silent || unseen || a_process_crashed(s))
             return FINISH_BUNDLE;
@@ -76,7 +76,7 @@ void finish_lift_limits(void)
             continue;
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(limits[i], &limit);
-        /* With CAP_SYS_RESOURCE also beyond; thousands of descriptors are enough. */
+        /* CAP_SYS_RESOURCE would allow more; thousands of descriptors are enough. */
         struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
         if (limits[i] != RLIMIT_NOFILE && limit.rlim_max != RLIM_INFINITY)
             (void)setrlimit(limits[i], &none);
@@ -85,7 +85,7 @@ void finish_lift_limits(void)
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < FINISHER_STACK_BYTES) {
         struct rlimit enough = {FINISHER_STACK_BYTES, stack.rlim_max};
         if (stack.rlim_max < FINISHER_STACK_BYTES)
-            enough.rlim_max = FINISHER_STACK_BYTES; /* refused, the finisher makes one of its own */
+            enough.rlim_max = FINISHER_STACK_BYTES; /* else it makes one of its own */
         (void)setrlimit(RLIMIT_STACK, &enough);
     }
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -138,7 +138,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc] = NULL;
 
     (void)setsid();
-    (void)umask(077); /* the caller's may leave not even us what we make */
+    (void)umask(077); /* the caller's mask may deny even us access to what we create */
     finish_lift_limits();
     sigset_t none;
     (void)sigemptyset(&none);

@@ -46,11 +46,11 @@ static _Noreturn void helper_main(struct helpers *h, int id)
         relay_drop(&h->relay);
         leave_caller();
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != s->run.supervisor_pid) /* it was killed before we asked to be told */
+        if (getppid() != s->run.supervisor_pid) /* the supervisor was killed before the prctl() */
             _exit(0);
         sampler_run(s);
     default:
-        (void)umask(077); /* the caller's may leave not even us what we make */
+        (void)umask(077); /* the caller's mask may deny even us access to what we create */
         relay_drop(&h->relay);
         leave_caller();
         finish_lift_limits();
@@ -158,7 +158,8 @@ void helper_kill(struct helpers *h, int id)
     h->shared->helpers[id].pid = 0;
 }
 
-/* Late at two looks: after a freeze of the machine or the cgroup everything looks late once. */
+/* True if it was late twice. After a freeze of the machine or the cgroup everything looks late
+ * once. */
 static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budget_ns,
                        uint64_t now_ns)
 {
@@ -193,7 +194,7 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
 {
     const struct shared_helper *sampler = &h->shared->helpers[HELPER_SAMPLER];
     uint64_t since_ns = sampler->work_pending_ns;
-    /* Until a replacement has begun, this says what its predecessor hung in. */
+    /* Until a replacement has begun, this names the read in which its predecessor hung. */
     if (since_ns != 0 && since_ns < h->sampler_started_ns)
         since_ns = h->sampler_started_ns;
     if (!stays_late(&h->sampler_hangs, since_ns, WORK_MAX_MS * NS_PER_MS, now_ns) ||
@@ -201,7 +202,7 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
         return;
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
     (void)kill(sampler->pid, SIGKILL);
-    /* In D state it will not die: forget it. What it was reading stays named in the shared memory,
+    /* A process in D state does not die: forget it. The shared memory still names what it was reading,
      * and its replacement leaves that file out. */
     h->shared->helpers[HELPER_SAMPLER].pid = 0;
     (void)helper_start(h, HELPER_SAMPLER);
@@ -213,7 +214,7 @@ void helpers_watch(struct helpers *h)
     watch_tracer(h, now_ns);
     if (h->shared->target_state != TARGET_ENDED)
         watch_sampler(h, now_ns);
-    /* There was no room for a process; now there may be. */
+    /* fork() failed earlier. It may succeed now. */
     if (h->shared->target_state != TARGET_ENDED && now_ns - h->forked_again_ns > FORK_AGAIN_NS) {
         h->forked_again_ns = now_ns;
         for (int id = 0; id < HELPER_MAX; id++)

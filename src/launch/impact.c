@@ -127,7 +127,7 @@ static void copy_threads(struct copier *c, struct tracees *tracees,
         copy_other_threads(c, tracees, process, mem_fd);
 }
 
-/* The counters are worth a short wait while the memory is still held, not a long one. */
+/* While the memory is still held, the counters are worth a short wait, but not a long one. */
 static void wait_for_sampler(struct shared *s, uint32_t request)
 {
     uint64_t give_up_ns = clock_mono_ns() + IMPACT_SAMPLER_WAIT_MS * NS_PER_MS;

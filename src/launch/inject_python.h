@@ -16,7 +16,7 @@ struct shared;
 void inject_python_plan(struct shared *shared, const struct launch_options *options);
 
 /* In the child: PYTHONPATH gets the hook's folder in front, ROCMCRASH_HOOK says where to write.
- * Whatever fails here leaves the environment as it was. */
+ * A failure here leaves the environment as it was. */
 void inject_python(struct shared *shared, const struct launch_options *options);
 
 /* Did the hook see an allocation of PyTorch fail? A program may swallow the exception and leave

@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "base/say.h"
 
-/* What stands on the terminal was printed on stderr. In the background a read would stop us. */
+/* The question was printed on stderr, so stderr must be a terminal, too. A read in the background
+ * would stop us. */
 static int open_terminal(void)
 {
     if (!isatty(STDERR_FILENO))

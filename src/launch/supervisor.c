@@ -157,7 +157,7 @@ static int own_status(struct supervisor *s, char *const argv[])
     return status;
 }
 
-/* Whatever of ours does not work: the target runs. */
+/* The target runs even if a part of ours does not work. */
 static int run_unobserved(struct supervisor *s, char *const argv[], const char *why)
 {
     (void)say_line(stderr, "rocmcrash: %s; running without observation", why);
@@ -185,7 +185,7 @@ static void take_over_signals(struct supervisor *s)
         (void)signal(SIGCHLD, SIG_DFL);
 }
 
-/* Everything here rests on waitid(): a sandbox that refuses it would have us wait for ever. */
+/* The supervisor depends on waitid(). In a sandbox that refuses it we would wait for ever. */
 static int check_waiting(void)
 {
     siginfo_t si;
@@ -234,6 +234,6 @@ int launch_run(const struct launch_options *options, char *const argv[])
     else
         supervisor_finish(&s);
     helper_kill(&s.helpers, HELPER_SAMPLER);
-    helper_reap(&s.helpers, HELPER_TRACER); /* the caller's wait4() gets the target's times by it */
+    helper_reap(&s.helpers, HELPER_TRACER); /* the caller's wait4() then has its times */
     return WIFSIGNALED(status) ? supervisor_leave_by_signal(WTERMSIG(status)) : WEXITSTATUS(status);
 }

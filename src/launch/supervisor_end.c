@@ -30,7 +30,7 @@
 #define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
-#define FINISHER_STARTS_MAX 3 /* it is killed or stopped by somebody: once more, from the run directory */
+#define FINISHER_STARTS_MAX 3 /* started again if somebody kills or stops it */
 
 static bool relay_is_at_work(const struct supervisor *s)
 {
@@ -147,7 +147,7 @@ static bool finisher_had_its_say(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) != 1 && !finisher_cannot_work(status);
 }
 
-/* For `recover`: what nobody else has written to the disk. */
+/* Writes what `recover` needs and nobody else has written to the disk. */
 static void keep_run(struct shared *shared)
 {
     struct shared_run *run = &shared->run;
@@ -187,7 +187,7 @@ void supervisor_finish(struct supervisor *s)
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
         s->finisher = finish_start(s->shared_fd, s->options, what, false);
-        if (s->finisher <= 0 && errno == EAGAIN) { /* no room for a process: perhaps in a moment */
+        if (s->finisher <= 0 && errno == EAGAIN) { /* fork() failed; it may succeed in a moment */
             (void)poll(NULL, 0, FORK_AGAIN_MS);
             continue;
         }

@@ -31,7 +31,7 @@ struct target_spec {
  * then it leaves) and waits for go; exec; on failure report and _exit 127 (not found) or 126, as env(1) does. */
 pid_t target_fork(struct shared *shared, const struct target_spec *spec);
 
-/* What waitpid() would have said of an end that waitid() told. */
+/* Converts what waitid() reports into the status word of waitpid(). */
 int target_wait_status(const siginfo_t *si);
 
 /* Become the command, unobserved. Returns only when that fails: says why, gives 127 or 126. */

@@ -129,7 +129,7 @@ static void handle_job_control(const siginfo_t *si)
         tracer_target_continued();
 }
 
-/* The kernel tells of a continuation once and for all children; see handle_job_control(). */
+/* The kernel reports a continuation once, for any child; see handle_job_control(). */
 static int wait_for_what(void)
 {
     int flags = WEXITED | WSTOPPED | WNOWAIT | __WALL;
@@ -202,7 +202,7 @@ static void start_tracing(void)
         tracer_scan_every_second();
 }
 
-/* Without a child the supervisor sees us end, and runs the target without observation. */
+/* If no child can be forked, we exit. The supervisor then runs the target without observation. */
 static void start_target(const struct tracer_options *options)
 {
     struct shared *s = tracer.shared;
@@ -235,7 +235,7 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
         siginfo_t si = {.si_pid = 0};
         me->work_pending_ns = 0;
         int r = waitid(P_ALL, 0, &si, wait_for_what());
-        if (r != 0 && errno != EINTR) /* ECHILD: all are gone. A filter of system calls: for ever so */
+        if (r != 0 && errno != EINTR) /* no child is left, or a filter refuses waitid() for ever */
             _exit(0);
         me->work_pending_ns = clock_mono_ns();
         /* A process that was shown as untraced may be traced now. Its stop then means something

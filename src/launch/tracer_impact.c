@@ -139,7 +139,7 @@ void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
     tracer_wake_supervisor();
 }
 
-/* Jobs end their workers by SIGTERM, SIGPIPE and the like every day: no failure of theirs. */
+/* Jobs often end their workers by SIGTERM, SIGPIPE and the like. That is no failure. */
 static bool child_exit_matters(const struct traced_process *process, int signo)
 {
     if (signo == 0)

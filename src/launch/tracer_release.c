@@ -160,7 +160,7 @@ void tracer_scan_every_second(void)
     (void)setitimer(ITIMER_REAL, &period, NULL);
 }
 
-/* The tree starts short processes all the time: what lives on is found by the scan. */
+/* The tree starts short processes all the time. The scan finds those that live on. */
 static void children_become_late(void)
 {
     tracer.eager = false;

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "record/shared.h"
 
-/* Refused in a row: a thread that was killed just now refuses once. */
+/* This many refusals in a row. A thread that was killed just now refuses once. */
 #define REFUSALS_MAX 1000
 
 /* The one answer to a stop. When the kernel goes on refusing it, waitid() goes on showing the stop
@@ -146,7 +146,7 @@ static void signal_stop(struct traced_thread *thread, int signo)
     resume(thread->tid, signo);
 }
 
-/* A thread that stopped before its clone event told us of it. */
+/* The thread stopped before its clone event announced it. */
 static struct traced_thread *unknown_thread(pid_t tid)
 {
     pid_t tgid = tracee_read_tgid(tid);

@@ -20,7 +20,7 @@
 #include "launch/tracee.h"
 #include "record/shared.h"
 
-#define SCAN_MAX_NS 10000000u /* stops wait meanwhile; the rest is found by a later scan */
+#define SCAN_MAX_NS 10000000u /* no stop is answered during a scan; a later scan finds the rest */
 #define ALL_THREADS_EVERY 16  /* most programs fork in their first thread */
 #define TREE_MAX 512        /* processes looked at in one walk */
 #define SEIZE_PASSES 8      /* until a scan finds no untraced thread; 3 were enough when measured */
