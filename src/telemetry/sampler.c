@@ -143,6 +143,15 @@ static void read_errors(struct sampler *s)
         sampler_gpu_errors(s, i);
 }
 
+/* The counts of before are not those of after. */
+static void forget_errors(struct sampler *s)
+{
+    for (uint32_t i = 0; i < s->machine.count; i++) {
+        (void)values_set_gpu(&s->values, i, METRIC_GPU_UNCORRECTED, VALUE_UNREADABLE, 0);
+        (void)values_set_gpu(&s->values, i, METRIC_GPU_CORRECTED, VALUE_UNREADABLE, 0);
+    }
+}
+
 void sampler_init(struct sampler *s, struct shared *shared)
 {
     s->shared = shared;
@@ -237,7 +246,9 @@ void sampler_after(struct sampler *s)
     sampler_host_read(s);
     sampler_kfd_turn(s);
     sampler_procs_turn(s);
-    read_errors(s);
+    forget_errors(s);
+    emit(s, SAMPLE_FULL | SAMPLE_AFTER);
+    read_errors(s); /* of a GPU that hangs this may take us along */
     emit(s, SAMPLE_FULL | SAMPLE_AFTER);
 }
 

@@ -206,6 +206,18 @@ static void test_errors_of_the_hardware(void **state)
     sampler_after(w->sampler);
     expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 1, VALUE_OK, 3);
     expect_metric(w->shared, METRIC_GPU_CORRECTED, 1, VALUE_OK, 42);
+    /* A look that hangs costs neither what else is held then, nor does the count of before stand for it. */
+    struct series_set set;
+    help_ring_to_series(w->shared, &set);
+    size_t first = 0;
+    while (first < set.record_count && (set.records[first].flags & SAMPLE_AFTER) == 0)
+        first++;
+    assert_int_equal(first + 2, set.record_count);
+    assert_true((set.records[first + 1].flags & SAMPLE_AFTER) != 0);
+    const struct series_point *p =
+        series_at(series_find(&set, METRIC_GPU_UNCORRECTED, 1), set.records[first].time_ns);
+    assert_true(p != NULL && p->status == VALUE_UNREADABLE);
+    series_release(&set);
 }
 
 /* --- processes --- */
