@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/input.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -12,6 +14,7 @@
 #include "base/encoding.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
 #include "diagnose/condense.h"
 
 bool input_has_bundle_name(const char *path)
@@ -26,6 +29,36 @@ bool input_is_bundle(const char *path)
     RC_AUTO_CLOSE int fd = strcmp(path, "-") != 0 ? fs_open_read(path) : -1;
     bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
     return gzip || input_has_bundle_name(path);
+}
+
+static int is_bundle_of_ours(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "rocmcrash-", 10) == 0 && input_has_bundle_name(entry->d_name);
+}
+
+char *input_newest_bundle(const char *usage)
+{
+    struct dirent **entries = NULL;
+    struct timespec newest = {-1, 0};
+    char *path = NULL;
+    int count = scandir(".", &entries, is_bundle_of_ours, alphasort);
+    for (int i = 0; i < count; i++) {
+        struct stat st;
+        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) &&
+            (st.st_mtim.tv_sec > newest.tv_sec ||
+             (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec >= newest.tv_nsec))) {
+            free(path);
+            path = strdup(entries[i]->d_name);
+            newest = st.st_mtim;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (path != NULL)
+        (void)say_line(stderr, "rocmcrash: the newest bundle here is '%s'", path);
+    else
+        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle in this folder)", usage);
+    return path;
 }
 
 static ssize_t read_stdin(size_t max, char **ret)

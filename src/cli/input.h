@@ -11,6 +11,9 @@ struct rc_err;
 bool input_has_bundle_name(const char *path);
 /* By name, or by gzip's first bytes: a bundle that a browser renamed. */
 bool input_is_bundle(const char *path);
+/* For a verb that is given no bundle: the newest one of this folder, which is told on stderr. NULL where
+ * there is none; then that and `usage` are told. The caller frees. */
+char *input_newest_bundle(const char *usage);
 /* All of it, NUL-terminated, caller frees. -EFBIG when it is longer than max. */
 int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct rc_err *err);
 /* The same for what people keep as a log: UTF-16 becomes UTF-8, and a long one is condensed

@@ -65,11 +65,15 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
     struct buf line = BUF_INIT;
     buf_puts(&line, "rocmcrash: bundle: ");
     say_word(&line, bundle_path);
-    buf_printf(&line, "%srocmcrash: 'rocmcrash show' prints it.", style.line_end);
-    if (job->verdict.file_at != NULL && job->verdict.file_at[0] != '\0') /* what else to attach is told in the summary */
-        buf_printf(&line, " Where to report it: %.*s",
-                   (int)strcspn(job->verdict.file_at, ";"), job->verdict.file_at);
     buf_puts(&line, style.line_end);
+    report_terminal_line("next: ", "'rocmcrash show' prints it, 'rocmcrash open' draws it, 'rocmcrash issue' writes the report",
+                         &style, &line);
+    struct buf tracker = BUF_INIT;
+    if (job->verdict.file_at != NULL) /* what else to attach is told in the summary */
+        buf_append(&tracker, job->verdict.file_at, strcspn(job->verdict.file_at, ";"));
+    if (tracker.len > 0)
+        report_terminal_line("report at: ", buf_str(&tracker), &style, &line);
+    buf_release(&tracker);
     (void)fputs(buf_str(&line), stdout);
     buf_release(&line);
     (void)fflush(stdout);

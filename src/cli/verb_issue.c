@@ -13,6 +13,7 @@
 #include "base/say.h"
 #include "cli/assets.h"
 #include "cli/bundle_files.h"
+#include "cli/input.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "report/issue.h"
@@ -128,23 +129,26 @@ int verb_issue(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(issue_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash issue [OPTIONS] BUNDLE\n\n"
+        (void)printf("Usage: rocmcrash issue [OPTIONS] [BUNDLE]\n\n"
                      "Prints title and text of an issue in the sections of the tracker's form, and\n"
-                     "where the form is. Nothing is sent.\n\nOptions:\n");
+                     "where the form is. Nothing is sent. Without BUNDLE: of the newest in this\nfolder.\n\nOptions:\n");
         options_help(issue_options);
         return VERB_EXIT_OK;
     }
-    if (at < 0)
-        (void)say_line(stderr, "rocmcrash: %s", err.msg);
-    else if (argc - at != 1)
-        (void)say_line(stderr, "rocmcrash: usage: rocmcrash issue [--for=TRACKER] [--json] BUNDLE");
-    if (at < 0 || argc - at != 1)
+    static const char usage[] = "rocmcrash issue [--for=TRACKER] [--json] BUNDLE";
+    if (at < 0 || argc - at > 1) {
+        (void)say_line(stderr, "rocmcrash: %s%s", at < 0 ? err.msg : "usage: ", at < 0 ? "" : usage);
         return VERB_EXIT_USAGE;
-    int r = make_issue(&line, argv[at], &err);
+    }
+    RC_AUTO_FREE char *newest = at == argc ? input_newest_bundle(usage) : NULL;
+    const char *path = at < argc ? argv[at] : newest;
+    if (path == NULL)
+        return VERB_EXIT_USAGE;
+    int r = make_issue(&line, path, &err);
     if (r < 0) {
-        verb_complain(argv[at], &err);
+        verb_complain(path, &err);
         return r == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
     }
-    verb_tell_damage(argv[at]);
+    verb_tell_damage(path);
     return VERB_EXIT_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "cli/input.h"
 #include "cli/option.h"
 #include "cli/stage_page.h"
 #include "cli/verbs.h"
@@ -104,24 +105,29 @@ int verb_open(int argc, char *argv[])
     struct buf page = BUF_INIT;
     int at = options_parse_around(open_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash open [OPTIONS] BUNDLE\n\n"
+        (void)printf("Usage: rocmcrash open [OPTIONS] [BUNDLE]\n\n"
                      "Shows a bundle as a page in the browser. The page is one file and fetches\n"
-                     "nothing; each bundle holds it, too, as report.html.\n\nOptions:\n");
+                     "nothing; each bundle holds it, too, as report.html. Without BUNDLE: the\n"
+                     "newest one in this folder.\n\nOptions:\n");
         options_help(open_options);
         return VERB_EXIT_OK;
     }
-    if (at < 0 || argc - at != 1) {
-        (void)say_line(stderr, "rocmcrash: %s",
-                       at < 0 ? err.msg : "usage: rocmcrash open [--output=FILE] [--print] BUNDLE");
+    static const char usage[] = "rocmcrash open [--output=FILE] [--print] BUNDLE";
+    if (at < 0 || argc - at > 1) {
+        (void)say_line(stderr, "rocmcrash: %s%s", at < 0 ? err.msg : "usage: ", at < 0 ? "" : usage);
         return VERB_EXIT_USAGE;
     }
-    int r = bundle_page(argv[at], &page, &err);
+    RC_AUTO_FREE char *newest = at == argc ? input_newest_bundle(usage) : NULL;
+    const char *path = at < argc ? argv[at] : newest;
+    if (path == NULL)
+        return VERB_EXIT_USAGE;
+    int r = bundle_page(path, &page, &err);
     if (r == 0)
         r = open_page(&line, &page, &err);
     if (r < 0)
-        verb_complain(argv[at], &err);
+        verb_complain(path, &err);
     else
-        verb_tell_damage(argv[at]);
+        verb_tell_damage(path);
     buf_release(&page);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

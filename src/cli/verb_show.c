@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
+#include "cli/input.h"
 #include "cli/option.h"
 #include "cli/pager.h"
 #include "cli/terminal.h"
@@ -175,14 +176,15 @@ int verb_show(int argc, char *argv[])
     if (at < 0)
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash show [OPTIONS] BUNDLE...\n\n"
-                     "Prints the summary of a bundle.\n\nOptions:\n");
+        (void)printf("Usage: rocmcrash show [OPTIONS] [BUNDLE...]\n\n"
+                     "Prints the summary of a bundle; without BUNDLE, of the newest in this folder.\n\nOptions:\n");
         options_help(show_options);
         return VERB_EXIT_OK;
     }
-    if (at >= 0 && at == argc)
-        (void)say_line(stderr, "rocmcrash: usage: rocmcrash show [OPTIONS] BUNDLE...");
-    if (at < 0 || at == argc)
+    if (at < 0)
         return VERB_EXIT_USAGE;
-    return show_all(argc - at, argv + at, &line);
+    if (at < argc)
+        return show_all(argc - at, argv + at, &line);
+    RC_AUTO_FREE char *newest = input_newest_bundle("rocmcrash show [OPTIONS] BUNDLE...");
+    return newest != NULL ? show_all(1, &newest, &line) : VERB_EXIT_USAGE;
 }

@@ -53,6 +53,9 @@ struct report_style {
  * `style` NULL: plain lines. */
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out);
+/* One more such line: "rocmcrash: ", the label, and the text, wrapped. */
+void report_terminal_line(const char *label, const char *text, const struct report_style *style,
+                          struct buf *out);
 /* SUMMARY.md as a terminal shows it, without its markup; controls were taken out of it before. `all`:
  * with the details; `section`: only those whose heading holds this word, NULL = not chosen. */
 void report_page(const char *markdown, bool all, const char *section,

@@ -71,6 +71,12 @@ static void line(struct buf *out, const char *label, const char *text, bool bold
     buf_release(&clean);
 }
 
+void report_terminal_line(const char *label, const char *text, const struct report_style *style,
+                          struct buf *out)
+{
+    line(out, label, text, false, style);
+}
+
 /* The advice without its "To see that it helped" and source: those are in the summary. */
 static void advice_line(const struct verdict *v, const struct report_style *style, struct buf *out)
 {

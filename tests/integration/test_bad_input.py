@@ -89,7 +89,7 @@ class CommandLine(BadCase):
                             (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),
                             (["recover", "x"], ["usage"])):
             with self.subTest(argv=argv):
-                self.assert_refused(argv, USAGE, words)
+                self.assert_refused(argv, USAGE, words, cwd=self.outdir)
         self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like others
 
     def test_release_of_what_is_not_traced(self):
