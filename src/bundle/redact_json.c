@@ -29,7 +29,8 @@ static bool is_kept(const struct walk *w, const char *key)
     return false;
 }
 
-/* The name that gives the value away: {"name": "env.HF_TOKEN", "value": "..."}, ["--token", "..."]. */
+/* The name that gives the value away, as in {"name": "env.HF_TOKEN", "value": "..."} and
+ * ["--token", "..."]. */
 static const char *name_of_value(const cJSON *parent, const cJSON *item)
 {
     const char *key = item->string;

@@ -101,7 +101,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     (void)snprintf(fd, sizeof fd, "%d", shared_fd);
     (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
     (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
-    const char *argv[22] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
+    const char *argv[32] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
     int argc = 2;
     argv[argc++] = "--shared-fd";
     argv[argc++] = fd;

@@ -202,7 +202,7 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
         return;
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
     (void)kill(sampler->pid, SIGKILL);
-    /* A process in D state does not die: forget it. The shared memory still names what it was reading,
+    /* A process in D state does not die: forget it. The shared memory names what it was reading,
      * and its replacement leaves that file out. */
     h->shared->helpers[HELPER_SAMPLER].pid = 0;
     (void)helper_start(h, HELPER_SAMPLER);
