@@ -263,6 +263,18 @@ class Verdicts(unittest.TestCase):
             laboratory.grade(row, verdict)
             self.assertEqual((row["class"], row["right"]), ("capacity", True), verdict["sentence"])
 
+    def test_the_account_adds_up(self):
+        """To the byte with its remainder, which is what the driver holds for itself."""
+        for make, capacity in ((crowded, GIB), (too_large, 16 * GIB), (leak, 8 * GIB), (every_other, GIB)):
+            with self.subTest(make.__name__), tempfile.TemporaryDirectory() as folder:
+                program = plain(make, capacity=capacity)
+                laboratory.write_run(program, os.path.join(folder, "run"))
+                verdict, = laboratory.judge(JUDGE, [os.path.join(folder, "run")])
+                parts = {part["name"]: part["bytes"] for part in verdict["account"]["parts"]}
+                self.assertEqual(sum(parts.values()), capacity)
+                self.assertEqual(parts["remainder_bytes"], program.base)
+                self.assertTrue(all(part["source"] for part in verdict["account"]["parts"]))
+
     def test_a_wrong_class_is_counted_as_wrong(self):
         row = {"accepted": "capacity|leak", "truth": "growth", "intent": "design"}
         for answer, confidence, right in (("leak", "medium", True), ("leak", "high", False),

@@ -6,7 +6,7 @@ usage: hook_cost.py [--starts N] [--hook FOLDER] [PYTHON...]
 
 A start is what Python's own -X importtime says of `sitecustomize`, in turn with and without the hook; a sample is
 timed beside the stand-in of tests/fixtures/hook with PyTorch's own call taken out, and counted with eight devices of
-which one is used. Compare two versions of the hook by --hook.
+which one is used; 2,000 refusals that a program catches go through the stand-in, too. Compare two versions of the hook by --hook.
 """
 import argparse
 import os
@@ -40,6 +40,27 @@ for _ in range(500):
 print("one sample without PyTorch's part: %.1f us" % (best / 1000))
 """
 
+# As a search for the largest batch that goes on for ever: each refusal is caught, and 2 ms of work follow.
+REFUSALS = """
+import time, torch
+keep = [torch.empty(8 << 20) for _ in range(400)]
+spent_ns = 0
+for i in range(2000):
+    start = time.perf_counter_ns()
+    try:
+        torch.empty((50 << 30) + (i % 7 << 20))
+    except torch.OutOfMemoryError:
+        pass
+    spent_ns += time.perf_counter_ns() - start
+    time.sleep(0.002)
+print(spent_ns / 2000e3)
+"""
+
+
+def refusal_us(python, hook, run_dir):
+    run = subprocess.run([python, "-c", REFUSALS], env=environ(hook, run_dir), check=True, capture_output=True, text=True)
+    return float(run.stdout)
+
 
 def environ(hook, run_dir, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "ROCMCRASH"))}
@@ -67,6 +88,8 @@ def main():
             more = [b - a for a, b in pairs[1:]]  # the first compiles
             print(f"{python}: a start is {statistics.median(more):.0f} us longer in the median, {min(b for _, b in pairs)}"
                   f" for {min(a for a, _ in pairs)} us at best")
+            plain, hooked = refusal_us(python, None, folder), refusal_us(python, a.hook, folder)
+            print(f"one of 2,000 refusals: {hooked:.0f} us, without the hook {plain:.0f} us")
             subprocess.run([python, "-c", SAMPLE], env=environ(a.hook, folder, STUB_TORCH_DEVICES="8"), check=True)
 
 
