@@ -112,6 +112,7 @@ static int read_all(struct reader *r, uint64_t from, uint64_t end, struct buf *o
     r->kept = &tail;
     if (rc == 0 && tail_from < end)
         rc = read_part(r, tail_from, end, false);
+    r->kept = NULL;
     if (tail.len > 0)
         keep_last(&tail, out);
     buf_release(&tail);
