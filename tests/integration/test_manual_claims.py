@@ -159,7 +159,7 @@ class OptionsOfARun(Claims):
 
     def test_run_inject(self):
         """The library shows in the program's memory, the module in what the bundle has of (a stand-in for) PyTorch."""
-        code = "import os, torch; torch.empty(1 << 20); print('librocmcrash-ledger' in open('/proc/self/maps').read()); os.abort()"
+        code = "import os, torch; torch.empty(1 << 20); print('librocmcrash-ledger' in open('/proc/self/maps').read(), flush=True); os.abort()"
         torch = os.path.join(support.SOURCE, "tests", "fixtures", "hook")
         cases = {"all": (True, True), "python": (False, True), "ledger": (True, False), "none": (False, False)}
         runs = at_once(*(lambda what=what: self.run_of(code, "--inject=" + what, PYTHONPATH=torch) for what in cases))
