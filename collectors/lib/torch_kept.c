@@ -4,6 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "base/number.h"
+
 #define MARKS_MAX 64
 #define MARKS_MIN 3
 #define LOADED 0.1    /* of the bytes handed out: the program has been loaded. [eng] */
@@ -164,14 +166,14 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
     double allowed = freed >= MOSTLY_STEPS * since ? REPLACED_BY_STEPS : REPLACED;
     return (struct torch_kept){
         .marks = (int64_t)m->count,
-        .before = (int64_t)first->kept,
-        .growth = (int64_t)(0.5 + grown * (1 - first->at) / (last->at - first->at)),
-        .replaced_percent = (int64_t)(100 * replaced),
-        .retaken_percent = retaken < 1 ? (int64_t)(100 * retaken) : 100,
-        .faster_percent = sooner < FASTER_MAX ? (int64_t)(100 * sooner) : (int64_t)(100 * FASTER_MAX),
+        .before = number_from_real(first->kept),
+        .growth = number_from_real(0.5 + grown * (1 - first->at) / (last->at - first->at)),
+        .replaced_percent = number_from_real(100 * replaced),
+        .retaken_percent = retaken < 1 ? number_from_real(100 * retaken) : 100,
+        .faster_percent = sooner < FASTER_MAX ? number_from_real(100 * sooner) : (int64_t)(100 * FASTER_MAX),
         .steady = grown > 0 && middle >= STEADY * grown / 2 && replaced < allowed &&
                   retaken < RETAKEN && sooner < FASTER,
-        .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : (int64_t)(100 * freed / since)};
+        .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : number_from_real(100 * freed / since)};
 }
 
 bool torch_kept_read(const char *snapshot, size_t len, int device, int64_t handed_out,
