@@ -153,13 +153,22 @@ static int leave_out(struct files *files, const char *path)
 
 /* --- one file --- */
 
-static int handle_document(const struct files *files, cJSON *document, struct buf *out)
+/* Keys whose values are ours. The tree's questions are, too; elsewhere a "question" is one that
+ * somebody asked a model. */
+static const char *const *own_keys(const char *path)
 {
-    static const char *const ours[] = {"name",       "when",   "status", "type", "class",
-                                       "confidence", "answer", "node",   NULL};
+    static const char *const keys[] = {"question",   "name",   "when", "status", "type", "class",
+                                       "confidence", "answer", "node", NULL};
+    return ends_with(path, "/verdict.json") ? keys : keys + 1;
+}
+
+static int handle_document(const struct files *files, const char *path, cJSON *document,
+                           struct buf *out)
+{
     if (files->learning)
         return redactor_learn_json(files->redactor, document);
-    int r = redact_json(files->redactor, document, files->scope == STAGE_OWN ? NULL : ours);
+    int r = redact_json(files->redactor, document,
+                        files->scope == STAGE_OWN ? NULL : own_keys(path));
     char *printed = r == 0 ? cJSON_Print(document) : NULL;
     if (printed != NULL)
         buf_puts(out, printed);
@@ -176,7 +185,7 @@ static int handle_text(const struct files *files, const char *path, const char *
     cJSON *document = ends_with(path, ".json") ? cJSON_ParseWithLength(text, len) : NULL;
     int r;
     if (document != NULL)
-        r = handle_document(files, document, out);
+        r = handle_document(files, path, document, out);
     else if (files->learning)
         r = redactor_learn(files->redactor, text, len);
     else

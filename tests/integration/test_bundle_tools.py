@@ -437,6 +437,14 @@ class Again(support.BundleCase):
         self.assertEqual(json.loads(done.stdout), self.bundle.verdict)
 
 
+class TwiceRedacted(support.BundleCase):
+    def test_our_own_words_stay(self):
+        """The tree's questions in verdict.json are no prompts of a user."""
+        done = self.verb("redact", "--preview", self.bundle.path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("verdict.json", done.stdout + done.stderr)
+
+
 class BelowHome(support.Case):
     """The home folder has another name in a bundle; where the bundle was made it is known."""
 
