@@ -131,8 +131,10 @@ static int larger_first(const void *a, const void *b)
 /* One mark alone may have been in the middle of a long step. */
 static double second_largest(double *of_marks, size_t count)
 {
+    if (count < 2)
+        return 0;
     qsort(of_marks, count, sizeof *of_marks, larger_first);
-    return count > 1 ? of_marks[1] : 0;
+    return of_marks[1];
 }
 
 static double replaced_of(const struct marks *m)

@@ -38,14 +38,12 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
 void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run)
 {
     struct prune_item *more = realloc(list->items, (list->count + 1) * sizeof *more);
-    char *copy = strdup(path);
-    if (more != NULL)
-        list->items = more;
-    if (more == NULL || copy == NULL) {
-        free(copy);
+    if (more == NULL)
         return;
-    }
-    list->items[list->count++] = (struct prune_item){copy, bytes, modified_s, is_run};
+    list->items = more;
+    more[list->count] = (struct prune_item){strdup(path), bytes, modified_s, is_run};
+    if (more[list->count].path != NULL)
+        list->count++;
 }
 
 void prune_release(struct prune_list *list)
