@@ -28,6 +28,8 @@
 struct reader {
     int fd;
     char *chunk;
+    uint64_t at;   /* the first byte that was not read as part of a whole line */
+    bool is_begun; /* a line begins at `at` */
     struct matcher matcher;
     struct buf *kept;
 };
@@ -58,63 +60,86 @@ static size_t read_lines(struct reader *r, size_t len)
     return at;
 }
 
-/* From the first line that begins in [from, to); 0 or -errno. `is_begun`: a line begins at `from`. */
-static int read_part(struct reader *r, uint64_t from, uint64_t to, bool is_begun)
+static ssize_t read_chunk(struct reader *r, uint64_t to)
 {
-    size_t len = 0; /* of a line whose end is not there yet */
-    for (uint64_t at = from; at < to;) {
-        size_t want = CHUNK_BYTES - len;
-        want = to - at < want ? (size_t)(to - at) : want;
-        ssize_t n = pread(r->fd, r->chunk + len, want, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
+    size_t want = to - r->at < CHUNK_BYTES ? (size_t)(to - r->at) : CHUNK_BYTES;
+    ssize_t n;
+    while ((n = pread(r->fd, r->chunk, want, (off_t)r->at)) < 0 && errno == EINTR)
+        ;
+    return n < 0 ? -errno : n;
+}
+
+/* The whole lines that end before `to`. A line that goes on behind it stays for the next part. */
+static int read_part(struct reader *r, uint64_t to)
+{
+    while (r->at < to) {
+        ssize_t n = read_chunk(r, to);
         if (n <= 0)
-            return n < 0 ? -errno : 0;
-        at += (uint64_t)n;
-        len += (size_t)n;
+            return (int)n;
+        size_t len = (size_t)n;
         const char *first = memchr(r->chunk, '\n', len);
-        size_t used = is_begun ? read_lines(r, len) : first != NULL ? (size_t)(first + 1 - r->chunk) : len;
-        is_begun = is_begun || first != NULL;
-        if (used == 0 && len == CHUNK_BYTES) { /* longer than any message */
+        size_t used = r->is_begun ? read_lines(r, len) : first != NULL ? (size_t)(first + 1 - r->chunk) : len;
+        r->is_begun = r->is_begun || first != NULL;
+        if (used == 0 && len < CHUNK_BYTES)
+            return 0;
+        if (used == 0) { /* longer than any message */
             used = len;
-            is_begun = false;
+            r->is_begun = false;
         }
-        memmove(r->chunk, r->chunk + used, len - used);
-        len -= used;
-    }
-    if (len > 0 && len < LINE_BYTES && is_begun) { /* the last line may have no end */
-        r->chunk[len++] = '\n';
-        (void)read_lines(r, len);
+        r->at += used;
     }
     return 0;
 }
 
-/* The first lines of the start, the last ones of the end. */
-static void keep_last(struct buf *tail, struct buf *out)
+/* The last line of a file may have no end. */
+static int read_unfinished_line(struct reader *r, uint64_t end)
 {
+    if (!r->is_begun || end - r->at >= LINE_BYTES)
+        return 0;
+    ssize_t n = read_chunk(r, end);
+    if (n <= 0)
+        return (int)n;
+    r->chunk[n] = '\n';
+    (void)read_lines(r, (size_t)n + 1);
+    return 0;
+}
+
+static void keep_last(const struct buf *tail, struct buf *out)
+{
+    if (tail->len == 0)
+        return;
     size_t from = tail->len > KEPT_BYTES ? tail->len - KEPT_BYTES : 0;
     while (from > 0 && from < tail->len && tail->data[from - 1] != '\n')
         from++;
     buf_append(out, tail->data + from, tail->len - from);
 }
 
-static int read_all(struct reader *r, uint64_t from, uint64_t end, struct buf *out)
+static void keep_first(struct buf *head)
+{
+    while (head->len > KEPT_BYTES) {
+        const char *before = memrchr(head->data, '\n', KEPT_BYTES);
+        head->len = before != NULL ? (size_t)(before + 1 - head->data) : 0;
+    }
+}
+
+static int read_all(struct reader *r, uint64_t end, struct buf *out)
 {
     struct buf tail = BUF_INIT;
-    uint64_t head_end = end - from > HEAD_BYTES ? from + HEAD_BYTES : end;
+    uint64_t head_end = end - r->at > HEAD_BYTES ? r->at + HEAD_BYTES : end;
     r->kept = out;
-    int rc = read_part(r, from, head_end, true);
-    while (out->len > KEPT_BYTES && out->data[out->len - 1] == '\n') {
-        const char *before = memrchr(out->data, '\n', KEPT_BYTES);
-        out->len = before != NULL ? (size_t)(before + 1 - out->data) : 0;
+    int rc = read_part(r, head_end);
+    keep_first(out);
+    if (end - head_end > TAIL_BYTES) {
+        r->at = end - TAIL_BYTES;
+        r->is_begun = false;
     }
-    uint64_t tail_from = end - head_end > TAIL_BYTES ? end - TAIL_BYTES : head_end;
     r->kept = &tail;
-    if (rc == 0 && tail_from < end)
-        rc = read_part(r, tail_from, end, false);
+    if (rc == 0)
+        rc = read_part(r, end);
+    if (rc == 0)
+        rc = read_unfinished_line(r, end);
     r->kept = NULL;
-    if (tail.len > 0)
-        keep_last(&tail, out);
+    keep_last(&tail, out);
     buf_release(&tail);
     return rc;
 }
@@ -149,9 +174,9 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     uint64_t from = ctx->stdout_start <= end ? ctx->stdout_start : 0; /* truncated since */
     struct buf kept = BUF_INIT;
     RC_AUTO_FREE char *chunk = malloc(CHUNK_BYTES);
-    struct reader r = {.fd = fd, .chunk = chunk};
+    struct reader r = {.fd = fd, .chunk = chunk, .at = from, .is_begun = true};
     matcher_init(&r.matcher);
-    int rc = chunk != NULL ? read_all(&r, from, end, &kept) : -ENOMEM;
+    int rc = chunk != NULL ? read_all(&r, end, &kept) : -ENOMEM;
     if (kept.len > 0 && rc == 0)
         rc = collect_write(out, "stdout.txt", kept.data, kept.len);
     bool is_empty = kept.len == 0;

@@ -15,11 +15,13 @@
 
 #define CHILDREN_MAX 4 /* steps that never end */
 
-bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms)
+enum answer { ANSWER_YES, ANSWER_NO, ANSWER_LATE, ANSWER_NO_CHILD };
+
+static enum answer ask(bool (*question)(void *context), void *context, unsigned within_ms)
 {
     pid_t pid = fork();
     if (pid < 0)
-        return false;
+        return ANSWER_NO_CHILD;
     if (pid == 0) {
         close_descriptors(0, ~0u); /* in D state it would hold what the caller gave us */
         (void)umask(077); /* the caller's may leave not even us what we make */
@@ -35,9 +37,16 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
     }
     if (pidfd >= 0)
         (void)close(pidfd);
-    if (reaped == 0)
+    if (reaped == 0) {
         (void)kill(pid, SIGKILL);
-    return reaped == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        return ANSWER_LATE;
+    }
+    return reaped == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ANSWER_YES : ANSWER_NO;
+}
+
+bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms)
+{
+    return ask(question, context, within_ms) == ANSWER_YES;
 }
 
 struct steps {
@@ -59,13 +68,8 @@ void bounded_steps(void (*step)(void *context, uint32_t i), void *context, _Atom
                    uint32_t count, unsigned within_ms)
 {
     struct steps steps = {step, context, next, count};
-    for (int children = 0; children < CHILDREN_MAX; children++) {
-        uint32_t before = *next;
-        if (bounded_ask(take_steps, &steps, within_ms))
-            return;
-        if (*next == before) { /* no child can be had */
+    for (int children = 0; children < CHILDREN_MAX && *next < count; children++) {
+        if (ask(take_steps, &steps, within_ms) == ANSWER_NO_CHILD)
             (void)take_steps(&steps);
-            return;
-        }
     }
 }

@@ -22,7 +22,7 @@ bool bounded_ask(bool (*question)(void *context), void *context, unsigned within
 /*
  * step(context, i) for i from *next to count - 1, in a child; *next lies in shared memory and is
  * counted up before each step. A step that hangs costs `within_ms` and itself: another child goes on
- * behind it, up to four times. Where no child can be made the steps run here.
+ * behind it, up to four times. Where no child can be made (fork fails) the steps run here.
  */
 void bounded_steps(void (*step)(void *context, uint32_t i), void *context, _Atomic uint32_t *next,
                    uint32_t count, unsigned within_ms);

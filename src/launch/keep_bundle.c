@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -25,6 +28,17 @@ static int open_terminal(void)
     return fd;
 }
 
+/* A helper that ends now (SIGCHLD) is no answer. */
+static bool is_told_to_end(int signal_fd)
+{
+    struct signalfd_siginfo info;
+    while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGWINCH)
+            return true;
+    }
+    return false;
+}
+
 /* The first character of the line that is typed; '\0' = no answer. The program may have left the
  * terminal without lines: then a carriage return ends one. */
 static char read_answer(int fd, int signal_fd)
@@ -32,9 +46,12 @@ static char read_answer(int fd, int signal_fd)
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
     char first = '\0';
     for (char c;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, -1) < 0) {
+            if (errno == EINTR)
+                continue;
             return '\0';
-        if (fds[1].revents != 0)
+        }
+        if (fds[1].revents != 0 && is_told_to_end(signal_fd))
             return '\0';
         if (fds[0].revents == 0)
             continue;

@@ -5,8 +5,8 @@
 
 /*
  * Asks on the terminal whether the bundle at `path` shall stay, and removes it when the answer
- * begins with "n". Any other answer, the end of the input and a signal (readable at signal_fd)
- * keep it. Nothing is asked, and a line says so, where stderr is no terminal or we are not in its
+ * begins with "n". Any other answer, the end of the input and a signal that asks us to end
+ * (readable at signal_fd, O_NONBLOCK) keep it. Nothing is asked, and a line says so, where stderr is no terminal or we are not in its
  * foreground. Blocks until one of these.
  */
 void keep_bundle_ask(const char *path, int signal_fd);

@@ -123,17 +123,14 @@ static uint64_t bytes_below(int parent_fd, const char *name, int depth)
 {
     uint64_t sum = 0;
     struct stat st;
-    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    RC_AUTO_CLOSEDIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (dir == NULL && fd >= 0)
-        (void)close(fd);
+    RC_AUTO_CLOSEDIR DIR *dir = fs_open_folder(parent_fd, name);
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         bool is_self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        if (is_self || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        if (is_self || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         sum += (uint64_t)st.st_blocks * 512;
         if (S_ISDIR(st.st_mode) && depth > 0)
-            sum += bytes_below(fd, entry->d_name, depth - 1);
+            sum += bytes_below(dirfd(dir), entry->d_name, depth - 1);
     }
     return sum;
 }

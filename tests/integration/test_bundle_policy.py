@@ -167,7 +167,7 @@ class Preview(support.Case):
     """The bundle stays or goes as its owner says at the terminal."""
     FAILS = "import os, sys\nsys.stderr.write('password=PLANTED-value-77\\n')\nsys.stderr.flush()\nos.abort()"
 
-    def answered(self, answer):
+    def answered(self, answer, before=None):
         pid, ours = pty.fork()
         if pid == 0:
             os.execve(ROCMCRASH, [ROCMCRASH, "--preview", "--output-dir", self.outdir, "--", PYTHON, "-c", self.FAILS],
@@ -177,6 +177,8 @@ class Preview(support.Case):
             text += data
             if not said and text.endswith(b"keep the bundle? [Y/n] "):
                 said = True
+                if before is not None:
+                    os.kill(pid, before)
                 os.write(ours, answer)
         os.close(ours)
         self.assertEqual(os.waitpid(pid, 0)[1] & 0x7f, signal.SIGABRT, text)
@@ -187,6 +189,10 @@ class Preview(support.Case):
     def test_no_removes_it(self):
         self.assertIn(b"the bundle was removed", self.answered(b"n\n"))
         self.assertEqual(self.bundles(), [])
+
+    def test_a_helper_that_ends_is_no_answer(self):
+        for _ in range(5):  # the signal may come first, or the answer
+            self.assertIn(b"the bundle was removed", self.answered(b"n\n", before=signal.SIGCHLD))
 
     def test_anything_else_keeps_it(self):
         for answer in (b"\n", b"yes\n", b"\x04", b"\x03"):

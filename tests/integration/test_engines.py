@@ -136,6 +136,23 @@ class Stdout(support.Case):
         self.assertLess(len(bundle.text("stdout/stdout.txt")), 16384)
         self.assertTrue(bundle.text("stdout/stdout.txt").endswith("\n"))
 
+    def test_a_line_where_the_parts_meet(self):
+        """The first part ends 8 MiB from the start. A message that lies across stays whole, and is kept once."""
+        alone(self)
+        message = b"Loading model weights took 9.0000 GB in 3 s\n"
+        for after in (b"", b"x\n" * (20 << 20)):  # the second part follows at once, or lies 32 MiB from the end
+            with self.subTest(after=len(after)):
+                with open(self.path("text"), "wb") as text:
+                    text.write(b"x\n" * ((4 << 20) - 10) + message + after)
+                with open(self.path("out.log"), "wb") as out:
+                    process = self.start("/bin/sh", "-c", "ulimit -c 0; cat text; kill -SEGV $$", stdout=out,
+                                         stderr=subprocess.PIPE, cwd=self.folder)
+                    _, err = process.communicate(timeout=60)
+                bundle = self.only_bundle(self.finished(process, b"", err))
+                text = bundle.text("stdout/stdout.txt") if "stdout/stdout.txt" in bundle.files else ""
+                self.assertEqual(text, "" if after else message.decode())
+                os.unlink(bundle.path)
+
     def test_what_is_not_read(self):
         for options, keywords in ((["--no-follow", "--always"], {}), ([], {"stderr": subprocess.STDOUT})):
             with self.subTest(options=options):
