@@ -64,8 +64,7 @@ struct torch_live {
     int64_t unlisted_bytes; /* a site that is not listed had no more than this */
 };
 
-/* Reads it from a snapshot. As torch_snapshot_read(), and -ENODATA if blocks were left out of it.
- * */
+/* Reads it from a snapshot, as torch_snapshot_read(). -ENODATA: blocks were left out of it. */
 int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret);
 /* Of the marks (PID.live.csv): `ret` is the last one that is not younger than `until_ns`, else the
  * first; false: there is none, or no memory for it. */

@@ -333,8 +333,7 @@ static bool is_hidden_already(const struct redact_text *t, const struct redact_s
     return false;
 }
 
-/* Drops findings that are kept by wish, that only teach names, or that say nothing about anybody.
- * */
+/* Drops findings that are kept by wish, that only teach names, or that tell of nobody. */
 static void drop_others(struct search *s)
 {
     struct redact_spans *spans = s->out;

@@ -46,23 +46,40 @@ static char *copy_of(const struct redact_text *t, bool *ret_failed)
     return copy;
 }
 
-/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at
- * `at`; 0 = none does. With an option in it, else it is any list. */
-static size_t command_at(const struct redact_text *t, size_t at)
+/* Where the list ends that is open at `from`, and where its last option begins; 0 = there is none. */
+struct list_end {
+    size_t searched_to;
+    size_t close;
+    size_t option;
+};
+
+static void find_list_end(const struct redact_text *t, size_t from, struct list_end *end)
 {
-    bool option = false;
-    size_t end = t->len - at < COMMAND_MAX ? t->len : at + COMMAND_MAX;
-    if (redact_at(t, at + 1) != '\'')
-        return 0;
-    for (size_t i = at + 2; i + 1 < end && t->p[i] != '\n'; i++) {
+    size_t i = from;
+    *end = (struct list_end){0};
+    for (; i + 1 < t->len && t->p[i] != '\n' && end->close == 0; i++) {
         if (t->p[i] == '\'' && t->p[i + 1] == ']')
-            return option ? i + 2 : 0;
-        if (t->p[i] == '\'' && end - i > 4 && memcmp(t->p + i, REDACT_ITEMS, sizeof REDACT_ITEMS - 1) == 0) {
+            end->close = i;
+        if (t->len - i > sizeof REDACT_ITEMS - 1 &&
+            memcmp(t->p + i, REDACT_ITEMS, sizeof REDACT_ITEMS - 1) == 0) {
             i += sizeof REDACT_ITEMS - 2;
-            option = option || t->p[i + 1] == '-';
+            if (t->p[i + 1] == '-')
+                end->option = i;
         }
     }
-    return 0;
+    end->searched_to = i;
+}
+
+/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at
+ * `at`; 0 = none does. It has an option in it, else it is any list. All lists that begin before one
+ * end share it, so that a text of nothing but begins costs no more than another. */
+static size_t command_at(const struct redact_text *t, size_t at, struct list_end *end)
+{
+    if (redact_at(t, at + 1) != '\'')
+        return 0;
+    if (at + 2 >= end->searched_to)
+        find_list_end(t, at + 2, end);
+    return end->close >= at + 2 && end->close - at < COMMAND_MAX && end->option > at ? end->close + 2 : 0;
 }
 
 /* As it was typed: words with blanks between. */
@@ -77,10 +94,11 @@ static void unlist(char *p, size_t from, size_t to)
 char *redact_unescaped(const struct redact_text *t, bool *ret_failed)
 {
     char *copy = NULL;
+    struct list_end list = {0};
     for (size_t at = 0; at < t->len; at++) {
         if (t->p[at] != '\\' && t->p[at] != 0x1b && t->p[at] != '[')
             continue;
-        size_t command = t->p[at] == '[' ? command_at(t, at) : 0;
+        size_t command = t->p[at] == '[' ? command_at(t, at, &list) : 0;
         if (command > 0 && (copy != NULL || (copy = copy_of(t, ret_failed)) != NULL))
             unlist(copy, at, command);
         if (*ret_failed)

@@ -71,7 +71,7 @@ static void add_lump(cJSON *blocks, double bytes, const char *state)
         cJSON_Delete(block);
 }
 
-/* Of too many blocks the hook writes the sums: one in use, one idle. */
+/* A segment with too many blocks has only sums from the hook: one in use, one idle. */
 static cJSON *lumps_of(const cJSON *segment)
 {
     double idle = number_in(segment, "inactive_size");

@@ -61,6 +61,20 @@ char *input_newest_bundle(const char *usage)
     return path;
 }
 
+const char *input_one_bundle(int argc, char *argv[], int at, const char *usage,
+                             const struct rc_err *err, char **ret_newest)
+{
+    if (at >= 0 && argc - at == 1)
+        return argv[at];
+    if (at >= 0 && argc == at)
+        return *ret_newest = input_newest_bundle(usage);
+    if (at < 0)
+        (void)say_line(stderr, "rocmcrash: %s", err->msg);
+    else
+        (void)say_line(stderr, "rocmcrash: usage: %s", usage);
+    return NULL;
+}
+
 static ssize_t read_stdin(size_t max, char **ret)
 {
     struct buf text;

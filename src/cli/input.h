@@ -14,6 +14,10 @@ bool input_is_bundle(const char *path);
 /* For a verb that is given no bundle: the newest one of this folder, which is told on stderr. NULL where
  * there is none; then that and `usage` are told. The caller frees. */
 char *input_newest_bundle(const char *usage);
+/* The one bundle that a verb is given at argv[at], or the newest one (*ret_newest, the caller frees). NULL
+ * where at < 0 (*err says why), where several are given, or where there is none: it is told on stderr. */
+const char *input_one_bundle(int argc, char *argv[], int at, const char *usage,
+                             const struct rc_err *err, char **ret_newest);
 /* All of it, NUL-terminated, caller frees. -EFBIG when it is longer than max. */
 int input_read(const char *path, size_t max, char **ret, size_t *ret_len, struct rc_err *err);
 /* The same for what people keep as a log: UTF-16 becomes UTF-8, and a long one is condensed

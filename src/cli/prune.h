@@ -33,9 +33,9 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
 /* Without memory the item is not in the list, and stays. */
 void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run);
 void prune_release(struct prune_list *list);
-/* Of bundles and of runs each: names what goes, asks on the terminal (unless `yes`), removes. 0 also when
- * the answer is no; -EINVAL where nobody can be asked; another -errno when something could not be
- * removed. */
+/* First bundles, then runs: names what is to go, asks on the terminal (unless `yes`), removes. Returns 0
+ * also when the answer is no; -EINVAL where nobody can be asked; another -errno when something could not
+ * be removed. */
 int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err);
 
 #endif

@@ -136,12 +136,8 @@ int verb_issue(int argc, char *argv[])
         return VERB_EXIT_OK;
     }
     static const char usage[] = "rocmcrash issue [--for=TRACKER] [--json] BUNDLE";
-    if (at < 0 || argc - at > 1) {
-        (void)say_line(stderr, "rocmcrash: %s%s", at < 0 ? err.msg : "usage: ", at < 0 ? "" : usage);
-        return VERB_EXIT_USAGE;
-    }
-    RC_AUTO_FREE char *newest = at == argc ? input_newest_bundle(usage) : NULL;
-    const char *path = at < argc ? argv[at] : newest;
+    RC_AUTO_FREE char *newest = NULL;
+    const char *path = input_one_bundle(argc, argv, at, usage, &err, &newest);
     if (path == NULL)
         return VERB_EXIT_USAGE;
     int r = make_issue(&line, path, &err);

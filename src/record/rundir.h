@@ -80,8 +80,8 @@ int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err
 /* What the files of a run take on the disk. */
 uint64_t rundir_bytes(const char *run_dir);
 
-/* Of more than RUNDIR_KEPT_MAX runs, or of more than RUNDIR_KEPT_BYTES, the oldest that are unfinished
- * are removed, so many at most in one call; never `own`, and none that cannot be locked. */
+/* Removes the oldest unfinished runs beyond RUNDIR_KEPT_MAX runs or RUNDIR_KEPT_BYTES, at most
+ * RUNDIR_RETIRED_MAX in one call. Never removes `own`, nor a run that cannot be locked. */
 #define RUNDIR_KEPT_MAX 200
 #define RUNDIR_KEPT_BYTES ((uint64_t)4 << 30)
 #define RUNDIR_RETIRED_MAX 100

@@ -91,8 +91,8 @@ static unsigned column_of(const struct canvas *c, double time_s)
     return (unsigned)(fmin(fmax(share, 0), 1) * (c->across - 1) + 0.5);
 }
 
-/* Of the rows that fall on one column the one with most memory: a peak must not be lost. A column
- * without a row shows the one before it. */
+/* Several rows may fall on one column. The one with most memory is drawn, so that no peak is lost. A
+ * column without a row repeats the one before it. */
 static void choose_rows(struct canvas *c)
 {
     for (unsigned x = 0; x < c->across; x++)

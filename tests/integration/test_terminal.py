@@ -136,7 +136,7 @@ class Show(support.Case):
                 self.assertEqual(text.count("- line 59\n"), "--section" not in argv)
         self.environ["PAGER"] = pager
         self.assertNotIn("PWhat", self.verb("show", self.bundle).stdout)  # never in a pipe
-        # Who quits early, is no failure.
+        # A pager that quits early is no failure.
         self.assertIn("GPU out", self.shown_on_terminal(*[self.bundle] * 200, PAGER="head -n 3"))
 
     @unittest.skipUnless(shutil.which("less"), "no less(1) here")

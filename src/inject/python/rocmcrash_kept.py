@@ -77,6 +77,7 @@ class Kept:
         for time_ns, handed_out, blocks, lows in reversed(self.marks):
             always = both(blocks, always)
             kept, still, later = sums(always), sums(both(blocks, now)), self.outlived.get(time_ns)
-            out += [[time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
-                     -1 if later is None else later.get(device, 0), self._floor(lows.get(device, ()))] for device, size in sums(blocks).items()]
+            for device, size in sums(blocks).items():
+                out.append([time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
+                            -1 if later is None else later.get(device, 0), self._floor(lows.get(device, ()))])
         return out[::-1]

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -35,6 +36,8 @@ static void test_examples(void **state)
         {"--api-key=abc123 --token xyz987654 --max-tokens 512",
          "--api-key=<secret:named> --token <secret:flag-odd> --max-tokens 512"},
         {"['--token', 'xyz987654', '-n', '4']", "['--token', '<secret:flag-odd>', '-n', '4']"},
+        {"['a', ['run', '--token', 'xyz987654'], ['--token', 'xyz987655']]",
+         "['a', ['run', '--token', '<secret:flag-odd>'], ['--token', '<secret:flag-odd>']]"},
         {"{\"password\": \"p w\", \"n\": 3}", "{\"password\": \"<secret:named>\", \"n\": 3}"},
         {"Authorization: Bearer abc.def\nnext", "Authorization: <secret:authorization>\nnext"},
         {"curl -H 'Authorization: Basic dTpw' x",
@@ -266,6 +269,36 @@ static void test_garbage(void **state)
     redactor_free(r);
 }
 
+static double cpu_s_of(struct redactor *r, const char *piece)
+{
+    static char text[512 * 1024];
+    size_t n = strlen(piece);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = piece[i % n];
+    struct buf out = BUF_INIT;
+    clock_t start = clock();
+    assert_int_equal(redact_text(r, text, sizeof text, &out), 0);
+    double cpu_s = (double)(clock() - start) / CLOCKS_PER_SEC;
+    buf_release(&out);
+    return cpu_s;
+}
+
+/* A program chooses what it prints, but not how long its bundle takes: twice the text, twice the time. */
+static void test_no_text_is_much_slower_than_another(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"['a", "['a', '", "['a', '-", "\\", "\x1b[1;", "\\u00", "a@",
+                                         "{\"a\":\"", "/home/a", "token=", "1.", "'", "&#", "=\n"};
+    struct redactor *r = new_redactor();
+    double plain_s = cpu_s_of(r, "a line of text\n");
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        double cpu_s = cpu_s_of(r, pieces[i]);
+        if (cpu_s > 0.25 + 20 * plain_s)
+            fail_msg("\"%s\" takes %.2f s, plain text %.3f s", pieces[i], cpu_s, plain_s);
+    }
+    redactor_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_no_text_is_much_slower_than_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void test_machine(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-/* Who else can write the file may not say what is hidden; nor may a name be made of evidence. */
+/* A file that others can write must not decide what is hidden; nor may a name be made of evidence. */
 static void test_names_of_others(void **state)
 {
     char top[] = "/tmp/around.XXXXXX";

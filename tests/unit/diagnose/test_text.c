@@ -125,7 +125,7 @@ static void tails(void **state)
     free(big);
 }
 
-/* Of a short text and of a long one, which are searched in different ways. */
+/* Short and long texts are searched in different ways. */
 static void searches(void **state)
 {
     static const char *const words[] = {"end", "e", "xend", "xxe", "endx", ""};
