@@ -376,7 +376,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     if (ctx->run_dir[0] == '\0' ||
         snprintf(path, sizeof path, "%s/ledger", ctx->run_dir) >= (int)sizeof path)
         return collect_reason(out, COLLECT_SKIPPED, "no run directory");
-    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return errno == ENOENT ? no_ledger(ctx, out)
                                : collect_reason(out, COLLECT_FAILED, "ledger: %s", strerror(errno));

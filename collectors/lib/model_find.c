@@ -319,7 +319,7 @@ static void find_opened(const struct collect_ctx *ctx, struct model_list *list)
     if (ctx->run_dir[0] == '\0' ||
         snprintf(path, sizeof path, "%s/ledger", ctx->run_dir) >= (int)sizeof path)
         return;
-    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     const struct ledger *ledger = fd >= 0 ? ledger_open(fd, &err) : NULL;
     for (size_t i = 0; ledger != NULL && i < LEDGER_MODELS; i++) {
         const struct ledger_model *m = &ledger->models[i];

@@ -204,15 +204,36 @@ int fs_close(int fd)
     return close(fd) == 0 || errno == EINTR ? 0 : -errno;
 }
 
+static int open_regular(int dirfd, const char *name, int flags)
+{
+    struct stat st;
+    /* O_TRUNC does nothing to a pipe; O_NONBLOCK does nothing to a regular file. */
+    RC_AUTO_CLOSE int fd =
+        openat(dirfd, name, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) != 0)
+        return -errno;
+    return S_ISREG(st.st_mode) ? rc_take_fd(&fd) : -ENXIO;
+}
+
+int fs_open_write(int dirfd, const char *name, int flags)
+{
+    int fd = open_regular(dirfd, name, flags);
+    if ((fd == -ENXIO || fd == -ELOOP) && unlinkat(dirfd, name, 0) == 0)
+        fd = open_regular(dirfd, name, flags);
+    return fd;
+}
+
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable)
 {
     char temporary[FS_PATH_MAX];
     int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", name, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary)
         return -ENAMETOOLONG;
-    int fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = fs_open_write(dirfd, temporary, O_WRONLY | O_TRUNC);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = fs_write_all(fd, data, len);
     if (r == 0 && durable)
         r = fs_sync(fd);

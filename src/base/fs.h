@@ -63,6 +63,13 @@ int fs_lock(int fd); /* flock(): exclusive, without waiting; -EWOULDBLOCK where 
 /* close() of what was written: 0 or -errno. EINTR is no failure, since Linux has closed it then. */
 int fs_close(int fd);
 
+/*
+ * Opens `name` in dirfd (AT_FDCWD: a path) for writing, with `flags` of open(2) such as O_RDWR | O_APPEND;
+ * creates it (0600) where it is missing. A link, a pipe or a device that somebody laid there is replaced by a
+ * regular file, so that nothing waits for the reader of a pipe. Returns the descriptor (O_CLOEXEC), or -errno.
+ */
+int fs_open_write(int dirfd, const char *name, int flags);
+
 /* Create (0600) or replace `name` in dirfd: written under a temporary name, optionally fsynced,
  * renamed. 0 or -errno. */
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable);

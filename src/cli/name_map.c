@@ -79,8 +79,7 @@ void name_map_write(const struct redactor *redactor, const char *bundle)
     RC_AUTO_CLOSE int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder_fd < 0)
         return;
-    RC_AUTO_CLOSE int fd =
-        openat(folder_fd, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    RC_AUTO_CLOSE int fd = fs_open_write(folder_fd, file, O_WRONLY | O_TRUNC);
     if (fd >= 0 && fs_write_all(fd, text, strlen(text)) < 0)
         (void)unlinkat(folder_fd, file, 0);
     forget_old_ones(folder, folder_fd);

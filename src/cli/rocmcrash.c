@@ -175,6 +175,15 @@ static int run_verb(char *argv[])
 
 #define RELEASE_FAILED 2 /* as other verbs that could not do it */
 
+/* The program that the process runs; "" where it may not be asked. */
+static void exe_of(pid_t pid, char *out, size_t size)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%ld/exe", (long)pid);
+    ssize_t n = pid > 0 ? readlink(path, out, size - 1) : -1;
+    out[n > 0 ? n : 0] = '\0';
+}
+
 /* The tracer of the process, which must be a rocmcrash, is asked by SIGUSR2 to let it go. */
 static int release(const char *word)
 {
@@ -190,9 +199,7 @@ static int release(const char *word)
     (void)fs_read_text(path, status, sizeof status);
     const char *line = strstr(status, "\nTracerPid:\t");
     long tracer = line != NULL ? strtol(line + 12, NULL, 10) : 0;
-    (void)snprintf(path, sizeof path, "/proc/%ld/exe", tracer);
-    ssize_t n = tracer > 0 ? readlink(path, exe, sizeof exe - 1) : -1;
-    exe[n > 0 ? n : 0] = '\0';
+    exe_of((pid_t)tracer, exe, sizeof exe);
     const char *name = strrchr(exe, '/');
     if (name == NULL || strcmp(name, "/rocmcrash") != 0) {
         (void)fprintf(stderr, "rocmcrash: process %llu is not traced by a rocmcrash\n",
@@ -204,6 +211,16 @@ static int release(const char *word)
         return RELEASE_FAILED;
     }
     return 0;
+}
+
+/* Not by the name in `stat`: a script called rocmcrash has it, too. */
+static bool runs_rocmcrash(pid_t pid)
+{
+    char exe[FS_PATH_MAX];
+    exe_of(pid, exe, sizeof exe);
+    const char *name = strrchr(exe, '/');
+    return exe[0] == '\0' ||
+           (name != NULL && strncmp(name, "/rocmcrash", 10) == 0 && (name[10] == '\0' || name[10] == ' '));
 }
 
 /* "4711 (rocmcrash-T) S 4710 ...": the parent; and is the process one of a run of ours? */
@@ -218,7 +235,8 @@ static pid_t parent_of(pid_t pid, bool *ret_is_ours)
     const char *end = strrchr(stat, ')');
     if (name == NULL || end == NULL || strlen(end) < 5)
         return 0;
-    *ret_is_ours = strncmp(name, "(rocmcrash)", 11) == 0 || strncmp(name, "(rocmcrash-T)", 13) == 0;
+    *ret_is_ours = (strncmp(name, "(rocmcrash)", 11) == 0 || strncmp(name, "(rocmcrash-T)", 13) == 0) &&
+                   runs_rocmcrash(pid);
     return (pid_t)strtol(end + 4, NULL, 10);
 }
 

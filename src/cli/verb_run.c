@@ -179,7 +179,7 @@ int verb_record(int argc, char *argv[])
     if (shared == NULL || rundir_base(folder, sizeof folder, &err) < 0)
         return VERB_EXIT_FAILED;
     (void)snprintf(path, sizeof path, "%s/../swallowed-oom.log", folder);
-    RC_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    RC_AUTO_CLOSE int fd = fs_open_write(AT_FDCWD, path, O_WRONLY | O_APPEND);
     if (fd < 0 || lseek(fd, 0, SEEK_END) > (off_t)1 << 20)
         return VERB_EXIT_FAILED;
     const char *program = strrchr(shared->run.argv, '/');

@@ -202,9 +202,9 @@ int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
 {
     char path[FS_PATH_MAX];
     int r = join(path, sizeof path, dir, ".room", err);
-    int fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = r < 0 ? -1 : fs_open_write(AT_FDCWD, path, O_WRONLY);
     if (r == 0 && fd < 0)
-        return rc_err_errno(err, -errno, "cannot write to '%s'", dir);
+        return rc_err_errno(err, fd, "cannot write to '%s'", dir);
     static const char page[4096];
     while (r == 0 && fallocate(fd, 0, 0, (off_t)room) != 0) {
         if (errno == EINTR)

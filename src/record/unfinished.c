@@ -18,9 +18,9 @@ int rundir_lock(const char *run_dir)
     char path[FS_PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s/state", run_dir) >= sizeof path)
         return -ENAMETOOLONG;
-    RC_AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    RC_AUTO_CLOSE int fd = fs_open_write(AT_FDCWD, path, O_RDWR);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = fs_lock(fd);
     if (r < 0)
         return r;

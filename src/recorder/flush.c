@@ -29,9 +29,9 @@
 static int append_at(int dirfd, const char *name, const void *data, size_t len)
 {
     struct stat st;
-    int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = fs_open_write(dirfd, name, O_WRONLY | O_APPEND);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = fstat(fd, &st) != 0 ? -errno : 0;
     if (r == 0 && (r = fs_write_all(fd, data, len)) < 0)
         (void)fs_truncate(fd, st.st_size);
@@ -47,9 +47,9 @@ static int flush_impact(const struct shared *s, int dirfd, uint32_t index)
         return -EINVAL;
     char name[32];
     (void)snprintf(name, sizeof name, "impact.%u", index);
-    int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = fs_open_write(dirfd, name, O_WRONLY | O_TRUNC);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = fs_write_all(fd, impact, sizeof *impact);
     if (r == 0)
         r = fs_write_all(fd, s->arena + impact->arena_offset, impact->arena_length);

@@ -59,10 +59,9 @@ int ledger_copy(int fd, int dirfd)
     char path[32];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     RC_AUTO_CLOSE int from = open(path, O_RDONLY | O_CLOEXEC);
-    RC_AUTO_CLOSE int to =
-        openat(dirfd, COPY_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    RC_AUTO_CLOSE int to = fs_open_write(dirfd, COPY_NAME, O_RDWR);
     if (to < 0)
-        return -errno;
+        return to;
     struct stat st;
     if (fstat(to, &st) != 0)
         return -errno;

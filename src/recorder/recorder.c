@@ -166,12 +166,12 @@ static void make_run_dir(struct recorder *r)
     r->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (r->dirfd < 0)
         return;
-    r->state_fd = openat(r->dirfd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    r->state_fd = fs_open_write(r->dirfd, "state", O_RDWR);
     if (r->state_fd >= 0)
         (void)fs_lock(r->state_fd);
     write_state(r, "running\n");
-    r->kmsg_fd = openat(r->dirfd, "kmsg", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW |
-                                              (r->replaying ? O_TRUNC : 0), 0600);
+    r->kmsg_fd =
+        fs_open_write(r->dirfd, "kmsg", O_WRONLY | O_APPEND | (r->replaying ? O_TRUNC : 0));
     keep_kernel_record(r, r->pending, r->pending_len);
     memcpy(run->run_dir, path, sizeof run->run_dir);
     look_for_unfinished_runs(r, path); /* with our own run locked: others look, too */

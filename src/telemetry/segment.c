@@ -103,7 +103,7 @@ static uint64_t read_first_time(int dirfd, uint32_t number)
     static unsigned char head[4096];
     char name[32];
     segment_name(name, sizeof name, number);
-    RC_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    RC_AUTO_CLOSE int fd = openat(dirfd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     ssize_t len = fd < 0 ? -1 : fs_pread_full(fd, head, sizeof head, 0);
     /* The header is enough: the record itself may be larger than this piece. */
     for (ssize_t at = 0; at + (ssize_t)sizeof(struct sample_header) <= len; at++) {
@@ -161,8 +161,10 @@ static int open_segment(struct writer *w, uint32_t number)
     char name[32];
     struct stat st;
     segment_name(name, sizeof name, number);
-    w->fd = openat(w->dirfd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (w->fd < 0 || fstat(w->fd, &st) != 0)
+    w->fd = fs_open_write(w->dirfd, name, O_WRONLY | O_APPEND);
+    if (w->fd < 0)
+        return w->fd;
+    if (fstat(w->fd, &st) != 0)
         return -errno;
     w->bytes = (size_t)st.st_size;
     return 0;
@@ -201,7 +203,7 @@ static int64_t read_pair(const struct writer *w, uint32_t index, unsigned char *
     for (uint32_t i = index; i < index + 2; i++) {
         char name[32];
         segment_name(name, sizeof name, w->segments[i].number);
-        RC_AUTO_CLOSE int fd = openat(w->dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        RC_AUTO_CLOSE int fd = openat(w->dirfd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0)
             return -errno;
         ssize_t n;

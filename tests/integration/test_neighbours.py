@@ -18,6 +18,22 @@ FAILS = [PYTHON, "-c", "import os; os.abort()"]
 TAKEN = ("set -e; for shared in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 none $shared; "
          f"mkdir -m 700 $shared/rocmcrash-0; chown {NOBODY} $shared/rocmcrash-0; done; \"$@\"")
 
+# Files of a run's folder: those that we write while the program runs, and those of its end.
+OF_A_RUN = ("events", "impact.0", "kmsg", "ledger", "output.1", "output.head", "run.json", "samples.0000", "state")
+LAYS = """
+import glob, os, sys, time
+sys.stderr.write('HIP out of memory\\n')
+sys.stderr.flush()
+while not glob.glob(os.environ['ROCMCRASH_STATE_DIR'] + '/runs/*/state'):
+    time.sleep(0.01)
+os.chdir(glob.glob(os.environ['ROCMCRASH_STATE_DIR'] + '/runs/*')[0])
+for name in sys.argv[2:]:
+    if os.path.exists(name):
+        os.unlink(name)
+    os.mkfifo(name) if sys.argv[1] == 'pipe' else os.symlink('/dev/full', name)
+os.abort()
+"""
+
 
 def as_root(test):
     if os.geteuid() != 0:
@@ -46,6 +62,26 @@ class Neighbours(support.Case):
             env=self.without_state(), capture_output=True, text=True, timeout=60, check=False)
         self.assertNotIn("kept in", done.stderr)
         self.assertEqual(len(glob.glob(out + "/*.tar.gz")), 1, done.stderr)
+
+    def test_a_program_that_lays_pipes_and_links_for_our_files(self):
+        script = self.write("lays.py", LAYS)
+        for what in ("pipe", "link"):
+            with self.subTest(what=what):
+                start = time.monotonic()
+                bundle = self.only_bundle(self.run_it(PYTHON, script, what, *OF_A_RUN))
+                self.assertLess(time.monotonic() - start, 40)  # 68 where somebody waited for a reader
+                self.assertEqual(bundle.verdict["class"], "app-bug")
+                self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+                os.unlink(bundle.path)
+
+    def test_a_script_of_our_name_is_no_run(self):
+        path = self.write("rocmcrash", f'#!/bin/sh\n"{support.ROCMCRASH}" "$@"\n')
+        os.chmod(path, 0o755)
+        done = subprocess.run([path, "-o", self.outdir, "--", *FAILS], env=self.environ, capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual(len(self.bundles()), 1, done.stderr)
+        within = self.run_it(support.ROCMCRASH, "-o", self.outdir, "--", *FAILS)  # a run in a run is one run
+        self.assertEqual(len(within.bundles), 2, within.stderr)
 
     def test_root_leaves_the_home_of_another_alone(self):
         as_root(self)
