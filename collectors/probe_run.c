@@ -83,9 +83,9 @@ static enum collect_status read_answer(struct collect_out *out, int status, cons
         return collect_reason(out, COLLECT_FAILED, "the driver did not answer in time");
     if (status < 0)
         return collect_reason(out, COLLECT_FAILED, "%s", err->msg);
-    if (status > 128)
+    if (status > COLLECT_EXEC_SIGNAL)
         return collect_reason(out, COLLECT_FAILED, "rocmcrash-probe died of signal %d",
-                              status - 128);
+                              status - COLLECT_EXEC_SIGNAL);
     cJSON *json = cJSON_ParseWithLength(buf_str(text), text->len);
     const char *error =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "error"));

@@ -192,8 +192,8 @@ static enum collect_status conclude(struct answer *a, int end, const struct rc_e
         (void)snprintf(why, sizeof why, "%s", err->msg);
     else if (end == -EFBIG)
         (void)snprintf(why, sizeof why, "it printed more than %zu bytes", SITE_OUTPUT_MAX);
-    else if (end > 128)
-        (void)snprintf(why, sizeof why, "ended by signal %d", end - 128);
+    else if (end > COLLECT_EXEC_SIGNAL)
+        (void)snprintf(why, sizeof why, "ended by signal %d", end - COLLECT_EXEC_SIGNAL);
     else if (end > 0)
         (void)snprintf(why, sizeof why, "ended with status %d", end);
     else if (a->wrongs == 0)

@@ -70,9 +70,9 @@ static void explain(struct stacks_run *run, unsigned index, int status, const st
     run->failed++;
     if (status < 0)
         (void)snprintf(run->reason, sizeof run->reason, "impact.%u: %.150s", index, err->msg);
-    else if (status > 128)
+    else if (status > COLLECT_EXEC_SIGNAL)
         (void)snprintf(run->reason, sizeof run->reason,
-                       "impact.%u: rocmcrash-unwind died of signal %d", index, status - 128);
+                       "impact.%u: rocmcrash-unwind died of signal %d", index, status - COLLECT_EXEC_SIGNAL);
     else
         (void)snprintf(run->reason, sizeof run->reason,
                        "impact.%u: rocmcrash-unwind could not unwind it", index);

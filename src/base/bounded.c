@@ -14,39 +14,57 @@
 #include "base/descriptors.h"
 
 #define CHILDREN_MAX 4 /* steps that never end */
+#define KILLED_MS 20 /* most that hang can be killed, and leave no zombie then */
 
-enum answer { ANSWER_YES, ANSWER_NO, ANSWER_LATE, ANSWER_NO_CHILD };
+enum answer { ANSWER_NO_CHILD, ANSWER_LATE, ANSWER_NO, ANSWER_YES };
+
+/* waitpid() with a limit: the child's pid, 0 when it is not over, -1. */
+static pid_t reap_within(pid_t pid, int pidfd, unsigned within_ms, int *ret_status)
+{
+    uint64_t give_up_ns = clock_mono_ns() + within_ms * NS_PER_MS;
+    pid_t reaped;
+    while ((reaped = waitpid(pid, ret_status, WNOHANG)) == 0 && clock_mono_ns() < give_up_ns) {
+        struct pollfd fd = {.fd = pidfd, .events = POLLIN};
+        (void)poll(&fd, 1, pidfd >= 0 ? (int)within_ms : 1);
+    }
+    return reaped;
+}
+
+static enum answer await(pid_t pid, unsigned within_ms)
+{
+    int status = 0;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
+    pid_t reaped = reap_within(pid, pidfd, within_ms, &status);
+    if (reaped == 0) {
+        (void)kill(pid, SIGKILL);
+        (void)reap_within(pid, pidfd, KILLED_MS, &status);
+    }
+    if (pidfd >= 0)
+        (void)close(pidfd);
+    if (reaped == 0)
+        return ANSWER_LATE;
+    return reaped == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ANSWER_YES : ANSWER_NO;
+}
 
 static enum answer ask(bool (*question)(void *context), void *context, unsigned within_ms)
 {
     pid_t pid = fork();
-    if (pid < 0)
-        return ANSWER_NO_CHILD;
     if (pid == 0) {
         close_descriptors(0, ~0u); /* in D state it would hold what the caller gave us */
         (void)umask(077); /* the caller's may leave not even us what we make */
         _exit(question(context) ? 0 : 1);
     }
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Linux 5.3 */
-    uint64_t give_up_ns = clock_mono_ns() + within_ms * NS_PER_MS;
-    int status = 0;
-    pid_t reaped;
-    while ((reaped = waitpid(pid, &status, WNOHANG)) == 0 && clock_mono_ns() < give_up_ns) {
-        struct pollfd fd = {.fd = pidfd, .events = POLLIN};
-        (void)poll(&fd, 1, pidfd >= 0 ? (int)within_ms : 1);
-    }
-    if (pidfd >= 0)
-        (void)close(pidfd);
-    if (reaped == 0) {
-        (void)kill(pid, SIGKILL);
-        return ANSWER_LATE;
-    }
-    return reaped == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ANSWER_YES : ANSWER_NO;
+    return pid > 0 ? await(pid, within_ms) : ANSWER_NO_CHILD;
 }
 
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms)
 {
     return ask(question, context, within_ms) == ANSWER_YES;
+}
+
+bool bounded_reach(bool (*question)(void *context), void *context, unsigned within_ms)
+{
+    return ask(question, context, within_ms) != ANSWER_LATE;
 }
 
 struct steps {

@@ -14,10 +14,16 @@
 /*
  * Runs question(context) in a child without descriptors and returns what it says. Returns false if
  * there is no answer within `within_ms`, or if no child can be made. A child that does not answer
- * is killed and not waited for: whoever reaps for the caller reaps it. Only shared memory comes
- * back from the child.
+ * is killed. If even that does not end it, it is not waited for: whoever reaps for the caller
+ * reaps it. Only shared memory comes back from the child.
  */
 bool bounded_ask(bool (*question)(void *context), void *context, unsigned within_ms);
+
+/*
+ * Does question(context) come to an end within `within_ms`, whatever it says? Asked in a child in the
+ * same way, before the caller reads the same itself. True also if no child can be made.
+ */
+bool bounded_reach(bool (*question)(void *context), void *context, unsigned within_ms);
 
 /*
  * step(context, i) for i from *next to count - 1, in a child; *next lies in shared memory and is

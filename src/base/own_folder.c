@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/fs.h"
+
+#define ANSWER_MS 1000
 
 /* In a user namespace that maps only some ids, every other owner is shown as the overflow id
  * (user_namespaces(7)). Nothing can be told from it there. */
@@ -69,10 +72,28 @@ bool own_folder_is_safe(const char *path)
            parents_are_safe(real);
 }
 
+static bool try_folder(void *path)
+{
+    return own_folder_is_safe(path);
+}
+
+/* Asked again and again, a file system that does not answer would cost a second each time. */
+static bool answers(char *path)
+{
+    static char silent[FS_PATH_MAX];
+    if (strcmp(path, silent) == 0)
+        return false;
+    if (bounded_reach(try_folder, path, ANSWER_MS))
+        return true;
+    (void)snprintf(silent, sizeof silent, "%s", path);
+    return false;
+}
+
 const char *own_folder_from(const char *variable)
 {
-    const char *value = getenv(variable);
-    return value != NULL && value[0] == '/' && own_folder_is_safe(value) ? value : NULL;
+    char *value = getenv(variable);
+    return value != NULL && value[0] == '/' && answers(value) && own_folder_is_safe(value) ? value
+                                                                                           : NULL;
 }
 
 const char *own_path_distrust(const char *path, const struct stat *st)

@@ -17,7 +17,7 @@ struct stat;
 bool own_folder_is_safe(const char *path);
 
 /* The value of an environment variable that names such a folder. NULL: it is not set, not absolute,
- * or not safe. */
+ * not safe, or its file system does not answer within a second. */
 const char *own_folder_from(const char *variable);
 
 /* Why others could have written what the open file or folder says (`st`, at `path`): a few words for a

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/own_folder.h"
@@ -17,6 +18,7 @@
 #include "cli/suggest.h"
 
 #define SYSTEM_FILE "/etc/rocmcrash/config"
+#define ANSWER_MS 1000 /* twice at most; no disk that works needs so long */
 
 /* --- the settings that there are --- */
 
@@ -162,6 +164,36 @@ static void open_file(struct config_file *file)
         file->state = CONFIG_READ;
 }
 
+static bool try_file(void *file)
+{
+    struct config_file copy = *(const struct config_file *)file;
+    if (copy.path[0] != '\0')
+        open_file(&copy);
+    return true;
+}
+
+static bool try_files(void *config)
+{
+    for (size_t i = 0; i < CONFIG_FILES; i++)
+        (void)try_file(&((struct config *)config)->files[i]);
+    return true;
+}
+
+/* A home on a server that is gone must not keep the user's program from starting. */
+static void open_files(struct config *config)
+{
+    bool all_answer = bounded_reach(try_files, config, ANSWER_MS);
+    for (size_t i = 0; i < CONFIG_FILES; i++) {
+        struct config_file *file = &config->files[i];
+        if (file->path[0] == '\0')
+            continue;
+        if (all_answer || bounded_reach(try_file, file, ANSWER_MS))
+            open_file(file);
+        else
+            refuse(file, "its file system does not answer");
+    }
+}
+
 static void find_files(struct config *config)
 {
     struct config_file *system = &config->files[0];
@@ -201,10 +233,9 @@ int config_load(struct config *config, const struct option_def *table,
 {
     list_settings(config, table, defaults);
     find_files(config);
+    open_files(config);
     for (size_t i = 0; i < CONFIG_FILES; i++) {
         struct config_file *file = &config->files[i];
-        if (file->path[0] != '\0')
-            open_file(file);
         int r = file->state == CONFIG_READ ? read_lines(config, file, err) : 0;
         if (r < 0)
             return r;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bounded.h"
 #include "base/cleanup.h"
 #include "base/own_folder.h"
 #include "base/say.h"
@@ -23,6 +24,7 @@
 
 #define RULES_MAX ((size_t)256 << 10)
 #define NAME_MAX_BYTES 32
+#define ANSWER_MS 2000
 
 void site_note(struct site *site, const struct rc_err *err)
 {
@@ -206,34 +208,58 @@ static void read_collectors(struct site *site)
     }
 }
 
-/* The folder itself: named, or the default where it is there. */
-static bool find_folder(struct site *site)
+/* The folder itself: named, or the default. False: there is no place for it. */
+static bool name_folder(struct site *site, bool *ret_is_default)
 {
     const char *named = getenv("ROCMCRASH_SITE");
-    bool is_default = named == NULL || named[0] == '\0' || strcmp(named, SITE_DEFAULT) == 0;
-    int r = is_default ? fs_machine_path(site->folder, sizeof site->folder, SITE_DEFAULT)
-            : (size_t)snprintf(site->folder, sizeof site->folder, "%s", named) < sizeof site->folder
-                ? 0
-                : -ENAMETOOLONG;
-    if (r == 0 && is_trusted(site, site->folder, !is_default))
-        return true;
-    site->folder[0] = '\0';
-    return false;
+    *ret_is_default = named == NULL || named[0] == '\0' || strcmp(named, SITE_DEFAULT) == 0;
+    if (*ret_is_default)
+        return fs_machine_path(site->folder, sizeof site->folder, SITE_DEFAULT) == 0;
+    return (size_t)snprintf(site->folder, sizeof site->folder, "%s", named) < sizeof site->folder;
+}
+
+/* Everything in the folder, which need not be there when it is the default. */
+static void read_folder(struct site *site, bool is_default)
+{
+    if (!is_trusted(site, site->folder, !is_default)) {
+        site->folder[0] = '\0';
+        return;
+    }
+    read_messages(site);
+    read_redaction(site);
+    site->tree_count = list_files(site, "tree", is_json, site->tree);
+    read_collectors(site);
+}
+
+/* The same and what is read of it later, for nothing but to see that the file system answers. */
+static bool try_folder(void *context)
+{
+    struct site site = *(const struct site *)context;
+    read_folder(&site, true);
+    for (size_t i = 0; i < site.tree_count; i++) {
+        char *text = NULL;
+        (void)fs_read_all(site.tree[i], RULES_MAX, &text);
+        free(text);
+    }
+    return true;
 }
 
 struct site *site_get(void)
 {
     static struct site site;
     static bool is_read;
+    bool is_default = false;
     if (is_read)
         return &site;
     is_read = true;
-    if (!find_folder(&site))
-        return &site;
-    read_messages(&site);
-    read_redaction(&site);
-    site.tree_count = list_files(&site, "tree", is_json, site.tree);
-    read_collectors(&site);
+    if (!name_folder(&site, &is_default)) {
+        site.folder[0] = '\0';
+    } else if (bounded_reach(try_folder, &site, ANSWER_MS)) {
+        read_folder(&site, is_default);
+    } else {
+        note(&site, "'%s': its file system does not answer", site.folder);
+        site.folder[0] = '\0';
+    }
     return &site;
 }
 

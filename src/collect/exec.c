@@ -83,7 +83,7 @@ static int reap(pid_t pid, uint64_t deadline_ns, bool kill_now)
     for (;;) {
         pid_t p = waitpid(pid, &status, WNOHANG);
         if (p == pid)
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : COLLECT_EXEC_SIGNAL + WTERMSIG(status);
         if (p < 0 && errno != EINTR)
             return -errno;
         if (clock_mono_ns() >= last_ns) {

@@ -16,9 +16,10 @@ struct rc_err;
 /*
  * Run argv[0] (searched in PATH when it has no slash) until it ends, closes its output, fills
  * `out` (its max) or deadline_mono_ns passes; then it is killed. Returns its exit status 0 to 255,
- * or -ETIMEDOUT, -EFBIG (out holds the beginning), -ENOENT and the like with *err; 128 + signal
- * when it was killed by one.
+ * COLLECT_EXEC_SIGNAL + the signal that killed it, or -ETIMEDOUT, -EFBIG (out holds the beginning),
+ * -ENOENT and the like with *err.
  */
+#define COLLECT_EXEC_SIGNAL 256
 int collect_exec(const char *const *argv, uint64_t deadline_mono_ns, struct buf *out,
                  struct rc_err *err);
 

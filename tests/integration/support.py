@@ -153,6 +153,16 @@ def need_unshare(test, *options):
         test.skipTest(done.stderr.strip() or "unshare is not allowed here")
 
 
+def with_dead_folder(test, folder, *argv):
+    """The command in a place where no question about the folder is ever answered."""
+    words = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "--mount", PYTHON, "-B",
+             os.path.join(os.path.dirname(os.path.abspath(__file__)), "dead_file_system.py"), folder]
+    done = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        test.skipTest("no file system by FUSE here: " + (done.stderr.strip().splitlines() or [""])[-1])
+    return [*words, *argv]
+
+
 class Bundle:
     def __init__(self, path):
         self.path = path
@@ -212,11 +222,12 @@ class Case(unittest.TestCase):
         self.addCleanup(self.remove_folder)
         self.outdir = os.path.join(self.folder, "out")
         os.mkdir(self.outdir)
-        self.environ = dict(os.environ)
+        # A developer's own settings (ROCMCRASH_QUIET) must not reach a test.
+        self.environ = {name: value for name, value in os.environ.items()
+                        if not name.startswith("ROCMCRASH_") or name in ("ROCMCRASH_SOURCE", "ROCMCRASH_TEMPLATES")}
         self.environ["ROCMCRASH_STATE_DIR"] = os.path.join(self.folder, "state")
         self.environ["XDG_CACHE_HOME"] = os.path.join(self.folder, "cache")
         self.environ["XDG_CONFIG_HOME"] = os.path.join(self.folder, "config")
-        self.environ.pop("ROCMCRASH_SYSROOT", None)
 
     def remove_folder(self):
         shutil.rmtree(self.folder, ignore_errors=True)

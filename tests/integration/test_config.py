@@ -12,10 +12,6 @@ import support
 class Config(support.Case):
     def setUp(self):
         super().setUp()
-        for name in list(self.environ):
-            if name.startswith("ROCMCRASH_") and name != "ROCMCRASH_STATE_DIR":
-                del self.environ[name]
-        self.environ["ROCMCRASH_TEMPLATES"] = os.path.join(support.SOURCE, "templates")
         self.environ["ROCMCRASH_SYSROOT"] = self.path("machine")
         self.environ["XDG_CONFIG_HOME"] = self.path("xdg")
         self.system = self.path("machine", "etc", "rocmcrash", "config")
@@ -137,6 +133,20 @@ class Config(support.Case):
         os.remove(self.own)
         self.say(self.own, "bundle-on = oom\n" * 2000)
         self.refused("it is too large")
+
+    def test_a_file_system_that_does_not_answer(self):
+        """A home on a server that is gone: the program starts, the other file still counts, and the bundle is made."""
+        self.say(self.system, "bundle-on = always\n")
+        for number, (variable, folder) in enumerate((("XDG_CONFIG_HOME", self.path("xdg")), ("HOME", self.path("home"))), 1):
+            os.makedirs(folder, exist_ok=True)
+            for other in ("XDG_CONFIG_HOME", "ROCMCRASH_STATE_DIR"):
+                self.environ.pop(other, None)
+            self.environ[variable] = folder
+            argv = support.with_dead_folder(self, folder, support.ROCMCRASH, "--", "echo", "ran")
+            done = subprocess.run(argv, capture_output=True, text=True, check=False, env=self.environ, cwd=self.outdir, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+            self.assertRegex(done.stderr, f"(?m)^rocmcrash: '{folder}/.*' is not read: its file system does not answer$")
+            self.assertEqual(len(os.listdir(self.outdir)), number, done.stderr)
 
     def test_help_and_defaults_agree(self):
         """"(default 5s)" or "kill (default)" of --help is what `config` shows."""

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import re
+import subprocess
 
 import support
 
@@ -108,6 +109,7 @@ class Collectors(Case):
         self.collector("hanging", good % "hanging" + "time.sleep(100)")
         self.collector("crashing", good % "crashing" + "os.kill(os.getpid(), 11)")
         self.collector("failing", "sys.exit(3)")
+        self.collector("high", "sys.exit(139)")
         self.collector("garbage", "sys.stdout.buffer.write(bytes(range(256)) * 50 + b'\\n')")
         self.collector("half", good % "half" + "print('{\"fact\": \"site.half_2\", \"val', end='')")
         self.collector("huge", good % "huge" + "try:\n    while True: print('{\"fact\": \"site.huge\", \"value\": 1}' * 99)\n"
@@ -120,9 +122,10 @@ class Collectors(Case):
         rows = {item["name"][5:]: (item["status"], item["reason"]) for item in bundle.manifest["items"]
                 if item["name"].startswith("site_")}
         self.assertEqual({name: row[0] for name, row in rows.items()},
-                         {"fine": "ok", "hanging": "partial", "crashing": "partial", "failing": "failed", "garbage": "failed",
+                         {"fine": "ok", "hanging": "partial", "crashing": "partial", "failing": "failed", "high": "failed", "garbage": "failed",
                           "half": "partial", "huge": "partial", "names": "partial"})
         for name, words in (("hanging", "did not end in time"), ("crashing", "ended by signal 11"), ("failing", "ended with status 3"),
+                            ("high", "ended with status 139"),
                             ("garbage", "line 1: not a JSON object"), ("half", "line 2: its end is missing"),
                             ("huge", "it printed more than 1048576 bytes"), ("names", "line 2: a site's fact is named site.")):
             self.assertIn(words, rows[name][1])
@@ -142,6 +145,15 @@ class Collectors(Case):
 
 
 class Site(Case):
+    def test_a_folder_that_does_not_answer(self):
+        """The run and its bundle are as without a site, and say so."""
+        argv = support.with_dead_folder(self, self.site, *self.command(support.PYTHON, "-c", SAY))
+        with subprocess.Popen(argv, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            done = self.finished(process, *process.communicate(timeout=60))
+        bundle = self.only_bundle(done)
+        self.assertEqual(bundle.row("site")["status"], "partial")
+        self.assertIn(f"'{self.site}': its file system does not answer", bundle.row("site")["reason"])
+
     def test_all_parts(self):
         well = self.another()
         for case in (self, well):

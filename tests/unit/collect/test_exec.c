@@ -85,7 +85,7 @@ static void test_killed_program(void **state)
     (void)state;
     const char *const argv[] = {"sh", "-c", "kill -9 $$", NULL};
     struct buf out = BUF_INIT;
-    assert_int_equal(collect_exec(argv, in_ms(5000), &out, NULL), 128 + 9);
+    assert_int_equal(collect_exec(argv, in_ms(5000), &out, NULL), COLLECT_EXEC_SIGNAL + 9);
     buf_release(&out);
 }
 
