@@ -2,6 +2,7 @@
 #include "base/own_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/bounded.h"
+#include "base/cleanup.h"
+#include "base/err.h"
 #include "base/fs.h"
 
 #define ANSWER_MS 1000
@@ -106,4 +109,26 @@ const char *own_path_distrust(const char *path, const struct stat *st)
     if (realpath(path, real) == NULL || !parents_are_safe(real))
         return "it lies in a folder where others may exchange it";
     return NULL;
+}
+
+int own_folder_open(const char *parent, const char *name, mode_t closed, int *ret_fd,
+                    struct rc_err *err)
+{
+    RC_AUTO_CLOSE int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent_fd < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", parent);
+    if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
+        return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
+    RC_AUTO_CLOSE int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
+    if (st.st_uid != geteuid())
+        return rc_err_set(err, -EPERM, "'%s/%s' belongs to another user", parent, name);
+    if ((st.st_mode & closed) != 0)
+        return rc_err_set(err, -EPERM, "'%s/%s' is open to other users", parent, name);
+    *ret_fd = rc_take_fd(&fd);
+    return 0;
 }

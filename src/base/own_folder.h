@@ -9,7 +9,9 @@
 #define BASE_OWN_FOLDER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
+struct rc_err;
 struct stat;
 
 /* The folder itself, or the part of it that exists, belongs to the effective user. Each folder above
@@ -24,5 +26,11 @@ const char *own_folder_from(const char *variable);
  * message. NULL: it belongs to root or to the effective user, nobody else may write to it, and nobody
  * else can exchange it. */
 const char *own_path_distrust(const char *path, const struct stat *st);
+
+/* Opens the folder `name` in `parent`, which is made (0700) where it is missing. It must belong to the
+ * effective user and have none of the permissions `closed` (S_IRWXG | S_IRWXO: nobody else has access).
+ * 0 or -errno with *err; -EPERM: somebody else owns it, or it is open to others. */
+int own_folder_open(const char *parent, const char *name, mode_t closed, int *ret_fd,
+                    struct rc_err *err);
 
 #endif

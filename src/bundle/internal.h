@@ -112,8 +112,6 @@ struct place_result {
 };
 int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const char *name,
              struct place_result *result, struct rc_err *err);
-/* Open (make) a folder that only we can write, in a parent that others may write too. */
-int place_private_dir(const char *parent, const char *name, int *ret_fd, struct rc_err *err);
 /* Tried in this order; NULL or "" = none. In tmp, where others write too, a folder of our own. */
 struct place_folders {
     const char *output, *state, *tmp;

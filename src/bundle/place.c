@@ -110,38 +110,16 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
     }
 }
 
-int place_private_dir(const char *parent, const char *name, int *ret_fd, struct rc_err *err)
-{
-    RC_AUTO_CLOSE int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent_fd < 0)
-        return rc_err_errno(err, -errno, "cannot open '%s'", parent);
-    if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
-        return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
-    RC_AUTO_CLOSE int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
-    if (st.st_uid != geteuid())
-        return rc_err_set(err, -EPERM, "'%s/%s' belongs to another user", parent, name);
-    if ((st.st_mode & 077) != 0)
-        return rc_err_set(err, -EPERM, "'%s/%s' is open to other users", parent, name);
-    *ret_fd = rc_take_fd(&fd);
-    return 0;
-}
-
-/* The user's own folder: links on the way to it are the user's business. */
+/* The user's own folder: links on the way to it are the user's business, and so is who may read there. */
 static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
 {
-    int r = fs_mkdir_p(path);
+    char parent[FS_PATH_MAX];
+    const char *name = strrchr(path, '/') + 1;
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
+    int r = fs_mkdir_p(parent);
     if (r < 0)
-        return rc_err_errno(err, r, "cannot make '%s'", path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return rc_err_errno(err, -errno, "cannot open '%s'", path);
-    *ret_fd = fd;
-    return 0;
+        return rc_err_errno(err, r, "cannot make '%s'", parent);
+    return own_folder_open(parent, name, S_IWGRP | S_IWOTH, ret_fd, err);
 }
 
 /* /tmp/rocmcrash-<uid>, or a fresh one when somebody else sits there. Path in `out`. */
@@ -152,13 +130,13 @@ static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, st
     int n = snprintf(out, size, "%s/%s", tmp, name);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", tmp);
-    int r = place_private_dir(tmp, name, ret_fd, err);
+    int r = own_folder_open(tmp, name, S_IRWXG | S_IRWXO, ret_fd, err);
     if (r != -EPERM && r != -ELOOP && r != -ENOTDIR && r != -EACCES)
         return r;
     n = snprintf(out, size, "%s/%s-XXXXXX", tmp, name);
     if (n < 0 || (size_t)n >= size || mkdtemp(out) == NULL)
         return r; /* the first complaint tells more */
-    return place_private_dir(tmp, out + strlen(tmp) + 1, ret_fd, err);
+    return own_folder_open(tmp, out + strlen(tmp) + 1, S_IRWXG | S_IRWXO, ret_fd, err);
 }
 
 /* The bundle to be placed, and the folders that may take it. */

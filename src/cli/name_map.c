@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/own_folder.h"
 #include "bundle/redact.h"
 #include "record/rundir.h"
 
@@ -22,18 +23,22 @@
 
 #define MAP_MAX ((size_t)4 << 20)
 
-/* Beside the folder of the runs, whose owner rundir_base() has checked. */
-static int map_folder(char *out, size_t size)
+/* Beside the folder of the runs. Others may write there (ROCMCRASH_STATE_DIR=/scratch/group): the folder is
+ * the user's alone, or is not used. */
+static int open_folder(char *path, size_t size)
 {
-    char base[FS_PATH_MAX];
+    char parent[FS_PATH_MAX];
     struct rc_err err = {""};
-    int r = rundir_base(base, sizeof base, &err);
-    char *last = r == 0 ? strrchr(base, '/') : NULL;
+    int fd = -1;
+    int r = rundir_base(parent, sizeof parent, &err);
+    char *last = r == 0 ? strrchr(parent, '/') : NULL;
     if (last == NULL)
         return r < 0 ? r : -ENOENT;
-    return (size_t)snprintf(out, size, "%.*s/names", (int)(last - base), base) < size
-               ? 0
-               : -ENAMETOOLONG;
+    *last = '\0';
+    if ((size_t)snprintf(path, size, "%s/names", parent) >= size)
+        return -ENAMETOOLONG;
+    r = own_folder_open(parent, "names", S_IRWXG | S_IRWXO, &fd, &err);
+    return r < 0 ? r : fd;
 }
 
 static bool is_name(const char *bundle)
@@ -72,11 +77,10 @@ void name_map_write(const struct redactor *redactor, const char *bundle)
     redactor_each_name(redactor, add_name, map);
     RC_AUTO_FREE char *text = map != NULL && map->child != NULL ? cJSON_Print(map) : NULL;
     cJSON_Delete(map);
-    if (text == NULL || !is_name(bundle) || map_folder(folder, sizeof folder) < 0 ||
+    if (text == NULL || !is_name(bundle) ||
         (size_t)snprintf(file, sizeof file, "%s.json", bundle) >= sizeof file)
         return;
-    (void)mkdir(folder, 0700);
-    RC_AUTO_CLOSE int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    RC_AUTO_CLOSE int folder_fd = open_folder(folder, sizeof folder);
     if (folder_fd < 0)
         return;
     RC_AUTO_CLOSE int fd = fs_open_write(folder_fd, file, O_WRONLY | O_TRUNC);
@@ -90,7 +94,8 @@ cJSON *name_map_read(const char *bundle, struct rc_err *err)
     char folder[FS_PATH_MAX];
     char path[FS_PATH_MAX + 320];
     RC_AUTO_FREE char *text = NULL;
-    int r = is_name(bundle) ? map_folder(folder, sizeof folder) : -EINVAL;
+    RC_AUTO_CLOSE int folder_fd = is_name(bundle) ? open_folder(folder, sizeof folder) : -1;
+    int r = folder_fd < 0 ? -ENOENT : 0;
     if (r == 0) {
         (void)snprintf(path, sizeof path, "%s/%s.json", folder, bundle);
         ssize_t len = fs_read_all(path, MAP_MAX, &text);

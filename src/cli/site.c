@@ -208,14 +208,15 @@ static void read_collectors(struct site *site)
     }
 }
 
-/* The folder itself: named, or the default. False: there is no place for it. */
+/* The folder itself: named, or the default. Always this machine's: a --sysroot may hold what a stranger
+ * recorded, whose collectors must not run here. False: the name is too long. */
 static bool name_folder(struct site *site, bool *ret_is_default)
 {
     const char *named = getenv("ROCMCRASH_SITE");
     *ret_is_default = named == NULL || named[0] == '\0' || strcmp(named, SITE_DEFAULT) == 0;
-    if (*ret_is_default)
-        return fs_machine_path(site->folder, sizeof site->folder, SITE_DEFAULT) == 0;
-    return (size_t)snprintf(site->folder, sizeof site->folder, "%s", named) < sizeof site->folder;
+    size_t len = (size_t)snprintf(site->folder, sizeof site->folder, "%s",
+                                  *ret_is_default ? SITE_DEFAULT : named);
+    return len < sizeof site->folder;
 }
 
 /* Everything in the folder, which need not be there when it is the default. */

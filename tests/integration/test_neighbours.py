@@ -74,6 +74,38 @@ class Neighbours(support.Case):
                 self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
                 os.unlink(bundle.path)
 
+    def test_folders_of_another_in_a_shared_state_folder(self):
+        """The names behind pseudonyms are written into no folder of another, nor is a bundle."""
+        as_root(self)
+        shared = self.path("shared")
+        os.mkdir(shared)
+        os.chmod(shared, 0o1777)
+        for name in ("names", "bundles"):
+            os.mkdir(os.path.join(shared, name))
+            os.chmod(os.path.join(shared, name), 0o777)
+            os.chown(os.path.join(shared, name), NOBODY, NOBODY)
+        gone = self.path("gone")
+        os.mkdir(gone)
+        done = self.python("import os, sys; os.rmdir(sys.argv[1]); os.abort()", gone, options=["-o", gone],
+                           env={**self.environ, "ROCMCRASH_STATE_DIR": shared})
+        for line in done.own_lines:
+            if line.startswith("rocmcrash: bundle: "):
+                os.unlink(line.split(": ")[2])
+                break
+        else:
+            self.fail(done.stderr)
+        for name in ("names", "bundles"):
+            self.assertEqual(os.listdir(os.path.join(shared, name)), [])
+
+    def test_nothing_of_a_sysroot_is_run(self):
+        root = self.path("machine")
+        collectors = os.path.join(root, "etc/rocmcrash/site.d/collectors")
+        os.makedirs(collectors, 0o755)
+        self.write("machine/etc/rocmcrash/site.d/collectors/pwn", f"#!/bin/sh\n: > '{self.path('was-run')}'\necho '{{}}'\n")
+        os.chmod(os.path.join(collectors, "pwn"), 0o755)
+        self.only_bundle(self.run_it(*FAILS, options=["--sysroot", root]))
+        self.assertFalse(os.path.exists(self.path("was-run")))
+
     def test_a_script_of_our_name_is_no_run(self):
         path = self.write("rocmcrash", f'#!/bin/sh\n"{support.ROCMCRASH}" "$@"\n')
         os.chmod(path, 0o755)
