@@ -50,8 +50,8 @@ static enum answer ask(bool (*question)(void *context), void *context, unsigned 
 {
     pid_t pid = fork();
     if (pid == 0) {
-        close_descriptors(0, ~0u); /* in D state it would hold what the caller gave us */
-        (void)umask(077); /* the caller's may leave not even us what we make */
+        close_descriptors(0, ~0u); /* a child in D state would hold the caller's descriptors */
+        (void)umask(077); /* the caller's umask may deny even us our own files */
         _exit(question(context) ? 0 : 1);
     }
     return pid > 0 ? await(pid, within_ms) : ANSWER_NO_CHILD;

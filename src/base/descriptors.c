@@ -14,7 +14,7 @@ void close_descriptors(unsigned first, unsigned last)
 {
     if (first > last || syscall(SYS_close_range, first, last, 0u) == 0)
         return;
-    /* An older kernel, or a filter: what a process of ours can have open is few. */
+    /* An older kernel, or a seccomp filter. Our processes have few descriptors open. */
     struct rlimit limit = {.rlim_cur = 1024};
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     for (unsigned fd = first; fd <= last && fd < limit.rlim_cur && fd < 65536; fd++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file's bytes are, before anybody reads them as lines. Pure. */
+/* The encoding of a file, detected before its lines are read. Pure. */
 #ifndef BASE_ENCODING_H
 #define BASE_ENCODING_H
 
@@ -7,10 +7,10 @@
 
 enum encoding {
     ENCODING_EMPTY,  /* no bytes, or white space only */
-    ENCODING_TEXT,   /* UTF-8, ASCII or a code page: to be read as it is */
+    ENCODING_TEXT,   /* UTF-8, ASCII or a code page: read without conversion */
     ENCODING_UTF16LE, /* with or without a byte order mark */
     ENCODING_UTF16BE,
-    ENCODING_BINARY, /* one byte in eight that no text has */
+    ENCODING_BINARY, /* one byte in eight or more occurs in no text */
 };
 
 /* Looks at the first 64 KiB. */

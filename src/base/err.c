@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of files may hold anything; what is said about one is a line, and a terminal only shows it. */
+/* A file name may hold any byte. The message stays one line and cannot control a terminal. */
 static void keep_one_line(struct rc_err *err)
 {
     for (char *c = err->msg; *c != '\0'; c++)
@@ -35,7 +35,7 @@ int rc_err_errno(struct rc_err *err, int code, const char *fmt, ...)
     va_end(ap);
     const char *reason = strerror(-code);
     size_t room = sizeof err->msg - strlen(": ") - strnlen(reason, 100);
-    size_t len = n >= 0 && (size_t)n < room ? (size_t)n : room - 1; /* a long name is cut, not why */
+    size_t len = n >= 0 && (size_t)n < room ? (size_t)n : room - 1; /* a cut name, a whole reason */
     if (n >= 0)
         (void)snprintf(err->msg + len, sizeof err->msg - len, ": %s", reason);
     keep_one_line(err);

@@ -48,19 +48,22 @@ ssize_t fs_pread_text(int fd, char *out, size_t size);
  * kept in *ret_data when longer. Caller frees *ret_data. Returns length >= 0 or -errno. */
 ssize_t fs_read_all(const char *path, size_t max, char **ret_data);
 
-/* All of it, through EINTR and short writes. 0 or -errno. */
+/* Writes all, continues after EINTR and short writes. 0 or -errno. */
 int fs_write_all(int fd, const void *data, size_t len);
 int fs_pwrite_all(int fd, const void *data, size_t len, off_t at);
 
-/* Through EINTR and short reads: fewer than `len` at the end of the file only. Bytes or -errno. */
+/* Continues after EINTR and short reads: fewer than `len` bytes only at the end of the file. Bytes
+ * or -errno. */
 ssize_t fs_pread_full(int fd, void *data, size_t len, off_t at);
 
-/* Through EINTR, which network file systems and FUSE give where the disk does not. 0 or -errno. */
+/* Continues after EINTR, which network file systems and FUSE return. 0 or -errno. */
 int fs_sync(int fd);
 int fs_truncate(int fd, off_t size);
-int fs_lock(int fd); /* flock(): exclusive, without waiting; -EWOULDBLOCK where somebody has it */
+int fs_lock(int fd); /* flock(): exclusive, without waiting; -EWOULDBLOCK if another process has
+                      * it */
 
-/* close() of what was written: 0 or -errno. EINTR is no failure, since Linux has closed it then. */
+/* close() of a written file: 0 or -errno. EINTR is no failure: Linux has closed the descriptor
+ * then. */
 int fs_close(int fd);
 
 /*

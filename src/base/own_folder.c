@@ -19,7 +19,7 @@
 #define ANSWER_MS 1000
 
 /* In a user namespace that maps only some ids, every other owner is shown as the overflow id
- * (user_namespaces(7)). Nothing can be told from it there. */
+ * (user_namespaces(7)). The owner says nothing there. */
 static bool all_owners_are_shown(void)
 {
     char map[128];

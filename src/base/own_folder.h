@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders that only the effective user can exchange.
+ * Folders that only the effective user can replace.
  *
  * `sudo -E` keeps the caller's HOME. A root process that writes there leaves files that the caller
  * cannot remove, and follows the links that the caller lays.
@@ -22,9 +22,9 @@ bool own_folder_is_safe(const char *path);
  * not safe, or its file system does not answer within a second. */
 const char *own_folder_from(const char *variable);
 
-/* Why others could have written what the open file or folder says (`st`, at `path`): a few words for a
- * message. NULL: it belongs to root or to the effective user, nobody else may write to it, and nobody
- * else can exchange it. */
+/* Why another user could have written the open file or folder (`st`, at `path`): a few words for a
+ * message. NULL: it belongs to root or to the effective user, and nobody else can write to it or
+ * replace it. */
 const char *own_path_distrust(const char *path, const struct stat *st);
 
 /* Opens the folder `name` in `parent`, which is made (0700) where it is missing. It must belong to the

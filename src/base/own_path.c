@@ -31,8 +31,8 @@ static bool folder_of_file(char *out, size_t size)
     return cut_after_slash(out);
 }
 
-/* The folder in which the caller found the program. It is the only one without /proc, and the one
- * that leads to our other files where each file is a symbolic link into a store (`uv --link-mode
+/* The folder in which the caller found the program. It is the only one known without /proc. It also
+ * leads to our other files if each of them is a symbolic link into a store (`uv --link-mode
  * symlink`). */
 static bool folder_of_name(char *out, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where what was installed or built with our program lies. In all of our programs. */
+/* Finds the files that were installed or built with our program. In all of our programs. */
 #ifndef BASE_OWN_PATH_H
 #define BASE_OWN_PATH_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large memory of a process for its whole life. RLIMIT_DATA counts .bss when a program is loaded, and
- * kills it where that is too much; it does not count this. */
+/* Large memory for the whole life of a process. RLIMIT_DATA does not count it. The limit does count
+ * .bss when a program is loaded, and the kernel kills a program that exceeds it. */
 #ifndef BASE_ROOM_H
 #define BASE_ROOM_H
 
 #include <stddef.h>
 
-/* Zeroed; NULL when there is none. A child that is forked afterwards shares it. */
+/* Zeroed; NULL if there is no memory. A child that is forked afterwards shares it. */
 void *room_for(size_t bytes);
 
 #endif

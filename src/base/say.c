@@ -12,7 +12,8 @@
 
 #define CHUNK_BYTES 1024
 
-/* Bytes of the text at p that may be shown as they are; 0 = none, and *ret_bad are to be told. */
+/* Bytes of the text at p that may be shown unchanged; 0 = none, and *ret_bad bytes must be
+ * escaped. */
 static size_t shown_bytes(const unsigned char *p, size_t left, bool keeps_lines, size_t *ret_bad)
 {
     uint32_t point = 0;

@@ -10,9 +10,9 @@
 /* Bytes (1 to 4) of the character at p, of which `left` can be read; 0 = there is no whole one.
  * A NUL is a character. */
 size_t utf8_length(const unsigned char *p, size_t left);
-/* The same with the character, which is set when there is one. */
+/* The same, and stores the character if there is one. */
 size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *ret_point);
-/* A control, or a character that hides, joins or reorders those beside it and is not seen itself. */
+/* A control, or an invisible character that hides, joins or reorders its neighbours. */
 bool utf8_is_hidden(uint32_t point);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many words looked for at once: Aho and Corasick's automaton as a table that is made at build time
+ * Searches for many words at once: the automaton of Aho and Corasick, as a table made at build time
  * from templates/messages.rules. One look-up a byte; read-only and shared; needs no libc.
  */
 #ifndef BASE_WORDS_H
@@ -8,15 +8,15 @@
 
 #include <stdint.h>
 
-/* A power of two: the next state waits for the product. Multiplying by the number of classes costs 15 % of
- * the relay's time. */
+/* A power of two makes the product cheap. Multiplying by the number of classes costs 15 % of the relay's
+ * time, because the next state waits for it. */
 #define WORDS_STRIDE 128u
 
 struct words {
     uint8_t class_of[256]; /* 0 = in no word */
     uint8_t starts[256];   /* the byte begins a word */
     const uint16_t *next;   /* state * WORDS_STRIDE + class */
-    const uint16_t *begins; /* of each state: where its list begins; 0 = it has none */
+    const uint16_t *begins; /* of each state: where its list begins; 0 = no list */
     const uint16_t *lists;  /* ids of the words that end there, the longest first; WORDS_END ends one */
 };
 

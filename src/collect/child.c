@@ -39,8 +39,8 @@ static void set_limits(uint64_t deadline_ns, uint64_t max_bytes)
 {
     uint64_t now = clock_mono_ns();
     uint64_t left_s = deadline_ns > now ? (deadline_ns - now) / 1000000000u : 0;
-    /* One process cannot use more CPU than time; a second more, so that the deadline is what ends
-     * it. One byte more, so that the runner sees that something was cut. */
+    /* One process cannot use more CPU time than wall time. One second more lets the deadline act
+     * first. One byte more shows the runner that something was cut. */
     limit_soft(RLIMIT_CPU, (rlim_t)left_s + 2);
     limit_soft(RLIMIT_FSIZE, (rlim_t)max_bytes + 1);
     limit_soft(RLIMIT_CORE, 0);
@@ -51,7 +51,8 @@ static void reset_signals(void)
 {
     for (int signo = 1; signo < NSIG; signo++)
         (void)signal(signo, SIG_DFL);
-    /* A write beyond the limit, or to a runner that is gone, is an error and not a death. */
+    /* A write beyond the limit, or to a runner that is gone, must be an error, not a fatal
+     * signal. */
     (void)signal(SIGXFSZ, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
     sigset_t none;

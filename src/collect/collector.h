@@ -9,7 +9,8 @@
  * A collector writes only through `out` (relative names below its own folder), reads only through
  * base/fs.h (sysroot!) and `ctx`, never reads stdin, never prints, never changes state, never reads
  * a file that acts when read (kernel ABI notes: debugfs amdgpu_gpu_recover, ras/_err_count,
- * pcie_bw, xgmi_error ...). Same input, same bytes: sorted, no pointers or clocks of its own.
+ * pcie_bw, xgmi_error ...). The same input gives the same bytes: sorted, without pointers or clock
+ * readings of its own.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
@@ -22,7 +23,7 @@
 
 enum collect_status {
     COLLECT_OK,
-    COLLECT_PARTIAL, /* something is there; the reason says what is not */
+    COLLECT_PARTIAL, /* something is there; the reason names what is missing */
     COLLECT_SKIPPED, /* does not apply here; reason */
     COLLECT_FAILED,  /* reason */
     /* given by the runner only: */
@@ -49,17 +50,19 @@ struct collect_ctx {
     const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process, or our own */
     uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
     uint64_t start_wall_ns;
-    const char *boot_id;       /* of the run, when the machine was started anew since; else NULL */
+    const char *boot_id;       /* of the run, if the machine was rebooted since; else NULL */
     uint64_t kmsg_start_seq;   /* UINT64_MAX = unknown */
-    bool window_is_claimed;    /* a bundle says when the run was; anybody may have written that */
+    bool window_is_claimed;    /* the time of the run comes from a bundle, which anybody may have
+                                * written */
     uint64_t deadline_mono_ns; /* of this collector; poll it in long loops */
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
-    const char *ledger_error;  /* why the run has no ledger, NULL or "" = nobody said */
+    const char *ledger_error;  /* why the run has no ledger, NULL or "" = no reason known */
     const char *stdout_path; /* the regular file that is stdout and not stderr; NULL or "" = it is none */
     uint64_t stdout_inode, stdout_start; /* where the run began in it */
-    const char *program;       /* of a site's collector: what it executes; else NULL */
-    const char *include;       /* --include: what may hold user data and is wanted; NULL = nothing */
+    const char *program;       /* of a site's collector: the program that it executes; else NULL */
+    const char *include;       /* --include: files that the user wants although they may hold user
+                                * data; NULL = none */
 };
 
 struct collect_out; /* opaque */

@@ -72,8 +72,8 @@ static int read_until(int fd, uint64_t deadline_ns, struct buf *out)
     }
 }
 
-/* After the end of its output a program needs a moment to exit; it gets the rest of the deadline,
- * in small steps, because there is no wait with a time limit that works everywhere. */
+/* After the end of its output a program needs a moment to exit. It gets the rest of the deadline.
+ * We poll in small steps, because no wait with a time limit works on every kernel. */
 static int reap(pid_t pid, uint64_t deadline_ns, bool kill_now)
 {
     int status = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A collector's way to ask another program (journalctl, python): argv array, no shell, stdin and
- * stderr /dev/null, its own time limit, output bounded. Stays in the collector's process group, so
- * that the runner's kill reaches it as well.
+ * Runs another program (journalctl, python) for a collector: argv array, no shell, stdin and stderr
+ * are /dev/null, a time limit of its own, bounded output. The program stays in the collector's
+ * process group, so that the runner's kill reaches it as well.
  */
 #ifndef COLLECT_EXEC_H
 #define COLLECT_EXEC_H
@@ -14,8 +14,8 @@ struct buf;
 struct rc_err;
 
 /*
- * Run argv[0] (searched in PATH when it has no slash) until it ends, closes its output, fills
- * `out` (its max) or deadline_mono_ns passes; then it is killed. Returns its exit status 0 to 255,
+ * Run argv[0] (searched in PATH when it has no slash) until it ends, closes its output, fills `out`
+ * up to its max, or deadline_mono_ns passes; then kill it. Returns its exit status 0 to 255,
  * COLLECT_EXEC_SIGNAL + the signal that killed it, or -ETIMEDOUT, -EFBIG (out holds the beginning),
  * -ENOENT and the like with *err.
  */

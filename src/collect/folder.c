@@ -65,7 +65,7 @@ static void walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
     }
 }
 
-/* Takes dir_fd over. Name order, so that the same files are cut each time. */
+/* Takes dir_fd over. Visits files in name order, so that the same files are cut each time. */
 static void walk_folder(struct walk *w, int dir_fd, int depth)
 {
     RC_AUTO_CLOSE int fd = dir_fd;

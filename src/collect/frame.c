@@ -83,7 +83,7 @@ static const char *take_string(const unsigned char **p, const unsigned char *end
     return s;
 }
 
-/* Dotted names; capitals because of env.NAME. */
+/* Dotted names. Capitals are allowed because of env.NAME. */
 static bool name_is_valid(const char *name)
 {
     if (!islower((unsigned char)name[0]))
@@ -127,7 +127,7 @@ static int decode_done(const unsigned char *payload, size_t length, struct frame
     if (length != sizeof words)
         return -EBADMSG;
     memcpy(words, payload, sizeof words);
-    /* TIMED_OUT and what follows is for the runner to say. */
+    /* TIMED_OUT and the states behind it are set by the runner only. */
     if (words[0] < COLLECT_OK || words[0] > COLLECT_FAILED || (words[1] & ~1) != 0)
         return -EBADMSG;
     ret->status = (enum collect_status)words[0];

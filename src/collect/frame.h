@@ -2,9 +2,10 @@
 /*
  * The frames that a collector's child sends to the runner through the status pipe.
  *
- * The child may have crashed in the middle, or been overwritten by what it read: the reader
- * believes nothing (magic, bounds, terminated strings, names from a small alphabet) and stops at
- * the first frame that is wrong. Both ends are the same binary, so the byte order is the machine's.
+ * The child may have crashed in the middle of a frame, or its input may have corrupted its memory.
+ * So the reader checks everything (magic, bounds, terminated strings, names from a small alphabet)
+ * and stops at the first wrong frame. Both ends are the same binary, so the byte order is the
+ * machine's.
  */
 #ifndef COLLECT_FRAME_H
 #define COLLECT_FRAME_H
@@ -50,8 +51,8 @@ size_t frame_encode_reason(unsigned char *out, const char *reason);
 size_t frame_encode_done(unsigned char *out, enum collect_status status, bool cut);
 
 /*
- * Decode the frame at the start of data. > 0: bytes it took. 0: not all there yet (or cut off by
- * the death of the child). -EBADMSG: not a frame.
+ * Decode the frame at the start of data. > 0: its size in bytes. 0: incomplete so far (or cut off
+ * by the death of the child). -EBADMSG: not a frame.
  */
 int frame_decode(const unsigned char *data, size_t len, struct frame *ret);
 

@@ -31,7 +31,7 @@ static void send_frame(struct collect_out *out, size_t len, bool last)
         out->status_bytes += len;
 }
 
-/* One component of a name: no "", ".", "..", nothing that a terminal or tar would stumble over. */
+/* One component of a name: no "", ".", "..", and no character that a terminal or tar interprets. */
 static bool component_is_valid(const char *c, size_t len)
 {
     if (len == 0 || len > 200 || (len == 1 && c[0] == '.') ||
@@ -43,7 +43,7 @@ static bool component_is_valid(const char *c, size_t len)
     return true;
 }
 
-/* Make and open the folder `name` below parent_fd, never through a link. Takes parent_fd over
+/* Make and open the folder `name` below parent_fd, without following a link. Closes parent_fd
  * unless it is keep_fd. */
 static int enter_folder(int parent_fd, int keep_fd, const char *name)
 {
@@ -60,7 +60,7 @@ static int enter_folder(int parent_fd, int keep_fd, const char *name)
 
 static int create_file(int dir_fd, const char *name)
 {
-    /* O_NONBLOCK: a FIFO in the way answers ENXIO instead of holding us. */
+    /* O_NONBLOCK: opening a FIFO fails with ENXIO instead of blocking. */
     int fd = openat(dir_fd, name,
                     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)

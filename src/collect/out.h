@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of `struct collect_out`, which exists in the child of a collector. Only the runner and
- * its tests include this; collectors see collector.h.
+ * The members of `struct collect_out`, which exists in the child of a collector. Only the runner
+ * and its tests include this; collectors see collector.h.
  */
 #ifndef COLLECT_OUT_H
 #define COLLECT_OUT_H

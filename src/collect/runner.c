@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One poll loop over the children of a phase. A job goes RUNNING -> TERMED -> KILLED -> done, each
- * step with its own moment; nothing in it waits for a child.
+ * step at its own deadline. The loop never blocks on a child.
  */
 #include "collect/runner.h"
 
@@ -111,7 +111,7 @@ static int job_fork(const struct runner *r, struct job *job)
         (void)close(status[0]);
         return -e;
     }
-    (void)setpgid(job->pid, job->pid); /* both sides: whoever comes first */
+    (void)setpgid(job->pid, job->pid); /* in both processes, to win the race */
     job->status_fd = status[0];
     (void)fcntl(job->status_fd, F_SETFL, O_NONBLOCK);
     if (!r->options->without_pidfd)
@@ -154,7 +154,7 @@ static void job_start(struct runner *r, struct job *job)
 
 /* --- end --- */
 
-/* Reads what is there. A child may write for ever: at most one stream's worth a call. */
+/* Reads what is there, at most the size of one stream a call: a child may write for ever. */
 static void job_drain(struct job *job)
 {
     char chunk[16384];
@@ -198,7 +198,8 @@ struct stream_result {
     bool done, cut, bad;
 };
 
-/* Facts of the valid frames go in; nothing behind the first bad or last frame is believed. */
+/* Takes the facts of the valid frames. Ignores everything behind the first bad or the last
+ * frame. */
 static void read_stream(const struct job *job, struct facts *facts, struct stream_result *ret)
 {
     const unsigned char *p = (const unsigned char *)job->stream.data;
@@ -244,7 +245,7 @@ static void append_reason(struct job *job, const char *text)
     (void)snprintf(job->reason + len, sizeof job->reason - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-/* `ended` is false for one that did not die. Fills the row. */
+/* Fills the row. `ended` is false for a child that did not die. */
 static void job_finish(struct runner *r, struct job *job, bool ended, int wait_status)
 {
     job_drain(job);
@@ -260,7 +261,7 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
                        "%s; did not die when it was killed (uninterruptible sleep?); abandoned",
                        job->why);
     } else if (clean) {
-        /* Also when it was done while our signal was on its way. */
+        /* Also if it finished while our signal was under way. */
         job->status = s.status;
         (void)snprintf(job->reason, sizeof job->reason, "%s", s.reason);
     } else if (buf_failed(&job->stream)) {
@@ -291,15 +292,16 @@ static void job_finish(struct runner *r, struct job *job, bool ended, int wait_s
     r->running--;
 }
 
-/* True when the child has ended and was reaped. Its group is killed before the reaping, while its
- * pid cannot belong to anybody else. */
+/* True if the child has ended and was reaped. Its group is killed before it is reaped, while its
+ * pid cannot be reused. */
 static bool job_reap(struct runner *r, struct job *job)
 {
     siginfo_t info = {.si_pid = 0};
     int e = waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT);
     if ((e == 0 && info.si_pid == 0) || (e != 0 && errno == EINTR))
         return false;
-    int wait_status = 0; /* stays so when somebody else reaped it: only the frames speak then */
+    int wait_status = 0; /* stays so if another process reaped it: then only the frames tell its
+                          * end */
     if (e == 0) {
         (void)signal_group(r, job, SIGKILL);
         while (waitpid(job->pid, &wait_status, 0) < 0 && errno == EINTR)

@@ -91,7 +91,7 @@ static void add_memory(const struct amdgpu_api *api, amdgpu_device_handle device
     struct drm_amdgpu_info_vram_gtt sizes;
     memset(&sizes, 0, sizeof sizes);
     if (api->query_info(device, AMDGPU_INFO_VRAM_GTT, sizeof sizes, &sizes) == 0) {
-        /* Memory that the kernel had not pinned when asked; smaller than the heap. */
+        /* Memory that the kernel had not pinned at that moment; less than the heap. */
         cJSON *item = cJSON_AddObjectToObject(object, "unpinned");
         probe_add_number(item, "vram_bytes", sizes.vram_size);
         probe_add_number(item, "vram_visible_bytes", sizes.vram_cpu_accessible_size);
@@ -112,7 +112,7 @@ static void add_counters(const struct amdgpu_api *api, amdgpu_device_handle devi
         {AMDGPU_INFO_NUM_EVICTIONS, 8, "evictions_count"},
         {AMDGPU_INFO_NUM_BYTES_MOVED, 8, "moved_bytes"},
         {AMDGPU_INFO_NUM_VRAM_CPU_PAGE_FAULTS, 8, "vram_cpu_page_faults_count"},
-        /* The only one of 32 bits: times that the contents of VRAM were lost in a reset. */
+        /* The only counter of 32 bits: how often a reset lost the contents of VRAM. */
         {AMDGPU_INFO_VRAM_LOST_COUNTER, 4, "vram_lost_count"},
     };
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
@@ -170,7 +170,8 @@ static int add_device(const struct drm_libraries *lib, int fd, cJSON *object, st
     return 0;
 }
 
-/* 0, or -ENODEV for a device of another driver, which is left out unless it was asked for. */
+/* 0, or -ENODEV for a device of another driver. Such a device is left out unless the caller named
+ * it. */
 static int probe_node(const struct drm_libraries *lib, const char *path, cJSON *list, bool asked)
 {
     struct rc_err err = {""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the HSA runtime for agents and memory pools. hsa_init() opens /dev/kfd and makes this a GPU
- * process; it may hang on a GPU in reset. The UUID is not asked for: it is a serial number.
+ * process; it may hang on a GPU in reset. We do not ask for the UUID: it is a serial number.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One impact.N of a run directory (record/impact_record.h) as the unwinder needs it: by thread.
+ * Reads one impact.N of a run directory (record/impact_record.h) for the unwinder: sorted by
+ * thread.
  */
 #ifndef PROBE_IMPACT_FILE_H
 #define PROBE_IMPACT_FILE_H
@@ -37,7 +38,7 @@ struct impact_file {
     char *maps_text;
     struct impact_thread *threads; /* the failed one first, then by number */
     size_t thread_count;
-    bool cut; /* the chunks end before the length that the head tells */
+    bool cut; /* the chunks end before the length given in the head */
 };
 
 /* 0 or -errno; release in both cases. */

@@ -12,7 +12,7 @@
 #define VERSIONS_MAX 9u
 
 /* "libx.so.1" is missing: is there a libx.so with another number? Its functions may have the same
- * names and other arguments, so it is told and not used. */
+ * names and other arguments, so we report it and do not use it. */
 static void tell_other_version(const char *name, struct rc_err *err)
 {
     char other[PATH_MAX];

@@ -16,9 +16,9 @@ struct library_symbol {
 };
 
 /*
- * Open the first of `names` (NULL-terminated) that can be and fill `api` from it. The library stays
- * loaded for the life of the process. Returns the handle; NULL and *err when there is none or a
- * function that is not optional is missing. *err says so where another version is there.
+ * Open the first of `names` (NULL-terminated) that can be opened, and fill `api` from it. The
+ * library stays loaded for the life of the process. Returns the handle; NULL and *err if there is
+ * none, or if a required function is missing. *err also names another version that is installed.
  */
 void *library_open(const char *const *names, const struct library_symbol *symbols, size_t count,
                    void *api, struct rc_err *err);

@@ -29,7 +29,7 @@ static bool parse_line(const char *line, size_t length, struct map_line *ret)
     char head[128];
     size_t n = length < sizeof head - 2 ? length : sizeof head - 2;
     memcpy(head, line, n);
-    head[n] = ' '; /* behind the inode of a line without a path */
+    head[n] = ' '; /* after the inode in a line without a path */
     head[n + 1] = '\0';
     const char *at = head;
     uint64_t device;
@@ -64,9 +64,9 @@ static bool same_file(const struct module *module, const struct map_line *line)
            memcmp(module->path, line->path, line->path_length) == 0;
 }
 
-/* A library that is loaded twice, or read as data beside being loaded, begins anew at offset 0 and
- * away from what came before; a linker may put two segments of one library on the same page of the
- * file, but then next to each other. */
+/* A library may be loaded twice, or be loaded and also read as data. Then its next copy begins at
+ * offset 0, not next to the mapping before. A linker may put two segments of one library on the
+ * same page of the file, but these are adjacent. */
 static bool goes_on(const struct module *module, const struct map_line *line)
 {
     return same_file(module, line) && (line->offset != 0 || line->start == module->end);
@@ -129,7 +129,7 @@ int modules_parse(struct modules *modules, const char *maps)
     while (*maps != '\0' && modules->mapping_count < most) {
         size_t length = strcspn(maps, "\n");
         struct map_line line;
-        /* The kernel prints them in order; anything else is no maps file. */
+        /* The kernel prints them in ascending order; any other order is no maps file. */
         if (parse_line(maps, length, &line) && line.start >= last_end) {
             int r = add_line(modules, &line);
             if (r < 0)
@@ -175,7 +175,7 @@ int modules_report(struct modules *modules, Dwfl *dwfl, struct rc_err *err)
     return 0;
 }
 
-/* Opening a device is an act (/dev/kfd makes us a GPU process): regular files only. */
+/* Opening a device has effects (/dev/kfd makes us a GPU process): regular files only. */
 static void open_module(struct module *module)
 {
     static const char suffix[] = " (deleted)";
@@ -207,7 +207,7 @@ static bool is_vdso(const struct module *module)
     return module->path[0] == '[';
 }
 
-/* The kernel maps the same bytes into every process of one architecture, so ours will do. */
+/* The kernel maps the same bytes into every process of one architecture, so we use our own copy. */
 static int find_vdso(struct module *module, Elf **ret_elf)
 {
     char *image = (char *)getauxval(AT_SYSINFO_EHDR);

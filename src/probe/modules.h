@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mapped files of a process that is gone, from the text of its /proc/PID/maps: told to libdwfl
- * as modules, and read for the parts of memory that are as in the file. Runs in rocmcrash-unwind.
+ * The mapped files of a process that is gone, from the text of its /proc/PID/maps. Reports them to
+ * libdwfl as modules, and reads from them the memory that was never modified. Runs in
+ * rocmcrash-unwind.
  */
 #ifndef PROBE_MODULES_H
 #define PROBE_MODULES_H
@@ -16,16 +17,16 @@ struct rc_err;
 enum module_state {
     MODULE_UNTRIED,
     MODULE_READ,
-    MODULE_DELETED,    /* unlinked while mapped: what is at that path now is another file */
+    MODULE_DELETED,    /* unlinked while mapped: the path now leads to another file */
     MODULE_REPLACED,   /* the path leads to another inode than was mapped */
-    MODULE_UNREADABLE, /* cannot be opened, or no regular file */
+    MODULE_UNREADABLE, /* cannot be opened, or is no regular file */
 };
 
-/* One file as it was mapped; several mappings in a row. */
+/* One mapped file: several adjacent mappings. */
 struct module {
     char *path; /* also "[vdso]" */
     uint64_t start, end, inode;
-    bool executable; /* some part of it */
+    bool executable; /* some part of it is executable */
     enum module_state state;
     int fd;           /* -1 until opened */
     Dwfl_Module *mod; /* only of executable ones */
@@ -44,7 +45,7 @@ struct modules {
     size_t mapping_count;
 };
 
-/* Parse; lines that are not understood are stepped over. 0 or -ENOMEM. */
+/* Parse; skips lines that it does not understand. 0 or -ENOMEM. */
 int modules_parse(struct modules *modules, const char *maps);
 void modules_release(struct modules *modules);
 /* Report the executable ones to dwfl. 0 or -errno. */
@@ -55,7 +56,7 @@ int modules_find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_
 /* NULL = the address is in no file. */
 struct module *modules_at(struct modules *modules, uint64_t address);
 const struct mapping *modules_mapping_at(const struct modules *modules, uint64_t address);
-/* Memory that nobody could write to, from its file. */
+/* Reads memory that nobody could write to, from its file. */
 bool modules_read(struct modules *modules, uint64_t address, void *out, size_t length);
 
 #endif

@@ -9,8 +9,8 @@
 struct cJSON;
 struct rc_err;
 
-/* Agents, pools and ISAs as HSA sees them. `library` is tried first when not NULL. The caller
- * frees the tree; NULL and *err when the runtime is not there or does not start. */
+/* Agents, pools and ISAs as HSA sees them. `library` is tried first when not NULL. The caller frees
+ * the tree; NULL and *err if the runtime is missing or does not start. */
 struct cJSON *probe_hsa(const char *library, struct rc_err *err);
 /* Heaps, usage and counters of every amdgpu render node, or of the one named. */
 struct cJSON *probe_drm(const char *only_path, struct rc_err *err);

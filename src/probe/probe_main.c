@@ -2,8 +2,8 @@
 /*
  * rocmcrash-probe hsa [--library PATH] [--rocminfo] | drm [RENDER_NODE]
  *
- * Prints JSON. Where it cannot, prints {"error": "..."}, the same sentence on stderr, and ends with
- * status 1; 2 for a wrong command line. Dies when its parent does.
+ * Prints JSON. On failure it prints {"error": "..."}, the same sentence on stderr, and exits with
+ * status 1; with 2 for a wrong command line. Dies with its parent.
  */
 #include <cjson/cJSON.h>
 #include <signal.h>
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     struct rlimit core = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &core);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A tools library or the failed program's debug settings are not for us. */
+    /* The failed program's tools library and debug settings must not affect us. */
     (void)unsetenv("HSA_TOOLS_LIB");
     (void)unsetenv("HIP_LAUNCH_BLOCKING");
     if (argc >= 2 && strcmp(argv[1], "hsa") == 0)

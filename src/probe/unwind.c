@@ -99,8 +99,8 @@ static int take_frame(Dwfl_Frame *state, void *context)
     return DWARF_CB_OK;
 }
 
-/* libdwfl takes a return address that cannot be read for the end of the stack and reports success,
- * so what the last step could not read decides. */
+/* If libdwfl cannot read a return address, it takes that for the end of the stack and reports
+ * success. So we check what the last step could not read. */
 static void explain_end(const struct unwinder *u, struct unwind_stack *stack, int result)
 {
     const struct impact_thread *thread = stack->thread;
@@ -118,7 +118,7 @@ static void explain_end(const struct unwinder *u, struct unwind_stack *stack, in
     }
 }
 
-/* Without libdwfl (no file of the process can be read) there is still the program counter. */
+/* Without libdwfl (no file of the process can be read) only the program counter is known. */
 static void only_the_pc(const struct impact_thread *thread, struct unwind_stack *stack)
 {
     struct user_regs_struct r;
@@ -201,7 +201,8 @@ void unwinder_release(struct unwinder *u)
 void unwinder_place(struct unwinder *u, const struct unwind_frame *frame, struct unwind_place *place)
 {
     *place = (struct unwind_place){.symbol = NULL};
-    /* A return address may be the first byte of the next function: the call is the byte before. */
+    /* A return address may be the first byte of the next function. The byte before it belongs to
+     * the call. */
     uint64_t pc = frame->exact || frame->pc == 0 ? frame->pc : frame->pc - 1;
     const struct module *module = modules_at(&u->modules, pc);
     if (module == NULL)

@@ -2,8 +2,9 @@
 /*
  * rocmcrash-unwind: prints the stacks of every thread of one impact, the failed thread first.
  *
- * A program of its own, started by the stacks collector with a deadline: it reads ELF and DWARF of
- * whatever the target had mapped and may die of it. Never asks the network for debug files.
+ * A separate program, started by the stacks collector with a deadline: it reads ELF and DWARF of
+ * all files that the target had mapped, and a malformed one may crash it. Never asks the network
+ * for debug files.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #include "probe/unwind.h"
 
 #define DEFAULT_SECONDS 10
-#define MEMORY_MAX ((rlim_t)4 << 30) /* a crafted .gnu_debugdata unpacks to anything */
+#define MEMORY_MAX ((rlim_t)4 << 30) /* a crafted .gnu_debugdata may unpack to any size */
 #define PRINTED_STACKS_MAX 512
 
 enum { EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_TIME = 3 };
@@ -141,7 +142,7 @@ static void print_failed_thread(struct unwinder *u, struct unwind_stack *stack)
     unwinder_thread(u, &file->threads[0], stack);
     (void)printf("\nThread %d \"%s\"", stack->thread->tid, stack->thread->comm);
     if (stack->thread->tid == file->record.header.tid) {
-        /* Of a plain exit the frames are those of exit() itself. */
+        /* After a plain exit the frames are those of exit() itself. */
         (void)printf(file->record.header.signo != 0 ? " (faulting): " : " (ended): ");
         print_cause(&file->record.header);
     } else {
@@ -197,7 +198,7 @@ static void set_limits(unsigned seconds)
     (void)alarm(seconds);
 }
 
-/* A comm of a hostile impact may hold anything. */
+/* In a forged impact file the name may hold any byte. */
 static void clean_name(char *name, size_t size)
 {
     for (size_t i = 0; i < size && name[i] != '\0'; i++)

@@ -30,12 +30,12 @@ int impact_record_read(struct impact_record *file, const char *path, struct rc_e
 void impact_record_release(struct impact_record *file);
 /* Next chunk at *at (start with 0); false at the end or at the first chunk that does not fit. */
 bool impact_record_next(const struct impact_record *file, size_t *at, struct impact_view *ret);
-/* First chunk of a type as malloc()ed NUL-terminated text; NULL when there is none. */
+/* First chunk of a type as malloc()ed NUL-terminated text; NULL if there is none. */
 char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type);
-/* Whether its cap left something out. */
+/* Did the cap cut the chunk? */
 bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_type type);
-/* Lines of the first chunk of a type, with those that its cap left out. -ENOENT: there is none;
- * -ERANGE: more than could be counted. */
+/* Lines of the first chunk of a type, including those that the cap left out. -ENOENT: there is no
+ * such chunk; -ERANGE: too many to be counted. */
 int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_type type);
 
 #endif

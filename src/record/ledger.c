@@ -37,7 +37,7 @@ struct ledger *ledger_create(int *ret_fd, struct rc_err *err)
         (void)close(fd);
         return NULL;
     }
-    uint64_t nonce[2] = {0, 0}; /* 0 does as well: the name and the size are looked at too */
+    uint64_t nonce[2] = {0, 0}; /* 0 is valid, too: the name and the size are checked as well */
     (void)!getrandom(nonce, sizeof nonce, GRND_NONBLOCK);
     memcpy(ledger->nonce, nonce, sizeof nonce);
     ledger->magic = LEDGER_MAGIC;
@@ -73,11 +73,11 @@ const struct ledger *ledger_open(int fd, struct rc_err *err)
 uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns)
 {
     uint32_t count = 0;
-    /* Pages that nobody wrote are not to be touched: they would be made. */
+    /* Do not touch pages that nobody wrote: a read would allocate them. */
     for (uint32_t i = 0; i < LEDGER_REFUSALS && i < ledger->refusals_head; i++) {
         const struct ledger_refusal *r = &ledger->refusals[i];
-        /* The first of a row is marked when the row was satisfied. EBADF is a child with its parent's
-         * descriptor: no lack of anything. */
+        /* The first refusal of a row is marked when the row was satisfied. EBADF comes from a child
+         * that uses its parent's descriptor; it means no lack of memory. */
         count += r->number != 0 && r->retry_of == 0 && r->satisfied_ns == 0 &&
                  r->time_ns >= since_ns && r->error != EBADF;
     }

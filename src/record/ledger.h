@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger: what the library inside the target (src/inject) writes about GPU memory, as memory.
+ * The ledger: shared memory in which the library inside the target (src/inject) records GPU memory.
  *
  * One memfd of fixed size, made by the supervisor, mapped MAP_SHARED by each process of the target
  * that the library is in; the recorder copies it to `ledger` of the run directory. It holds nothing
  * but data (no pointers, no locks), so it survives the death of any writer by any signal. A writer
- * that dies in the middle of an entry leaves LEDGER_WRITING behind: readers pass over it.
+ * that dies in the middle of an entry leaves LEDGER_WRITING behind: readers skip it.
  *
  * Reading: a copy (of the run directory, or of a live one) is read with plain loads, state words
- * first. What found no room is counted in `lost`, never silently missing. Bytes are as the kernel
- * charges them (whole pages of 4 KiB); `size` is what was asked for. Times are CLOCK_MONOTONIC;
- * those of allocations and frees are as coarse as the kernel's tick (1 to 10 ms).
+ * first. Records for which there was no room are counted in `lost`. Bytes are as the kernel charges
+ * them (whole pages of 4 KiB); `size` is what was asked for. Times are CLOCK_MONOTONIC; those of
+ * allocations and frees have the resolution of the kernel's tick (1 to 10 ms).
  */
 #ifndef RECORD_LEDGER_H
 #define RECORD_LEDGER_H
@@ -28,7 +28,7 @@
 #define LEDGER_POWERS 48
 #define LEDGER_LIVE (1u << 17)
 #define LEDGER_EVENTS (1u << 14)
-#define LEDGER_REFUSALS 2048     /* the first half is kept for good, the rest takes turns */
+#define LEDGER_REFUSALS 2048     /* the first half is kept, the rest is a ring */
 #define LEDGER_HIP_REFUSALS 512  /* the same */
 #define LEDGER_MODELS 128
 #define LEDGER_MODEL_PATH 480
@@ -47,14 +47,14 @@ enum ledger_kind {
     LEDGER_GEM_GTT,
     LEDGER_GEM_USERPTR,
     LEDGER_GEM_OTHER, /* GDS, GWS, OA, doorbells, CPU */
-    LEDGER_IMPORT,    /* a dmabuf of somebody else's buffer: charges nothing, size 0 */
+    LEDGER_IMPORT,    /* a dmabuf of another owner's buffer: charges nothing, size 0 */
     LEDGER_KINDS,
 };
 
 /* State words: the low 8 bits. Above them a counter that changes at each use of the slot. */
 enum ledger_state {
     LEDGER_EMPTY,   /* never used */
-    LEDGER_WRITING, /* half written, for ever so if its writer died */
+    LEDGER_WRITING, /* being written; stays so if its writer died */
     LEDGER_USED,    /* valid. In live[]: allocated */
     LEDGER_FREEING, /* live[]: valid, the free ioctl has not returned */
     LEDGER_FREED,   /* live[]: the slot may be used again; not valid */
@@ -62,7 +62,7 @@ enum ledger_state {
 #define LEDGER_STATE(word) ((word) & 0xffu)
 
 enum ledger_process_state {
-    LEDGER_ALIVE,  /* as far as anybody noticed: see ended_ns */
+    LEDGER_ALIVE,  /* as far as known: see ended_ns */
     LEDGER_EXECED, /* replaced itself by another program: the kernel freed what it held */
     LEDGER_ENDED,  /* found dead: the kernel freed what it held */
 };
@@ -72,16 +72,17 @@ struct ledger_process {
     _Atomic uint32_t state; /* enum ledger_state */
     _Atomic uint32_t life;  /* enum ledger_process_state */
     int32_t pid;            /* as the process itself sees it */
-    uint16_t parent;        /* slot of what it was forked from, LEDGER_NO_PROCESS = none of these */
-    uint16_t forks;         /* how many forks lie between it and its exec */
-    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells a number's owners apart */
+    uint16_t parent;        /* slot of its parent at fork, LEDGER_NO_PROCESS = not in the ledger */
+    uint16_t forks;         /* forks between its exec and itself */
+    uint64_t start_ticks;   /* field 22 of /proc/PID/stat: tells apart processes that had the same
+                             * pid */
     uint64_t seen_ns;       /* CLOCK_MONOTONIC, of its first entry */
-    _Atomic uint64_t ended_ns; /* when its end was noticed; 0 = it was not */
+    _Atomic uint64_t ended_ns; /* when its end was noticed; 0 = not noticed */
     char comm[16];
-    /* The first two may miss some of threads that meet; the accounts do not. */
+    /* The first two may miss some when threads allocate at the same moment; the accounts do not. */
     _Atomic uint64_t allocations, frees, refusals, hip_refusals;
     _Atomic uint64_t unknown_frees; /* of handles that are not in live[] */
-    uint64_t pid_namespace; /* inode; where it is not the ledger's, pid means nothing outside */
+    uint64_t pid_namespace; /* inode; if it differs from the ledger's, pid has no meaning outside */
     uint64_t reserved[2];
 };
 
@@ -101,7 +102,8 @@ struct ledger_gpu {
     _Atomic uint64_t peak_ns[LEDGER_KINDS];
 };
 
-/* One process on one GPU, one kind. After its end `live` stays: what it held when it ended. */
+/* The memory of one kind that one process has on one GPU. After the end of the process, `live`
+ * stays what it held then. */
 struct ledger_account {
     _Atomic uint32_t state;
     uint16_t process;
@@ -115,7 +117,8 @@ struct ledger_account {
     uint32_t reserved;
 };
 
-/* Exact sizes of a process, GPU and kind: a leak is allocated far more often than freed. */
+/* Counts for each exact size, by process, GPU and kind. A leaked size is allocated far more often
+ * than freed. */
 struct ledger_size {
     _Atomic uint32_t state;
     uint16_t process;
@@ -132,7 +135,7 @@ struct ledger_power {
     _Atomic uint64_t allocations, frees, allocated_bytes, freed_bytes;
 };
 
-/* One buffer that is allocated, or was when its process ended. No order: sort by address. */
+/* One buffer that is allocated, or was when its process ended. Unordered: sort by address. */
 struct ledger_entry {
     _Atomic uint32_t state; /* LEDGER_USED or LEDGER_FREEING are valid */
     uint16_t process;
@@ -173,7 +176,7 @@ enum ledger_operation {
     LEDGER_OP_ALLOC,  /* the allocating ioctl failed */
     LEDGER_OP_MAP,    /* AMDKFD_IOC_MAP_MEMORY_TO_GPU failed */
     LEDGER_OP_IMPORT, /* a dmabuf could not be imported */
-    LEDGER_OP_MMAP,   /* the ioctl went well, mmap() of its memory failed */
+    LEDGER_OP_MMAP,   /* the ioctl succeeded, mmap() of its memory failed */
 };
 
 /*
@@ -187,8 +190,10 @@ struct ledger_refusal {
     uint64_t size, address;
     uint64_t retry_of;             /* number of the first of the row, 0 = this is the first */
     _Atomic uint64_t satisfied_ns; /* the same thread then got this size; 0 = it did not */
-    int64_t live, gpu_live;        /* of this kind then: the process's, all processes' on the GPU */
-    uint64_t counters_ns;          /* the sampler had read the counters then, 0 = nobody asked it */
+    int64_t live, gpu_live;        /* bytes of this kind then: of the process, of all processes on
+                                    * the GPU */
+    uint64_t counters_ns;          /* when the sampler had read the counters, 0 = it was not
+                                    * asked */
     uint32_t flags;
     int32_t tid;
     uint16_t process;
@@ -206,33 +211,35 @@ struct ledger_refusal {
  * HIP refused by itself (a request above the device's size, or above its largest allocation).
  */
 struct ledger_hip_refusal {
-    _Atomic uint64_t number; /* as of struct ledger_refusal, with LEDGER_HIP_REFUSALS */
+    _Atomic uint64_t number; /* as in struct ledger_refusal, with LEDGER_HIP_REFUSALS */
     uint64_t time_ns;
-    uint64_t size;           /* bytes asked for; of pitched and 3D ones width x height x depth */
+    uint64_t size;           /* bytes asked for; width x height x depth for pitched and 3D
+                              * allocations */
     uint64_t width, height, depth; /* 0 = the function has none */
     uint32_t flags;
     int32_t error;           /* hipError_t: 2 = hipErrorOutOfMemory */
-    int32_t device;          /* HIP's number, as the thread set it; 0 is HIP's default */
+    int32_t device;          /* HIP's number of the device, as the thread set it; 0 is HIP's
+                              * default */
     int32_t tid;
     uint16_t process;
     uint16_t reserved;
     uint32_t kernel_refusals;
-    uint64_t kernel_refusal; /* number of the last of these */
+    uint64_t kernel_refusal; /* number of the last kernel refusal */
     char function[24];
     uint64_t reserved2[2];
 };
 
-/* A model file by its name (.gguf, .safetensors ...), once per process and file. */
+/* A file with the name of a model (.gguf, .safetensors ...), once per process and file. */
 struct ledger_model {
     _Atomic uint32_t state;
     uint16_t process;
     uint16_t error;  /* errno when it could not be opened, 0 = open */
     uint64_t time_ns;
     uint64_t device, inode; /* 0 = not known */
-    char path[LEDGER_MODEL_PATH]; /* absolute where it could be found out; cut if longer */
+    char path[LEDGER_MODEL_PATH]; /* absolute if that could be determined; cut if longer */
 };
 
-/* Programs that were started without the library, by the reason (inject/preload.h). */
+/* Programs that were started without the library, counted by reason (inject/preload.h). */
 #define LEDGER_LEFT_OUT_MAX 16
 
 /* Counts of records that were lost for want of room. */
@@ -244,7 +251,7 @@ struct ledger_lost {
 
 /* A request to the sampler to read all counters: a page of the run's memory (record/shared.h). */
 struct ledger_counters {
-    _Atomic uint32_t request; /* counted up and woken (futex) by who asks */
+    _Atomic uint32_t request; /* the asker increments it and wakes (futex) */
     _Atomic uint32_t answer;  /* the last request that was served, woken by the sampler */
     _Atomic int32_t pid;      /* whose */
 };
@@ -262,18 +269,19 @@ struct ledger {
 
     _Atomic uint32_t processes_used, gpus_used; /* slots are taken from 0 up */
     _Atomic uint64_t attached;      /* process images that mapped this */
-    _Atomic uint64_t events_head;   /* numbers given */
+    _Atomic uint64_t events_head;   /* numbers given so far */
     _Atomic uint64_t refusals_head;
     _Atomic uint64_t hip_refusals_head;
     _Atomic uint32_t models_used;
-    _Atomic uint32_t hip_runtimes;  /* libamdhip64 that was found in a process */
+    _Atomic uint32_t hip_runtimes;  /* libamdhip64 libraries that were found in processes */
     _Atomic uint64_t left_out[LEDGER_LEFT_OUT_MAX];
     struct ledger_lost lost;
 
     /* Waiting for the sampler at a refusal. */
     _Atomic uint64_t counters_asked_ns; /* the last time */
     _Atomic uint32_t counters_asked;    /* how often */
-    _Atomic uint32_t counters_late;     /* how often it did not answer in time: then never again */
+    _Atomic uint32_t counters_late;     /* how often it did not answer in time; then nobody asks
+                                         * again */
     _Atomic uint64_t counters_waited_ns; /* in all */
     _Atomic uint64_t settled_ns;         /* when dead processes were last looked for */
     uint64_t reserved[14];
@@ -298,7 +306,7 @@ static inline uint32_t ledger_slot_of(uint64_t number, uint32_t capacity)
     return (uint32_t)(number <= kept ? number - 1 : kept + (number - 1 - kept) % kept);
 }
 
-/* Is the process's memory still its own? Otherwise `live` is what it held at its end. */
+/* Does the process still hold its memory? Otherwise `live` is what it held at its end. */
 static inline int ledger_is_alive(const struct ledger_process *process)
 {
     return process->life == LEDGER_ALIVE;
@@ -308,10 +316,11 @@ struct rc_err;
 
 /* Make the memfd (close-on-exec) and map it; NULL and *err on failure. */
 struct ledger *ledger_create(int *ret_fd, struct rc_err *err);
-/* Map a ledger, or a copy of one in a file, for reading; NULL and *err when it is none. */
+/* Map a ledger, or a copy in a file, for reading; NULL and *err if it is no ledger. */
 const struct ledger *ledger_open(int fd, struct rc_err *err);
 void ledger_close(const struct ledger *ledger);
-/* Refusals since then that nothing made good: of the kernel, or of HIP itself for lack of memory. */
+/* Refusals since then after which no retry succeeded: by the kernel, or by HIP itself for lack of
+ * memory. */
 uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns);
 
 #endif

@@ -34,7 +34,8 @@ static uint64_t ring_oldest(uint64_t head, uint64_t kept)
 
 size_t ring_read(const struct ring *r, uint64_t *cursor, void *out, size_t max, uint64_t *lost)
 {
-    /* Overtaken during the copy: begin nearer to the head. It ends, at the latest with nothing. */
+    /* Overtaken during the copy: begin again, nearer to the head. This ends at the latest when
+     * nothing is left to copy. */
     for (uint64_t kept = r->size / 2;; kept /= 2) {
         uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
         uint64_t oldest = ring_oldest(head, kept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte ring in shared memory: one producer that never waits, readers that notice when they were
- * overtaken. Survives the death of its producer; a replacement goes on where the head is.
+ * A byte ring in shared memory: one producer that never waits, and readers that notice when they
+ * were overtaken. It survives the death of its producer; a replacement continues at the head.
  */
 #ifndef RECORD_RING_H
 #define RECORD_RING_H

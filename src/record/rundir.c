@@ -34,7 +34,7 @@ static int join(char *out, size_t size, const char *base, const char *name, stru
     return 0;
 }
 
-/* A directory in a shared /tmp must be ours and nobody else's, and not a link that someone laid. */
+/* A directory in a shared /tmp must belong to us, be private, and not be a link of another user. */
 static int check_private(const char *path, struct rc_err *err)
 {
     struct stat st;
@@ -66,7 +66,7 @@ static int private_parent(const char *runs, struct rc_err *err)
     return check_private(own, err);
 }
 
-/* Any user can take the name rocmcrash-UID in a shared folder. Nobody can take all random ones. */
+/* Any user can take the name rocmcrash-UID in a shared folder. Nobody can take all random names. */
 enum place_kind { PLACE_NAMED, PLACE_OWN, PLACE_SHARED, PLACE_RANDOM };
 
 static const struct place {
@@ -77,7 +77,7 @@ static const struct place {
               {PLACE_OWN, "XDG_STATE_HOME", "/rocmcrash/runs"},
               {PLACE_OWN, "HOME", "/.local/state/rocmcrash/runs"},
               {PLACE_SHARED, "/tmp", NULL},
-              {PLACE_SHARED, "/dev/shm", NULL}, /* memory: when no disk takes anything */
+              {PLACE_SHARED, "/dev/shm", NULL}, /* memory: if no disk can be written */
               {PLACE_RANDOM, "/tmp", NULL},
               {PLACE_RANDOM, "/var/tmp", NULL},
               {PLACE_RANDOM, "/dev/shm", NULL},
@@ -118,7 +118,8 @@ static int make_random(const char *shared, char *out, size_t size, struct rc_err
     return format_path(out, size, err, own, "/runs");
 }
 
-/* The folder where the program was started is the last place: named in full, as others read it. */
+/* The last place is the folder where the program was started. Its name is absolute, because other
+ * processes use it. */
 static int shared_folder(const struct place *place, char *out, size_t size)
 {
     if (strcmp(place->name, ".") != 0)
@@ -196,7 +197,7 @@ bool rundir_is_disk_error(int code)
     return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO;
 }
 
-/* A name that is taken without a word, and fails when it is written to, is what a full disk gives.
+/* On a full disk a file can be created, and writing to it fails.
  */
 int rundir_has_room(const char *dir, size_t room, struct rc_err *err)
 {
@@ -249,6 +250,6 @@ int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, s
         return rc_err_errno(err, r, "cannot name the run directory");
     if (rundir_make(out, size, &place, name, ROOM_TO_START, err) == 0)
         return 0;
-    place = 0; /* full everywhere: what fits is better than nothing */
+    place = 0; /* full everywhere: a part is better than nothing */
     return rundir_make(out, size, &place, name, 0, err);
 }

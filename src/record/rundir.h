@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends the note about a gap in the output when what follows it is the end of a line. */
+/* Ends the note about a gap in the output if the text behind the gap begins within a line. */
 #define OUTPUT_WITHIN_LINE " from within a line"
 
 struct rc_err;
@@ -43,45 +43,46 @@ struct rc_err;
  * folder. ROCMCRASH_STATE_DIR names the folder that holds runs/; where it cannot be written, the
  * others are tried. */
 int rundir_base(char *out, size_t size, struct rc_err *err);
-/* The path of such a folder by its number. Only a folder of a random name has to be there already.
- * -EINVAL: there is none with that number here; -ENOENT: nor a later one. */
+/* The path of the folder with that number. A folder of a random name must exist already. -EINVAL:
+ * this folder is not available; -ENOENT: this one and all later ones are not. */
 int rundir_place(unsigned place, char *out, size_t size);
-/* The name that rundir_create() will give where the disk takes it, without making it. */
+/* The name that rundir_create() will use if the disk can be written. Creates nothing. */
 int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp) in the first of those
- * folders whose disk takes something. Fills path. */
+ * folders that can be written. Fills path. */
 int rundir_create(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 /* Make `name` in the first of those folders, from number *place on, that has room for `room` bytes;
- * *place becomes its number. -ENOENT behind the last, *err is of that. */
+ * *place becomes its number. -ENOENT if none has; then *err is that of the last one. */
 int rundir_make(char *out, size_t size, unsigned *place, const char *name, size_t room,
                 struct rc_err *err);
 /* 0, or -ENOSPC and the like: `room` bytes could not be written into `dir`. */
 int rundir_has_room(const char *dir, size_t room, struct rc_err *err);
-/* A disk that is full, broken or not to be written: another folder is worth a try. */
+/* The disk is full, broken or read-only: another folder is worth a try. */
 bool rundir_is_disk_error(int code);
-/* Copy what was recorded in `path` (of `size` bytes) into the next folder from number *place on,
- * and make that `path`. What cannot be read is left behind. 0 or -errno: nothing has changed. */
+/* Copy the recorded files of `path` (a buffer of `size` bytes) into the next usable folder from
+ * number *place on, and store its name in `path`. Files that cannot be read are left behind. 0, or
+ * -errno and nothing has changed. */
 int rundir_move(char *path, size_t size, unsigned *place, struct rc_err *err);
 
-/* Copies what the Python hook has written into `from`, where the recorder found no room, to the
- * run's own directory, and removes `from`. */
+/* The recorder moved the run away from `from`, which had no room. Copies what the Python hook has
+ * written there to the run's own directory, and removes `from`. */
 void rundir_take_hook(const char *from, const char *to);
 
 /* Lock the state file of a run; the lock lasts until the descriptor is closed or its process ends.
  * -EWOULDBLOCK: the run is alive, or being bundled. -errno otherwise. */
 int rundir_lock(const char *run_dir);
 
-/* Called with the path of each run that has ended without a bundle and that nobody works on, also of
- * those that were moved away from the folder where they belong. */
+/* Called with the path of each run that has ended without a bundle and that no process works on.
+ * Includes runs that were moved out of their usual folder. */
 typedef void (*rundir_unfinished_fn)(void *context, const char *run_dir);
 /* Returns how many there are, or -errno; `fn` may be NULL. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err);
 
-/* What the files of a run take on the disk. */
+/* Bytes that the files of a run take on the disk. */
 uint64_t rundir_bytes(const char *run_dir);
 
 /* Removes the oldest unfinished runs beyond RUNDIR_KEPT_MAX runs or RUNDIR_KEPT_BYTES, at most
- * RUNDIR_RETIRED_MAX in one call. Never removes `own`, nor a run that cannot be locked. */
+ * RUNDIR_RETIRED_MAX in one call. Never removes `own` or a run that cannot be locked. */
 #define RUNDIR_KEPT_MAX 200
 #define RUNDIR_KEPT_BYTES ((uint64_t)4 << 30)
 #define RUNDIR_RETIRED_MAX 100

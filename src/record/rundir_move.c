@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk of a run directory is full or broken: what is in it goes on elsewhere (finisher). */
+/* Moves a run directory to another disk if its own is full or broken (finisher). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -33,8 +33,8 @@ _Static_assert(offsetof(struct shared, report_data) ==
                    offsetof(struct shared, report) + sizeof(struct ring),
                "ring data must follow its header");
 
-/* Beyond RLIMIT_FSIZE ftruncate(2) would fail and send SIGXFSZ, which is the target's then. The
- * limit is lifted for this call where we may, and is what it was when the target starts. */
+/* Beyond RLIMIT_FSIZE ftruncate(2) would fail and send SIGXFSZ. The limit belongs to the target. We
+ * lift it for this call if we may, and restore it before the target starts. */
 int shared_set_size(int fd, uint64_t size)
 {
     struct rlimit caller;

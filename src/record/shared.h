@@ -122,25 +122,26 @@ struct shared_run {
     uint32_t argv_cut;     /* 1 = argv did not fit */
     char argv[16384];      /* NUL-separated */
     char cwd[4096];
-    char run_dir[1024];    /* where the recorder keeps the run; "" until it made it */
-    char hook_dir[1024];   /* where the Python hook in the target takes it to be; "" = no hook. Written
-                            * before the target's exec */
+    char run_dir[1024];    /* the run's directory; "" until the recorder has made it */
+    char hook_dir[1024];   /* the run directory that the Python hook in the target uses; "" = no hook.
+                            * Written before the target's exec */
     char output_dir[4096]; /* where the user wants the bundle */
     char sysroot[1024];    /* "" = the real machine */
     uint32_t trace_mode;   /* enum trace_mode of launch/options.h */
     uint32_t stderr_kind;  /* enum stream_kind of watch/stream.h */
     uint32_t stdout_kind;
-    char stdout_path[4096]; /* the regular file that is stdout and not stderr, "" = it is none */
-    uint64_t stdout_inode, stdout_start; /* where the run begins in it */
+    char stdout_path[4096]; /* the regular file that is stdout but not stderr, "" = none */
+    uint64_t stdout_inode, stdout_start; /* offset where the run begins in it */
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
-    char follow_error[128];  /* why stderr is not followed, "" = it is, or need not be */
+    char follow_error[128];  /* why stderr is not followed, "" = it is followed, or need not be */
     int32_t shared_fd;       /* S: its descriptor of this memory, for the hook */
     int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
-    char ledger_error[128];  /* why there is none, or why the target has no library; "" = it has */
+    char ledger_error[128];  /* why there is no ledger, or why the target has no library; "" = both
+                              * are there */
 };
 
-/* Each of its processes has one slot, by its number: "4711 sampler: OSError: ...". */
+/* Each process of the target has one slot, chosen by its pid: "4711 sampler: OSError: ...". */
 #define SHARED_HOOK_SLOTS 8
 #define SHARED_HOOK_TEXT 256
 
@@ -162,10 +163,10 @@ struct record_progress {
     uint64_t report_written, head_written;
     uint64_t found_cursor, found_written;
     uint32_t impacts_written; /* bit mask */
-    uint32_t trouble_synced;  /* what of the run's troubles is on the disk for good */
+    uint32_t trouble_synced;  /* which troubles of the run are synced to disk */
 };
 
-/* STARTING: between the child's claim and its number. */
+/* STARTING: the child has claimed the start and not yet stored its pid. */
 enum target_state { TARGET_NOT_STARTED, TARGET_RUNNING, TARGET_ENDED, TARGET_STARTING };
 
 struct shared {
@@ -184,9 +185,10 @@ struct shared {
     _Atomic int32_t exec_errno;       /* != 0: exec failed before anything ran */
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
-    _Atomic uint32_t target_stops;    /* how often it stopped: S shows each to its parent */
+    _Atomic uint32_t target_stops;    /* how often it stopped: S shows each stop to its own
+                                       * parent */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
-    _Atomic uint32_t supervisor_mirrors; /* S: it has stopped itself to show a stop of the target */
+    _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
@@ -196,34 +198,36 @@ struct shared {
     _Atomic uint32_t processes_seen, processes_traced, processes_released_busy;
     _Atomic uint32_t processes_sanitized; /* left alone: LeakSanitizer traces its own process */
     _Atomic uint32_t children_late;    /* 1 = so many short processes that tracing became late */
-    _Atomic uint64_t held_since_ns;    /* a tracee is being held since, 0 = none: for the watchdog */
+    _Atomic uint64_t held_since_ns;    /* since when a tracee is held, 0 = none; for the watchdog */
     _Atomic uint32_t held_budget_ms;   /* how long it may be held */
     _Atomic uint32_t watchdog_kills;   /* S: tracers killed because they held too long */
     struct signal_seen signals_seen[SHARED_SIGNALS_SEEN];
     _Atomic uint32_t signals_seen_head;
 
-    /* T asks M to read the GPU counters and the DRM fdinfo of impact_pid now. Futex words. Alone on
-     * their page: the target's library maps it, as struct ledger_counters, to ask at a refusal. */
-    _Alignas(SHARED_PAGE) _Atomic uint32_t impact_request; /* T and the target count up */
-    _Atomic uint32_t impact_answer;  /* M: the last request that is in the sample ring */
+    /* T asks M to read the GPU counters and the DRM fdinfo of impact_pid now. Futex words. They
+     * have a page of their own: the target's library maps it, as struct ledger_counters, to ask at
+     * a refusal. */
+    _Alignas(SHARED_PAGE) _Atomic uint32_t impact_request; /* T and the target increment it */
+    _Atomic uint32_t impact_answer;  /* M: the last request whose record is in the sample ring */
     _Atomic int32_t impact_pid;
     _Atomic uint64_t counters_asked_ns; /* last shared_counters_at_message() */
 
-    /* The Python hook in the target (inject/python), by pwrite(): what did not work, where the run
-     * directory does not take it. Whatever bytes; perhaps without a NUL. */
+    /* Written by the Python hook in the target (inject/python) with pwrite(): what did not work, if
+     * the hook cannot write it to the run directory. Any bytes; perhaps without a NUL. */
     char hook_trouble[SHARED_HOOK_SLOTS][SHARED_HOOK_TEXT];
 
     /* O and R: matches of output and kernel patterns while running. */
     _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;
     _Atomic uint32_t fault_matches, hang_matches, error_matches, plain_matches;
-    _Atomic uint32_t ledger_refusals; /* S: of the last half minute, that nothing made good */
+    _Atomic uint32_t ledger_refusals; /* S: of the last half minute, without a successful retry */
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
-    _Atomic uint64_t output_bytes; /* carried by the relay */
-    _Atomic uint32_t output_unseen; /* O: times that some of it was carried without being looked at */
+    _Atomic uint64_t output_bytes; /* forwarded by the relay */
+    _Atomic uint32_t output_unseen; /* O: how often some output was forwarded without being scanned */
     _Atomic uint32_t relay_downstream_closed; /* O: the caller's end is gone; S closes its copy too */
 
-    /* M, the first of the run: cards may appear, vanish and be numbered anew while it lasts. */
+    /* M, the first sampler of the run: during a run cards may appear, vanish and get new
+     * numbers. */
     struct shared_gpu gpus[SHARED_GPUS_MAX];
     _Atomic uint32_t gpus_listed; /* how many + 1; 0 = not looked for yet */
 
@@ -234,8 +238,8 @@ struct shared {
     _Atomic uint32_t impacts_dropped; /* T: failures that found no slot or no arena space */
     _Atomic uint64_t arena_used;      /* T */
 
-    /* M: the number of the file it is reading (telemetry/sampler.h, 0 = none) and a bit for each
-     * that once hung, so that a replacement leaves it out (VALUE_STALLED) and goes on. */
+    /* M: the number of the file that it is reading (telemetry/sampler.h, 0 = none), and a bit for
+     * each file that once hung. A replacement skips those files (VALUE_STALLED). */
     _Atomic uint32_t sampler_current_file;
     _Atomic uint32_t sampler_baseline_done;
     _Atomic uint64_t sampler_bad_files[64];
@@ -258,7 +262,7 @@ struct shared {
 
 struct rc_err;
 
-/* ftruncate() beyond RLIMIT_FSIZE, which is the target's; 0 or -errno. */
+/* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.
  * NULL and *err on failure; then the run goes on without us. */
@@ -268,11 +272,11 @@ struct shared *shared_map(int fd, struct rc_err *err);
 /* Ask the sampler for all counters now, and for what process `pid` holds; returns the number of the
  * request, which comes back in impact_answer. Does not wait. */
 uint32_t shared_ask_counters(struct shared *s, int32_t pid);
-/* The same for the target, because of a message that it or the kernel printed: what it holds is gone
- * when it ends a few milliseconds later (HIP frees at exit). At most once a second. */
+/* The same for the target, because it or the kernel printed a message of failure. A few milliseconds
+ * later the target may have ended and HIP freed its memory. At most once a second. */
 void shared_counters_at_message(struct shared *s);
 /* Append "<mono_ns> <who> <text>\n" to the event ring. Callable from every process of the run:
- * concurrent writers may tear a line, never the memory. */
+ * concurrent writers may garble a line, but stay within the ring. */
 void shared_event(struct shared *s, const char *who, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

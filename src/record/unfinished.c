@@ -27,8 +27,8 @@ int rundir_lock(const char *run_dir)
     return rc_take_fd(&fd);
 }
 
-/* A directory that holds nothing yet is one that is just being made, or was never used. Its
- * run.json may be what the machine's end took with it; then the rest is worth a bundle still. */
+/* An empty directory is just being made, or was never used. If the machine crashed, run.json may be
+ * lost; the other files are still worth a bundle. */
 static bool has_evidence(const char *run_dir)
 {
     static const char *const names[] = {"run.json",     "impact.0", "output.head", "output.1",
@@ -48,10 +48,10 @@ static bool is_unfinished(const char *run_dir)
     if (!has_evidence(run_dir))
         return false;
     RC_AUTO_CLOSE int lock = rundir_lock(run_dir);
-    return lock != -EWOULDBLOCK; /* what else fails is not a sign of life */
+    return lock != -EWOULDBLOCK; /* another error is no sign of life */
 }
 
-/* rundir_move() put it there because the disk of one of the folders took no more. */
+/* Was the run moved by rundir_move(), because a disk was full? */
 static bool was_moved(const char *run_dir)
 {
     char path[FS_PATH_MAX];
@@ -88,8 +88,8 @@ static int look_in(const char *folder, bool only_moved, rundir_unfinished_fn fn,
     return count;
 }
 
-/* In the folder where runs go now, in those before it (a disk that is to be read only since), and
- * what was moved to those after it. */
+/* Looks in the folder that takes runs now, in the folders before it (their disk may have become
+ * read-only since), and, for moved runs, in those after it. */
 int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err)
 {
     char base[FS_PATH_MAX];
@@ -140,7 +140,7 @@ uint64_t rundir_bytes(const char *run_dir)
     return bytes_below(AT_FDCWD, run_dir, 3);
 }
 
-/* How many of the oldest are too many. Their names begin with their times. */
+/* How many of the oldest runs to remove. Their names begin with their times. */
 static int surplus_of(const char *base, struct dirent *const entries[], int count)
 {
     uint64_t bytes = 0;
@@ -154,7 +154,8 @@ static int surplus_of(const char *base, struct dirent *const entries[], int coun
     return 0;
 }
 
-/* Only with the lock: where none is to be had (a file system without flock(2)), the run may go on. */
+/* Only with the lock: without one (on a file system that lacks flock(2)) the run may still be
+ * alive. */
 static void retire(const char *run_dir)
 {
     if (!has_evidence(run_dir))

@@ -25,7 +25,7 @@
 #define SYNC_PERIOD_MS 10000u
 #define SYNC_FIRST_MS 2000u
 
-/* All or nothing: what a full disk did not take whole is offered again. */
+/* All or nothing: after a short write to a full disk the whole piece is offered again. */
 static int append_at(int dirfd, const char *name, const void *data, size_t len)
 {
     struct stat st;
@@ -113,8 +113,9 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
         int r = 0;
         const char *kept = chunk;
         if (progress->output_lost != lost) {
-            /* Half a line hides what its value is: a secret would not be known for one. The end of
-             * a longer line is for the finisher to drop, which sees where it ends. */
+            /* Redaction might not recognise a secret in half a line, so drop the incomplete first
+             * line. If that line is longer, the finisher drops the rest: it sees where the line
+             * ends. */
             const char *end = memchr(chunk, '\n', len);
             kept = end != NULL ? end + 1 : chunk;
             len -= (size_t)(kept - chunk);
@@ -134,7 +135,7 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
     }
 }
 
-/* The whole of it, which is small and changes while a model is loaded only. */
+/* Written whole: it is small and changes only while a model is loaded. */
 static int flush_report(struct shared *s, int dirfd, struct record_progress *progress)
 {
     static char text[SHARED_REPORT_RING_BYTES];
@@ -155,7 +156,7 @@ static int flush_report(struct shared *s, int dirfd, struct record_progress *pro
     return r;
 }
 
-/* The first ones are added until there are enough; the last ones are written whole. */
+/* The first messages are appended until the file is full; the last ones are rewritten whole. */
 static int flush_found(struct shared *s, int dirfd, struct record_progress *progress)
 {
     static char text[SHARED_FOUND_RING_BYTES];
@@ -209,7 +210,7 @@ static int flush_samples(struct shared *s, const char *run_dir, struct record_pr
     return 0;
 }
 
-/* Whoever finishes the run after the machine's end must not read another boot's kernel log. */
+/* After a reboot the finisher must not read the kernel log of another boot. */
 static int flush_boot(int dirfd)
 {
     char id[40];
@@ -261,8 +262,8 @@ static uint32_t trouble_seen(const struct shared *s)
            (uint32_t)(s->supervisor_killed != 0) << 20;
 }
 
-/* Renamed over the old one before it is on the disk, it could leave neither: then it is fsynced,
- * and mere counters wait until that is due. */
+/* If the new file were renamed over the old one before it is on the disk, a crash could lose both.
+ * So it is fsynced first. A change of mere counters waits until a sync is due. */
 static int flush_run_json(const struct shared *s, int dirfd, bool sync_due)
 {
     static char text[RUN_JSON_MAX];
@@ -281,7 +282,7 @@ static int flush_run_json(const struct shared *s, int dirfd, bool sync_due)
     return r;
 }
 
-/* Only what has grown: a quiet program costs two of these in SYNC_PERIOD_MS. */
+/* Syncs only the files that have grown: a quiet program costs two fsyncs per SYNC_PERIOD_MS. */
 static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
 {
     struct stat st;
@@ -291,8 +292,9 @@ static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
     *synced_bytes = st.st_size;
 }
 
-/* A GPU takes its machine with it: what is known is on the disk soon, and at once when something
- * was noticed. Names last, for a name without its bytes is an empty file. */
+/* A GPU failure may crash the machine. So the data is synced soon, and at once when trouble was
+ * noticed. The directory is synced last: a name that is on the disk before its bytes is an empty
+ * file. */
 static void sync_run(int dirfd)
 {
     static const char *const names[] = {"output.head", "output.0", "output.1", "output.report",

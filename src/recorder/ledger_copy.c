@@ -55,7 +55,7 @@ static int copy_data(int from, int to, off_t size)
 
 int ledger_copy(int fd, int dirfd)
 {
-    /* Its own description: the position of the inherited one is everybody's. */
+    /* Opened again, because all processes share the file position of the inherited descriptor. */
     char path[32];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     RC_AUTO_CLOSE int from = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,7 +106,8 @@ int ledger_copy_late(const struct shared *shared, const char *run_dir)
     RC_AUTO_CLOSE int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || dirfd < 0)
         return -errno;
-    const struct ledger *ledger = ledger_open(fd, NULL); /* and not what took the number since */
+    const struct ledger *ledger = ledger_open(fd, NULL); /* and not another file that got the number
+                                                          * since */
     if (ledger == NULL)
         return -EINVAL;
     bool empty = ledger->events_head + ledger->models_used + ledger->hip_refusals_head == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger (record/ledger.h) -> `ledger` of the run directory, so that it outlives the machine
- * and `recover` has it. A sparse file of which only what changed is written. Runs in the recorder
- * and, in case that one is gone, in the finisher.
+ * and `recover` can read it. The file is sparse; only changed blocks are written. Runs in the
+ * recorder and, if that is gone, in the finisher.
  */
 #ifndef RECORDER_LEDGER_COPY_H
 #define RECORDER_LEDGER_COPY_H

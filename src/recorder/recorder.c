@@ -35,15 +35,16 @@ struct recorder {
     bool replaying;       /* we replace a recorder: the file is written again from the run's start */
     uint64_t replay_until; /* records below this number were counted by the one before */
     int dirfd, kmsg_fd, state_fd;
-    int target_pidfd, tracer_pidfd; /* -1 = was over when we looked */
+    int target_pidfd, tracer_pidfd; /* -1 = had already ended */
     size_t kmsg_bytes;
     int dir_attempts;
-    uint64_t output_seen; /* bytes of the ring, when it last waited */
+    uint64_t output_seen; /* the ring's head when the recorder last waited */
     char pending[65536]; /* kernel log before the directory exists */
     size_t pending_len;
 };
 
-/* The device keeps what was said; a regular file in its place (a recorded machine) does not move. */
+/* Reads the kernel log again from the run's start. Not for a regular file (a recorded machine): it
+ * does not change. */
 static void replay_kernel_log(struct recorder *r)
 {
     r->replay_until = r->kernel_log.next_seq;
@@ -58,7 +59,7 @@ static void open_kernel_log(struct recorder *r)
 {
     struct rc_err err = {""};
     struct shared_run *run = &r->shared->run;
-    /* A replacement goes on behind its predecessor, who has read from the mark. */
+    /* The first recorder reads from the mark. A replacement has its own start. */
     bool first = run->kmsg_start_seq == UINT64_MAX;
     int result = kernel_log_open(&r->kernel_log, first ? r->options->kernel_log_mark : -1, &err);
     r->kernel_log_open = result >= 0;
@@ -174,7 +175,7 @@ static void make_run_dir(struct recorder *r)
         fs_open_write(r->dirfd, "kmsg", O_WRONLY | O_APPEND | (r->replaying ? O_TRUNC : 0));
     keep_kernel_record(r, r->pending, r->pending_len);
     memcpy(run->run_dir, path, sizeof run->run_dir);
-    look_for_unfinished_runs(r, path); /* with our own run locked: others look, too */
+    look_for_unfinished_runs(r, path); /* our own run is locked by now: other processes look, too */
 }
 
 static void remove_run_dir(struct recorder *r)
@@ -192,7 +193,7 @@ static void remove_run_dir(struct recorder *r)
     (void)close(parent);
 }
 
-/* `final`: nobody will write any more, and what is not copied now never is. */
+/* `final`: no process will write any more, and this is the last copy. */
 static void flush(struct recorder *r, bool final)
 {
     drain_kernel_log(r);
@@ -206,8 +207,8 @@ static void flush(struct recorder *r, bool final)
         shared_event(r->shared, "recorder", "cannot copy the ledger: %s", strerror(-copied));
 }
 
-/* Numbers are given again to others, descriptors are not. Still running afterwards: then the number
- * was the target's when it was opened, as only its parent can free it. */
+/* The kernel reuses pids, so keep pidfds. If the target still runs after the call, the pid was the
+ * target's: only its parent can free it. */
 static void open_processes(struct recorder *r)
 {
     struct shared *s = r->shared;
@@ -231,8 +232,8 @@ static bool is_stopped(pid_t pid)
     return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'T';
 }
 
-/* The target may be continued between our supervisor's look at its stop and its own: then it would
- * show for ever a stop that is over. */
+/* The supervisor stops itself to show a stop of the target. If the target was continued just
+ * before, the supervisor would stay stopped for ever. */
 static void end_stale_stop(const struct shared *s)
 {
     if (s->supervisor_mirrors != 0 && s->target_stopped == 0 && is_stopped(s->run.supervisor_pid) &&
@@ -258,14 +259,14 @@ static bool is_gone(int pidfd)
     return pidfd < 0 || (poll(&fd, 1, 0) > 0 && fd.revents != 0);
 }
 
-/* The tracer tells how it ended; without a tracer nobody will. */
+/* The tracer reports how the target ended; without a tracer no report comes. */
 static bool target_is_over(const struct recorder *r)
 {
     return r->shared->target_state == TARGET_ENDED ||
            (is_gone(r->target_pidfd) && is_gone(r->tracer_pidfd));
 }
 
-/* The caller killed what it had started: that was meant for the target. */
+/* The caller killed the supervisor, but meant the target. */
 static _Noreturn void stand_in_for_supervisor(struct recorder *r)
 {
     struct shared *s = r->shared;
@@ -304,8 +305,8 @@ static void supervisor_said_done(struct recorder *r)
     _exit(0);
 }
 
-/* Most of what a turn costs is the wake-up. Words that break a silence are on the disk two seconds
- * later at most, those that follow one second. */
+/* The wake-up is most of a turn's cost. The first output after a silence is on the disk within two
+ * seconds, later output within one. */
 static int wait_ms(struct recorder *r)
 {
     if (r->dirfd < 0 && r->dir_attempts < DIR_ATTEMPTS_MAX)
@@ -327,7 +328,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
     struct pollfd fds[] = {
         {.fd = options->wake_fd, .events = POLLIN},
         {.fd = options->supervisor_pidfd, .events = POLLIN},
-        /* A recorded log is a file, and a file always polls ready: it is read by the timer. */
+        /* A recorded log is a regular file, which always polls ready: the timer reads it. */
         {.fd = r.kernel_log_open && !r.kernel_log.regular ? r.kernel_log.fd : -1, .events = POLLIN},
     };
     for (;;) {

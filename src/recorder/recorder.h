@@ -3,9 +3,9 @@
  * The recorder process: puts the run on disk while it happens, and stands in for the supervisor
  * when that is killed.
  *
- * It is the only process of a run that opens files of the run directory, so a disk that hangs
- * costs nothing but the copy on disk. A run that ends well within RECORDER_QUIET_MS leaves no
- * trace; the directory is made after that, or as soon as something was noticed.
+ * It is the only process of a run that opens files of the run directory, so a disk that hangs costs
+ * only the copy on disk. A run that ends well within RECORDER_QUIET_MS leaves no trace; the
+ * directory is made after that, or as soon as something was noticed.
  */
 #ifndef RECORDER_RECORDER_H
 #define RECORDER_RECORDER_H
@@ -18,13 +18,13 @@ struct shared;
 #define RECORDER_QUIET_MS 100
 
 struct recorder_options {
-    int supervisor_pidfd; /* wakes us when the supervisor is gone; -1 = it is seen a turn later */
+    int supervisor_pidfd; /* wakes us when the supervisor is gone; -1 = noticed one turn later */
     int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
     int kernel_log_mark;  /* kernel_log_mark() before the target began; -1 = none */
     struct ledger *ledger; /* NULL = none */
-    bool keep_orphan;     /* do not take the target along when the supervisor is killed */
+    bool keep_orphan;     /* do not kill the target when the supervisor is killed */
     void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */
-    void (*forget)(void *context); /* called when nothing is to be left and no directory was made */
+    void (*forget)(void *context); /* called when no bundle is wanted and no directory was made */
     void *context;
 };
 

@@ -73,7 +73,7 @@ static void field_number(struct text *t, const char *key, int64_t value)
     text_add(t, line, (size_t)n);
 }
 
-/* Nanoseconds do not fit a JSON double: as strings. */
+/* Nanoseconds do not fit a JSON double, so they are strings. */
 static void field_u64(struct text *t, const char *key, uint64_t value)
 {
     char digits[32];
@@ -145,7 +145,7 @@ static void render_evidence(struct text *t, const struct shared *s)
     field_u64(t, "output_lost_bytes", s->progress.output_lost);
 }
 
-/* The target writes there what it likes: each slot ends somewhere. */
+/* The target may write anything there, so bound each slot. */
 static void field_hook_trouble(struct text *t, const struct shared *s)
 {
     text_puts(t, "  \"hook_trouble\": [");

@@ -71,12 +71,12 @@ static bool resolve_in(struct cgroup_memory *c, const char *base, const char *pa
 void cgroup_resolve(const struct cgroup_paths *paths, struct cgroup_memory *ret)
 {
     memset(ret, 0, sizeof *ret);
-    /* On a hybrid machine the memory controller sits in one of the two; v1 names it. */
+    /* On a hybrid machine the memory controller is in v1 or v2; a v1 line names it. */
     ret->v1 = paths->v1_memory[0] != '\0';
     if (ret->v1)
         ret->found = resolve_in(ret, "/sys/fs/cgroup/memory", paths->v1_memory,
                                 "memory.usage_in_bytes", "memory.limit_in_bytes");
-    /* A container may see the unified one only, whatever its membership says. */
+    /* A container may see the unified hierarchy only, whatever /proc/PID/cgroup says. */
     if (!ret->found && paths->v2[0] != '\0') {
         ret->v1 = false;
         ret->found =

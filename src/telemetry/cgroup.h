@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory limit that holds for a process: which folder of the cgroup tree sets it.
+ * Which folder of the cgroup tree sets the memory limit of a process.
  *
- * v2 limits of parents hold too, so the smallest on the way up is taken. In a container the path of
- * /proc/PID/cgroup may be the host's while the mount shows the container's own root: then the root.
+ * In v2 the limits of the parents apply too, so the smallest on the way up is taken. In a container
+ * /proc/PID/cgroup may give the host's path while the mount shows the container's own root: then
+ * the root is taken.
  */
 #ifndef TELEMETRY_CGROUP_H
 #define TELEMETRY_CGROUP_H
@@ -17,7 +18,8 @@ struct cgroup_memory {
     bool found;
     bool v1;
     char leaf[1200];  /* machine path of the process's own cgroup */
-    char limit[1200]; /* machine path of the one with the smallest limit; leaf when none has any */
+    char limit[1200]; /* machine path of the cgroup with the smallest limit; the leaf if none has a
+                       * limit */
 };
 
 /* Looks below the sysroot's /sys/fs/cgroup. */

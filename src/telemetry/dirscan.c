@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As the kernel lays it out; glibc has it only under opendir(). */
+/* The kernel's layout; glibc declares it only for opendir(). */
 struct linux_dirent64 {
     uint64_t d_ino;
     int64_t d_off;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One DRM fdinfo text (/proc/PID/fdinfo/FD of a render node) to numbers. Pure; any bytes.
+ * Parses a DRM fdinfo text (/proc/PID/fdinfo/FD of a render node). Pure; any bytes.
  *
  * Three generations of keys: Linux 5.19-6.2 (drm-memory-*), 6.3-6.12 (+ amd-evicted-vram,
  * amd-requested-*, drm-shared-*), later (+ drm-total/resident/...). The unit is chosen per value:
@@ -37,7 +37,7 @@ struct fdinfo {
     uint64_t vram_bytes; /* resident: drm-memory-vram, else drm-resident-vram */
     uint64_t gtt_bytes;
     uint64_t cpu_bytes;
-    uint64_t evicted_vram_bytes;   /* wants VRAM but sits elsewhere */
+    uint64_t evicted_vram_bytes;   /* prefers VRAM but lies elsewhere */
     uint64_t requested_vram_bytes;
     uint64_t requested_gtt_bytes;
     uint64_t shared_vram_bytes;

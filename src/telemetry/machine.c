@@ -15,7 +15,7 @@
 
 #define DRM_CLASS "/sys/class/drm"
 
-/* Only in the scan; the sampler and a collector child each scan once. 128 x 0.6 KiB. */
+/* Used during the scan only; the sampler and a collector child each scan once. 128 x 0.6 KiB. */
 static struct kfd_node kfd_nodes[MACHINE_GPUS_MAX];
 
 static bool machine_exists(const char *path)
@@ -111,7 +111,7 @@ static void find_render_minor(struct gpu_info *gpu)
     dirscan_close(&dir);
 }
 
-/* The end of the `device` link: where uevent is not readable. */
+/* The last part of the `device` link, if uevent is not readable. */
 static void pci_from_link(struct gpu_info *gpu)
 {
     char path[FS_PATH_MAX];
@@ -143,7 +143,7 @@ static bool read_card(int64_t number, struct gpu_info *gpu, struct machine *m)
     if ((gpu->have & GPU_HAVE_PCI) == 0)
         pci_from_link(gpu);
     if ((gpu->have & GPU_HAVE_DRIVER) == 0) {
-        /* No other driver has this file, so a tree without uevent still says whose card it is. */
+        /* No other driver has this file, so it identifies the card if the tree has no uevent. */
         (void)snprintf(path, sizeof path, "%s/mem_info_vram_total", gpu->device_path);
         if (!machine_exists(path))
             return false;
@@ -217,7 +217,8 @@ static bool same_gpu(const struct gpu_info *card, const struct kfd_node *node)
     const struct gpu_info *kfd = &node->info;
     if ((card->have & kfd->have & GPU_HAVE_RENDER_MINOR) != 0)
         return card->render_minor == kfd->render_minor;
-    /* By address only for the first partition: the card's counters are the whole GPU's. */
+    /* Match by address for the first partition only: the card's counters are those of the whole
+     * GPU. */
     return (card->have & kfd->have & GPU_HAVE_PCI) != 0 && strcmp(card->pci, kfd->pci) == 0 &&
            ((kfd->have & GPU_HAVE_PARTITION) == 0 || kfd->partition == 0);
 }
@@ -262,7 +263,8 @@ static void join_kfd(struct machine *m, uint32_t nodes)
     }
 }
 
-/* APUs by gfx name, as the kernel's AMD_IS_APU chips; MI300A shares gfx942 and differs by PCI id. */
+/* APUs by gfx name: the chips for which the kernel sets AMD_IS_APU. MI300A shares gfx942, so its PCI
+ * id decides. */
 static bool apu_by_name(const struct gpu_info *gpu)
 {
     static const char *const apus[] = {"gfx700",  "gfx801",  "gfx902",  "gfx909",

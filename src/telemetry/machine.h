@@ -3,8 +3,8 @@
  * Which AMD GPUs this machine has: DRM cards joined with KFD topology nodes.
  *
  * Used by the sampler (beside the target: no allocation, about 1 ms a GPU) and by the gpu collector.
- * Reads only sysfs below the sysroot, nothing that wakes a GPU. Never fails: what is not there is
- * not in `have`. A partition of MI300 (CPX, DPX, ...) is an entry of its own.
+ * Reads only sysfs below the sysroot, nothing that wakes a GPU. Never fails: a missing value has no
+ * bit in `have`. Each partition of an MI300 (CPX, DPX, ...) has its own entry.
  */
 #ifndef TELEMETRY_MACHINE_H
 #define TELEMETRY_MACHINE_H
@@ -44,7 +44,7 @@ struct gpu_info {
     uint32_t partition;     /* 0 .. partition_count - 1 */
     uint32_t partition_count;
     bool is_apu;
-    uint64_t kfd_bank_bytes; /* frame-buffer banks of the node; an APU's is its TTM limit */
+    uint64_t kfd_bank_bytes; /* frame-buffer banks of the node; on an APU the TTM limit */
     char device_path[96];    /* "/sys/class/drm/card1/device", without the sysroot */
     char hwmon_path[128];    /* "/sys/class/drm/card1/device/hwmon/hwmon6" */
     char kfd_path[96];       /* "/sys/class/kfd/kfd/topology/nodes/1" */
@@ -64,14 +64,14 @@ void machine_scan(struct machine *ret);
 
 struct shared_gpu;
 
-/* The GPUs of a machine as they are told apart, in their order; returns how many. */
+/* The identities of a machine's GPUs, in order; returns how many. */
 uint32_t machine_identities(const struct machine *m, struct shared_gpu *ret, uint32_t max);
 /*
- * Give every GPU of `known` the index it has there. One that is gone keeps its place with nothing
- * but its identity in `have`; one that is new comes behind them.
+ * Give every GPU of `known` the index that it has there. A GPU that is gone keeps its index, with
+ * only its identity in `have`. New GPUs come behind them.
  */
 void machine_keep_order(struct machine *m, const struct shared_gpu *known, uint32_t count);
-/* machine_scan() in the order of the run (its file "gpus", record/rundir.h), where that is known. */
+/* machine_scan() in the order of the run (its file "gpus", record/rundir.h), if that is known. */
 void machine_scan_of_run(struct machine *ret, const char *run_dir);
 
 /* "gfx90a" of gfx_target_version 90010: decimal MMmmss, stepping in hex. False for 0 or nonsense. */
@@ -79,8 +79,8 @@ bool machine_gfx_name(uint64_t gfx_target_version, char ret[16]);
 
 /*
  * Folder of the TTM parameters that count: "/sys/module/amdttm/parameters" with the DKMS driver,
- * whose own copy of TTM is the one amdgpu uses, else "/sys/module/ttm/parameters" (both may be
- * loaded); NULL when there is neither.
+ * because amdgpu then uses the driver's own copy of TTM; else "/sys/module/ttm/parameters" (both
+ * may be loaded); NULL if there is neither.
  */
 const char *machine_ttm_parameters(void);
 

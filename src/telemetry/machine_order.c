@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of a GPU holds for a run. Cards may fall off the bus, appear, or be numbered anew after
- * a reset while it lasts; the numbers of one must never be shown as those of another.
+ * The index of a GPU is fixed for a run. During a run cards may fall off the bus, appear, or be
+ * renumbered after a reset. The counters of one GPU must never be shown as those of another.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ uint32_t machine_identities(const struct machine *m, struct shared_gpu *ret, uin
     return count;
 }
 
-/* By PCI address, and by node where several partitions share one; the card's number may change. */
+/* By PCI address, and by node if several partitions share an address; the card's number may
+ * change. */
 static bool is_same(const struct shared_gpu *known, const struct gpu_info *gpu)
 {
     struct shared_gpu now = identity_of(gpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of the sampled metrics, and the record that carries their values.
+ * The table of the sampled metrics, and the record that carries their values.
  *
  * A sample record holds only the values that changed since the last one (a *full* record holds
  * all). A value has a status of its own: absent is never 0. Ids are stable: they are on disk.
@@ -111,9 +111,9 @@ const struct metric_def *metric_find(uint16_t id);
 enum sample_flags {
     SAMPLE_FULL = 1,     /* holds every value, not only the changed ones */
     SAMPLE_BASELINE = 2, /* before the target ran */
-    SAMPLE_IMPACT = 4,   /* on request of the tracer, the target is held or just went */
+    SAMPLE_IMPACT = 4,   /* on request of the tracer; the target is held or has just ended */
     SAMPLE_AFTER = 8,    /* at least one second after the target's end */
-    SAMPLE_THINNED = 16, /* stands for several (see segment.h) */
+    SAMPLE_THINNED = 16, /* stands for several records (see segment.h) */
 };
 
 struct sample_header {

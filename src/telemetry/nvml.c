@@ -43,7 +43,7 @@ struct process_info { /* of ..._v2 and ..._v3 */
 typedef int list_processes(void *, unsigned *, struct process_info *);
 
 static struct nvml {
-    bool tried; /* before, nothing is known, not even that there is nothing */
+    bool tried; /* before that, nothing is known, not even that a value is absent */
     bool open;
     int (*init)(void);
     int (*handle)(const char *, void **);
@@ -204,7 +204,7 @@ static bool answer(struct sampler *s, uint32_t gpu, enum metric m, int r, uint64
     return values_set_gpu(&s->values, gpu, m, status, value);
 }
 
-/* In use is what is not free: the driver's own share is in neither `used` of every version. */
+/* Used = total - free: the driver's own share is not in `used` of every version. */
 bool nvml_fast(struct sampler *s, uint32_t gpu)
 {
     struct memory memory = {0};
@@ -223,7 +223,7 @@ void nvml_total(struct sampler *s, uint32_t gpu)
         int r = nvml.memory(nvml.devices[gpu], &memory);
         (void)answer(s, gpu, METRIC_GPU_VRAM_TOTAL, r, memory.total);
     }
-    /* Memory that the CPU can reach: BAR1 is to these cards what visible VRAM is to amdgpu's. */
+    /* Memory that the CPU can reach: BAR1, like the visible VRAM of amdgpu. */
     if (nvml.bar1 != NULL && may_ask(s, gpu, METRIC_GPU_VIS_TOTAL)) {
         int r = nvml.bar1(nvml.devices[gpu], &memory);
         (void)answer(s, gpu, METRIC_GPU_VIS_TOTAL, r, memory.total);
@@ -254,10 +254,10 @@ void nvml_errors(struct sampler *s, uint32_t gpu)
     }
 }
 
-/* Counts and states that matter when they change: lines of the timeline, not series. */
+/* Counts and states that matter when they change. They become lines of the timeline, not series. */
 static void note_changes(struct sampler *s, uint32_t gpu)
 {
-    /* idle, application clocks, sync boost and display clocks are no trouble */
+    /* idle, application clocks, sync boost and display clocks are normal */
     static const unsigned long long troubles = ~(0x1ull | 0x2ull | 0x10ull | 0x100ull);
     unsigned long long value = 0;
     if (nvml.throttle != NULL && nvml.throttle(nvml.devices[gpu], &value) == NVML_SUCCESS &&
@@ -324,7 +324,8 @@ static void add_process(int32_t pid, uint32_t gpu, uint64_t bytes)
     for (uint32_t i = 0; i < nvml.process_count; i++) {
         if (nvml.processes[i].pid != pid || nvml.processes[i].gpu != gpu)
             continue;
-        /* Listed as a compute and as a graphics client: the figure is the process's both times. */
+        /* A process may be listed as a compute and as a graphics client. Both entries have the
+         * figure of the whole process. */
         if (bytes > nvml.processes[i].bytes)
             nvml.processes[i].bytes = bytes;
         return;

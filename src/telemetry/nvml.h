@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's GPUs, so that the same report works on both: found below /proc/driver/nvidia, read
- * through NVML, which is looked for at run time. Process M (the sampler), which may hang and is
- * replaced; where the driver's folder is not there, one failed opendir() is all it costs.
+ * NVIDIA's GPUs, so that the same report works for them: found below /proc/driver/nvidia, read
+ * through NVML, which is loaded at run time. Runs in process M (the sampler), which may hang and is
+ * replaced. Without the driver's folder it costs one failed opendir().
  */
 #ifndef TELEMETRY_NVML_H
 #define TELEMETRY_NVML_H
@@ -14,22 +14,23 @@
 
 struct sampler;
 
-/* Append the GPUs of the NVIDIA driver, behind those of amdgpu. Opens nothing of them. */
+/* Append the GPUs of the NVIDIA driver, behind those of amdgpu. Opens no device. */
 void nvml_add_gpus(struct machine *m);
-/* Is it one of those? */
+/* Is it an NVIDIA GPU? */
 bool nvml_is(const struct gpu_info *gpu);
 
-/* Load the library and find each GPU in it. Not before the first record: it may take seconds where
- * the driver has to wake the GPU. */
+/* Load the library and find each GPU in it. Call it after the first record: it takes seconds if the
+ * driver has to wake the GPU. */
 void nvml_open(struct sampler *s);
-bool nvml_tried(void); /* or was tried in vain */
-/* The same three as of sampler_gpu.c. True = something changed. */
+bool nvml_tried(void); /* or loading has failed */
+/* The counterparts of the three functions of sampler_gpu.c. True = something changed. */
 bool nvml_fast(struct sampler *s, uint32_t gpu);
 void nvml_total(struct sampler *s, uint32_t gpu);
 void nvml_slow(struct sampler *s, uint32_t gpu);
 void nvml_errors(struct sampler *s, uint32_t gpu);
 
-/* Read which process holds how much; then nvml_next_pid() lists them and nvml_bytes() tells. */
+/* Read how much each process holds. Afterwards nvml_next_pid() lists the processes and nvml_bytes()
+ * gives the bytes. */
 void nvml_list(struct sampler *s);
 /* *at starts at 0; 0 = no more. */
 int32_t nvml_next_pid(uint32_t *at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps one kind of the sampler's work within its share of a core by stretching its period. Process
- * M.
+ * Keeps one kind of the sampler's work within its share of a core by stretching its period. Runs in
+ * process M.
  */
 #ifndef TELEMETRY_PACER_H
 #define TELEMETRY_PACER_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PACER_WINDOW_NS UINT64_C(2000000000) /* of a period that is not stretched */
+#define PACER_WINDOW_NS UINT64_C(2000000000) /* while the period is not stretched */
 
 struct pacer {
     const char *name;
@@ -21,13 +21,13 @@ struct pacer {
     double announced;   /* the last stretch that pacer_spend() returned true for */
 };
 
-/* The period that base_ns becomes under the budget. */
+/* The stretched period, for a period of base_ns. */
 uint64_t pacer_period(const struct pacer *p, uint64_t base_ns);
 
-/* Another piece of work is done, at now_ns (any clock that does not step), with used_ns of CPU
- * since the piece before it: what it costs to wake up and to sleep again is most of it (60 to 100
- * us on a virtual machine). The stretch follows what was used against the share, window by window.
- * True: the period has become twice or half of what was last told. */
+/* Accounts for one piece of work that ended at now_ns (any clock that does not step). used_ns is
+ * the CPU time since the end of the piece before it: waking up and going to sleep is most of that
+ * (60 to 100 us on a virtual machine). Each window adjusts the stretch by the CPU time used and the
+ * share. True: the period has doubled or halved since the last true. */
 bool pacer_spend(struct pacer *p, uint64_t used_ns, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of /proc to numbers. Pure: (text, len) -> struct with per-field validity; any bytes.
+ * Parses texts of /proc. Pure: (text, len) -> struct with per-field validity; any bytes.
  *
  * Usable from every process of a run (tracer, sampler, finisher): no allocation, no reads.
  */

@@ -19,9 +19,10 @@
 #define FAST_NS (100 * NS_PER_MS)       /* device counters while they change */
 #define CALM_NS (1 * SECOND)     /* no change for 3 s */
 #define IDLE_NS (2 * SECOND)     /* no change for 60 s */
-#define TOGETHER_NS (200 * NS_PER_MS)   /* the most that one thing waits for another's wake-up */
+#define TOGETHER_NS (200 * NS_PER_MS)   /* the longest that a piece of work waits for another's
+                                         * wake-up */
 #define WAIT_MAX_NS (500 * NS_PER_MS)   /* notices the target's end */
-#define AFTER_NS (1 * SECOND)    /* what is still held then was stranded */
+#define AFTER_NS (1 * SECOND)    /* memory that is still held then is stranded */
 #define FULL_NS (60 * SECOND)
 
 /* --- reads that may not return --- */
@@ -83,7 +84,7 @@ enum value_status sampler_status_of(int error)
     case SAMPLER_GAVE_UP:
         return VALUE_STALLED;
     default:
-        /* -EPERM is what amdgpu answers in a reset (amdgpu_in_reset), not a matter of rights. */
+        /* amdgpu returns -EPERM during a reset (amdgpu_in_reset); it is no matter of rights. */
         return VALUE_UNREADABLE;
     }
 }
@@ -110,7 +111,7 @@ static uint64_t cpu_ns(void)
     return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* After each piece of work: the first piece's time is its own, and waking up is the next one's. */
+/* Call it after each piece of work. The cost of a wake-up goes to the piece that follows it. */
 static void pacer_charge(struct sampler *s, struct pacer *p)
 {
     uint64_t used_ns = cpu_ns();
@@ -136,14 +137,14 @@ static void read_devices(struct sampler *s)
         sampler_gpu_memory(s, i);
 }
 
-/* Twice in a run, before and after: a look at these counters asks the hardware. */
+/* Twice in a run, before and after: reading these counters accesses the hardware. */
 static void read_errors(struct sampler *s)
 {
     for (uint32_t i = 0; i < s->machine.count; i++)
         sampler_gpu_errors(s, i);
 }
 
-/* The counts of before are not those of after. */
+/* The counts read before the run must not pass for those after it. */
 static void forget_errors(struct sampler *s)
 {
     for (uint32_t i = 0; i < s->machine.count; i++) {
@@ -161,12 +162,13 @@ void sampler_init(struct sampler *s, struct shared *shared)
     s->answered = shared->impact_answer;
     s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 1130};
     s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 120};
-    /* A Python that loads its libraries costs ten times what it does later (thousands of mappings come
-     * and go): without a bound that one window would leave a run of PyTorch unseen for a minute. */
+    /* While a Python loads its libraries (thousands of mappings come and go), a look at it costs ten
+     * times as much as later. Without a bound this window would stop the samples of a PyTorch run for
+     * a minute. */
     s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200, .jump_max = 4};
     s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 50};
-    /* PROC_PID_INIT_INO: only there do KFD's file names mean the pids that we know. A recorded
-     * machine has the pids it has. */
+    /* PROC_PID_INIT_INO: only in the initial pid namespace are KFD's file names the pids that we
+     * know. Not checked for a recorded machine. */
     char name[64] = "";
     ssize_t len = readlink("/proc/self/ns/pid", name, sizeof name - 1);
     s->kfd_pids_ours = fs_sysroot()[0] != '\0' ||
@@ -200,8 +202,8 @@ void sampler_begin(struct sampler *s)
     if (again) {
         emit(s, SAMPLE_FULL);
     } else {
-        /* Counters that wake hardware come last: a short run may be over by then, and they do
-         * not decide. */
+        /* Counters that wake hardware come last: a short run may be over by then, and the verdict
+         * does not need them. */
         emit(s, SAMPLE_FULL | SAMPLE_BASELINE);
         s->shared->sampler_baseline_done = 1;
     }
@@ -229,14 +231,14 @@ bool sampler_impact_pending(const struct sampler *s)
 void sampler_impact(struct sampler *s)
 {
     uint32_t request = atomic_load_explicit(&s->shared->impact_request, memory_order_acquire);
-    s->answered = request; /* first: the reads below look for a pending one */
+    s->answered = request; /* first: the reads below check for a pending request */
     s->now_ns = clock_mono_ns();
     read_devices(s);
     sampler_procs_impact(s, s->shared->impact_pid);
     emit(s, SAMPLE_FULL | SAMPLE_IMPACT);
     atomic_store_explicit(&s->shared->impact_answer, request, memory_order_release);
     (void)syscall(SYS_futex, &s->shared->impact_answer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    s->charged_ns = cpu_ns(); /* at any price */
+    s->charged_ns = cpu_ns(); /* whatever they cost */
 }
 
 void sampler_after(struct sampler *s)
@@ -248,7 +250,7 @@ void sampler_after(struct sampler *s)
     sampler_procs_turn(s);
     forget_errors(s);
     emit(s, SAMPLE_FULL | SAMPLE_AFTER);
-    read_errors(s); /* of a GPU that hangs this may take us along */
+    read_errors(s); /* on a GPU that hangs, this read may hang, too */
     emit(s, SAMPLE_FULL | SAMPLE_AFTER);
 }
 
@@ -263,7 +265,7 @@ static uint64_t device_period(const struct sampler *s, const struct gpu_sampler 
 
 static void turn_devices(struct sampler *s)
 {
-    uint64_t soon = s->now_ns + 10 * NS_PER_MS; /* one wake-up for all that are nearly due */
+    uint64_t soon = s->now_ns + 10 * NS_PER_MS; /* one wake-up for all work that is nearly due */
     bool any = false;
     for (uint32_t i = 0; i < s->machine.count; i++) {
         struct gpu_sampler *g = &s->gpus[i];
@@ -309,7 +311,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Work that is due once a second waits for the next look at the devices: one wake-up does both. */
+/* Work that is due once a second waits for the next read of the devices, to share its wake-up. */
 static uint64_t next_due(const struct sampler *s)
 {
     uint64_t devices = UINT64_MAX;
@@ -368,7 +370,8 @@ _Noreturn void sampler_run(struct shared *shared)
     sampler_condemn(s);
     sampler_begin(s);
     uint64_t after_ns = 0;
-    while (shared->supervisor_done != 1) { /* 2: being bundled, which waits for the AFTER record */
+    while (shared->supervisor_done != 1) { /* 2: being bundled; the finisher waits for the AFTER
+                                            * record */
         s->now_ns = clock_mono_ns();
         atomic_store_explicit(&shared->helpers[HELPER_SAMPLER].heartbeat_ns, s->now_ns,
                               memory_order_relaxed);

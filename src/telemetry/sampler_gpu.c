@@ -29,7 +29,7 @@ static const struct gpu_file fast_files[] = {
     {METRIC_GPU_VIS_USED, IN_DEVICE, "mem_info_vis_vram_used", NULL},
     {METRIC_GPU_GTT_USED, IN_DEVICE, "mem_info_gtt_used", NULL},
 };
-/* Memory as well, but 0 except where processes are preempted (amdgpu_preempt_mgr.c, Linux 5.14). */
+/* Also memory, but 0 unless processes are preempted (amdgpu_preempt_mgr.c, Linux 5.14). */
 static const struct gpu_file calm_files[] = {
     {METRIC_GPU_PREEMPT_USED, IN_DEVICE, "mem_info_preempt_used", NULL},
 };
@@ -116,7 +116,7 @@ static bool read_counter(struct sampler *s, uint32_t gpu, enum metric m)
     return values_set_gpu(&s->values, gpu, m, VALUE_OK, value);
 }
 
-/* Then the counter of its visible part says the same (in every recorded machine where it is so). */
+/* Then the counter of the visible part has the same value (on every such recorded machine). */
 static bool is_all_visible(const struct sampler *s, uint32_t gpu)
 {
     const struct value *all = values_gpu(&s->values, gpu, METRIC_GPU_VRAM_TOTAL);
@@ -165,8 +165,8 @@ void sampler_gpu_total(struct sampler *s, uint32_t gpu)
         (void)read_counter(s, gpu, total_files[i].metric);
 }
 
-/* "active", "suspended", "suspending", "resuming", "error", or "unsupported" where the kernel does
- * not power the device down at all. A recorded tree without the file counts as active. */
+/* "active", "suspended", "suspending", "resuming", "error", or "unsupported" if the kernel never
+ * powers the device down. A recorded tree without the file counts as active. */
 static bool is_awake(struct sampler *s, uint32_t gpu)
 {
     struct gpu_sampler *g = &s->gpus[gpu];
@@ -181,10 +181,10 @@ static bool is_awake(struct sampler *s, uint32_t gpu)
 
 struct errors {
     uint64_t uncorrected, corrected;
-    uint32_t blocks; /* that told */
+    uint32_t blocks; /* that answered */
 };
 
-/* "ue: 0\nce: 3\n"; newer kernels add "de: 0", of deferred ones. */
+/* "ue: 0\nce: 3\n"; newer kernels add "de: 0" for deferred errors. */
 static bool parse_errors(const char *text, struct errors *sum)
 {
     const char *ue = strstr(text, "ue: ");
@@ -197,7 +197,7 @@ static bool parse_errors(const char *text, struct errors *sum)
     return true;
 }
 
-/* umc_err_count, gfx_err_count, ...: -ENOENT where there is none, -EIO where one did not tell. */
+/* umc_err_count, gfx_err_count, ...: -ENOENT if there is none, -EIO if a file gave no count. */
 static int read_errors_of(struct sampler *s, uint32_t gpu, struct errors *sum)
 {
     char path[192];
@@ -226,9 +226,9 @@ static int read_errors_of(struct sampler *s, uint32_t gpu, struct errors *sum)
 }
 
 /*
- * The driver's totals since it was loaded; only cards with RAS have them. A read asks the hardware,
- * adds to these totals and clears the hardware's own; of a sleeping card it may count errors that
- * never were (amdgpu_ras.c): those are left alone.
+ * The driver's totals since it was loaded; only cards with RAS have them. A read accesses the
+ * hardware, adds to these totals and clears the hardware's counters. On a sleeping card it may
+ * count errors that never happened (amdgpu_ras.c), so sleeping cards are not read.
  */
 void sampler_gpu_errors(struct sampler *s, uint32_t gpu)
 {
@@ -259,7 +259,7 @@ void sampler_gpu_slow(struct sampler *s, uint32_t gpu)
             (void)values_set_gpu(&s->values, gpu, m, VALUE_UNREADABLE, 0);
         else
             (void)read_counter(s, gpu, m);
-        /* These may take milliseconds each; a held target does not wait for them. */
+        /* Each may take milliseconds; a held target must not wait for them. */
         if (sampler_impact_pending(s))
             sampler_impact(s);
     }

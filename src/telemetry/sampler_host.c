@@ -35,7 +35,7 @@ static void close_fd(int *fd)
     *fd = -ENOENT;
 }
 
-/* The target's own once it runs; before that ours, which it inherits. */
+/* The target's own cgroup once it runs; before that ours, which it inherits. */
 void sampler_host_cgroup(struct sampler *s)
 {
     static struct cgroup_paths paths;
@@ -86,7 +86,7 @@ void sampler_host_open(struct sampler *s)
     sampler_host_cgroup(s);
 }
 
-/* Text of a host file and what to record when there is none. */
+/* The text of a host file, or the status to record if there is none. */
 static ssize_t read_host(struct sampler *s, uint32_t n, int fd, char *text, size_t size,
                          enum value_status *ret_status)
 {

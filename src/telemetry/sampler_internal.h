@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the parts of the sampler. Everything lives in one static struct of process M.
+ * Declarations shared by the parts of the sampler. All state is in one static struct of process M.
  */
 #ifndef TELEMETRY_SAMPLER_INTERNAL_H
 #define TELEMETRY_SAMPLER_INTERNAL_H
@@ -28,7 +28,8 @@
 #define FILE_GPU_ERRORS(gpu) FILE_GPU(gpu, 0) /* no metric has the number 0 */
 #define FILE_HOST(n) (2064u + (uint32_t)(n)) /* 16 */
 #define FILE_GPU_POWER(gpu) (2080u + (uint32_t)(gpu))
-/* Processes share numbers by their pid modulo: giving up one file can cost a namesake's too. */
+/* The number of a process's file is derived from its pid modulo a constant. Giving up one file may
+ * give up that of another process, too. */
 #define FILE_FDINFO(pid) (2208u + (uint32_t)(pid) % 864u)
 #define FILE_PROC(pid, kind) (3072u + (uint32_t)(pid) % 256u * 4u + (uint32_t)(kind))
 enum { FILE_STATUS, FILE_FD, FILE_MAPS, FILE_KFD };
@@ -73,7 +74,7 @@ struct kfd_proc {
     int fds[MACHINE_GPUS_MAX]; /* vram_<gpu_id>; -1 = not open */
 };
 
-/* Sums over the DRM clients of one process. */
+/* Totals of the DRM clients of one process. */
 struct drm_total {
     uint32_t have; /* FDINFO_HAVE_* of what was summed */
     uint64_t vram_bytes, gtt_bytes, evicted_bytes, requested_bytes;
@@ -104,7 +105,7 @@ struct sampler {
     uint64_t full_due_ns;
     uint64_t procs_due_ns, walk_full_due_ns;
     uint64_t last_wait_ns;
-    uint64_t charged_ns; /* CPU time that a pacer has on its account */
+    uint64_t charged_ns; /* CPU time that a pacer has accounted for */
     struct pacer pace_fast, pace_slow, pace_procs, pace_host;
     struct machine machine;
     struct gpu_sampler gpus[MACHINE_GPUS_MAX];
@@ -122,12 +123,12 @@ struct sampler {
 
 /* --- sampler.c --- */
 void sampler_init(struct sampler *s, struct shared *shared);
-/* First thing after sampler_init(): what the predecessor hung in is given up. */
+/* Call it first after sampler_init(): gives up the file in which the predecessor hung. */
 void sampler_condemn(struct sampler *s);
 void sampler_begin(struct sampler *s);  /* scan, open, BASELINE (or FULL) record */
 void sampler_impact(struct sampler *s); /* answer shared->impact_request */
 void sampler_after(struct sampler *s);  /* the AFTER record */
-/* Everything that is due at s->now_ns; returns when the next thing is. */
+/* Does all work that is due at s->now_ns; returns when the next is due. */
 uint64_t sampler_turn(struct sampler *s);
 bool sampler_impact_pending(const struct sampler *s);
 
@@ -143,10 +144,13 @@ enum value_status sampler_status_of(int negative_errno);
 /* --- sampler_gpu.c --- */
 void sampler_gpu_open(struct sampler *s);
 void sampler_gpu_fast(struct sampler *s, uint32_t gpu);   /* memory in use; wakes nothing */
-void sampler_gpu_memory(struct sampler *s, uint32_t gpu); /* the same, and what seldom changes */
-void sampler_gpu_total(struct sampler *s, uint32_t gpu);  /* memory there is */
-void sampler_gpu_errors(struct sampler *s, uint32_t gpu); /* asks the hardware: before and after */
-void sampler_gpu_slow(struct sampler *s, uint32_t gpu);   /* what seldom changes; what the SMU serves */
+void sampler_gpu_memory(struct sampler *s, uint32_t gpu); /* the same, and values that seldom
+                                                           * change */
+void sampler_gpu_total(struct sampler *s, uint32_t gpu);  /* size of the memory */
+void sampler_gpu_errors(struct sampler *s, uint32_t gpu); /* accesses the hardware: before and after
+                                                           * the run */
+void sampler_gpu_slow(struct sampler *s, uint32_t gpu);   /* values that seldom change; values from the
+                                                           * SMU */
 
 /* --- sampler_host.c --- */
 void sampler_host_open(struct sampler *s);
@@ -156,7 +160,7 @@ void sampler_host_cgroup(struct sampler *s);
 
 /* --- sampler_procs.c --- */
 void sampler_procs_turn(struct sampler *s);
-/* All counters of one process now; takes a slot for it when it has none. */
+/* Reads all counters of one process now; takes a slot for it if it has none. */
 void sampler_procs_impact(struct sampler *s, int32_t pid);
 void drm_total_add(struct drm_total *total, const struct fdinfo *info);
 /* True = not seen before in this cycle (then it is remembered). */
@@ -166,8 +170,7 @@ bool drm_first_time(struct drm_seen *seen, const char *pdev, uint64_t client_id)
 void sampler_kfd_turn(struct sampler *s);
 /* Bytes of one process over all GPUs; VALUE_ABSENT when KFD does not know it. */
 enum value_status sampler_kfd_of(struct sampler *s, int32_t pid, uint64_t *ret);
-/* Reads the processes of the tree, whatever their parents are; NVML's list is that of the last
- * turn. */
+/* Reads the processes of the tree, also orphans; the list of NVML is that of the turn before. */
 void sampler_kfd_read_pid(struct sampler *s, int32_t pid);
 /* /proc/PID/status of any process. */
 bool sampler_read_status(struct sampler *s, int32_t pid, struct proc_status *ret);

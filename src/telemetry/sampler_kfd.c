@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * VRAM per process as KFD counts it: /sys/class/kfd/kfd/proc/PID/vram_<gpu_id>, world-readable, for
- * the tree and for everybody else ("held by another process"). PID is the host's: inside a pid
- * namespace the names say nothing about us, and everything from here is recorded as unreadable.
+ * the tree and for everybody else ("held by another process"). PID is the host's. Inside a pid
+ * namespace these names do not match our pids, and all these values are recorded as unreadable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,8 @@ bool sampler_read_status(struct sampler *s, int32_t pid, struct proc_status *ret
     return true;
 }
 
-/* Up the parents to one of ours: who forked after the last walk of the tree counts as well. */
+/* Goes up the parents to a process of the tree: a process that was forked after the last walk
+ * counts as well. */
 static bool descends_from_us(struct sampler *s, int32_t pid)
 {
     for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
@@ -174,7 +175,7 @@ static void set_comm(struct sampler *s, int row, const char *comm)
     (void)values_set_proc(&s->values, row, METRIC_PROC_COMM_HIGH, VALUE_OK, halves[1]);
 }
 
-/* The one process outside the tree that holds most gets a row of its own. */
+/* The process outside the tree that holds most memory gets its own row. */
 static void set_largest_other(struct sampler *s, const struct kfd_proc *largest)
 {
     int32_t pid = largest != NULL ? largest->pid : 0;
@@ -198,7 +199,7 @@ static void set_others(struct sampler *s, enum value_status status, const uint64
         uint64_t bytes;
         enum value_status of_this = known ? status : VALUE_ABSENT;
         if (nvml_is(&s->machine.gpus[g]) && !nvml_tried())
-            continue; /* the baseline record is written before */
+            continue; /* the baseline record is written before that */
         if (nvml_is(&s->machine.gpus[g]) && s->kfd_pids_ours)
             of_this = nvml_bytes(0, g, &bytes) ? VALUE_OK : VALUE_UNREADABLE;
         (void)values_set_gpu(&s->values, g, METRIC_GPU_OTHERS_KFD_VRAM, of_this, others[g]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes of the target's tree: at most 64, users of a GPU first. /proc/PID is always the
- * real one, whatever the sysroot.
+ * real one, even with a sysroot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -112,8 +112,8 @@ static void add_children_of_threads(struct sampler *s, int32_t pid)
 }
 
 /* Breadth first from the target; orphans are reparented to the supervisor (a subreaper), and to the
- * tracer while that is the target's parent. Children of other threads than the first only in the
- * thorough walk: 200 threads are 200 files. */
+ * tracer while that is the target's parent. Only the thorough walk finds children of threads other
+ * than the first: 200 threads are 200 files. */
 static void walk_tree(struct sampler *s, bool thorough)
 {
     s->tree_count = 0;
@@ -312,7 +312,8 @@ static void consider_fd(struct sampler *s, struct proc_slot *p, int fd)
     (void)snprintf(c->pdev, sizeof c->pdev, "%s", info.pdev);
 }
 
-/* Which descriptors are DRM clients. A readlink each: only when their number changed, else seldom. */
+/* Finds the descriptors that are DRM clients. Costs a readlink for each, so only when their number
+ * has changed, else seldom. */
 static void search_clients(struct sampler *s, struct proc_slot *p)
 {
     char path[128];
@@ -338,7 +339,7 @@ static void read_clients(struct sampler *s, struct proc_slot *p, struct drm_seen
     for (uint32_t i = 0; i < p->clients; i++) {
         const struct drm_client *c = &p->client[i];
         struct fdinfo info;
-        /* The descriptor may have been closed, or be another file by now. */
+        /* The descriptor may have been closed, or refer to another file by now. */
         if (read_fdinfo(s, p->pid, c->fdinfo_fd, &info) &&
             drm_first_time(seen, info.pdev, info.client_id))
             drm_total_add(&total, &info);
@@ -371,7 +372,7 @@ static void read_limits(struct sampler *s, struct proc_slot *p)
     set_proc(s, p, METRIC_PROC_FDS_LIMIT, have, limit);
 }
 
-/* Reading maps takes mmap_lock page by page; one that is not through in time is not counted. */
+/* Reading maps takes mmap_lock page by page; a count that does not finish in time is dropped. */
 static void count_maps(struct sampler *s, struct proc_slot *p, uint64_t budget_ns)
 {
     static char text[65536];
@@ -446,7 +447,8 @@ void sampler_procs_turn(struct sampler *s)
     }
 }
 
-/* Reads the memory of the other processes of the tree: they may be in the way of the failed one. */
+/* Reads the memory of the other processes of the tree: the failed one may have lacked that
+ * memory. */
 static void read_siblings(struct sampler *s, int32_t failed)
 {
     for (uint32_t i = 0; i < SAMPLER_KFD_PROCS_MAX; i++) {
@@ -466,7 +468,7 @@ void sampler_procs_impact(struct sampler *s, int32_t pid)
     struct proc_slot *p = slot_take(s, pid, true);
     if (p == NULL)
         return;
-    seen.count = 0; /* of this process alone: what it inherited is what it had */
+    seen.count = 0; /* of this process alone: the counts of its parent are not its own */
     sampler_kfd_turn(s);
     sampler_kfd_read_pid(s, pid);
     read_siblings(s, pid);

@@ -186,9 +186,9 @@ static int open_writer(struct writer *w, const char *run_dir)
     r = open_segment(w, w->segments[w->count - 1].number);
     if (r < 0 || w->bytes % sizeof(struct sample_entry) == 0)
         return r;
-    /* Everything in the ring is a multiple of 16 bytes, and so is what a recorder that died leaves
-     * to its successor. This end is a short write or a power cut: appended to, the torn record
-     * could take the next one's bytes for its own. */
+    /* Everything in the ring is a multiple of 16 bytes, also the remainder that a dead recorder
+     * leaves to its successor. Another size means a short write or a power cut. If we appended
+     * here, the torn record could swallow the next one. */
     (void)close(w->fd);
     insert_segment(w, w->segments[w->count - 1].number + 1);
     return open_segment(w, w->segments[w->count - 1].number);
@@ -221,7 +221,7 @@ static int64_t read_pair(const struct writer *w, uint32_t index, unsigned char *
 static int merge_pair(struct writer *w, uint32_t index)
 {
     const size_t in_max = 2 * SEGMENT_FILE_MAX;
-    /* Once per segment written, given back at once: nothing is held while nothing is thinned. */
+    /* Mapped once per written segment and unmapped at once: no memory is held between thinnings. */
     unsigned char *memory = mmap(NULL, in_max + SEGMENT_BYTES, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -246,7 +246,7 @@ static int merge_pair(struct writer *w, uint32_t index)
     return 0;
 }
 
-/* The pair that covers the least time for its age. */
+/* The pair that covers the least time relative to its age. */
 static uint32_t choose_pair(const struct writer *w)
 {
     uint32_t best = 0;
@@ -274,7 +274,8 @@ static int rotate(struct writer *w)
     if (w->count >= SEGMENTS_MAX)
         thinned = merge_pair(w, choose_pair(w));
     if (thinned < 0 && w->count >= SEGMENTS_MAX + 1) {
-        /* Cannot thin (disk full): the budget is kept by giving up the oldest but the first. */
+        /* Cannot thin (disk full): to stay within the budget, give up the oldest segment but the
+         * first. */
         char name[32];
         segment_name(name, sizeof name, w->segments[1].number);
         (void)unlinkat(w->dirfd, name, 0);
@@ -289,8 +290,8 @@ static int rotate(struct writer *w)
 
 /* --- appending --- */
 
-/* How many of these bytes still belong to the record that is being written; a header that is not
- * one (we began in the middle) counts byte by byte until the next magic. */
+/* How many of these bytes still belong to the record that is being written. Without a valid header
+ * (we began in the middle) counts byte by byte up to the next magic. */
 static size_t to_boundary(struct writer *w, const unsigned char *data, size_t len)
 {
     size_t used = 0;

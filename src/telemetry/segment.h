@@ -4,10 +4,10 @@
  * sample ring one after the other.
  *
  * Append-only; when there are more than SEGMENTS_MAX, two neighbours are thinned into one, written
- * beside, fsynced and renamed. Which two: the pair that is shortest for its age, so that resolution
- * falls with age and a week stays below 13 MiB at any rate. Records' times go up strictly, over all
- * segments: a reader drops what is not newer than what it has seen, so that a crash between the
- * rename and the removal of the second file does no harm.
+ * under a temporary name, fsynced and renamed: the pair that is shortest for its age. So the
+ * resolution falls with age, and a week stays below 13 MiB at any sample rate. The times of records
+ * rise strictly over all segments. A reader drops records that are not newer than the last one, so
+ * a crash between the rename and the removal of the second file does no harm.
  *
  * Writer: one process at a time (the recorder, then the finisher).
  */
@@ -25,11 +25,12 @@
 #define SEGMENTS_FRESH 8 /* the newest are never thinned */
 
 /*
- * Append the next bytes of the sample ring, cut anywhere. Opens, rotates and thins as needed; what
- * is open is kept for the next call with the same directory. 0 or -errno.
+ * Append the next bytes of the sample ring, cut at any byte. Opens, rotates and thins as needed.
+ * The open file is kept for the next call with the same directory. 0 or -errno.
  */
 int segment_append(const char *run_dir, const void *data, size_t len);
-/* As that; when it fails, *ret_taken bytes are in the file and the rest can be offered again. */
+/* As segment_append(). On failure *ret_taken bytes are in the file, and the rest can be offered
+ * again. */
 int segment_append_some(const char *run_dir, const void *data, size_t len, size_t *ret_taken);
 /* Everything appended so far survives the end of the machine. */
 void segment_sync(void);
@@ -43,8 +44,8 @@ int64_t segment_number(const char *name);
 
 /*
  * The next whole record at or after *at: copies the header and tells where the entries lie; *at
- * moves behind it. Bytes that are no record (torn tails, lost stretches) are skipped and added to
- * *skipped (may be NULL). False at the end.
+ * moves behind it. Bytes that are no record (torn tails, gaps) are skipped and counted in *skipped
+ * (may be NULL). False at the end.
  */
 bool segment_next(const unsigned char *data, size_t len, size_t *at, struct sample_header *ret,
                   size_t *ret_entries_at, uint64_t *skipped);
@@ -53,11 +54,11 @@ struct sample_entry segment_entry(const unsigned char *data, size_t entries_at, 
 /* --- thin.c --- */
 
 /*
- * Thin the records of data[0..len) until they fit into `max` bytes of out. Of every series and
- * interval the first smallest, the first largest and the last value are kept, at their own times;
- * the interval doubles until it fits. BASELINE, IMPACT and AFTER records are kept whole. The first
- * value of every series is kept, so that a thinned segment stands alone. Returns the bytes in out,
- * or -errno.
+ * Thin the records of data[0..len) until they fit into `max` bytes of out. For every series and
+ * interval it keeps the first smallest, the first largest and the last value, at their own times.
+ * The interval doubles until the result fits. BASELINE, IMPACT and AFTER records are kept whole.
+ * The first value of every series is kept, so that a thinned segment stands alone. Returns the
+ * bytes in out, or -errno.
  */
 int64_t segment_thin(const unsigned char *data, size_t len, unsigned char *out, size_t max);
 

@@ -22,13 +22,13 @@
 static uint64_t series_key(uint16_t metric, uint32_t instance)
 {
     const struct metric_def *def = metric_find(metric);
-    /* GPUs first, then the host, then processes; a record with another metric is none. */
+    /* GPUs first, then the host, then processes; a record with an unknown metric is invalid. */
     static const uint64_t order[] = {[SCOPE_GPU] = 0, [SCOPE_HOST] = 1, [SCOPE_PROCESS] = 2};
     uint64_t place = def != NULL ? order[def->scope] : 3;
     return place << 56 | (uint64_t)instance << 16 | metric;
 }
 
-/* Position of the series, or where it belongs (kept sorted while loading: found by bisection). */
+/* Position of the series, or where to insert it (sorted while loading, for bisection). */
 static size_t lower_bound(const struct series_set *set, uint64_t key)
 {
     size_t low = 0;
@@ -113,8 +113,8 @@ static bool entry_is_there(const unsigned char *data, size_t at, uint32_t entrie
     return false;
 }
 
-/* A full record names every process that is followed: the others have ended (their last record may
- * have been lost with a sampler that was killed). */
+/* A full record names every process that is followed. The others have ended; their last record may
+ * be lost, if the sampler was killed. */
 static int end_unnamed(struct series_set *set, const struct sample_header *h,
                        const unsigned char *data, size_t entries_at)
 {
@@ -138,7 +138,7 @@ int series_add(struct series_set *set, const void *data, size_t len)
     struct sample_header h;
     while (segment_next(bytes, len, &at, &h, &entries_at, &set->skipped_bytes)) {
         if (h.time_ns <= set->last_ns)
-            continue; /* seen: a thinned segment and one it was made of are both there */
+            continue; /* seen: a thinned segment and one of its sources are both there */
         int r = add_record(set, h.time_ns, h.flags);
         for (uint32_t i = 0; r == 0 && i < h.entries; i++) {
             struct sample_entry e = segment_entry(bytes, entries_at, i);
@@ -191,7 +191,7 @@ int series_load(struct series_set *ret, const char *run_dir, struct rc_err *err)
         if (len < 0 && ret->unread == 0)
             ret->unread = (int)len;
         if (len < 0)
-            continue; /* the others still tell most of the story */
+            continue; /* the other segments still hold most of the run */
         ret->segments++;
         int r = series_add(ret, data, (size_t)len);
         if (r < 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The samples of a run read back: one series per metric and instance, with validity. For the
- * finisher and what works on bundles; allocates.
+ * Reads the samples of a run: one series per metric and instance, with validity. For the finisher
+ * and the verbs that read bundles; allocates.
  *
- * Records on disk hold only what changed; a series holds the changes and answers "what was it at
- * time t". Torn and lost stretches are skipped and counted.
+ * Records on disk hold only changed values. A series holds the changes and gives the value at a
+ * time t. Torn records and gaps are skipped and counted.
  */
 #ifndef TELEMETRY_SERIES_H
 #define TELEMETRY_SERIES_H
@@ -54,7 +54,7 @@ struct series_set {
 
 /* All segments of a run directory. A directory without any gives an empty set. 0 or -errno. */
 int series_load(struct series_set *ret, const char *run_dir, struct rc_err *err);
-/* Raw records in memory (one more stretch, later than what is there). 0 or -ENOMEM. */
+/* Adds raw records from memory, later than those already there. 0 or -ENOMEM. */
 int series_add(struct series_set *set, const void *data, size_t len);
 void series_release(struct series_set *set);
 
@@ -75,11 +75,11 @@ bool series_name(char *out, size_t size, enum metric m, uint32_t instance, const
 #define SERIES_CSV_PROCESSES_MAX 128
 
 /*
- * telemetry.csv: time_s (since zero_ns), flags, then a column per series that has values; an empty
- * cell is a missing value. Of processes the SERIES_CSV_PROCESSES_MAX that held most memory at any
- * time, keep_pid (0 = none) in any case. Rows beyond max_rows, and beyond what so many columns
- * leave room for, are thinned evenly, flagged ones are kept. Returns how many processes have no
- * columns, or -ENOMEM.
+ * telemetry.csv: time_s (since zero_ns), flags, then a column per series that has values. An empty
+ * cell is a missing value. The SERIES_CSV_PROCESSES_MAX processes that held most memory at any time
+ * have columns, and so has keep_pid (0 = none). Too many rows (more than max_rows, or more than the
+ * buffer holds with that many columns) are thinned evenly; flagged rows are kept. Returns how many
+ * processes have no columns, or -ENOMEM.
  */
 int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
                   uint32_t keep_pid, struct buf *out);
@@ -97,8 +97,8 @@ struct series_facts_options {
     uint32_t failed_pid;  /* proc.0.*; 0 = unknown */
     uint64_t impact_ns;   /* when the target failed; 0 = the IMPACT record, else the last one */
     uint64_t end_ns;      /* the target's end; samples after it are not peak. 0 = unknown */
-    bool ended_by_exit;   /* not by a signal: what it held may be gone when it is seen to exit, so
-                             counters asked for by its last message stand for the failure */
+    bool ended_by_exit;   /* not by a signal: it may have freed its memory before its exit is seen,
+                             so counters read at its last message stand for the failure */
 };
 
 /* BASELINE, PEAK, IMPACT, AFTER facts of every GPU, the host and the failed process; others.*;

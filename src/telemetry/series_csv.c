@@ -207,7 +207,7 @@ static void put_row(const struct series_record *record, uint64_t zero_ns, struct
     buf_putc(out, '\n');
 }
 
-/* Evenly in rows, not in time: thinned stretches stay thin, what is recent stays dense. */
+/* Thins evenly by rows, not by time: older data stays sparse, recent data stays dense. */
 static void put_rows(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
                      struct column *columns, size_t count, struct buf *out)
 {

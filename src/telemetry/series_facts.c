@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Series to facts. Finisher. What was never sampled is a fact too, with the reason.
+ * Makes facts of series. Finisher. A missing value becomes a fact as well, with the reason.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void note(struct context *c, int r)
         c->result = r;
 }
 
-/* amdgpu's GPUs have a value of GTT, were it "absent"; what NVML reads has none. */
+/* GPUs of amdgpu have a GTT value, even if it is "absent"; GPUs read through NVML have none. */
 static bool gpu_is_read_by_nvml(const struct series_set *set, uint32_t gpu)
 {
     return series_find(set, METRIC_GPU_VRAM_USED, gpu) != NULL &&
@@ -53,7 +53,8 @@ static bool is_of_kfd(enum metric m)
     return m == METRIC_PROC_KFD_VRAM || m == METRIC_GPU_OTHERS_KFD_VRAM;
 }
 
-/* "device/mem_info_vram_used, or NVML" names both; here it is known which of them it was. */
+/* The register names both sources: "device/mem_info_vram_used, or NVML". Here it is known which one
+ * it was. */
 static const char *source_of(struct context *c, enum metric m, bool nvml)
 {
     static const char choice[] = ", or NVML";
@@ -112,8 +113,8 @@ static void put_point(struct context *c, const char *name, enum fact_when when, 
                                   missing_reason(c, m, p->status), where));
 }
 
-/* True if the tracer looked while it held the process, and could not tell. An earlier value is then
- * no answer. */
+/* True if the tracer looked while it held the process, and got no value. Then an earlier value must
+ * not stand for it. */
 static bool could_not_be_told(const struct context *c, const char *name)
 {
     const struct fact *held = facts_find(c->facts, name, FACT_IMPACT);
@@ -127,7 +128,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
     bool nvml = is_nvmls(c, m, s->instance);
     if (!series_name(name, sizeof name, m, s->instance, proc))
         return;
-    /* The SMU's numbers are first read just after the baseline record: take the first there is. */
+    /* The values of the SMU are first read just after the baseline record: take the first value. */
     const struct series_point *baseline = series_at(s, c->baseline_ns);
     if (baseline == NULL && s->count > 0 && proc == NULL &&
         s->points[0].time_ns <= c->baseline_ns + UINT64_C(2000000000))
@@ -143,7 +144,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
         put_point(c, name, FACT_AFTER, m, nvml, series_at(s, c->after_ns));
 }
 
-/* Facts of the failed process; its last values where the impact found it gone. */
+/* Facts of the failed process; its last values if it was gone at the impact. */
 static void put_process(struct context *c, uint32_t pid)
 {
     for (unsigned id = 0; id < METRIC_MAX; id++) {
@@ -204,7 +205,7 @@ struct holders {
     uint32_t largest, count;
 };
 
-/* Processes of the command's tree, or outside of it, without the process `but`. */
+/* Processes of the command's tree, or outside it, except the process `but`. */
 static struct holders find_holders(const struct context *c, uint64_t time_ns, bool outside,
                                    uint32_t but)
 {
@@ -253,7 +254,7 @@ static void put_others_largest(struct context *c, enum fact_when when, uint64_t 
         note(c, facts_set_text(c->facts, "others.largest_comm", when, comm, "/proc/PID/status"));
 }
 
-/* The other ranks of a job, say. */
+/* For example, the other ranks of a job. */
 static void put_siblings(struct context *c, uint32_t failed_pid)
 {
     struct holders h = find_holders(c, c->impact_ns, false, failed_pid);
@@ -291,15 +292,15 @@ static void put_growth(struct context *c)
     note(c, facts_set_integer(c->facts, "f.growth.gpu", FACT_IMPACT, g.gpu, source));
 }
 
-/* Counters asked for by a message this long before the exit still belong to it. */
+/* Counters read at a message this long before the exit still belong to the exit. */
 #define MESSAGE_TO_EXIT_NS 30000000000u
-/* How much older a sample may be that stands for the failure because memory was given back since. */
+/* How much older a sample may be that stands for the failure because memory was freed since. */
 #define RELEASE_NS 500000000u
 
 /*
- * Which IMPACT record is that of the failure: the one the tracer asked for at failed_ns, or, when
- * the program ended by an exit (its runtime may have freed everything by then), the last one that a
- * message had asked for. 0 = none.
+ * The IMPACT record of the failure: the one that the tracer requested at failed_ns. If the program
+ * exited, its runtime may have freed everything by then: the last one that was requested because of
+ * a message. 0 = none.
  */
 static uint64_t impact_record_time(const struct series_set *set,
                                    const struct series_facts_options *options)
@@ -333,9 +334,9 @@ static uint64_t vram_used_at(const struct series_set *set, uint64_t time_ns)
 }
 
 /*
- * A runtime that unwinds gives memory back before its message is out, and a driver library takes its
- * time to answer: the record may show a GPU that is empty already. The one before it then is nearer
- * to the failure, when it is not much older.
+ * A runtime that unwinds frees memory before it prints its message, and a driver library answers
+ * late: the record may show a GPU that is already empty. Then the record before it is nearer to the
+ * failure, if it is not much older.
  */
 static uint64_t before_the_release(const struct series_set *set, uint64_t impact_ns)
 {

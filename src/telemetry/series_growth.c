@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the memory that is used at least grow? Training moves between a low and a high mark at every
- * step, so the maxima say little: what leaks is what the minima keep. Finisher.
+ * Does the minimum of used memory grow? Training moves between a low and a high mark at every step,
+ * so the maxima say little; a leak raises the minima. Finisher.
  */
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static struct growth growth_of(const struct series *s, uint64_t from_ns, uint64_
 {
     struct growth g = {0};
     struct minima m;
-    /* The set-up (libraries, weights) is growth as well, but not the kind that is looked for. */
+    /* The set-up (libraries, weights) also makes memory grow, but is no leak. */
     uint64_t span = to_ns - from_ns;
     uint64_t start = from_ns + span / 10;
     span = to_ns - start;
@@ -74,7 +74,8 @@ struct growth series_growth(const struct series_set *set, uint64_t from_ns, uint
     if (to_ns <= from_ns)
         return best;
     for (uint32_t gpu = 0; gpu < MACHINE_GPUS_MAX; gpu++) {
-        /* An APU's HIP memory is in GTT: there that grows, and VRAM is the carve-out. */
+        /* An APU has its HIP memory in GTT, so that is where it grows; its VRAM is the
+         * carve-out. */
         const enum metric metrics[] = {METRIC_GPU_VRAM_USED, METRIC_GPU_GTT_USED};
         for (size_t i = 0; i < 2; i++) {
             const struct series *s = series_find(set, metrics[i], gpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Thinning two segments into one. Recorder process; works in memory that it maps for the time of
- * the call (two segments hold at most some 34,000 values).
+ * Thins two segments into one. Recorder process. Works in memory that it maps for the time of the
+ * call (two segments hold at most some 34,000 values).
  */
 #include <errno.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void load(struct thinner *t, const unsigned char *data, size_t len)
             struct sample_entry e = segment_entry(data, entries_at, i);
             uint32_t series = series_slot(t, e.metric, e.instance);
             if (series == NONE)
-                continue; /* more than 12,000 series: short-lived processes */
+                continue; /* more than 12,000 series, because of short-lived processes */
             t->points[t->point_count++] =
                 (struct thin_point){.value = e.value, .series = series, .status = e.status};
         }
@@ -100,8 +100,8 @@ static void keep(struct thinner *t, struct thin_series *s, uint32_t point)
     s->kept = point;
 }
 
-/* Keeps the smallest, the largest and the last value of the interval, except for one that repeats
- * the value kept before it. */
+/* Keeps the smallest, the largest and the last value of the interval, but none that equals the
+ * value kept before it. */
 static void close_bucket(struct thinner *t, struct thin_series *s)
 {
     if (s->last == NONE)
@@ -229,7 +229,7 @@ static int64_t thin_until_it_fits(struct thinner *t, unsigned char *out, size_t 
             if (len >= 0)
                 return len;
         }
-    /* Marked records alone pass the size: keep what is first, which holds the baseline. */
+    /* The marked records alone exceed the size: keep the first ones, which hold the baseline. */
     while (t->record_count > 1) {
         t->record_count /= 2;
         int64_t len = render(t, out, max);

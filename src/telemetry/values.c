@@ -59,7 +59,8 @@ int values_proc_row(struct values *v, int32_t pid)
 {
     int free_row = -1;
     for (int i = 0; i < VALUES_PROCS_MAX; i++) {
-        /* A reused pid waits until the record that ends its predecessor is written. */
+        /* A process with a reused pid waits until the record that ends its predecessor is
+         * written. */
         if (v->procs[i].pid == pid)
             return v->procs[i].ending ? -1 : i;
         if (v->procs[i].pid == 0 && free_row < 0)
@@ -122,7 +123,7 @@ size_t values_record(struct values *v, uint16_t flags, uint64_t time_ns)
     };
     for (uint32_t m = 0; m < VALUES_HOST_METRICS; m++)
         add(v, &v->host[m], HOST_FIRST + m, 0, full);
-    /* An untouched GPU row is an untouched page: stop at the first row without any value. */
+    /* Stop at the first GPU row without any value: reading further would touch new pages. */
     for (uint32_t g = 0; g < MACHINE_GPUS_MAX && v->gpus[g][METRIC_GPU_VRAM_USED].known; g++)
         for (uint32_t m = 0; m < VALUES_GPU_METRICS; m++)
             add(v, &v->gpus[g][m], GPU_FIRST + m, g, full);

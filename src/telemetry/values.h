@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last value of everything that is sampled, and the record made of what changed. Sampler only;
- * fixed size, touched only as far as there are GPUs and processes.
+ * The last value of every metric, and the record of the changed values. Sampler only. Fixed size;
+ * only pages for existing GPUs and processes are touched.
  */
 #ifndef TELEMETRY_VALUES_H
 #define TELEMETRY_VALUES_H
@@ -24,13 +24,13 @@
 struct value {
     uint64_t value;
     uint8_t status;
-    uint8_t known; /* was set since the row was taken */
+    uint8_t known; /* has been set since the row was taken */
     uint8_t dirty; /* differs from the last record */
 };
 
 struct value_proc {
     int32_t pid; /* 0 = free */
-    bool ending; /* every value goes absent in the next record, then the row is free */
+    bool ending; /* every value becomes absent in the next record, then the row is free */
     struct value values[VALUES_PROC_METRICS];
 };
 
@@ -50,7 +50,7 @@ struct values {
 bool values_set_gpu(struct values *v, uint32_t gpu, enum metric m, enum value_status status,
                     uint64_t value);
 bool values_set_host(struct values *v, enum metric m, enum value_status status, uint64_t value);
-/* As it was last set. */
+/* The value that was last set. */
 const struct value *values_gpu(const struct values *v, uint32_t gpu, enum metric m);
 /* row = index from values_proc_row(). */
 bool values_set_proc(struct values *v, int row, enum metric m, enum value_status status,
