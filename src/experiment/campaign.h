@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A campaign: one command as it is (the baseline) and under single changes (the cells), in rounds. A
+ * round runs the baseline and each undecided cell once, in an order that is drawn anew each time, so
+ * that heat, caches and neighbours meet all of them alike. What a cell is found to be is decided after
+ * each round (sequential.h). Pure: who runs the command tells the outcome.
+ */
+#ifndef EXPERIMENT_CAMPAIGN_H
+#define EXPERIMENT_CAMPAIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "experiment/sequential.h"
+
+#define CAMPAIGN_CELLS_MAX 16 /* with the baseline, which is cell 0 */
+#define CAMPAIGN_KEY_MAX 64
+#define CAMPAIGN_KEYS_MAX 4
+#define CAMPAIGN_ERROR 0.01   /* default: of all claims of a campaign together */
+
+enum run_end {
+    RUN_PASSED,
+    RUN_FAILED,
+    RUN_LOST, /* it could not be started, or left nothing to judge by: says nothing */
+};
+
+struct outcome {
+    enum run_end end;
+    char key[CAMPAIGN_KEY_MAX]; /* what kind of failure: failures of one key are the same one */
+    bool has_progress;
+    double progress;            /* how far it came, in the campaign's unit */
+    double seconds;
+};
+
+enum finding {
+    FINDING_UNDECIDED,
+    FINDING_CURES,     /* fails less often, and has not failed at all */
+    FINDING_LOWERS,    /* fails less often */
+    FINDING_REFUTED,   /* takes away less than half of the failures */
+    FINDING_POSTPONES, /* refuted, and the failure comes later */
+    FINDING_OTHERWISE, /* the baseline's failure is gone, another one came instead */
+};
+
+struct cell {
+    unsigned runs, failed;      /* of all rounds; lost runs are not counted */
+    unsigned same_failed;       /* with a key that the baseline has, too */
+    struct pairs_of_runs any;   /* pairs with the baseline: any failure */
+    struct pairs_of_runs same;  /* changed_failed counts the baseline's kind only */
+    unsigned later, compared;   /* pairs in which both failed alike, and this one came further */
+    double gains[64];           /* progress of this one / of the baseline, of such pairs */
+    double seconds;             /* of all its runs */
+    char other[CAMPAIGN_KEY_MAX]; /* the last failure that the baseline does not have */
+    enum finding finding;
+    unsigned decided_in;        /* round, 0 = not decided */
+};
+
+struct campaign {
+    size_t count; /* cells with the baseline */
+    struct cell cell[CAMPAIGN_CELLS_MAX];
+    double error;
+    unsigned rounds; /* whole ones */
+    char keys[CAMPAIGN_KEYS_MAX][CAMPAIGN_KEY_MAX]; /* of the baseline's failures */
+    size_t key_count;
+    uint64_t random;
+    /* the round that goes on */
+    size_t order[CAMPAIGN_CELLS_MAX], order_count, at;
+    struct outcome now[CAMPAIGN_CELLS_MAX];
+};
+
+/* `cells` changes beside the baseline, at most CAMPAIGN_CELLS_MAX - 1. `error` 0: CAMPAIGN_ERROR. The
+ * order of runs follows from `seed`. */
+void campaign_init(struct campaign *c, size_t cells, double error, uint64_t seed);
+/* The cell whose turn it is; -1 when everything is decided. */
+int campaign_next(struct campaign *c);
+/* What became of the run of that cell. */
+void campaign_note(struct campaign *c, const struct outcome *outcome);
+/* The median of progress / the baseline's, of pairs that failed alike; 0 = not known. */
+double campaign_gain(const struct cell *cell);
+bool finding_confirms(enum finding finding);
+const char *finding_name(enum finding finding); /* "cures", "lowers", "refuted", ... */
+
+#endif
