@@ -49,6 +49,7 @@ static const struct {
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", false},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
+    {"try", "try BUNDLE|-- COMMAND", "run it under single changes until one is told to help", true},
     {"collectors", "collectors", "list what is collected", false},
     {"config", "config", "the settings in force, and where each comes from", true},
     {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},

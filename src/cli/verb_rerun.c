@@ -8,8 +8,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,231 +18,38 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
-#include "cli/name_map.h"
+#include "cli/again.h"
 #include "cli/option.h"
 #include "cli/stage_redact.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
 
-#define RUN_JSON_MAX ((size_t)4 << 20)
 #define VERDICT_MAX ((size_t)1 << 20)
-#define WAIT_FOR_BUNDLE_MS 90000
 #define TRACE_BYTES 8000000u
-#define ARGUMENTS_MAX 4096
 
 struct rerun {
-    bool trace, yes, help;
+    bool trace, help;
     const char *output_dir;
-    const char *bundle; /* while something may be wrong with it */
     char folder[FS_PATH_MAX]; /* ours: trace and new bundle */
-    char **command;
-    char cwd[FS_PATH_MAX];
-    cJSON *run; /* run.json of the bundle, which holds the strings of `command` */
+    struct again again;
 };
 
 static const struct option_def table[] = {
     {"trace-alloc", 0, NULL, "with the runtime's own trace of its allocations",
      option_on, offsetof(struct rerun, trace)},
     {"yes", 'y', NULL, "run the command that a bundle names without asking",
-     option_on, offsetof(struct rerun, yes)},
+     option_on, offsetof(struct rerun, again.yes)},
     {"output-dir", 'o', "DIR", "where the new bundle goes (default: the current directory)",
      option_text, offsetof(struct rerun, output_dir)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct rerun, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
-
-/* --- the command --- */
-
-/* What was private was replaced: such a command line cannot be run. */
-static bool has_pseudonym(const char *text)
-{
-    const char *open = strchr(text, '<');
-    return open != NULL && strchr(open, '>') != NULL;
-}
-
-/*
- * "<home1>/train.py" as it was, where this user's home is what was replaced. More than one home, or
- * anything else that was private, cannot be known. `name` holds the pseudonym once there is one.
- * False: leave the text alone.
- */
-static bool restore_home(const char *text, char *name, size_t name_size, struct buf *out)
-{
-    const char *home = getenv("HOME");
-    const char *open;
-    const char *end;
-    while ((open = strchr(text, '<')) != NULL && (end = strchr(open, '>')) != NULL) {
-        size_t length = (size_t)(end + 1 - open);
-        if (home == NULL || home[0] != '/' || strncmp(open, "<home", 5) != 0 || length >= name_size)
-            return false;
-        if (name[0] == '\0')
-            (void)snprintf(name, name_size, "%.*s", (int)length, open);
-        if (strncmp(open, name, length) != 0)
-            return false;
-        buf_append(out, text, (size_t)(open - text));
-        buf_puts(out, home);
-        text = end + 1;
-    }
-    buf_puts(out, text);
-    return !buf_failed(out);
-}
-
-/* In place: the strings stay those of run.json. Where what was named is not there, this is another
- * machine. */
-static void restore_homes(cJSON *run, cJSON *argv)
-{
-    char name[32] = "";
-    cJSON *items[] = {argv->child, cJSON_GetObjectItemCaseSensitive(run, "cwd")};
-    for (size_t list = 0; list < sizeof items / sizeof items[0]; list++) {
-        for (cJSON *item = items[list]; item != NULL; item = list == 0 ? item->next : NULL) {
-            const char *text = cJSON_GetStringValue(item);
-            struct buf restored = BUF_INIT;
-            if (text != NULL && has_pseudonym(text) &&
-                restore_home(text, name, sizeof name, &restored) &&
-                (item != argv->child || access(buf_str(&restored), X_OK) == 0))
-                (void)cJSON_SetValuestring(item, buf_str(&restored));
-            buf_release(&restored);
-        }
-    }
-}
-
-/* On the machine, and of the user, where the bundle was made: every name that is not a secret. */
-static void restore_names(cJSON *run, cJSON *argv, const char *bundle)
-{
-    struct rc_err none = {""};
-    cJSON *map = name_map_of_file(bundle, &none);
-    cJSON *cwd = cJSON_GetObjectItemCaseSensitive(run, "cwd");
-    for (cJSON *item = argv->child; map != NULL && item != NULL;) {
-        const char *text = cJSON_GetStringValue(item);
-        struct buf restored = BUF_INIT;
-        if (text != NULL && has_pseudonym(text)) {
-            name_map_apply(map, text, &restored);
-            if (!buf_failed(&restored))
-                (void)cJSON_SetValuestring(item, buf_str(&restored));
-        }
-        buf_release(&restored);
-        item = item == cwd ? NULL : item->next != NULL ? item->next : cwd;
-    }
-    cJSON_Delete(map);
-}
-
-static int command_of_bundle(struct rerun *r, const char *bundle, struct rc_err *err)
-{
-    RC_AUTO_FREE char *text = NULL;
-    ssize_t n = bundle_read_file(bundle, "run/run.json", RUN_JSON_MAX, &text, err);
-    if (n < 0)
-        return (int)n;
-    r->run = cJSON_Parse(text);
-    cJSON *argv = cJSON_GetObjectItemCaseSensitive(r->run, "argv");
-    if (cJSON_IsArray(argv)) {
-        restore_names(r->run, argv, bundle);
-        restore_homes(r->run, argv);
-    }
-    const char *cwd = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r->run, "cwd"));
-    int count = cJSON_GetArraySize(argv);
-    const cJSON *cut = cJSON_GetObjectItemCaseSensitive(r->run, "argv_cut");
-    if (count <= 0 || count > ARGUMENTS_MAX || (cJSON_IsNumber(cut) && cut->valueint != 0))
-        return rc_err_set(err, -EINVAL,
-                          "the bundle does not hold the whole command: name it after --");
-    r->command = calloc((size_t)count + 1, sizeof *r->command);
-    if (r->command == NULL)
-        return -ENOMEM;
-    for (int i = 0; i < count; i++) {
-        r->command[i] = cJSON_GetStringValue(cJSON_GetArrayItem(argv, i));
-        if (r->command[i] == NULL || has_pseudonym(r->command[i]))
-            return rc_err_set(err, -EINVAL,
-                              "what is private in the command was replaced: name it after --");
-    }
-    if (cwd != NULL && !has_pseudonym(cwd))
-        (void)snprintf(r->cwd, sizeof r->cwd, "%s", cwd);
-    return 0;
-}
-
-/* Blanks in a row could push the rest of a command out of sight. */
-static bool is_odd(const char *text, const char *p)
-{
-    return *p < ' ' || *p > '~' || (*p == ' ' && p > text && p[-1] == ' ');
-}
-
-/* So that a shell reads the same word, and nobody sees another: 'a b', 'it'\''s'; where a byte is no
- * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
-static void put_quoted(struct buf *out, const char *text)
-{
-    bool plain = true;
-    for (const char *p = text; *p != '\0'; p++)
-        plain = plain && !is_odd(text, p);
-    buf_puts(out, plain ? "'" : "$'");
-    for (const char *p = text; *p != '\0'; p++) {
-        if (plain && *p == '\'')
-            buf_puts(out, "'\\''");
-        else if (is_odd(text, p))
-            buf_printf(out, "\\x%02x", (unsigned char)*p);
-        else if (!plain && (*p == '\'' || *p == '\\'))
-            buf_printf(out, "\\%c", *p);
-        else
-            buf_putc(out, *p);
-    }
-    buf_puts(out, "'");
-}
-
-/* A bundle may be a stranger's, and so is then the command in it. */
-static int ask(const struct rerun *r, struct rc_err *err)
-{
-    char answer[16] = "";
-    struct buf shown = BUF_INIT;
-    if (r->yes)
-        return 0;
-    buf_puts(&shown, "rocmcrash: the bundle's command:");
-    for (size_t i = 0; r->command[i] != NULL; i++) {
-        buf_putc(&shown, ' ');
-        put_quoted(&shown, r->command[i]);
-    }
-    if (r->cwd[0] != '\0') {
-        buf_puts(&shown, " in ");
-        put_quoted(&shown, r->cwd);
-    }
-    (void)fputs(buf_str(&shown), stderr); /* printable ASCII, quoted; longer than a line may be */
-    (void)fputc('\n', stderr);
-    buf_release(&shown);
-    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
-        (void)fputs("rocmcrash: run it? [y/N] ", stderr);
-        if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y')
-            return 0;
-        return rc_err_set(err, -ECANCELED, "not run");
-    }
-    return rc_err_set(err, -EINVAL, "what a bundle names is not run unasked: --yes runs it");
-}
-
-static int choose_command(struct rerun *r, int argc, char *argv[], int at, struct rc_err *err)
-{
-    bool named = at > 0 && strcmp(argv[at - 1], "--") == 0;
-    if (named && argc - at > ARGUMENTS_MAX)
-        return rc_err_set(err, -E2BIG, "more than %d arguments", ARGUMENTS_MAX);
-    if (named && at < argc) {
-        r->command = calloc((size_t)(argc - at) + 1, sizeof *r->command);
-        if (r->command == NULL)
-            return -ENOMEM;
-        memcpy(r->command, argv + at, (size_t)(argc - at) * sizeof *argv);
-        return 0;
-    }
-    if (named || at + 1 != argc)
-        return rc_err_set(err, -EINVAL,
-                          "usage: rocmcrash rerun [--trace-alloc] BUNDLE | -- COMMAND...");
-    r->bundle = argv[at];
-    int code = bundle_verify(argv[at], err);
-    if (code < 0)
-        return code == -EINVAL ? -EBADMSG : code; /* -EINVAL is the command line's */
-    code = command_of_bundle(r, argv[at], err);
-    if (code == 0)
-        r->bundle = NULL;
-    return code == 0 ? ask(r, err) : code;
-}
 
 /* --- running it --- */
 
@@ -264,18 +69,18 @@ static _Noreturn void exec_run(const struct rerun *r, const char *folder)
     char finisher[FS_PATH_MAX];
     char named[FS_PATH_MAX + 512];
     char bytes[16];
-    const char *argv[ARGUMENTS_MAX + 16];
+    const char *argv[AGAIN_ARGUMENTS_MAX + 16];
     size_t n = 0;
     if (own_path_find("rocmcrash", X_OK, rocmcrash, sizeof rocmcrash) < 0 ||
         own_path_find("rocmcrash-finish", X_OK, finisher, sizeof finisher) < 0)
         _exit(125);
     (void)snprintf(bytes, sizeof bytes, "%u", TRACE_BYTES);
     /* Under the command's name, which the new bundle is called by. */
-    const char *slash = strrchr(r->command[0], '/');
+    const char *slash = strrchr(r->again.command[0], '/');
     (void)snprintf(named, sizeof named, "%s/as", folder);
     (void)mkdir(named, 0700);
     (void)snprintf(named, sizeof named, "%s/as/%s", folder,
-                   slash != NULL ? slash + 1 : r->command[0]);
+                   slash != NULL ? slash + 1 : r->again.command[0]);
     const char *splitter = symlink(finisher, named) == 0 ? named : finisher;
     const char *const before[] = {rocmcrash, "--always", "--quiet", "--output-dir", folder, "--"};
     const char *const split[] = {splitter, "trace-split", folder, bytes, "--"};
@@ -283,10 +88,10 @@ static _Noreturn void exec_run(const struct rerun *r, const char *folder)
         argv[n++] = before[i];
     for (size_t i = 0; r->trace && i < sizeof split / sizeof *split; i++)
         argv[n++] = split[i];
-    for (size_t i = 0; i < ARGUMENTS_MAX && r->command[i] != NULL; i++)
-        argv[n++] = r->command[i];
+    for (size_t i = 0; i < AGAIN_ARGUMENTS_MAX && r->again.command[i] != NULL; i++)
+        argv[n++] = r->again.command[i];
     argv[n] = NULL;
-    if (r->cwd[0] != '\0' && chdir(r->cwd) != 0)
+    if (r->again.cwd[0] != '\0' && chdir(r->again.cwd) != 0)
         dprintf(STDERR_FILENO, "rocmcrash: cannot go to the bundle's folder, staying here\n");
     if (r->trace)
         set_trace_environment();
@@ -309,24 +114,6 @@ static int run_command(const struct rerun *r, int *ret_status)
     while (pid > 0 && waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
         ;
     return pid < 0 ? -errno : 0;
-}
-
-/* The finisher goes on when the command is over: the bundle is there when it has its final name. */
-static int wait_for_bundle(const struct rerun *r, char *out, size_t size)
-{
-    char pattern[FS_PATH_MAX + 32];
-    uint64_t until = clock_mono_ns() + WAIT_FOR_BUNDLE_MS * NS_PER_MS;
-    (void)snprintf(pattern, sizeof pattern, "%s/rocmcrash-*.tar.gz", r->folder);
-    for (;;) {
-        glob_t found;
-        bool there = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
-        if (there)
-            (void)snprintf(out, size, "%s", found.gl_pathv[0]);
-        globfree(&found);
-        if (there || clock_mono_ns() > until)
-            return there ? 0 : -ETIMEDOUT;
-        (void)poll(NULL, 0, 50);
-    }
 }
 
 /* --- the trace in the bundle --- */
@@ -459,7 +246,7 @@ static int rerun(struct rerun *r, struct rc_err *err)
         return rc_err_errno(err, -errno, "cannot write into '%s'", r->output_dir);
     int code = run_command(r, &status);
     if (code == 0)
-        code = wait_for_bundle(r, bundle, sizeof bundle);
+        code = again_wait_for_bundle(r->folder, AGAIN_BUNDLE_MS, bundle, sizeof bundle);
     if (code == -ETIMEDOUT)
         (void)rc_err_set(err, code, "the run left no bundle");
     if (code == 0)
@@ -488,7 +275,7 @@ int verb_rerun(int argc, char *argv[])
         (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");
         return VERB_EXIT_OK;
     }
-    int code = at < 0 ? at : choose_command(&r, argc, argv, at, &err);
+    int code = at < 0 ? at : again_choose(&r.again, argc, argv, at, "rerun [--trace-alloc] BUNDLE | -- COMMAND...", &err);
     if (code == 0) {
         if (r.output_dir == NULL || r.output_dir[0] != '/') {
             char *found = realpath(r.output_dir != NULL ? r.output_dir : ".", here);
@@ -497,8 +284,7 @@ int verb_rerun(int argc, char *argv[])
         code = rerun(&r, &err);
     }
     if (code < 0)
-        verb_complain(r.bundle, &err);
-    free(r.command);
-    cJSON_Delete(r.run);
+        verb_complain(r.again.bundle, &err);
+    again_release(&r.again);
     return code < 0 ? (at < 0 || code == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED) : code;
 }

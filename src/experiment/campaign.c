@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment/campaign.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,27 @@ void campaign_note(struct campaign *c, const struct outcome *outcome)
     cell->failed += outcome->end == RUN_FAILED;
     if (c->at == c->order_count)
         end_round(c);
+}
+
+double campaign_runs_left(const struct campaign *c)
+{
+    double threshold = sequential_threshold(c->error, (unsigned)(c->count - 1) * 2);
+    double cells = 0;
+    double longest = 0;
+    for (size_t i = 1; i < c->count; i++) {
+        const struct cell *cell = &c->cell[i];
+        if (cell->decided_in > 0)
+            continue;
+        double evidence = fmax(sequential_evidence(&cell->any, CLAIM_HELPS),
+                               sequential_evidence(&cell->same, CLAIM_NO_HELP));
+        if (c->rounds < 2 || evidence < 0.5)
+            return -1;
+        /* The mean over the guesses costs a part of the first rounds: about log(2). */
+        double rounds = c->rounds * ((threshold + 0.7) / (evidence + 0.7) - 1);
+        cells += rounds;
+        longest = fmax(longest, rounds);
+    }
+    return cells + longest;
 }
 
 static int by_value(const void *a, const void *b)

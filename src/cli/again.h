@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command that is run once more: one that the user names behind "--", or that of a bundle with the
+ * names behind its pseudonyms where they are known. A bundle may be a stranger's: what it names is shown
+ * and is not run unasked.
+ */
+#ifndef CLI_AGAIN_H
+#define CLI_AGAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/fs.h"
+
+struct cJSON;
+struct rc_err;
+
+#define AGAIN_ARGUMENTS_MAX 4096
+
+struct again {
+    bool yes;           /* the user wants it run unasked */
+    const char *bundle; /* while something may be wrong with it, for complaints; else NULL */
+    char **command;     /* ends with NULL */
+    char cwd[FS_PATH_MAX]; /* of the bundle's run; "" = stay here */
+    struct cJSON *run;  /* run.json of the bundle, which holds the strings of `command` */
+};
+
+/* argv[at] is the bundle, or what stands behind "--". `usage` is for complaints. 0; -EINVAL: the command
+ * line is wrong, or no command can be had of it; -ECANCELED: the user does not want it; other -errno.
+ * *err says why. Release in every case. */
+int again_choose(struct again *again, int argc, char *argv[], int at, const char *usage,
+                 struct rc_err *err);
+void again_release(struct again *again);
+
+#define AGAIN_BUNDLE_MS 90000
+/* The finisher goes on when the command is over: the bundle of `folder` is there when it has its final
+ * name. 0 or -ETIMEDOUT. */
+int again_wait_for_bundle(const char *folder, unsigned milliseconds, char *out, size_t size);
+
+#endif

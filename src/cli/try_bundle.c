@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bundle of a campaign: that of a failing run as it is, in which the verdict says what the runs have
+ * shown, with experiment/ beside it: the table, each run, and the files of the run that decides.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "bundle/bundle.h"
+#include "bundle/redact.h"
+#include "cli/stage_page.h"
+#include "cli/stage_redact.h"
+#include "cli/try_job.h"
+
+#define FILE_BYTES_MAX ((size_t)16 << 20)
+#define BUNDLE_BYTES_MAX ((size_t)64 << 20)
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+struct cJSON *try_to_json(const struct try_job *job, const struct conclusion *conclusion)
+{
+    static const char *const ends[] = {"passed", "failed", "lost"};
+    cJSON *json = experiment_to_json(&job->experiment, conclusion);
+    cJSON *runs = cJSON_AddArrayToObject(json, "runs");
+    for (unsigned i = 0; runs != NULL && i < job->count; i++) {
+        const struct try_record *r = &job->records[i];
+        cJSON *run = cJSON_CreateObject();
+        (void)cJSON_AddNumberToObject(run, "cell", (double)r->cell);
+        (void)cJSON_AddStringToObject(run, "end", ends[r->outcome.end]);
+        if (r->outcome.key[0] != '\0')
+            (void)cJSON_AddStringToObject(run, "failure", r->outcome.key);
+        if (r->outcome.has_progress)
+            (void)cJSON_AddNumberToObject(run, "progress", r->outcome.progress);
+        (void)cJSON_AddNumberToObject(run, "seconds", r->outcome.seconds);
+        if (r->bundle != NULL)
+            (void)cJSON_AddStringToObject(run, "bundle", base_name(r->bundle));
+        cJSON_AddItemToArray(runs, run);
+    }
+    return json;
+}
+
+/* --- the stage --- */
+
+struct campaign_bundle {
+    const struct try_job *job;
+    const struct conclusion *conclusion;
+    const char *deciding; /* bundle of the run that decides, NULL = none */
+    const char *name;     /* of the new bundle */
+    struct redactor *redactor;
+    char *sentence; /* redacted */
+};
+
+static int write_clean(const struct campaign_bundle *b, int dir, const char *name, const char *text)
+{
+    struct buf clean = BUF_INIT;
+    int r = redact_text(b->redactor, text, strlen(text), &clean);
+    if (r == 0)
+        r = fs_write_file_at(dir, name, buf_str(&clean), clean.len, false);
+    buf_release(&clean);
+    return r;
+}
+
+/* Verdict, facts and summary of the changed run beside those of the run as it is. */
+static int write_pair(const struct campaign_bundle *b, int dir, struct rc_err *err)
+{
+    static const char *const names[] = {"verdict.json", "facts.json", "SUMMARY.md"};
+    int r = 0;
+    for (size_t i = 0; b->deciding != NULL && r == 0 && i < sizeof names / sizeof names[0]; i++) {
+        RC_AUTO_FREE char *text = NULL;
+        char name[64];
+        ssize_t len = bundle_read_file(b->deciding, names[i], FILE_BYTES_MAX, &text, err);
+        (void)snprintf(name, sizeof name, "changed.%s", names[i]);
+        r = len < 0 ? (int)len : fs_write_file_at(dir, name, text, (size_t)len, false);
+    }
+    return r;
+}
+
+static int write_experiment(const struct campaign_bundle *b, const char *stage, struct rc_err *err)
+{
+    char folder[FS_PATH_MAX];
+    struct buf table = BUF_INIT;
+    (void)snprintf(folder, sizeof folder, "%s/experiment", stage);
+    int r = fs_mkdir_p(folder);
+    RC_AUTO_CLOSE int dir = r == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (dir < 0)
+        return rc_err_errno(err, r < 0 ? r : -errno, "cannot write the experiment");
+    cJSON *json = try_to_json(b->job, b->conclusion);
+    RC_AUTO_FREE char *text = cJSON_Print(json);
+    cJSON_Delete(json);
+    experiment_table(&b->job->experiment, &table);
+    r = text == NULL || buf_failed(&table) ? -ENOMEM : write_clean(b, dir, "experiment.json", text);
+    if (r == 0)
+        r = write_clean(b, dir, "table.md", buf_str(&table));
+    buf_release(&table);
+    return r == 0 ? write_pair(b, dir, err) : rc_err_errno(err, r, "cannot write the experiment");
+}
+
+static void set_text(cJSON *json, const char *key, const char *text)
+{
+    cJSON *value = cJSON_CreateString(text);
+    if (cJSON_HasObjectItem(json, key))
+        (void)cJSON_ReplaceItemInObjectCaseSensitive(json, key, value);
+    else
+        (void)cJSON_AddItemToObject(json, key, value);
+}
+
+/* Only what the runs have shown changes the verdict. */
+static void judge(const struct campaign_bundle *b, cJSON *verdict)
+{
+    const struct conclusion *c = b->conclusion;
+    cJSON *shown = cJSON_AddObjectToObject(verdict, "experiment");
+    (void)cJSON_AddStringToObject(shown, "status", conclusion_name(c->status));
+    (void)cJSON_AddStringToObject(shown, "sentence", b->sentence);
+    (void)cJSON_AddNumberToObject(shown, "error", b->job->experiment.campaign.error);
+    if (c->class_name[0] != '\0' && strcmp(c->class_name, b->job->experiment.class_name) != 0) {
+        set_text(verdict, "class", c->class_name);
+        set_text(verdict, "subclass", "");
+    }
+    if (c->status == CONCLUSION_CONFIRMED || c->status == CONCLUSION_REFUTED)
+        set_text(verdict, "sentence", b->sentence);
+    if (c->status == CONCLUSION_CONFIRMED && c->class_name[0] != '\0')
+        set_text(verdict, "confidence", "high");
+    if (c->status == CONCLUSION_REFUTED)
+        set_text(verdict, "confidence", "low");
+}
+
+static int rewrite_verdict(const struct campaign_bundle *b, const char *stage, int stage_fd)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/verdict.json", stage);
+    ssize_t len = fs_read_all(path, FILE_BYTES_MAX, &text);
+    cJSON *verdict = len > 0 ? cJSON_Parse(text) : NULL;
+    if (verdict == NULL)
+        return -EBADMSG;
+    judge(b, verdict);
+    RC_AUTO_FREE char *judged = cJSON_Print(verdict);
+    cJSON_Delete(verdict);
+    return judged == NULL ? -ENOMEM : fs_write_file_at(stage_fd, "verdict.json", judged, strlen(judged), false);
+}
+
+/* Behind the heading, ahead of everything that was known from one run alone. */
+static int rewrite_summary(const struct campaign_bundle *b, const char *stage, int stage_fd)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    RC_AUTO_FREE char *table = NULL;
+    struct buf out = BUF_INIT;
+    (void)snprintf(path, sizeof path, "%s/experiment/table.md", stage);
+    ssize_t len = fs_read_all(path, FILE_BYTES_MAX, &table);
+    (void)snprintf(path, sizeof path, "%s/SUMMARY.md", stage);
+    if (len >= 0)
+        len = fs_read_all(path, FILE_BYTES_MAX, &text);
+    if (len < 0)
+        return (int)len;
+    size_t heading = strcspn(text, "\n");
+    buf_append(&out, text, heading);
+    buf_printf(&out, "\n\n**%s**\n\n## What was tried\n\n%s\n## What one run as it is shows\n", b->sentence, table);
+    buf_puts(&out, text + heading);
+    int r = buf_failed(&out) ? -ENOMEM : fs_write_file_at(stage_fd, "SUMMARY.md", buf_str(&out), out.len, false);
+    buf_release(&out);
+    return r;
+}
+
+static int change_stage(void *context, const char *stage, struct manifest *manifest, struct rc_err *err)
+{
+    static const struct privacy nothing_kept = {.keep = NULL};
+    struct campaign_bundle *b = context;
+    struct rc_err why = {""}; /* of the rules: the built-in ones do */
+    RC_AUTO_CLOSE int stage_fd = open(stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    b->redactor = stage_redactor(&nothing_kept, &why);
+    if (stage_fd < 0 || b->redactor == NULL)
+        return rc_err_errno(err, stage_fd < 0 ? -errno : -ENOMEM, "cannot open the bundle's files");
+    int r = stage_reserve(b->redactor, stage, err);
+    if (r == 0)
+        r = stage_learn(b->redactor, stage, err);
+    b->sentence = r == 0 ? stage_redact_line(b->redactor, b->conclusion->sentence) : NULL;
+    if (r == 0 && b->sentence == NULL)
+        r = -ENOMEM;
+    if (r == 0)
+        r = write_experiment(b, stage, err);
+    if (r == 0)
+        r = rewrite_verdict(b, stage, stage_fd);
+    if (r == 0)
+        r = rewrite_summary(b, stage, stage_fd);
+    if (r == 0)
+        r = manifest_add_item(manifest, "experiment", COLLECT_OK, "", (uint64_t)(b->job->experiment.seconds * 1000));
+    if (r == 0)
+        r = manifest_rename(manifest, b->name);
+    if (r == 0)
+        r = stage_write_page(stage, stage_fd, b->name);
+    redactor_free(b->redactor);
+    free(b->sentence);
+    return r < 0 && err->msg[0] == '\0' ? rc_err_errno(err, r, "cannot write the experiment") : r;
+}
+
+/* --- which runs --- */
+
+/* The last bundle of that cell; of runs that failed or passed. NULL = none. */
+static const char *last_bundle(const struct try_job *job, size_t cell, enum run_end end)
+{
+    for (unsigned i = job->count; i > 0; i--) {
+        const struct try_record *r = &job->records[i - 1];
+        if (r->cell == cell && r->outcome.end == end && r->bundle != NULL)
+            return r->bundle;
+    }
+    return NULL;
+}
+
+static const char *any_bundle(const struct try_job *job)
+{
+    const char *found = last_bundle(job, 0, RUN_FAILED);
+    for (size_t cell = 0; found == NULL && cell < job->experiment.campaign.count; cell++)
+        if ((found = last_bundle(job, cell, RUN_FAILED)) == NULL)
+            found = last_bundle(job, cell, RUN_PASSED);
+    return found;
+}
+
+static int copy_file(const char *from, const char *to, struct rc_err *err)
+{
+    RC_AUTO_FREE char *data = NULL;
+    ssize_t len = fs_read_all(from, BUNDLE_BYTES_MAX, &data);
+    if (len < 0)
+        return rc_err_errno(err, (int)len, "cannot read '%s'", from);
+    RC_AUTO_CLOSE int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : fs_write_all(fd, data, (size_t)len);
+    return r < 0 ? rc_err_errno(err, r, "cannot write '%s'", to) : 0;
+}
+
+int try_write_bundle(const struct try_job *job, const struct conclusion *conclusion, char *ret_path,
+                     size_t size, struct rc_err *err)
+{
+    char name[200];
+    char kind[64];
+    struct campaign_bundle b = {.job = job, .conclusion = conclusion, .name = name};
+    const char *base = any_bundle(job);
+    ret_path[0] = '\0';
+    if (base == NULL)
+        return 0;
+    if (conclusion->cell > 0) {
+        b.deciding = last_bundle(job, (size_t)conclusion->cell, RUN_PASSED);
+        if (b.deciding == NULL)
+            b.deciding = last_bundle(job, (size_t)conclusion->cell, RUN_FAILED);
+    }
+    (void)snprintf(kind, sizeof kind, "%s-%s",
+                   conclusion->class_name[0] != '\0'         ? conclusion->class_name
+                   : job->experiment.class_name[0] != '\0' ? job->experiment.class_name
+                                                             : "try",
+                   conclusion_name(conclusion->status));
+    bundle_name(name, sizeof name, clock_wall_ns(), job->again.command[0], kind, NULL);
+    if (snprintf(ret_path, size, "%s/%s.tar.gz", job->output_dir, name) >= (int)size)
+        return rc_err_set(err, -ENAMETOOLONG, "the path of the bundle is too long");
+    int r = copy_file(base, ret_path, err);
+    if (r == 0)
+        r = bundle_rewrite(ret_path, BUNDLE_MODE_PRIVATE, change_stage, &b, err);
+    if (r < 0)
+        (void)unlink(ret_path);
+    return r;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of `rocmcrash try` share. */
+#ifndef CLI_TRY_JOB_H
+#define CLI_TRY_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/again.h"
+#include "cli/try_run.h"
+#include "experiment/conclusion.h"
+
+struct rc_err;
+
+struct try_record {
+    size_t cell;
+    struct outcome outcome;
+    char *bundle; /* NULL = none */
+};
+
+struct try_job {
+    /* options */
+    bool json, help, suggested, first;
+    const char *output_dir;
+    double error;
+    unsigned runs_max;
+    unsigned for_ms; /* 0 = no limit */
+    struct try_limits limits;
+    /* the campaign */
+    struct again again;
+    struct experiment experiment;
+    enum try_measure measure;
+    bool measured;
+    char folder[FS_PATH_MAX]; /* with the bundles of the runs */
+    uint64_t start_ns;
+    unsigned count;           /* runs so far, also those that were lost */
+    struct try_record *records; /* runs_max of them */
+    bool is_terminal;
+    size_t cell; /* that runs now */
+};
+
+/* --- try_show.c --- */
+
+/* A line that is written over on a terminal; nothing elsewhere. */
+void try_show_progress(const struct try_job *job, double seconds);
+/* What became of the last run. */
+void try_show_run(const struct try_job *job);
+void try_show_result(const struct try_job *job, const struct conclusion *conclusion, const char *bundle);
+
+/* --- try_bundle.c --- */
+
+/* The bundle of the campaign: that of the last failing run as it is (or of any run) with the table, the
+ * run that decides and the conclusion. ret_path is "" when no run left one. 0 or -errno with *err. */
+int try_write_bundle(const struct try_job *job, const struct conclusion *conclusion, char *ret_path,
+                     size_t size, struct rc_err *err);
+/* experiment.json with each run. The caller's to delete. */
+struct cJSON *try_to_json(const struct try_job *job, const struct conclusion *conclusion);
+
+#endif

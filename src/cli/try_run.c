@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/try_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own_path.h"
+#include "base/say.h"
+#include "cli/again.h"
+#include "experiment/changes.h"
+
+#define TICK_MS 100
+#define NO_BUNDLE_MS 2000 /* where most probably none comes */
+#define GRACE_NS (10000 * NS_PER_MS) /* from SIGTERM to SIGKILL: a bundle is made meanwhile */
+
+/* --- in the child --- */
+
+static _Noreturn void die(const char *what)
+{
+    (void)say_line(stderr, "rocmcrash: try: %s: %s", what, strerror(errno));
+    _exit(125);
+}
+
+static void take_streams(const int output[2])
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(output[1], STDOUT_FILENO) < 0 ||
+        dup2(output[1], STDERR_FILENO) < 0)
+        _exit(125);
+}
+
+static _Noreturn void exec_run(const struct try_plan *plan)
+{
+    char rocmcrash[FS_PATH_MAX];
+    size_t n = 0;
+    char **own = plan->change != NULL ? change_command(plan->change, plan->command) : NULL;
+    char *const *wanted = plan->change != NULL ? own : plan->command;
+    const char *const before[] = {NULL, "--always", "--quiet", "--hash-budget=0s", "--output-dir",
+                                  plan->folder, "--"};
+    enum { BEFORE = sizeof before / sizeof before[0] };
+    if (own_path_find("rocmcrash", X_OK, rocmcrash, sizeof rocmcrash) < 0 || wanted == NULL)
+        die("cannot start");
+    while (wanted[n] != NULL)
+        n++;
+    const char **argv = calloc(BEFORE + n + 1, sizeof *argv);
+    if (argv == NULL)
+        die("cannot start");
+    memcpy(argv, before, sizeof before);
+    argv[0] = rocmcrash;
+    for (size_t i = 0; i < n; i++)
+        argv[BEFORE + i] = wanted[i];
+    if (plan->cwd[0] != '\0' && chdir(plan->cwd) != 0)
+        die("cannot go to the run's folder");
+    if (plan->change != NULL && (errno = -change_apply(plan->change)) != 0)
+        die("cannot make the change");
+    (void)execv(rocmcrash, (char *const *)(uintptr_t)argv);
+    die("cannot run rocmcrash");
+}
+
+static pid_t start(const struct try_plan *plan, int *ret_output)
+{
+    int output[2];
+    if (pipe2(output, O_CLOEXEC) != 0)
+        return -errno;
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)setpgid(0, 0);
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        (void)signal(SIGINT, SIG_DFL);
+        (void)signal(SIGTERM, SIG_DFL);
+        if (getppid() != parent)
+            _exit(125);
+        take_streams(output);
+        exec_run(plan);
+    }
+    int r = pid < 0 ? -errno : 0;
+    (void)close(output[1]);
+    if (pid > 0)
+        (void)setpgid(pid, pid);
+    if (pid > 0)
+        *ret_output = output[0];
+    else
+        (void)close(output[0]);
+    return pid > 0 ? pid : r;
+}
+
+/* --- while it runs --- */
+
+struct watch {
+    pid_t pid;
+    int output;        /* -1: at its end */
+    uint64_t start_ns, asked_ns; /* to end; 0 = not */
+    bool killed;
+};
+
+/* Waits for output or for a tick. */
+static void read_output(struct watch *w, struct try_run *run)
+{
+    char bytes[65536];
+    struct pollfd wait = {.fd = w->output, .events = POLLIN};
+    if (poll(&wait, w->output >= 0, TICK_MS) <= 0)
+        return;
+    ssize_t n = read(w->output, bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; i++)
+        run->lines += bytes[i] == '\n';
+    if (n == 0) {
+        (void)close(w->output);
+        w->output = -1;
+    }
+}
+
+/* The command gets SIGTERM through rocmcrash, which then makes the bundle. What does not end is killed
+ * with everything of its group. */
+static void ask_to_end(struct watch *w)
+{
+    uint64_t now = clock_mono_ns();
+    if (w->asked_ns == 0) {
+        w->asked_ns = now;
+        (void)kill(w->pid, SIGTERM);
+    } else if (!w->killed && now - w->asked_ns > GRACE_NS) {
+        w->killed = true;
+        (void)kill(-w->pid, SIGKILL);
+    }
+}
+
+static void look_at_clock(struct watch *w, struct try_run *run, const struct try_plan *plan)
+{
+    const struct try_limits *limits = &plan->limits;
+    uint64_t age = clock_mono_ns() - w->start_ns;
+    if (w->asked_ns == 0) {
+        run->seconds = (double)age / 1e9;
+        run->ended_by_us = !plan->tick(plan->context, run->seconds);
+        run->failed_late = limits->fail_after_ns > 0 && age > limits->fail_after_ns;
+        run->outlived = !run->failed_late && limits->pass_after_ns > 0 && age > limits->pass_after_ns;
+    }
+    if (run->ended_by_us || run->failed_late || run->outlived)
+        ask_to_end(w);
+}
+
+/* A grandchild may hold the pipe for long: what is there now is read, its end is not waited for. */
+static void read_rest(struct watch *w, struct try_run *run)
+{
+    uint64_t lines;
+    if (w->output < 0 || fcntl(w->output, F_SETFL, O_NONBLOCK) != 0)
+        return;
+    do {
+        lines = run->lines;
+        read_output(w, run);
+    } while (w->output >= 0 && run->lines > lines);
+    if (w->output >= 0)
+        (void)close(w->output);
+}
+
+/* A command that was not found leaves none; rocmcrash that was killed may not. */
+static bool leaves_a_bundle(const struct watch *w, int status)
+{
+    return !w->killed && !(WIFEXITED(status) && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127);
+}
+
+int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err)
+{
+    struct watch w = {.start_ns = clock_mono_ns(), .output = -1};
+    *ret = (struct try_run){.wait_status = 0};
+    w.pid = start(plan, &w.output);
+    if (w.pid < 0)
+        return rc_err_errno(err, w.pid, "cannot start a run");
+    for (;;) {
+        pid_t ended = waitpid(w.pid, &ret->wait_status, WNOHANG);
+        if (ended == w.pid || (ended < 0 && errno != EINTR))
+            break;
+        read_output(&w, ret);
+        look_at_clock(&w, ret, plan);
+    }
+    if (w.asked_ns == 0)
+        ret->seconds = (double)(clock_mono_ns() - w.start_ns) / 1e9;
+    read_rest(&w, ret);
+    if (again_wait_for_bundle(plan->folder, leaves_a_bundle(&w, ret->wait_status) ? AGAIN_BUNDLE_MS : NO_BUNDLE_MS, ret->bundle, sizeof ret->bundle) < 0)
+        ret->bundle[0] = '\0';
+    return 0;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experiment/conclusion.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+#define BOUND_ERROR 0.05 /* of the bound of a rate that is told beside a finding */
+
+const char *conclusion_name(enum conclusion_status status)
+{
+    static const char *const names[] = {"confirmed", "refuted", "no-help", "undecided", "not-reproduced"};
+    return names[status];
+}
+
+static const struct change *change_of(const struct experiment *e, size_t cell)
+{
+    return &e->changes.change[cell - 1];
+}
+
+/* "HSA_ENABLE_SDMA=0 (copies without the copy engines)"; of the user's own there are no other words. */
+static void describe(const struct experiment *e, size_t cell, char *out, size_t size)
+{
+    char text[400];
+    const struct change *c = change_of(e, cell);
+    change_text(c, text, sizeof text);
+    if (strcmp(text, c->what) == 0)
+        (void)snprintf(out, size, "%s", text);
+    else
+        (void)snprintf(out, size, "%s (%s)", text, c->what);
+}
+
+void experiment_words(const struct experiment *e, size_t cell, char *out, size_t size)
+{
+    const struct cell *c = &e->campaign.cell[cell];
+    (void)snprintf(out, size, "%u of %u runs failed", c->failed, c->runs);
+}
+
+void experiment_finding(const struct experiment *e, size_t cell, char *out, size_t size)
+{
+    const struct cell *c = &e->campaign.cell[cell];
+    double percent = (campaign_gain(c) - 1) * 100;
+    if (c->finding == FINDING_POSTPONES)
+        (void)snprintf(out, size, "postpones by %.*f %%", percent < 10 ? 1 : 0, percent);
+    else if (c->finding == FINDING_OTHERWISE)
+        (void)snprintf(out, size, "fails otherwise: %s", c->other);
+    else
+        (void)snprintf(out, size, "%s", cell == 0 ? "" : finding_name(c->finding));
+}
+
+/* --- the conclusion --- */
+
+/* Of changes that help, one that cures is better, and one that tells a class is better still. */
+static int best_change(const struct experiment *e, unsigned *ret_helping)
+{
+    int best = 0;
+    int best_rank = -1;
+    *ret_helping = 0;
+    for (size_t i = 1; i < e->campaign.count; i++) {
+        enum finding f = e->campaign.cell[i].finding;
+        if (!finding_confirms(f))
+            continue;
+        int rank = (f == FINDING_CURES) * 4 + (change_of(e, i)->class_name[0] != '\0') * 2 +
+                   (strcmp(change_of(e, i)->class_name, e->class_name) == 0);
+        *ret_helping += 1;
+        if (rank > best_rank) {
+            best = (int)i;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+/* The first whose finding is one of the set, 0 = none. */
+static int first_with(const struct experiment *e, unsigned set, bool refuting)
+{
+    for (size_t i = 1; i < e->campaign.count; i++)
+        if ((set >> e->campaign.cell[i].finding & 1) != 0 &&
+            (!refuting || (change_of(e, i)->refutes &&
+                           strcmp(change_of(e, i)->class_name, e->class_name) == 0)))
+            return (int)i;
+    return 0;
+}
+
+static void append(struct conclusion *c, const char *text)
+{
+    size_t len = strlen(c->sentence);
+    (void)snprintf(c->sentence + len, sizeof c->sentence - len, "%s", text);
+}
+
+/* "with X 0 of 6 runs failed, as it is 6 of 6" */
+static void say_pair(const struct experiment *e, struct conclusion *c, size_t cell)
+{
+    char change[512];
+    char text[640];
+    const struct cell *base = &e->campaign.cell[0];
+    const struct cell *changed = &e->campaign.cell[cell];
+    describe(e, cell, change, sizeof change);
+    (void)snprintf(text, sizeof text, "with %s %u of %u runs failed, as it is %u of %u", change,
+                   changed->failed, changed->runs, base->failed, base->runs);
+    append(c, text);
+}
+
+static void say_postponed(const struct experiment *e, struct conclusion *c)
+{
+    for (size_t i = 1; i < e->campaign.count; i++) {
+        char change[400];
+        char found[64];
+        char text[512];
+        if (e->campaign.cell[i].finding != FINDING_POSTPONES || (int)i == c->cell)
+            continue;
+        change_text(change_of(e, i), change, sizeof change);
+        experiment_finding(e, i, found, sizeof found);
+        (void)snprintf(text, sizeof text, "; %s only %s", change, found);
+        append(c, text);
+    }
+}
+
+/* The class follows from a change only where no other one helps, too: several often help by changing
+ * the times of things, and then none of them is the cause. */
+static void confirm(const struct experiment *e, struct conclusion *c, unsigned helping)
+{
+    char text[160];
+    const struct cell *cell = &e->campaign.cell[c->cell];
+    c->status = CONCLUSION_CONFIRMED;
+    if (helping == 1)
+        (void)snprintf(c->class_name, sizeof c->class_name, "%s", change_of(e, (size_t)c->cell)->class_name);
+    append(c, "confirmed: ");
+    say_pair(e, c, (size_t)c->cell);
+    if (cell->finding == FINDING_LOWERS)
+        append(c, ": fewer, but not none");
+    else {
+        (void)snprintf(text, sizeof text, "; at most %.0f %% of its runs fail (95 %%)",
+                       ceil(100 * rate_at_most(cell->failed, cell->runs, BOUND_ERROR)));
+        append(c, text);
+    }
+    if (helping > 1) {
+        (void)snprintf(text, sizeof text, "; %u changes help, so none of them alone is shown to be the cause",
+                       helping);
+        append(c, text);
+    }
+    say_postponed(e, c);
+}
+
+static void say_none(const struct experiment *e, struct conclusion *c)
+{
+    char text[200];
+    const struct cell *base = &e->campaign.cell[0];
+    unsigned decided = 0;
+    for (size_t i = 1; i < e->campaign.count; i++)
+        decided += e->campaign.cell[i].finding != FINDING_UNDECIDED;
+    if (base->failed == 0) {
+        c->status = CONCLUSION_NOT_REPRODUCED;
+        (void)snprintf(text, sizeof text, "not reproduced: as it is, none of %u runs failed", base->runs);
+    } else if (decided > 0 && decided + 1 == e->campaign.count) {
+        c->status = CONCLUSION_NO_HELP;
+        (void)snprintf(text, sizeof text, "none of %u changes helps; as it is, %u of %u runs failed", decided,
+                       base->failed, base->runs);
+    } else {
+        c->status = CONCLUSION_UNDECIDED;
+        (void)snprintf(text, sizeof text,
+                       "undecided%s: %u of %zu changes are shown not to help; as it is, %u of %u runs failed",
+                       e->interrupted ? " (ended early)" : " within the budget", decided, e->campaign.count - 1,
+                       base->failed, base->runs);
+    }
+    append(c, text);
+    say_postponed(e, c);
+}
+
+void experiment_conclude(const struct experiment *e, struct conclusion *ret)
+{
+    unsigned helping = 0;
+    *ret = (struct conclusion){.cell = best_change(e, &helping)};
+    if (ret->cell > 0) {
+        confirm(e, ret, helping);
+        return;
+    }
+    ret->cell = first_with(e, 1u << FINDING_REFUTED | 1u << FINDING_POSTPONES, true);
+    if (ret->cell > 0) {
+        ret->status = CONCLUSION_REFUTED;
+        (void)snprintf(ret->class_name, sizeof ret->class_name, "unknown");
+        append(ret, "refuted: ");
+        append(ret, e->class_name);
+        append(ret, ": ");
+        say_pair(e, ret, (size_t)ret->cell);
+        say_postponed(e, ret);
+        return;
+    }
+    say_none(e, ret);
+    ret->cell = first_with(e, 1u << FINDING_REFUTED | 1u << FINDING_POSTPONES | 1u << FINDING_OTHERWISE, false);
+}
+
+/* --- as a table and as JSON --- */
+
+static void put_cell(struct buf *out, const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '|')
+            buf_putc(out, '\\');
+        buf_putc(out, *at);
+    }
+}
+
+void experiment_table(const struct experiment *e, struct buf *out)
+{
+    buf_puts(out, "| change | runs | failed | found | seconds a run |\n|---|--:|--:|---|--:|\n");
+    for (size_t i = 0; i < e->campaign.count; i++) {
+        const struct cell *c = &e->campaign.cell[i];
+        char change[512] = "as it is";
+        char found[128];
+        if (i > 0)
+            describe(e, i, change, sizeof change);
+        experiment_finding(e, i, found, sizeof found);
+        buf_puts(out, "| ");
+        put_cell(out, change);
+        buf_printf(out, " | %u | %u | ", c->runs, c->failed);
+        put_cell(out, found);
+        buf_printf(out, " | %.1f |\n", c->runs > 0 ? c->seconds / c->runs : 0);
+    }
+    buf_printf(out, "\nThe probability that any of these findings is wrong is at most %g %%. %u rounds, %.0f s.\n",
+               e->campaign.error * 100, e->campaign.rounds, e->seconds);
+}
+
+static void add_cell(const struct experiment *e, size_t i, cJSON *list)
+{
+    const struct cell *c = &e->campaign.cell[i];
+    char text[400] = "";
+    cJSON *item = cJSON_CreateObject();
+    if (i > 0)
+        change_text(change_of(e, i), text, sizeof text);
+    (void)cJSON_AddStringToObject(item, "id", i > 0 ? change_of(e, i)->id : "as-it-is");
+    (void)cJSON_AddStringToObject(item, "change", text);
+    (void)cJSON_AddStringToObject(item, "what", i > 0 ? change_of(e, i)->what : "as it is");
+    (void)cJSON_AddNumberToObject(item, "runs", c->runs);
+    (void)cJSON_AddNumberToObject(item, "failed", c->failed);
+    (void)cJSON_AddNumberToObject(item, "seconds", c->seconds);
+    if (i > 0) {
+        (void)cJSON_AddStringToObject(item, "finding", finding_name(c->finding));
+        (void)cJSON_AddNumberToObject(item, "decided_in_round", c->decided_in);
+        (void)cJSON_AddNumberToObject(item, "rate_at_most", rate_at_most(c->failed, c->runs, BOUND_ERROR));
+        if (c->compared > 0)
+            (void)cJSON_AddNumberToObject(item, "progress_ratio", campaign_gain(c));
+        if (c->other[0] != '\0')
+            (void)cJSON_AddStringToObject(item, "other_failure", c->other);
+    }
+    cJSON_AddItemToArray(list, item);
+}
+
+cJSON *experiment_to_json(const struct experiment *e, const struct conclusion *conclusion)
+{
+    cJSON *json = cJSON_CreateObject();
+    (void)cJSON_AddNumberToObject(json, "format", 1);
+    (void)cJSON_AddStringToObject(json, "status", conclusion_name(conclusion->status));
+    (void)cJSON_AddStringToObject(json, "sentence", conclusion->sentence);
+    (void)cJSON_AddStringToObject(json, "class",
+                                  conclusion->class_name[0] != '\0' ? conclusion->class_name : e->class_name);
+    (void)cJSON_AddStringToObject(json, "class_before", e->class_name);
+    (void)cJSON_AddStringToObject(json, "decided_by",
+                                  conclusion->cell > 0 ? change_of(e, (size_t)conclusion->cell)->id : "");
+    (void)cJSON_AddNumberToObject(json, "error", e->campaign.error);
+    (void)cJSON_AddNumberToObject(json, "rounds", e->campaign.rounds);
+    (void)cJSON_AddNumberToObject(json, "seconds", e->seconds);
+    (void)cJSON_AddStringToObject(json, "measure", e->measure != NULL ? e->measure : "");
+    (void)cJSON_AddBoolToObject(json, "interrupted", e->interrupted);
+    cJSON *list = cJSON_AddArrayToObject(json, "cells");
+    for (size_t i = 0; list != NULL && i < e->campaign.count; i++)
+        add_cell(e, i, list);
+    return json;
+}

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocmcrash try: plain programs with planted causes, run for real. The statistics are tested by unit.campaign; here
+the error is large, so that campaigns are short."""
+
+import concurrent.futures
+import glob
+import json
+import os
+import resource
+import signal
+import subprocess
+
+import support
+from support import HIP_OOM, PYTHON
+
+ERROR = "0.2"
+# Opens 300 files and says what Python says.
+DESCRIPTORS = "files = [open('/dev/null') for _ in range(300)]"
+# PyTorch's message after so many steps.
+OUT_OF_MEMORY = f"""
+import os, sys
+for step in range(102 if os.environ.get('LATER') else 100):
+    print('step', step)
+sys.stdout.flush()
+if {{condition}}:
+    sys.stderr.write({HIP_OOM!r})
+    sys.exit(1)
+"""
+HANG = "import os, time; time.sleep(0 if os.environ.get('QUICK') else 1000)"
+
+
+class TryCase(support.Case):
+    @staticmethod
+    def few_descriptors():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    def launch(self, out, *words, **kwargs):
+        os.makedirs(self.path(out), exist_ok=True)
+        kwargs.setdefault("env", self.environ)
+        return subprocess.Popen([support.ROCMCRASH, "try", "--output-dir", self.path(out), *words], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, **kwargs)
+
+    def campaign_bundle(self, out):
+        found = glob.glob(self.path(out, "*.tar.gz"))
+        self.assertEqual(len(found), 1, found)
+        return support.Bundle(found[0])
+
+
+class Findings(TryCase):
+    """All campaigns at once, as they mostly wait; each test looks at one."""
+
+    @classmethod
+    def setUpClass(cls):
+        made = cls("setUp")
+        made.setUp()
+        cls.addClassCleanup(made.doCleanups)
+        cls.made = made
+        failed = made.run_it(PYTHON, "-c", DESCRIPTORS, options=["--keep=homes,paths,projects"], preexec_fn=cls.few_descriptors)
+        cls.first_bundle = made.only_bundle(failed).path
+        with_setting = {**made.environ, "PYTORCH_ALLOC_CONF": "max_split_size_mb:20"}
+        program = OUT_OF_MEMORY.format
+        campaigns = {
+            "descriptors": (["--with-limit", "nofile=512", "--with", "UNRELATED=1", "--first", "--", PYTHON, "-c", DESCRIPTORS],
+                            {"preexec_fn": cls.few_descriptors}),
+            "bundle": (["--yes", "--suggested", "--with", "UNRELATED=1", "--first", cls.first_bundle], {"preexec_fn": cls.few_descriptors}),
+            "allocator": (["--without", "PYTORCH_ALLOC_CONF", "--", PYTHON, "-c",
+                           program(condition="os.environ.get('PYTORCH_ALLOC_CONF')")], {"env": with_setting}),
+            "postponed": (["--with", "LATER=1", "--", PYTHON, "-c", program(condition="True")], {}),
+            "otherwise": (["--with-arg", "--strange", "--", PYTHON, "-c",
+                           "import sys\nif '--strange' in sys.argv: sys.exit(2)\n" + program(condition="True")], {}),
+            "hang": (["--fail-after", "2s", "--with", "QUICK=1", "--", PYTHON, "-c", HANG], {}),
+            "long": (["--pass-after", "2s", "--with", "LONG=1", "--", PYTHON, "-c",
+                      "import os, sys, time; time.sleep(1000 if 'LONG' in os.environ else 0); sys.exit(3)"], {}),
+        }
+        with concurrent.futures.ThreadPoolExecutor(len(campaigns)) as pool:
+            started = {name: made.launch(name, "--json", "--error", ERROR, *words, **more)
+                       for name, (words, more) in campaigns.items()}
+            outputs = {name: pool.submit(process.communicate, timeout=300) for name, process in started.items()}
+            said = {name: future.result() for name, future in outputs.items()}
+        cls.results = {name: (started[name].returncode, *said[name]) for name in campaigns}
+
+    def result(self, name, status):
+        code, out, err = self.results[name]
+        self.assertEqual(code, status, out + err)
+        return json.loads(out)
+
+    def cell(self, result, identity):
+        return next(cell for cell in result["cells"] if cell["id"] == identity)
+
+    def test_descriptors(self):
+        """--with-limit cures, --first ends the campaign."""
+        result = self.result("descriptors", 0)
+        self.assertEqual(result["status"], "confirmed")
+        self.assertIn("confirmed: with nofile=512 0 of 3 runs failed, as it is 3 of 3", result["sentence"])
+        self.assertEqual(self.cell(result, "yours-1")["finding"], "cures")
+        self.assertEqual(self.cell(result, "yours-2")["finding"], "undecided")
+        self.assertEqual(self.cell(result, "yours-2")["failed"], 3)
+
+    def test_bundle(self):
+        """BUNDLE with --yes and --suggested: the table knows what to raise when descriptors ran out."""
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 512:
+            self.skipTest("the hard limit of open files is too low")
+        result = self.result("bundle", 0)
+        self.assertEqual(result["decided_by"], "more-files")
+        self.assertEqual(self.cell(result, "more-files")["change"], "nofile=hard")
+
+    def test_one_allocator_setting(self):
+        """--without"""
+        result = self.result("allocator", 0)
+        self.assertIn("confirmed: with PYTORCH_ALLOC_CONF unset 0 of 2 runs failed", result["sentence"])
+
+    def test_postponed(self):
+        """--with a variable that lets it come 2 % further, and no more."""
+        result = self.result("postponed", 1)
+        self.assertEqual(result["measure"], "lines printed")
+        self.assertEqual(self.cell(result, "yours-1")["finding"], "postpones")
+        self.assertIn("LATER=1 only postpones by 2.0 %", result["sentence"])
+        self.assertEqual(result["status"], "no-help")
+
+    def test_breaks_otherwise(self):
+        """--with-arg that ends the program for another reason is no cure."""
+        result = self.result("otherwise", 1)
+        self.assertEqual(self.cell(result, "yours-1")["finding"], "otherwise")
+        self.assertEqual(self.cell(result, "yours-1")["other_failure"], "exit code 2")
+
+    def test_hang(self):
+        """--fail-after: what does not end has failed; --pass-after: what goes on has not."""
+        self.assertEqual(self.result("hang", 0)["status"], "confirmed")
+        self.assertEqual(self.result("hang", 0)["runs"][0].get("failure", "no end"), "no end")
+        self.assertEqual(self.result("long", 0)["status"], "confirmed")
+
+    def test_the_bundle_of_the_campaign(self):
+        bundle = self.made.campaign_bundle("descriptors")
+        self.assertRegex(bundle.name, "-resource-limit-confirmed$")
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        self.assertEqual(bundle.verdict["experiment"]["status"], "confirmed")
+        self.assertTrue(bundle.verdict["sentence"].startswith("confirmed: with nofile=512 "))
+        self.assertEqual(bundle.row("experiment")["status"], "ok")
+        self.assertIn("| nofile=512 | 3 | 0 | cures |", bundle.text("SUMMARY.md"))
+        self.assertEqual(json.loads(bundle.text("experiment/changed.facts.json"))["format"], 1)
+        table = json.loads(bundle.text("experiment/experiment.json"))
+        self.assertEqual(len(table["runs"]), 9)
+        self.assertIn("confirmed: with nofile=512", self.verb("show", bundle.path).stdout)
+
+    def test_each_run_has_its_bundle(self):
+        runs = glob.glob(self.made.path("descriptors", "rocmcrash-try-*", "*", "*.tar.gz"))
+        self.assertEqual(len(runs), 9)
+        self.assertEqual(len({os.path.basename(os.path.dirname(path))[5:] for path in runs}), 3)
+
+    def test_what_is_not_confirmed_keeps_its_verdict(self):
+        bundle = self.made.campaign_bundle("postponed")
+        self.assertEqual(bundle.verdict["class"], "capacity")
+        self.assertEqual(bundle.verdict["experiment"]["status"], "no-help")
+        self.assertFalse(bundle.verdict["sentence"].startswith(("confirmed", "refuted")))
+
+
+class Budgets(TryCase):
+    def try_it(self, *words, status):
+        process = self.launch("out", *words)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, status, out + err)
+        return out, err
+
+    def test_runs(self):
+        out, err = self.try_it("--runs", "2", "--with", "A=1", "--", "sh", "-c", "exit 3", status=1)
+        self.assertIn("undecided within the budget", out)
+        self.assertEqual(err.count("failed: exit code 3"), 2)
+
+    def test_time(self):
+        out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sh", "-c", "sleep 1; exit 3", status=1)
+        self.assertIn("undecided within the budget", out)
+        self.assertEqual(err.count("rocmcrash: run "), 1)
+
+    def test_ctrl_c_tells_what_is_known(self):
+        process = self.launch("out", "--with", "A=1", "--", "sh", "-c", f"echo $$ > {self.path('pid')}; exec sleep 1000")
+        self.wait_for_file(self.path("pid"))
+        target = int(support.wait_for(lambda: support.read(self.path("pid")).strip(), "the pid"))
+        support.wait_for(lambda: support.comm(target) == "sleep", "the program")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, out + err)
+        self.assertIn("says nothing", err)
+        self.assertIn("rocmcrash: not reproduced", out)
+        self.assertFalse(support.is_running(target))
+
+    def test_what_cannot_be_tried(self):
+        for words, status, said in ((["--with", "A", "--", "true"], 125, "NAME=VALUE"), (["--with-limit", "files=1", "--", "true"], 125, "a limit is"),
+                                    (["--runs", "1", "--", "true"], 125, "--runs"), (["--", self.path("nothing")], 2, "cannot be run"),
+                                    ([], 125, "usage"), ([self.path("nothing.tar.gz")], 2, "nothing.tar.gz")):
+            _, err = self.try_it(*words, status=status)
+            self.assertIn(said, err)
+
+    def test_progress_on_a_terminal(self):
+        command = [support.ROCMCRASH, "try", "--runs", "2", "--with", "A=1", "-o", self.outdir, "--", "sh", "-c", "sleep 0.3; exit 3"]
+        status, seen = self.on_terminal(command, {**self.environ, "TERM": "xterm"})
+        self.assertEqual(status, 1, seen)
+        self.assertIn("run 1: ", seen)
+        self.assertRegex(seen, r"run 2: .*\((about|at most) \d+:\d\d left\)")
+
+
+if __name__ == "__main__":
+    support.main()
