@@ -28,7 +28,7 @@ static const struct {
     {"show", verb_show},         {"open", verb_open},               {"verify", verb_verify},
     {"triage", verb_triage},     {"complete", verb_complete},       {"collectors", verb_collectors},
     {"doctor", verb_doctor},     {"issue", verb_issue},
-    {"reveal", verb_reveal},         {"try", verb_try},
+    {"reveal", verb_reveal},         {"try", verb_try},               {"fit", verb_fit},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
     {"redact", verb_redact},     {"export", verb_export},
     {"config", verb_config},     {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},

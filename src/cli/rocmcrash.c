@@ -50,6 +50,7 @@ static const struct {
     {"recover", "recover", "bundle runs that did not finish", false},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
     {"try", "try BUNDLE|-- COMMAND", "run it under single changes until one is told to help", true},
+    {"fit", "fit --vary \"OPTION A..B\" -- COMMAND", "find the largest value that still runs", true},
     {"collectors", "collectors", "list what is collected", false},
     {"config", "config", "the settings in force, and where each comes from", true},
     {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -187,5 +188,24 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
     read_rest(&w, ret);
     if (again_wait_for_bundle(plan->folder, leaves_a_bundle(&w, ret->wait_status) ? AGAIN_BUNDLE_MS : NO_BUNDLE_MS, ret->bundle, sizeof ret->bundle) < 0)
         ret->bundle[0] = '\0';
+    return 0;
+}
+
+int try_make_folder(const char *output_dir, const char *verb, char *ret_here, char *ret_folder,
+                    struct rc_err *err)
+{
+    char here[FS_PATH_MAX] = "";
+    char stamp[32] = "";
+    const char *wanted = output_dir != NULL ? output_dir : ".";
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL)
+        (void)strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
+    if (realpath(wanted, here) == NULL ||
+        snprintf(ret_folder, FS_PATH_MAX, "%s/rocmcrash-%s-%s-XXXXXX", here, verb, stamp) >= FS_PATH_MAX ||
+        mkdtemp(ret_folder) == NULL)
+        return rc_err_errno(err, -errno, "cannot write into '%s'", wanted);
+    if (ret_here != NULL)
+        (void)snprintf(ret_here, FS_PATH_MAX, "%s", here);
     return 0;
 }

@@ -46,6 +46,11 @@ struct try_plan {
 /* 0 or -errno with *err when it could not be run. */
 int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err);
 
+/* A new folder "rocmcrash-VERB-<time>-..." in output_dir (NULL = here) for the bundles of runs. Each gets
+ * FS_PATH_MAX bytes; ret_here, the absolute path of output_dir, may be NULL. 0 or -errno with *err. */
+int try_make_folder(const char *output_dir, const char *verb, char *ret_here, char *ret_folder,
+                    struct rc_err *err);
+
 /* What was said of the run in its bundle. */
 struct try_verdict {
     char class_name[32];

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -289,20 +288,10 @@ static int finish(struct try_job *job, struct rc_err *err)
 static int make_folder(struct try_job *job, struct rc_err *err)
 {
     static char here[FS_PATH_MAX];
-    char stamp[32] = "";
-    time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc) != NULL)
-        (void)strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
-    if (realpath(job->output_dir != NULL ? job->output_dir : ".", here) == NULL)
-        return rc_err_errno(err, -errno, "cannot write into '%s'", job->output_dir != NULL ? job->output_dir : ".");
+    int r = try_make_folder(job->output_dir, "try", here, job->folder, err);
     job->output_dir = here;
-    if (snprintf(job->folder, sizeof job->folder, "%s/rocmcrash-try-%s-XXXXXX", here, stamp) >=
-            (int)sizeof job->folder ||
-        mkdtemp(job->folder) == NULL)
-        return rc_err_errno(err, -errno, "cannot write into '%s'", here);
     job->records = calloc(job->runs_max, sizeof *job->records);
-    return job->records != NULL ? 0 : rc_err_set(err, -ENOMEM, "no memory for %u runs", job->runs_max);
+    return r < 0 ? r : job->records != NULL ? 0 : rc_err_set(err, -ENOMEM, "no memory for %u runs", job->runs_max);
 }
 
 static void take_signals(void)

@@ -198,5 +198,48 @@ class Budgets(TryCase):
         self.assertRegex(seen, r"run 2: .*\((about|at most) \d+:\d\d left\)")
 
 
+class Fit(support.Case):
+    PROGRAM = """
+import sys, time
+size = int(sys.argv[sys.argv.index("--size") + 1])
+if size > {limit}:
+    time.sleep({sleep})
+    sys.stderr.write({message!r})
+    sys.exit(1)
+"""
+
+    def fit(self, *words, status=0, limit=5, sleep=0, message=HIP_OOM):
+        program = self.PROGRAM.format(limit=limit, sleep=sleep, message=message)
+        done = subprocess.run([support.ROCMCRASH, "fit", "--output-dir", self.outdir, *words, "--", PYTHON, "-c", program, "--size", "64"],
+                              capture_output=True, text=True, timeout=120, env=self.environ, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_the_largest(self):
+        """--vary with one word and --json; log2(8) + 2 runs at most, each with its bundle."""
+        result = json.loads(self.fit("--vary", "--size=1..8", "--json"))
+        self.assertEqual((result["largest_that_runs"], result["smallest_that_fails"]), (5, 6))
+        self.assertLessEqual(len(result["runs"]), 5)
+        self.assertEqual(len(glob.glob(os.path.join(self.outdir, "rocmcrash-fit-*", "*", "*.tar.gz"))), len(result["runs"]))
+
+    def test_two_words_and_another_failure(self):
+        out = self.fit("--vary", "--size", "4..6", message="ValueError: odd\n")
+        self.assertIn("--size 5 is the largest value that runs; 6 fails", out)
+        self.assertIn("no lack of GPU memory: exit code 1", out)
+
+    def test_ends_of_the_range(self):
+        self.assertIn("no value runs: --size 2 fails", self.fit("--vary", "--size 2..3", limit=1, status=1))
+        self.assertIn("--size 2 runs, the largest of the range", self.fit("--vary", "--size 1..2"))
+
+    def test_times(self):
+        """--fail-after and --pass-after: values that take long do not fit, or do."""
+        self.assertIn("--size 5 is", self.fit("--vary", "--size 5..6", "--fail-after", "2s", sleep=1000))
+        self.assertIn("--size 6 runs", self.fit("--vary", "--size 5..6", "--pass-after", "2s", sleep=1000))
+
+    def test_usage(self):
+        for words in (["--vary", "size 1..2"], ["--vary", "--size 2..1"], ["--vary", "--size 1..x"], []):
+            self.fit(*words, status=125)
+
+
 if __name__ == "__main__":
     support.main()

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `fit --vary "--batch_size 1..64" -- COMMAND...`: the largest value of a numeric option that still runs, by
+ * bisection over real runs that a model of their memory guides (experiment/fit.h).
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/number.h"
+#include "base/say.h"
+#include "cli/fit_memory.h"
+#include "cli/option.h"
+#include "cli/try_run.h"
+#include "cli/verbs.h"
+#include "diagnose/fact.h"
+#include "experiment/campaign.h"
+#include "experiment/changes.h"
+#include "experiment/fit.h"
+
+struct fit_run {
+    int64_t value;
+    struct outcome outcome;
+    double bytes;
+    char class_name[32];
+};
+
+struct fit_job {
+    bool json, help;
+    const char *output_dir, *vary;
+    struct try_limits limits;
+    char *const *command;
+    char folder[FS_PATH_MAX];
+    struct change change; /* its value is the one that is run */
+    struct fit fit;
+    struct fit_run run[FIT_POINTS_MAX];
+    double seconds;
+};
+
+static volatile sig_atomic_t stop;
+
+static void note_stop(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+/* --- options --- */
+
+static int set_after(void *field, const char *value, struct rc_err *err)
+{
+    unsigned ms = 0;
+    if (option_milliseconds(value, &ms) < 0 || ms == 0)
+        return rc_err_set(err, -EINVAL, "a time is like 90s or 10m, not '%s'", value);
+    *(uint64_t *)field = ms * NS_PER_MS;
+    return 0;
+}
+
+static const struct option_def table[] = {
+    {"vary", 0, "RANGE", "an option and the whole numbers it may have: --size 1..64",
+     option_text, offsetof(struct fit_job, vary)},
+    {"fail-after", 0, "TIME", "a run that takes longer is ended and does not fit",
+     set_after, offsetof(struct fit_job, limits.fail_after_ns)},
+    {"pass-after", 0, "TIME", "a run that takes longer is ended and fits",
+     set_after, offsetof(struct fit_job, limits.pass_after_ns)},
+    {"output-dir", 'o', "DIR", "where the bundles of the runs go (default: here)",
+     option_text, offsetof(struct fit_job, output_dir)},
+    {"json", 0, NULL, "print the result as JSON", option_on, offsetof(struct fit_job, json)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct fit_job, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
+};
+
+static void print_help(void)
+{
+    (void)printf(
+        "Usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND [ARGUMENT...]\n\n"
+        "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
+        "still runs, by bisection: at most log2 of the number of values and two.\n"
+        "A line that is fitted to the memory of the runs says where to look next. COMMAND\n"
+        "should be short: a few steps, not a whole training.\n\nOptions:\n");
+    options_help(table);
+    (void)printf("\nExit status: 0 a value was found; 1 none of them runs; 2 it could not be\n"
+                 "done; 125 wrong option.\n");
+}
+
+/* "--batch_size 1..64", "--batch_size=1..64" */
+static int read_range(struct fit_job *job, struct rc_err *err)
+{
+    const char *text = job->vary != NULL ? job->vary : "";
+    size_t name = strcspn(text, " =");
+    const char *at = text + name + strspn(text + name, " =");
+    uint64_t min = 0;
+    uint64_t max = 0;
+    bool good = text[0] == '-' && name < sizeof job->change.name && number_take(&at, 10, &min) &&
+                strncmp(at, "..", 2) == 0;
+    at += good ? 2 : 0;
+    good = good && number_take(&at, 10, &max) && *at == '\0';
+    if (!good || min > INT64_MAX || max > INT64_MAX || fit_init(&job->fit, (int64_t)min, (int64_t)max) < 0)
+        return rc_err_set(err, -EINVAL, "--vary is like \"--batch_size 1..64\", not '%s'", text);
+    job->change.kind = CHANGE_ARG;
+    (void)snprintf(job->change.name, sizeof job->change.name, "%.*s", (int)name, text);
+    return 0;
+}
+
+/* --vary OPTION A..B as two words: the range would be taken for the command. In place. */
+static int join_range(int argc, char *argv[], char *joined, size_t size)
+{
+    for (int i = 0; i + 2 < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--vary") != 0 || strstr(argv[i + 2], "..") == NULL)
+            continue;
+        (void)snprintf(joined, size, "%s %s", argv[i + 1], argv[i + 2]);
+        argv[i + 1] = joined;
+        memmove(&argv[i + 2], &argv[i + 3], (size_t)(argc - i - 3) * sizeof *argv);
+        return argc - 1;
+    }
+    return argc;
+}
+
+/* --- runs --- */
+
+static bool tick(void *context, double seconds)
+{
+    (void)context;
+    (void)seconds;
+    return !stop;
+}
+
+static void say_run(const struct fit_job *job, const struct fit_run *run)
+{
+    char bytes[64] = "";
+    if (run->bytes > 0)
+        fit_memory_text(run->bytes, bytes, sizeof bytes);
+    (void)say_line(stderr, "rocmcrash: run %u: %s %lld: %s%s%s%s, %.1f s", job->fit.runs + 1, job->change.name,
+                   (long long)run->value, run->outcome.end == RUN_PASSED ? "runs" : "fails: ", run->outcome.key,
+                   run->bytes > 0 ? ", wants " : "", bytes, run->outcome.seconds);
+}
+
+static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
+{
+    char folder[FS_PATH_MAX + 64];
+    struct try_run run;
+    struct try_verdict verdict;
+    struct fit_run *r = &job->run[job->fit.runs % FIT_POINTS_MAX];
+    const struct try_plan plan = {.command = job->command, .cwd = "", .change = &job->change, .folder = folder,
+                                  .limits = job->limits, .tick = tick};
+    (void)snprintf(job->change.value, sizeof job->change.value, "%lld", (long long)value);
+    (void)snprintf(folder, sizeof folder, "%s/%02u-%lld", job->folder, job->fit.runs + 1, (long long)value);
+    if (mkdir(folder, 0700) != 0)
+        return rc_err_errno(err, -errno, "cannot make '%s'", folder);
+    int code = try_run(&run, &plan, err);
+    if (code < 0)
+        return code;
+    try_read_verdict(run.bundle, &verdict);
+    *r = (struct fit_run){.value = value};
+    try_outcome(&run, &verdict, TRY_SECONDS, &r->outcome);
+    bool failed = r->outcome.end == RUN_FAILED;
+    r->bytes = fit_memory_wanted(verdict.facts, failed);
+    double room = failed ? fit_memory_room(verdict.facts) : 0;
+    (void)snprintf(r->class_name, sizeof r->class_name, "%s", failed ? verdict.class_name : "");
+    facts_free(verdict.facts);
+    if (r->outcome.end == RUN_LOST)
+        return rc_err_set(err, stop ? -EINTR : -EIO, stop ? "ended" : "a run could not be started");
+    int status = WIFEXITED(run.wait_status) ? WEXITSTATUS(run.wait_status) : 0;
+    if (status == 126 || status == 127)
+        return rc_err_set(err, -ENOENT, "'%s' cannot be run", job->command[0]);
+    say_run(job, r);
+    fit_note(&job->fit, value, !failed, r->bytes, room);
+    return 0;
+}
+
+/* --- the result --- */
+
+static const struct fit_run *run_of(const struct fit_job *job, int64_t value)
+{
+    for (unsigned i = 0; i < job->fit.runs && i < FIT_POINTS_MAX; i++)
+        if (job->run[i].value == value)
+            return &job->run[i];
+    return NULL;
+}
+
+static void say_model(const struct fit_job *job)
+{
+    struct fit_model m;
+    char fixed[64];
+    char slope[64];
+    char error[64];
+    fit_model(&job->fit, &m);
+    if (!m.known || m.slope <= 0)
+        return;
+    fit_memory_text(m.fixed > 0 ? m.fixed : 0, fixed, sizeof fixed);
+    fit_memory_text(m.slope, slope, sizeof slope);
+    fit_memory_text(m.error, error, sizeof error);
+    (void)say_line(stdout, "rocmcrash: memory of the runs: %s and %s for each unit of %s, within %s", fixed, slope,
+                   job->change.name, error);
+}
+
+/* What the search takes for granted and the runs do not show. */
+static void say_doubts(const struct fit_job *job)
+{
+    int64_t smaller;
+    int64_t larger;
+    const struct fit_run *fails = run_of(job, job->fit.failed);
+    if (fit_is_not_monotone(&job->fit, &smaller, &larger))
+        (void)say_line(stdout,
+                       "rocmcrash: %lld needs less memory than %lld: a value above may run, too",
+                       (long long)larger, (long long)smaller);
+    if (fails != NULL && strcmp(fails->outcome.key, "GPU memory") != 0)
+        (void)say_line(stdout, "rocmcrash: what fails above it is no lack of GPU memory: %s", fails->outcome.key);
+}
+
+static void print_result(const struct fit_job *job)
+{
+    const struct fit *fit = &job->fit;
+    const char *name = job->change.name;
+    if (fit->passed < fit->min)
+        (void)say_line(stdout, "rocmcrash: no value runs: %s %lld fails", name, (long long)fit->min);
+    else if (fit->failed > fit->max)
+        (void)say_line(stdout, "rocmcrash: %s %lld runs, the largest of the range", name, (long long)fit->passed);
+    else if (fit->failed == fit->passed + 1)
+        (void)say_line(stdout, "rocmcrash: %s %lld is the largest value that runs; %lld fails", name,
+                       (long long)fit->passed, (long long)fit->failed);
+    else
+        (void)say_line(stdout, "rocmcrash: %s %lld runs, %lld fails; between them nothing was run", name,
+                       (long long)fit->passed, (long long)fit->failed);
+    say_model(job);
+    say_doubts(job);
+    (void)say_line(stdout, "rocmcrash: %u run%s in %.0f s; their bundles: %s", fit->runs, fit->runs == 1 ? "" : "s",
+                   job->seconds, job->folder);
+}
+
+static void add_runs(const struct fit_job *job, cJSON *json)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, "runs");
+    for (unsigned i = 0; list != NULL && i < job->fit.runs && i < FIT_POINTS_MAX; i++) {
+        const struct fit_run *r = &job->run[i];
+        cJSON *item = cJSON_CreateObject();
+        (void)cJSON_AddNumberToObject(item, "value", (double)r->value);
+        (void)cJSON_AddBoolToObject(item, "runs", r->outcome.end == RUN_PASSED);
+        (void)cJSON_AddStringToObject(item, "class", r->class_name);
+        if (r->bytes > 0)
+            (void)cJSON_AddNumberToObject(item, "bytes", r->bytes);
+        (void)cJSON_AddNumberToObject(item, "seconds", r->outcome.seconds);
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+static void print_json(const struct fit_job *job)
+{
+    struct fit_model m;
+    cJSON *json = cJSON_CreateObject();
+    fit_model(&job->fit, &m);
+    (void)cJSON_AddNumberToObject(json, "format", 1);
+    (void)cJSON_AddStringToObject(json, "option", job->change.name);
+    if (job->fit.passed >= job->fit.min)
+        (void)cJSON_AddNumberToObject(json, "largest_that_runs", (double)job->fit.passed);
+    if (job->fit.failed <= job->fit.max)
+        (void)cJSON_AddNumberToObject(json, "smallest_that_fails", (double)job->fit.failed);
+    if (m.known) {
+        (void)cJSON_AddNumberToObject(json, "fixed_bytes", m.fixed);
+        (void)cJSON_AddNumberToObject(json, "bytes_a_unit", m.slope);
+        (void)cJSON_AddNumberToObject(json, "error_bytes", m.error);
+    }
+    if (m.has_prediction)
+        (void)cJSON_AddNumberToObject(json, "predicted", (double)m.predicted);
+    (void)cJSON_AddNumberToObject(json, "seconds", job->seconds);
+    add_runs(job, json);
+    char *text = cJSON_Print(json);
+    if (text != NULL)
+        (void)say_json(stdout, text);
+    free(text);
+    cJSON_Delete(json);
+}
+
+static int find(struct fit_job *job, struct rc_err *err)
+{
+    uint64_t start = clock_mono_ns();
+    struct sigaction action = {.sa_handler = note_stop};
+    int64_t value;
+    int r = try_make_folder(job->output_dir, "fit", NULL, job->folder, err);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    while (r == 0 && fit_next(&job->fit, &value))
+        r = run_value(job, value, err);
+    job->seconds = (double)(clock_mono_ns() - start) / 1e9;
+    if (r < 0 && job->fit.runs == 0)
+        return r;
+    if (r < 0)
+        verb_complain(NULL, err); /* what is known so far is told */
+    if (job->json)
+        print_json(job);
+    else
+        print_result(job);
+    return r < 0 ? VERB_EXIT_FAILED : job->fit.passed >= job->fit.min ? VERB_EXIT_OK : VERB_EXIT_BAD;
+}
+
+int verb_fit(int argc, char *argv[])
+{
+    static struct fit_job job;
+    static char joined[256];
+    struct rc_err err = {""};
+    argc = join_range(argc, argv, joined, sizeof joined);
+    int at = options_parse(table, &job, argc, argv, &err);
+    if (at >= 0 && job.help) {
+        print_help();
+        return VERB_EXIT_OK;
+    }
+    int r = at < 0 ? at : read_range(&job, &err);
+    if (r == 0 && (at == 0 || at >= argc || strcmp(argv[at - 1], "--") != 0))
+        r = rc_err_set(&err, -EINVAL, "usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND...");
+    if (r == 0) {
+        argv[argc] = NULL; /* join_range() may have shortened it */
+        job.command = argv + at;
+        r = find(&job, &err);
+    }
+    if (r < 0)
+        verb_complain(NULL, &err);
+    return r < 0 ? (r == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED) : r;
+}

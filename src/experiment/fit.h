@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The largest value of a numeric option that still runs, by bisection over real runs that a model of
+ * memory guides: bytes = fixed + slope * value, fitted to the runs that passed, and the room that a run
+ * which failed had. No more runs than floor(log2(number of values)) + 2, however wrong the model is.
+ * Pure: who runs the command tells the outcome.
+ */
+#ifndef EXPERIMENT_FIT_H
+#define EXPERIMENT_FIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FIT_POINTS_MAX 64
+
+struct fit_point {
+    int64_t value;
+    bool passed;
+    double bytes; /* that it had at its peak, or wanted when it failed; 0 = not known */
+};
+
+struct fit {
+    int64_t min, max;
+    int64_t passed; /* largest value known to run; min - 1 = none yet */
+    int64_t failed; /* smallest value known not to; max + 1 = none yet */
+    unsigned runs, runs_max;
+    double room;    /* bytes that a run may have; 0 = not known */
+    size_t count;
+    struct fit_point point[FIT_POINTS_MAX];
+};
+
+struct fit_model {
+    bool known;
+    double fixed, slope; /* bytes; bytes a unit of the value */
+    double error;        /* largest distance of a point from the line, bytes */
+    int64_t predicted;   /* largest value that fits the room; 0 where `has_prediction` is false */
+    bool has_prediction;
+};
+
+/* 0, or -EINVAL when the range is empty or too wide. */
+int fit_init(struct fit *fit, int64_t min, int64_t max);
+/* The value to run next. False: the answer is fit->passed (min - 1 = none runs). */
+bool fit_next(const struct fit *fit, int64_t *ret);
+/* `room` 0 = the run does not tell. */
+void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double room);
+void fit_model(const struct fit *fit, struct fit_model *ret);
+/* Memory fell where the value rose: then a larger value may run although a smaller one does not. Sets
+ * the two values. */
+bool fit_is_not_monotone(const struct fit *fit, int64_t *ret_smaller, int64_t *ret_larger);
+
+#endif
