@@ -157,9 +157,42 @@ class Manual(support.Case):
         self.write("here.tar.gz", "")
         for words, want in ((["rocmcrash", "--tr"], ["--trace="]), (["rocmcrash", "d"], ["diff", "doctor"]),
                             (["rocmcrash", "doctor", "--j"], ["--json"]), (["rocmcrash", "show", "--a"], ["--all"]),
-                            (["rocmcrash", "show", "he"], ["here.tar.gz"]),
+                            (["rocmcrash", "show", "he"], ["here.tar.gz"]), (["rocmcrash", "help", "d"], ["diff", "doctor"]),
                             (["rocmcrash", "--quiet", "--", "./he"], ["./here.tar.gz"])):
             self.assertEqual(self.complete(*words), want, words)
+
+    # What somebody types, and the only word that it can become.
+    TYPED = (("doct", "doctor"), ("doctor --j", "--json"), ("show --a", "--all"), ("show he", "here.tar.gz"), ("help doct", "doctor"),
+             ("--quie", "--quiet"), ("--trace=late --quie", "--quiet"), ("-- cat ./he", "./here.tar.gz"),
+             ("--quiet -- only-th", "only-this-program"))
+
+    def shell(self, name):
+        """A folder with a file and a program to be completed, and the environment of the shell."""
+        if shutil.which(name) is None:
+            self.skipTest(f"no {name} here")
+        self.write("here.tar.gz", "")
+        self.write("bin/only-this-program", "", 0o755)
+        return dict(self.environ, HOME=self.folder, ZDOTDIR=self.folder, TERM="dumb",
+                    PATH=self.path("bin") + ":" + os.environ["PATH"])
+
+    def test_fish(self):
+        environ = self.shell("fish")
+        script = f"source {os.path.join(MADE, 'rocmcrash.fish')}; complete -C $argv[1]"
+        for typed, want in self.TYPED:
+            done = subprocess.run(["fish", "--no-config", "-c", script, "rocmcrash " + typed], env=environ, timeout=60,
+                                  capture_output=True, text=True, check=False, cwd=self.folder)
+            self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], [want], (typed, done.stderr))
+
+    def test_zsh(self):
+        """Its editor is asked, on a terminal: the words of a line behind a Tab."""
+        environ = self.shell("zsh")
+        self.write(".zshrc", f"fpath=({MADE} $fpath)\nautoload -Uz compinit && compinit -D -u\n"
+                   "rocmcrash() { print -r -- \"got:$*\" }\n")
+        for typed, want in self.TYPED:
+            keys = f"rocmcrash {typed}\t\nexit\n".encode()
+            _, seen = self.on_terminal(["zsh", "-d", "-i"], environ, keys=keys, cwd=self.folder, start_new_session=True)
+            got = re.findall(r"^got:(.*?)\r?$", seen, re.M)
+            self.assertEqual(got, [" ".join([*typed.split()[:-1], want])], seen)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ _rocmcrash() {{
 {cases}
     *) words='{words(table)} --' ;;
     esac
-    if [ "$COMP_CWORD" = 1 ] && [ "${{word#-}}" = "$word" ]; then
+    if [ "${{word#-}}" = "$word" ] && {{ [ "$COMP_CWORD" = 1 ] || [ "$COMP_CWORD ${{COMP_WORDS[1]}}" = '2 help' ]; }}; then
         words='{names}'
     elif [ "${{word#-}}" = "$word" ]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
@@ -137,11 +137,12 @@ local -a verbs
 verbs=(
 {listed}
 )
-if (( ${{words[(I)--]}} && ${{words[(I)--]}} < CURRENT )); then
-    shift ${{words[(I)--]}} words
-    (( CURRENT -= ${{words[(I)--]}} ))
+local -i dashes=${{words[(I)--]}}
+if (( dashes && dashes < CURRENT )); then
+    shift $dashes words
+    (( CURRENT -= dashes ))
     _normal
-elif (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+elif [[ $words[CURRENT] != -* ]] && (( CURRENT == 2 || CURRENT == 3 && ${{words[(I)help]}} == 2 )); then
     _describe verb verbs
 else
     case $words[2] in
@@ -163,8 +164,20 @@ def fish_options(table, condition):
     return out
 
 
+FISH = """# fish completion of rocmcrash
+function __rocmcrash_has_command
+    contains -- -- (commandline -opc)
+end
+function __rocmcrash_command
+    set -l words (commandline -opc) (commandline -ct)
+    set -e words[1..(contains -i -- -- $words)]
+    complete -C "$words"
+end
+complete -c rocmcrash -n __rocmcrash_has_command -f -a '(__rocmcrash_command)'"""
+
+
 def fish(table, verbs):
-    out = ["# fish completion of rocmcrash"]
+    out = [FISH, f"complete -c rocmcrash -n '__fish_seen_subcommand_from help' -f -a '{' '.join(verb['name'] for verb in verbs)}'"]
     out += [f"complete -c rocmcrash -n __fish_use_subcommand -a {verb['name']} -d '{quoted(verb['help'])}'" for verb in verbs]
     out += fish_options(table, "__fish_use_subcommand")
     for verb in verbs:
