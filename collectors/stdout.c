@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the program said on stdout, where that is a regular file of its own: vLLM reports its start-up
- * there. It is read once, after the end, so that it costs the program nothing. Whole lines only, and
+ * there. It is read once, after the end, so that it costs the program nothing. On --follow=all the
+ * relay has kept such lines of a pipe, too. Whole lines only, and
  * only those that tell of memory or of a failure: the rest of stdout is the program's product, often
  * a text that somebody asked a model for.
  */
@@ -16,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "collect/collector.h"
 #include "watch/match.h"
 
@@ -24,28 +26,15 @@
 #define KEPT_BYTES ((size_t)128 << 10)  /* of each of them */
 #define LINE_BYTES 4096                 /* a longer one is no message */
 #define CHUNK_BYTES (256 << 10)
+#define RELAYED_BYTES ((size_t)1 << 20)
 
 struct reader {
     int fd;
     char *chunk;
     uint64_t at;   /* the first byte that was not read as part of a whole line */
     bool is_begun; /* a line begins at `at` */
-    struct matcher matcher;
     struct buf *kept;
 };
-
-static bool says_something(struct matcher *m, const char *line, size_t len)
-{
-    uint64_t before[MATCH_KINDS];
-    memcpy(before, m->count, sizeof before);
-    matcher_gap(m);
-    matcher_feed(m, line, len);
-    for (int kind = 0; kind < MATCH_KINDS; kind++) {
-        if (kind != MATCH_PLAIN && m->count[kind] != before[kind])
-            return true;
-    }
-    return false;
-}
 
 /* The whole lines of the chunk; returns the bytes that they take. */
 static size_t read_lines(struct reader *r, size_t len)
@@ -53,7 +42,7 @@ static size_t read_lines(struct reader *r, size_t len)
     size_t at = 0;
     for (char *end; (end = memchr(r->chunk + at, '\n', len - at)) != NULL;) {
         size_t line = (size_t)(end + 1 - (r->chunk + at));
-        if (line <= LINE_BYTES && says_something(&r->matcher, r->chunk + at, line))
+        if (line <= LINE_BYTES && match_line(r->chunk + at, line))
             buf_append(r->kept, r->chunk + at, line);
         at += line;
     }
@@ -162,10 +151,45 @@ static int open_it(const struct collect_ctx *ctx, uint64_t *ret_end, const char 
     return fd;
 }
 
+/* `kept` is released. */
+static enum collect_status write_kept(struct collect_out *out, struct buf *kept, int rc)
+{
+    if (kept->len > 0 && rc == 0)
+        rc = collect_write(out, "stdout.txt", kept->data, kept->len);
+    bool is_empty = kept->len == 0;
+    buf_release(kept);
+    if (rc < 0)
+        return collect_reason(out, COLLECT_FAILED, "stdout: %s", strerror(-rc));
+    if (is_empty)
+        return collect_reason(out, COLLECT_SKIPPED, "nothing on stdout tells of memory or a failure");
+    return COLLECT_OK;
+}
+
+/* The first lines, then the last ones. */
+static enum collect_status run_relayed(const struct collect_ctx *ctx, struct collect_out *out)
+{
+    static const char *const names[] = {"stdout.head", "stdout.last"};
+    struct buf kept = BUF_INIT;
+    ssize_t len = 0;
+    for (size_t i = 0; i < 2 && (len >= 0 || len == -ENOENT); i++) {
+        char path[FS_PATH_MAX];
+        RC_AUTO_FREE char *text = NULL;
+        (void)snprintf(path, sizeof path, "%s/%s", ctx->run_dir, names[i]);
+        len = fs_read_all(path, RELAYED_BYTES, &text);
+        if (len > 0)
+            buf_append(&kept, text, (size_t)len);
+    }
+    return write_kept(out, &kept, len < 0 && len != -ENOENT ? (int)len : 0);
+}
+
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
     const char *why = "";
     uint64_t end = 0;
+    if (ctx->follows_stdout)
+        return run_relayed(ctx, out);
+    if (ctx->stdout_error != NULL && ctx->stdout_error[0] != '\0')
+        return collect_reason(out, COLLECT_FAILED, "stdout: %s", ctx->stdout_error);
     if (ctx->stdout_path == NULL || ctx->stdout_path[0] == '\0')
         return collect_reason(out, COLLECT_SKIPPED, "stdout is no file of its own");
     RC_AUTO_CLOSE int fd = open_it(ctx, &end, &why);
@@ -175,22 +199,13 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     struct buf kept = BUF_INIT;
     RC_AUTO_FREE char *chunk = malloc(CHUNK_BYTES);
     struct reader r = {.fd = fd, .chunk = chunk, .at = from, .is_begun = true};
-    matcher_init(&r.matcher);
     int rc = chunk != NULL ? read_all(&r, end, &kept) : -ENOMEM;
-    if (kept.len > 0 && rc == 0)
-        rc = collect_write(out, "stdout.txt", kept.data, kept.len);
-    bool is_empty = kept.len == 0;
-    buf_release(&kept);
-    if (rc < 0)
-        return collect_reason(out, COLLECT_FAILED, "stdout's file: %s", strerror(-rc));
-    if (is_empty)
-        return collect_reason(out, COLLECT_SKIPPED, "nothing on stdout tells of memory or a failure");
-    return COLLECT_OK;
+    return write_kept(out, &kept, rc);
 }
 
 const struct collector collector_stdout = {
     .name = "stdout",
-    .describe = "lines on stdout that tell of memory or a failure, where it is a file",
+    .describe = "lines on stdout about memory or a failure, where it is a file (or --follow=all)",
     .phase = COLLECT_QUICK,
     .run = run,
 };

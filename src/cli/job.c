@@ -188,6 +188,8 @@ static void fill_context(struct job *job)
         .stdout_path = info->stdout_path,
         .stdout_inode = info->stdout_inode,
         .stdout_start = info->stdout_start,
+        .follows_stdout = info->follows_stdout,
+        .stdout_error = info->stdout_error,
         .ledger_error = info->ledger_error,
     };
 }

@@ -155,7 +155,7 @@ static int take_settings(struct command_line *line)
 /* A verb reads one setting only, the site's folder. `config` itself reports wrong settings. */
 static int settle_for_verb(char *const argv[])
 {
-    struct command_line line = {.launch = {.follow = true}};
+    struct command_line line = {.launch = {.follow = FOLLOW_STDERR}};
     if (strcmp(argv[1], "config") == 0 || asks_for_help(argv[2]))
         return 0;
     int r = take_settings(&line);
@@ -319,7 +319,7 @@ static int check_command(const struct command_line *line, char *argv[], int at)
 
 int main(int argc, char *argv[])
 {
-    struct command_line line = {.launch = {.follow = true}};
+    struct command_line line = {.launch = {.follow = FOLLOW_STDERR}};
     struct rc_err err = {""};
     if (argc > 1 && is_verb(argv[1]) && help_of_verb(argv[1], argv[2]))
         return 0;
@@ -340,7 +340,7 @@ int main(int argc, char *argv[])
     }
     if (line.version)
         return print_version();
-    line = (struct command_line){.launch = {.follow = true}};
+    line = (struct command_line){.launch = {.follow = FOLLOW_STDERR}};
     if (take_settings(&line) < 0)
         return LAUNCH_EXIT_OWN_FAILURE;
     (void)options_parse(run_options, &line, argc - 1, argv + 1, &err); /* stronger; no error above */

@@ -94,6 +94,8 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->stdout_path = json_string(json, "stdout_path");
     info->stdout_inode = json_u64(json, "stdout_inode", 0);
     info->stdout_start = json_u64(json, "stdout_start", 0);
+    info->follows_stdout = json_int(json, "follows_stdout") != 0;
+    info->stdout_error = json_string(json, "stdout_error");
     info->ledger_error = json_string(json, "ledger_error");
     info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
@@ -112,7 +114,7 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->supervisor_killed = json_int(json, "supervisor_killed") != 0;
     info->oom_matches = json_unsigned(json, "oom_matches");
     static const char *const helpers[] = {"sampler_generation", "relay_generation",
-                                          "recorder_generation"};
+                                          "recorder_generation", "stdout_relay_generation"};
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         unsigned generation = json_unsigned(json, helpers[i]);
         info->helper_restarts += generation > 1 ? generation - 1 : 0;
@@ -172,7 +174,7 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     if (info->start_wall_ns == 0)
         info->start_wall_ns = start_in_name(info->dir);
     return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
-                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL ||
+                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL || info->stdout_error == NULL ||
                    info->ledger_error == NULL || info->hook_trouble == NULL
                ? -ENOMEM
                : 0;
@@ -378,6 +380,7 @@ void run_info_release(struct run_info *info)
     free(info->kmsg_error);
     free(info->follow_error);
     free(info->stdout_path);
+    free(info->stdout_error);
     free(info->ledger_error);
     free(info->hook_trouble);
     free(info->output);

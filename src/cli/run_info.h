@@ -22,6 +22,8 @@ struct run_info {
     char *cwd, *output_dir, *kmsg_error, *follow_error;
     char *stdout_path; /* "" = stdout is no file of its own */
     uint64_t stdout_inode, stdout_start;
+    bool follows_stdout; /* a relay has kept lines of it */
+    char *stdout_error;  /* why none has although one was asked for, "" = nothing */
     char *ledger_error; /* why there is no ledger, "" = there is, or nobody said */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
     uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */

@@ -54,6 +54,22 @@ static int set_always(void *field, const char *value, struct rc_err *err)
     return set_bundle_on(field, "always", err);
 }
 
+static int set_follow(void *field, const char *value, struct rc_err *err)
+{
+    static const struct choice modes[] = {{"stderr", FOLLOW_STDERR}, {"all", FOLLOW_ALL},
+                                          {"none", FOLLOW_NONE}, {NULL, 0}};
+    int mode = choose("follow", value, modes, err);
+    if (mode >= 0)
+        *(enum follow_mode *)field = (enum follow_mode)mode;
+    return mode < 0 ? mode : 0;
+}
+
+static int set_no_follow(void *field, const char *value, struct rc_err *err)
+{
+    (void)value;
+    return set_follow(field, "none", err);
+}
+
 static int set_orphan(void *field, const char *value, struct rc_err *err)
 {
     static const struct choice orphans[] = {{"kill", false}, {"keep", true}, {NULL, 0}};
@@ -112,7 +128,7 @@ static int set_keep(void *field, const char *value, struct rc_err *err)
 
 const struct config_default run_defaults[] = {
     {"bundle-on", "failure"}, {"finish-within", "5s"}, {"hash-budget", "60s"},
-    {"trace", "auto"},        {"orphan", "kill"},      {"inject", "all"},
+    {"trace", "auto"},        {"follow", "stderr"},      {"orphan", "kill"},      {"inject", "all"},
     {"color", "auto"},        {"site", SITE_DEFAULT},  {NULL, NULL},
 };
 
@@ -129,8 +145,10 @@ const struct option_def run_options[] = {
      set_hash_budget, offsetof(struct command_line, launch.hash_budget_ms)},
     {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
      set_trace, offsetof(struct command_line, launch.trace)},
-    {"no-follow", 0, NULL, "leave the program's stderr and stdout alone",
-     option_off, offsetof(struct command_line, launch.follow)},
+    {"follow", 0, "WHAT", "stderr (default), all (also a piped stdout) or none: what is read",
+     set_follow, offsetof(struct command_line, launch.follow)},
+    {"no-follow", 0, NULL, "the same as --follow=none",
+     set_no_follow, offsetof(struct command_line, launch.follow)},
     {"orphan", 0, "WHAT", "kill (default) or keep the program when rocmcrash gets SIGKILL",
      set_orphan, offsetof(struct command_line, launch.keep_orphan)},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",

@@ -63,6 +63,8 @@ struct collect_ctx {
     const char *program;       /* of a site's collector: the program that it executes; else NULL */
     const char *include;       /* --include: files that the user wants although they may hold user
                                 * data; NULL = none */
+    bool follows_stdout;      /* a relay kept lines of stdout in the run directory */
+    const char *stdout_error; /* why no relay did although one was asked for, NULL or "" = nothing */
 };
 
 struct collect_out; /* opaque */

@@ -51,7 +51,7 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
         /* More was printed than could be read. The part that was not read may hold a message. */
-        bool unseen = s->output_unseen > 0;
+        bool unseen = s->stderr_carried.unseen > 0;
         if (pattern || silent || unseen || a_process_crashed(s))
             return FINISH_BUNDLE;
         if (s->plain_matches == 0)

@@ -22,14 +22,24 @@
 #define SUSPECT_MS 50u
 #define FORK_AGAIN_NS 100000000u
 
-static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
+static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder",
+                                                     "relay of stdout"};
 
 /* For ps(1). The tracer names itself when it has forked the target. */
 static void name_process(int id)
 {
-    static const char *const names[HELPER_MAX] = {NULL, "rocmcrash-M", "rocmcrash-O", "rocmcrash-R"};
+    static const char *const names[HELPER_MAX] = {NULL, "rocmcrash-M", "rocmcrash-O", "rocmcrash-R",
+                                                  "rocmcrash-O1"};
     if (names[id] != NULL)
         (void)prctl(PR_SET_NAME, names[id]);
+}
+
+struct relay *helpers_relay(struct helpers *h, int id)
+{
+    for (int i = 0; i < RELAYS; i++)
+        if (relay_helper(&h->relays[i]) == id)
+            return &h->relays[i];
+    return NULL;
 }
 
 /* The relay needs the descriptors and leaves the caller itself; the tracer after it forked the target. */
@@ -41,9 +51,10 @@ static _Noreturn void helper_main(struct helpers *h, int id)
     case HELPER_TRACER:
         tracer_run(s, &h->tracer);
     case HELPER_RELAY:
-        relay_run(&h->relay, s);
+    case HELPER_STDOUT_RELAY:
+        relay_run(helpers_relay(h, id), s);
     case HELPER_SAMPLER:
-        relay_drop(&h->relay);
+        relays_drop(h->relays);
         leave_caller();
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != s->run.supervisor_pid) /* the supervisor was killed before the prctl() */
@@ -51,7 +62,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
         sampler_run(s);
     default:
         (void)umask(077); /* the caller's mask may deny even us access to what we create */
-        relay_drop(&h->relay);
+        relays_drop(h->relays);
         leave_caller();
         finish_lift_limits();
         recorder_run(s, &h->recorder);
@@ -61,7 +72,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
 bool helper_start(struct helpers *h, int id)
 {
     struct shared_helper *slot = &h->shared->helpers[id];
-    if (slot->generation > HELPER_RESTARTS_MAX && id != HELPER_RELAY)
+    if (slot->generation > HELPER_RESTARTS_MAX && helpers_relay(h, id) == NULL)
         return false;
     pid_t pid = fork();
     if (pid == 0)
@@ -89,12 +100,13 @@ static void replace(struct helpers *h, int id, int status)
 {
     struct shared *s = h->shared;
     shared_event(s, "supervisor", "the %s ended (wait status %#x)", helper_names[id], status);
-    if (s->target_state == TARGET_ENDED && id != HELPER_RELAY)
+    struct relay *relay = helpers_relay(h, id);
+    if (s->target_state == TARGET_ENDED && relay == NULL)
         return;
-    if (id == HELPER_RELAY) {
-        (void)relay_supervise(&h->relay, s);
-        h->relay_ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (h->relay_ended)
+    if (relay != NULL) {
+        (void)relay_supervise(relay, s);
+        relay->ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (relay->ended)
             return;
     }
     (void)helper_start(h, id);
@@ -208,6 +220,25 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
     (void)helper_start(h, HELPER_SAMPLER);
 }
 
+static bool lacks_process(const struct helpers *h, const struct relay *relay)
+{
+    return relay->way != RELAY_NONE && !relay->ended &&
+           h->shared->helpers[relay_helper(relay)].pid == 0;
+}
+
+static void watch_relay(struct helpers *h, struct relay *relay)
+{
+    int id = relay_helper(relay);
+    /* It could not be forked, or was killed too often in a row for its replacement to be at work. */
+    if (lacks_process(h, relay))
+        (void)helper_start(h, id);
+    pid_t pid = h->shared->helpers[id].pid;
+    if (pid > 0 && relay_stuck(relay, h->shared)) {
+        shared_event(h->shared, "supervisor", "the %s does not carry: replacing it", helper_names[id]);
+        (void)kill(pid, SIGKILL); /* SIGCHLD replaces it */
+    }
+}
+
 void helpers_watch(struct helpers *h)
 {
     uint64_t now_ns = clock_mono_ns();
@@ -221,21 +252,18 @@ void helpers_watch(struct helpers *h)
             if ((id == HELPER_SAMPLER || id == HELPER_RECORDER) && h->shared->helpers[id].pid == 0)
                 (void)helper_start(h, id);
     }
-    /* It could not be forked, or was killed too often in a row for its replacement to be at work. */
-    if (h->shared->helpers[HELPER_RELAY].pid == 0 && h->relay.way != RELAY_NONE && !h->relay_ended)
-        (void)helper_start(h, HELPER_RELAY);
-    if (h->shared->helpers[HELPER_RELAY].pid > 0 && relay_stuck(&h->relay, h->shared)) {
-        shared_event(h->shared, "supervisor", "the relay does not carry: replacing it");
-        (void)kill(h->shared->helpers[HELPER_RELAY].pid, SIGKILL); /* SIGCHLD replaces it */
-    }
+    for (int i = 0; i < RELAYS; i++)
+        watch_relay(h, &h->relays[i]);
 }
 
 bool helpers_calm(const struct helpers *h)
 {
     const struct shared *s = h->shared;
-    if (s->held_since_ns != 0 || h->relay.stuck_since_ns != 0 ||
-        (s->helpers[HELPER_RELAY].pid == 0 && h->relay.way != RELAY_NONE && !h->relay_ended))
+    if (s->held_since_ns != 0)
         return false;
+    for (int i = 0; i < RELAYS; i++)
+        if (h->relays[i].stuck_since_ns != 0 || lacks_process(h, &h->relays[i]))
+            return false;
     for (int id = 0; id < HELPER_MAX; id++)
         if (s->helpers[id].work_pending_ns != 0)
             return false;

@@ -30,15 +30,16 @@ struct suspect {
 struct helpers {
     struct shared *shared;
     const struct launch_options *options;
-    struct relay relay;
+    struct relay relays[RELAYS];
     struct tracer_options tracer;
     struct recorder_options recorder;
-    bool relay_ended; /* its work was done; it needs no replacement */
     uint64_t forked_again_ns;
     struct suspect tracer_holds, tracer_hangs, sampler_hangs;
     uint64_t sampler_started_ns;
 };
 
+/* The relay whose helper `id` is, or NULL. */
+struct relay *helpers_relay(struct helpers *helpers, int id);
 /* Fork one; its pid is in shared->helpers[]. False when fork failed or it was replaced too often. */
 bool helper_start(struct helpers *helpers, int id);
 /* One of ours ended (pid was reaped). True when the pid was a helper's. */

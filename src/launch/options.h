@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "watch/relay.h"
+
 #define SITE_DEFAULT "/etc/rocmcrash/site.d" /* below the sysroot */
 
 enum trace_mode {
@@ -34,7 +36,7 @@ enum inject_what {
 struct launch_options {
     enum trace_mode trace;
     enum bundle_on bundle_on;
-    bool follow;             /* false: nothing is put between the target and its stderr */
+    enum follow_mode follow; /* which of the target's streams go through us */
     bool keep_orphan;        /* SIGKILL of rocmcrash leaves the target running */
     bool quiet;              /* no lines on stderr after the target's end */
     const char *colour;      /* of those lines: auto, always, never; NULL = auto */

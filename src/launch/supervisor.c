@@ -100,7 +100,7 @@ static void take_signals(struct supervisor *s)
         case SIGCHLD:
             break; /* supervisor_reap() follows in any case */
         case SIGWINCH:
-            if (relay_resize(&s->helpers.relay))
+            if (relay_resize(&s->helpers.relays[0]))
                 (void)kill(s->shared->target_pid, SIGWINCH);
             else
                 forward_take(&s->forwarder, &info);
@@ -132,7 +132,8 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
         (void)!read(s->wake_fd, &count, sizeof count);
     take_signals(s);
     supervisor_reap(s);
-    (void)relay_supervise(&s->helpers.relay, s->shared);
+    for (int i = 0; i < RELAYS; i++)
+        (void)relay_supervise(&s->helpers.relays[i], s->shared);
     helpers_watch(&s->helpers);
 }
 
@@ -163,6 +164,7 @@ static int run_unobserved(struct supervisor *s, char *const argv[], const char *
     (void)say_line(stderr, "rocmcrash: %s; running without observation", why);
     if (s->shared != NULL) {
         helper_kill(&s->helpers, HELPER_RELAY);
+        helper_kill(&s->helpers, HELPER_STDOUT_RELAY);
         while (waitpid(-1, NULL, 0) > 0) /* what we become knows no children */
             ;
     }
@@ -205,7 +207,8 @@ int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
     struct rc_err err = {""};
-    s = (struct supervisor){.options = options, .helpers = {.options = options, .relay = RELAY_INIT}};
+    s = (struct supervisor){.options = options, .helpers = {.options = options,
+                                           .relays = {RELAY_INIT, RELAY_INIT}}};
     take_over_signals(&s);
     inherited_list(&s.inherited);
     if (check_waiting() < 0)
@@ -226,7 +229,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
         supervisor_turn(&s, helpers_calm(&s.helpers) ? CALM_TICK_MS : TICK_MS);
         mirror_stop(&s);
     }
-    supervisor_drain_relay(&s);
+    supervisor_drain_relays(&s);
     tell_of_unfinished_runs(&s);
     int status = own_status(&s, argv);
     if (s.shared->exec_errno != 0)

@@ -32,22 +32,29 @@
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* started again if somebody kills or stops it */
 
-static bool relay_is_at_work(const struct supervisor *s)
+static bool a_relay_is_at_work(const struct supervisor *s)
 {
-    const struct relay *relay = &s->helpers.relay;
-    return s->shared->helpers[HELPER_RELAY].pid > 0 &&
-           (relay_over(relay) || !relay_drained(relay, s->shared));
+    for (int i = 0; i < RELAYS; i++) {
+        const struct relay *relay = &s->helpers.relays[i];
+        if (s->shared->helpers[relay_helper(relay)].pid > 0 &&
+            (relay_over(relay) || !relay_drained(relay, s->shared)))
+            return true;
+    }
+    return false;
 }
 
-/* Also waits for the relay to leave if the whole tree has ended. Somebody may have stopped the
+/* Also waits for the relays to leave if the whole tree has ended. Somebody may have stopped a
  * relay just now. If we ended first, it would keep the caller's pipe open for ever. */
-void supervisor_drain_relay(struct supervisor *s)
+void supervisor_drain_relays(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + DRAIN_MS * NS_PER_MS;
-    while (relay_is_at_work(s) && clock_mono_ns() < give_up_ns)
+    while (a_relay_is_at_work(s) && clock_mono_ns() < give_up_ns)
         supervisor_turn(s, 1);
-    if (s->shared->helpers[HELPER_RELAY].pid > 0 && relay_over(&s->helpers.relay))
-        helper_kill(&s->helpers, HELPER_RELAY);
+    for (int i = 0; i < RELAYS; i++) {
+        const struct relay *relay = &s->helpers.relays[i];
+        if (s->shared->helpers[relay_helper(relay)].pid > 0 && relay_over(relay))
+            helper_kill(&s->helpers, relay_helper(relay));
+    }
 }
 
 void supervisor_end_recorder(struct supervisor *s, uint32_t done)

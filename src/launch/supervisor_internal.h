@@ -57,7 +57,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[]);
 
 /* --- supervisor_end.c --- */
 /* The caller's end has everything before we end; bounded. */
-void supervisor_drain_relay(struct supervisor *s);
+void supervisor_drain_relays(struct supervisor *s);
 /* done: 1 = leave nothing, 2 = to be bundled. */
 void supervisor_end_recorder(struct supervisor *s, uint32_t done);
 /* Into the shared memory: what the ledger says about the end. */

@@ -75,15 +75,18 @@ void supervisor_plan_relay(struct supervisor *s)
 {
     struct shared_run *run = &s->shared->run;
     struct rc_err err = {""};
-    enum follow_mode mode = s->options->follow ? FOLLOW_STDERR : FOLLOW_NONE;
-    if (relay_plan(&s->helpers.relay, mode, &err) < 0)
+    struct relay *relays = s->helpers.relays;
+    enum follow_mode mode = s->options->follow;
+    if (relay_plan(&relays[0], mode, &err) < 0)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", err.msg);
-    else if (!s->options->follow)
-        (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --no-follow");
-    run->stderr_kind = s->helpers.relay.stderr_kind;
-    run->stdout_kind = s->helpers.relay.stdout_kind;
-    if (s->options->follow)
+    else if (mode == FOLLOW_NONE)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --follow=none");
+    run->stderr_kind = relays[0].stderr_kind;
+    run->stdout_kind = relays[0].stdout_kind;
+    if (mode != FOLLOW_NONE)
         note_stdout_file(run);
+    if (mode == FOLLOW_ALL && relay_plan_stdout(&relays[1], &err) < 0)
+        (void)snprintf(run->stdout_error, sizeof run->stdout_error, "%s", err.msg);
 }
 
 static void bundle_for_recorder(void *context)
@@ -158,14 +161,18 @@ static int wait_for_target(struct supervisor *s)
 }
 
 /* Before the tracer: the target must not get a pipe that nobody carries. */
-static void start_relay(struct supervisor *s)
+static void start_relay(struct supervisor *s, struct relay *relay)
 {
-    struct relay *relay = &s->helpers.relay;
-    if (relay->way == RELAY_NONE || helper_start(&s->helpers, HELPER_RELAY))
-        return;
     struct shared_run *run = &s->shared->run;
-    (void)snprintf(run->follow_error, sizeof run->follow_error, "no process for it: %s",
-                   strerror(errno));
+    bool is_stdout = relay_helper(relay) == HELPER_STDOUT_RELAY;
+    if (relay->way == RELAY_NONE)
+        return;
+    if (helper_start(&s->helpers, relay_helper(relay))) {
+        run->follows_stdout |= is_stdout;
+        return;
+    }
+    (void)snprintf(is_stdout ? run->stdout_error : run->follow_error, sizeof run->follow_error,
+                   "no process for it: %s", strerror(errno));
     relay_drop(relay);
     relay->way = RELAY_NONE;
 }
@@ -232,7 +239,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         .target = {.argv = argv,
                    .preload = &s->preload,
                    .signal_mask = &s->caller_mask,
-                   .relay = &h->relay,
+                   .relays = h->relays,
                    .child_signal_ignored = s->child_signal_ignored,
                    .go_fd = go[0],
                    .go_write_fd = go[1],
@@ -257,7 +264,8 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     (void)move_up(&h->recorder.supervisor_pidfd); /* pidfds are close-on-exec */
     (void)move_up(&h->recorder.kernel_log_mark);
     inject_python_plan(s->shared, s->options);
-    start_relay(s);
+    for (int i = 0; i < RELAYS; i++)
+        start_relay(s, &h->relays[i]);
     if (!helper_start(h, HELPER_TRACER))
         return -EAGAIN;
     r = wait_for_target(s);
@@ -267,7 +275,8 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     (void)close(go[1]);
     (void)close(exec_error[1]);
     s->exec_error_fd = exec_error[0];
-    relay_parent_after_fork(&h->relay);
+    for (int i = 0; i < RELAYS; i++)
+        relay_parent_after_fork(&h->relays[i]);
     inherited_close(&s->inherited);
     (void)helper_start(h, HELPER_RECORDER);
     (void)helper_start(h, HELPER_SAMPLER);

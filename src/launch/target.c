@@ -69,8 +69,8 @@ static _Noreturn void target_exec(struct shared *shared, const struct target_spe
     (void)close(spec->go_write_fd);
     while (read(spec->go_fd, &go, 1) < 0 && errno == EINTR)
         ;
-    if (spec->relay != NULL)
-        relay_child_setup(spec->relay);
+    for (int i = 0; i < RELAYS; i++)
+        relay_child_setup(&spec->relays[i]);
     if (spec->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
     inject_python(shared, spec->options);

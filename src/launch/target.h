@@ -19,7 +19,7 @@ struct target_spec {
     char *const *argv;
     const struct preload *preload; /* the ledger's library, NULL = none */
     const sigset_t *signal_mask;   /* as the caller gave it to us */
-    const struct relay *relay;     /* NULL = descriptors stay as they are */
+    const struct relay *relays;    /* RELAYS of them */
     bool child_signal_ignored;     /* the caller had SIGCHLD ignored: so has the target */
     int go_fd;                     /* the child waits for one byte (or EOF) before exec */
     int go_write_fd;               /* the child closes it, so that EOF comes */

@@ -220,8 +220,9 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     start_target(options);
     (void)prctl(PR_SET_NAME, "rocmcrash-T");
     install_handlers(options->keep_orphan);
-    struct relay relay = *options->target.relay;
-    relay_drop(&relay);
+    struct relay relays[RELAYS];
+    memcpy(relays, options->target.relays, sizeof relays);
+    relays_drop(relays);
     inherited_close(options->inherited);
     /* After the fork: the target stays in the caller's session and process group. */
     leave_caller();

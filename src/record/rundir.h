@@ -11,6 +11,9 @@
  *                       32 KiB of them
  *     output.first      messages of failure behind that head with the lines around them: the first 64 KiB
  *     output.last       and the last 64 KiB of them
+ *     stdout.head       the first 64 KiB of the lines about memory and failures of a stdout that has a
+ *                       relay of its own
+ *     stdout.last       and the last 64 KiB of them
  *     gpus              a line a GPU in the order of their indices: "PCI KFD_NODE CARD", "-" = none
  *     boot              "BOOT_ID BTIME_S" of the machine
  *     kmsg              kernel-log records of the run's window, as /dev/kmsg gave them

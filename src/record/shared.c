@@ -74,6 +74,7 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
     ring_init(&s->events, SHARED_EVENT_RING_BYTES);
     ring_init(&s->report, SHARED_REPORT_RING_BYTES);
     ring_init(&s->found, SHARED_FOUND_RING_BYTES);
+    ring_init(&s->stdout_lines, SHARED_STDOUT_RING_BYTES);
     *ret_fd = fd;
     return s;
 }

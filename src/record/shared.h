@@ -19,7 +19,7 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 4u
+#define SHARED_VERSION 5u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
@@ -28,6 +28,7 @@
 #define SHARED_EVENT_RING_BYTES (64u << 10)
 #define SHARED_REPORT_RING_BYTES (32u << 10)
 #define SHARED_FOUND_RING_BYTES (128u << 10)
+#define SHARED_STDOUT_RING_BYTES SHARED_FOUND_RING_BYTES
 #define SHARED_IMPACT_ARENA_BYTES (24u << 20)
 #define SHARED_IMPACTS_MAX 16
 #define SHARED_SIGNALS_SEEN 64
@@ -40,7 +41,22 @@ struct shared_helper {
     _Atomic uint64_t work_pending_ns;  /* the helper: start of the work it is in, 0 = waiting */
 };
 
-enum helper_id { HELPER_TRACER, HELPER_SAMPLER, HELPER_RELAY, HELPER_RECORDER, HELPER_MAX };
+/* The second relay carries stdout, where that was asked for. */
+enum helper_id {
+    HELPER_TRACER,
+    HELPER_SAMPLER,
+    HELPER_RELAY,
+    HELPER_RECORDER,
+    HELPER_STDOUT_RELAY,
+    HELPER_MAX,
+};
+
+/* A stream of the target that a relay forwards. Written by O. */
+struct shared_carried {
+    _Atomic uint64_t bytes;
+    _Atomic uint32_t unseen; /* how often some of it was forwarded without being scanned */
+    _Atomic uint32_t downstream_closed; /* the caller's end is gone; S closes its copy too */
+};
 
 /* A signal that the tracer saw delivered to the direct child (for not forwarding it twice). */
 struct signal_seen {
@@ -132,6 +148,8 @@ struct shared_run {
     uint32_t stdout_kind;
     char stdout_path[4096]; /* the regular file that is stdout but not stderr, "" = none */
     uint64_t stdout_inode, stdout_start; /* offset where the run begins in it */
+    uint32_t follows_stdout; /* 1 = a relay of its own carries it */
+    char stdout_error[128];  /* why none does although that was asked for, "" = nothing */
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
     char follow_error[128];  /* why stderr is not followed, "" = it is followed, or need not be */
@@ -162,6 +180,7 @@ struct record_progress {
     uint64_t event_cursor, events_lost;
     uint64_t report_written, head_written;
     uint64_t found_cursor, found_written;
+    uint64_t stdout_head_written, stdout_written;
     uint32_t impacts_written; /* bit mask */
     uint32_t trouble_synced;  /* which troubles of the run are synced to disk */
 };
@@ -222,9 +241,7 @@ struct shared {
     _Atomic uint32_t ledger_refusals; /* S: of the last half minute, without a successful retry */
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
-    _Atomic uint64_t output_bytes; /* forwarded by the relay */
-    _Atomic uint32_t output_unseen; /* O: how often some output was forwarded without being scanned */
-    _Atomic uint32_t relay_downstream_closed; /* O: the caller's end is gone; S closes its copy too */
+    struct shared_carried stderr_carried, stdout_carried;
 
     /* M, the first sampler of the run: during a run cards may appear, vanish and get new
      * numbers. */
@@ -257,6 +274,12 @@ struct shared {
     unsigned char report_data[SHARED_REPORT_RING_BYTES];
     struct ring found; /* O: messages of failure behind the kept head, with the lines around them */
     unsigned char found_data[SHARED_FOUND_RING_BYTES];
+    /* O: whole lines about memory and failures on a stdout that is followed: the first ones, then the
+     * last ones */
+    _Atomic uint32_t stdout_head_used;
+    unsigned char stdout_head[OUTPUT_HEAD_BYTES];
+    struct ring stdout_lines;
+    unsigned char stdout_data[SHARED_STDOUT_RING_BYTES];
     unsigned char arena[SHARED_IMPACT_ARENA_BYTES];
 };
 

@@ -88,15 +88,14 @@ static int append_output(int dirfd, const char *data, size_t len)
     return append_at(dirfd, "output.1", data, len);
 }
 
-static int flush_head(struct shared *s, int dirfd, struct record_progress *progress)
+static int flush_head(const unsigned char *head, uint32_t used, int dirfd, const char *name,
+                      uint64_t *written)
 {
-    uint32_t used = atomic_load(&s->output_head_used);
-    if (used > OUTPUT_HEAD_BYTES || used <= progress->head_written)
+    if (used > OUTPUT_HEAD_BYTES || used <= *written)
         return 0;
-    int r = append_at(dirfd, "output.head", (const char *)s->output_head + progress->head_written,
-                      used - progress->head_written);
+    int r = append_at(dirfd, name, (const char *)head + *written, used - *written);
     if (r == 0)
-        progress->head_written = used;
+        *written = used;
     return r;
 }
 
@@ -135,47 +134,46 @@ static int flush_output(struct shared *s, int dirfd, struct record_progress *pro
     }
 }
 
-/* Written whole: it is small and changes only while a model is loaded. */
-static int flush_report(struct shared *s, int dirfd, struct record_progress *progress)
+/* Whole lines only: redaction might not recognise a secret in half a line. The first line is incomplete
+ * if the ring has lost bytes, the last one if it does not fit into `max`. */
+static size_t read_lines(const struct ring *ring, uint64_t *cursor, char *text, size_t max,
+                         const char **ret_lines)
 {
-    static char text[SHARED_REPORT_RING_BYTES];
-    uint64_t cursor = 0;
     uint64_t lost = 0;
-    if (atomic_load(&s->report.head) == progress->report_written)
+    size_t len = ring_read(ring, cursor, text, max, &lost);
+    const char *begin = lost > 0 ? memchr(text, '\n', len) : NULL;
+    const char *end = memrchr(text, '\n', len);
+    *ret_lines = begin != NULL ? begin + 1 : text;
+    return end == NULL || (lost > 0 && begin == NULL) ? 0 : (size_t)(end + 1 - *ret_lines);
+}
+
+/* Written whole: it is small and changes seldom. */
+static int flush_last_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *written)
+{
+    static char text[SHARED_FOUND_RING_BYTES];
+    uint64_t cursor = 0;
+    const char *lines = NULL;
+    if (atomic_load(&ring->head) == *written)
         return 0;
-    size_t len = ring_read(&s->report, &cursor, text, sizeof text, &lost);
-    const char *kept = text;
-    if (lost > 0) {
-        const char *end = memchr(text, '\n', len);
-        kept = end != NULL ? end + 1 : text + len;
-        len -= (size_t)(kept - text);
-    }
-    int r = fs_write_file_at(dirfd, "output.report", kept, len, false);
+    size_t len = read_lines(ring, &cursor, text, sizeof text, &lines);
+    int r = fs_write_file_at(dirfd, name, lines, len, false);
     if (r == 0)
-        progress->report_written = cursor;
+        *written = cursor;
     return r;
 }
 
-/* The first messages are appended until the file is full; the last ones are rewritten whole. */
-static int flush_found(struct shared *s, int dirfd, struct record_progress *progress)
+/* Appended until the file is full. */
+static int flush_first_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *cursor)
 {
-    static char text[SHARED_FOUND_RING_BYTES];
-    uint64_t head = atomic_load(&s->found.head);
-    uint64_t cursor = progress->found_cursor;
-    uint64_t last = 0;
-    if (head == progress->found_written)
+    static char text[FOUND_FIRST_BYTES];
+    uint64_t next = *cursor;
+    const char *lines = NULL;
+    if (next >= FOUND_FIRST_BYTES || atomic_load(&ring->head) == next)
         return 0;
-    if (cursor < FOUND_FIRST_BYTES) {
-        size_t len = ring_read(&s->found, &cursor, text, FOUND_FIRST_BYTES - (size_t)cursor, NULL);
-        int r = append_at(dirfd, "output.first", text, len);
-        if (r < 0)
-            return r;
-        progress->found_cursor = cursor;
-    }
-    size_t len = ring_read(&s->found, &last, text, sizeof text, NULL);
-    int r = fs_write_file_at(dirfd, "output.last", text, len, false);
+    size_t len = read_lines(ring, &next, text, FOUND_FIRST_BYTES - (size_t)next, &lines);
+    int r = append_at(dirfd, name, lines, len);
     if (r == 0)
-        progress->found_written = last;
+        *cursor = next;
     return r;
 }
 
@@ -298,7 +296,8 @@ static void sync_file(int dirfd, const char *name, off_t *synced_bytes)
 static void sync_run(int dirfd)
 {
     static const char *const names[] = {"output.head", "output.0", "output.1", "output.report",
-                                        "output.first", "output.last", "events",      "kmsg",     "gpus",     "boot"};
+                                        "output.first", "output.last", "stdout.head", "stdout.last",
+                                        "events",       "kmsg",        "gpus",         "boot"};
     static off_t synced_bytes[sizeof names / sizeof names[0]];
     static bool parent_synced;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -327,10 +326,15 @@ int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *er
         (shared->target_state != TARGET_ENDED && now_ns - synced_ns >= SYNC_PERIOD_MS * NS_PER_MS);
     int results[] = {
         flush_impacts(shared, dirfd, progress),
-        flush_head(shared, dirfd, progress),
+        flush_head(shared->output_head, shared->output_head_used, dirfd, "output.head",
+                   &progress->head_written),
         flush_output(shared, dirfd, progress),
-        flush_report(shared, dirfd, progress),
-        flush_found(shared, dirfd, progress),
+        flush_last_lines(&shared->report, dirfd, "output.report", &progress->report_written),
+        flush_first_lines(&shared->found, dirfd, "output.first", &progress->found_cursor),
+        flush_last_lines(&shared->found, dirfd, "output.last", &progress->found_written),
+        flush_head(shared->stdout_head, shared->stdout_head_used, dirfd, "stdout.head",
+                   &progress->stdout_head_written),
+        flush_last_lines(&shared->stdout_lines, dirfd, "stdout.last", &progress->stdout_written),
         flush_events(shared, dirfd, progress),
         flush_samples(shared, run_dir, progress),
         flush_gpus(shared, dirfd),

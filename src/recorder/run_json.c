@@ -122,7 +122,8 @@ static void render_tracing(struct text *t, const struct shared *s)
 
 static void render_helpers(struct text *t, const struct shared *s)
 {
-    static const char *const names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder"};
+    static const char *const names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder",
+                                            "stdout_relay"};
     for (int i = 0; i < HELPER_MAX; i++) {
         char key[64];
         (void)snprintf(key, sizeof key, "%s_generation", names[i]);
@@ -134,7 +135,7 @@ static void render_evidence(struct text *t, const struct shared *s)
 {
     field_number(t, "stderr_kind", s->run.stderr_kind);
     field_number(t, "stdout_kind", s->run.stdout_kind);
-    field_u64(t, "output_bytes", s->output_bytes);
+    field_u64(t, "output_bytes", s->stderr_carried.bytes);
     field_number(t, "oom_matches", s->oom_matches);
     field_number(t, "fault_matches", s->fault_matches);
     field_number(t, "hang_matches", s->hang_matches);
@@ -180,6 +181,8 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     field_string(&t, "stdout_path", run->stdout_path);
     field_u64(&t, "stdout_inode", run->stdout_inode);
     field_u64(&t, "stdout_start", run->stdout_start);
+    field_number(&t, "follows_stdout", run->follows_stdout);
+    field_string(&t, "stdout_error", run->stdout_error);
     field_string(&t, "ledger_error", run->ledger_error);
     field_hook_trouble(&t, shared);
     render_target(&t, shared);

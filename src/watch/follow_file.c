@@ -53,14 +53,14 @@ int file_plan(struct relay *relay, struct rc_err *err)
     return 0;
 }
 
-bool file_pending(const struct relay *relay, uint64_t output_bytes)
+bool file_pending(const struct relay *relay, uint64_t read_bytes)
 {
     int64_t end = file_end(relay);
-    return end > 0 && (uint64_t)end > relay->file_start + output_bytes;
+    return end > 0 && (uint64_t)end > relay->file_start + read_bytes;
 }
 
-/* What is new from *offset on, all of it or a turn's worth. output_bytes tells S how far we are, so it
- * follows the offset. */
+/* What is new from *offset on, all of it or a turn's worth. The count of bytes tells S how far we are, so
+ * it follows the offset. */
 static void read_new(struct carrier *c, uint64_t *offset, bool all)
 {
     int64_t end = file_end(c->relay);
@@ -89,7 +89,7 @@ static void read_new(struct carrier *c, uint64_t *offset, bool all)
         look_at(c, look_buffer, (size_t)n);
         *offset += (uint64_t)n;
     }
-    atomic_store(&c->shared->output_bytes,
+    atomic_store(&c->carried->bytes,
                  *offset > c->relay->file_start ? *offset - c->relay->file_start : 0);
 }
 
@@ -154,7 +154,7 @@ _Noreturn void file_run(struct carrier *c)
         .watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
     };
     unsigned quiet = 0;
-    uint64_t offset = c->relay->file_start + atomic_load(&c->shared->output_bytes);
+    uint64_t offset = c->relay->file_start + atomic_load(&c->carried->bytes);
     for (;;) {
         carry_turn(c);
         bool last = getppid() != alarms.parent || atomic_load(&c->shared->supervisor_done) != 0;

@@ -56,3 +56,15 @@ void matcher_feed(struct matcher *m, const void *data, size_t len)
     }
     m->state = state;
 }
+
+bool match_line(const char *line, size_t len)
+{
+    struct matcher m;
+    matcher_init(&m);
+    matcher_feed(&m, line, len);
+    for (int kind = 0; kind < MATCH_KINDS; kind++) {
+        if (kind != MATCH_PLAIN && m.count[kind] > 0)
+            return true;
+    }
+    return false;
+}

@@ -7,6 +7,7 @@
 #ifndef WATCH_MATCH_H
 #define WATCH_MATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,5 +48,7 @@ void matcher_init(struct matcher *m);
 /* Bytes were skipped: what follows does not continue what came before. */
 void matcher_gap(struct matcher *m);
 void matcher_feed(struct matcher *m, const void *data, size_t len);
+/* Does a line by itself tell of memory or of a failure? (Not by MATCH_PLAIN, which may be anything.) */
+bool match_line(const char *line, size_t len);
 
 #endif

@@ -71,14 +71,14 @@ static int probe_splice(void)
  * reopened through its link in /proc. */
 static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
 {
-    relay->replacement_1 = relay->replacement_2;
+    relay->replacement_stdout = relay->replacement;
     if (((flags_2 ^ flags_1) & O_NONBLOCK) == 0)
         return 0;
     char link[64] = "/proc/self/fd/";
     size_t at = strlen(link);
     char digits[12];
     size_t n = 0;
-    for (int v = relay->replacement_2; v > 0; v /= 10)
+    for (int v = relay->replacement; v > 0; v /= 10)
         digits[n++] = (char)('0' + v % 10);
     while (n > 0)
         link[at++] = digits[--n];
@@ -86,29 +86,30 @@ static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
     int fd = open(link, O_WRONLY | O_CLOEXEC | (flags_1 & O_NONBLOCK));
     if (fd < 0)
         return -errno;
-    relay->replacement_1 = fd;
-    return relay_fd_high(&relay->replacement_1);
+    relay->replacement_stdout = fd;
+    return relay_fd_high(&relay->replacement_stdout);
 }
 
 static int pipe_plan(struct relay *relay, struct rc_err *err)
 {
-    int flags_2 = fcntl(STDERR_FILENO, F_GETFL);
+    const char *name = relay->stream == STDERR_FILENO ? "stderr" : "stdout";
+    int flags_2 = fcntl(relay->stream, F_GETFL);
     int flags_1 = relay->both ? fcntl(STDOUT_FILENO, F_GETFL) : flags_2;
     if ((flags_2 & O_DIRECT) != 0)
-        return rc_err_set(err, -EOPNOTSUPP, "stderr is a packet pipe");
+        return rc_err_set(err, -EOPNOTSUPP, "%s is a packet pipe", name);
     int ends[2];
     int rc = pipe_high(ends, 0);
     relay->from = ends[0];
-    relay->replacement_2 = ends[1];
+    relay->replacement = ends[1];
     if (rc == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
         rc = -errno;
     if (rc == 0)
         rc = pipe_second_end(relay, flags_2, flags_1);
     if (rc == 0) {
-        relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+        relay->down = fcntl(relay->stream, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
         rc = relay->down < 0 ? -errno : 0;
     }
-    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot put a pipe in front of stderr");
+    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot put a pipe in front of %s", name);
 }
 
 static bool writable_mode(int fd)
@@ -117,16 +118,17 @@ static bool writable_mode(int fd)
     return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0;
 }
 
-static int plan_way(struct relay *relay, struct rc_err *err)
+/* `kind`: of the stream that the relay carries. */
+static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
     int rc = 0;
-    switch (relay->stderr_kind) {
+    switch (kind) {
     case STREAM_PIPE:
     case STREAM_TERMINAL:
         rc = probe_splice();
         if (rc != 0)
             return rc_err_errno(err, rc, "this kernel does not splice pipes");
-        relay->way = relay->stderr_kind == STREAM_PIPE ? RELAY_PIPE : RELAY_TERMINAL;
+        relay->way = kind == STREAM_PIPE ? RELAY_PIPE : RELAY_TERMINAL;
         return relay->way == RELAY_PIPE ? pipe_plan(relay, err) : terminal_plan(relay, err);
     case STREAM_FILE:
         relay->way = RELAY_FILE;
@@ -139,6 +141,16 @@ static int plan_way(struct relay *relay, struct rc_err *err)
     return 0;
 }
 
+static int plan_or_drop(struct relay *relay, enum stream_kind kind, struct rc_err *err)
+{
+    int rc = plan_way(relay, kind, err);
+    if (rc != 0) {
+        relay_drop(relay);
+        relay->way = RELAY_NONE;
+    }
+    return rc;
+}
+
 int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err)
 {
     *relay = (struct relay)RELAY_INIT;
@@ -147,29 +159,50 @@ int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err)
     if (mode == FOLLOW_NONE || !writable_mode(STDERR_FILENO))
         return 0;
     relay->both = stream_same(STDOUT_FILENO, STDERR_FILENO) && writable_mode(STDOUT_FILENO);
-    int rc = plan_way(relay, err);
-    if (rc != 0) {
-        relay_drop(relay);
-        relay->way = RELAY_NONE;
-    }
-    return rc;
+    return plan_or_drop(relay, relay->stderr_kind, err);
+}
+
+int relay_plan_stdout(struct relay *relay, struct rc_err *err)
+{
+    *relay = (struct relay)RELAY_INIT;
+    relay->stream = STDOUT_FILENO;
+    if (stream_kind_of(STDOUT_FILENO) != STREAM_PIPE || !writable_mode(STDOUT_FILENO) ||
+        stream_same(STDOUT_FILENO, STDERR_FILENO))
+        return 0;
+    return plan_or_drop(relay, STREAM_PIPE, err);
+}
+
+int relay_helper(const struct relay *relay)
+{
+    return relay->stream == STDERR_FILENO ? HELPER_RELAY : HELPER_STDOUT_RELAY;
+}
+
+static const struct shared_helper *helper_of(const struct relay *relay, const struct shared *shared)
+{
+    return &shared->helpers[relay_helper(relay)];
+}
+
+static const struct shared_carried *carried_by(const struct relay *relay,
+                                               const struct shared *shared)
+{
+    return relay->stream == STDERR_FILENO ? &shared->stderr_carried : &shared->stdout_carried;
 }
 
 void relay_child_setup(const struct relay *relay)
 {
-    if (relay->replacement_2 < 0)
+    if (relay->replacement < 0)
         return;
-    (void)dup2(relay->replacement_2, STDERR_FILENO);
+    (void)dup2(relay->replacement, relay->stream);
     if (relay->both)
-        (void)dup2(relay->replacement_1, STDOUT_FILENO);
+        (void)dup2(relay->replacement_stdout, STDOUT_FILENO);
 }
 
 void relay_parent_after_fork(struct relay *relay)
 {
-    if (relay->replacement_1 == relay->replacement_2)
-        relay->replacement_1 = -1;
-    relay_close(&relay->replacement_1);
-    relay_close(&relay->replacement_2);
+    if (relay->replacement_stdout == relay->replacement)
+        relay->replacement_stdout = -1;
+    relay_close(&relay->replacement_stdout);
+    relay_close(&relay->replacement);
 }
 
 void relay_drop(struct relay *relay)
@@ -180,6 +213,12 @@ void relay_drop(struct relay *relay)
     relay_close(&relay->feed);
     relay_close(&relay->master);
     relay_close(&relay->file);
+}
+
+void relays_drop(struct relay *relays)
+{
+    for (int i = 0; i < RELAYS; i++)
+        relay_drop(&relays[i]);
 }
 
 bool relay_resize(struct relay *relay)
@@ -195,7 +234,7 @@ bool relay_resize(struct relay *relay)
 
 bool relay_supervise(struct relay *relay, const struct shared *shared)
 {
-    if (relay->from < 0 || atomic_load(&shared->relay_downstream_closed) == 0)
+    if (relay->from < 0 || atomic_load(&carried_by(relay, shared)->downstream_closed) == 0)
         return false;
     relay_drop(relay);
     return true;
@@ -217,7 +256,7 @@ static short ready_now(int fd, short events)
 static bool relay_pending(const struct relay *relay, const struct shared *shared)
 {
     if (relay->way == RELAY_FILE)
-        return file_pending(relay, atomic_load(&shared->output_bytes));
+        return file_pending(relay, atomic_load(&carried_by(relay, shared)->bytes));
     if (relay->master >= 0 && (ready_now(relay->master, POLLIN) & POLLIN) != 0)
         return true;
     int bytes = 0;
@@ -229,7 +268,7 @@ bool relay_drained(const struct relay *relay, const struct shared *shared)
     if (relay->way == RELAY_NONE)
         return true;
     return !relay_pending(relay, shared) &&
-           atomic_load(&shared->helpers[HELPER_RELAY].work_pending_ns) == 0;
+           atomic_load(&helper_of(relay, shared)->work_pending_ns) == 0;
 }
 
 bool relay_over(const struct relay *relay)
@@ -249,7 +288,7 @@ static bool down_takes_bytes(const struct relay *relay)
 
 bool relay_stuck(struct relay *relay, const struct shared *shared)
 {
-    uint64_t heartbeat = atomic_load(&shared->helpers[HELPER_RELAY].heartbeat_ns);
+    uint64_t heartbeat = atomic_load(&helper_of(relay, shared)->heartbeat_ns);
     bool waiting = relay->way != RELAY_NONE && relay_pending(relay, shared) &&
                    down_takes_bytes(relay) && heartbeat == relay->stuck_heartbeat_ns;
     if (!waiting) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Carrying the target's stderr past us, so that what it says can be matched and kept, without the
- * target or the reader noticing.
+ * target or the reader noticing; and its stdout by a second relay, where that is asked for and it is
+ * a pipe of its own. Of that one only lines about memory and failures are kept.
  *
  *   pipe      target -> [pipe] -> relay process O -> the caller's pipe
  *   terminal  target -> [pty]  -> O -> [pipe] -> the caller's terminal
@@ -36,36 +37,41 @@
 struct rc_err;
 struct shared;
 
-enum follow_mode { FOLLOW_NONE, FOLLOW_STDERR };
+enum follow_mode { FOLLOW_NONE, FOLLOW_STDERR, FOLLOW_ALL };
 
 enum relay_way { RELAY_NONE, RELAY_PIPE, RELAY_TERMINAL, RELAY_FILE };
 
 struct relay {
     enum relay_way way;
+    int stream; /* STDERR_FILENO, or STDOUT_FILENO of the second relay */
     enum stream_kind stderr_kind, stdout_kind;
     bool both;         /* stdout is the same object as stderr and gets the same replacement */
     int down;          /* the caller's end */
     int from;          /* read end of the pipe whose bytes go to `down` */
     int feed;          /* terminal: write end of that pipe, filled from the pty's master */
     int master;        /* terminal: the pty; slave is the replacement */
-    int replacement_2; /* what becomes fd 2 of the target */
-    int replacement_1; /* what becomes fd 1; equal to replacement_2 unless their flags differ */
+    int replacement;        /* what becomes `stream` of the target */
+    int replacement_stdout; /* both: what becomes fd 1; equal unless their flags differ */
     int file;          /* followed file, our own description */
     bool file_appends; /* fd 2 has O_APPEND: the file's size tells where the target is, else fd 2 */
     uint64_t file_start;
     struct termios planned;     /* the terminal's modes when we started */
     struct termios planned_pty; /* and the pty's, made from them */
 
+    bool ended; /* S only: its work was done; it needs no replacement */
     /* S only: what relay_stuck() saw last. */
     uint64_t stuck_heartbeat_ns;
     uint64_t stuck_since_ns; /* 0 = was not stuck */
 };
 
+/* A run has two: of stderr, then of stdout. */
+#define RELAYS 2
+
 /* A relay that does nothing. */
 #define RELAY_INIT                                                                                 \
     {                                                                                              \
-        .down = -1, .from = -1, .feed = -1, .master = -1, .replacement_2 = -1,                     \
-        .replacement_1 = -1, .file = -1                                                            \
+        .stream = 2, .down = -1, .from = -1, .feed = -1, .master = -1, .replacement = -1,          \
+        .replacement_stdout = -1, .file = -1                                                       \
     }
 
 /*
@@ -74,6 +80,11 @@ struct relay {
  * Streams that are left alone on purpose (socket, device, closed) are no failure.
  */
 int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err);
+/* The same for fd 1, where it is a pipe and not the one that fd 2 is; else nothing is interposed. */
+int relay_plan_stdout(struct relay *relay, struct rc_err *err);
+
+/* Which helper carries for it (enum helper_id of record/shared.h). */
+int relay_helper(const struct relay *relay);
 
 /* Async-signal-safe; needs no memory. */
 void relay_child_setup(const struct relay *relay);
@@ -81,6 +92,8 @@ void relay_child_setup(const struct relay *relay);
 /* S no longer holds the target's ends, so that end of file arrives. */
 void relay_parent_after_fork(struct relay *relay);
 
+/* Let go of everything in this process, of RELAYS of them. */
+void relays_drop(struct relay *relays);
 /* Close all that the relay holds in this process; every process of ours but S, C and O calls it
  * first (a tracer that keeps the read end would keep SIGPIPE from the target). */
 void relay_drop(struct relay *relay);

@@ -19,7 +19,7 @@
 
 void carry_turn(struct carrier *c)
 {
-    struct shared_helper *me = &c->shared->helpers[HELPER_RELAY];
+    struct shared_helper *me = c->me;
     uint64_t now = clock_mono_ns();
     atomic_store(&me->heartbeat_ns, now);
     if (atomic_load(&me->work_pending_ns) == 0)
@@ -28,20 +28,22 @@ void carry_turn(struct carrier *c)
 
 void carry_idle(struct carrier *c)
 {
-    atomic_store(&c->shared->helpers[HELPER_RELAY].work_pending_ns, 0);
+    atomic_store(&c->me->work_pending_ns, 0);
 }
 
 _Noreturn void carry_done(struct carrier *c)
 {
     look_catch_up(c);
+    report_end(c);
     carry_idle(c);
     _exit(0);
 }
 
 _Noreturn void carry_hung_up(struct carrier *c, int error)
 {
-    atomic_store(&c->shared->relay_downstream_closed, 1);
-    shared_event(c->shared, "relay", "the reader of stderr is gone (%s)", strerror(error));
+    atomic_store(&c->carried->downstream_closed, 1);
+    shared_event(c->shared, "relay", "the reader of %s is gone (%s)",
+                 c->lines_only ? "stdout" : "stderr", strerror(error));
     relay_drop(c->relay);
     carry_done(c);
 }
@@ -70,7 +72,7 @@ static void move_ahead(struct carrier *c)
         if (n > 0) {
             c->ahead -= (size_t)n;
             refused = 0;
-            (void)atomic_fetch_add(&c->shared->output_bytes, (uint64_t)n);
+            (void)atomic_fetch_add(&c->carried->bytes, (uint64_t)n);
             look_rate(c, (size_t)n);
         } else if (n == -EAGAIN || n == -EINTR) {
             wait_for_room(c, &refused);
@@ -147,14 +149,22 @@ static struct carrier the_carrier;
 _Noreturn void relay_run(struct relay *relay, struct shared *shared)
 {
     struct carrier *c = &the_carrier;
-    *c = (struct carrier){.relay = relay, .shared = shared, .null_fd = -1};
+    bool is_stdout = relay->stream == STDOUT_FILENO;
+    *c = (struct carrier){
+        .relay = relay,
+        .shared = shared,
+        .me = &shared->helpers[relay_helper(relay)],
+        .carried = is_stdout ? &shared->stdout_carried : &shared->stderr_carried,
+        .lines_only = is_stdout,
+        .null_fd = -1,
+    };
     if (relay->way == RELAY_FILE && relay->file_appends == false) {
         /* fd 2 shares its position with the target's: that is where the target writes. */
         relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
     }
     leave_the_caller(c);
     c->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    atomic_store(&shared->helpers[HELPER_RELAY].work_pending_ns, 0);
+    carry_idle(c);
     carry_turn(c);
     if (relay->way == RELAY_NONE)
         _exit(0);

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <termios.h>
 
+#include "record/shared.h"
 #include "watch/match.h"
 #include "watch/relay.h"
 
@@ -36,6 +37,9 @@ struct peek_pipe {
 struct carrier {
     struct relay *relay;
     struct shared *shared;
+    struct shared_helper *me;
+    struct shared_carried *carried;
+    bool lines_only; /* stdout: only lines about memory and failures are kept */
     struct matcher matcher;
     uint64_t published[MATCH_KINDS]; /* counts already added to the shared ones */
 
@@ -97,12 +101,14 @@ void look_rate(struct carrier *c, size_t carried);
 ssize_t look_read_all(int fd, char *data, size_t len);
 /* Take `len` bytes out of a pipe unseen. */
 void look_discard(struct carrier *c, int fd, size_t len);
-/* relay_report.c: lines that tell how memory is used, into the shared ring. After matcher_feed().
- */
+/* relay_report.c: lines that tell how memory is used, and of stdout those about failures, into the
+ * shared ring. After matcher_feed(). */
 void report_look(struct carrier *c, const char *data, size_t len);
 /* relay_found.c: messages of failure with the lines around them, into the shared ring. After the
  * bytes are in the output's ring. */
 void found_look(struct carrier *c, size_t len);
+/* The output is over. */
+void report_end(struct carrier *c);
 /* Bytes were skipped: what comes is the end of some line. */
 void report_gap(struct carrier *c);
 extern char look_buffer[CARRY_CHUNK_BYTES];
@@ -136,7 +142,7 @@ ssize_t terminal_copy(struct carrier *c, size_t len);
 
 /* follow_file.c */
 int file_plan(struct relay *relay, struct rc_err *err);
-bool file_pending(const struct relay *relay, uint64_t output_bytes);
+bool file_pending(const struct relay *relay, uint64_t read_bytes);
 _Noreturn void file_run(struct carrier *c);
 
 /* relay.c: move *fd out of the way of 0..9, close-on-exec. 0 or -errno. */

@@ -33,8 +33,9 @@ void look_init(struct carrier *c)
         int ends[2];
         if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
             struct shared_run *run = &c->shared->run;
-            (void)snprintf(run->follow_error, sizeof run->follow_error,
-                           "no pipes to look at it with: %s", strerror(errno));
+            char *why = c->lines_only ? run->stdout_error : run->follow_error;
+            (void)snprintf(why, sizeof run->follow_error, "no pipes to look at it with: %s",
+                           strerror(errno));
             c->blind = true;
             return;
         }
@@ -70,9 +71,9 @@ void look_gap(struct carrier *c)
     static const char note[] = "\n[rocmcrash: some output was carried, but not kept]\n";
     matcher_gap(&c->matcher);
     report_gap(c);
-    (void)atomic_fetch_add(&c->shared->output_unseen, 1);
+    (void)atomic_fetch_add(&c->carried->unseen, 1);
     /* Now, as the line that is missed may be the last. */
-    if (!c->resync)
+    if (!c->resync && !c->lines_only)
         ring_write(&c->shared->output, note, sizeof note - 1);
     c->resync = true;
 }
@@ -81,7 +82,7 @@ void look_gap(struct carrier *c)
 static void keep_head(struct shared *s, const char *data, size_t len)
 {
     uint32_t used = atomic_load(&s->output_head_used);
-    if (used >= OUTPUT_HEAD_BYTES || atomic_load(&s->output_unseen) > 0)
+    if (used >= OUTPUT_HEAD_BYTES || atomic_load(&s->stderr_carried.unseen) > 0)
         return;
     size_t left = OUTPUT_HEAD_BYTES - used;
     len = len < left ? len : left;
@@ -109,11 +110,12 @@ void look_at(struct carrier *c, const void *data, size_t len)
 {
     if (len == 0)
         return;
-    size_t kept = keep(c, data, len);
+    size_t kept = c->lines_only ? 0 : keep(c, data, len);
     matcher_feed(&c->matcher, data, len);
     publish_matches(c);
     report_look(c, data, len);
-    found_look(c, kept);
+    if (!c->lines_only)
+        found_look(c, kept);
 }
 
 static size_t lies_in(int fd)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines in which an engine says at its start how it uses the GPU's memory, kept by the relay
- * process for a run whose output is too long to be kept whole. The matcher has looked at the bytes
+ * process for a run whose output is too long to be kept whole. Of a stdout that has a relay of its own
+ * they and the lines about failures are all that is kept. The matcher has looked at the bytes
  * already: only where it found something is a line looked for, so that other output costs nothing
  * here.
  */
@@ -26,11 +27,26 @@ static bool is_report(const char *line, size_t len)
     return false;
 }
 
+static void keep_line_of_stdout(struct shared *s, const char *line, size_t len)
+{
+    uint32_t used = atomic_load(&s->stdout_head_used);
+    if (atomic_load(&s->stdout_lines.head) > 0 || len > sizeof s->stdout_head - used) {
+        ring_write(&s->stdout_lines, line, len);
+        return;
+    }
+    memcpy(s->stdout_head + used, line, len);
+    atomic_store(&s->stdout_head_used, used + (uint32_t)len);
+}
+
 /* What lies in the head of the output is there for good. */
 static void keep_line(struct carrier *c, const char *line, size_t len)
 {
-    if (atomic_load(&c->shared->output.head) > OUTPUT_HEAD_BYTES && len <= REPORT_LINE_MAX &&
-        is_report(line, len))
+    if (len > REPORT_LINE_MAX)
+        return;
+    if (c->lines_only && match_line(line, len))
+        keep_line_of_stdout(c->shared, line, len);
+    else if (!c->lines_only && atomic_load(&c->shared->output.head) > OUTPUT_HEAD_BYTES &&
+             is_report(line, len))
         ring_write(&c->shared->report, line, len);
 }
 
@@ -67,14 +83,25 @@ static bool may_search(struct carrier *c, size_t len)
     return c->report_window_bytes <= WINDOW_BYTES;
 }
 
+/* Changes when a line comes that is kept. */
+static uint64_t lines_seen(const struct carrier *c)
+{
+    uint64_t seen = c->matcher.count[MATCH_REPORT];
+    for (int kind = 0; c->lines_only && kind < MATCH_PLAIN; kind++)
+        seen += c->matcher.count[kind];
+    return seen;
+}
+
 void report_look(struct carrier *c, const char *data, size_t len)
 {
-    bool found = c->matcher.count[MATCH_REPORT] != c->reports_seen;
-    c->reports_seen = c->matcher.count[MATCH_REPORT];
+    uint64_t seen = lines_seen(c);
+    bool found = seen != c->reports_seen;
+    c->reports_seen = seen;
     size_t at = finish_line(c, data, len);
     const char *last = memrchr(data + at, '\n', len - at);
     size_t whole = last != NULL ? (size_t)(last + 1 - data) : at;
-    found = found && may_search(c, len);
+    /* match_line() is as fast as the look that found something; is_report() is not. */
+    found = found && (c->lines_only || may_search(c, len));
     while (found && at < whole) {
         size_t line = (size_t)((const char *)memchr(data + at, '\n', whole - at) + 1 - (data + at));
         keep_line(c, data + at, line);
@@ -85,6 +112,13 @@ void report_look(struct carrier *c, const char *data, size_t len)
     if (rest > 0 && !c->line_lost)
         memcpy(c->line + c->line_len, data + whole, rest);
     c->line_len += c->line_lost ? 0 : rest;
+}
+
+/* The last line may have no end. */
+void report_end(struct carrier *c)
+{
+    if (c->line_len > 0 && c->line_len < sizeof c->line && !c->line_lost)
+        (void)finish_line(c, "\n", 1);
 }
 
 void report_gap(struct carrier *c)

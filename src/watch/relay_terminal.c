@@ -64,14 +64,14 @@ static int open_pty(struct relay *relay)
         rc = -errno;
     if (rc != 0)
         return rc;
-    relay->replacement_2 = open_slave(relay->master);
-    return relay->replacement_2 < 0 ? relay->replacement_2 : relay_fd_high(&relay->replacement_2);
+    relay->replacement = open_slave(relay->master);
+    return relay->replacement < 0 ? relay->replacement : relay_fd_high(&relay->replacement);
 }
 
 /* Modes, size, owner and mode bits of the real terminal, O_NONBLOCK of its descriptor. */
 static int dress_slave(struct relay *relay)
 {
-    int slave = relay->replacement_2;
+    int slave = relay->replacement;
     if (tcgetattr(relay->down, &relay->planned) != 0)
         return -errno;
     struct termios modes = relay->planned;
@@ -100,7 +100,7 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
         rc = dress_slave(relay);
     if (rc != 0)
         return rc_err_errno(err, rc, "cannot put a pty in front of the terminal");
-    relay->replacement_1 = relay->replacement_2;
+    relay->replacement_stdout = relay->replacement;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return rc_err_errno(err, -errno, "cannot make a pipe");

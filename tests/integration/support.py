@@ -38,7 +38,7 @@ HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 G
 
 # The shared memory's helpers name themselves (launch/helpers.c).
 HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
-           "recorder": "rocmcrash-R"}
+           "recorder": "rocmcrash-R", "stdout relay": "rocmcrash-O1"}
 
 
 @functools.lru_cache(maxsize=None)

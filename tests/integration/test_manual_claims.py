@@ -157,6 +157,14 @@ class OptionsOfARun(Claims):
         runs = at_once(*(lambda mode=mode: self.run_of(ABORT, "--trace=" + mode) for mode in modes))
         self.assertEqual([self.only_bundle(run).value("run.traced") is True for run in runs], [True, True, True, False])
 
+    def test_run_follow(self):
+        """stdout in a pipe of its own: read with "all" only; with "none" not even stderr."""
+        said = "import os, sys; text = b'HIP out of memory\\n'; os.write(1, text); os.write(2, text); os.abort()"
+        for mode, files in (("stderr", {"output/stderr.txt"}), ("all", {"output/stderr.txt", "stdout/stdout.txt"}),
+                            ("none", set())):
+            bundle = self.only_bundle(self.run_of(said, f"--follow={mode}"))
+            self.assertEqual({"output/stderr.txt", "stdout/stdout.txt"} & set(bundle.files), files)
+
     def test_run_no_follow(self):
         self.assertNotIn("output/stderr.txt", self.only_bundle(self.run_of(ABORT, "--no-follow")).files)
         self.assertIn("output/stderr.txt", support.Bundle(self.first).files)

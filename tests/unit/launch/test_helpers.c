@@ -30,7 +30,7 @@ struct world {
 static void begin(struct world *w, uint64_t late_ns)
 {
     int fd = -1;
-    *w = (struct world){.helpers = {.relay = RELAY_INIT}};
+    *w = (struct world){.helpers = {.relays = {RELAY_INIT, RELAY_INIT}}};
     w->shared = shared_create(&fd, NULL);
     assert_non_null(w->shared);
     w->helpers.shared = w->shared;

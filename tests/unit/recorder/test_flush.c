@@ -119,7 +119,6 @@ static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state
     assert_int_equal(bytes_on_disk(), 64);
 }
 
-/* The target writes these bytes: full slots without an end, what is no UTF-8, control characters. */
 /* A minute of a calm run, a turn in two seconds: the disk is waited for at 2 s, then every 10 s, and
  * at once when something was noticed. */
 static void test_how_often_the_disk_is_waited_for(void **state)
@@ -135,6 +134,60 @@ static void test_how_often_the_disk_is_waited_for(void **state)
     shared->oom_matches = 0;
 }
 
+/* Each line tells its number and has its end, however the ring was overtaken. */
+static unsigned check_lines(const char *name, unsigned *ret_last)
+{
+    char path[64];
+    char *text = NULL;
+    unsigned first = 0, count = 0;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_true(fs_read_all(path, 1 << 20, &text) > 0);
+    for (char *line = text; *line != '\0'; count++) {
+        char wanted[32];
+        unsigned number = (unsigned)strtoul(line + 8, NULL, 10);
+        first = count == 0 ? number : first;
+        assert_int_equal(number, first + count);
+        int len = snprintf(wanted, sizeof wanted, "message %u of many\n", number);
+        assert_memory_equal(line, wanted, (size_t)len);
+        line += len;
+    }
+    *ret_last = first + count - 1;
+    free(text);
+    return first;
+}
+
+static void write_lines(unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        char line[32];
+        int len = snprintf(line, sizeof line, "message %u of many\n", i);
+        ring_write(&shared->found, line, (size_t)len);
+    }
+}
+
+static void test_first_and_last_lines_are_whole(void **state)
+{
+    (void)state;
+    unsigned last;
+    write_lines(0, 10);
+    flush();
+    assert_int_equal(check_lines("output.first", &last), 0);
+    assert_int_equal(last, 9);
+    write_lines(10, 2500);
+    flush();
+    write_lines(2500, 5000); /* together more than the file of the first ones takes */
+    flush();
+    assert_int_equal(check_lines("output.first", &last), 0);
+    assert_in_range(last, 3000, 4999);
+    write_lines(5000, 100000); /* more than the ring takes */
+    flush();
+    unsigned kept_from = check_lines("output.last", &last);
+    assert_int_equal(last, 99999);
+    assert_in_range(last - kept_from, 2500, 4000);
+    assert_int_equal(check_lines("output.first", &last), 0);
+}
+
+/* The target writes these bytes: full slots without an end, what is no UTF-8, control characters. */
 static void test_troubles_of_the_hook_are_text(void **state)
 {
     (void)state;
@@ -167,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_impact_of_a_tracer_that_was_killed_is_written_once,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_how_often_the_disk_is_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_first_and_last_lines_are_whole, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

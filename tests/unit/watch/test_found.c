@@ -28,6 +28,7 @@ static struct carrier *carrier_new(size_t printed)
     ring_init(&s->report, SHARED_REPORT_RING_BYTES);
     ring_init(&s->found, SHARED_FOUND_RING_BYTES);
     c->shared = s;
+    c->carried = &s->stderr_carried;
     matcher_init(&c->matcher);
     for (size_t i = 0; i < printed / 16; i++)
         look_at(c, "a line that ran\n", 16);
@@ -124,14 +125,14 @@ static void test_the_head_stays(void **state)
         look_at(c, "a line that ran\n", 16);
     assert_int_equal(c->shared->output_head_used, OUTPUT_HEAD_BYTES);
     assert_memory_equal(c->shared->output_head, "the first line\na line that ran\n", 31);
-    assert_int_equal(c->shared->output_unseen, 0);
+    assert_int_equal(c->shared->stderr_carried.unseen, 0);
     carrier_free(c);
     c = carrier_new(0);
     feed(c, "the first line\n", 4);
     look_gap(c);
     feed(c, "half of a line\na line that ran\n", 100);
     assert_int_equal(c->shared->output_head_used, 15);
-    assert_int_equal(c->shared->output_unseen, 1);
+    assert_int_equal(c->shared->stderr_carried.unseen, 1);
     carrier_free(c);
 }
 

@@ -541,7 +541,13 @@ static int run_carrier_with_full_pipes(bool waits_by_tee)
     relay.way = RELAY_PIPE;
     relay.from = from[0];
     relay.down = down[1];
-    c = (struct carrier){.relay = &relay, .shared = shared, .null_fd = -1};
+    c = (struct carrier){
+        .relay = &relay,
+        .shared = shared,
+        .me = &shared->helpers[HELPER_RELAY],
+        .carried = &shared->stderr_carried,
+        .null_fd = -1,
+    };
     look_init(&c);
     for (int i = 0; i < 2; i++)
         while (write(c.peek[i].write_end, page, sizeof page) > 0)

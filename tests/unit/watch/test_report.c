@@ -26,6 +26,7 @@ static struct carrier *carrier_new(void)
     ring_init(&s->events, SHARED_EVENT_RING_BYTES);
     ring_init(&s->report, SHARED_REPORT_RING_BYTES);
     c->shared = s;
+    c->carried = &s->stderr_carried;
     matcher_init(&c->matcher);
     return c;
 }

@@ -107,7 +107,7 @@ static void disturb(struct driver *d)
     note_heartbeat(d);
     if (d->helper == 0)
         return;
-    if (d->truncate_at > 0 && atomic_load(&d->shared->output_bytes) >= d->truncate_at) {
+    if (d->truncate_at > 0 && atomic_load(&d->shared->stderr_carried.bytes) >= d->truncate_at) {
         d->truncate_at = 0;
         (void)!ftruncate(STDERR_FILENO, 0);
     }
@@ -148,11 +148,11 @@ static void write_report(const struct driver *d, bool drained)
                   "bytes=%llu ring=%llu oom=%u fault=%u hang=%u error=%u first=%d closed=%u "
                   "helper=%d age_ms=%llu plan='%s'\n",
                   (int)d->relay.way, d->relay.both, d->kills, d->restarts, d->stuck, d->resizes,
-                  drained, d->helper_done, (unsigned long long)atomic_load(&s->output_bytes),
+                  drained, d->helper_done, (unsigned long long)atomic_load(&s->stderr_carried.bytes),
                   (unsigned long long)atomic_load(&s->output.head), atomic_load(&s->oom_matches),
                   atomic_load(&s->fault_matches), atomic_load(&s->hang_matches),
                   atomic_load(&s->error_matches), atomic_load(&s->first_match_ns) != 0,
-                  atomic_load(&s->relay_downstream_closed), (int)d->helper,
+                  atomic_load(&s->stderr_carried.downstream_closed), (int)d->helper,
                   (unsigned long long)(d->oldest_heartbeat_ns / 1000000), d->plan_error);
     (void)fclose(f);
 }
