@@ -110,8 +110,11 @@ int bundle_files_of_archive(struct bundle_files *ret, const char *path, struct r
     char *end = strstr(ret->name, ".tar.gz");
     if (end != NULL)
         *end = '\0';
-    int r = bundle_list(path, add_name, &ret->names, err);
-    return r < 0 ? r : read_all(ret, &(struct source){.bundle = path}, err);
+    /* Of a damaged archive, what is whole is used: read_all() says whether that is enough. */
+    struct rc_err unused = {""};
+    int listed = bundle_list(path, add_name, &ret->names, err);
+    int r = read_all(ret, &(struct source){.bundle = path}, listed < 0 ? &unused : err);
+    return r < 0 && listed < 0 ? listed : r;
 }
 
 void bundle_files_release(struct bundle_files *files)

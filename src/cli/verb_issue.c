@@ -103,7 +103,7 @@ static int make_issue(const struct issue_line *line, const char *bundle, struct 
                            : line->tracker == NULL ? issue_tracker(&files.view, trackers)
                                                    : tracker_named(trackers, line->tracker);
     if (r == 0 && tracker == NULL)
-        r = rc_err_set(err, -EINVAL, "there is no tracker '%s' (see rocmcrash issue --help)", line->tracker);
+        r = rc_err_set(err, -ESRCH, "there is no tracker '%s' (see rocmcrash issue --help)", line->tracker);
     if (r == 0) {
         issue_title(&files.view, tracker, &text.title);
         issue_body(&files.view, tracker, &text.body);
@@ -143,7 +143,7 @@ int verb_issue(int argc, char *argv[])
     int r = make_issue(&line, path, &err);
     if (r < 0) {
         verb_complain(path, &err);
-        return r == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
+        return r == -ESRCH ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
     }
     verb_tell_damage(path);
     return VERB_EXIT_OK;

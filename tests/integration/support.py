@@ -163,6 +163,27 @@ def with_dead_folder(test, folder, *argv):
     return [*words, *argv]
 
 
+def verbs():
+    """Of the program's own table."""
+    text = subprocess.run([ROCMCRASH, "--help"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in text.split("\nVerbs:\n")[1].split("\n\n")[0].splitlines()]
+
+
+REGULAR, LINK, DEVICE = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE
+
+
+def archive(*entries):
+    """Bytes of a .tar.gz: (name, kind, contents)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, kind, data in entries:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            member.size = len(data) if kind == REGULAR else 0
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
 class Bundle:
     def __init__(self, path):
         self.path = path

@@ -3,15 +3,12 @@
 with the status it would have had, whatever is missing around it."""
 
 import ctypes
-import gzip
-import io
 import json
 import os
 import platform
 import shutil
 import struct
 import subprocess
-import tarfile
 import unittest
 
 import support
@@ -110,55 +107,11 @@ class CommandLine(BadCase):
 
 
 class Bundles(BadCase):
-    VERBS = {"show": FAILED, "verify": BAD, "triage": FAILED, "complete": FAILED, "redact": BAD,
-             "rerun": FAILED}
-
-    def archive(self, name, *entries):
-        path = self.path(name)
-        with tarfile.open(path, "w:gz") as tar:
-            for entry, kind, data in entries:
-                member = tarfile.TarInfo(entry)
-                member.type, member.linkname = kind, "/etc/passwd"
-                member.size = len(data) if kind == tarfile.REGTYPE else 0
-                tar.addfile(member, io.BytesIO(data))
-        return path
-
     def raw(self, name, data):
         path = self.path(name)
         with open(path, "wb") as file:
             file.write(data)
         return path
-
-    def test_not_there_or_no_file(self):
-        os.mkfifo(self.path("fifo.tar.gz"))
-        for path, word in ((self.path("none.tar.gz"), "No such file"),
-                           (self.path("fifo.tar.gz"), "regular file"),
-                           ("/dev/zero.tar.gz", "No such file")):
-            for verb in self.VERBS:
-                with self.subTest(verb=verb, path=path):
-                    self.assert_refused([verb, path], FAILED, [path, word])
-        for verb in ("show", "verify", "complete"):
-            self.assert_refused([verb, self.folder], FAILED, [self.folder, "regular file"])
-
-    def test_corrupt_and_hostile(self):
-        self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
-        with open(self.bundles()[0].path, "rb") as file:
-            whole = file.read()
-        regular = tarfile.REGTYPE
-        stages = self.stages()
-        for path in (self.raw("empty.tar.gz", b""), self.raw("text.tar.gz", b"hello\n" * 99),
-                     self.raw("cut.tar.gz", whole[:600]),
-                     self.raw("bomb.tar.gz", gzip.compress(b"\0" * (64 << 20))),
-                     self.archive("up.tar.gz", ("b/../../x", regular, b"x")),
-                     self.archive("absolute.tar.gz", ("/tmp/x", regular, b"x")),
-                     self.archive("link.tar.gz", ("b/SUMMARY.md", tarfile.SYMTYPE, b"")),
-                     self.archive("device.tar.gz", ("b/facts.json", tarfile.CHRTYPE, b""))):
-            before = sorted(os.listdir(self.folder))
-            for verb, status in self.VERBS.items():
-                with self.subTest(verb=verb, path=path):
-                    self.assert_refused([verb, path], status, [path])
-            self.assertEqual(sorted(os.listdir(self.folder)), before)
-        self.assert_no_stage_left(stages)
 
     def test_cut_behind_what_is_wanted(self):
         """What is whole is used, and that the rest is not is said."""
@@ -185,7 +138,7 @@ class Bundles(BadCase):
 
     def test_no_facts(self):
         for content in (b"no json", b"[]", b'{"format": 9, "facts": []}', b'{"facts": 3}'):
-            path = self.archive("facts.tar.gz", ("b/facts.json", tarfile.REGTYPE, content))
+            path = self.raw("facts.tar.gz", support.archive(("b/facts.json", support.REGULAR, content)))
             self.assert_refused(["triage", path], FAILED, [path])
 
 

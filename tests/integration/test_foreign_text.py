@@ -11,28 +11,15 @@ import unicodedata
 import support
 from attack_table import Attacks
 from support import PYTHON, ROCMCRASH
-from test_surface import bundle_bytes
-
-NASTY = "n\x1b[2J\x9b31m\u202e\u2066\u200b\ufeff\u00ad\u2028\U000e0041\r\nrocmcrash: forged\x07\x7f"
-FACTS = ("run.program", "env.HSA_XNACK", "os.kernel_release", "hsa.library", "python.version", "torch.version")
+from test_verbs import FACTS, NASTY, nasty_bundle
 
 
 class ForeignText(support.Case):
     def setUp(self):
         super().setUp()
-        facts = [{"name": name, "when": "static", "value": NASTY, "source": NASTY} for name in FACTS]
-        verdict = {"class": NASTY, "subclass": NASTY, "confidence": NASTY, "sentence": NASTY, "vendor": NASTY,
-                   "file_at": NASTY, "title": NASTY}
-        run = {"argv": [PYTHON, "it's", "a" + " " * 3000 + "b", NASTY], "cwd": "/" + NASTY, "argv_cut": 0}
-        data = bundle_bytes("rocmcrash-20260101T000000Z-x-capacity", {
-            "SUMMARY.md": f"# x\n\n{NASTY.replace(chr(10), '')}\n".encode(), "output/stderr.txt": NASTY.encode(),
-            "facts.json": json.dumps({"format": 1, "facts": facts}).encode(),
-            "verdict.json": json.dumps(verdict).encode(), "run/run.json": json.dumps(run).encode(),
-            "telemetry/telemetry.csv": f"t,{NASTY}\n1,2\n".encode()})
-        self.good = self.file("good-" + NASTY + ".tar.gz", data)
-        self.damaged = self.file("damaged-" + NASTY + ".tar.gz", data[:-60])
+        self.good = self.file("good-" + NASTY + ".tar.gz", nasty_bundle())
         self.log = self.file("log-" + NASTY, NASTY.encode() * 50)
-        self.gone = os.path.join(self.folder, "gone-" + NASTY)
+        facts = [{"name": name, "when": "static", "value": NASTY, "source": NASTY} for name in FACTS]
         self.json = self.file("facts-" + NASTY, json.dumps({"format": 1, "facts": facts}).encode())
 
     def file(self, name, data):
@@ -56,8 +43,9 @@ class ForeignText(support.Case):
         return done
 
     def test_every_verb(self):
+        """What test_verbs.py does not give them: texts, and options."""
         words = []
-        for path in (self.good, self.damaged, self.log, self.gone, self.folder):
+        for path in (self.good, self.log):
             words += [("show", path), ("show", "--all", path), ("show", "--raw", path), ("show", path, path),
                       ("verify", path), ("verify", path, path), ("triage", path), ("triage", "--json", path),
                       ("triage", "--explain", NASTY, path), ("reveal", path), ("reveal", NASTY, path), ("issue", path), ("issue", "--json", path),
@@ -76,7 +64,7 @@ class ForeignText(support.Case):
             for argv in words:
                 with attacks.one(" ".join(argv[:2])):
                     self.say(*argv)
-        self.assertGreater(attacks.tried, 150)
+        self.assertGreater(attacks.tried, 90)
 
     def test_of_a_run(self):
         """The command's own name, and the folder of the bundle."""

@@ -16,15 +16,11 @@ class Help(support.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
         return done.stdout
 
-    def verbs(self):
-        listed = self.help_of().split("\nVerbs:\n")[1].split("\n\n")[0]
-        return [line.split()[0] for line in listed.splitlines()]
-
     def readme(self):
         return support.read(os.path.join(SOURCE, "README.md"))
 
     def test_every_verb_has_help_and_is_in_the_readme(self):
-        verbs, readme = self.verbs(), self.readme()
+        verbs, readme = support.verbs(), self.readme()
         self.assertGreater(len(verbs), 8)
         for verb in verbs:
             with self.subTest(verb=verb):
@@ -32,7 +28,7 @@ class Help(support.Case):
                 self.assertTrue(re.search(rf"rocmcrash {verb}\b", readme), "not in README.md")
 
     def test_the_readme_names_no_other_verb_or_option(self):
-        verbs, readme = self.verbs(), self.readme()
+        verbs, readme = support.verbs(), self.readme()
         used = set(re.findall(r"`(?:sudo )?rocmcrash ([a-z]+)", readme))
         self.assertEqual(used, set(verbs))
         options = set(re.findall(r"(--[a-z-]+)", self.help_of()))
@@ -51,7 +47,7 @@ class Help(support.Case):
             self.assertEqual((done.returncode, done.stderr), (0, ""), kind)
 
     def test_it_fits_a_terminal(self):
-        for verb in ([], *([v] for v in self.verbs())):
+        for verb in ([], *([v] for v in support.verbs())):
             for line in self.help_of(*verb).splitlines():
                 self.assertLessEqual(len(line), READABLE, line)
 

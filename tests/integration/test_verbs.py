@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb of the program's own table, with good, damaged and hostile input and with none: the documented
+exit status, nothing written but what the verb is for, nothing on the terminal that it would obey, and JSON
+that can be read."""
+
+import collections
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import unicodedata
+
+import support
+from attack_table import Attacks
+from support import HIP_OOM, PYTHON, ROCMCRASH
+from test_surface import bundle_bytes
+
+OK, BAD, FAILED, USAGE = 0, 1, 2, 125
+ANY = (OK, BAD, FAILED)
+NASTY = "n\x1b[2J\x9b31m\u202e\u2066\u200b\ufeff\u00ad\u2028\U000e0041\r\nrocmcrash: forged\x07\x7f"
+FACTS = ("run.program", "env.HSA_XNACK", "os.kernel_release", "hsa.library", "python.version", "torch.version")
+
+# What is given, and the kinds that a verb answers alike.
+KINDS = {
+    "good": ("good",),
+    "cut": ("cut",),  # its last bytes are missing: what is whole is used
+    "broken": ("torn", "empty", "bomb", "text", "up", "absolute", "link", "device"),
+    "nasty": ("nasty",),  # in every field, and in the name
+    "gone": ("gone", "nasty gone"),
+    "fifo": ("fifo",),
+    "folder": ("folder",),
+}
+
+Row = collections.namedtuple("Row", "words status json writes")
+BUNDLE = {"good": OK, "cut": OK, "broken": FAILED, "nasty": OK, "gone": FAILED, "fifo": FAILED, "folder": FAILED}
+STRICT = {**BUNDLE, "cut": BAD, "broken": BAD}  # the whole bundle, or nothing
+NOTHING = dict.fromkeys(KINDS, USAGE)           # takes none
+
+
+def row(words, status=None, json="", writes=(), **others):
+    """{} is the input. `others`: the status for a kind, where it is not that of `status`. `json`: "lines" or "one".
+    `writes`: the input itself, or names below the folder of the test."""
+    return Row(words.split(" ") if words else [], {**(status or BUNDLE), **others}, json, writes)
+
+
+# For each verb its status without an operand, and how it is called.
+ROWS = {
+    "show": (USAGE, row("{}", json="lines"), row("--all {}"), row("--raw {}"), row("{} {good}")),
+    "issue": (USAGE, row("{}", json="one"), row("--for drm-amd {}")),
+    "open": (USAGE, row("--print {}", writes=("tmp/rocmcrash-page-",))),
+    "list": (OK, row("{}", dict.fromkeys(KINDS, FAILED), folder=OK, json="lines")),
+    "verify": (USAGE, row("{}", STRICT, json="lines"), row("{} {good}", STRICT)),
+    "triage": (USAGE, row("{}", fifo=OK, json="one"), row("--explain leak {}", fifo=OK), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
+    "diff": (FAILED, row("{good} {}", nasty=BAD, json="one"), row("{} {}")),  # as diff(1)
+    "doctor": (ANY, row("--facts={}", NOTHING, json="one")),  # as the machine is
+    "export": (USAGE, row("--trace {}", nasty=FAILED), row("--trace -o {out} {}", nasty=FAILED, writes=("jail/out",)),
+               row("--torch {}", good=FAILED, cut=FAILED, nasty=FAILED)),
+    "stacks": (USAGE, row("{}", NOTHING)),
+    "complete": (USAGE, row("{}", cut=FAILED, writes=("{}",))),
+    "reveal": (USAGE, row("{}", nasty=FAILED, json="one"), row("{} {text}", nasty=FAILED)),
+    "redact": (USAGE, row("{}", STRICT, fifo=OK, writes=("{}",)), row("--preview {}", STRICT, fifo=OK)),
+    "recover": (OK, row("{}", NOTHING)),
+    "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE)),  # nobody is there who could be asked
+    "collectors": (OK, row("{}", NOTHING)),
+    "config": (OK, row("{}", NOTHING)),
+    "release": (USAGE, row("{}", NOTHING)),
+    "help": (OK, row("{}", NOTHING)),
+}
+JSON_ALONE = {"list", "config"}  # with --json and no operand
+
+
+def tree(folder):
+    """What lies below, by name and contents."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        for name in folders + names:
+            path = os.path.join(place, name)
+            data = b""
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    data = file.read()
+            found[os.path.relpath(path, folder)] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def nasty_bundle():
+    facts = [{"name": name, "when": "static", "value": NASTY, "source": NASTY} for name in FACTS]
+    verdict = {"class": NASTY, "subclass": NASTY, "confidence": NASTY, "sentence": NASTY, "vendor": NASTY,
+               "file_at": NASTY, "title": NASTY}
+    run = {"argv": [PYTHON, "it's", "a" + " " * 3000 + "b", NASTY], "cwd": "/" + NASTY, "argv_cut": 0}
+    return bundle_bytes("rocmcrash-20260101T000000Z-x-capacity", {
+        "SUMMARY.md": f"# x\n\n{NASTY.replace(chr(10), '')}\n".encode(), "output/stderr.txt": NASTY.encode(),
+        "facts.json": json.dumps({"format": 1, "facts": facts}).encode(),
+        "verdict.json": json.dumps(verdict).encode(), "run/run.json": json.dumps(run).encode(),
+        "telemetry/telemetry.csv": f"t,{NASTY}\n1,2\n".encode()})
+
+
+class Verbs(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.jail, self.state = self.path("jail"), self.environ["ROCMCRASH_STATE_DIR"]
+        self.environ.update(TMPDIR=self.path("tmp"), HOME=self.path("home"), PAGER="cat")
+        for folder in ("tmp", "home", "jail", "empty"):
+            os.mkdir(self.path(folder))
+        self.write("sysroot/dev/kmsg", "6,1,1,-;usb 1-2: new high-speed USB device number 7\n")
+        # Of a machine without a kernel log, so that `complete` has something to add.
+        code = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
+        self.bundle = self.only_bundle(self.python(code, options=["--sysroot", self.path("empty")]))
+        self.good = self.path("good.tar.gz")
+        shutil.copy(self.bundle.path, self.good)
+        self.environ["ROCMCRASH_SYSROOT"] = self.path("sysroot")
+        self.stages_before = self.stages()
+
+    def inputs(self):
+        with open(self.bundle.path, "rb") as file:
+            good = file.read()
+        data = {"good": (self.bundle.name + ".tar.gz", good), "nasty": ("good-" + NASTY + ".tar.gz", nasty_bundle()),
+                "cut": (self.bundle.name + ".tar.gz", good[:-20]), "torn": ("torn.tar.gz", good[:600]),
+                "empty": ("empty.tar.gz", b""), "bomb": ("bomb.tar.gz", gzip.compress(b"\0" * (64 << 20))),
+                "text": ("text.tar.gz", b"hello\n" * 99),
+                "up": ("up.tar.gz", support.archive(("b/../../x", support.REGULAR, b"x"))),
+                "absolute": ("absolute.tar.gz", support.archive(("/tmp/x", support.REGULAR, b"x"))),
+                "link": ("link.tar.gz", support.archive(("b/SUMMARY.md", support.LINK, b""))),
+                "device": ("device.tar.gz", support.archive(("b/facts.json", support.DEVICE, b"")))}
+        return {kind: (os.path.join(self.jail, name), contents) for kind, (name, contents) in data.items()}
+
+    def give(self, kind, inputs):
+        """The path of that input, which is alone in the folder."""
+        shutil.rmtree(self.jail)
+        os.mkdir(self.jail)
+        path, data = inputs.get(kind, (os.path.join(self.jail, "gone-" + NASTY if kind == "nasty gone" else kind), None))
+        if data is not None:
+            with open(path, "wb") as file:
+                file.write(data)
+        elif kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            os.mkdir(path)
+        return path
+
+    def check_text(self, data):
+        text = data.decode(errors="surrogateescape")
+        self.assertEqual(text, data.decode(errors="replace"), "no UTF-8")
+        hidden = {hex(ord(c)) for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in "\n\t"}
+        self.assertEqual(hidden, set(), text[:400])
+        self.assertNotIn("rocmcrash: forged", [line[:17] for line in text.split("\n")])
+
+    def call(self, verb, words, status, json_as="", writes=()):
+        before = tree(self.folder)
+        done = subprocess.run([ROCMCRASH, verb, *(["--json"] if json_as else []), *words], capture_output=True,
+                              env=self.environ, cwd=self.jail, timeout=60, stdin=subprocess.DEVNULL, check=False)
+        self.assertIn(done.returncode, status if isinstance(status, tuple) else (status,), done.stderr)
+        self.check_text(done.stdout)
+        self.check_text(done.stderr)
+        if status in (FAILED, USAGE) and self.good not in words and verb != "rerun":  # which says what it would run
+            self.assertTrue(json_as or done.stdout == b"", done.stdout)
+            self.assertEqual(len(done.stderr.splitlines()), 0 if done.stdout else 1, done.stderr)
+        self.assertTrue(status == OK or not done.stderr or done.stderr.startswith(b"rocmcrash: "), done.stderr)
+        if json_as and (status in (OK, BAD) or done.stdout):
+            for text in done.stdout.splitlines() if json_as == "lines" else [done.stdout]:
+                self.assertIsInstance(json.loads(text), (dict, list))
+        changed = {name for name, _ in tree(self.folder).items() ^ before.items()}
+        if status == OK:
+            changed = {name for name in changed if not name.startswith(writes)}
+        self.assertEqual(changed, set())
+
+    def test_every_verb_has_a_row(self):
+        self.assertEqual(set(ROWS), set(support.verbs()))
+        for verb, (_, *rows) in ROWS.items():
+            told = "--json" in self.verb(verb, "--help").stdout
+            self.assertEqual(told, verb in JSON_ALONE or any(item.json for item in rows), verb)
+
+    def test_without_an_operand(self):
+        """In a folder without a bundle."""
+        for verb, (status, *_) in ROWS.items():
+            with self.subTest(verb=verb):
+                self.call(verb, [], status)
+                if verb in JSON_ALONE:
+                    self.call(verb, [], OK, "lines" if verb == "list" else "one")
+
+    def test_with_input_of_every_kind(self):
+        inputs = self.inputs()
+        with Attacks("verbs with input of every kind") as attacks:
+            for verb, item, group, kind in ((verb, item, group, kind) for verb, (_, *rows) in ROWS.items() for item in rows
+                                            for group, kinds in KINDS.items() for kind in kinds):
+                for json_as in {"", item.json}:
+                    path = self.give(kind, inputs)
+                    places = {"{}": path, "{good}": self.good, "{text}": self.path("sysroot/dev/kmsg"), "{out}": os.path.join(self.jail, "out")}
+                    words = ["".join(places.get(part, part) for part in re.split(r"(\{[a-z]*\})", word)) for word in item.words]
+                    writes = tuple(os.path.relpath(path, self.folder) if name == "{}" else name for name in item.writes)
+                    with attacks.one(f"{verb} {' '.join(item.words)} {json_as}: {kind}"):
+                        self.call(verb, words, item.status[group], json_as, writes)
+        self.assertGreater(attacks.tried, 400)
+        self.assert_no_stage_left(self.stages_before)
+
+    def test_a_process_of_ours(self):
+        """`stacks` and `release` take a process: good is one that is watched."""
+        self.write("numpy.py", "")  # the hook takes it for the library
+        process = self.start(PYTHON, "-c", "import numpy, sys; print('ready', flush=True); sys.stdin.read()", cwd=self.folder,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.communicate, timeout=20)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        pid = str(self.target_pid(process.pid))
+        other = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        for verb in ("stacks", "release"):
+            done = self.verb(verb, pid)
+            self.assertEqual((done.returncode, done.stderr), (OK, ""), verb)
+            self.check_text(done.stdout.encode())
+            done = self.verb(verb, str(other.pid))
+            self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done)
+
+
+if __name__ == "__main__":
+    support.main()
