@@ -32,7 +32,7 @@ const struct account account_of_gpu = {"", "memory of the GPU at the refusal",
 
 #define INPUTS_MAX 4
 
-/* The first of `names` that is there becomes `part`. */
+/* The first of `names` that has a value becomes `part`. */
 static bool take(struct facts *facts, const char *part, const char *const *names, size_t count)
 {
     double value = 0;
@@ -45,7 +45,7 @@ static bool take(struct facts *facts, const char *part, const char *const *names
     return false;
 }
 
-/* part = sum of +-inputs, not below 0; nothing where one of them is not there. */
+/* part = signed sum of the inputs, at least 0; not set if an input is missing. */
 static bool take_sum(struct facts *facts, const char *part, const char *const *inputs,
                      const int *signs, size_t count)
 {
@@ -64,8 +64,8 @@ static const int minus[] = {1, -1, -1, -1};
 
 /* --- the device --- */
 
-/* XLA's pool holds more than the driver counts: the process was giving it back when the counter was
- * read. */
+/* XLA's pool is larger than the driver's counter: the process was already freeing memory when the
+ * counter was read. */
 static bool counter_is_late(const struct facts *facts)
 {
     double pool = 0;
@@ -101,12 +101,13 @@ static void take_others(struct facts *facts)
 {
     static const char *const seen[] = {"f.others_seen_bytes"};
     double self = 0;
-    /* In a container NVML's list may name this very process under another number. */
+    /* In a container NVML may list this process under another pid. */
     if (!(feature_input(facts, "f.holder_is_self", &self) && self != 0))
         (void)take(facts, "account.others_bytes", seen, 1);
 }
 
-/* proc.0 is the process that failed. Where PyTorch refused in another one, that is the sibling. */
+/* proc.0 is the process that failed. If PyTorch refused in another process, proc.0 is the
+ * sibling. */
 static void take_siblings(struct facts *facts)
 {
     static const char *const seen[] = {"f.siblings_bytes"};
@@ -122,9 +123,9 @@ static void take_siblings(struct facts *facts)
         (void)take(facts, "account.siblings_bytes", seen, 1);
 }
 
-/* --- an allocator that says what is in use and what it has reserved: PyTorch, CuPy --- */
+/* --- allocators that report used and reserved memory: PyTorch, CuPy --- */
 
-/* What the driver counts for the process beyond PyTorch's reserve, at its start and since. */
+/* The process's memory by the driver, less PyTorch's reserve: at the start and since. */
 static void take_gap(struct facts *facts)
 {
     static const char *const gap[] = {"torch.gap_bytes", "torch.gap_growth_bytes"};
@@ -152,8 +153,8 @@ static double or_zero(const struct facts *facts, const char *name)
     return feature_input(facts, name, &value) ? value : 0;
 }
 
-/* What was in use before the growth and what has grown since, by the lows of the steps or by the
- * blocks that are kept. */
+/* Memory in use before the growth, and the growth since: by the lows of the steps or by the blocks
+ * that are kept. */
 static const struct growth {
     const char *plateau, *total;
 } torch_lows = {"torch.growth.plateau_bytes", "torch.growth.total_bytes"},
@@ -169,8 +170,8 @@ static bool growth_input(const struct facts *facts, const struct growth *by, dou
     return known && feature_input(facts, by->plateau, ret_plateau);
 }
 
-/* `live` in parts: before the growth, grown since, of this step. `elsewhere`: what the plateau counts
- * and `live` does not. */
+/* Splits `live`: before the growth, growth since, this step. `elsewhere`: bytes that the plateau
+ * includes and `live` does not. */
 static void split_live(struct facts *facts, double live, double elsewhere, const char *source,
                        const struct growth *by)
 {
@@ -188,7 +189,7 @@ static void split_live(struct facts *facts, double live, double elsewhere, const
     feature_set(facts, "account.step_bytes", live - plateau - growth, inputs, 3);
 }
 
-/* In use, less what is in private pools. */
+/* Memory in use outside private pools. */
 static void take_live(struct facts *facts)
 {
     double cupy = 0;
@@ -233,7 +234,7 @@ static bool take_allocator(struct facts *facts)
 
 /* --- XLA --- */
 
-/* After unwinding the pool is half empty again: its own peak says what was in use. */
+/* After unwinding the pool is half empty again: take its own peak as the memory in use. */
 static bool take_xla(struct facts *facts)
 {
     static const char *const pools[] = {"jax.pool_bytes", "jax.limit_bytes"};
@@ -252,7 +253,7 @@ static bool take_xla(struct facts *facts)
     return true;
 }
 
-/* --- whoever asks the driver itself --- */
+/* --- programs that allocate from the driver directly --- */
 
 static void take_process(struct facts *facts)
 {
@@ -271,7 +272,7 @@ static void take_process(struct facts *facts)
         (void)take(facts, "account.live_bytes", driver, 2);
 }
 
-/* The first less all others, as far as they are known. */
+/* The first less all others that are known. */
 static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
                       size_t count)
 {
@@ -303,7 +304,7 @@ static void derive_remainder(struct facts *facts)
                   "account.total_bytes");
 }
 
-/* An account is of a refusal: without one there is nothing to account for. */
+/* The account explains a refusal: without a refusal there is none. */
 static bool was_refused(const struct facts *facts)
 {
     static const char *const names[] = {"oom.seen", "ledger.refused", "msg.hip_out_of_memory",

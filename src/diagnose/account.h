@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account: the memory of the GPU that refused, split into parts that add up to its total, with
- * the remainder as a part of its own; and what the refusal would have been without one of them.
- * Pure: facts in, facts account.* out, each "computed from ..." its sources.
+ * The account: the memory of the GPU that refused, split into parts that add up to its total. The
+ * remainder is a part of its own. Also tells whether the request would have fitted without one of the
+ * parts. Pure: facts in, facts account.* out, each "computed from ..." its sources.
  *
  * PyTorch:    total = others + siblings + beside PyTorch (at its start, since) + private pools + plateau +
  *             growth + step + idle (whole, in pieces) + free + remainder
- * XLA, HIP:   total = others + siblings + beside the pool + in use + idle + free + remainder
- * A part that nobody measured is absent, and what it holds is in the remainder.
+ * XLA, HIP: total = others + siblings + beside the pool + in use + idle + free + remainder A part that was
+ * not measured is absent, and its bytes are in the remainder.
  */
 #ifndef DIAGNOSE_ACCOUNT_H
 #define DIAGNOSE_ACCOUNT_H
@@ -42,15 +42,15 @@ extern const struct account account_of_gtt;
 
 /* Facts account.*; called by features_derive() behind all other features. */
 void account_derive(struct facts *facts);
-/* By how much what is kept for good grew in the run, by the blocks that were in use earlier and are
- * still. False: not known. */
+/* By how much permanently kept memory grew in the run, by the blocks that were in use earlier and
+ * still are. False: not known. */
 bool account_kept_growth(const struct facts *facts, double *ret);
 /* Facts account.host.* and account.gtt.* (account_host.c). */
 void account_derive_host(struct facts *facts);
-/* Adds what follows from the account: fit, life gained, shares (account_cause.c). */
+/* Adds conclusions from the account: fit, life gained, shares (account_cause.c). */
 void account_derive_cause(struct facts *facts);
 
-/* Adds "account" to verdict.json's object, where there is one. False: no memory. */
+/* Adds "account" to verdict.json's object if there is an account. False: no memory. */
 bool account_to_json(const struct facts *facts, struct cJSON *verdict);
 
 #endif

@@ -3,9 +3,10 @@
  * Counterfactuals on the account of PyTorch's allocator: would the request have fitted without the
  * idle pieces, how much longer would the run have gone on, and which part took the slack?
  *
- * demand = in use + request; tax = free + idle - request: what idle pieces cost at the failure.
- * tax < 0: no allocator could have served it. Else the run goes on until demand has grown by tax.
- * "free + idle >= request" alone is true at the end of nearly every run that fills a GPU.
+ * demand = in use + request; tax = free + idle - request: the cost of idle pieces at the failure.
+ * tax < 0: no allocator could have served the request. Else the run would continue until demand has
+ * grown by tax. "free + idle >= request" alone is true at the end of nearly every run that fills a
+ * GPU.
  */
 #include "diagnose/account.h"
 
@@ -29,7 +30,7 @@ static double or_zero(const struct facts *facts, const char *name)
     return input(facts, name, &value) ? value : 0;
 }
 
-/* Idle where this request could have been served from. */
+/* Idle memory from which this request could have been served. */
 static double idle_bytes(const struct facts *facts)
 {
     return or_zero(facts, "account.idle_bytes") + or_zero(facts, "account.idle_split_bytes") +
@@ -42,7 +43,7 @@ static double live_bytes(const struct facts *facts)
            or_zero(facts, "account.growth_bytes") + or_zero(facts, "account.step_bytes");
 }
 
-/* A memory fraction may allow less than the device has, and has free. */
+/* A memory fraction may allow less than the device has free. */
 static double room_bytes(struct facts *facts)
 {
     static const char *const device[] = {"account.total_bytes", "account.free_bytes"};
@@ -61,10 +62,10 @@ static double room_bytes(struct facts *facts)
 
 struct end {
     double request, live, idle, room, demand, tax;
-    double others; /* what other processes hold, where that is what refused */
+    double others; /* memory of other processes; 0 if the program's own limit refused */
 };
 
-/* PyTorch gives larger blocks than are asked for, by its rounding or by settings. */
+/* PyTorch hands out larger blocks than requested, because of its rounding or its settings. */
 static void derive_rounding(struct facts *facts, double held)
 {
     static const char *const inputs[] = {"torch.allocated_bytes", "torch.requested_live_bytes",
@@ -90,8 +91,8 @@ static void put_end(struct facts *facts, const struct end *e)
     derive_rounding(facts, held);
 }
 
-/* What the step would have come to: at least the request, and what one of the last quarter came to.
- * Where few steps were seen, an earlier peak may have been of another phase. */
+/* The peak that this step would have reached: at least the demand, and at least an earlier peak if
+ * that exceeds the last quarter's. With few steps, an earlier peak may belong to another phase. */
 static double step_peak_bytes(const struct facts *facts)
 {
     double demand = or_zero(facts, "oom.allocated_bytes") + or_zero(facts, "oom.requested_bytes");
@@ -104,7 +105,7 @@ static double step_peak_bytes(const struct facts *facts)
     return demand;
 }
 
-/* By how much the peaks of the steps rose in the whole run, as they did in its second half. */
+/* The rise of the steps' peaks over the whole run, extrapolated from its second half. */
 static bool rise_bytes(const struct facts *facts, double *ret)
 {
     double half = 0;
@@ -114,7 +115,7 @@ static bool rise_bytes(const struct facts *facts, double *ret)
     return true;
 }
 
-/* The same as they did in its last quarter: what has come to its bound rises no more. */
+/* The same, extrapolated from the last quarter: memory that has reached its bound rises no more. */
 static bool late_rise_bytes(const struct facts *facts, double *ret)
 {
     double late = 0;
@@ -124,7 +125,7 @@ static bool late_rise_bytes(const struct facts *facts, double *ret)
     return true;
 }
 
-/* Blocks that live long, but not for good, are replaced: then what is in use does not rise as much. */
+/* Blocks that live long, but not for ever, are replaced: then the memory in use rises by less. */
 bool account_kept_growth(const struct facts *facts, double *ret)
 {
     double rise = 0;
@@ -137,7 +138,7 @@ bool account_kept_growth(const struct facts *facts, double *ret)
     return true;
 }
 
-/* How much more is kept for good than at first: by the blocks, else by the lows of the steps. */
+/* The growth of permanently kept memory: by the blocks, else by the lows of the steps. */
 static bool kept_growth_bytes(const struct facts *facts, double *ret)
 {
     double rising = 0;
@@ -147,8 +148,8 @@ static bool kept_growth_bytes(const struct facts *facts, double *ret)
             input(facts, "torch.growth.total_bytes", ret));
 }
 
-/* How much demand has grown over the whole run, as far as it goes on like this: by what is kept, or by
- * the peaks; never more than all of it. False: not known. */
+/* How much demand has grown over the whole run, by a growth that continues: that of kept memory or of
+ * the peaks. At most the whole demand. False: not known. */
 static bool grown_bytes(const struct facts *facts, const struct end *e, double *ret)
 {
     double rise = 0;
@@ -159,8 +160,8 @@ static bool grown_bytes(const struct facts *facts, const struct end *e, double *
     return by_peaks || by_kept;
 }
 
-/* A run too short for a history: PyTorch's own peak says whether as much has fitted. In a long one it
- * does not: steps of a leak reach as high. */
+/* For a run too short for a history: PyTorch's own peak tells whether as much has fitted before. In a
+ * long run it does not tell: the steps of a leak reach as high. */
 static bool derive_peak(struct facts *facts, const struct end *e)
 {
     static const char *const inputs[] = {"torch.allocated_peak_bytes", "account.demand_bytes"};
@@ -171,7 +172,8 @@ static bool derive_peak(struct facts *facts, const struct end *e)
     return true;
 }
 
-/* Does what lies idle cost more than all growth: without it the run ends, or goes on as long again. */
+/* Does idle memory cost more than all growth? Then, without it, the run would finish, or last twice as
+ * long. */
 static void derive_life(struct facts *facts, const struct end *e)
 {
     static const char *const inputs[] = {"account.tax_bytes", "torch.half_run_peak_bytes",
@@ -191,7 +193,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         return;
     }
     if (grown_bytes(facts, e, &grown)) {
-        double left = fmax(0, e->tax - (step_peak_bytes(facts) - e->demand)); /* behind this step */
+        double left = fmax(0, e->tax - (step_peak_bytes(facts) - e->demand)); /* after this step */
         if (grown > 0)
             feature_set(facts, "account.gain_percent",
                         fmin(GAIN_MAX, floor(100 * left / grown)), inputs, 3);
@@ -199,7 +201,7 @@ static void derive_life(struct facts *facts, const struct end *e)
                      left > 0 && 100 * left >= OUTGROWS * grown, inputs, 3);
         return;
     }
-    /* All that was ever in use is less than what lies idle: whatever grew, it grew by less. */
+    /* Demand is below the idle memory, so any growth is smaller still. */
     if (e->tax >= e->demand)
         feature_flag(facts, "account.idle_outgrows", true, bound, 2);
     else if (derive_peak(facts, e))
@@ -210,7 +212,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         feature_missing(facts, "account.idle_outgrows", inputs + 1, 2);
 }
 
-/* Shares of the room that was left at the plateau: which part took it. */
+/* The shares of the parts that took the room left at the plateau. */
 static void derive_shares(struct facts *facts, const struct end *e)
 {
     static const char *const inputs[] = {"account.growth_bytes", "account.plateau_bytes",
@@ -242,9 +244,9 @@ static void derive_shares(struct facts *facts, const struct end *e)
 }
 
 /*
- * Is it others who make it fail? Either most of what changed in the run is that they came. Or the
- * request fits without them, and the run goes on as long again: twice as long where memory is kept
- * for good, as that fills their share too.
+ * Did other processes cause the failure? Either their arrival is most of the change during the run.
+ * Or the request fits without them, and the run would last as long again. Where memory is
+ * permanently kept, it would have to last twice as long again, because that fills their share, too.
  */
 static void derive_others(struct facts *facts, const struct end *e)
 {
@@ -271,8 +273,8 @@ static void derive_others(struct facts *facts, const struct end *e)
                  inputs, 3);
 }
 
-/* Steps that leave as many blocks behind as before, but larger ones: something is replaced by
- * something larger (a cache that torch.cat() grows). */
+/* Each step leaves as many blocks behind as before, but larger ones: an object is replaced by a
+ * larger one (a cache that torch.cat() grows). */
 static void derive_kind(struct facts *facts)
 {
     static const char *const inputs[] = {"torch.growth.blocks_count",
@@ -301,7 +303,7 @@ void account_derive_cause(struct facts *facts)
     e.room = room_bytes(facts);
     e.demand = e.live + e.request;
     e.tax = e.room + e.idle - e.request;
-    /* what others hold is no matter where the program's own limit refused */
+    /* if the program's own limit refused, the memory of others does not matter */
     if (or_zero(facts, "account.budget_bytes") >= or_zero(facts, "account.total_bytes"))
         e.others = or_zero(facts, "account.others_bytes");
     put_end(facts, &e);

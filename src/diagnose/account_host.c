@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accounts of what is no memory of the GPU: the host's RAM where it was refused or the kernel
- * killed for it, and the RAM that an APU's GPU may use (GTT). Parts add up to the total. */
+/* Accounts of memory that is not the GPU's own: the host's RAM, if it was refused or the kernel
+ * killed for it, and the RAM that an APU's GPU may use (GTT). The parts add up to the total. */
 #include "diagnose/account.h"
 
 #include "diagnose/fact.h"
@@ -41,7 +41,7 @@ static void take(struct facts *facts, const char *part, const char *name)
         feature_set(facts, part, value, &name, 1);
 }
 
-/* The total less the parts that are known. */
+/* The total less the known parts. */
 static void take_remainder(struct facts *facts, const struct account *a)
 {
     const char *inputs[8] = {a->total};
@@ -77,8 +77,8 @@ static bool host_was_refused(const struct facts *facts)
     return pinned != NULL && pinned->status == FACT_PRESENT;
 }
 
-/* An exception frees what the program held before anybody can look: then its peak and what was
- * available before it started tell of the refusal, and the counters of its end do not. */
+/* An exception frees the program's memory before we can read the counters. Then its peak and the
+ * memory available before its start describe the refusal, not the counters at its end. */
 static bool is_unwound(const struct facts *facts)
 {
     double now = 0;
@@ -101,7 +101,7 @@ static void derive_host(struct facts *facts)
     take_remainder(facts, &account_of_host);
 }
 
-/* KFD counts what an APU's process takes as VRAM, though it lies in GTT (since Linux 6.10). */
+/* KFD counts the memory of an APU's process as VRAM, though it lies in GTT (since Linux 6.10). */
 static void derive_gtt(struct facts *facts)
 {
     static const char *const own[] = {"ledger.gtt.live_bytes", "proc.0.drm_gtt_bytes",

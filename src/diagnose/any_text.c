@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which readers a text gets: the output of a run, a kernel log, or text of a kind that nobody names,
- * as people paste it. The finisher and `triage` both come here, so that a run's own output and the
- * same text in an issue are read alike. Pure.
+ * Chooses the readers of a text: the output of a run, a kernel log, or pasted text of an unknown
+ * kind. Used by the finisher and by `triage`, so that a run's own output and the same text in an
+ * issue are read alike. Pure.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static size_t line_length(const char *data, size_t len, unsigned number)
     return number == 0 ? line.len : 0;
 }
 
-/* "stderr line 12" -> 12; 0: its source names no line. */
+/* "stderr line 12" -> 12; 0: the source names no line. */
 static unsigned line_of(const struct fact *f)
 {
     static const char word[] = " line ";
@@ -48,7 +48,7 @@ static unsigned line_of(const struct fact *f)
     return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
 }
 
-/* Repairs of lines that were harmed when a person pasted them. */
+/* Repairs of lines that were wrapped or cut when they were pasted. */
 static const struct repair {
     char *(*mend)(const char *data, size_t len, size_t *ret_len);
     const char *how, *fact, *source;
@@ -57,7 +57,7 @@ static const struct repair {
     {text_complete, "completed", "log.completed", "lines that were cut"},
 };
 
-/* A fact that stands on a line that was mended says so, unless the line says the same by itself. */
+/* Marks a fact that comes from a repaired line, unless the original line gives the same value. */
 static void mark_repaired(struct facts *facts, size_t from, struct text whole, struct text mended,
                           const struct facts *apart, const struct repair *repair)
 {
@@ -75,7 +75,7 @@ static void mark_repaired(struct facts *facts, size_t from, struct text whole, s
         (void)facts_set_boolean(facts, repair->fact, FACT_STATIC, true, repair->source);
 }
 
-/* Reads the text once more, mended. */
+/* Reads the repaired text. */
 static void read_repaired(struct facts *facts, const char *text, size_t len, const char *source,
                           const reader readers[], const struct repair *repair)
 {
@@ -92,7 +92,7 @@ static void read_repaired(struct facts *facts, const char *text, size_t len, con
     free(mended);
 }
 
-/* A log that somebody gave is cut to the time of the run. */
+/* A log given by the user is cut to the time of the run. */
 static void read_given_log(struct facts *facts, const char *text, size_t len, const char *source)
 {
     size_t kept_len = len;
@@ -101,7 +101,7 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
     free(kept);
 }
 
-/* The lines of a run are whole, so none is completed. */
+/* The lines of a run's output are whole, so none is completed. */
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
@@ -110,7 +110,7 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     quantities_to_facts(facts, text, len, source);
 }
 
-/* Whether a text tells of a failure at all: a table of a healthy machine does not. */
+/* Does the text tell of a failure? A table of a healthy machine does not. */
 static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
 {
     const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
@@ -137,7 +137,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     quantities_to_facts(facts, text, len, source);
     pairs_to_facts(facts, text, len, source);
     count_failure_lines(facts, text, len, source);
-    /* A table of rocm-smi is not the program's output: that it holds no message says nothing. */
+    /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
     bool said =
         has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");
     bool table =

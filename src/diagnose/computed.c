@@ -37,8 +37,8 @@ struct reason {
 
 struct entry {
     char *name;
-    struct expr *only_if; /* NULL = always; else nothing is said where it does not hold */
-    bool quiet;           /* nothing is said where it cannot be computed */
+    struct expr *only_if; /* NULL = always; else the fact is not set if it does not hold */
+    bool quiet;           /* not set, and not reported missing, if it cannot be computed */
     size_t way_count;
     struct way way[WAYS_MAX];
     size_t reason_count;
@@ -237,7 +237,7 @@ static void store_missing(struct facts *facts, const struct entry *e, const stru
     feature_missing(facts, e->name, missing->missing, missing->missing_count);
 }
 
-/* What one way lacks, behind what the ways before it lack. */
+/* Adds the inputs that one way lacks to those that the ways before it lack. */
 static void add_missing(struct eval *all, const struct eval *ev)
 {
     for (size_t i = 0; i < ev->missing_count; i++) {
@@ -259,7 +259,7 @@ static void derive(struct facts *facts, const struct entry *e)
         enum answer answer = ANSWER_YES;
         if (e->way[i].when != NULL)
             answer = eval_answer(&ev, e->way[i].when);
-        ev.used_count = 0; /* the source names what the value was made of */
+        ev.used_count = 0; /* the source names the inputs of the value */
         struct value v = {.kind = VALUE_UNDECIDED};
         if (answer == ANSWER_YES)
             v = eval_value(&ev, e->way[i].is);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts that are computed from other facts by expressions of the tree's language: they are data,
- * templates/computed.json. What is no expression (choosing the GPU, reading names and headers) is
- * in features*.c. Pure.
+ * Facts that are computed from other facts by expressions in the tree's language; the expressions
+ * are data, templates/computed.json. Features that need C (choosing the GPU, reading names and
+ * headers) are in features*.c. Pure.
  */
 #ifndef DIAGNOSE_COMPUTED_H
 #define DIAGNOSE_COMPUTED_H
@@ -20,8 +20,8 @@ struct computed *computed_parse(const char *json, size_t len, const char *name, 
 struct computed *computed_read(const char *path, struct rc_err *err);
 void computed_free(struct computed *); /* NULL allowed */
 
-/* Computes all of them, in their order; a fact that is there already stays. Each has "computed from
- * ..." as its source; one that cannot be computed is missing, and the reason names its inputs. */
+/* Computes all of them, in their order. Existing facts stay. Each fact has "computed from ..." as
+ * its source. A fact that cannot be computed is missing, and the reason names its inputs. */
 void computed_derive(const struct computed *, struct facts *facts);
 
 /* For tests: how many, the name of one, and its expressions in turn (NULL ends them). */

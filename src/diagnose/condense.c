@@ -13,17 +13,17 @@
 #define TAIL_BYTES ((size_t)3 << 20)
 #define LINES_BEFORE 4
 #define LINES_AFTER 12
-/* A line without end is a progress bar or a dump: this much of it is kept around a word. */
+/* A very long line is a progress bar or a dump: so many bytes around a word are kept. */
 #define LINE_MAX_BYTES ((size_t)16 << 10)
 
 enum rank { RANK_NONE, RANK_COMMON, RANK_RARE, RANKS };
 
-/* How much of the lines of a rank is kept: the first half of it, and the last. */
+/* Bytes kept of the lines of one rank: half from the first lines, half from the last. */
 static const size_t rank_bytes[RANKS] = {0, (size_t)1 << 20, (size_t)2 << 20};
 
 struct line {
     size_t start, end; /* end: behind its newline */
-    enum rank rank;    /* of it, or of a neighbour */
+    enum rank rank;    /* rank of the line, or of a neighbour */
     bool kept;
 };
 
@@ -57,7 +57,7 @@ static struct line *add(struct lines *all, size_t start, size_t end, enum rank r
     return &all->at[all->count++];
 }
 
-/* The lines that a word was found in, with their neighbours. */
+/* The lines that hold a word, with their neighbours. */
 static size_t find(const char *data, size_t len, struct lines *all)
 {
     size_t before[LINES_BEFORE][2] = {{0}}; /* the last lines that were not added */
@@ -125,7 +125,7 @@ struct copy {
     size_t done; /* of data */
 };
 
-/* Only the newlines of the text that is left out are kept. */
+/* Keeps only the newlines of the omitted text. */
 static void copy_range(struct copy *c, size_t from, size_t to)
 {
     if (from < c->done)

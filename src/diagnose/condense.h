@@ -2,9 +2,9 @@
 /*
  * A log of any length -> the lines that may say why a program failed. Pure.
  *
- * All of it is searched. Kept are the beginning, the end, and every line with a word of failure
- * together with its neighbours; where those are too many, the first and the last of them. A line
- * that is not kept becomes an empty one, so that the others keep their numbers.
+ * Searches the whole log. Keeps its beginning, its end, and every line with a word of failure
+ * together with its neighbours; if those are too many, the first and the last of them. The other
+ * lines become empty, so that line numbers stay.
  */
 #ifndef DIAGNOSE_CONDENSE_H
 #define DIAGNOSE_CONDENSE_H
@@ -18,7 +18,7 @@ struct condensed {
     char *text; /* NUL-terminated; free() it */
     size_t len;
     size_t lines_found;  /* with a word of failure */
-    size_t lines_left;   /* of those: not kept, as there were too many */
+    size_t lines_left;   /* of those: left out, because there were too many */
 };
 
 /* 0, or -ENOMEM. Not for a text of CONDENSE_ABOVE_BYTES or less. */

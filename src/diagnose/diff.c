@@ -21,7 +21,7 @@
 
 static const char *const when_names[] = {"static", "baseline", "peak", "impact", "after", "log"};
 
-/* "gpu.0.vram.used_bytes@baseline": what patterns are held against. */
+/* "gpu.0.vram.used_bytes@baseline": the text that patterns are matched against. */
 static const char *name_at(const struct fact *f, char *out, size_t size)
 {
     (void)snprintf(out, size, "%.180s@%s", f->name, when_names[f->when]);
@@ -71,7 +71,8 @@ static bool numbers_agree(const struct diff_rules *rules, const char *name, doub
     return difference == 0;
 }
 
-/* Runs of digits, and hexadecimal ones behind "0x", are one number each: they differ by the run. */
+/* A sequence of digits, also a hexadecimal one after "0x", is one number: numbers differ from run
+ * to run. */
 static bool next_letter(const char **at, char *ret)
 {
     const char *p = *at;
@@ -101,8 +102,8 @@ static bool texts_agree_but_for_numbers(const char *a, const char *b)
     return *b == '\0';
 }
 
-/* "<user1>": what stood there was replaced, and is numbered anew in each bundle. Length up to the
- * number, 0 = none. */
+/* "<user1>": a pseudonym, numbered anew in each bundle. Returns its length up to the number, 0 =
+ * none. */
 static size_t pseudonym_kind(const char *at, size_t *ret_len)
 {
     size_t kind = at[0] == '<' ? 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyz-") : 0;
@@ -169,7 +170,7 @@ struct comparison {
     struct diff_result *result;
 };
 
-/* A message that is not there was not said, when its log was read. */
+/* A message was not printed if its log was read and lacks it. */
 static bool log_was_read(const struct facts *facts, const char *name)
 {
     int64_t read = 0;
@@ -177,14 +178,14 @@ static bool log_was_read(const struct facts *facts, const char *name)
     return facts_get_integer(facts, log, &read) && read != 0;
 }
 
-/* A variable that is not in the environment is not set; any other fact that is not there is not
- * known, unless it says itself that there is no such thing. NULL = not known. */
+/* A variable that is not in the environment is not set. Any other missing fact is not known, unless
+ * its status says that there is no such thing. NULL = not known. */
 static const char *missing_words(const struct diff_group *group, const char *name,
                                  const struct fact *f, const struct facts *facts)
 {
     const struct fact *best = facts_best(facts, name);
     if (best != NULL && best->status == FACT_PRESENT)
-        return NULL; /* it was there at another moment */
+        return NULL; /* it has a value at another moment */
     if (f != NULL && f->status == FACT_ABSENT && f->reason != NULL &&
         strcmp(f->reason, "unlimited") == 0)
         return "unlimited";
@@ -204,7 +205,8 @@ static char *value_words(const struct fact *f, const char *missing)
     return strdup(text);
 }
 
-/* Where the group stands for these two outcomes: one that can explain the difference comes first.
+/* The rank of the group for these two outcomes: a group that can explain the difference comes
+ * first.
  */
 static size_t rank_of(const struct comparison *c, const struct diff_group *group)
 {
@@ -244,7 +246,7 @@ static int add(struct comparison *c, const struct diff_group *group, const char 
     return item->name != NULL && item->a != NULL && item->b != NULL ? 0 : -ENOMEM;
 }
 
-/* A fact of one side, with what the other has; `a_first` = the fact is of side A. */
+/* A fact of one side and the value of the other; `a_first` = the fact is from side A. */
 static int compare_one(struct comparison *c, const struct fact *f, bool a_first)
 {
     char name[200];
@@ -253,7 +255,7 @@ static int compare_one(struct comparison *c, const struct fact *f, bool a_first)
     bool present = f->status == FACT_PRESENT;
     bool other_present = other != NULL && other->status == FACT_PRESENT;
     if (!present || (!a_first && other_present))
-        return 0; /* nothing to show, or seen from the other side */
+        return 0; /* nothing to show, or already found from the other side */
     (void)name_at(f, name, sizeof name);
     bool noise = fits(&c->rules->ignore, name);
     const struct diff_group *group = noise ? NULL : group_of(c->rules, name);
@@ -281,7 +283,7 @@ static int compare_items(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* The same fact at several moments is one difference: the first moment is kept. */
+/* The same fact at several moments is one difference: keep the first moment. */
 static void drop_repetitions(struct diff_result *result)
 {
     size_t kept = 0;

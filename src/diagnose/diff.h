@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What differs between two bundles, the likely causes first. Pure: facts and texts in, a list out.
+ * The differences between two bundles, the likely causes first. Pure: facts and texts in, a list
+ * out.
  *
  * The order is data (templates/diff.json): groups of facts by pattern, each with the reason for its
- * place; what only changes from run to run (pids, times, addresses) is named there too.
+ * place. It also names facts that only change from run to run (pids, times, addresses).
  */
 #ifndef DIAGNOSE_DIFF_H
 #define DIAGNOSE_DIFF_H
@@ -26,11 +27,12 @@ struct diff_item {
 
 struct diff_result {
     size_t count;
-    size_t different;        /* items[0 .. different - 1] differ; of the rest only one side knows */
+    size_t different;        /* items[0 .. different - 1] differ; of the rest only one side is
+                              * known */
     struct diff_item *items; /* likely causes first */
     size_t capacity;
     size_t compared; /* facts that a group wanted, of either side */
-    size_t ignored;  /* facts that differ, but only as one run from another */
+    size_t ignored;  /* facts that differ only as any two runs do */
     bool outcome_differs;
 };
 
@@ -52,8 +54,8 @@ struct cJSON *diff_to_json(const struct diff_result *, size_t from, size_t to);
 
 /*
  * diff_curve.c: the columns of a telemetry.csv as facts curve.<column>.{peak_bytes,
- * time_to_peak_ms, growth_bytes_per_s}: of every GPU's memory in use. 0 or -ENOMEM; what is no
- * table gives nothing.
+ * time_to_peak_ms, growth_bytes_per_s}, for every GPU's memory in use. 0 or -ENOMEM; a text that is
+ * no table gives no facts.
  */
 int diff_curve_facts(struct facts *facts, const char *csv, size_t len);
 

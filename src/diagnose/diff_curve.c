@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Curves of two runs never lie on each other: the samplers ran at other moments. So features are
- * compared: how high, how soon, how steep. The table may be a stranger's: everything is bounded.
+ * The curves of two runs never match point by point: they were sampled at other moments. So their
+ * height, the time to the peak and the slope are compared. The table may come from anybody:
+ * everything is bounded.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #define COLUMNS_MAX 64
 #define HEADER_MAX 8192
-#define NEAR_PEAK 0.98 /* reached when this much of it is: the last percent comes at random */
+#define NEAR_PEAK 0.98 /* counts as reached at this share: the last percent comes at random */
 
 struct column {
     size_t index;  /* in the line */
@@ -82,7 +83,7 @@ static void read_row(struct table *t, struct text line, int pass)
     struct text time = next_cell(&line);
     struct text flags = next_cell(&line);
     size_t at = 0;
-    /* What is left a second after the end is not part of the curve. */
+    /* The sample a second after the end is not part of the curve. */
     if (!text_take_real(&time, &time_s) || text_has(flags, "after"))
         return;
     for (size_t i = 2; line.len > 0 && at < t->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* templates/diff.json -> struct diff_rules; what is wrong gets file, line and reason. */
+/* templates/diff.json -> struct diff_rules; errors name file, line and reason. */
 #include "diagnose/diff_rules.h"
 
 #include <cjson/cJSON.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of diff: templates/diff.json as it is read. Used by diff*.c and their tests. */
+/* Internal to diff: templates/diff.json as it was read. Used by diff*.c and their tests. */
 #ifndef DIAGNOSE_DIFF_RULES_H
 #define DIAGNOSE_DIFF_RULES_H
 
@@ -38,7 +38,7 @@ struct diff_rules {
     struct diff_tolerance tolerance[DIFF_TOLERANCES_MAX];
 };
 
-/* Is `word` one of them, as it is written? */
+/* Is `word` one of them? Case matters. */
 bool diff_patterns_hold(const struct diff_patterns *patterns, const char *word);
 
 #endif

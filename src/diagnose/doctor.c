@@ -22,7 +22,8 @@ struct examination {
     int64_t gpus;
 };
 
-/* "host.mem_total_bytes: no such file"; while the names of the expression are still there. */
+/* "host.mem_total_bytes: no such file". Call it before the expression is freed, which owns the
+ * names. */
 static void note_missing(struct buf *out, const struct eval *ev)
 {
     for (size_t i = 0; i < ev->missing_count; i++) {
@@ -172,7 +173,7 @@ int doctor_examine(struct facts *facts, const struct computed *computed,
     features_derive(facts, computed);
     doctor_features(facts);
     if (!facts_get_integer(facts, "gpu.count", &x.gpus) || x.gpus < 0)
-        x.gpus = 1; /* not known: what is asked of each is undecided, not found to be well */
+        x.gpus = 1; /* not known: a question to each GPU is undecided, not answered well */
     x.gpus = x.gpus > GPUS_MAX ? GPUS_MAX : x.gpus;
     ret->findings = calloc(rules->count + 1, sizeof *ret->findings);
     ret->undecided = calloc(rules->count + 1, sizeof *ret->undecided);

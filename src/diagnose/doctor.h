@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may go wrong on this machine before anything has: rules over facts, findings out. Pure.
+ * Predicts what may go wrong on this machine: facts in, findings of the rules out. Pure.
  *
  * The rules are data (templates/doctor.json) in the language of the decision tree. A rule with
- * "each": "gpu" is asked for every GPU; a rule whose inputs are missing is undecided, which is
- * listed, and never a finding.
+ * "each": "gpu" is asked for every GPU. A rule whose inputs are missing is undecided: it is listed,
+ * but is no finding.
  */
 #ifndef DIAGNOSE_DOCTOR_H
 #define DIAGNOSE_DOCTOR_H
@@ -27,13 +27,13 @@ struct doctor_finding {
     const char *id; /* of the rule; lives as long as the rules */
     enum doctor_severity severity;
     char *gpus;   /* "0", "0-7", "0, 2"; "" = not about one GPU */
-    char *say;    /* the sentence with its number (of the first GPU), and where it was read */
-    char *mend;   /* the command or the change that mends it */
+    char *say;    /* the sentence with its number (of the first GPU) and the number's source */
+    char *mend;   /* the command or the change that fixes it */
     char *verify; /* how to see that it helped; "" = none */
     char *source; /* where the rule comes from */
 };
 
-/* A rule that could not be asked, and the inputs that it lacked ("host.mem_total_bytes: why"). */
+/* A rule that could not be decided, and the inputs that it lacked ("host.mem_total_bytes: why"). */
 struct doctor_undecided {
     const char *id;
     char *missing;
@@ -55,13 +55,14 @@ struct doctor_rules *doctor_rules_parse(const char *json, size_t len, const char
                                         struct rc_err *err);
 void doctor_rules_free(struct doctor_rules *);
 
-/* Derive what the rules ask for (features.h, computed.h, doctor_features.c) into `facts`, ask every
- * rule. 0 or -errno; `ret` is to be released in both cases. */
+/* Derive the inputs of the rules (features.h, computed.h, doctor_features.c) into `facts`, then ask
+ * every rule. 0 or -errno; release `ret` in both cases. */
 int doctor_examine(struct facts *facts, const struct computed *computed,
                    const struct doctor_rules *rules, struct doctor_report *ret, struct rc_err *err);
 void doctor_report_release(struct doctor_report *);
 
-enum doctor_severity doctor_worst(const struct doctor_report *); /* DOCTOR_NOTE when nothing */
+enum doctor_severity doctor_worst(const struct doctor_report *); /* DOCTOR_NOTE if there is no
+                                                                  * finding */
 const char *doctor_severity_name(enum doctor_severity);          /* "note", "warn", "fail" */
 /* {"status", "findings": [...], "not_asked": [...], "rules"}. Caller deletes it. */
 struct cJSON *doctor_report_to_json(const struct doctor_report *);

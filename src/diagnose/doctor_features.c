@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the doctor's rules ask for beyond the features of a failure: how this PyTorch reads its
+ * Inputs of the doctor's rules beyond the features of a failure: how this PyTorch reads its
  * allocator options, what the override does to each GPU, which GPUs are visible. Pure.
  */
 #include <ctype.h>
@@ -26,7 +26,7 @@ static void set_text(struct facts *facts, const char *name, const char *value,
     (void)facts_set_text(facts, name, FACT_STATIC, value, source);
 }
 
-/* Behind what is there, with ", " between; cut where it does not fit. */
+/* Appends, with ", " between; cuts what does not fit. */
 static void append(char *out, size_t size, const char *word, size_t len)
 {
     size_t used = strlen(out);
@@ -40,9 +40,9 @@ static const char *const conf_names[] = {"env.PYTORCH_ALLOC_CONF", "env.PYTORCH_
 enum { CONF_NEW, CONF_CUDA, CONF_HIP, CONF_COUNT };
 
 /*
- * Which of the three names a ROCm build of this version reads, best first. Up to 2.6 hipify had
- * renamed the only one there was; then the CUDA name came first and the HIP one behind it; since
- * 2.9 there is a name without a vendor. -1 ends the list.
+ * Which of the three names a ROCm build of this version reads, the preferred one first. Up to 2.6
+ * there was one name, which hipify renamed. Then the CUDA name came before the HIP name. Since 2.9
+ * there is a name without a vendor. -1 ends the list.
  */
 static const int *read_order(double version)
 {
@@ -149,7 +149,7 @@ static void read_options(struct facts *facts, const char *input)
         set_text(facts, "f.alloc.unknown", unknown, &input, 1);
 }
 
-/* What is missing would make every rule about an option undecided: it is not set. */
+/* A missing fact would make every rule about an option undecided, so set "not set". */
 static void options_not_set(struct facts *facts)
 {
     static const char *const features[] = {"f.alloc.max_split_mb",
@@ -309,8 +309,8 @@ static void kernel_features(struct facts *facts, int gpu)
 
 /* --- the rest --- */
 
-/* Does a list like "0,2" name none of `count` GPUs? The runtimes stop at the first number that is
- * none. Names ("GPU-8f...") are not looked up: then it is not known. */
+/* Does a list like "0,2" name none of `count` GPUs? The runtimes stop at the first invalid number.
+ * Names ("GPU-8f...") are not looked up: then the answer is not known. */
 static bool list_is_empty(const char *list, int64_t count, bool *ret_known)
 {
     struct text first = text_trim(text_until((struct text){list, strlen(list)}, ","));
@@ -349,7 +349,7 @@ static void visible_gpus(struct facts *facts)
                             "environment");
 }
 
-/* An APU beside a card is rarely what a program is meant for. */
+/* A program is rarely meant for the APU beside a card. */
 static void all_apus(struct facts *facts, int64_t gpus)
 {
     static const char *const input = "gpu.0.is_apu";

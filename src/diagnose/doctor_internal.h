@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the doctor: a rule as it was read (doctor_rules.c), for those who ask it (doctor.c). */
+/* Internal to the doctor: a rule as doctor_rules.c reads it and doctor.c asks it. */
 #ifndef DIAGNOSE_DOCTOR_INTERNAL_H
 #define DIAGNOSE_DOCTOR_INTERNAL_H
 
@@ -24,7 +24,7 @@ struct doctor_rule {
     char *say;
     char *verify;
     char *source;
-    char *unless; /* ids of rules whose finding makes this one superfluous, by blanks */
+    char *unless; /* ids, separated by blanks, of rules whose finding makes this one superfluous */
     size_t mend_count;
     struct doctor_mend mend[DOCTOR_MENDS_MAX];
 };
@@ -34,7 +34,7 @@ struct doctor_rules {
     struct doctor_rule rule[DOCTOR_RULES_MAX];
 };
 
-/* `text` with N of "gpu.N." and "GPU N" as the number of the GPU; NULL when out of memory. */
+/* `text` with the number of the GPU for N in "gpu.N." and "GPU N"; NULL when out of memory. */
 char *doctor_for_gpu(const char *text, int gpu);
 
 #endif

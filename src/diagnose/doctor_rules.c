@@ -2,8 +2,8 @@
 /*
  * templates/doctor.json -> rules.
  *
- * "gpu.N." and "GPU N" in a rule stand for each GPU in turn: the texts are kept as they are written
- * and parsed anew for each, which costs microseconds and needs no second language.
+ * "gpu.N." and "GPU N" in a rule stand for each GPU in turn. The texts are kept as written and
+ * parsed again for each GPU. That costs microseconds and needs no second language.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ char *doctor_for_gpu(const char *text, int gpu)
 
 /* --- reading the file --- */
 
-/* The expression is parsed for its errors only, as of GPU 0. */
+/* Parses the expression only to find errors, with GPU 0. */
 static int read_condition(const struct loader *l, const cJSON *object, const char *key,
                           bool required, char **ret)
 {
@@ -154,7 +154,7 @@ static struct doctor_rule *find_rule(const struct doctor_rules *rules, const cha
     return NULL;
 }
 
-/* Ids are unique, and "unless" names rules that stand before: they are asked by then. */
+/* Ids must be unique, and "unless" may only name earlier rules: those have been asked by then. */
 static int check_ids(const struct loader *l, const struct doctor_rules *rules,
                      const struct doctor_rule *rule)
 {

@@ -8,7 +8,7 @@
 
 extern const char environment_rows[]; /* templates/environment.tsv */
 
-/* Is `name` what the row names? "*" at its end: anything may follow. */
+/* Does the row name `name`? "*" at its end: anything may follow. */
 static bool names_it(struct text row, const char *name, size_t len)
 {
     bool begins = row.len > 0 && row.at[row.len - 1] == '*';
@@ -27,7 +27,7 @@ static bool is_listed(const char *rule, const char *name, size_t len)
     return false;
 }
 
-/* The same with a word of the row anywhere in it. */
+/* The same, with the word of a row anywhere in the name. */
 static bool has_secret_part(struct text name)
 {
     static const char rule[] = "secret-part\t";
@@ -60,7 +60,7 @@ bool env_name_is_secret(const char *name, size_t len)
 
 enum env_rule env_rule_of(const char *name, size_t len)
 {
-    /* A name is shown and becomes a fact's: letters, digits, '_' only. */
+    /* The name is shown and becomes part of a fact's name: letters, digits, '_' only. */
     for (size_t i = 0; i < len; i++)
         if (!isalnum((unsigned char)name[i]) && name[i] != '_')
             return ENV_HIDE;

@@ -2,8 +2,8 @@
 /*
  * Which environment variables may be shown, by name: for the collector of the failed process and
  * for `env` output in a report. An allow-list: a variable that no rule names is not shown. Within
- * the list, names that say "secret" hide their value: deny-lists alone leak (knowledge from other
- * tools' reports).
+ * the list, names that hint at a secret hide their value. Deny-lists alone leak, as the reports of
+ * other tools show.
  */
 #ifndef DIAGNOSE_ENV_NAMES_H
 #define DIAGNOSE_ENV_NAMES_H
@@ -15,11 +15,11 @@ enum env_rule {
     ENV_HIDE,      /* not on the list: count it */
     ENV_SHOW,      /* name and value */
     ENV_NAME_ONLY, /* "<set>" */
-    ENV_SECRET,    /* on the list, but its name says that the value is a secret: "<redacted>" */
+    ENV_SECRET,    /* on the list, but the name hints at a secret: "<redacted>" */
 };
 
 enum env_rule env_rule_of(const char *name, size_t len);
-/* A word of it says that what it stands for is a secret: "HF_TOKEN", "apikey". */
+/* A word in the name hints at a secret: "HF_TOKEN", "apikey". */
 bool env_name_is_secret(const char *name, size_t len);
 
 #endif

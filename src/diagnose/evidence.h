@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Evidence that decides nothing alone: each row of the tree's "evidence" that holds adds its weights
- * to the classes that it speaks for. The sum becomes facts (evidence.*), which the nodes behind all
- * others ask, and gives the runner-up of every verdict.
+ * Evidence that decides nothing alone: each row of the tree's "evidence" whose condition holds adds
+ * its weights to its classes. The sums become facts (evidence.*) for the last nodes of the tree, and
+ * give the runner-up of every verdict.
  */
 #ifndef DIAGNOSE_EVIDENCE_H
 #define DIAGNOSE_EVIDENCE_H
@@ -26,9 +26,9 @@ struct evidence_row {
     char *say;
 };
 
-/* What decides between two classes. */
+/* The question that decides between two classes. */
 struct evidence_pair {
-    int first, second; /* second -1: and any other */
+    int first, second; /* second -1: any other class */
     char *say;
 };
 
@@ -42,9 +42,9 @@ struct evidence {
 int evidence_read(struct loader *l, const struct cJSON *root);
 void evidence_release(struct evidence *);
 
-/* The sum; says why in evidence.* facts: class, weight, second, second_weight, margin, says. */
+/* Sums up and sets the facts evidence.*: class, weight, second, second_weight, margin, says. */
 struct prior evidence_derive(struct facts *, const struct tree *);
-/* What would decide between two classes; NULL: nobody has written it down. */
+/* The question that would decide between two classes; NULL: the tree has none. */
 const char *evidence_decides(const struct tree *, const char *class_name, const char *other);
 
 #endif

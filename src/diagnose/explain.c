@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes a node's test apart at its "and"s and says of each part whether it holds, and of a part of
- * several sides those that decide; see explain.h.
+ * Splits a node's test at each "and", tells of each part whether it holds, and which operands
+ * decide; see explain.h.
  */
 #include "diagnose/explain.h"
 
@@ -21,7 +21,7 @@ struct explainer {
     const struct facts *facts;
     const struct tree *tree;
     struct explain_node *node;
-    struct eval read; /* what the condition that is being printed reads and lacks */
+    struct eval read; /* inputs that the printed condition reads and lacks */
     bool out_of_memory;
 };
 
@@ -45,8 +45,8 @@ static bool is_junction(const struct expr *e)
     return e->op == EXPR_OR || e->op == EXPR_AND;
 }
 
-/* What makes the junction what it is are the sides with its own answer: those that hold of an "or"
- * that holds, those that are false of an "and" that is false. A single one stands for it. */
+/* The operands with the same answer as the junction decide it: the true ones of a true "or", the
+ * false ones of a false "and". If there is only one, it is printed in place of the junction. */
 static const struct expr *deciding_side(const struct explainer *x, const struct expr *e)
 {
     e = without_terms(e);
@@ -111,7 +111,7 @@ static void print_call(struct explainer *x, const struct expr *e, unsigned depth
         return;
     }
     buf_printf(out, "%s(", names[e->function]);
-    if (e->count == 1 && e->arg[0]->op == EXPR_FACT) /* it was asked by the function, in its way */
+    if (e->count == 1 && e->arg[0]->op == EXPR_FACT) /* the function itself evaluates it */
         buf_puts(out, tree_label(x->tree, e->arg[0]->text));
     else
         print_list(x, e, ", ", depth, out);
@@ -125,7 +125,7 @@ static void print_not(struct explainer *x, const struct expr *e, unsigned depth,
     buf_puts(out, ")");
 }
 
-/* What decides of the expression, with facts by their words and terms written out. */
+/* The deciding part of the expression, with the labels of facts and with terms expanded. */
 static void print(struct explainer *x, const struct expr *whole, unsigned depth, struct buf *out)
 {
     const struct expr *e = deciding_side(x, whole);
@@ -216,7 +216,7 @@ static void add_condition(struct explainer *x, const struct expr *e)
     buf_release(&line);
 }
 
-/* The parts that must all hold; a term that is an "and" is taken apart too. */
+/* The parts that must all hold. A term that is an "and" is split, too. */
 static void take_apart(struct explainer *x, const struct expr *e)
 {
     e = without_terms(e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why not that class? Every node of a class with its conditions: which hold, which are false, which
- * cannot be decided and for want of what. Of a condition with several sides those that decide are
- * shown, whole. Pure; used by `triage --explain`.
+ * Why not that class? Lists every node of a class with its conditions: those that hold, those that
+ * are false, and those that cannot be decided, with the missing inputs. Of a condition with several
+ * operands it shows the deciding ones. Pure; used by `triage --explain`.
  */
 #ifndef DIAGNOSE_EXPLAIN_H
 #define DIAGNOSE_EXPLAIN_H
@@ -15,7 +15,7 @@ struct explain_node {
     char *id;
     char *question;
     char *answer; /* "yes", "no", "undecided" */
-    bool later;   /* yes, but another node had been asked before it and decided */
+    bool later;   /* yes, but an earlier node had decided */
     struct verdict_list holds;
     struct verdict_list fails;   /* each with the values that make it false */
     struct verdict_list unknown; /* each with the names of what is missing */
@@ -26,8 +26,8 @@ struct explanation {
     struct explain_node node[EXPLAIN_NODES_MAX];
 };
 
-/* `facts` as diagnose() left them (with their features), `verdict` as it was given. -EINVAL: there
- * is no such class; *err lists those that there are. */
+/* `facts` as diagnose() left them (with features), `verdict` as diagnose() gave it. -EINVAL: there
+ * is no such class; *err lists the classes. */
 int explain_class(const struct facts *, const struct tree *, const struct verdict *,
                   const char *class_name, struct explanation *ret, struct rc_err *err);
 void explanation_release(struct explanation *);

@@ -2,9 +2,9 @@
 /*
  * The store of facts: an array in order of insertion with a hash index over (name, when).
  *
- * Runs in the finisher and in `rocmcrash triage`. Texts come from logs of unknown origin, so what
- * is stored is always valid UTF-8 without control characters, and bounded: nothing that reads facts
- * later has to defend itself again.
+ * Runs in the finisher and in `rocmcrash triage`. Texts come from logs of unknown origin. The store
+ * turns them into valid UTF-8 without control characters, and bounds them, so that readers of facts
+ * need no checks.
  */
 #include "diagnose/fact.h"
 
@@ -161,7 +161,7 @@ static int add_item(struct facts *f, const char *name, struct fact *values)
     return 0;
 }
 
-/* Store `value` (its texts are copied) under name; first present one wins. */
+/* Store `value` (its texts are copied) under name; the first present value wins. */
 static int set(struct facts *f, const char *name, const struct fact *value)
 {
     if (!name_is_valid(name) || value->when > FACT_LOG)

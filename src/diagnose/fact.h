@@ -21,8 +21,8 @@ struct rc_err;
 
 enum fact_status {
     FACT_PRESENT,
-    FACT_ABSENT,     /* there is no such thing here; reason says why */
-    FACT_UNREADABLE, /* there is, but it could not be read; reason says why */
+    FACT_ABSENT,     /* does not exist here; reason says why */
+    FACT_UNREADABLE, /* exists, but could not be read; reason says why */
     FACT_BLIND,      /* read, but known not to count this on this kernel or hardware */
 };
 
@@ -32,7 +32,7 @@ enum fact_when {
     FACT_PEAK,     /* largest of the run */
     FACT_IMPACT,   /* at the failure, target still there */
     FACT_AFTER,    /* at least one second after its end */
-    FACT_LOG,      /* said by a message; source names the line */
+    FACT_LOG,      /* from a message; source names the line */
 };
 
 enum fact_type { FACT_INTEGER, FACT_REAL, FACT_TEXT, FACT_BOOLEAN };
@@ -68,19 +68,20 @@ int facts_set_boolean(struct facts *, const char *name, enum fact_when, bool val
 int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fact_status status,
                       const char *reason, const char *source);
 
-/* Note in the source of the fact at `index` that it was read from lines that were repaired: `how` is
- * "joined" (text_unwrap()) or "completed" (text_complete()). */
+/* Note in the source of the fact at `index` that it was read from repaired lines: `how` is "joined"
+ * (text_unwrap()) or "completed" (text_complete()). */
 void facts_mark_repaired(struct facts *, size_t index, const char *how);
-/* It was, or it was computed from one that was. */
+/* Was the fact read from repaired lines, or computed from such a fact? */
 bool fact_is_repaired(const struct fact *);
-/* The same value, whoever says it. */
+/* The same value, from any source. */
 bool fact_says_same(const struct fact *, const struct fact *);
 
 size_t facts_count(const struct facts *);
 const struct fact *facts_at(const struct facts *, size_t index);
 /* NULL when nothing is known under that name, not even that it is absent. */
 const struct fact *facts_find(const struct facts *, const char *name, enum fact_when when);
-/* The one that says most about the failure: IMPACT, LOG, STATIC, PEAK, AFTER, BASELINE. */
+/* The moment closest to the failure that has a value: IMPACT, LOG, STATIC, PEAK, AFTER,
+ * BASELINE. */
 const struct fact *facts_best(const struct facts *, const char *name);
 /* Present integer (or boolean, or integral real) under facts_best(); false when there is none. */
 bool facts_get_integer(const struct facts *, const char *name, int64_t *ret);
@@ -90,7 +91,7 @@ bool facts_is_present(const struct facts *, const char *name);
 bool facts_get_text(const struct facts *, const char *name, const char **ret);
 
 /* facts.json: {"format": 1, "facts": [{"name","value"|"status"+"reason","when","source"}, ...]}.
- * Also reads the short form {"name": value, ...} that people write by hand (--facts). */
+ * Also reads the short form {"name": value, ...}, which is written by hand (--facts). */
 struct cJSON *facts_to_json(const struct facts *);
 int facts_from_json(struct facts *, const struct cJSON *json, struct rc_err *err);
 

@@ -2,10 +2,9 @@
 /*
  * Facts as JSON, both ways.
  *
- * Written by the finisher (facts.json of a bundle), read by `triage` from bundles of other people
- * and from files that people write by hand (--facts): nothing read here is trusted. cJSON keeps
- * numbers as double and prints 15 digits, so an integer of more digits is written as a string with
- * "type": "integer".
+ * Written by the finisher (facts.json of a bundle). Read by `triage` from bundles of other people
+ * and from hand-written files (--facts): the input is not trusted. cJSON keeps numbers as double
+ * and prints 15 digits, so an integer of more digits is written as a string with "type": "integer".
  */
 #include "diagnose/fact.h"
 
@@ -112,7 +111,7 @@ static bool ends_with(const char *s, const char *suffix)
     return a >= b && strcmp(s + a - b, suffix) == 0;
 }
 
-/* A hand-written fact rarely says when it was true: a person describes the moment of the crash. */
+/* A hand-written fact rarely gives its moment: people describe the moment of the crash. */
 static enum fact_when default_when(const char *name)
 {
     static const char *const said[] = {"oom.", "msg.", "kmsg.", "report.", "vendor.",
@@ -139,7 +138,7 @@ static int set_number(struct facts *f, const char *name, enum fact_when when, do
     return facts_set_real(f, name, when, value, source);
 }
 
-/* "8 GiB" under a name that ends in _bytes is what a person means by a number. */
+/* People write "8 GiB" for a name that ends in _bytes and mean a number. */
 static int set_string(struct facts *f, const char *name, enum fact_when when, const char *text,
                       const char *type, const char *source)
 {

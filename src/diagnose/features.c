@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows from the facts and is no expression: names in texts. What was read, vendor, chip,
- * machine. All arithmetic is data: templates/computed.json (computed.c).
+ * Features that need C, because they look for names in texts: the logs that were read, vendor,
+ * chip, machine. All arithmetic is data: templates/computed.json (computed.c).
  */
 #include "diagnose/features.h"
 
@@ -48,7 +48,7 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
         const char *from = input_source(f);
         const char *comma = i > 0 ? ", " : "";
         const char *repaired = f != NULL && fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
-        /* a feature names its own inputs: no chain of parentheses */
+        /* a feature names its own inputs; avoids nested parentheses */
         int n = strncmp(from, "computed", 8) == 0
                     ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], repaired)
                     : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
@@ -95,7 +95,7 @@ void feature_missing(struct facts *facts, const char *name, const char *const *i
             continue;
         const char *why = f != NULL && f->reason != NULL ? f->reason : "not known";
         if (strncmp(why, not_computed, sizeof not_computed - 1) == 0)
-            why = "not computed"; /* it says itself for want of what */
+            why = "not computed"; /* its reason names the missing input */
         int n = snprintf(reason + at, sizeof(reason) - at, "%s%s (%.100s)", separator, input, why);
         at += n > 0 ? (size_t)n : 0;
         separator = ", ";
@@ -128,7 +128,7 @@ static const struct fact *any_message(const struct facts *facts, const char *a, 
     return NULL;
 }
 
-/* `told`: the fact that says whether the log was read (false or missing: with the reason). */
+/* `told`: the fact that tells whether the log was read (if false or missing: with the reason). */
 static void set_log_read(struct facts *facts, const char *feature, const char *told,
                          const struct fact *message, const char *otherwise)
 {
@@ -152,7 +152,7 @@ static void derive_logs_read(struct facts *facts)
 {
     const struct fact *message = any_message(facts, "msg.", "oom.");
     const struct fact *run = facts_best(facts, "run.program");
-    /* the recorder follows the output of every run, and says run.output when it could not */
+    /* the recorder follows the output of every run, and sets run.output if it could not */
     if (message == NULL && run != NULL && run->status == FACT_PRESENT &&
         facts_best(facts, "run.output") == NULL)
         message = run;
@@ -175,8 +175,8 @@ static const char *vendor_of_text(const char *text)
     return names(text, LOG_WORDS_NAMED_NVIDIA) ? "nvidia" : names(text, LOG_WORDS_NAMED_AMD) ? "amd" : NULL;
 }
 
-/* The driver decides; then what people wrote about the machine; then names in the messages. The
- * word CUDA decides nothing: HIP builds of ggml print it too. */
+/* The driver decides, then the reporter's words about the machine, then names in messages. The word
+ * CUDA decides nothing: HIP builds of ggml print it, too. */
 static void derive_vendor(struct facts *facts)
 {
     static const char *const inputs[] = {"gpu.0.driver", "report.gpu", "report.rocm",
@@ -218,7 +218,7 @@ static void derive_vendor(struct facts *facts)
                             "neither a driver nor a device name is known", "features");
 }
 
-/* --- what the reporter or the topology says about the GPU --- */
+/* --- the GPU by the reporter's words or by the topology --- */
 
 static void derive_gfx(struct facts *facts)
 {
@@ -282,7 +282,7 @@ static void derive_override(struct facts *facts)
     }
 }
 
-/* An APU shares the host's RAM. The topology says so; else names that only APUs have. */
+/* An APU shares the host's RAM. The topology decides, else a name that only APUs have. */
 static void derive_is_apu(struct facts *facts)
 {
     static const char *const inputs[] = {"f.gfx", "report.gpu"};
@@ -302,7 +302,7 @@ static void derive_is_apu(struct facts *facts)
         if (!feature_text(facts, inputs[k], &text) || strcasecmp(text, "unknown") == 0)
             continue;
         known = true;
-        /* "R9700 eGPU + Strix Halo", "RX 560 + Raven APU": two GPUs, which one is not said */
+        /* "R9700 eGPU + Strix Halo", "RX 560 + Raven APU": two GPUs, and no word about which one */
         if (strstr(text, " + ") != NULL)
             known = false;
         if (known && names(text, LOG_WORDS_NAMED_APU)) {
@@ -359,7 +359,7 @@ static void derive_kernel_abi(struct facts *facts)
         feature_missing(facts, "f.kernel_abi", &input, 1);
 }
 
-/* "6 GB carve-out" in what the reporter wrote about an APU. */
+/* "6 GB carve-out" in the reporter's words about an APU. */
 static void derive_reported_carveout(struct facts *facts)
 {
     static const char *const input = "report.gpu";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Features: what follows from the facts (f.*). Each has "computed from ..." as its source; where an
- * input is missing the feature is missing too, with the reason. Pure.
+ * Features: facts that follow from other facts (f.*). Each has "computed from ..." as its source.
+ * If an input is missing, the feature is missing, with the reason. Pure.
  */
 #ifndef DIAGNOSE_FEATURES_H
 #define DIAGNOSE_FEATURES_H
@@ -11,12 +11,12 @@
 struct computed;
 struct facts;
 
-/* All of them, those of templates/computed.json too (NULL = without); called by diagnose(). Facts
- * that are already there are left alone. */
+/* Derives all features, also those of templates/computed.json (NULL = without). Called by
+ * diagnose(). Existing facts stay. */
 void features_derive(struct facts *facts, const struct computed *computed);
 
-/* Is the fact of that name derived, and so to be derived anew where facts are read back? Growth
- * comes from the telemetry and the hook, which are not read again. */
+/* Is the fact of that name a derived one? Then it must be derived again from facts that are read
+ * from a bundle. Not growth: it comes from the telemetry and the hook, which are not read again. */
 bool feature_is_derived(const char *name);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an inference engine said of itself, set against the device: which part did not fit (weights,
- * KV cache, buffers of the computation), how much was short, and what would have fitted; and the
- * pool that XLA takes for itself. See messages_engine.c, messages_bfc.c.
+ * Compares the report of an inference engine with the device: which part did not fit (weights, KV
+ * cache, compute buffers), how much was short, and what would have fitted. Also the pool that XLA
+ * reserves. See messages_engine.c, messages_bfc.c.
  */
 #include "diagnose/features_internal.h"
 
@@ -13,13 +13,13 @@
 #include <string.h>
 
 #define CONTEXT_STEP 256 /* llama.cpp rounds the context up to it */
-#define BUFFERS 1.1      /* a tenth stays for buffers that are not known yet */
-#define RUNTIME_BYTES (0.75 * 1073741824) /* what CUDA 13 takes for itself on an H200: 0.51 GiB */
+#define BUFFERS 1.1      /* a tenth is left for buffers that are not known yet */
+#define RUNTIME_BYTES (0.75 * 1073741824) /* CUDA 13 itself takes 0.51 GiB on an H200 */
 #define INPUTS_MAX 4
-#define WEIGHTS_MIN 0.8  /* of the file's: the embeddings are not on the GPU */
+#define WEIGHTS_MIN 0.8  /* share of the file's weights: the embeddings are not on the GPU */
 #define WEIGHTS_MAX 1.01
 
-/* Of the inputs only those that were there are named as its source. */
+/* Its source names only the inputs that have a value. */
 static void put(struct facts *facts, const char *name, double value, const char *const *inputs,
                 size_t count)
 {
@@ -45,13 +45,14 @@ struct engine {
     double request, context, room, layers;
     double device; /* all of its memory */
     double layer; /* weights of one, the embeddings count as one */
-    double scores;  /* of the computation, each token of context: as long as no buffer was made */
-    double runtime; /* of the room: 0 where the engine looked itself, which comes behind */
+    double scores;  /* compute buffer for each token of context, while no such buffer was made */
+    double runtime; /* share of the room: 0 if the engine itself measured, which it does later */
     const char *part;
-    bool reported; /* by itself; else by the model file's header and the GPU's counters */
+    bool reported; /* reported by the engine; else from the model file's header and the GPU's
+                    * counters */
 };
 
-/* Where no line says which part it was (the log is cut): what was not there yet. */
+/* If no line names the part (the log is cut): the first part that was not there yet. */
 static const char *part_by_order(const struct engine *e)
 {
     if (e->weights <= 0)
@@ -59,8 +60,9 @@ static const char *part_by_order(const struct engine *e)
     return e->cache <= 0 ? "KV cache" : "compute buffer";
 }
 
-/* The line that names the part comes last, and llama.cpp loses lines when it ends (the thread that
- * writes them is not waited for): then by the size. NULL: neither, or some layers are elsewhere. */
+/* The line that names the part comes last, and llama.cpp loses lines at its end (it does not wait
+ * for the thread that writes them). Then the size decides. NULL: it fits no part, or some layers
+ * are elsewhere. */
 static const char *part_by_size(const struct engine *e, double tokens, double weights)
 {
     if (tokens >= CONTEXT_STEP && fmod(tokens, CONTEXT_STEP) <= 0)
@@ -69,9 +71,9 @@ static const char *part_by_size(const struct engine *e, double tokens, double we
                                                                                        : NULL;
 }
 
-/* llama.cpp prints its report with -lv 4 only (since 2026). Without it: the message that names the
- * part, the header of the one model file and how full the one GPU was before the start. A cache that
- * is not one of all layers for a possible context is not taken for it. */
+/* llama.cpp prints its report only with -lv 4 (since 2026). Without it, use the message that names
+ * the part, the header of the only model file, and the memory in use on the only GPU before the
+ * start. A size that is no cache of all layers for a possible context is not taken for the cache. */
 static bool read_without_report(const struct facts *facts, struct engine *e)
 {
     struct feature_model m;
@@ -105,7 +107,7 @@ static bool read_without_report(const struct facts *facts, struct engine *e)
     return true;
 }
 
-/* What is known of a figure's origin depends on whether the engine reported. */
+/* The sources of a figure depend on whether the engine reported. */
 static void say(struct facts *facts, const struct engine *e, const char *name, double value,
                 const char *const *reported, size_t count)
 {
@@ -114,7 +116,7 @@ static void say(struct facts *facts, const struct engine *e, const char *name, d
     put(facts, name, value, e->reported ? reported : otherwise, e->reported ? count : 4);
 }
 
-/* One GPU and one model: else it is not known which of them a figure belongs to. */
+/* One GPU and one model only: else it is not known to which of them a figure belongs. */
 static bool read_engine(const struct facts *facts, struct engine *e)
 {
     const char *framework = "";
@@ -151,9 +153,9 @@ static bool read_engine(const struct facts *facts, struct engine *e)
     return true;
 }
 
-/* The cache grows with the context, weights and buffers stay; where those were not yet made, a
- * tenth and the scores of attention, which flash attention does without: what is said to fit is to
- * fit. */
+/* The cache grows with the context; weights and buffers do not. If the buffers were not made yet,
+ * subtract a tenth and the attention scores (flash attention needs none): the context that we name
+ * must fit. */
 static void say_context(struct facts *facts, const struct engine *e)
 {
     static const char *const inputs[] = {"msg.ggml_free_at_start_bytes",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPU the failure is about, and what the command's other processes hold on it. */
+/* Finds the GPU that the failure is about, and the memory of the command's other processes on
+ * it. */
 #include "diagnose/features_internal.h"
 
 #include "diagnose/fact.h"
@@ -29,7 +30,7 @@ static int count_gpus(const struct facts *facts)
     return n;
 }
 
-/* "2,5" makes 1 the device 5; -1 = none of the list, or a UUID: not known. */
+/* With "2,5", ordinal 1 is device 5. -1 = not in the list, or a UUID: not known. */
 static int entry_of(const char *list, int index)
 {
     const char *at = list;
@@ -40,8 +41,9 @@ static int entry_of(const char *list, int index)
     return at != NULL && end != at && entry >= 0 && entry < GPUS_MAX ? (int)entry : -1;
 }
 
-/* The ordinal of the message counts visible devices: HIP counts within its own list, which counts
- * within what ROCr leaves; CUDA's name is HIP's second (AMD, "GPU isolation techniques"). */
+/* The ordinal in the message counts visible devices. HIP's list selects among the devices that
+ * ROCr's list leaves; CUDA_VISIBLE_DEVICES is a second name of HIP's list (AMD, "GPU isolation
+ * techniques"). */
 static int visible_index(const struct facts *facts, int ordinal)
 {
     const char *list = NULL;
@@ -54,7 +56,7 @@ static int visible_index(const struct facts *facts, int ordinal)
     return index;
 }
 
-/* Where this process held most, by its ledger: a fault or a hang names no device. */
+/* The GPU on which this process held most, by its ledger: a fault or a hang names no device. */
 static int gpu_of_ledger(const struct facts *facts, int count)
 {
     int best = -1;
@@ -99,14 +101,14 @@ static bool ordinal_of(const struct facts *facts, const char *name, char *input,
     return true;
 }
 
-/* By the best evidence there is; `input`: the fact that it was. */
+/* By the best available evidence; `input`: the fact that was used. */
 static int choose_gpu(const struct facts *facts, int count, char input[INPUT_MAX])
 {
     int gpu = -1;
     (void)snprintf(input, INPUT_MAX, "gpu.count");
     if (count == 1)
         return 0;
-    if (ordinal_of(facts, "ledger.refused.gpu", input, &gpu)) /* by the kernel's own id of it */
+    if (ordinal_of(facts, "ledger.refused.gpu", input, &gpu)) /* by the kernel's id of the GPU */
         return gpu;
     if (ordinal_of(facts, "oom.device", input, &gpu))
         return visible_index(facts, gpu);
@@ -135,7 +137,8 @@ void features_gpu(struct facts *facts)
     }
 }
 
-/* How much more the other GPUs hold than before the start; -1 = not known of all. */
+/* How much more memory is in use on the other GPUs than before the start; -1 = not known for
+ * all. */
 static double grown_elsewhere(const struct facts *facts, int count, int here)
 {
     double sum = 0;
@@ -155,8 +158,8 @@ static double grown_elsewhere(const struct facts *facts, int count, int here)
     return sum;
 }
 
-/* What the command's other processes hold on this GPU, at least: their figures are of all GPUs
- * together, so what the other GPUs have grown by is taken off. */
+/* A lower bound of the memory that the command's other processes hold on this GPU. Their figures
+ * cover all GPUs, so the growth of the other GPUs is subtracted. */
 void features_siblings(struct facts *facts)
 {
     static const char *const inputs[] = {"siblings.vram_bytes", "f.gpu"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of features: reading inputs, writing results with their sources. */
+/* Helpers shared by features*.c: reading inputs, writing results with their sources. */
 #ifndef DIAGNOSE_FEATURES_INTERNAL_H
 #define DIAGNOSE_FEATURES_INTERNAL_H
 
@@ -25,21 +25,22 @@ void feature_flag(struct facts *facts, const char *name, bool value, const char 
                   size_t count);
 /* `part` of `whole` in percent. */
 void feature_share(struct facts *facts, const char *feature, const char *part, const char *whole);
-/* An integer where it is one, else a real number. */
+/* An integer if the value is integral, else a real number. */
 void feature_set_number(struct facts *facts, const char *name, double value, const char *source);
-/* The header of the one model file that was open (features_model.c); false: none, or of several. */
+/* The header of the only model file that was open (features_model.c); false: none, or several
+ * files. */
 struct feature_model {
     double weights, layers, embedding, heads, kv_heads, context;
     double cache_per_token; /* of all layers, in f16; 0 = not linear in the context, or not known */
-    /* Without flash attention the buffer of the computation grows with the context too: the scores
-     * of a batch (35 kB a token measured where this is 32 KiB: llama.cpp 0.5, 16 heads, -ub 512).
+    /* Without flash attention the compute buffer grows with the context, too, by the scores of a
+     * batch (measured 35 kB a token where this says 32 KiB: llama.cpp 0.5, 16 heads, -ub 512).
      */
     double scores_per_token;
     const char *type;
 };
 bool feature_model(const struct facts *facts, struct feature_model *ret);
 
-/* The reason names the inputs that are not there. */
+/* The reason names the missing inputs. */
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
                      size_t count);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which part of a model was refused, by the ledger and the header of the one model file that was
- * open: its weights, or the KV cache once the weights were there; and what would have fitted.
+ * Finds the part of a model that was refused, from the ledger and the header of the only model file
+ * that was open: its weights, or the KV cache once the weights were loaded; and what would have
+ * fitted.
  */
 #include "diagnose/features_internal.h"
 
@@ -24,8 +25,8 @@ static const struct {
 } types[] = {{"F32", 32},     {"F16", 16},     {"BF16", 16},   {"Q8_0", 8.5},   {"Q6_K", 6.56},
              {"Q5_K_M", 5.7}, {"Q4_K_M", 4.9}, {"Q4_0", 4.55}, {"Q3_K_M", 4.0}, {"Q2_K", 3.2}};
 
-/* Heads are not always embedding / heads wide (Qwen3, Gemma, Mistral Nemo); with a window some
- * layers keep less than the context, and a compressed vector (MLA) is neither K nor V. */
+/* A head is not always embedding / heads wide (Qwen3, Gemma, Mistral Nemo). With a sliding window
+ * some layers keep less than the context. MLA stores a compressed vector instead of K and V. */
 static double cache_per_token(const struct facts *facts, const struct feature_model *m)
 {
     double width = floor(m->embedding / m->heads);

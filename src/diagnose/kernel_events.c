@@ -24,7 +24,8 @@ static const char *const kind_facts[KERNEL_EVENTS] = {
 
 #define NEEDS 3
 
-/* A line holds a word of each list of `needs` and none of `never`: the first such row says what it tells. */
+/* A row matches a line that holds a word of each list of `needs` and none of `never`. The first matching row
+ * gives the event. */
 static const struct event_row {
     uint64_t needs[NEEDS], never;
     enum kernel_event event, of_copies;
@@ -101,7 +102,7 @@ static bool counts_errors(struct text line)
     struct text t = line;
     uint64_t count = 0;
     (void)(text_after(line, "uncorrect", &t) || text_after(line, "page", &t));
-    size_t n = 0; /* the first number behind it, of that name and no other */
+    size_t n = 0; /* the first number after exactly that name */
     while (n < t.len && !isdigit((unsigned char)t.at[n]) && t.at[n] != ',' && t.at[n] != ';')
         n++;
     struct text digits = text_skip(t, n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel log lines as a small grammar, subject and event ("ring vcn reset succeeded", "DQM update queue
- * failed"), for fragments that no message rule knows: consequences, inner parts of a dump, counters of a
- * cgroup. Pure; kernel_log_to_facts() asks it for each record.
+ * A small grammar of kernel log lines, subject and event ("ring vcn reset succeeded", "DQM update queue
+ * failed"). It covers fragments that no message rule knows: consequences, inner parts of a dump,
+ * counters of a cgroup. Pure; kernel_log_to_facts() asks it for each record.
  */
 #ifndef DIAGNOSE_KERNEL_EVENTS_H
 #define DIAGNOSE_KERNEL_EVENTS_H
@@ -34,11 +34,11 @@ struct kernel_events { /* zeroed before the first record */
     unsigned cgroup_line;
 };
 
-/* What a record tells. *ret_follows: it only comes after a hang or a fault (a reset, a queue that cannot
- * be evicted). */
+/* Reads one record. *ret_follows: such a record comes only after a hang or a fault (a reset, a queue
+ * that cannot be evicted). */
 enum kernel_event kernel_event_read(struct kernel_events *, const struct scan *, struct text record,
                                     bool *ret_follows);
-/* event.*: the first line of each kind, and event.first. */
+/* Sets event.*: the first line of each kind, and event.first. */
 void kernel_event_emit(const struct scan *, enum kernel_event, struct text record);
 /* Called once, after the last record. */
 void kernel_events_end(const struct kernel_events *, const struct scan *);

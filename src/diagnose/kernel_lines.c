@@ -3,7 +3,7 @@
  * kernel_log_to_facts(): the kernel log of the run's window, as facts.
  *
  * Pure; runs in the finisher over the collected window and in `triage` over pasted text. Records
- * are kept in their order: the first bad one decides, what follows it is its consequence.
+ * keep their order: the first bad one decides, the later ones are its consequences.
  */
 #include "diagnose/kernel_lines.h"
 
@@ -23,9 +23,9 @@ static const char *const class_names[] = {
     [BAD_HOST_OOM] = "host-oom",
 };
 
-/* Bad records so far apart are two incidents: the last one is what is asked about. */
+/* Bad records so far apart are two incidents. The verdict is about the last one. */
 #define INCIDENT_GAP_S 600.0
-/* A date with its year beside one without. */
+/* One date has a year and the other has none. */
 #define OTHER_ORIGIN_S 3e9
 
 /* "[  781.680189] text", "6,1234,5678901,-;text", "May 02 15:06:23 host kernel: [ 2237.9] text" */
@@ -66,7 +66,7 @@ static double stamp_of(struct text record, bool *ret_dated)
     return *ret_dated ? klog_date(record) : seconds;
 }
 
-/* The clock is read where an event asks for it. */
+/* Reads the stamp only when an event needs it. */
 static void read_clock(struct klog *k)
 {
     if (k->stamped.len > 0)
@@ -74,7 +74,7 @@ static void read_clock(struct klog *k)
     k->stamped.len = 0;
 }
 
-/* A reboot sets the clock back; a hardware error does not pass with time. */
+/* A reboot sets the clock back. A hardware error stays the cause, however long ago it was. */
 static void note_incident(struct klog *k, unsigned line)
 {
     read_clock(k);
@@ -96,7 +96,7 @@ static void note_incident(struct klog *k, unsigned line)
     }
 }
 
-/* Two rules for one line tell of one event. */
+/* Two rules that match one line are one event. */
 static bool is_noted(struct klog *k, unsigned line, enum bad_class class)
 {
     if (k->noted_line != line)
@@ -280,18 +280,18 @@ static void emit_order(const struct klog *k)
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
 
-/* "ring gfx_0.0.0 timeout, ...": the ring of copies is SDMA's. */
+/* "ring gfx_0.0.0 timeout, ...": the copy ring is the SDMA's. */
 static void ring_timeout(struct klog *k, struct text ring, struct text line)
 {
     bool copies = text_starts(ring, "sdma") || text_starts(ring, "page");
     if (k->timeouts++ == 0)
         scan_text(&k->s, "kmsg.ring_timeout", ring);
     (void)klog_bad(k, k->s.line, copies ? BAD_SDMA : BAD_GPU_HANG, line);
-    k->noted |= 1u << BAD_GPU_HANG; /* what else the line says of a hang is this one */
+    k->noted |= 1u << BAD_GPU_HANG; /* other signs of a hang on this line mean this event */
     k->timeout_open = true;
 }
 
-/* What the rules leave to C. */
+/* Readers in C that rules name. */
 static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {
@@ -310,7 +310,8 @@ static bool act(void *arg, const struct rule *rule, struct text line,
     return true;
 }
 
-/* "Process python3 pid 4711 thread ...": the run's own process, and the device that it is named with. */
+/* "Process python3 pid 4711 thread ...": is it the run's own process, and which device is named with
+ * it? */
 static void look_for_target(struct klog *k, struct text line)
 {
     struct text t;
@@ -334,11 +335,12 @@ static void add_event(struct klog *k, enum kernel_event event, struct text recor
     };
     /* the prefix of every report of the hardware, of a corrected error too */
     bool is_report = event == EVENT_HARDWARE && text_has(record, "[Hardware Error]");
-    if (classes[event] != BAD_NONE && k->noted_line != k->s.line && !is_report) /* no rule called it bad */
+    if (classes[event] != BAD_NONE && k->noted_line != k->s.line && !is_report) /* no rule took it for a
+                                                                                 * bad event */
         add_to_timeline(k, k->s.line, classes[event], record);
 }
 
-/* In the second pass rules are asked only where the first one found that any applies. */
+/* The second pass asks rules only if the first pass found one that applies. */
 static void read_record(struct klog *k, struct rules_run *run, struct text record, bool is_first_pass)
 {
     struct text line = record;
@@ -358,7 +360,7 @@ static void read_record(struct klog *k, struct rules_run *run, struct text recor
         kernel_event_emit(&k->s, event, record);
 }
 
-/* One pass; records in front of line `from` are read for their context only. */
+/* One pass. Records before line `from` are read only for their context. */
 static void read_log(struct klog *k, struct rules_run *run, struct text rest, unsigned from)
 {
     struct text record;
@@ -394,7 +396,8 @@ static void emit_counts(struct klog *k)
     }
 }
 
-/* Where the last incident begins, and on which device the run's own process is named: a first pass whose facts are thrown away. */
+/* A first pass, whose facts are discarded: finds where the last incident begins, and which device is named
+ * with the run's own process. */
 static struct klog find_incident(const struct facts *facts, struct text all, unsigned before)
 {
     struct facts *scratch = facts_new();

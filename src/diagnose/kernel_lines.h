@@ -21,13 +21,13 @@ struct bad_event {
     char text[160];
 };
 
-/* Only changes of class are kept: what comes first and what followed from it. */
+/* Only changes of class are kept: the first event and its consequences. */
 #define BAD_EVENTS_MAX 16
 
-/* A page fault is told in up to ten records, in any order, with others in between. */
+/* A page fault has up to ten records, in any order, with others in between. */
 struct fault_block {
     bool open, has_head, has_address, has_status;
-    bool silent;    /* status register had been read already: 0 says nothing */
+    bool silent;    /* the status register had been read already: 0 means nothing */
     bool unhandled; /* bad enough to be an event */
     unsigned line;  /* of the first record */
     unsigned last_line;
@@ -45,11 +45,11 @@ struct klog {
     struct text stamped;      /* a record whose stamp was not read yet; empty = there is none */
     double now;               /* seconds of the last stamp read, -1 = none that counts seconds */
     double last_bad;          /* of the last bad record */
-    bool dated, last_dated;   /* these are by the calendar, not since boot */
+    bool dated, last_dated;   /* these are calendar times, not times since boot */
     unsigned incident;        /* line where the last incident begins; 1 = all of the log */
     unsigned incidents;       /* beside the last one */
-    enum bad_class before;    /* what the one before the last began with */
-    struct fault_block fault; /* the one being read */
+    enum bad_class before;    /* class with which the incident before the last began */
+    struct fault_block fault; /* the fault being read */
     struct fault_block first_fault; /* line 0 = none yet */
     char first_client[24];          /* of the first fault that names one */
     unsigned first_client_line;
@@ -59,13 +59,14 @@ struct klog {
     int64_t pending_pid;
     unsigned pending_line;
     unsigned piece_line;      /* the last line that was a piece of a fault */
-    unsigned noted, noted_line; /* classes that were noted, a bit each, of that line */
+    unsigned noted, noted_line; /* bit set of the classes noted for that line */
     struct kernel_events grammar;
     struct timeline timeline;
     bool any_rule;                  /* a first pass found that one applies */
     bool follows;                   /* the record comes only after a hang or a fault */
     int64_t target_pid;             /* of the run, -1 = not known */
-    char device[DEVICE_NAME_SIZE];  /* that a record names together with it; "" = none does */
+    char device[DEVICE_NAME_SIZE];  /* device that a record names together with that process; "" =
+                                     * none */
     unsigned kills;
     char kill_pids[256];
 };
@@ -76,8 +77,8 @@ unsigned klog_bad(struct klog *, unsigned line, enum bad_class, struct text text
 /* Seconds since boot that dmesg or /dev/kmsg put in front of a record, -1 = none. */
 double klog_stamp(struct text record);
 
-/* Seconds by the calendar, where a record has a date instead (dmesg -T, journalctl, syslog), from
- * any origin (without a year: from its first of January); -1 = none. */
+/* Calendar seconds, if a record has a date instead (dmesg -T, journalctl, syslog). The origin is
+ * arbitrary (without a year: first of January); -1 = none. */
 double klog_date(struct text record);
 
 /* A record without its time stamp, as a rule found it; see rules_run.act. */
@@ -86,8 +87,8 @@ bool klog_host_read(struct klog *, enum rule_reader, struct text line, const str
 void klog_fault_close(struct klog *);
 void klog_fault_emit(struct klog *);
 
-/* The record without what dmesg, syslog, journalctl or /dev/kmsg put in front; false: not a kernel
- * record (another program's line of a journal, a " KEY=value" of /dev/kmsg). */
+/* The record without the prefix of dmesg, syslog, journalctl or /dev/kmsg; false: not a kernel
+ * record (another program's line in the journal, a " KEY=value" line of /dev/kmsg). */
 bool klog_strip(struct text record, struct text *ret);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Dates in front of kernel records that carry no seconds since boot: dmesg -T, journalctl, syslog.
  *
- * Pure. Only differences are used, to tell one incident from another; month names of other
- * languages say nothing.
+ * Pure. Only differences are used, to tell one incident from another. Only English month names are
+ * known.
  */
 #include "diagnose/kernel_lines.h"
 
@@ -59,7 +59,7 @@ double klog_date(struct text record)
     if (text_starts(head, "20"))
         return iso(head);
     if (memchr(head.at, ':', head.len) == NULL)
-        return -1; /* no clock: most lines that are not the kernel's */
+        return -1; /* no time of day: most lines of other programs */
     for (unsigned i = 0; i < 12; i++) {
         uint64_t day, year, clock[3];
         ptrdiff_t at = text_find(head, months[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU page faults in the kernel log, told in several records each.
+ * GPU page faults in the kernel log; each has several records.
  *
  * Pure. The records of one fault may come in any order with others between them, so a block is
  * filled piece by piece and closed by the next head or by another event. Shapes: gmc_v9_0.c,
@@ -92,7 +92,7 @@ void klog_fault_close(struct klog *k)
         k->echoes++;
         return;
     }
-    if (!f->unhandled) /* only a status of 0 and its noise */
+    if (!f->unhandled) /* only a status of 0 and what follows from it */
         return;
     k->faults++;
     bool sdma = strncmp(f->client, "SDMA", 4) == 0;
@@ -152,7 +152,7 @@ static bool detail(struct klog *k, const struct rule_takes *takes)
     if (client == NULL && !f->open && permission <= 0 && walker <= 0)
         return false;
     open_block(k);
-    if (f->silent) /* printed from a register that had been read: CB/DB (0x0) is not a client */
+    if (f->silent) /* the register had been read before, so CB/DB (0x0) is not the client */
         return true;
     if (client != NULL)
         (void)text_copy(text_trim(client->text), f->client, sizeof f->client);
@@ -172,7 +172,7 @@ static void address(struct klog *k, struct text value)
     (void)text_copy(value, f->address, sizeof f->address);
 }
 
-/* "Process NAME pid N" of a fault, in front of it or behind, or of a ring timeout. */
+/* "Process NAME pid N" before or after a fault, or of a ring timeout. */
 static void process(struct klog *k, struct text line)
 {
     struct fault_block *f = &k->fault;
@@ -181,7 +181,7 @@ static void process(struct klog *k, struct text line)
     if (!take_process(line, name, &pid))
         return;
     if (k->timeout_open) {
-        if (k->timeouts == 1) { /* the ring that is named is the first one */
+        if (k->timeouts == 1) { /* keep the first ring that is named */
             scan_text(&k->s, "kmsg.ring_timeout_process", (struct text){name, strlen(name)});
             scan_integer(&k->s, "kmsg.ring_timeout_pid", pid);
         }
@@ -226,7 +226,7 @@ bool klog_fault_read(struct klog *k, enum rule_reader reader, struct text line,
         return true;
     k->piece_line = k->s.line;
     k->timeout_open = false;
-    /* one of vmid 0 after another event waits for its address: see is_echo() */
+    /* a fault of vmid 0 after another event waits for its address: see is_echo() */
     if (f->has_head || f->has_address || f->permission > 0 || f->walker > 0)
         note_event(k, line);
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OOM killer and the hardware (RAS, NVIDIA Xid) in the kernel log: what the rules leave to C.
+ * The OOM killer and the hardware (RAS, NVIDIA Xid) in the kernel log: readers in C that rules
+ * name.
  *
  * Pure; one record at a time.
  */
@@ -11,7 +12,7 @@
 #include "diagnose/kernel_lines.h"
 #include "diagnose/rules.h"
 
-/* The kill is told twice, by the summary and by the "Killed process" record. */
+/* The kernel reports a kill twice: in the summary and in the "Killed process" record. */
 static void note_kill(struct klog *k, unsigned pid, struct text comm)
 {
     size_t used = strlen(k->kill_pids);
@@ -28,7 +29,8 @@ static void note_kill(struct klog *k, unsigned pid, struct text comm)
         scan_text(&k->s, "kmsg.oom_kill_comm", comm);
 }
 
-/* "no uncorrectable hardware errors detected in umc block" and "0 uncorrectable ..." are health. */
+/* "no uncorrectable hardware errors detected in umc block" and "0 uncorrectable ..." are good
+ * news. */
 static bool is_uncorrectable(struct text line)
 {
     struct text front;
@@ -44,7 +46,7 @@ static bool is_uncorrectable(struct text line)
            (front.len > 1 && front.at[front.len - 2] != ' ');
 }
 
-/* 144 to 150 are NVLink's; 45 is a channel that was torn down because of another number. */
+/* 144 to 150 are NVLink errors. 45 is a channel that was removed because of another Xid. */
 static void xid(struct klog *k, struct text line, const struct rule_takes *takes)
 {
     static const unsigned char hardware[] = {48,  54,  56,  57,  58,  61,  62,  63,  64,

@@ -8,7 +8,7 @@
 #include "diagnose/text_facts.h"
 
 #define BLOCK_LINES 16
-#define SAME_BYTES 24 /* records that begin alike are told once */
+#define SAME_BYTES 24 /* records that begin alike are listed once */
 #define SAID_MAX 100
 
 bool timeline_device_of(struct text record, char ret[DEVICE_NAME_SIZE])
@@ -123,7 +123,7 @@ static void emit_device(const struct timeline_device *d, unsigned index, const s
 void timeline_emit(const struct timeline *t, const struct scan *s)
 {
     if (facts_find(s->facts, "kmsg.device.0.first", FACT_LOG) != NULL)
-        return; /* of the text as it was, before its lines were joined or completed */
+        return; /* only for the original text, before its lines were joined or completed */
     for (unsigned i = 0; i < t->count; i++) {
         const struct timeline_device *d = &t->device[i];
         struct scan at = *s;

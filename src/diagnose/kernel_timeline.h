@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bad events of a kernel log, a time line for each device: what came first, and what followed from
- * it. Pure; filled by kernel_log_to_facts().
+ * The bad events of a kernel log, a timeline for each device: the first event and its consequences.
+ * Pure; filled by kernel_log_to_facts().
  */
 #ifndef DIAGNOSE_KERNEL_TIMELINE_H
 #define DIAGNOSE_KERNEL_TIMELINE_H
@@ -21,29 +21,29 @@ struct timeline_event {
     struct text text;
     unsigned line;
     double at; /* seconds since boot, -1 = not known */
-    bool follows; /* of a kind that is never the first */
+    bool follows; /* a kind that is always a consequence */
 };
 
 struct timeline {
     struct timeline_device {
-        char name[DEVICE_NAME_SIZE]; /* "0000:83:00.0", "host"; "" = lines that name none */
+        char name[DEVICE_NAME_SIZE]; /* "0000:83:00.0", "host"; "" = lines without a device */
         const char *first, *last;    /* classes */
         char cause[200];
         unsigned line;
-        bool fragment; /* what came first is not in the log */
+        bool fragment; /* the first event is not in the log */
         char followed[TIMELINE_FOLLOWED_BYTES];
         unsigned left_out; /* of what followed */
     } device[TIMELINE_DEVICES_MAX];
     unsigned count;
-    unsigned last, last_line; /* the device that was named last, and where */
+    unsigned last, last_line; /* the device that was named last, and its line */
 };
 
 /* "0000:83:00.0" in a record; false: it names none. */
 bool timeline_device_of(struct text record, char ret[DEVICE_NAME_SIZE]);
-/* Records that name no device belong to the one that was named just before. */
+/* A record without a device belongs to the device named just before. */
 void timeline_add(struct timeline *, const struct timeline_event *);
-/* kmsg.device.N.*, and event.hardware_elsewhere: an error of the hardware of a device that nothing had
- * happened to, whatever happened to another before. */
+/* Sets kmsg.device.N.*, and event.hardware_elsewhere: a device without earlier events had a hardware
+ * error, while another device had events before. */
 void timeline_emit(const struct timeline *, const struct scan *);
 
 #endif

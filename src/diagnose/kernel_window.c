@@ -6,12 +6,12 @@
 
 #include "diagnose/kernel_lines.h"
 
-/* A reset is told of tens of seconds after the hang that it ends. */
+/* The kernel logs a reset tens of seconds after the hang that it ends. */
 #define AFTER_END_S 60.0
 /* printk's clock and ours drift apart (base/clock.h). */
 #define DRIFT 1e-4
 #define START_SLACK_S 1.0
-/* A date is of some time zone. */
+/* The time zone of a date is not known. */
 #define ZONE_S (15 * 3600.0)
 #define YEAR_S (366 * 86400.0) /* a date below it names no year */
 #define EPOCH_S 62168601600.0  /* klog_date() of 1970-01-01 */

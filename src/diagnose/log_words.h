@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of words: the rules of scope "words" in templates/messages.rules. Readers that ask many of them of
- * a line ask once. Pure; one look-up a byte, whatever the number of words.
+ * Lists of words: the rules of scope "words" in templates/messages.rules. One call finds all lists that a
+ * line matches. Pure; one look-up a byte, however many words there are.
  */
 #ifndef DIAGNOSE_LOG_WORDS_H
 #define DIAGNOSE_LOG_WORDS_H
@@ -14,16 +14,16 @@
 #include "diagnose/rules_made.h"
 
 struct log_word {
-    uint64_t lists; /* that hold it */
+    uint64_t lists; /* lists that hold the word */
     uint8_t length;
-    bool begins, ends; /* only where no letter or digit is in front, no letter behind */
+    bool begins, ends; /* only if no letter or digit precedes and no letter follows */
 };
 
 extern const struct words log_words;
 extern const struct log_word log_word_rows[];
 
-/* The lists (LOG_WORDS_*, a bit each) that `text` holds a word of, whatever its case; those of `enough` end
- * the search. */
+/* The lists (LOG_WORDS_*, a bit each) of which `text` holds a word, in any case. The search ends at the
+ * first word of a list in `enough`. */
 uint64_t log_words_in(const char *text, size_t len, uint64_t enough);
 
 #endif

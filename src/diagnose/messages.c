@@ -2,9 +2,9 @@
 /*
  * messages_to_facts(): what a program printed, as facts.
  *
- * Pure; runs in the finisher over the kept stderr and stdout and in `triage` over pasted text. One
- * pass by lines for what stands on a line, one over the whole for PyTorch's message, which UIs
- * wrap. Never fails on garbage: what is not understood says nothing.
+ * Pure; runs in the finisher over the kept stderr and stdout, and in `triage` over pasted text. One
+ * pass goes over the lines, one over the whole text, because UIs wrap PyTorch's message. Garbage is
+ * skipped and causes no error.
  */
 #include "diagnose/messages.h"
 
@@ -14,7 +14,7 @@
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
 
-/* Lines that tell of one failure stand next to each other. */
+/* Lines about one failure are neighbours. */
 #define SAME_EVENT_LINES 5
 
 static const struct {
@@ -110,12 +110,12 @@ void oom_log_emit(const struct scan *s, const struct oom_log *log)
     if (log->first.line != log->last.line)
         emit(s, "oom.first.", &log->first);
     scan_integer_at(s, log->first.line, "oom.count", log->count);
-    /* vLLM's check at start compares numbers, nothing has been refused yet */
+    /* vLLM's check at start compares numbers; nothing has been refused yet */
     if (strcmp(log->last.framework, "vllm") != 0)
         scan_boolean_at(s, log->last.line, "oom.seen", true);
 }
 
-/* An out-of-memory without any figure is still one. */
+/* An out-of-memory message without any figure counts, too. */
 static void seen_without_figures(const struct scan *s)
 {
     static const struct {
@@ -138,15 +138,15 @@ static void seen_without_figures(const struct scan *s)
     }
 }
 
-/* A traceback echoes source text: raise RuntimeError("... out of memory ...") has not happened. */
+/* A traceback echoes source text: raise RuntimeError("... out of memory ...") is no message. */
 static bool is_source_echo(struct text previous, struct text line)
 {
     return text_starts(line, "    ") && text_starts(text_trim(previous), "File \"") &&
            text_has(previous, ", line ");
 }
 
-/* "3.49GiB" after a line of the pool that says "(rounded to 3752783616)": the same refusal, told by
- * the exception in three digits. */
+/* "3.49GiB" after a line of the pool with "(rounded to 3752783616)": the same refusal, which the
+ * exception repeats in three digits. */
 static bool is_told_again(const struct oom_log *log, const struct oom *o)
 {
     int64_t exact = log->last.value[OOM_REQUESTED], size = o->value[OOM_REQUESTED];
@@ -176,7 +176,7 @@ static void record(struct reading *r, const struct rule *rule, const struct rule
         scan_integer(s, first_step, size);
 }
 
-/* What the rules leave to C. */
+/* Readers in C that rules name. */
 static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {

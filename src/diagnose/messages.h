@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of messages_to_facts(): the figures of an out-of-memory message and who fills them.
- * Internal to diagnose/.
+ * Parts of messages_to_facts(): the figures of an out-of-memory message and their readers. Internal
+ * to diagnose/.
  */
 #ifndef DIAGNOSE_MESSAGES_H
 #define DIAGNOSE_MESSAGES_H
@@ -27,14 +27,15 @@ enum oom_field {
 
 struct oom {
     const char *framework; /* NULL = none yet */
-    unsigned line;         /* where its first figure stands */
+    unsigned line;         /* line of its first figure */
     unsigned known;        /* bit per field */
     bool headless;         /* figures without the words in front of them */
-    bool ladder;           /* a pool asks for less and less: harmless when it ends in success */
+    bool ladder;           /* a pool retries with smaller sizes: harmless if it succeeds in the
+                            * end */
     int64_t value[OOM_FIELDS];
 };
 
-/* First and last of the text, however the parsers come upon them. */
+/* The first and the last message of the text, in whatever order the parsers find them. */
 struct oom_log {
     struct oom first, last;
     unsigned count;
@@ -51,17 +52,17 @@ static inline void oom_set(struct oom *o, enum oom_field f, int64_t value)
     o->known |= 1u << f;
 }
 
-/* The figures that a rule took as "oom.*"; of two for one field the first stays. */
+/* The figures that a rule took as "oom.*"; of two values for one field the first counts. */
 void oom_take(struct oom *, const struct rule_takes *);
-/* A new message; one on the same line or the few lines after one of the same framework that has no
- * request yet, or the same request, completes that one. */
+/* Adds a message. It completes the message before it if that is on the same line or a few lines
+ * above, of the same framework, and has no request yet or the same one. */
 void oom_log_add(struct oom_log *, const struct oom *);
 void oom_log_emit(const struct scan *, const struct oom_log *);
 
-/* PyTorch, every wording since 0.x, over the whole text (the message may be wrapped), which begins
- * with line `line`. */
+/* PyTorch, every wording since 0.x. Reads the whole text, because the message may be wrapped; the
+ * text begins with line `line`. */
 void torch_messages(struct oom_log *, struct text all, unsigned line);
-/* --- what an engine reports of its memory while it starts --- */
+/* --- an engine's report of its memory at start --- */
 
 struct figure {
     int64_t value;
@@ -72,7 +73,7 @@ enum engine_part {
     ENGINE_MODEL,
     ENGINE_KV,
     ENGINE_COMPUTE,
-    ENGINE_PARTS, /* of one load; what follows stays */
+    ENGINE_PARTS, /* of one load; the members below stay */
     ENGINE_FREE = ENGINE_PARTS,
     ENGINE_FIGURES,
 };
@@ -87,7 +88,7 @@ struct engine_device {
 struct engine_state {
     struct engine_device devices[ENGINE_DEVICES_MAX]; /* of the last load */
     unsigned device_count;
-    unsigned loads;      /* models, one after the other */
+    unsigned loads;      /* models loaded one after the other */
     bool has_context;    /* a KV cache or a compute buffer came since the last weights */
     bool windowed;       /* layers with a sliding window: the cache is not linear in the context */
 };
@@ -97,8 +98,8 @@ bool engine_read(struct rules_run *, struct engine_state *, enum rule_reader,
 /* Behind rules_emit(). */
 void engine_emit(const struct rules_run *, const struct engine_state *);
 
-/* --- messages_warned.c: what a program only warned of --- */
-/* Behind all others: whether that is the failure. */
+/* --- messages_warned.c: mere warnings --- */
+/* Called last: is a warning the failure? */
 void warned_settle(const struct rules_run *);
 
 /* Faults, HSA, loader, Python: one line. */
@@ -108,7 +109,7 @@ struct runtime_state {
     unsigned exception_line;
     char exception[96];
     char message[400];
-    unsigned ladder, ladder_line, after_ladder; /* ordinary lines behind the last refusal */
+    unsigned ladder, ladder_line, after_ladder; /* ordinary lines after the last refusal */
     unsigned llvm; /* major version of the last frame's libLLVM */
     bool pin_frame; /* the innermost frame so far is pin_memory() */
     unsigned pin_line;
@@ -119,15 +120,15 @@ bool runtime_read(const struct scan *, struct runtime_state *, enum rule_reader,
                   const struct rule_takes *);
 void runtime_emit(const struct scan *, const struct runtime_state *);
 
-/* The pool was given memory in the end: the program printed on, and no exception followed. */
+/* The pool got memory in the end: the program printed more lines, and no exception followed. */
 bool runtime_ladder_ended(const struct runtime_state *);
-/* msg.exception_after_oom, when the program survived its last failed allocation. */
+/* Sets msg.exception_after_oom if the program survived its last failed allocation. */
 void order_emit(const struct scan *, struct text all, unsigned first, const struct oom_log *,
                 const struct runtime_state *);
 
 /* Readings of memory that the program printed: one line. */
 struct usage_state {
-    bool release; /* a line since the last reading said that memory is given back */
+    bool release; /* a line since the last reading says that memory is freed */
     unsigned readings, kept, given_back, line;
     int64_t used, total;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What llama.cpp and ollama report of each device while they load a model, added up.
+ * Adds up what llama.cpp and ollama report of each device while they load a model.
  *
  * Pure; one line at a time, as the rules of templates/messages.rules found it. A server may load
- * several models and try several sizes, so that the last report of a thing counts.
+ * several models and try several sizes, so the last report of each part counts.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "diagnose/messages.h"
 
-#define BYTES_MAX (INT64_C(1) << 50) /* of one buffer, so that sums stay sums */
+#define BYTES_MAX (INT64_C(1) << 50) /* of one buffer, so that sums do not overflow */
 
 static void set(const struct rules_run *run, struct figure *f, int64_t value)
 {
@@ -54,7 +54,7 @@ static struct engine_device *device_of(struct engine_state *st, struct text name
     return d;
 }
 
-/* Weights behind a context: the next model, or the same one for good after a trial of its sizes. */
+/* Weights after a context: the next model, or the final load after a trial of sizes. */
 static void begin_load(struct engine_state *st, const struct engine_device *d, int64_t size)
 {
     bool same = d->parts[ENGINE_MODEL].line != 0 &&
@@ -78,13 +78,13 @@ static void put_part(struct rules_run *run, struct engine_state *st, struct text
         st->loads = 1;
     if (part != ENGINE_MODEL)
         st->has_context = true;
-    rules_forget(run, "msg.ggml_refused_part"); /* it went on with less */
+    rules_forget(run, "msg.ggml_refused_part"); /* it continued with less */
     struct figure *f = &d->parts[part];
     /* layers with and without a window have a cache each */
     if (part == ENGINE_KV && st->windowed && f->line != 0 && f->value < BYTES_MAX)
         size += f->value;
     if (part == ENGINE_COMPUTE && f->line != 0 && f->value > size)
-        return; /* reserved anew for another shape: the largest stays */
+        return; /* reserved again for another shape: the largest counts */
     set(run, f, size);
 }
 
@@ -102,7 +102,7 @@ static void buffer(struct rules_run *run, struct engine_state *st, struct text h
         put_part(run, st, kind, ENGINE_MODEL, size);
 }
 
-/* In MiB; what was reported on the way is more exact. */
+/* In MiB; values reported earlier are more exact. */
 static void breakdown(struct rules_run *run, struct engine_state *st, const struct rule_takes *takes)
 {
     static const char *const parts[ENGINE_PARTS] = {"_model", "_context", "_compute"};
@@ -187,6 +187,6 @@ void engine_emit(const struct rules_run *run, const struct engine_state *st)
     if (st->windowed)
         scan_boolean_at(s, first, "msg.ggml_windowed", true);
     const struct rule_slot *layers = rules_kept(run, "_layers_of");
-    if (layers != NULL) /* unless they were told by themselves: the first value stays */
+    if (layers != NULL) /* unless they were reported directly: the first value stays */
         scan_integer_at(s, layers->line, "msg.ggml_layers_count", layers->value.integer);
 }

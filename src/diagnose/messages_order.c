@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ended the program when an allocation had failed before: the allocation, or a later error.
+ * Decides what ended a program in which an allocation failed: the allocation or a later error.
  *
- * Pure. Programs catch "out of memory", make the batch smaller and go on; hours later something
- * else ends them. But an exception that was raised while the first was handled, or that only passes
- * it on to a parent process, is the same failure.
+ * Pure. A program may catch "out of memory", reduce the batch and continue. Hours later another
+ * error ends it. But an exception that is raised while the first one is handled, or that only
+ * passes it on to a parent process, is the same failure.
  */
 #include "diagnose/messages.h"
 
 #include <string.h>
 
-/* So many ordinary lines in between show that the program went on. */
+/* So many ordinary lines in between show that the program continued. */
 #define WENT_ON_LINES 8
 
-/* Not part of a traceback, a native stack or a message that goes on over lines. */
+/* Not part of a traceback, a native stack or a message of several lines. */
 static bool is_ordinary(struct text line)
 {
     return line.len > 3 && line.at[0] != ' ' && line.at[0] != '\t' &&

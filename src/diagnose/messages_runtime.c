@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python's exceptions, and what the rules for the HSA and HIP runtimes, the loader and the shell
- * leave to C. Pure; one line at a time.
+ * Python's exceptions, and the readers in C of rules for the HSA and HIP runtimes, the loader and
+ * the shell. Pure; one line at a time.
  */
 #include "diagnose/messages.h"
 
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The program went on when it printed so many lines behind the last refusal of a ladder. */
+/* So many lines after the last refusal of a pool's retries show that the program continued. */
 #define AFTER_LADDER_LINES 5
 
-/* A name that the loader missed: in an exception, in a warning, or aside. */
+/* A name that the loader missed: in an exception, in a warning, or elsewhere. */
 static void loader(const struct scan *s, struct text line, const char *what, struct text name)
 {
     char fact[SCAN_NAME_MAX];
@@ -22,7 +22,7 @@ static void loader(const struct scan *s, struct text line, const char *what, str
 }
 
 /* ".../lib/libLLVM.so.22.0(+0x2d56da3) [0x7bfa58556da3]", "#4 0x7f.. in ?? () from libLLVM-15.so":
- * one process, two LLVMs (the graphics driver's and ROCm's). `t` is what follows the name. */
+ * one process, two LLVMs (the graphics driver's and ROCm's). `t` is the text after the name. */
 static void llvm_frame(const struct scan *s, struct runtime_state *st, struct text line,
                        struct text t)
 {
@@ -75,8 +75,8 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
 }
 
 /* The class stands at the start of the line, or behind a log prefix: "...core.py:51] ValueError:
- * x", "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any name
- * does. */
+ * x", "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any class
+ * name counts. */
 void runtime_line(const struct scan *s, struct runtime_state *st, struct text line)
 {
     st->after_ladder++;
@@ -135,7 +135,7 @@ static bool status_of_sigkill(struct text line)
     return false;
 }
 
-/* C:\Users\user\venv\... or E:/AI/...: a drive letter with nothing in front of it */
+/* C:\Users\user\venv\... or E:/AI/...: a drive letter at a word start */
 static bool windows_path(struct text line)
 {
     for (struct text t = line; t.len > 2; t = text_skip(t, 1)) {

@@ -2,10 +2,10 @@
 /*
  * The figures of PyTorch's out-of-memory message, in every wording since 0.x.
  *
- * Pure. The message may be cut in front (a UI lost the first words), behind, wrapped in the middle
- * of a sentence or of a word, quoted with '#' or '|', and stand several times in one log. So it is
- * not matched as a whole: anchors are searched, a window around each is freed of line ends, and
- * every clause is looked for on its own.
+ * Pure. The message may be cut at its beginning (a UI lost the first words) or its end, wrapped
+ * within a sentence or a word, quoted with '#' or '|', and be several times in one log. So it is
+ * not matched as a whole: we search for anchors, remove the line ends in a window around each, and
+ * search for every clause by itself.
  */
 #include "diagnose/messages.h"
 
@@ -17,7 +17,7 @@
 #define STRONG 3
 
 static const char *const anchors[ANCHORS] = {
-    "Tried to allocate ", /* strong: begins a message; also wrapped behind "allocate" */
+    "Tried to allocate ", /* strong: begins a message; also wrapped after "allocate" */
     "Tried to\n",
     "Currently allocated ", /* backend:cudaMallocAsync */
     " total capac",
@@ -27,7 +27,7 @@ static const char *const anchors[ANCHORS] = {
     " allowed;",
 };
 
-/* Line ends and what UIs put at the start of lines become one space, or nothing. */
+/* Line ends, and the marks that UIs put at line starts, become one space, or nothing. */
 static struct text unwrap(struct text in, const char *joint, char *out, size_t size)
 {
     size_t n = 0;
@@ -46,7 +46,7 @@ static struct text unwrap(struct text in, const char *joint, char *out, size_t s
     return (struct text){out, n};
 }
 
-/* "Process 655 has 118.51 GiB memory in use." once per holder: the largest is the one to name. */
+/* "Process 655 has 118.51 GiB memory in use." once per holder: we name the largest. */
 static void read_holders(struct oom *o, struct text in)
 {
     struct text rest = in;
@@ -93,7 +93,8 @@ static unsigned figures(const struct oom *o)
     return (unsigned)__builtin_popcount(o->known & ~(1u << OOM_DEVICE));
 }
 
-/* A window as wrapped at words, and as wrapped in the middle of words: the one that says more. */
+/* Reads a window as wrapped at words, and as wrapped within words; takes the reading with more
+ * figures. */
 static struct oom read_wrapped(struct text window)
 {
     char flat[WINDOW_MAX + 2];
@@ -109,7 +110,7 @@ struct anchor_search {
     size_t at[ANCHORS]; /* next place of each, all.len when there is none */
 };
 
-/* Next anchor at or behind `from`; each part of the text is searched once for each anchor. */
+/* Next anchor at or after `from`; each part of the text is searched once for each anchor. */
 static size_t next_anchor(struct anchor_search *s, size_t from, bool strong_only, bool *ret_strong)
 {
     size_t best = s->all.len;
@@ -136,7 +137,7 @@ static size_t line_start(struct text all, size_t at, size_t floor)
     return at;
 }
 
-/* The advice and the link that end a message: figures behind them are not of it. */
+/* The advice and the link that end a message: later figures are not of this message. */
 static size_t message_length(struct text window)
 {
     static const char *const ends[] = {"If reserved", "See documentation", "See  documentation"};
@@ -149,7 +150,7 @@ static size_t message_length(struct text window)
     return len;
 }
 
-/* The words in front of the figures: "HIP out of memory." on this line or the one before. */
+/* The words before the figures: "HIP out of memory." on this line or the one before. */
 static bool named(struct text all, size_t at)
 {
     size_t from = at > 120 ? at - 120 : 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory readings that a program prints about itself, one after the other.
+ * A series of memory readings that a program prints about itself.
  *
- * Pure; one line at a time. A reading that does not fall behind a line that says "releasing" is
- * what memory that is not given back looks like; one that falls says the opposite.
+ * Pure; one line at a time. If the reading does not fall after a line that says "releasing", memory
+ * is not freed. If it falls, memory is freed.
  */
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
@@ -41,7 +41,7 @@ void usage_line(const struct scan *s, struct usage_state *st, struct text line)
     bool has_total = has_used && labelled_size(line, "total", &total);
     bool has_free = has_used && labelled_size(line, "free", &free_bytes);
     if (!has_total && !has_free) {
-        /* what was given back before the first reading cannot be seen */
+        /* memory freed before the first reading cannot be seen */
         if (st->readings > 0 && !st->release)
             st->release = (log_words_in(line.at, line.len, LOG_WORDS_RELEASE) & LOG_WORDS_RELEASE) != 0;
         return;

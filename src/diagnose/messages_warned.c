@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program only warned of while it started, and went on without, stands for its failure where it
- * tells of no other one; never at high confidence. Else it is kept under another name, which no node
- * of the tree reads.
+ * At its start a program may warn of something and continue. If the text has no other failure, the
+ * warning counts as the failure, but never at high confidence. Else the warning is kept under another
+ * name, which no node of the tree reads.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "diagnose/messages.h"
 
-/* Failures that leave no doubt that the program did not end by what it had warned of. */
+/* Failures that rule out the warning as the cause. */
 static bool failed_otherwise(const struct rules_run *run)
 {
     const struct facts *facts = run->s->facts;
@@ -41,7 +41,7 @@ static void settle_counts(const struct rules_run *run, bool otherwise)
     }
 }
 
-/* Names that the loader missed: outside of an exception, then in a warning. */
+/* Names that the loader missed: outside an exception, then in a warning. */
 static void settle_names(const struct scan *s)
 {
     static const struct {
@@ -62,7 +62,7 @@ static void settle_names(const struct scan *s)
     }
 }
 
-/* What programs also warn of stood on a line that is no warning. */
+/* The same words were on a line that is no warning. */
 static bool counted(const struct rules_run *run)
 {
     for (size_t i = 0; i < RULE_FACTS; i++)

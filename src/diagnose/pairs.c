@@ -23,7 +23,7 @@ struct session {
     size_t count;
 };
 
-/* "$ ls", "user@host:~$ ls": what is behind the prompt. */
+/* "$ ls", "user@host:~$ ls": the text after the prompt. */
 static bool take_prompt(struct text *line)
 {
     ptrdiff_t at = text_find(*line, "$ ");
@@ -52,7 +52,7 @@ static struct text take_variables(struct text *words)
     return all;
 }
 
-/* What is printed says how it ended; a failure weighs more than figures before it. */
+/* The output tells how the command ended; a failure counts more than figures before it. */
 static void take_outcome(struct command *c, struct text line)
 {
     struct text head = text_first(line, LINE_MAX_BYTES);

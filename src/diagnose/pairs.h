@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pairs_to_facts(): the same command twice in a pasted session, once with a variable in front and once
- * without, with another outcome. That is an experiment: it tells more than words. Sets report.pair_variable to
- * what made the command work. Pure.
+ * pairs_to_facts(): finds the same command twice in a pasted session, with and without a variable, with
+ * different outcomes. Such an experiment is better evidence than words. Sets report.pair_variable to the
+ * setting that made the command work. Pure.
  */
 #ifndef DIAGNOSE_PAIRS_H
 #define DIAGNOSE_PAIRS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pasted_to_facts(): what tools print when people paste it into a report.
+ * pasted_to_facts(): reads the output of tools that people paste into a report.
  *
- * Pure; used by `triage`, and by the finisher for outputs that collectors kept. Several outputs may
- * stand in one text; each line is offered to every reader, which know their own lines.
+ * Pure; used by `triage`, and by the finisher for outputs that collectors kept. One text may hold
+ * several outputs. Every reader gets each line and recognises its own.
  */
 #include "diagnose/pasted.h"
 
@@ -39,7 +39,7 @@ static void emit(const struct pasted *p)
     }
 }
 
-/* What the rules leave to C. */
+/* Readers in C that rules name. */
 static bool act(void *arg, const struct rule *rule, struct text line,
                 const struct rule_takes *takes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of pasted_to_facts(): what spans lines in the output of tools. Internal to diagnose/.
+ * Parts of pasted_to_facts(): state that spans lines in the output of tools. Internal to diagnose/.
  */
 #ifndef DIAGNOSE_PASTED_H
 #define DIAGNOSE_PASTED_H
@@ -26,7 +26,7 @@ struct pasted {
     char agent_name[64], agent_marketing[96];
     /* nvidia-smi */
     unsigned nvidia_gpus;
-    /* sysfs: cards in the order in which they appear */
+    /* sysfs: cards in order of appearance */
     unsigned cards[PASTED_CARDS_MAX];
     unsigned cards_count;
     char sysfs_fact[SCAN_NAME_MAX]; /* waits for its number on the next line */

@@ -13,7 +13,7 @@
 #define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* "  Name:                    gfx942" -> value of `key`, which begins the trimmed line. */
+/* " Name: gfx942" -> the value of `key`, if that begins the trimmed line. */
 static bool field(struct text line, const char *key, struct text *ret)
 {
     struct text t = text_trim(line);
@@ -69,7 +69,7 @@ void pasted_rocminfo_line(struct pasted *p, struct text line)
     }
 }
 
-/* card1 is index 0 when it is the first card that the text names */
+/* card1 is index 0 if it is the first card in the text */
 static unsigned card_index(struct pasted *p, struct text line)
 {
     struct text t = line;
@@ -269,7 +269,7 @@ static void uname(struct pasted *p, struct text line)
     if (!text_starts(t, "Linux "))
         return;
     t = text_skip(t, 6);
-    (void)text_next_word(&t, &host); /* trimmed: there is one */
+    (void)text_next_word(&t, &host); /* trimmed, so there is one */
     if (!text_next_word(&t, &release))
         return;
     struct text r = release;

@@ -148,7 +148,7 @@ static struct text span(const char *s)
     return (struct text){s, s != NULL ? strlen(s) : 0};
 }
 
-/* What JSON says, as the line that the tool prints without it. */
+/* Turns a JSON value into the line that the tool prints without JSON. */
 static void read_as_line(struct pasted *p, unsigned gpu, const char *key, const char *value)
 {
     char line[512];
@@ -232,7 +232,7 @@ static void amd_smi_json(struct pasted *p, const cJSON *root)
 
 void pasted_json(struct pasted *p, struct text all)
 {
-    /* JSON begins a line; what stands around it (a prompt, a warning) is no JSON */
+    /* JSON begins a line; the text around it (a prompt, a warning) is no JSON */
     struct text rest = all, line;
     for (unsigned tries = 0; tries < 8 && text_next_line(&rest, &line);) {
         struct text t = text_trim(line);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prose_to_facts(): what a reporter says in words: that memory grows or is not given back, that
- * copies hang, that a run without SDMA passes, that the GPU faults, hangs or is not found.
+ * prose_to_facts(): reads a reporter's own words: memory grows or is not freed, copies hang, a run
+ * without SDMA passes, the GPU faults, hangs or is not found.
  *
- * Pure; runs in `triage` over pasted text only, never over a program's own output: a person is a
- * witness, and what programs print has other readers. The words are in templates/messages.rules.
+ * Pure; runs in `triage` over pasted text only, never over a program's output, which has other
+ * readers. The words are in templates/messages.rules.
  */
 #include "diagnose/messages.h"
 
 /* Longer lines are logs or dumps, not sentences. */
 #define SENTENCE_MAX 600
 
-/* "name=value", "[12:34:56]" and a driver's lines are a log's, not a person's; a few signs in a long sentence do no harm. A title is short. */
+/* "name=value", "[12:34:56]" and a driver's lines come from a log, not from a person. A few such signs in a
+ * long sentence do no harm. A title is short. */
 static bool is_sentence(struct text line, bool is_title)
 {
     static const bool is_odd[256] = {['='] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true,

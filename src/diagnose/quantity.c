@@ -12,11 +12,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* A word says what a number is from at most this far. */
+/* A word gives a number its role from at most this distance. */
 #define REACH_BYTES 48
 
 static const struct {
-    const char *word; /* the beginning of one, lower case; a '$' at its end: all of it */
+    const char *word; /* the beginning of a word, lower case; with '$' at its end: the whole word */
     enum quantity_role role;
 } role_words[] = {
     {"request", QUANTITY_ASKED},     {"asked", QUANTITY_ASKED},       {"allocate$", QUANTITY_ASKED},
@@ -49,7 +49,7 @@ static bool is_letter(char c)
 #define ROLE_WORDS (sizeof role_words / sizeof role_words[0])
 _Static_assert(ROLE_WORDS <= 64, "a bit each");
 
-/* The rows whose word begins with the letter, a bit each. */
+/* Bit set of the rows whose word begins with the letter. */
 static uint64_t rows_of(char letter)
 {
     static uint64_t rows[32];
@@ -74,7 +74,8 @@ static enum quantity_role role_of(const char *word, size_t len)
     return QUANTITY_NONE;
 }
 
-/* "gpu_mem_free" is free: the last part of a name that has a role, then the name itself. */
+/* "gpu_mem_free" means free: the last part of a name that has a role counts, else the name
+ * itself. */
 static enum quantity_role role_of_name(const char *word, size_t len)
 {
     bool is_compound = memchr(word, '_', len) != NULL && strncasecmp(word, "in_use", 6) != 0 &&
@@ -93,7 +94,8 @@ struct span {
     const char *begin, *end;
 };
 
-/* Alone it is what is used: "vram=5 GB"; behind a word with a role that word rules: "free VRAM". */
+/* Alone it means used memory: "vram=5 GB". After a word with a role, that word counts: "free
+ * VRAM". */
 static bool is_memory_noun(const char *word, size_t len)
 {
     static const char *const nouns[] = {"vram", "mem", "memory", "gpu"};
@@ -103,8 +105,8 @@ static bool is_memory_noun(const char *word, size_t len)
     return false;
 }
 
-/* The last word with a role in [begin, end), and whether nothing but signs follow it. "largest free block"
- * is the largest: that word rules those behind it. */
+/* The last word with a role in [begin, end). *direct: only punctuation follows it. In "largest free
+ * block", "largest" counts. */
 static enum quantity_role role_before(struct span s, bool *direct)
 {
     enum quantity_role found = QUANTITY_NONE;
@@ -141,7 +143,8 @@ static enum quantity_role role_before(struct span s, bool *direct)
     return found;
 }
 
-/* One of the next words: "GiB is free", "MiB already allocated"; a comma or a bracket ends it. */
+/* One of the next words: "GiB is free", "MiB already allocated". A comma or a bracket ends the
+ * search. */
 static enum quantity_role role_behind(struct span s)
 {
     const char *at = s.begin;
@@ -160,7 +163,7 @@ static enum quantity_role role_behind(struct span s)
     return QUANTITY_NONE;
 }
 
-/* A number that is none: of an address, a version, a time, a word, a device. */
+/* Digits that are no quantity: part of an address, a version, a time, a word, a device. */
 static bool is_name(struct text line, const char *begin, const char *end)
 {
     const char *first = line.at, *last = line.at + line.len;
@@ -188,7 +191,7 @@ static double unit_factor(struct text *rest, enum quantity_unit *unit)
         *rest = text_skip(word, 1);
         return 1;
     }
-    /* text_take_size() knows the units: ask it for one of them */
+    /* text_take_size() knows the units: ask it for the size of 1 unit */
     char one[24] = "1";
     size_t skipped = (size_t)(word.at - size.at), n = 0;
     while (n < word.len && n < 8 && is_letter(word.at[n]))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The quantity reader: every number of a line with its unit and the word that says what it is, whoever
- * prints it; and what series of lines of one shape tell. Pure.
+ * The quantity reader: every number of a line with its unit and the word that gives its role, from any
+ * program; also series of lines of one shape. Pure.
  *
- * Product parsers (messages.c, pasted.c) know more of their own lines: their facts are set first, and
- * where both read a figure they agree (tests/unit/diagnose/test_quantity.c).
+ * The parsers of products (messages.c, pasted.c) know more about their own lines, so their facts are
+ * set first. A figure that both read must be equal (tests/unit/diagnose/test_quantity.c).
  */
 #ifndef DIAGNOSE_QUANTITY_H
 #define DIAGNOSE_QUANTITY_H
@@ -37,36 +37,36 @@ enum quantity_unit { UNIT_NONE, UNIT_BYTES, UNIT_PERCENT };
 struct quantity {
     enum quantity_role role;
     enum quantity_unit unit;
-    double value; /* bytes where the unit is one of memory */
+    double value; /* in bytes if the unit is one of memory */
     bool of_pair; /* "a / b": its first or second */
 };
 
 #define QUANTITIES_MAX 12
 
-/* The quantities of a line in their order; numbers that are part of a word, an address, a time or a
- * version are none. */
+/* The quantities of a line, in order. Numbers that are part of a word, an address, a time or a
+ * version are left out. */
 size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX]);
 
-/* The line above a table: names of columns, of which some say what is in them. */
+/* The line above a table: names of columns, some of which have a role. */
 struct quantity_header {
     size_t columns; /* 0 = none */
     enum quantity_role role[QUANTITIES_MAX];
     enum quantity_unit unit[QUANTITIES_MAX];
     double factor[QUANTITIES_MAX];
     bool of_host[QUANTITIES_MAX];
-    bool names_owner; /* it has a column for processes */
+    bool names_owner; /* there is a column of processes */
 };
 
-/* True, with *ret, when the line is one: two names and more, one with a role, and no number. */
+/* True, with *ret, if the line is a header: at least two names, one with a role, and no number. */
 bool quantity_read_header(struct text line, struct quantity_header *ret);
-/* The quantities of a row with as many fields as the header has columns; 0: it is none. `column`: where each
- * stands. */
+/* The quantities of a row with as many fields as the header has columns; 0: no such row. `column`: the
+ * column of each. */
 size_t quantity_row(struct text line, const struct quantity_header *header, struct quantity out[QUANTITIES_MAX],
                     size_t column[QUANTITIES_MAX]);
 
-/* quantity.*: the figures of the last statement about memory (of a failure, if there is one); series.*:
- * what grows, falls or lies idle over lines of one shape. Where no parser has read the figures of an
- * out-of-memory, they become oom.*. */
+/* Sets quantity.*: the figures of the last statement about memory (of a failure, if there is one); and
+ * series.*: what grows, falls or is idle over lines of one shape. If no parser has read the figures of
+ * an out-of-memory message, they become oom.*. */
 void quantities_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
 #endif

@@ -12,7 +12,7 @@
 #include "diagnose/log_words.h"
 #include "diagnose/text_facts.h"
 
-/* Lines around a word of failure tell of the same one. */
+/* Lines around a word of failure belong to the same failure. */
 #define STATEMENT_LINES 4
 #define LINE_MAX_BYTES 1024
 #define SHAPES_MAX 48
@@ -28,7 +28,7 @@
 
 struct statement {
     double value[QUANTITY_ROLES];
-    unsigned known, line; /* bit per role; line 0 = there is none */
+    unsigned known, line; /* bit per role; line 0 = no statement */
     bool failed;
 };
 
@@ -55,7 +55,7 @@ struct state {
     struct scan s;
     uint64_t words; /* lists that the line holds a word of */
     struct statement last, failure;
-    unsigned failure_line; /* of the last word of failure */
+    unsigned failure_line; /* line of the last word of failure */
     struct shape shapes[SHAPES_MAX];
     size_t shape_count;
     double percent_used;
@@ -149,7 +149,7 @@ static void add_to_shape(struct shape *s, const struct quantity *q, size_t n)
     }
 }
 
-/* A number of one series has a unit, or is too large for a count of anything else. */
+/* A number of a series has a unit, or is too large to count anything else. */
 static bool is_memory(const struct column *c)
 {
     return c->unit != UNIT_NONE || c->most >= 64 * MIB;
@@ -188,7 +188,7 @@ static void add_to_series(struct state *st, struct text line, const struct quant
     add_to_shape(s, q, n);
 }
 
-/* Each column of a table is a series of its own. */
+/* Each column of a table is a series. */
 static void read_row(struct state *st, struct text line)
 {
     struct quantity q[QUANTITIES_MAX];
@@ -214,7 +214,7 @@ static bool is_full(const struct shape *s, const struct column *c)
     return s->of_memory && !s->of_host && c->unit == UNIT_PERCENT && c->role == QUANTITY_USED && c->last >= 98 && c->last <= 100;
 }
 
-/* What is free falls to next to nothing. */
+/* Free memory falls to almost nothing. */
 static bool runs_out(const struct shape *s, const struct column *c)
 {
     return c->role == QUANTITY_FREE && is_memory(c) && s->count >= STEPS_MIN + 1 && c->first >= 512 * MIB &&
@@ -283,7 +283,7 @@ static void say_statement(struct state *st, const struct statement *s)
     }
 }
 
-/* Where no parser of a product has read the figures. */
+/* If no parser of a product has read the figures. */
 static void say_refusal(struct state *st, const struct statement *s)
 {
     static const struct {
@@ -299,7 +299,7 @@ static void say_refusal(struct state *st, const struct statement *s)
     const struct fact *read = facts_find(at.facts, "oom.requested_bytes", FACT_LOG);
     if (!knows(s, QUANTITY_ASKED) || s->value[QUANTITY_ASKED] < 1 ||
         (read != NULL && (!st->is_cut || read->integer != bytes_of(s, QUANTITY_ASKED))))
-        return; /* its parser knows better, but for what is behind a cut */
+        return; /* its parser knows better, except for figures after a cut */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (knows(s, rows[i].role) && s->value[rows[i].role] >= 0)
             scan_integer(&at, rows[i].fact, bytes_of(s, rows[i].role));
@@ -331,8 +331,8 @@ static bool has_digit(struct text line)
     return false;
 }
 
-/* A line that was cut ends in a number without its unit: that of its neighbours. Between what is allocated
- * and what there is in all, it is what is reserved. */
+/* A cut line ends in a number without its unit: take the unit of its neighbours. If the number lies
+ * between the allocated and the total memory, it is the reserved memory. */
 static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
 {
     struct quantity *last = &q[n - 1];
@@ -351,7 +351,7 @@ static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
     return is_cut;
 }
 
-/* "ps -o etime,rss,cmd" names its column in the command; its numbers are KiB without a unit. */
+/* "ps -o etime,rss,cmd" names the column in the command; the numbers are KiB without a unit. */
 static size_t read_resident_set(struct state *st, struct text line, struct quantity *q)
 {
     struct text rest = line, word;

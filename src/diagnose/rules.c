@@ -115,7 +115,7 @@ static void say_of_gpu(const struct rules_run *run, const char *name, const stru
         rule_say(run->s, run->s->line, scan_gpu_name(own, run->gpu, name + strlen("gpu.#.")), v);
 }
 
-/* "_x" that is not kept is for the reader only; "oom." of a record is the record's. */
+/* "_x" that is not kept is only for the reader; "oom." of a record belongs to the record. */
 static void put(struct rules_run *run, const struct rule *rule, enum rule_keep how, uint16_t fact,
                 const struct rule_value *value)
 {
@@ -182,7 +182,7 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     for (unsigned i = 0; i < 2 && rule->count[i] != 0; i++)
         count(run, rule->count[i] - 1u, line);
     for (unsigned i = 0; i < 2; i++)
-        run->block_line[rule->end[i]] = 0; /* that of 0 is nobody's */
+        run->block_line[rule->end[i]] = 0; /* block 0 does not exist */
     if (rule->begin != 0) {
         run->block_line[rule->begin] = run->s->line;
         run->block_gpu = run->gpu;

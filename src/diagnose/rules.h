@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of templates/messages.rules, as tables made at build time, and what runs them: a line of
- * text -> facts. The header of that file describes the language. Internal to diagnose/.
+ * The rules of templates/messages.rules, as tables made at build time, and the functions that run
+ * them: a line of text -> facts. The header of that file describes the language. Internal to
+ * diagnose/.
  *
- * Pure, no allocation. An automaton over cheap words selects the few rules that a line may concern;
- * these are tried in the order of the file.
+ * Pure, no allocation. An automaton finds words of the line; they select the few rules that may
+ * match. These are tried in the order of the file.
  */
 #ifndef DIAGNOSE_RULES_H
 #define DIAGNOSE_RULES_H
@@ -26,12 +27,12 @@ enum rule_take_type {
     TAKE_BYTES,  /* the same, or a bare number of bytes */
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
     TAKE_COUNT,  /* "262,144", behind blanks and '=' */
-    TAKE_NUMBER, /* digits, below the limit, else below 2^31 */
+    TAKE_NUMBER, /* digits, a number below the limit, or below 2^31 without one */
     TAKE_HEX,    /* the same limit */
     TAKE_BITS,   /* 64 of them, in hex */
     TAKE_REAL,
     TAKE_SHARE, /* above 0, at most 1 */
-    TAKE_YES,   /* true, by standing here */
+    TAKE_YES,   /* true if the rule matches */
     TAKE_WORD, /* up to the next blank */
     TAKE_CODE, /* the given bytes, then capital letters and '_' */
     TAKE_TEXT, /* up to the words behind it, or to the end of the line */
@@ -83,17 +84,17 @@ struct rule {
     struct rule_list takes;  /* shapes: each by itself, where it matches */
     struct rule_list sets;
     enum rule_keep keep;
-    uint16_t count[2];          /* facts + 1 that count lines; 0 = none */
+    uint16_t count[2];          /* index + 1 of facts that count lines; 0 = none */
     uint8_t block, begin;       /* 0 = none */
     uint8_t end[2];
-    uint16_t within;            /* lines of the block's begin; 0 = until its end */
+    uint16_t within;            /* lines from the block's begin; 0 = until its end */
     enum rule_reader reader;    /* C that reads the line */
-    const char *record;         /* the framework whose refused allocation this is */
+    const char *record;         /* the framework that reports a refused allocation */
     enum bad_class bad;         /* a bad event of the kernel log */
-    const char *forget;         /* facts that are kept to the end and begin so are taken back */
-    bool context;               /* true beyond an incident of the kernel log */
+    const char *forget;         /* discards kept facts whose names begin with this */
+    bool context;               /* true before the last incident of the kernel log, too */
     bool once;                  /* only the first line counted is read */
-    bool ladder;                /* of a record, see struct oom */
+    bool ladder;                /* see struct oom */
 };
 
 struct rule_index {
@@ -110,9 +111,9 @@ extern const struct rule_set rule_sets[];
 extern const char *const rule_fact_names[];
 extern const struct rule rules[];
 extern const struct rule_index rule_indexes[];
-/* Programs also warn of this, and go on. */
+/* Programs also print this as a warning, and continue. */
 extern const bool rule_fact_is_warned_of[];
-/* Facts that leave no doubt that the program ended by what they say. */
+/* Facts that certainly ended the program. */
 extern const uint16_t rule_ending_facts[];
 extern const size_t rule_ending_facts_count;
 
@@ -129,13 +130,13 @@ struct rule_takes {
     struct rule_taken list[RULE_TAKEN_MAX];
 };
 
-/* Does the line have the shape? What it takes is added; nothing when it fails. */
+/* Does the line have the shape? Adds the values taken; adds nothing if it does not match. */
 bool shape_match(struct text line, const struct rule_shape *, struct rule_takes *);
 
-/* The same with the parts of rules that were read while running (site_rules.h). */
+/* The same with the parts of rules that were read at run time (site_rules.h). */
 bool shape_match_parts(struct text line, const struct rule_shape *, const struct rule_part *parts,
                        struct rule_takes *);
-/* The value as a fact of that line. */
+/* Sets the value as a fact of that line. */
 void rule_say(const struct scan *, unsigned line, const char *name, const struct rule_value *);
 
 struct rule_slot {
@@ -148,36 +149,36 @@ struct rule_slot {
 struct rules_run {
     const struct scan *s;
     enum rule_scope scope;
-    /* What only C can do for a rule: its reader, record or bad event. False: the rule does not
+    /* Calls the C part of a rule: its reader, record or bad event. False: the rule does not
      * apply. */
     bool (*act)(void *arg, const struct rule *, struct text line, const struct rule_takes *);
     void *arg;
-    bool context_only;                /* kernel: in front of the last incident */
+    bool context_only;                /* kernel: the line is before the last incident */
     bool any;                         /* a rule applied */
-    unsigned gpu, block_gpu; /* whose "gpu.#." facts are: of this rule, of the open block */
+    unsigned gpu, block_gpu; /* number for "gpu.#." facts: of this rule, of the open block */
     unsigned block_line[RULE_BLOCKS]; /* 0 = not open */
     struct rule_slot slots[RULE_FACTS];
 };
 
-/* All rules of the scope over one line of text. */
+/* Runs all rules of the scope over one line of text. */
 void rules_line(struct rules_run *, struct text line);
-/* Counts, and what was kept to the end. */
+/* Sets counts, and facts that were kept to the end. */
 void rules_emit(const struct rules_run *);
 
-/* What is kept to the end for a fact of the rules, NULL = nothing; and to keep something there. */
+/* The value kept for a fact of the rules, NULL = none; and functions that keep a value. */
 const struct rule_slot *rules_kept(const struct rules_run *, const char *fact);
 void rules_keep_integer(struct rules_run *, const char *fact, int64_t value);
-/* Takes back what is kept to the end under names that begin so. */
+/* Discards kept values whose names begin so. */
 void rules_forget(struct rules_run *, const char *prefix);
 
-/* For tests: the rule that does not apply; RULES_COUNT = all do. */
+/* For tests: the rule to leave out; RULES_COUNT = none. */
 extern unsigned rules_left_out;
 
-/* Does the rule's wording stand on the line? */
+/* Does the line have the rule's wording? */
 bool rule_is_on(unsigned rule, struct text line);
-/* What its "take" lines find in the text. */
+/* The values that its "take" lines find in the text. */
 void rule_take(unsigned rule, struct text text, struct rule_takes *);
-/* What was taken for a fact, NULL = nothing. */
+/* The value taken for a fact, NULL = none. */
 const struct rule_value *rule_taken(const struct rule_takes *, const char *fact);
 int64_t rule_taken_integer(const struct rule_takes *, const char *fact, int64_t otherwise);
 struct text rule_taken_text(const struct rule_takes *, const char *fact);

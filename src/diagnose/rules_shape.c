@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a line have the shape of a rule, and what stands where the rule takes something?
+ * Matches a line with the shape of a rule, and takes values from it.
  *
- * Pure. From left to right, the first place of each wording counts and none is tried twice: a line
- * costs its length, whatever it holds.
+ * Pure. Goes from left to right. The first occurrence of each wording counts, without backtracking,
+ * so the cost is linear in the line's length.
  */
 #include <ctype.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 
 #define COUNT_MAX 1e12
 #define GIB_MAX 1e6
-#define BUFFER_MAX (INT64_C(1) << 50) /* so that sums stay sums */
+#define BUFFER_MAX (INT64_C(1) << 50) /* so that sums do not overflow */
 
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The words at or behind the front of `rest`; SIZE_MAX = not there. */
+/* Offset of the words in `rest`; SIZE_MAX = not found. */
 static size_t find_words(struct text line, struct text rest, const struct rule_part *p,
                          bool word_start)
 {
@@ -69,7 +69,7 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
     return true;
 }
 
-/* At the front of `t`, which moves behind it. */
+/* Takes a value at the front of `t`; `t` moves behind it. */
 static bool take(const struct rule_part *p, struct text *t, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};
@@ -114,7 +114,7 @@ static bool take(const struct rule_part *p, struct text *t, struct rule_value *r
     return true;
 }
 
-/* What ends where the words behind it begin: a size, the last word, or all of it. */
+/* Takes text that ends where the next words begin: a size, the last word, or all of it. */
 static bool take_before(const struct rule_part *p, struct text head, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};

@@ -61,7 +61,7 @@ static void words_of(const struct verdict *verdict, const struct facts *facts, s
     }
 }
 
-/* FNV-1a, 64 bits: a name to search for, no protection against anybody. */
+/* FNV-1a, 64 bits: a name to search for, not a protection. */
 static uint64_t hash_of(const struct words *words)
 {
     uint64_t hash = 0xcbf29ce484222325u;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The signature of a failure: the same for the same failure on another day, machine or build, so that
- * duplicates are found by searching for its id. Made of class, failing call, error code, exception,
- * innermost function and architecture; of no size, address, path or pid. Versions stand beside it, not
- * in it: a defect that two releases have is one defect. Pure.
+ * The signature of a failure is equal for the same failure on another day, machine or build, so that a
+ * search for its id finds duplicates. It is made of class, failing call, error code, exception,
+ * innermost function and architecture, without sizes, addresses, paths or pids. Versions are listed
+ * beside it: a defect in two releases is one defect. Pure.
  */
 #ifndef DIAGNOSE_SIGNATURE_H
 #define DIAGNOSE_SIGNATURE_H

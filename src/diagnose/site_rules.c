@@ -19,7 +19,7 @@
 
 enum role { ROLE_LINE, ROLE_ALSO, ROLE_UNLESS, ROLE_TAKE };
 
-/* Shapes, sets and examples lie in the order of the file; each rule has a run of each. */
+/* Shapes, sets and examples are stored in file order; each rule owns a range of each. */
 struct site_shape {
     struct rule_shape shape;
     enum role role;
@@ -87,7 +87,7 @@ static int add_shape(struct site_rules *s, struct site_rule *rule, enum role rol
     return shape_parse(&s->store, shape, &to->shape, err);
 }
 
-/* "A | B": a bar with a blank on either side parts two shapes. */
+/* "A | B": a bar with a blank on either side separates two shapes. */
 static int add_shapes(struct site_rules *s, struct site_rule *rule, enum role role,
                       struct text rest, struct rc_err *err)
 {

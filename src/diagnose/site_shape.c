@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "diagnose/site_rules.h"
 
-/* A shape being read: words are gathered until something ends them. */
+/* A shape being read: words are gathered until another mark ends them. */
 struct reader {
     struct shape_store *store;
     struct rule_shape *shape;
@@ -52,7 +52,7 @@ static struct rule_part *new_part(struct reader *r, enum rule_part_kind kind)
     return part;
 }
 
-/* The words gathered so far are a part. */
+/* Makes a part of the words gathered so far. */
 static int flush(struct reader *r)
 {
     size_t len = r->store->words_used - r->words_begin;
@@ -165,7 +165,7 @@ static int read_one(struct reader *r, struct text *rest)
     return read_take(r, inside);
 }
 
-/* What is taken behind "*" ends where the words behind it begin: there must be some. */
+/* A value taken after "*" ends where the next words begin, so words must follow. */
 static int check_takes(const struct reader *r)
 {
     const struct rule_part *part = r->store->parts + r->shape->first;

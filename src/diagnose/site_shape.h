@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shape of a message rule out of its text, as message_rules/compile.py does it at build time. */
+/* Parses a shape of a message rule, as message_rules/compile.py does it at build time. */
 #ifndef DIAGNOSE_SITE_SHAPE_H
 #define DIAGNOSE_SITE_SHAPE_H
 
@@ -12,7 +12,7 @@ struct rc_err;
 #define SHAPE_FACT_BYTES 64
 #define SHAPE_WORDS_BYTES 65536
 
-/* What shapes are made of. */
+/* The parts of shapes. */
 struct shape_store {
     size_t part_count, fact_count, words_used;
     struct rule_part parts[SHAPE_PARTS_MAX];
@@ -20,7 +20,7 @@ struct shape_store {
     char words[SHAPE_WORDS_BYTES];
 };
 
-/* The index of a fact, which is new or known; -EINVAL when it is no name of a site's fact. */
+/* The index of a fact, added if it is new; -EINVAL if the name is not that of a site's fact. */
 int shape_store_fact(struct shape_store *store, struct text name, struct rc_err *err);
 /* 0, or -EINVAL with *err. */
 int shape_parse(struct shape_store *store, struct text shape, struct rule_shape *ret,

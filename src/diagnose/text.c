@@ -41,7 +41,8 @@ bool text_next_line(struct text *rest, struct text *ret_line)
     return true;
 }
 
-/* glibc's memmem() fills a table at each call: on a line that costs more than the search. */
+/* glibc's memmem() fills a table at each call. For a single line that costs more than the
+ * search. */
 const char *text_search(struct text in, const char *words, size_t n)
 {
     const char *at = in.at;
@@ -284,7 +285,7 @@ bool text_take_real(struct text *in, double *ret)
     return true;
 }
 
-/* Letters of the unit at the front: its factor, 0 when the word is no unit. */
+/* The factor of the unit at the front and its letters; 0 if the word is no unit. */
 static double take_unit(struct text *in, unsigned rule)
 {
     static const struct {
@@ -359,7 +360,7 @@ bool text_size_before(struct text in, int64_t *ret)
     struct text t = text_trim(in.len > 40 ? text_skip(in, in.len - 40) : in);
     size_t from = t.len;
     for (unsigned words = 0; words < 2 && from > 0; words++) {
-        while (is_space(t.at[from - 1])) /* trimmed: the first byte is none */
+        while (is_space(t.at[from - 1])) /* trimmed, so the first byte is no blank */
             from--;
         while (from > 0 && (is_word(t.at[from - 1]) || t.at[from - 1] == '.' ||
                             t.at[from - 1] == ',' || t.at[from - 1] == '-'))

@@ -3,7 +3,7 @@
  * Scanning helpers over text of unknown origin: spans, lines, numbers, sizes with units.
  *
  * Pure and without allocation. A span is not NUL-terminated and may hold any bytes. Scanners move
- * the front of the span they are given past what they took, and leave it alone when they fail.
+ * the front of their span past what they read, and leave it unchanged when they fail.
  */
 #ifndef DIAGNOSE_TEXT_H
 #define DIAGNOSE_TEXT_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* More than this is not read: callers condense() what is longer. */
+/* Longest text that is read; callers condense() a longer one. */
 #define TEXT_INPUT_MAX ((size_t)64 << 20)
 
 struct text {
@@ -20,8 +20,8 @@ struct text {
     size_t len;
 };
 
-/* The last TEXT_INPUT_MAX bytes, and how many lines end before them (the lines keep their numbers
- * of the whole); `ret_lines` may be NULL. */
+/* The last TEXT_INPUT_MAX bytes, and how many lines end before them, so that line numbers refer to
+ * the whole text; `ret_lines` may be NULL. */
 struct text text_tail(const char *data, size_t len, unsigned *ret_lines);
 
 /* Next line without its "\n" or "\r\n"; false at the end. */
@@ -35,7 +35,7 @@ bool text_has(struct text in, const char *needle);
 bool text_starts(struct text in, const char *prefix);
 bool text_equals(struct text in, const char *s);
 
-/* In small letters, in `out` of at least in.len bytes: words are then found by text_find(), which is ten
+/* Lower case of `in`, in `out` of at least in.len bytes. Then text_find() can be used, which is ten
  * times as fast as text_ifind(). */
 struct text text_lower(struct text in, char *out);
 
@@ -43,17 +43,17 @@ struct text text_lower(struct text in, char *out);
 struct text text_skip(struct text in, size_t n);
 struct text text_first(struct text in, size_t n);
 struct text text_trim(struct text in);
-/* What follows / precedes the first `needle`; false (and *ret untouched) when it is not there. */
+/* The text after / before the first `needle`; false (and *ret unchanged) if there is none. */
 bool text_after(struct text in, const char *needle, struct text *ret);
 bool text_before(struct text in, const char *needle, struct text *ret);
 
 /* Next run of bytes that are not white space; false when there is none. */
 bool text_next_word(struct text *in, struct text *ret_word);
-/* Up to and without the first byte of `stops`, or all of it. */
+/* The text before the first byte of `stops`, or all of it. */
 struct text text_until(struct text in, const char *stops);
 
-/* The malloc()ed `out` of `len` bytes, ended by NUL, where something was changed in it; else frees it
- * and returns NULL. */
+/* Returns the malloc()ed `out` of `len` bytes, with a NUL, if it was changed; else frees it and
+ * returns NULL. */
 char *text_if_changed(char *out, size_t len, bool changed, size_t *ret_len);
 
 /* Bounded NUL-terminated copy (never splits the terminator off); returns out. */
@@ -68,7 +68,7 @@ bool text_take_real(struct text *in, double *ret);
 
 enum text_size_rule {
     TEXT_SIZE_SI = 0,         /* "GB" is 10^9, "GiB" and a bare "G" are 2^30 */
-    TEXT_SIZE_BINARY = 1,     /* "GB" is 2^30: what most programs mean */
+    TEXT_SIZE_BINARY = 1,     /* "GB" is 2^30, as most programs mean it */
     TEXT_SIZE_NEEDS_UNIT = 2, /* a bare number is no size */
 };
 

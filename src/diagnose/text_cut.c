@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a line is compared with the beginnings of all words that rules and vocabularies know. What
- * stands in front of them must fit too: the earlier parts of the rule's shape.
+ * Compares the end of a line with the beginnings of all words of the rules and vocabularies. The text
+ * before it must match the earlier parts of the rule's shape.
  */
 #include "diagnose/text_cut.h"
 
@@ -20,23 +20,24 @@
 #define LINE_MIN 20
 #define LINE_MAX_BYTES 2048
 #define WORDS_MAX 160 /* of one piece of a shape, or a string of a code */
-/* Letters of the known words that must stand there. */
+/* So many letters of the known words must be on the line. */
 #define MATCHED_MIN 7
 #define PIECE_MIN 3
 #define KNOWN_MAX 8192
 #define BUCKETS 1024u
 
-/* A piece of text that lines are known to hold. */
+/* A known piece of text of lines. */
 struct known {
     struct text words;
-    const struct rule_shape *shape; /* that it is a part of; NULL: a code's name or string */
+    const struct rule_shape *shape; /* that contains the piece; NULL: the name or string of a
+                                     * code */
     enum rule_scope scope;
     uint16_t part, next;            /* of the shape; index + 1 of the next in the bucket */
 };
 
 struct completion {
     struct text rest; /* of the words */
-    size_t matched;   /* letters that stand on the line */
+    size_t matched;   /* letters that are on the line */
 };
 
 static struct known known[KNOWN_MAX];
@@ -90,7 +91,8 @@ static void build(void)
         add_code(vocabulary_at(i));
 }
 
-/* The words of the shape up to this piece, where the line is completed so; 0: the line has another shape. */
+/* Letters of the shape's words up to this piece, if the completed line matches; 0: the line has another
+ * shape. */
 static size_t words_of_shape(const struct known *k, struct text line, struct text rest)
 {
     char whole[LINE_MAX_BYTES + WORDS_MAX];
@@ -113,7 +115,7 @@ static bool begins_word(struct text line, size_t at)
     return at == 0 || !(isalnum((unsigned char)line.at[at - 1]) || line.at[at - 1] == '_');
 }
 
-/* Does the line from `at` on begin the words, and say no more? */
+/* Is the line from `at` on a beginning of the words? */
 static struct completion compare(const struct known *k, struct text line, size_t at)
 {
     size_t n = line.len - at;
@@ -142,7 +144,8 @@ static bool is_of_kernel(struct text line)
     return klog_stamp(line) >= 0 || text_has(line, "kernel: ") || text_has(line, "[drm") || text_starts(line, "amdgpu ") || text_starts(line, "kern ");
 }
 
-/* A whole word, as far as is known: "built with" need not go on as "built without". */
+/* Does the line end in a word that is known to be complete? "built with" need not continue as
+ * "built without". */
 static bool is_whole_word(struct text word)
 {
     for (size_t i = 0; i < known_count; i++) {
@@ -159,7 +162,7 @@ static bool is_whole_word(struct text word)
     return false;
 }
 
-/* What all words that fit best have in common. */
+/* The common beginning of all completions that fit best. */
 static struct completion complete(struct text line)
 {
     enum rule_scope scope = is_of_kernel(line) ? SCOPE_KERNEL : SCOPE_MESSAGES;
@@ -178,7 +181,7 @@ static struct completion complete(struct text line)
     return best;
 }
 
-/* Only within a word: behind a whole one other words may follow. */
+/* Complete only within a word: any words may follow a whole one. */
 static bool ends_within_word(struct text line, struct text rest)
 {
     return isalpha((unsigned char)line.at[line.len - 1]) && rest.len > 0 && isalpha((unsigned char)rest.at[0]);

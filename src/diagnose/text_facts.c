@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the text-to-facts parsers share; see text_facts.h. Used in the finisher and by `triage`.
+ * Helpers of the text-to-facts parsers; see text_facts.h. Used in the finisher and by `triage`.
  */
 #include "diagnose/text_facts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the text-to-facts parsers share: where they are in the text, and how a fact is said with
- * its line. Internal to diagnose/.
+ * Helpers of the text-to-facts parsers: the position in the text, and setting a fact with its line.
+ * Internal to diagnose/.
  */
 #ifndef DIAGNOSE_TEXT_FACTS_H
 #define DIAGNOSE_TEXT_FACTS_H
@@ -29,16 +29,16 @@ void scan_text_when(const struct scan *, const char *name, enum fact_when, struc
 #define SCAN_NAME_MAX 96
 const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *suffix);
 
-/* vendor.amd / vendor.nvidia by words that only one of them prints; the word CUDA is not one. */
+/* Sets vendor.amd / vendor.nvidia by words that only one vendor prints. CUDA is not such a word. */
 void scan_vendor(const struct scan *, struct text line);
 
-/* That, as the fact `name` if that is not NULL, and what it says of the vendor. */
+/* Finds it, sets it as the fact `name` (unless NULL), and sets the vendor that follows from it. */
 void scan_gfx_fact(const struct scan *, struct text line, const char *name);
 
 /* "gfx1100", "gfx90a" at a word start: the first in `in`. */
 bool scan_gfx(struct text in, struct text *ret);
 
-/* Does the line say itself that the program goes on? */
+/* Does the line itself say that the program continues? */
 bool scan_is_warning(struct text line);
 
 #endif

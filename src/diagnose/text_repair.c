@@ -12,7 +12,8 @@
 #define WIDTH_MIN 40
 #define WIDTH_MAX 160
 
-/* How wide the text was wrapped: its longest line, if it is not longer than any terminal. */
+/* The width at which the text was wrapped: its longest line, unless that is longer than any
+ * terminal. */
 static size_t width_of(struct text all, bool *is_hard)
 {
     struct text rest = all, line;
@@ -28,7 +29,7 @@ static size_t width_of(struct text all, bool *is_hard)
     return width >= WIDTH_MIN && width <= WIDTH_MAX ? width : 0;
 }
 
-/* Another line begins: a prompt, a stamp, a list, a table, a frame of a traceback. */
+/* A new line begins: a prompt, a stamp, a list, a table, a frame of a traceback. */
 static bool begins_anew(struct text line)
 {
     if (line.len == 0 || strchr("[|$#>*+-=<{}\t", line.at[0]) != NULL || text_starts(line, "  "))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the decision tree hold -> struct tree. Which files those are: tree_files.c.
+ * Contents of the decision tree's files -> struct tree. tree_files.c finds the files.
  *
  * People write these files by hand, so everything in them is checked when they are read: unknown
  * keys, classes, facts, placeholders and expressions are refused with file, line and reason.

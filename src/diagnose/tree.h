@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the tree: expressions, nodes, evaluation. Used by tree_*.c, verdict.c and their tests;
- * everybody else includes verdict.h.
+ * Internal to the tree: expressions, nodes, evaluation. Used by tree_*.c, verdict.c and their
+ * tests; other files include verdict.h.
  *
  * The expression language (also described for its readers at the top of templates/tree.json):
  *
@@ -130,7 +130,7 @@ struct value {
 
 enum answer { ANSWER_NO, ANSWER_YES, ANSWER_UNDECIDED };
 
-/* One evaluation: which facts were read, and which were not there. */
+/* One evaluation: the facts that were read, and those that were missing. */
 struct eval {
     const struct facts *facts;
     size_t used_count;
@@ -144,7 +144,7 @@ struct eval {
 const char *fact_real_name(const struct facts *facts, const char *name, char out[FACT_REAL_NAME]);
 
 struct value eval_value(struct eval *ev, const struct expr *e);
-/* Undecided leaves ev->missing filled; a decided answer leaves it as it was. */
+/* An undecided answer adds to ev->missing; a decided one leaves it unchanged. */
 enum answer eval_answer(struct eval *ev, const struct expr *e);
 
 /* {"if": expression, "say": template, ...}; `when` NULL = always. */
@@ -174,10 +174,10 @@ struct tree_node {
     struct tree_rules why;
     struct tree_rules against;
     struct tree_rules advice;
-    struct tree_rules file_at; /* the first that holds */
+    struct tree_rules file_at; /* the first that holds is used */
 };
 
-/* One line of the known-defect table. */
+/* One row of the table of known defects. */
 struct tree_defect {
     char *id;
     struct expr *when;
@@ -202,20 +202,20 @@ struct tree {
     struct evidence evidence;
     size_t label_count;
     struct tree_label *label;
-    size_t input_count; /* facts that a good verdict wants: listed when the class is unknown */
+    size_t input_count; /* facts that a good verdict needs: listed if the class is unknown */
     char **input;
 };
 
-/* A fact in words: the tree's label, else its name. */
+/* The label of a fact in the tree, else its name. */
 const char *tree_label(const struct tree *tree, const char *name);
 
 /* "6.22 GiB", "yes", "97 %", "gfx1100": by type and by the unit at the end of the name. */
 void fact_format(const struct fact *f, char *out, size_t size);
-/* Replace {fact.name} by values, "(unknown)" where there is none; a clause [[...]] with an unknown
- * fact in it is left out; when `cite`, append in square brackets where the values were read. Caller
- * frees; NULL when out of memory. */
+/* Replace {fact.name} by values, "(unknown)" if there is none. A clause [[...]] with an unknown
+ * fact is left out. With `cite`, append the sources of the values in square brackets. Caller frees;
+ * NULL when out of memory. */
 char *template_fill(const char *text, const struct facts *facts, bool cite);
-/* The same, cited; a text that shows no value cites what made it be said. */
+/* The same with citations; a text without a value cites the facts of its condition. */
 char *template_fill_because(const char *text, const struct facts *facts,
                             const struct eval *because);
 /* First {name} in `text` that is not well formed or not a fact name, or NULL. */

@@ -2,8 +2,8 @@
 /*
  * Evaluates expressions over facts, with three values: yes, no, undecided.
  *
- * A fact that is absent, unreadable or blind has no value; whatever depends on it is undecided and
- * its name is kept in eval.missing, unless another part of the expression decides anyway.
+ * A fact that is absent, unreadable or blind has no value. An expression that depends on it is
+ * undecided, and its name goes into eval.missing, unless another operand decides.
  */
 #include "diagnose/tree.h"
 
@@ -112,7 +112,7 @@ static struct value from_answer(enum answer a)
     return a == ANSWER_UNDECIDED ? undecided() : boolean(a == ANSWER_YES);
 }
 
-/* `decider` is the value of one side that settles it: yes for or, no for and. */
+/* `decider` is the value of an operand that decides alone: yes for "or", no for "and". */
 static struct value eval_junction(struct eval *ev, const struct expr *e, enum answer decider)
 {
     size_t missing_before = ev->missing_count;
@@ -177,7 +177,7 @@ static struct value eval_arithmetic(struct eval *ev, const struct expr *e)
     }
 }
 
-/* A message is "not said" only when the log that would hold it was read. */
+/* A message counts as "not said" only if the log that would hold it was read. */
 static struct value eval_said(struct eval *ev, const char *name)
 {
     const struct fact *f = best_fact(ev, name);
@@ -197,7 +197,7 @@ static struct value eval_contains(struct eval *ev, const struct expr *e)
     bool message = in->op == EXPR_FACT &&
                    (strncmp(in->text, "msg.", 4) == 0 || strncmp(in->text, "kmsg.", 5) == 0);
     if (message && best_fact(ev, in->text) == NULL)
-        return eval_said(ev, in->text); /* a message that was not said holds nothing */
+        return eval_said(ev, in->text); /* a message that was not said contains nothing */
     struct value hay = eval_value(ev, in);
     struct value needle = eval_value(ev, e->arg[1]);
     if (hay.kind != VALUE_TEXT || needle.kind != VALUE_TEXT)
@@ -285,8 +285,8 @@ static struct value eval_if(struct eval *ev, const struct expr *e)
     return a == ANSWER_UNDECIDED ? undecided() : eval_value(ev, e->arg[a == ANSWER_YES ? 1 : 2]);
 }
 
-/* The largest "24 GB" or "24 GiB" of a text, in bytes; a size of memory means GiB in both. 0: none.
- * A carve-out is a part of the memory that the text names as well. */
+/* The largest "24 GB" or "24 GiB" of a text, in bytes; for memory both mean GiB. 0: none. The
+ * largest, because a carve-out is a part of the memory that the text names, too. */
 static double size_in(const char *text)
 {
     double best = 0;
@@ -350,7 +350,7 @@ static struct value eval_present(struct eval *ev, const char *name)
     return boolean(f != NULL);
 }
 
-/* What cannot be decided is no; nothing is missing then. */
+/* An undecided operand counts as no; nothing is missing then. */
 static bool eval_sure(struct eval *ev, const struct expr *e)
 {
     size_t missing_before = ev->missing_count;

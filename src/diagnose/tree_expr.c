@@ -2,8 +2,8 @@
 /*
  * Expressions of the decision tree: text -> syntax tree, with the column of what is wrong.
  *
- * Recursive descent with a depth limit; a name of no known kind ("gup.0.x") is an error at
- * load and not an "undecided" at the wrong moment; whether a kind has such a fact, the tests check.
+ * Recursive descent with a depth limit. A name of no known kind ("gup.0.x") is an error at load,
+ * not an "undecided" later. The tests check that a fact of that name exists.
  */
 #include "diagnose/tree.h"
 
@@ -293,7 +293,7 @@ static struct expr *parse_primary(struct parser *p)
     return fail(p, p->at, "cannot read", p->at, strlen(p->at));
 }
 
-/* NULL where `inner` is; takes ownership of it. */
+/* NULL if `inner` is NULL; takes ownership of it. */
 static struct expr *expr_of_one(struct parser *p, enum expr_op op, struct expr *inner)
 {
     struct expr *e = inner != NULL ? expr_new(p, op) : NULL;

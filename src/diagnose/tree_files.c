@@ -219,7 +219,7 @@ int tree_add_site(struct tree *tree, const char *path, struct rc_err *err)
     int rc = read_file(tree, path, read_stage, err);
     if (rc == 0)
         rc = check_site_ids(tree, before, path, err);
-    /* Those that say that nothing failed stay in front, and sites' files in their order. */
+    /* Nodes that say that nothing failed stay first; sites' files keep their order. */
     while (to < before && (strcmp(tree->node[to].class_name, "unknown") == 0 ||
                            strncmp(tree->node[to].id, SITE_PREFIX, strlen(SITE_PREFIX)) == 0))
         to++;

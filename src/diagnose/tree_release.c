@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives back what tree_parse() made, and looks up its labels. */
+/* Frees what tree_parse() made, and looks up its labels. */
 #include "diagnose/tree.h"
 
 #include "diagnose/computed.h"

@@ -130,7 +130,7 @@ struct citations {
     } place[CITED_MAX];
 };
 
-/* Each place once; false: it is none. */
+/* Adds each place once; false: it is no place. */
 static bool cite_place(struct citations *c, const char *at, size_t len)
 {
     static const char none[] = "no source";
@@ -162,8 +162,8 @@ static size_t input_length(const char *at, const char **ret_open)
     return len;
 }
 
-/* Where a number was read, not how it was reckoned: "computed from a (place), f.b" cites the place
- * of a and those of f.b. */
+/* Cites where a number was read, not how it was computed: "computed from a (place), f.b" cites the
+ * place of a and those of f.b. */
 static bool cite_fact(struct citations *c, const struct facts *facts, const struct fact *f,
                       int depth)
 {
@@ -197,7 +197,7 @@ static const char *clause_end(const char *at)
     return end != NULL ? end + 2 : NULL;
 }
 
-/* A clause is said only when all its facts are known. */
+/* A clause is printed only if all its facts are known. */
 static bool clause_known(const char *at, const char *end, const struct facts *facts)
 {
     char name[128];
@@ -211,7 +211,8 @@ static bool clause_known(const char *at, const char *end, const struct facts *fa
     return true;
 }
 
-/* Writes what stands at `text`, a placeholder, a bracket of a clause or a character; its length. */
+/* Writes the item at `text` (a placeholder, a bracket of a clause or a character); returns its
+ * length. */
 static size_t fill_one(struct buf *out, const char *text, const struct facts *facts,
                        struct citations *cited)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the tree: every node is asked, the first that says yes is the verdict, later ones are "also
- * seen". What could not be asked for want of input is listed, never guessed.
+ * Walks the tree: every node is asked, the first yes is the verdict, later ones are "also seen".
+ * Nodes that lack an input are listed, never guessed.
  */
 #include "diagnose/verdict.h"
 
@@ -25,8 +25,8 @@ struct judge {
     const struct tree *tree;
     struct verdict *verdict;
     bool out_of_memory;
-    struct prior evidence; /* for each class, what decides nothing alone */
-    const struct tree_node *rival; /* the surest of those that said yes later */
+    struct prior evidence; /* for each class, evidence that decides nothing alone */
+    const struct tree_node *rival; /* the surest of the nodes that said yes later */
 };
 
 static char *copy_text(struct judge *j, const char *text)
@@ -83,7 +83,7 @@ static void list_missing(struct judge *j, struct verdict_list *list, const char 
     char line[400];
     const char *reason = "not known";
     int64_t read = 0;
-    /* without a kernel log it is the log that is missing, not each of its lines */
+    /* without a kernel log the log is missing, not each of its lines */
     if (f == NULL && strncmp(name, "kmsg.", 5) == 0 &&
         (!facts_get_integer(j->facts, "f.kernel_log_read", &read) || read == 0)) {
         name = "f.kernel_log_read";
@@ -132,7 +132,7 @@ static void add_step(struct judge *j, const struct tree_node *node, enum answer 
     j->out_of_memory |= step->numbers == NULL;
 }
 
-/* `otherwise`: why one without a condition is said, NULL = it is no reading but a remark. */
+/* `otherwise`: the condition of a rule that has none, NULL = a plain remark, always said. */
 static void add_rules(struct judge *j, const struct tree_rules *rules, const struct expr *otherwise,
                       struct verdict_list *list)
 {
@@ -145,8 +145,8 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
     }
 }
 
-/* Lines that were joined may not belong together, and a cut one may have ended otherwise: what `e` was decided
- * by stands on some. */
+/* Was `e` decided by facts from repaired lines? Joined lines may not belong together, and a cut line may have
+ * ended differently. */
 static bool stands_on_repaired(const struct judge *j, const struct expr *e)
 {
     struct eval ev = {.facts = j->facts};
@@ -175,13 +175,13 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
         const struct tree_rule *rule = &node->against.rule[i];
         if (rule->lowers && holds(j, rule->when)) {
             level--;
-            break; /* one step for all of them: they are rarely independent */
+            break; /* one step for all of them, because they are rarely independent */
         }
     }
     return level;
 }
 
-/* What would raise the confidence but is not there. */
+/* Missing facts that would raise the confidence. */
 static void add_confidence_missing(struct judge *j, const struct tree_node *node)
 {
     const struct expr *wanted[] = {node->high, node->medium};
@@ -200,7 +200,7 @@ static void join_list(struct buf *out, const struct verdict_list *list)
         buf_printf(out, "%s%s", i > 0 ? "; " : "", list->text[i]);
 }
 
-/* A class is named once, by the first question that spoke for it. */
+/* A class is named once, by the first node that said yes. */
 static bool is_told(const struct verdict_list *also, const char *class_name)
 {
     size_t len = strlen(class_name);
@@ -210,7 +210,7 @@ static bool is_told(const struct verdict_list *also, const char *class_name)
     return false;
 }
 
-/* "gtt-limit (subclass), medium: what for; against: what against" */
+/* "gtt-limit (subclass), medium: reasons for; against: reasons against" */
 static void add_also(struct judge *j, const struct tree_node *node)
 {
     struct verdict_list why = {0};
@@ -219,7 +219,7 @@ static void add_also(struct judge *j, const struct tree_node *node)
     const char *sub = node->subclass != NULL ? node->subclass : "";
     if (strcmp(node->class_name, "unknown") == 0 ||
         strcmp(node->class_name, j->verdict->class_name) == 0)
-        return; /* the same, by less: no rival */
+        return; /* the same class: no rival */
     bool told = is_told(&j->verdict->also, node->class_name);
     if (j->rival == NULL || node_confidence(j, node) > node_confidence(j, j->rival))
         j->rival = node;
@@ -304,7 +304,7 @@ static void add_file_at(struct judge *j, const struct tree_node *node)
     buf_release(&line);
 }
 
-/* The inputs that a good verdict wants and that were not there. */
+/* Missing inputs that a good verdict needs. */
 static void add_unknown_missing(struct judge *j)
 {
     for (size_t i = 0; i < j->tree->input_count; i++) {
@@ -370,7 +370,7 @@ static void walk(struct judge *j)
     }
 }
 
-/* Of the questions that also said yes the surest, else the class that most evidence speaks for. */
+/* The surest node that also said yes, else the class with the most evidence. */
 static void set_runner_up(struct judge *j)
 {
     struct verdict *v = j->verdict;

@@ -3,8 +3,8 @@
  * The verdict: facts in, class with confidence and reasons out. Pure.
  *
  * The tree is data (templates/tree.json). Tests are over facts and features; a test whose input is
- * missing is not false but *undecided*, and is listed. Confidence: high = two independent sources
- * agree; nothing is counted twice.
+ * missing is *undecided*, not false, and is listed. Confidence: high = two independent sources
+ * agree; no source counts twice.
  */
 #ifndef DIAGNOSE_VERDICT_H
 #define DIAGNOSE_VERDICT_H
@@ -44,12 +44,13 @@ struct verdict {
     char *confidence; /* "high", "medium", "low" */
     char *sentence;   /* the deciding numbers in one sentence */
     char *runner_up; /* the class that is next to likely, "" = none */
-    char *decides;   /* what would decide between the two, "" = not known */
-    struct verdict_list also;    /* classes that were also seen: "class: what for, what against" */
-    struct verdict_list why;     /* what decides it, each with its source */
-    struct verdict_list against; /* what speaks against it */
+    char *decides;   /* the question that would decide between the two, "" = not known */
+    struct verdict_list also;    /* classes that were also seen: "class: reasons for, reasons
+                                  * against" */
+    struct verdict_list why;     /* reasons, each with its source */
+    struct verdict_list against; /* reasons against it */
     struct verdict_list missing; /* inputs that were not there */
-    struct verdict_list advice;  /* what to try first; each with how to see that it helped */
+    struct verdict_list advice;  /* what to try first; each with a way to see that it helped */
     char *verify;                /* verify step of the first advice, "" = none */
     char *file_at;               /* where to file the issue */
     size_t steps;
@@ -64,15 +65,16 @@ struct tree;
 struct tree *tree_read(const char *path, struct rc_err *err);
 /* The same from a text that holds the whole tree; messages call it `name`. */
 struct tree *tree_parse(const char *json, size_t len, const char *name, struct rc_err *err);
-/* Add a site's own nodes, a file like those in templates/tree/ (ids begin with "site-"): they are asked
- * behind those that say that nothing failed, before all others. 0 or -errno, *err as above; after an
- * error the tree must not be used. */
+/* Add a site's own nodes, a file like those in templates/tree/ (ids begin with "site-"). They come
+ * after the nodes that say that nothing failed, and before all others. 0 or -errno, *err as above;
+ * after an error the tree must not be used. */
 int tree_add_site(struct tree *, const char *path, struct rc_err *err);
 /* Add templates/defects.json: the known defects by version range. 0 or -errno, *err as above. */
 int tree_add_defects(struct tree *, const char *json, size_t len, const char *name,
                      struct rc_err *err);
 struct computed;
-/* What diagnose() computes before it asks the tree (computed.h); it is the tree's own from now on. */
+/* The facts that diagnose() computes before it asks the tree (computed.h). The tree takes
+ * ownership. */
 void tree_take_computed(struct tree *, struct computed *);
 void tree_free(struct tree *);
 
@@ -88,14 +90,14 @@ struct cJSON *verdict_to_json(const struct verdict *, const struct facts *);
 void messages_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* Kernel log, its records and their fragments (kernel_events.h): /dev/kmsg records ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
 void kernel_log_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* What tools print when pasted: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
+/* Pasted output of tools: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
 void pasted_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* What a run printed: messages, figures (quantity.h), and both of wrapped lines (text_repair.h). */
+/* Output of a run: messages, figures (quantity.h), and both of wrapped lines (text_repair.h). */
 void output_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* A kernel log that somebody gave: also error codes, and lines that were cut (text_cut.h). */
+/* A kernel log given by the user: also error codes, and lines that were cut (text_cut.h). */
 void kernel_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* Text of unknown kind (triage of what people paste): all of the above; says log.output_read unless
- * it holds only tables of a tool. */
+/* Text of unknown kind (pasted into triage): all of the above. Sets log.output_read unless the text
+ * holds only tables of a tool. */
 void any_text_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* NAME=VALUE lines. */
 void environment_to_facts(struct facts *, const char *text, size_t len, const char *source);

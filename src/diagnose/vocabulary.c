@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vocabulary_to_facts(): one pass over the words of a text. A word is folded and hashed as it is read;
- * what is in no table costs nothing else.
+ * vocabulary_to_facts(): one pass over the words of a text. A word is folded and hashed while it is
+ * read; a word in no table costs nothing more.
  *
- * A line that a program marks as a warning, a source line that a traceback echoes, and code are passed
- * by: a code that stands there has not been returned.
+ * Lines marked as warnings, source lines echoed by a traceback, and code are skipped: a code on such a
+ * line was not returned.
  */
 #include "diagnose/vocabulary.h"
 
@@ -18,7 +18,7 @@
 
 #define HITS_MAX 8
 #define WORD_MAX 96
-/* A call stands on the line of its code, or on one next to it. */
+/* A call is on the line of its code, or on a neighbouring line. */
 #define CALL_LINES 3
 #define OTHERS_COUNT 0.5F
 
@@ -49,12 +49,13 @@ struct word {
 /* What is known of the line so far. */
 struct line {
     struct text text;
-    struct text domain;    /* the last one named, by itself or by a call */
+    struct text domain;    /* the last domain named, directly or by a call */
     bool domain_is_before; /* the word before this one names it */
-    bool domain_is_code;   /* what names it is itself a word for a code: hipError_t, errno, exit */
+    bool domain_is_code;   /* the word that names the domain also announces a code: hipError_t,
+                            * errno, exit */
     struct text previous;  /* the word before this one */
     bool looked;
-    uint64_t words; /* lists that the line holds a word of, once it was looked at */
+    uint64_t words; /* lists of which the line holds a word, once computed */
     struct text call;
 };
 
@@ -94,7 +95,7 @@ static bool line_has(struct line *l, uint64_t list)
     return (l->words & list) != 0;
 }
 
-/* 'openat(AT_FDCWD, "/lib/x.so", O_RDONLY) = -1 ENOENT': a program tries many paths. One of a GPU's devices
+/* 'openat(AT_FDCWD, "/lib/x.so", O_RDONLY) = -1 ENOENT': a program tries many paths. Only a GPU's device
  * counts. */
 static bool is_traced_call(struct text line)
 {
@@ -162,7 +163,7 @@ static const struct code *code_of(struct text domain, int64_t n, bool after_name
     return vocabulary_number(domain, n);
 }
 
-/* NTSTATUS and HRESULT values are large enough to be known without a word in front of them. */
+/* NTSTATUS and HRESULT values are large enough to be recognised without a word before them. */
 static bool stands_alone(int64_t n)
 {
     uint32_t high = (uint32_t)n >> 16;
@@ -210,7 +211,7 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
     if (end_of_line - behind > 2 && behind[0] == ':' && isxdigit((unsigned char)behind[1]) && isxdigit((unsigned char)behind[2]))
         return; /* of a PCI address or a time */
     if (end_of_line - behind > 2 && behind[0] == ' ' && behind[1] == 'E' && isupper((unsigned char)behind[2]))
-        return; /* "= -1 ENOENT": the name says it */
+        return; /* "= -1 ENOENT": the name counts */
     bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !is_word(before[-2]));
     const char *sign = before - negative;
     bool arrow = sign - l->text.at >= 3 && (memcmp(sign - 3, "-> ", 3) == 0 || memcmp(sign - 2, "= ", 2) == 0 ||
@@ -226,8 +227,8 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
         add_hit(r, l, c);
 }
 
-/* Names of systems are words too: they count in capitals only. A bare name counts where it is written as
- * an identifier is. */
+/* Names of system errors are also plain words, so they count only in capitals. A bare name counts only
+ * if it is written like an identifier. */
 static bool is_written_as_code(const struct word *w, const struct code *c, enum word_kind kind)
 {
     bool capitals = w->upper && !w->lower;
@@ -277,7 +278,7 @@ static void read_word(struct reader *r, struct line *l, const struct word *w)
     l->domain_is_before = domain_is_before;
 }
 
-/* Common words say what failed where they stand behind something: "hip_backend.cu:914: out of memory",
+/* Common words count as an error only after a place or a number: "hip_backend.cu:914: out of memory",
  * "failed with 3 (initialization error)". */
 static bool follows_something(const struct line *l, const char *at)
 {
@@ -286,7 +287,7 @@ static bool follows_something(const struct line *l, const char *at)
     return at > l->text.at && strchr(":(-=>[,", at[-1]) != NULL;
 }
 
-/* HIP and CUDA have the same numbers and words for most: the line's own word for it says which is meant. */
+/* HIP and CUDA share most numbers and words: the line's own name of the error decides. */
 static const struct code *in_words_of(const struct line *l, const struct code *c)
 {
     const struct text cuda = {"cuda", 4};
@@ -305,7 +306,7 @@ static void read_string(struct reader *r, struct line *l, struct text rest, bool
     add_hit(r, l, in_words_of(l, c));
 }
 
-/* "hsa_init failed, possibly no device": the call alone speaks of something. */
+/* "hsa_init failed, possibly no device": the call alone is evidence. */
 static void add_failed_call(struct reader *r, struct line *l)
 {
     const struct code *c = NULL;

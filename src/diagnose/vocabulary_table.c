@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * templates/vocabulary.tsv, which is built in, as hash tables: words, and the first four letters of
+ * templates/vocabulary.tsv, built in, as hash tables: of words, and of the first four letters of
  * strings.
  */
 #include <ctype.h>
@@ -28,7 +28,7 @@ struct slot {
 
 struct string {
     struct text text;
-    uint16_t code, next; /* index + 1 of the next one that may begin so */
+    uint16_t code, next; /* index + 1 of the next call that may begin so */
     bool is_common;
 };
 
@@ -37,9 +37,9 @@ static struct code calls[CALLS_MAX];
 static struct string strings[STRINGS_MAX];
 static struct prefix {
     struct text words, domain;
-} prefixes[PREFIXES_MAX]; /* how calls begin */
+} prefixes[PREFIXES_MAX]; /* beginnings of calls */
 static size_t code_count, call_count, string_count, prefix_count;
-static size_t named_count; /* codes; what follows are domains */
+static size_t named_count; /* codes; domains follow them */
 static struct slot slots[SLOTS];
 static uint16_t by_letters[1u << 16]; /* index + 1 of the last string that may begin so */
 
@@ -87,7 +87,7 @@ static bool same(struct text a, struct text b)
     return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
 }
 
-/* Not of a code, but of its domain. */
+/* The name of a domain, not of a code. */
 static bool is_of_domains(const struct code *c)
 {
     return text_equals(c->domain, "call") || text_equals(c->domain, "calls") || text_equals(c->domain, "names") ||
@@ -154,7 +154,7 @@ static void add_code(const struct code *c)
     }
 }
 
-/* Names of a domain, which stand in front of numbers. */
+/* Names of a domain, which precede numbers. */
 static void add_names(const struct code *c)
 {
     struct text rest = c->strings, one;
@@ -164,7 +164,7 @@ static void add_names(const struct code *c)
     }
 }
 
-/* The codes' names without a part of them, or with another instead. */
+/* The codes' names with a part removed or replaced. */
 static void add_bare(const struct code *c)
 {
     struct text rest = c->strings, one;
@@ -212,7 +212,8 @@ enum word_kind vocabulary_hashed(uint32_t hash, const char *folded, size_t len, 
         const struct code *c = &codes[slots[at].code - 1];
         if (slots[at].hash != hash)
             continue;
-        /* 32 bits of hash are compared; of a name the letters too (its end, where it is bare) */
+        /* 32 bits of hash are compared, and the letters of a name (those of its end, if it is
+         * bare) */
         size_t n = fold(c->name, own);
         size_t part = len < n ? len - (slots[at].kind == WORD_BARE && folded[0] == 'k') : n;
         if (slots[at].kind != WORD_DOMAIN &&
@@ -246,7 +247,8 @@ const struct code *vocabulary_string(struct text at, bool *is_common)
     const struct string *best = NULL;
     for (uint16_t i = by_letters[letters_slot(at.at)]; i != 0; i = strings[i - 1].next) {
         const struct string *s = &strings[i - 1];
-        if ((best == NULL || s->text.len >= best->text.len) && s->text.len <= at.len && /* the first of equals */
+        if ((best == NULL || s->text.len >= best->text.len) && s->text.len <= at.len && /* the first of equal
+                                                                                         * ones */
             strncasecmp(at.at, s->text.at, s->text.len) == 0)
             best = s;
     }
