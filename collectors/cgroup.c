@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory limits of the target's control group (v1 and v2, every ancestor counts) and whether this
- * is a container. The files of a group outlive the process, so they are read here; its peak and its
- * event counts are since the group was made, which the source says.
+ * Memory limits of the target's control group (v1 and v2, every ancestor counts), and whether this
+ * is a container. The files of a group outlive the process, so they are read here. Peak and event
+ * counts cover the time since the group was made; the source says so.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ struct group {
     bool v2;
     const char *root;       /* where the memory hierarchy is mounted */
     char path[FS_PATH_MAX]; /* below root, "" = the root itself */
-    const char *of;         /* whose group it is, for the source */
+    const char *of;         /* process whose group it is, for the source */
 };
 
 static ssize_t read_in(const struct group *g, const char *path, const char *file, char *out,
@@ -49,8 +49,8 @@ static bool folder_exists(const char *root, const char *path)
 
 /* --- which group --- */
 
-/* /proc/PID/cgroup as it was at impact, else of the process if it lives, else our own: a child is
- * in the group of its parent unless something (systemd-run, a scheduler) moved it. */
+/* /proc/PID/cgroup as of the impact, else of the live process, else our own: a child is in the
+ * group of its parent unless it was moved (systemd-run, a scheduler). */
 static ssize_t read_membership(const struct collect_ctx *ctx, char *out, size_t size,
                                const char **ret_of)
 {
@@ -65,7 +65,7 @@ static ssize_t read_membership(const struct collect_ctx *ctx, char *out, size_t 
     }
     if (n <= 0) {
         *ret_of = "our own group";
-        /* A recorded machine brings its own, or none. */
+        /* A recorded machine has its own, or none. */
         n = fs_read_machine_text("/proc/self/cgroup", out, size);
     }
     return n;
@@ -91,8 +91,8 @@ static bool find_group(const char *membership, struct group *g)
         return false;
     if (strcmp(path, "/") == 0)
         path[0] = '\0';
-    /* In a container without its own cgroup name space the path is the host's, and what is mounted
-     * is the container's group: then it is the root of what we see. */
+    /* In a container without its own cgroup name space the path is the host's, and the mount shows
+     * the container's group as its root: use that root. */
     (void)snprintf(g->path, sizeof g->path, "%s", folder_exists(g->root, path) ? path : "");
     return true;
 }
@@ -108,7 +108,7 @@ static void source_of(const struct group *g, const char *file, int depth, char *
         (void)snprintf(out, size, "%s of the %s", file, g->of);
 }
 
-/* The smallest limit from the group up to the root is the one that strikes. */
+/* The smallest limit from the group up to the root takes effect. */
 static void give_limit(const struct group *g, struct collect_out *out, const char *file,
                        const char *fact)
 {

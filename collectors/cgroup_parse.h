@@ -13,9 +13,9 @@ struct buf;
 bool cgroup_path(const char *membership, const char *controller, char *out, size_t size);
 /* A limit file; false for "max" and for v1's "no limit". */
 bool cgroup_limit(const char *text, uint64_t *ret);
-/* "KEY NUMBER" on a line of its own. */
+/* A line "KEY NUMBER". */
 bool cgroup_key(const char *text, const char *key, uint64_t *ret);
-/* The kind of container that a path speaks of; NULL = none. */
+/* The kind of container that a path names; NULL = none. */
 const char *cgroup_container(const char *membership);
 /* A path with the ids of containers and pods replaced. */
 void cgroup_append_path(struct buf *out, const char *path);

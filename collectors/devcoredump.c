@@ -2,9 +2,9 @@
 /*
  * The dump that amdgpu leaves after a job timeout or a reset: /sys/class/drm/cardN/device/
  * devcoredump/data. The kernel drops it after 5 minutes (drivers/base/devcoredump.c, DEVCD_TIMEOUT)
- * or when anything is written to it, so nothing here ever writes. Rings hold user data: only what
- * comes before the first ring goes into the bundle, unless --include asks for all of it. 0600:
- * without root there is only the reason.
+ * or when anything is written to it, so this file never writes. Rings hold user data: only the part
+ * before the first ring goes into the bundle, unless --include asks for all. The file has mode
+ * 0600: without root there is only the reason.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define HEADER_MAX ((size_t)256 << 10)
 #define CARDS_MAX 128
 
-/* "key: value" of one line of the dump that starts so; copied, clean, without white space. */
+/* The value of "key: value" in a line that starts so: copied, cleaned, trimmed. */
 static bool value_of(const char *text, const char *key, char *out, size_t size)
 {
     size_t key_len = strlen(key);
@@ -69,7 +69,7 @@ static void time_fact(const struct collect_ctx *ctx, struct collect_out *out, co
         return;
     uint64_t at = s * second + ns;
     collect_integer(out, "devcoredump.time_ns", FACT_LOG, (int64_t)at, source);
-    /* An older dump blocks newer ones for 5 minutes: it may be of another run. */
+    /* An older dump blocks newer ones for 5 minutes, so the dump may be of another run. */
     if (ctx->start_mono_ns != 0)
         collect_boolean(out, "devcoredump.in_window", FACT_LOG, at + second >= ctx->start_mono_ns,
                         source);
@@ -107,7 +107,7 @@ static void ring_fact(struct collect_out *out, const char *text, const char *sou
 }
 
 /* [gfxhub] Page fault observed / Faulty page starting at address: 0x... / Protection fault status
- * register: 0x0. Printed always: address 0 with status 0 means that no fault was recorded. */
+ * register: 0x0. Always printed: address 0 with status 0 means that no fault was recorded. */
 static void fault_fact(struct collect_out *out, const char *text, const char *source)
 {
     char address[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heaps, evictions and lost-VRAM counters that only the driver's ioctls tell, by way of
+ * Heaps, evictions and lost-VRAM counters, which only the driver's ioctls give. Asked through
  * rocmcrash-probe: opening a render node may hang on a GPU in reset.
  */
 #include <cjson/cJSON.h>

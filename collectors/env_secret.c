@@ -31,7 +31,7 @@ static bool has_secret_prefix(const char *t, size_t len)
 struct classes {
     size_t lower, upper, digit, hex, other;
     size_t longest; /* run without '_', '-', '.' and the like */
-    size_t changes; /* between small, capital and digit, neighbour to neighbour */
+    size_t changes; /* changes between small letter, capital and digit in neighbouring characters */
 };
 
 static struct classes classify(const char *t, size_t len)
@@ -54,7 +54,7 @@ static struct classes classify(const char *t, size_t len)
     return c;
 }
 
-/* Long runs that mix digits and letters as no word does: keys, hashes, base64, UUIDs. */
+/* Long runs that mix digits and letters unlike words: keys, hashes, base64, UUIDs. */
 static bool looks_random(const char *t, size_t len)
 {
     struct classes c = classify(t, len);
@@ -84,7 +84,8 @@ static bool token_is_secret(const char *t, size_t len)
     return has_secret_prefix(t, len) || is_gpu_uuid(t, len) || looks_random(t, len);
 }
 
-/* "Bearer x", "token=x", "password: x": the token behind such a word is one, whatever it is. */
+/* "Bearer x", "token=x", "password: x": the token after such a word is a secret, whatever it looks
+ * like. */
 static bool word_announces_secret(const char *word, size_t len)
 {
     return len > 0 &&
@@ -101,7 +102,8 @@ static bool is_path(const char *t, size_t len)
     return len > 0 && (t[0] == '/' || t[0] == '~' || (len > 1 && t[0] == '.'));
 }
 
-/* A token of the value: whole when it looks like a secret; a path component by component. */
+/* A token of the value: replaced as a whole if it looks like a secret; a path component by
+ * component. */
 static bool put_token(struct buf *out, const char *t, size_t len)
 {
     if (!is_path(t, len)) {
@@ -161,7 +163,7 @@ bool env_append_value(struct buf *out, const char *value, size_t max)
         } else {
             any = put_token(&shown, value + i, n) || any;
         }
-        /* "Authorization: Bearer x": the announcement goes on over the second word. */
+        /* "Authorization: Bearer x": the secret comes after the second word. */
         announced = !is_path(value + i, n) && word_announces_secret(value + i, n);
         i += n;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What in the values of environment variables may not be shown: what looks like a secret is
- * replaced. Which variables are shown at all: diagnose/env_names.h.
+ * Replaces the parts of environment variables' values that look like a secret. diagnose/env_names.h
+ * decides which variables are shown.
  */
 #ifndef COLLECTORS_ENV_SECRET_H
 #define COLLECTORS_ENV_SECRET_H
@@ -11,8 +11,8 @@
 
 struct buf;
 
-/* Append `value` with what looks like a secret replaced by "<redacted>", control characters by '?',
- * cut at max bytes ("..." appended). True when something was replaced. */
+/* Append `value`, with parts that look like a secret replaced by "<redacted>" and control
+ * characters by '?', cut at max bytes ("..." appended). True if something was replaced. */
 bool env_append_value(struct buf *out, const char *value, size_t max);
 
 #endif

@@ -34,7 +34,7 @@ static void put_fact(struct collect_out *out, const char *name, size_t len, cons
     collect_text(out, fact, FACT_STATIC, value, "environment of the process");
 }
 
-/* PATH says which ROCm's tools come first; the rest of it is nobody's business. */
+/* PATH tells which ROCm's tools come first; its other parts are private. */
 static bool put_rocm_of_path(struct buf *text, const char *value)
 {
     bool any = false;

@@ -2,9 +2,9 @@
 /*
  * Which GPUs the machine has, and the small sysfs and KFD texts that describe each.
  *
- * Runs in a collector child of its own. By allow-list: nothing that acts when read (gpu_recover,
- * ras/<block>_err_count, which the sampler reads twice in a run, pcie_bw, xgmi_error), nothing that wakes a suspended GPU, nothing that
- * carries a serial number (unique_id, fru_id, serial_number).
+ * Runs in its own collector child. An allow-list leaves out files whose read has side effects (gpu_recover,
+ * ras/<block>_err_count, which the sampler reads twice in a run, pcie_bw, xgmi_error), files that wake a
+ * suspended GPU, and files with a serial number (unique_id, fru_id, serial_number).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define TEXT_MAX 16384
 #define FIRMWARE_TEXT_MAX 64
 
-/* Below cardN/device. None of these asks the hardware (kernel ABI notes, section 2). */
+/* Below cardN/device. Reading these does not access the hardware (kernel ABI notes, section 2). */
 static const char *const device_files[] = {
     "uevent", "vendor", "device", "revision", "subsystem_vendor", "subsystem_device", "class",
     "vbios_version", "product_name", "product_number", "mem_info_vram_total",
@@ -34,19 +34,20 @@ static const char *const device_files[] = {
     "ras/gpu_vram_bad_pages",
 };
 
-/* The PCI core resumes the device for these (pci_config_pm_runtime_get): only when it is awake. */
+/* The PCI core resumes the device for these (pci_config_pm_runtime_get): read only if it is
+ * awake. */
 static const char *const link_files[] = {
     "current_link_speed", "current_link_width", "max_link_speed", "max_link_width",
 };
 
-/* Lines of a KFD node's properties that must not leave the machine unasked. */
+/* Lines of a KFD node's properties that must not leave the machine. */
 static const char *const private_keys[] = {"unique_id", "hive_id"};
 
 struct job {
     struct collect_out *out;
     const struct machine *machine;
     struct buf text;
-    uint32_t unreadable; /* allow-listed files that are there but refused */
+    uint32_t unreadable; /* allow-listed files that exist but could not be read */
 };
 
 static void fact_name(char *out, size_t size, uint32_t gpu, const char *name)
@@ -164,8 +165,7 @@ static void put_device_facts(struct job *job, uint32_t i)
                 "mem_info_vis_vram_total against mem_info_vram_total", "no such files");
 }
 
-/* Model: 		 NVIDIA H200
- * The file has the GPU's UUID too, which is not wanted. */
+/* Model: NVIDIA H200 The file also has the GPU's UUID, which must stay out. */
 static void put_nvidia_name(struct job *job, uint32_t i)
 {
     const struct gpu_info *g = &job->machine->gpus[i];
@@ -199,7 +199,7 @@ static void put_nvidia(struct job *job, uint32_t i)
 static void put_driver_version(struct job *job, uint32_t i)
 {
     char text[128];
-    /* The file exists for the DKMS driver only; the inbox one has its kernel's version. */
+    /* The file exists for the DKMS driver only; the in-tree driver has its kernel's version. */
     bool dkms = fs_read_machine_text("/sys/module/amdgpu/version", text, sizeof text) > 0;
     put_text(job, i, "driver_version", dkms, text, "/sys/module/amdgpu/version",
              "the inbox driver has no version of its own");
@@ -357,7 +357,7 @@ static enum collect_status gpu_run(const struct collect_ctx *ctx, struct collect
     if (machine.count == 0)
         return none(out, &machine);
     collect_boolean(out, "gpu.present", FACT_STATIC, true, "/sys/class/drm, /sys/class/kfd");
-    /* All facts before the first copy: a file that hangs must not cost them. */
+    /* Set all facts before the first copy: a file that hangs must not lose them. */
     for (uint32_t i = 0; i < machine.count; i++) {
         put_identity(&job, i);
         put_partition(&job, i);

@@ -29,7 +29,7 @@ extern const struct collector collector_hook;
 #define HISTORY_MAX ((size_t)17 << 20)
 #define FILES_MAX 4096
 #define OTHERS_MAX 8
-/* Without an exception that tells: an out-of-memory this long before the end is what it ended of.
+/* Without a telling exception: an out-of-memory this long before the end is its cause.
  */
 #define OOM_TO_END_NS INT64_C(30000000000)
 
@@ -37,11 +37,11 @@ struct hook {
     const struct collect_ctx *ctx;
     struct collect_out *out;
     char dir[FS_PATH_MAX];
-    int64_t pid;                /* the process that is told about, 0 = none used PyTorch */
-    int64_t others[OTHERS_MAX]; /* more that have a series */
+    int64_t pid;                /* the process of the facts, 0 = none used PyTorch */
+    int64_t others[OTHERS_MAX]; /* more processes that have a series */
     int other_count;
     struct hook_events events;
-    cJSON *record;           /* of the failure: last (else first) out-of-memory, else exit */
+    cJSON *record;           /* record of the failure: last (else first) out-of-memory, else exit */
     const char *record_name; /* "oom.last", "oom.first", "exit" */
 };
 
@@ -90,8 +90,8 @@ static int64_t pid_of_name(const char *name, const char **ret_rest)
 
 struct choice {
     int64_t pid;
-    /* One that ran out of memory before one with a mere series, and of these the failed process: a
-     * launcher fails by the exit of a worker that was too young to be noticed. */
+    /* Prefer a process that ran out of memory to one with only a series, and among these the failed
+     * process. A launcher may fail because of a worker that was too young to be noticed. */
     int rank;
     int64_t time_ns;
 };
@@ -137,8 +137,8 @@ static bool is_of_exception(const struct hook *h)
            HOOK_ASKED_SAME;
 }
 
-/* PyTorch swallows refusals (a convolution's workspace): the record is that of the exception which
- * the program raised, where its message says how much was asked for, else the last. */
+/* PyTorch swallows some refusals (a convolution's workspace). Take the record that matches the size
+ * in the message of the raised exception, else the last record. */
 static void choose_record(struct hook *h)
 {
     static const char *const names[] = {"oom.last", "oom.first", "exit"};
@@ -155,7 +155,7 @@ static void choose_record(struct hook *h)
     }
 }
 
-/* --- what it failed of --- */
+/* --- why it failed --- */
 
 static bool oom_is_the_cause(const struct hook *h)
 {
@@ -260,7 +260,7 @@ static void put_snapshot(const struct hook *h, int64_t device)
     (void)collect_write(h->out, "snapshot.json", text, (size_t)len);
 }
 
-/* Memory that is freed while the exception unwinds does not mark the end of a step. */
+/* Memory freed while the exception unwinds does not mark the end of a step. */
 static void drop_after_failure(const struct hook *h, struct torch_series *series)
 {
     int64_t failed_ns = hook_number(h->record, "t");
@@ -306,7 +306,7 @@ static void put_others(const struct hook *h)
     }
 }
 
-/* Without a record (it was killed): the first of its series. */
+/* Without a record (the process was killed): the first device of its series. */
 static int64_t device_of_series(const struct hook *h)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -321,7 +321,8 @@ static int64_t device_of(const struct hook *h)
     int64_t device = hook_number(h->record, "device");
     const cJSON *stats = cJSON_GetObjectItemCaseSensitive(h->record, "stats");
     if (device < 0 && stats != NULL && stats->child != NULL)
-        device = strtoll(stats->child->string, NULL, 10); /* an exit: the first that it used */
+        device = strtoll(stats->child->string, NULL, 10); /* an exit: the first device that it
+                                                           * used */
     else if (device < 0)
         device = device_of_series(h);
     return device >= 0 ? device : 0;
@@ -345,7 +346,8 @@ static void put_torch(struct hook *h)
     copy_of(h, h->pid, "history.pickle", "torch-history.pickle", HISTORY_MAX);
 }
 
-/* "4711.trouble.snapshot: OSError: Too many open files": an empty file, where none can be opened. */
+/* "4711.trouble.snapshot: OSError: Too many open files": an empty file with that name, made when no
+ * file could be opened for writing. */
 static void add_named_troubles(struct hook *h)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(h->dir);
@@ -386,7 +388,7 @@ static enum collect_status read_all(struct hook *h)
 
 static enum collect_status nothing_there(const struct hook *h)
 {
-    /* The name of an interpreter or of its library among what was mapped. */
+    /* Was a file with the name of an interpreter or of its library mapped? */
     if (h->ctx->hook_trouble != NULL && h->ctx->hook_trouble[0] != '\0')
         return collect_reason(h->out, COLLECT_FAILED, "%s", h->ctx->hook_trouble);
     bool python =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the collector "hook": hook.c finds and copies what the Python hook wrote and gives the
+ * Parts of the collector "hook": hook.c finds and copies the files of the Python hook and sets the
  * facts, hook_text.c makes readable text of its records.
  */
 #ifndef COLLECTORS_HOOK_H
@@ -17,19 +17,19 @@ struct cJSON;
 struct hook_events {
     struct cJSON *list;            /* every line, in order */
     const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
-    const struct cJSON *of_thread; /* the last that ended a thread only */
+    const struct cJSON *of_thread; /* the last exception that ended only a thread */
     const char *version;           /* of its torch, "" = not imported */
     const char *build;             /* "hip", "cuda", "cpu" */
-    const struct cJSON *device; /* the event of the process' own device, NULL = not used */
-    int processes;     /* that said anything */
-    char trouble[448]; /* what did not work, each kind once, as far as there is room; "" = nothing */
+    const struct cJSON *device; /* the event of the process's own device, NULL = not used */
+    int processes;     /* processes with any event */
+    char trouble[448]; /* troubles, each kind once, as far as there is room; "" = none */
 };
 
 /* pid 0: the last of any process. `text` is changed. 0 or -ENOMEM. */
 int hook_events_read(char *text, int64_t pid, struct hook_events *ret);
 void hook_events_release(struct hook_events *events);
 
-/* One more thing that did not work. */
+/* Adds a trouble. */
 void hook_add_trouble(struct hook_events *events, const char *text);
 
 /* Python's stacks of a record, one thread after the other. */
@@ -38,15 +38,15 @@ void hook_stacks_text(const struct cJSON *record, struct buf *out);
 void hook_functions_text(const struct cJSON *record, struct buf *out);
 void hook_exception_text(const struct cJSON *exception, struct buf *out);
 
-/* Does the exception, or one that it came of, say that memory ran out? */
+/* Does the exception, or one of its causes, say that memory ran out? */
 bool hook_exception_is_oom(const struct cJSON *exception);
 
-/* Is `bytes` what PyTorch's message in the exception says was asked for ("Tried to allocate 1.50
- * GiB", so as far as that is rounded)? */
+/* Does `bytes` match the size in PyTorch's message ("Tried to allocate 1.50 GiB", within its
+ * rounding)? */
 enum hook_asked { HOOK_ASKED_UNTOLD, HOOK_ASKED_SAME, HOOK_ASKED_OTHER };
 enum hook_asked hook_exception_requested(const struct cJSON *exception, int64_t bytes);
 
-/* Numbers below 2^53 only, which bytes of memory are; -1 = not there. */
+/* Only numbers below 2^53, enough for bytes of memory; -1 = missing. */
 int64_t hook_number(const struct cJSON *object, const char *name);
 const char *hook_string(const struct cJSON *object, const char *name);
 
@@ -56,7 +56,7 @@ struct torch_growth;
 struct torch_series;
 struct torch_snapshot;
 
-/* The figures of an out-of-memory record; `caused`: it is what the program failed of. */
+/* The figures of an out-of-memory record; `caused`: it is the cause of the failure. */
 void hook_facts_of_oom(const struct cJSON *record, bool caused, const char *source,
                        struct collect_out *out);
 /* memory_stats() of `device` in any record. */
@@ -68,7 +68,7 @@ void hook_facts_of_snapshot(const struct torch_snapshot *snapshot, const char *s
 void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, const char *source,
                           struct collect_out *out);
 /* How much more the driver counts for process `pid` than PyTorch has reserved, at the end and over
- * time: contexts, libraries, and whatever allocates beside PyTorch. */
+ * time: contexts, libraries, and other allocators in the process. */
 void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, const char *run_dir,
                        struct collect_out *out);
 /* The memory that PyTorch held when the device was initialised, and its peak: rows of the memory
@@ -83,7 +83,7 @@ struct hook_text {
     size_t len;
 };
 
-/* torch.kept.*: what the program keeps for good. Nothing where its hook has too few marks. */
+/* torch.kept.*: memory that the program keeps permanently. Not set if there are too few marks. */
 void hook_facts_of_kept(const struct cJSON *record, struct hook_text snapshot, int64_t device,
                         const char *source, struct collect_out *out);
 void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,
@@ -94,7 +94,7 @@ void hook_pools(const struct collect_ctx *ctx, const char *dir, const struct hoo
                 struct collect_out *out);
 void hook_onnx(const struct collect_ctx *ctx, const char *dir, struct collect_out *out);
 
-/* The last row stands for the statistics where there is no record; and growth. */
+/* Takes the statistics from the last row if there is no record; and the growth. */
 void hook_facts_of_series(const struct torch_series *series, const char *source,
                           struct collect_out *out);
 

@@ -38,8 +38,8 @@ static int64_t counter(const cJSON *stats, const char *what, const char *which)
 }
 
 /*
- * The same names as the message's: it says them rounded, and a program may swallow it. What the
- * device has in all is larger than what the observer was told where a fraction of it is allowed.
+ * The same names as for the message, whose figures are rounded and which a program may swallow. If
+ * only a fraction of the device is allowed, the observer gets less than the device's total.
  */
 void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
                        struct collect_out *out)
@@ -74,7 +74,7 @@ void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
     buf_release(&functions);
 }
 
-/* ZLUDA and HIP speak CUDA's words too; the name of the device is the driver's. */
+/* ZLUDA and HIP use CUDA's words, too; the name of the device comes from the driver. */
 static void put_device(const cJSON *record, const char *source, struct collect_out *out)
 {
     const char *name = hook_string(record, "device_name");
@@ -191,7 +191,8 @@ void hook_facts_of_growth(const struct torch_growth *g, const char *name_of, con
     }
 }
 
-/* The earlier demand. account.* (src/diagnose/account.c) compares it with the end. */
+/* The demand earlier in the run. account.* (src/diagnose/account.c) compares it with that at the
+ * end. */
 static void put_demand(const struct torch_series *series, const char *source,
                        struct collect_out *out)
 {
@@ -225,8 +226,8 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
         put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
         put(out, "torch.growth.blocks_count", g.blocks, source);
     }
-    /* What the allocator counts is nearer to the cause than what the device does; but where PyTorch
-     * does not grow, something beside it may. */
+    /* The allocator's counters are nearer to the cause than the device's. But if PyTorch does not
+     * grow, something beside it may. */
     if (g.total > 0 && g.slope_per_s > 0)
         hook_facts_of_growth(&g, "f.growth", source, out);
 }
@@ -243,7 +244,8 @@ static int64_t peak_of_series(const struct torch_series *series, bool reserved)
     int64_t peak = -1;
     for (size_t i = 0; i < series->count; i++) {
         const struct torch_point *p = &series->points[i];
-        /* PyTorch's own peak too: it sees what lies between two samples, but a program may reset it */
+        /* PyTorch's own peak, too: it includes peaks between two samples, but a program may reset
+         * it */
         peak = larger(peak, larger(reserved ? p->reserved : p->allocated,
                                    reserved ? p->reserved_peak : p->allocated_peak));
     }
@@ -265,7 +267,7 @@ void hook_facts_of_moments(const struct torch_series *series, const cJSON *recor
         if (record != NULL)
             peak = larger(peak, counter(stats_of(record, device), rows[i].what, "peak"));
         if (peak < 0)
-            continue; /* nothing of the failure is known either */
+            continue; /* nothing about the failure is known either */
         collect_integer(out, rows[i].fact, FACT_PEAK, peak, source);
         const cJSON *list = cJSON_GetObjectItemCaseSensitive(initialised, rows[i].what);
         const cJSON *item = cJSON_GetArrayItem(list, (int)device);
@@ -304,7 +306,8 @@ void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64
         after.time_ns = (uint64_t)snapshot_ns;
     else if (!torch_live_of_marks(marks.data, marks.len, (int)device, UINT64_MAX, &after))
         return;
-    /* Against the middle of the time: loading lies before it, and half of the growth behind it. */
+    /* Compares with the middle of the time: loading is before it, and half of the growth after
+     * it. */
     if (torch_live_times(marks.data, marks.len, (int)device, &first, &last) &&
         first < after.time_ns &&
         torch_live_of_marks(marks.data, marks.len, (int)device,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver counts for the process beyond what PyTorch has reserved: contexts, libraries, and
- * whatever allocates beside it. The driver counts all devices together, so PyTorch's are summed up.
+ * The process's memory by the driver less PyTorch's reserve: contexts, libraries, and other
+ * allocators in the process. The driver counts all devices together, so PyTorch's devices are
+ * summed up.
  */
 #include <stdlib.h>
 
@@ -31,7 +32,7 @@ static const struct series_point *driver_at(const struct series_set *set, int64_
     return NULL;
 }
 
-/* Was it the same, but for the slack, from the point nearest to `from_ns` on? */
+/* Was the value constant, within the slack, from the point nearest to `from_ns` on? */
 static bool was_same(const struct torch_series *series, size_t i, uint64_t from_ns)
 {
     const struct torch_point *p = series->points;
@@ -46,17 +47,18 @@ static bool was_same(const struct torch_series *series, size_t i, uint64_t from_
     return true;
 }
 
-/* A sample that waited for the allocator's lock is of some moment in between. */
+/* A sample that waited for the allocator's lock belongs to some moment during the wait. */
 static bool is_prompt(const struct torch_point *p)
 {
     return p->took_us < GAP_PROMPT_US;
 }
 
 /*
- * The driver's figure is older than PyTorch's: where PyTorch's has changed since it was read, the
- * difference says nothing. When it was read last is not known, only when it changed last: it is
- * asked each second, less often where that is dear. One point a change of the driver's, else one a
- * second: a reading that is counted often would make any trend significant.
+ * The driver's figure is older than PyTorch's. If PyTorch's has changed since the driver's was
+ * read, the difference means nothing. We know only when the driver's figure changed last, not when
+ * it was read last: it is read each second, less often if that is expensive. So take one point for
+ * each change of the driver's figure, else one a second: counting one reading often would make any
+ * trend significant.
  */
 static size_t find_gaps(const struct torch_series *series, const struct series_set *set,
                         int64_t pid, struct torch_point *ret)

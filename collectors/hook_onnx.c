@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Part of the collector "hook": what inject/python/rocmcrash_pools.py wrote of ONNX Runtime's
- * sessions when the process ended by an exception of ONNX Runtime's. Its arena tells Python nothing.
+ * Part of the collector "hook": what inject/python/rocmcrash_pools.py wrote about ONNX Runtime's
+ * sessions when an exception of ONNX Runtime ended the process. Python cannot read its arena.
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "collectors/hook.h"
 
 #define RECORD_MAX ((size_t)2 << 20)
-#define LIMIT_MAX (1ULL << 50) /* without a limit it is the largest number there is */
+#define LIMIT_MAX (1ULL << 50) /* without a limit it is the largest number */
 
 /* {"ROCMExecutionProvider": {"gpu_mem_limit": "419430400", "arena_extend_strategy": ...}, ...} */
 static void put_options(const cJSON *options, const char *source, struct collect_out *out)

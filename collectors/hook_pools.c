@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Part of the collector "hook": what inject/python/rocmcrash_pools.py wrote of the allocators of JAX,
- * TensorFlow and CuPy, as facts jax.*, tensorflow.* and cupy.*, and as a series in the bundle.
+ * Part of the collector "hook": what inject/python/rocmcrash_pools.py wrote about the allocators of
+ * JAX, TensorFlow and CuPy. It becomes facts jax.*, tensorflow.* and cupy.*, and a series in the
+ * bundle.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -22,10 +23,10 @@
 #define FILES_MAX 4096
 #define POINTS_MAX ((size_t)1 << 17)
 #define RETRY_MAX_NS UINT64_C(12000000000)
-/* Without an exception that tells: a refusal this long before the end is what it ended of. */
+/* Without a telling exception: a refusal this long before the end is its cause. */
 #define REFUSAL_TO_END_NS INT64_C(30000000000)
 
-/* Columns of PID.jax.csv; an empty one is not counted by this build. */
+/* Columns of PID.jax.csv; this build does not count an empty one. */
 enum column {
     TIME_NS,
     DEVICE,
@@ -49,12 +50,12 @@ struct pool {
     const struct hook_events *events;
     int64_t pid;
     int64_t values[COLUMNS]; /* at the failure, of the device that refused or holds most */
-    int64_t refused_ns;      /* when the pool refused what the program failed of, ABSENT: not known */
+    int64_t refused_ns;      /* time of the refusal that ended the program, ABSENT = not known */
 };
 
 /* Totals over the rows of one device. */
 struct turnover {
-    double allocated; /* at least: what comes and goes between two rows is not seen */
+    double allocated; /* a lower bound: memory that comes and goes between two rows is not seen */
     double freed;
     int64_t pool_first; /* ABSENT: never more than 0 */
     uint64_t last_ns;   /* when something was last allocated */
@@ -132,13 +133,13 @@ static void put_values(const struct pool *x, const char *source)
     put_when(x, "pool_bytes", FACT_IMPACT, v[POOL], source);
     put_when(x, "largest_allocation_bytes", FACT_IMPACT, v[LARGEST], source);
     put_when(x, "allocations_count", FACT_IMPACT, v[ALLOCATIONS], source);
-    /* Builds that do not keep it say 0, whatever is free. */
+    /* Builds that do not keep it report 0, however much is free. */
     if (v[LARGEST_FREE] > 0)
         put_when(x, "largest_free_bytes", FACT_IMPACT, v[LARGEST_FREE], source);
     put_when(x, "device", FACT_IMPACT, v[DEVICE], source);
 }
 
-/* The platform's name is the build's; the device's name is the driver's. */
+/* The platform's name comes from the build; the device's name from the driver. */
 static void put_vendor(const struct pool *x, const char *kind, const char *source)
 {
     if (strncmp(kind, "NVIDIA ", 7) == 0)
@@ -194,7 +195,7 @@ static void put_log(const struct pool *x, const char *name, int64_t value, const
         collect_integer(x->out, name, FACT_LOG, value, source);
 }
 
-/* The same names as the message's: a program may swallow that. */
+/* The same names as for the message, which a program may swallow. */
 static void put_refusal(struct pool *x, const cJSON *refused, const char *source)
 {
     int64_t limit = hook_number(refused, "limit");
@@ -209,7 +210,7 @@ static void put_refusal(struct pool *x, const cJSON *refused, const char *source
     put_log(x, "oom.device", hook_number(refused, "device"), source);
     if (limit > 0)
         put_log(x, "oom.allowed_bytes", limit, source);
-    /* The sampled pool may be another than the one that refused: its values are used only when it is the same. */
+    /* The sampled pool may differ from the one that refused. Its values are used only if it is the same. */
     if (x->values[POOL] == hook_number(refused, "pool_bytes"))
         put_log(x, "oom.allocated_bytes", x->values[IN_USE], source);
 }
@@ -253,7 +254,7 @@ static bool put_record(struct pool *x)
 
 /* --- what came and went --- */
 
-/* A peak that rose between two rows was reached between them: so much was there, and is gone. */
+/* A peak that rose between two rows was reached between them: so much was in use, and is gone. */
 static void turnover_add(struct turnover *t, const int64_t c[COLUMNS])
 {
     const int64_t *before = t->before;
@@ -271,8 +272,8 @@ static void turnover_add(struct turnover *t, const int64_t c[COLUMNS])
     memcpy(t->before, c, sizeof t->before);
 }
 
-/* XLA's allocator waits 10 s for memory before it gives up (AllocatorRetry; seen with jaxlib 0.11):
- * nothing grows then, which is no sign against a leak. */
+/* XLA's allocator waits 10 s for memory before it gives up (AllocatorRetry; seen with jaxlib 0.11).
+ * Nothing grows during that time, which does not speak against a leak. */
 static void drop_the_wait(const struct turnover *t, struct torch_series *series)
 {
     size_t count = series->count;
@@ -287,11 +288,11 @@ static void put_turnover(const struct pool *x, const struct turnover *t, const c
 {
     put_when(x, "allocated_seen_bytes", FACT_IMPACT, number_from_real(t->allocated), source);
     put_when(x, "freed_seen_bytes", FACT_IMPACT, number_from_real(t->freed), source);
-    if (strcmp(x->name, "cupy") != 0) /* counts what it is asking for as well */
+    if (strcmp(x->name, "cupy") != 0) /* includes the pending request */
         put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
 }
 
-/* Memory that a program frees after a refusal is not the low of a step. */
+/* Memory freed after a refusal does not make the low of a step. */
 static void drop_after_refusal(const struct pool *x, struct torch_series *series)
 {
     while (x->refused_ns >= 0 && series->count > 1 &&
@@ -301,7 +302,7 @@ static void drop_after_refusal(const struct pool *x, struct torch_series *series
 
 /* --- the series --- */
 
-/* 12290510677263,0,10656677888,10674503680,...,83: false when it is no such row. */
+/* 12290510677263,0,10656677888,10674503680,...,83: false if it is no such row. */
 static bool parse_row(const char *line, const char *end, int64_t cells[COLUMNS])
 {
     for (int i = 0; i < COLUMNS; i++) {
@@ -374,7 +375,7 @@ static void put_trend(const struct pool *x, const struct torch_series *series, c
     char name[40];
     struct torch_demand demand = torch_series_demand(series);
     struct torch_growth growth = torch_series_growth(series);
-    if (strcmp(x->name, "cupy") == 0) /* of the others nothing asks */
+    if (strcmp(x->name, "cupy") == 0) /* the other devices are not needed */
         put_when(x, "earlier_peak_bytes", FACT_IMPACT, demand.earlier_peak, source);
     if (!growth.valid)
         return;
@@ -382,7 +383,7 @@ static void put_trend(const struct pool *x, const struct torch_series *series, c
     hook_facts_of_growth(&growth, name, source, x->out);
     (void)snprintf(name, sizeof name, "%s.growth.steady", x->name);
     collect_boolean(x->out, name, FACT_IMPACT, growth.steady, source);
-    /* The pool hides from the driver what grows in it. */
+    /* The driver cannot see growth within the pool. */
     if (growth.total > 0 && growth.slope_per_s > 0)
         hook_facts_of_growth(&growth, "f.growth", source, x->out);
 }

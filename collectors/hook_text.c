@@ -69,7 +69,7 @@ void hook_stacks_text(const cJSON *record, struct buf *out)
     }
 }
 
-/* Autograd's own threads have no frames of Python: then whoever waits for them is told. */
+/* Autograd's own threads have no Python frames: then show the thread that waits for them. */
 static const cJSON *frames_that_asked(const cJSON *record)
 {
     const cJSON *stacks = cJSON_GetObjectItemCaseSensitive(record, "stacks");

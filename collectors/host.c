@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine: kernel, distribution, CPU, memory, limits of the kernel that GPU programs meet,
- * driver and firmware versions, module parameters. Reads no file that touches the hardware
+ * The machine: kernel, distribution, CPU, memory, kernel limits that matter for GPU programs,
+ * driver and firmware versions, module parameters. Reads no file that accesses the hardware
  * (fw_version, module parameters and /proc do not).
  */
 #include <errno.h>
@@ -122,7 +122,7 @@ static void collect_memory(struct collect_out *out, struct buf *text)
     }
 }
 
-/* The size of the tmpfs that DataLoader workers share tensors through; 64 MiB in docker. */
+/* The size of the tmpfs through which DataLoader workers share tensors; 64 MiB in docker. */
 static void collect_shm(struct collect_out *out, struct buf *text)
 {
     struct statvfs st;
@@ -251,7 +251,7 @@ static void collect_ttm(struct collect_out *out)
         return;
     }
     collect_integer(out, "host.ttm_pages_limit", FACT_STATIC, (int64_t)pages, path);
-    /* A recorded machine is x86 unless somebody says otherwise. */
+    /* A recorded machine is x86 unless it says otherwise. */
     int64_t page = fs_sysroot()[0] == '\0' ? sysconf(_SC_PAGESIZE) : 4096;
     collect_integer(out, "host.ttm_limit_bytes", FACT_STATIC, (int64_t)pages * page, path);
 }

@@ -92,7 +92,7 @@ bool host_meminfo(const char *text, const char *key, uint64_t *ret_bytes)
     return true;
 }
 
-/* Keys whose values say something about GPUs and memory and nothing about disks, hosts, people. */
+/* Keys whose values are about GPUs and memory, not about disks, hosts or people. */
 static bool value_is_harmless(const char *token, size_t key_len)
 {
     static const char *const prefixes[] = {"amdgpu.",
@@ -179,7 +179,7 @@ void host_append_cmdline(struct buf *out, const char *text)
     }
 }
 
-/* The word at *at, *at behind it and the blanks that follow; "" at the end. */
+/* The word at *at; moves *at behind it and the following blanks; "" at the end. */
 static struct word {
     const char *at;
     int len;
@@ -200,7 +200,7 @@ static void append_module(struct buf *out, const char *line)
     struct word name = next_word(&p);
     if (name.len == 0 || !number_take_before(&p, 10, ' ', &bytes))
         return;
-    (void)next_word(&p); /* the count of its users; the names come behind */
+    (void)next_word(&p); /* the count of its users; their names follow */
     struct word users = next_word(&p);
     if (users.len == 0)
         users = (struct word){"-", 1};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pools as the HSA runtime sees them, by way of rocmcrash-probe: hsa_init() opens /dev/kfd
- * and may hang. Prefers the runtime that the failed program had mapped (PyTorch brings its own).
+ * Memory pools as the HSA runtime sees them. Asked through rocmcrash-probe: hsa_init() opens
+ * /dev/kfd and may hang. Prefers the runtime that the failed program had mapped (PyTorch brings its
+ * own).
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 #define DEADLINE_MS 3000
 
-/* The path of the mapped libhsa-runtime64 in `out`; false when there is none that we may load. */
+/* The path of the mapped libhsa-runtime64 in `out`; false if there is none that we may load. */
 static bool mapped_runtime(const char *maps, char *out, size_t size)
 {
     const char *name = strstr(maps, "/libhsa-runtime64.so");
@@ -35,7 +36,7 @@ static bool mapped_runtime(const char *maps, char *out, size_t size)
     struct stat st;
     if (stat(out, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
-    /* Root does not run what somebody else could have written. */
+    /* Root must not run a file that another user could have written. */
     return geteuid() != 0 || (st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0);
 }
 
@@ -65,7 +66,7 @@ static void add_agent_facts(struct collect_out *out, const struct machine *machi
     }
 }
 
-/* The memory that the host offers the GPUs: the largest pool of a CPU agent. All GPUs share it. */
+/* Host memory that the GPUs can use: the largest pool of a CPU agent. All GPUs share it. */
 static void add_host_facts(struct collect_out *out, const cJSON *agents)
 {
     double largest = 0;

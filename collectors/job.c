@@ -12,8 +12,8 @@
 #include "collect/collector.h"
 #include "collectors/machine.h"
 
-/* In order of trust for each fact: the launcher nearest to the program first. torchrun below srun
- * gives RANK over all nodes, where SLURM_PROCID counts the agents. */
+/* For each fact in order of trust: the launcher nearest to the program first. With torchrun under
+ * srun, RANK counts over all nodes, and SLURM_PROCID counts the agents. */
 static const struct {
     const char *fact;
     const char *variables[8];
@@ -36,7 +36,7 @@ static const struct {
     {"job.memory_per_node_mib", {"SLURM_MEM_PER_NODE"}},
 };
 
-/* The launchers, told by a variable that only they set; nearest first. */
+/* The launchers, each recognised by a variable that only it sets; nearest first. */
 static const struct {
     const char *name;
     const char *variable;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel log of the run's window, as text. Perishable: the ring is overwritten by whoever
- * talks most. In order of trust: the records that the recorder followed while the run went on,
- * completed from /dev/kmsg; journalctl; else the reason why there is none (dmesg_restrict=1 is the
- * default of Debian and Ubuntu, and containers have no CAP_SYSLOG).
+ * The kernel log of the run's window, as text. Perishable: new records overwrite the ring. In order
+ * of trust: the records that the recorder followed while the run went on, completed from /dev/kmsg;
+ * journalctl; else the reason why there is none (dmesg_restrict=1 is the default of Debian and
+ * Ubuntu, and containers have no CAP_SYSLOG).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,8 +25,8 @@
 #define KEEP_MAX ((size_t)1536 << 10)
 #define RECORD_MAX 8192 /* PRINTKRB_RECORD_MAX is 1 KiB of text, escaped up to four times */
 
-/* A reset is told of tens of seconds after the hang that it ends; what comes later, when `complete`
- * is run in the evening, is another run's. */
+/* The kernel logs a reset tens of seconds after the hang that it ends. Later records, when
+ * `complete` runs in the evening, belong to another run. */
 #define AFTER_END_S 60u
 
 
@@ -75,7 +75,8 @@ static void read_followed(struct source *s, const struct collect_ctx *ctx,
     ssize_t n = fs_read_all(path, READ_MAX, &data);
     if (n <= 0 && n != -EFBIG)
         return;
-    /* They are the run's by their numbers: printk's clock and ours drift apart (base/clock.h). */
+    /* Sequence numbers decide which records are the run's: printk's clock and ours drift apart
+     * (base/clock.h). */
     uint64_t until_usec = window->until_usec;
     window->until_usec = 0;
     kmsg_append_records(&s->text, data, strlen(data), window);
@@ -83,8 +84,8 @@ static void read_followed(struct source *s, const struct collect_ctx *ctx,
     note_records(s, "records followed during the run");
 }
 
-/* Each read() gives one record; EPIPE: overwritten under us, the next read goes on behind the gap;
- * EAGAIN: the end. */
+/* Each read() gives one record. EPIPE: the record was overwritten, the next read continues after
+ * the gap. EAGAIN: the end. */
 static void read_device(struct source *s, const struct collect_ctx *ctx, struct kmsg_window *window)
 {
     RC_AUTO_CLOSE int fd = fs_open_machine("/dev/kmsg");
@@ -136,7 +137,8 @@ static void read_journal(struct source *s, const struct collect_ctx *ctx)
     int r = collect_exec(argv, now + left / 4 * 3, &raw, &err);
     if (r == 0 || r == -EFBIG)
         kmsg_append_journal(&s->text, buf_str(&raw), raw.len);
-    /* An unprivileged journalctl succeeds with nothing: that is no readable kernel log. */
+    /* An unprivileged journalctl succeeds with empty output: then the kernel log is not
+     * readable. */
     if (s->text.len > 0)
         note_records(s, "journalctl -k");
     else if (r == 0)
@@ -169,8 +171,8 @@ static void read_recorded(struct source *s)
     }
 }
 
-/* A run whose run.json was torn: nobody knows which lines are of it, and others would be blamed on it.
- * Without any time the whole log is asked for (doctor). */
+/* With a torn run.json the window of the run is not known, and lines of other runs would be blamed on
+ * it. Without any time the whole log is wanted (doctor). */
 static bool began_sometime(const struct collect_ctx *ctx)
 {
     return ctx->start_wall_ns != 0 && ctx->start_mono_ns == 0 && ctx->kmsg_start_seq == UINT64_MAX;
@@ -179,7 +181,7 @@ static bool began_sometime(const struct collect_ctx *ctx)
 static void read_machine(struct source *s, const struct collect_ctx *ctx)
 {
     struct kmsg_window window = {.first_seq = 0};
-    if (ctx->boot_id != NULL) /* what was said last before the machine's end only this may know */
+    if (ctx->boot_id != NULL) /* only this may have the last lines before the machine crashed */
         read_journal(s, ctx);
     if (s->found)
         return;

@@ -14,12 +14,12 @@
 #define LINE_MAX_BYTES 8192
 #define INTEREST_BYTES 512u /* of a line are searched */
 
-/* 6,1234,339178277,-,caller=T1;amdgpu: unknown parameter 'gtt_size' ignored
- * printk_ext_header in kernel/printk/printk.c: facility|level, sequence, microseconds, '-' or 'c'
- * for a line that goes on; '+' in kernels before 4.10. */
+/* 6,1234,339178277,-,caller=T1;amdgpu: unknown parameter 'gtt_size' ignored printk_ext_header in
+ * kernel/printk/printk.c: facility|level, sequence, microseconds, '-' or 'c' for a line that is
+ * continued; '+' in kernels before 4.10. */
 struct header {
     uint64_t seq, usec;
-    bool continues; /* goes on the record before */
+    bool continues; /* continues the record before */
     const char *text;
 };
 
@@ -70,8 +70,8 @@ static void put_stamp(struct buf *out, uint64_t usec)
                (unsigned long long)(usec % 1000000u));
 }
 
-/* \xNN -> the byte, but no control character: an escape stays as it was written. A \x0a inside a
- * record starts a line with the same stamp. */
+/* \xNN -> the byte, unless it is a control character: then the escape stays. A \x0a inside a record
+ * starts a line with the same stamp. */
 static void put_decoded(struct buf *out, const char *p, const char *end, uint64_t usec)
 {
     for (; p < end; p++) {
@@ -101,7 +101,7 @@ void kmsg_append_records(struct buf *out, const char *text, size_t len, struct k
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         const char *line_end = newline != NULL ? newline : end;
         struct header h;
-        /* " SUBSYSTEM=pci" and " DEVICE=+pci:..." follow their record: not for people. */
+        /* " SUBSYSTEM=pci" and " DEVICE=+pci:..." follow their record; readers do not need them. */
         if (*line != ' ' && parse_header(line, line_end, &h)) {
             bool keep = h.seq >= window->first_seq && h.usec >= window->first_usec &&
                         (window->until_usec == 0 || h.usec <= window->until_usec);
@@ -183,7 +183,7 @@ static struct line *split(const char *text, size_t len, size_t *ret_count)
     return lines;
 }
 
-/* The bytes that a line needs: its own, and those of the note about lines left out before it. */
+/* The bytes that a line needs, including the note about lines left out before it. */
 static size_t cost(const struct line *lines, size_t i)
 {
     if (!lines[i].keep)
@@ -257,7 +257,7 @@ static size_t select_lines(struct buf *out, const char *text, size_t len, size_t
             lines[i].keep = false;
         kept_bytes += cost(lines, i);
     }
-    kept_bytes += NOTE_MAX_BYTES; /* behind the last */
+    kept_bytes += NOTE_MAX_BYTES; /* after the last */
     if (kept_bytes > max_bytes)
         keep_ends(lines, count, max_bytes);
     size_t left_out = put_lines(out, lines, count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel-log records as people read them: "[ secs.usecs] text". Pure: used by kernel_log.c, and by
+ * Kernel-log records as readable lines: "[ secs.usecs] text". Pure. Used by kernel_log.c, and by
  * its tests over recorded and broken input.
  */
 #ifndef COLLECTORS_KMSG_TEXT_H
@@ -21,8 +21,8 @@ struct kmsg_window {
     uint64_t lost;       /* out: sequence numbers that are missing between kept records */
 };
 
-/* `sudo rocmcrash complete` has to believe a stranger's bundle about when the run was. Take no more
- * than the last hour before the end of the run (end_usec; 0 or later than now: before now). */
+/* `sudo rocmcrash complete` takes the time of the run from a stranger's bundle. So take at most the
+ * last hour before the end of the run (end_usec; 0 or in the future = now). */
 #define KMSG_CLAIMED_WINDOW_S 3600u
 void kmsg_window_cap(struct kmsg_window *window, uint64_t end_usec, uint64_t now_usec);
 
@@ -36,12 +36,12 @@ bool kmsg_is_records(const char *text);
 void kmsg_append_journal(struct buf *out, const char *text, size_t len);
 
 /*
- * Shorten to max_bytes: every line about GPUs, memory and machine checks, and the last 200 of any,
- * in order; when that is still too much, the first and last of these. Says with a line starting
- * with '#' what it left out. Returns the number of lines left out.
+ * Shorten to max_bytes. Keeps every line about GPUs, memory and machine checks, and the last 200 of
+ * any kind, in order; if that is still too much, the first and the last of these. A line that
+ * starts with '#' tells how many lines were left out. Returns that number.
  */
 size_t kmsg_select(struct buf *out, const char *text, size_t len, size_t max_bytes);
-/* The same, and of any length only lines about GPUs, memory and machine checks. */
+/* The same, but of a text of any length keeps only lines about GPUs, memory and machine checks. */
 size_t kmsg_select_relevant(struct buf *out, const char *text, size_t len, size_t max_bytes);
 
 #endif

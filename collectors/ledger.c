@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger that the library in the target kept (record/ledger.h), from the run directory's copy:
- * what was refused and why, what was held then, which size only grew, which buffer a faulting
- * address belongs to. The verdict can be reached from it alone when no message was printed.
+ * The ledger of the library in the target (record/ledger.h), from the run directory's copy:
+ * refusals and their reason, memory held at that moment, a size that only grew, the buffer of a
+ * faulting address. It is enough for a verdict if the program printed no message.
  */
 #include "collectors/ledger_json.h"
 #include "collectors/ledger_view.h"
@@ -78,7 +78,7 @@ static void find_gpus(struct reading *r)
     }
 }
 
-/* --- what was held --- */
+/* --- memory held --- */
 
 static const char *view_source(const struct reading *r)
 {
@@ -133,7 +133,7 @@ static void put_held(const struct reading *r)
     put_live_of_gpus(r);
 }
 
-/* --- what was refused --- */
+/* --- refusals --- */
 
 static void put_limits(const struct reading *r, const struct ledger_refusal *refusal)
 {
@@ -187,7 +187,7 @@ static void put_hip_refusal(const struct reading *r, const struct ledger_hip_ref
     put(r, "ledger.hip.size_bytes", FACT_IMPACT, hip->size, source);
     collect_integer(r->out, "ledger.hip.error", FACT_IMPACT, hip->error, source);
     collect_integer(r->out, "ledger.hip.device", FACT_IMPACT, hip->device, source);
-    /* No ioctl was refused meanwhile: HIP said no by itself. */
+    /* No ioctl was refused meanwhile: HIP itself refused. */
     collect_boolean(r->out, "ledger.hip.inside", FACT_IMPACT, hip->kernel_refusals == 0, source);
 }
 
@@ -214,7 +214,7 @@ static void put_failure(const struct reading *r)
         put_hip_refusal(r, f->hip);
 }
 
-/* --- what only grew --- */
+/* --- a size that only grew --- */
 
 static void put_growth(const struct reading *r)
 {
@@ -233,7 +233,7 @@ static void put_growth(const struct reading *r)
     collect_text(r->out, "ledger.growth.kind", FACT_IMPACT, ledger_kind_name(growth.kind), source);
 }
 
-/* --- where the GPU faulted --- */
+/* --- the buffer of a GPU fault --- */
 
 static void put_rising(const struct reading *r)
 {

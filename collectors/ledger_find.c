@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What in the ledger explains the failure: the process, the refusal, the size that only grows, the
- * buffer that a faulting address belongs to.
+ * Finds in the ledger what explains the failure: the process, the refusal, the size that only
+ * grows, the buffer of a faulting address.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "collectors/ledger_view.h"
 
 #define HIP_OUT_OF_MEMORY 2
-#define RISING_LEAST (UINT64_C(2) << 20) /* smaller ones are the runtime's own */
-#define GROWTH_LEAST 20 /* live buffers of one size, below it nothing is called growth */
+#define RISING_LEAST (UINT64_C(2) << 20) /* smaller buffers belong to the runtime */
+#define GROWTH_LEAST 20 /* live buffers of one size; fewer are not called growth */
 #define NULL_PAGES (1u << 20)
-/* How far behind the end of a buffer an address still counts as an overrun of it. */
+/* An address so far behind the end of a buffer still counts as an overrun. */
 #define PAST_END_LEAST (2u << 20)
 
 /* --- the process --- */
@@ -88,7 +88,7 @@ static const struct ledger_refusal *refusal_numbered(const struct ledger *ledger
     return r->number == number ? r : NULL;
 }
 
-/* The same thread got its size in a later try of the row. */
+/* The same thread got this size in a later try of the row. */
 static bool is_satisfied(const struct ledger *ledger, const struct ledger_refusal *refusal)
 {
     const struct ledger_refusal *first = refusal_numbered(ledger, refusal->retry_of);
@@ -205,8 +205,8 @@ static bool freed_between(const struct ledger_view *view, uint8_t kind, uint64_t
     return false;
 }
 
-/* What a program gives back when it ends is no free of the run: at a refusal what is not live any
- * more was freed before. */
+/* Memory freed at a program's end does not count as freed during the run. At a refusal, buffers
+ * that are no longer live were freed before it. */
 static void count_ever(const struct ledger_view *view, struct ledger_growth *growth)
 {
     uint64_t frees = 0;

@@ -178,7 +178,7 @@ static void add_hip_refusal(cJSON *list, const struct ledger_hip_refusal *r)
     signed_number(item, "tid", r->tid);
 }
 
-/* The last ones: those are what ended the process. */
+/* The last ones: they ended the process. */
 static void add_refusals(cJSON *root, const struct ledger *ledger, const int *gpu_index)
 {
     cJSON *kernel = cJSON_AddArrayToObject(root, "refusals");

@@ -13,7 +13,7 @@ enum step_type { STEP_ALLOC, STEP_ENTRY, STEP_FREE };
 struct step {
     struct ledger_range range;
     uint64_t time_ns;
-    uint64_t number; /* of its event; UINT64_MAX for an entry, which is what there was at last */
+    uint64_t number; /* number of its event; UINT64_MAX for an entry, which is the final state */
     enum step_type type;
 };
 
@@ -88,7 +88,7 @@ static void add_events(struct steps *steps, const struct ledger *ledger, uint32_
     }
 }
 
-/* KFD's handles are unique in a process, GEM's on a GPU (more than one open file is not told
+/* KFD's handles are unique in a process, GEM's on a GPU (several open files cannot be told
  * apart). */
 static int compare_handles(const struct step *a, const struct step *b)
 {
@@ -128,8 +128,9 @@ static int newest_free_first(const void *left, const void *right)
 }
 
 /*
- * Did it happen after the view's moment? By the events' numbers where the refusal is among them.
- * Times have the grain of a timer tick: without numbers a free in the same tick counts as later.
+ * Did it happen after the view's moment? Compares event numbers if the refusal is among the events,
+ * else times. Times have the resolution of a timer tick: then a free in the same tick counts as
+ * later.
  */
 static bool is_later(const struct ledger_view *view, const struct step *step)
 {
@@ -140,7 +141,8 @@ static bool is_later(const struct ledger_view *view, const struct step *step)
     return step->type == STEP_FREE ? step->time_ns >= view->at_ns : step->time_ns > view->at_ns;
 }
 
-/* The steps of one handle: what of them was live, what freed at the view's moment. */
+/* The events of one handle: finds the buffers that were live, and those freed, at the view's
+ * moment. */
 static void judge_handle(struct ledger_view *view, const struct step *steps, size_t count)
 {
     const struct step *current = NULL;
@@ -148,7 +150,8 @@ static void judge_handle(struct ledger_view *view, const struct step *steps, siz
     for (size_t i = 0; i < count; i++) {
         const struct step *step = &steps[i];
         if (step->type != STEP_FREE) {
-            /* an entry says more than its event; one whose event was later is not it */
+            /* an entry has more data than its event; an entry with a later event is another
+             * buffer */
             bool same = step->type == STEP_ENTRY && i > 0 && steps[i - 1].type == STEP_ALLOC;
             if (same ? current == NULL : is_later(view, step))
                 break;
@@ -185,7 +188,7 @@ static uint64_t oldest_event(const struct ledger *ledger)
     return oldest;
 }
 
-/* All events after the moment are there, and all entries. */
+/* No event after the moment is missing, and no entry. */
 static bool is_exact(const struct ledger_view *view)
 {
     const struct ledger *l = view->ledger;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of a run at one moment of one process: what was allocated then, what had been given
- * back before. Runs in the collector's child. The ledger is memory that the target could write:
- * every index in it is checked, every sum saturates.
+ * The ledger of a run at one moment of one process: the buffers allocated then, and those freed
+ * before. Runs in the collector's child. The ledger is memory that the target could write: every
+ * index in it is checked, every sum saturates.
  *
- * The ledger itself shows the end. A HIP program that ends by itself frees all at exit, so the
- * moment of a refusal is put together from the live entries and the last LEDGER_EVENTS events.
+ * The ledger itself shows the end. A HIP program that exits frees everything, so the state at a
+ * refusal is reconstructed from the live entries and the last LEDGER_EVENTS events.
  */
 #ifndef COLLECTORS_LEDGER_VIEW_H
 #define COLLECTORS_LEDGER_VIEW_H
@@ -35,10 +35,10 @@ struct ledger_view {
     uint32_t process; /* slot */
     uint64_t at_ns;
     uint64_t at_number;        /* of the refusal's event, 0 = not known */
-    bool is_exact;             /* no entry or event that it needs was lost */
+    bool is_exact;             /* none of the needed entries and events was lost */
     struct ledger_range *live; /* by address */
     size_t live_count;
-    struct ledger_range *freed; /* before at_ns, as far as events reach; the newest first */
+    struct ledger_range *freed; /* freed before at_ns, as far as events reach; the newest first */
     size_t freed_count;
 };
 
@@ -50,11 +50,11 @@ void ledger_view_release(struct ledger_view *view);
 uint64_t ledger_event_of_refusal(const struct ledger *ledger, uint32_t process, uint64_t at_ns);
 /* Bytes of that kind; gpu < 0: on all GPUs. */
 int64_t ledger_view_bytes(const struct ledger_view *view, enum ledger_kind kind, int gpu);
-/* The largest that the accounts ever had, on all GPUs; -1 where that cannot be told (two GPUs,
- * whose peaks need not have been at one time). */
+/* The peak of the accounts, on all GPUs; -1 if it is not known (the peaks of two GPUs may be of
+ * different times). */
 int64_t ledger_view_peak(const struct ledger_view *view, enum ledger_kind kind);
 
-/* "vram", "gtt", "userptr" ...; "unknown" for what is none. */
+/* "vram", "gtt", "userptr" ...; "unknown" for an invalid kind. */
 const char *ledger_kind_name(unsigned kind);
 
 /* The failure that ended the process, as far as the ledger saw it. Members are NULL without one. */
@@ -63,7 +63,7 @@ struct ledger_failure {
     unsigned tries;
     const struct ledger_hip_refusal *hip;
     uint64_t at_ns; /* LEDGER_AT_END: nothing was refused */
-    bool coped;     /* at least a quarter of it was allocated later: not what ended the process */
+    bool coped;     /* at least a quarter as much was allocated later: it did not end the process */
 };
 void ledger_find_failure(const struct ledger *ledger, uint32_t process, struct ledger_failure *ret);
 
@@ -77,15 +77,16 @@ struct ledger_growth {
     uint64_t live_count, live_bytes;
     uint64_t allocations, frees; /* ever; at a refusal, before it */
     uint64_t
-        interleaved_percent; /* of its live buffers: something of the kind was freed in between */
+        interleaved_percent; /* allocated between its live buffers: others of the kind were freed in
+                              * between */
     uint8_t kind;
 };
 void ledger_find_growth(const struct ledger_view *view, struct ledger_growth *ret);
 
-/* The last live buffers of a kind, as far back as each was at least as large as the one before: a
- * pool that gives nothing back and is asked for more each time. Bytes. */
+/* The last live buffers of a kind, as far back as each is at least as large as the one before: a
+ * pool that frees nothing and gets larger requests each time. Bytes. */
 struct ledger_rising {
-    uint64_t count, sizes; /* sizes: different ones */
+    uint64_t count, sizes; /* sizes: number of different sizes */
     uint64_t bytes, smallest, largest;
 };
 void ledger_find_rising(const struct ledger_view *view, uint8_t kind, struct ledger_rising *ret);
@@ -96,7 +97,7 @@ struct ledger_fault {
     enum ledger_place place;
     uint64_t address;
     const struct ledger_range *range; /* NULL for ELSEWHERE and NULL */
-    uint64_t offset;                  /* into the range; behind its end for PAST_END */
+    uint64_t offset;                  /* offset into the range; for PAST_END behind its end */
 };
 void ledger_place_fault(const struct ledger_view *view, uint64_t address, struct ledger_fault *ret);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Limits of the failed process (/proc/PID/limits at impact). Without an impact record our own
- * stand for them, which a child inherits unless it changed them: the source says so.
+ * limits are used, because a child inherits them unless it changes them. The source says so.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What several collectors of the host share: sorted listings below the sysroot, the texts that the
- * tracer copied at impact, and errno words for what could not be read. Runs in collector children.
+ * Helpers shared by collectors of the host: sorted listings below the sysroot, the texts that the
+ * tracer copied at impact, and errno words for unreadable files. Runs in collector children.
  */
 #ifndef COLLECTORS_MACHINE_H
 #define COLLECTORS_MACHINE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector "models": which weights did the run use, are they whole, and are they what their name
- * says? A truncated download and a wrong quantisation look like GPU faults from outside.
+ * Collector "models": which weights did the run use, are they complete, and do they match their
+ * name? A truncated download and a wrong quantisation look like GPU faults from outside.
  *
  * Runs in a child of the finisher, after the verdict; its own workers do the reading.
  */
@@ -23,7 +23,8 @@
 
 extern const struct collector collector_models;
 
-/* It ends by itself after hash_budget_ms + 1.2 s, and the finisher waits no longer than that: no limit of its own. */
+/* No deadline of its own: it ends after hash_budget_ms + 1.2 s, and the finisher waits no longer than
+ * that. */
 #define DEADLINE_MS (24u * 3600u * 1000u)
 #define FACT_FILES_MAX 32
 #define AFTER_BUDGET_NS UINT64_C(1200000000) /* for the ends of the files that were too large */
@@ -63,7 +64,7 @@ static bool changed_since_start(const struct collect_ctx *ctx, const struct mode
     return ctx->start_wall_ns != 0 && m->mtime_ns > ctx->start_wall_ns;
 }
 
-/* The usual name of the quantisation: GGUF's file type, else the type that holds most bytes. */
+/* The usual name of the quantisation: GGUF's file type, else the type with most bytes. */
 static const char *quantisation(const struct weights *w)
 {
     if (w->file_type[0] != '\0' && w->file_type[0] > '9')
@@ -359,7 +360,7 @@ static int read_all(const struct collect_ctx *ctx, const struct model_list *list
                                wall, m->sha256) == 0;
     }
     if (has_folder &&
-        news) /* a home that cannot be written costs only the speed of the next time */
+        news) /* if the home cannot be written, only the next run is slower */
         (void)hash_cache_save(&cache, folder);
     hash_cache_release(&cache);
     return r;
@@ -376,7 +377,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         status = nothing_found(ctx, out, &list);
     } else {
         int r = read_all(ctx, &list);
-        /* The workers' table of indices is no longer needed: order for people. */
+        /* The workers' indices into the table are no longer needed, so sort it for readers. */
         qsort(list.models, list.count, sizeof list.models[0], compare_paths);
         int w = write_json(ctx, out, &list);
         status = summarise(ctx, out, &list);

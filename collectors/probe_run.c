@@ -23,8 +23,8 @@
 #define ARGUMENTS_MAX 6
 #define KEEP_MS 150
 
-/* A GPU in reset hangs whoever asks it; the driver says "GPU reset begin!" at its start, KFD's
- * words are "GPU recovery" and "Resetting wave fronts". */
+/* Asking a GPU in reset may hang. The driver prints "GPU reset begin!" when a reset starts; KFD
+ * prints "GPU recovery" and "Resetting wave fronts". */
 static bool reset_seen(const struct collect_ctx *ctx)
 {
     static const char *const words[] = {"GPU reset", "GPU recovery", "MODE1 reset", "MODE2 reset",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running rocmcrash-probe from a collector, only where asking the GPU can do no harm. */
+/* Runs rocmcrash-probe from a collector, but only if asking the GPU can do no harm. */
 #ifndef COLLECTORS_PROBE_RUN_H
 #define COLLECTORS_PROBE_RUN_H
 
@@ -9,10 +9,10 @@ struct cJSON;
 struct machine;
 
 /*
- * Look whether the GPUs may be asked (a real machine, a GPU there, none suspended, no reset in the
- * window of the run), run the probe with `arguments` (NULL-terminated) and write what it printed
- * to `file`. COLLECT_OK: *ret_json is the caller's, *ret_machine is filled. Otherwise the row's
- * reason is set.
+ * Check that the GPUs may be asked (a real machine with a GPU, none suspended, no reset in the
+ * window of the run), run the probe with `arguments` (NULL-terminated) and write its output to
+ * `file`. COLLECT_OK: *ret_json is the caller's, *ret_machine is filled. Otherwise the row's reason
+ * is set.
  */
 enum collect_status probe_run(const struct collect_ctx *ctx, struct collect_out *out,
                               const char *const *arguments, const char *file,
@@ -20,7 +20,7 @@ enum collect_status probe_run(const struct collect_ctx *ctx, struct collect_out 
 
 /* Index in the run's GPU table of a PCI address, -1 = none. */
 int probe_gpu_index(const struct machine *machine, const char *pci);
-/* gpu.<index>.<name> from the number `key` of the object; nothing when it is not there. */
+/* Sets gpu.<index>.<name> from the number `key` of the object, if it is there. */
 void probe_fact(struct collect_out *out, int index, const char *name, const struct cJSON *object,
                 const char *key, const char *source);
 

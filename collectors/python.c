@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collector "python": the Python of the failed process and what is installed in it, read as text;
- * Python is never started. packages.json, requirements.txt (name==version) and, for conda,
- * conda.txt (name=version) let somebody else build the same environment.
+ * Python is never started. With packages.json, requirements.txt (name==version) and, for conda,
+ * conda.txt (name=version) another person can build the same environment.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ extern const struct collector collector_python;
 
 #define VERSION_PY_MAX ((size_t)16 << 10)
 
-/* Those whose version decides about GPU failures: facts software.<name with _>_version. */
+/* Packages whose version matters for GPU failures: facts software.<name with _>_version. */
 static const char *const telling[] = {
     "torchvision",
     "torchaudio",
@@ -85,7 +85,7 @@ static void torch_value(const char *text, const char *key, const char *fact, cJS
     }
 }
 
-/* The torch that runs is the one whose libraries are mapped; else the first of the search order. */
+/* The torch whose libraries are mapped; else the first in search order. */
 static bool read_torch_at(struct python *p, const struct python_site *site, struct collect_out *out)
 {
     char path[FS_PATH_MAX];

@@ -15,7 +15,7 @@
 #include "collect/exec.h"
 #include "diagnose/site_rules.h"
 
-#define BEFORE_THE_END_MS 200 /* so that what was printed is still read */
+#define BEFORE_THE_END_MS 200 /* so that the output printed so far is still read */
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: a larger number in JSON may have been rounded */
 
 struct answer {
@@ -24,7 +24,7 @@ struct answer {
     unsigned line, facts;
     enum collect_status status;
     char reason[300]; /* its own */
-    char wrong[200];  /* what was not understood first */
+    char wrong[200];  /* the first part that was not understood */
     unsigned wrongs;
 };
 
@@ -44,7 +44,7 @@ static const char *word(const cJSON *object, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-/* The moment; "after" where none is said. */
+/* The moment; "after" if none is given. */
 static bool read_when(struct answer *a, const cJSON *object, enum fact_when *ret)
 {
     static const struct {
@@ -155,7 +155,7 @@ static void read_line(struct answer *a, const char *line, size_t len)
     cJSON_Delete(object);
 }
 
-/* Whole lines; the last one only where the program ended it. */
+/* Whole lines; the last one only if the program exited. */
 static void read_lines(struct answer *a, const char *text, size_t len)
 {
     for (const char *end; len > 0 && (end = memchr(text, '\n', len)) != NULL;) {

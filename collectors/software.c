@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector "software": the ROCm libraries that the failed process really had mapped, where they
- * come from, and which version that makes; beside it what is installed: trees, kernel driver, libc.
+ * Collector "software": the ROCm libraries that the failed process had mapped, their origin and
+ * version; also what is installed: trees, kernel driver, libc.
  *
  * Two runtimes in one process (a wheel's and /opt/rocm's) is a failure of its own kind and is
  * flagged.
@@ -53,7 +53,7 @@ struct software {
     cJSON *root;
 };
 
-/* Which library speaks for the version: the HIP runtime, else the runtime below it, else any. */
+/* The library that decides the version: the HIP runtime, else the runtime below it, else any. */
 static int rank_of(const struct library *l)
 {
     if (strcmp(l->stem, "libamdhip64") == 0)
@@ -142,7 +142,7 @@ static void runtime_facts(struct software *s, struct collect_out *out, const str
                      best->path);
 }
 
-/* Two different files of the same runtime. Deleted ones count: they are mapped all the same. */
+/* Two different files of the same runtime. Deleted files count, too: they are mapped. */
 static void duplicate_facts(struct software *s, struct collect_out *out)
 {
     static const char *const runtimes[] = {"libamdhip64", "libhsa-runtime64"};
@@ -281,7 +281,7 @@ static bool glibc_version(const char *path, char *out, size_t size)
     return used > 0;
 }
 
-/* The libc of the failed process: in a container it is another one than ours. */
+/* The libc of the failed process: in a container it differs from ours. */
 static void c_library(struct software *s, struct collect_out *out,
                       const struct procmaps_file *files, size_t count)
 {

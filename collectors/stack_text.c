@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a program that gives up reaches the signal: says nothing about why. */
+/* Functions through which a program aborts itself: they do not tell why. */
 static const char *const abort_path[] = {
     "__pthread_kill_implementation", "__pthread_kill_internal", "__pthread_kill", "pthread_kill",
     "__GI_raise", "raise", "gsignal", "__GI_abort", "abort", "__assert_fail_base",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the text that rocmcrash-unwind prints: what the failed thread was in. Pure. */
+/* Reads the output of rocmcrash-unwind: the functions of the failed thread. Pure. */
 #ifndef COLLECTORS_STACK_TEXT_H
 #define COLLECTORS_STACK_TEXT_H
 
@@ -8,7 +8,8 @@
 #define STACK_NAME_MAX 256
 
 struct stack_summary {
-    char top[STACK_NAME_MAX];        /* innermost function with a name, past what only aborts */
+    char top[STACK_NAME_MAX];        /* innermost function with a name that is not part of
+                                      * aborting */
     char module[STACK_NAME_MAX];     /* file of frame 0 */
     char gpu_module[STACK_NAME_MAX]; /* innermost file of the ROCm stack */
     int top_frame, module_frame, gpu_frame;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stacks of every thread of each failed process: runs rocmcrash-unwind on the impact files of the
- * run directory. The unwinder reads foreign ELF files and may die of them; then its row says so.
+ * run directory. The unwinder reads foreign ELF files and may crash; then its row says so.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 #define TEXT_MAX ((size_t)512 << 10)
 #define DEADLINE_MS 3000
-#define KEEP_MS 150 /* of the deadline, for writing what there is */
+#define KEEP_MS 150 /* part of the deadline kept for writing the results */
 
 struct stacks_run {
     const struct collect_ctx *ctx;
@@ -101,8 +101,8 @@ static void unwind_one(struct stacks_run *run, unsigned index, const char *path,
     buf_release(&text);
 }
 
-/* The process that failed first comes first, so that the facts are about it and a short deadline
- * is spent on it. `failed` chooses the pass. */
+/* Starts with the process that failed first, so that the facts are about it and it gets the time if
+ * the deadline is short. `failed` selects the pass. */
 static void pass(struct stacks_run *run, bool failed)
 {
     for (unsigned i = 0; i < SHARED_IMPACTS_MAX; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forward reading of a file whose contents are hostile: never past the size that was given, one
- * buffer of fixed size, a limit on how many bytes may be consumed, errors sticky.
+ * Forward reading of a file with hostile contents: never past the given size, one buffer of fixed
+ * size, a limit on the bytes consumed, sticky errors.
  *
  * The same reader works over memory, which is how the fuzzers drive the parsers.
  */
@@ -17,7 +17,7 @@
 struct byte_reader {
     int fd;                      /* -1 = memory */
     const unsigned char *memory; /* NULL = fd */
-    uint64_t size;               /* of the file; nothing behind it is ever asked for */
+    uint64_t size;               /* of the file; nothing behind it is read */
     uint64_t limit;              /* reads and skips behind this position fail with -EFBIG */
     uint64_t pos;
     unsigned char *buffer; /* BYTE_READER_BUFFER bytes, fd only */
@@ -31,7 +31,7 @@ int byte_reader_init(struct byte_reader *r, int fd, uint64_t size, uint64_t limi
 void byte_reader_init_memory(struct byte_reader *r, const void *data, size_t size, uint64_t limit);
 void byte_reader_release(struct byte_reader *r);
 
-/* All return false on failure, and ever after. Numbers are then 0. */
+/* All return false on failure and after it. Numbers are then 0. */
 bool byte_reader_read(struct byte_reader *r, void *out, size_t len);
 bool byte_reader_skip(struct byte_reader *r, uint64_t len);
 /* -1 on failure or end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text out of foreign files on its way into JSON and reports: valid UTF-8, no control characters,
- * cut at a character.
+ * Cleans text from foreign files for JSON and reports: valid UTF-8, no control characters, cut at a
+ * character.
  */
 #ifndef COLLECTORS_LIB_CLEANTEXT_H
 #define COLLECTORS_LIB_CLEANTEXT_H
@@ -12,7 +12,7 @@
 
 struct cJSON;
 
-/* At most size-1 bytes of `in`; what is not UTF-8 or is a control character becomes '?'. */
+/* At most size-1 bytes of `in`; invalid UTF-8 and control characters become '?'. */
 void cleantext_copy(char *out, size_t size, const void *in, size_t len);
 
 /* cJSON keeps numbers as double: exact 64-bit values travel as raw text. */
@@ -23,7 +23,7 @@ void cleantext_json_text(struct cJSON *object, const char *name, const char *tex
 /* Does `text` end with / begin with ...? */
 bool cleantext_ends(const char *text, const char *suffix);
 bool cleantext_starts(const char *text, const char *prefix);
-/* The part behind the last '/'. */
+/* The part after the last '/'. */
 const char *cleantext_base(const char *path);
 /* Exactly n lower-case hex digits? */
 bool cleantext_is_hex(const char *text, size_t n);

@@ -57,7 +57,7 @@ void dist_normalise(char *out, size_t size, const char *name, size_t len)
     out[used] = '\0';
 }
 
-/* Versions go into requirements.txt: what is not of PEP 440's alphabet becomes '?'. */
+/* Versions go into requirements.txt: characters outside PEP 440's alphabet become '?'. */
 static void copy_version(char *out, size_t size, const char *text, size_t len)
 {
     size_t used = 0;
@@ -166,7 +166,7 @@ static void read_installer(const char *folder, struct dist_package *p)
         (void)snprintf(p->installer, sizeof p->installer, "%.*s", (int)len, text);
 }
 
-/* "torch-2.5.1+rocm6.2.dist-info": what is left to say when METADATA cannot be read. */
+/* "torch-2.5.1+rocm6.2.dist-info": name and version if METADATA cannot be read. */
 static bool from_folder_name(const char *entry, struct dist_package *p)
 {
     const char *dash = strchr(entry, '-');

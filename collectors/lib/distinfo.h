@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is installed in a Python: names and versions out of *.dist-info, *.egg-info and conda-meta,
- * as text, without running Python.
+ * The packages installed in a Python: names and versions from *.dist-info, *.egg-info and
+ * conda-meta, as text, without running Python.
  */
 #ifndef COLLECTORS_LIB_DISTINFO_H
 #define COLLECTORS_LIB_DISTINFO_H
@@ -29,14 +29,14 @@ struct dist_list {
 };
 
 void dist_list_release(struct dist_list *list);
-/* Adds what `folder` (a site-packages) holds. Number added or -errno. */
+/* Adds the packages of `folder` (a site-packages). Number added or -errno. */
 int dist_scan_site(struct dist_list *list, const char *folder, unsigned site);
-/* Adds conda-meta/NAME-VERSION-BUILD.json of an environment, reading only the file names and, for
- * the version, nothing else: conda writes both into the name. Number added or -errno. */
+/* Adds the packages of conda-meta/NAME-VERSION-BUILD.json of an environment. Reads only the file
+ * names, which hold name and version. Number added or -errno. */
 int dist_scan_conda(struct dist_list *list, const char *prefix, unsigned site);
 /* Sorts by name, then site, and marks what is shadowed. */
 void dist_list_sort(struct dist_list *list);
-/* The one that is not shadowed; NULL. `name` is normalised. */
+/* The package that is not shadowed, or NULL. `name` is normalised. */
 const struct dist_package *dist_find(const struct dist_list *list, const char *name);
 
 /* Name and Version out of METADATA / PKG-INFO text: headers up to the first empty line. */

@@ -13,8 +13,8 @@ struct distro_package {
     char version[96];
 };
 
-/* Those whose name begins with one of `prefixes` (NULL-terminated), sorted by name, at most max.
- * Count; -ENOENT when this machine has neither database. Below the sysroot. */
+/* Packages whose name begins with one of `prefixes` (NULL-terminated), sorted by name, at most max.
+ * Count; -ENOENT if this machine has neither database. Below the sysroot. */
 int distro_packages(const char *const *prefixes, struct distro_package *ret, size_t max);
 
 /* "dpkg", "pacman", "rpm (not read)" or "". */

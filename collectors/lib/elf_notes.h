@@ -14,8 +14,8 @@ struct elf_identity {
     unsigned bits;     /* 32, 64 */
 };
 
-/* 0; -ENOEXEC when it is not ELF of this byte order; -errno. What is damaged behind the header is
- * left empty. */
+/* 0; -ENOEXEC if it is not ELF of this byte order; -errno. Damaged parts after the header are left
+ * empty. */
 int elf_identify(const char *path, struct elf_identity *ret);
 int elf_identify_fd(int fd, uint64_t size, struct elf_identity *ret);
 

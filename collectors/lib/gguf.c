@@ -3,8 +3,8 @@
  * GGUF (ggml/docs/gguf.md): "GGUF", version u32, tensor count u64, key-value count u64, the pairs,
  * the tensor table, padding to general.alignment, data. Version 1 counted with u32.
  *
- * Every count and length is hostile: nothing is allocated by them, strings are cut to fixed
- * buffers, arrays are skipped, and the reader refuses to pass the end of the file.
+ * No count or length is trusted: they never size an allocation, strings are cut to fixed buffers,
+ * arrays are skipped, and the reader refuses to pass the end of the file.
  */
 #include "collectors/lib/gguf.h"
 
@@ -61,7 +61,7 @@ static const struct tensor_type {
     [41] = {"Q1_0", 128, 18},
 };
 
-/* general.file_type (llama.h enum llama_ftype): the mix that the file was made as. */
+/* general.file_type (llama.h enum llama_ftype): the quantisation mix of the file. */
 static const char *const file_types[] = {
     [0] = "F32",      [1] = "F16",      [2] = "Q4_0",       [3] = "Q4_1",    [7] = "Q8_0",
     [8] = "Q5_0",     [9] = "Q5_1",     [10] = "Q2_K",      [11] = "Q3_K_S", [12] = "Q3_K_M",
@@ -153,7 +153,7 @@ static bool gguf_array(struct gguf *g, unsigned depth, uint64_t *ret_count, uint
     return true;
 }
 
-/* "llama.attention.head_count_kv" -> what follows the architecture, whatever that is. */
+/* "llama.attention.head_count_kv" -> the part after the architecture, for any architecture. */
 static int field_of_key(const char *key)
 {
     static const struct {
@@ -185,7 +185,8 @@ static int field_of_key(const char *key)
 static void gguf_keep_integer(struct gguf *g, const char *key, uint64_t value)
 {
     if (strcmp(key, "general.alignment") == 0) {
-        /* The specification wants a multiple of 8; ggml a power of two. Others would mislead us. */
+        /* The specification wants a multiple of 8; ggml a power of two. Other values are
+         * ignored. */
         if (value == 0 || value > 1u << 20 || (value & (value - 1)) != 0)
             (void)gguf_problem(g, "general.alignment is not a power of two");
         else

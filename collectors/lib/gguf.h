@@ -8,8 +8,9 @@
 struct byte_reader;
 struct weights;
 
-/* Reads from the magic on. Fills w (format, version, architecture, types ...); a header that ends
- * early or lies leaves what was read so far and w->problem. Memory: a few KiB, whatever it says. */
+/* Reads from the magic on. Fills w (format, version, architecture, types ...). A header that ends
+ * early or is wrong leaves the values read so far and w->problem. Needs a few KiB of memory for any
+ * header. */
 void gguf_read(struct byte_reader *r, struct weights *w);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page cache: a machine that has just lost a job restarts it, and the restart wants the model in
- * memory. So pages that were resident stay; windows that were not are given back after hashing
- * (POSIX_FADV_DONTNEED), or 100 GB of shards would throw everything else out. What was resident is
- * asked once before the first read, by mincore() of sampled pages, because read-ahead makes the
- * next window resident. mincore tells the truth to the owner of a file and to those who may write
- * it (Linux >= 5.2); to others everything looks resident, and we leave everything alone.
+ * Page cache: after a failure the job is restarted, and the restart needs the model in memory. So
+ * resident pages stay. Windows that were not resident are dropped after hashing
+ * (POSIX_FADV_DONTNEED); else 100 GB of shards would evict everything else. Residency is asked once
+ * before the first read, by mincore() of sampled pages, because read-ahead makes the next window
+ * resident. mincore() is true only for the owner of a file and for those who may write it (Linux >=
+ * 5.2). For others everything looks resident, and nothing is dropped.
  */
 #include "collectors/lib/hash.h"
 
@@ -118,7 +118,7 @@ static void residency_give_back(const struct residency *res, int fd, uint64_t wi
         (void)posix_fadvise(fd, (off_t)(window * WINDOW), (off_t)WINDOW, POSIX_FADV_DONTNEED);
 }
 
-/* Would the rest of it take more than half as much again as there is time? */
+/* Would the rest take more than 1.5 times the time left? */
 static bool hopeless(double bytes_per_ns, uint64_t left, uint64_t now, uint64_t deadline)
 {
     if (now >= deadline)
@@ -199,7 +199,7 @@ int hash_ends(int fd, uint64_t size, const struct hash_budget *budget,
     RC_AUTO_FREE unsigned char *buffer = malloc(CHUNK);
     struct digest d = {0};
     int r = buffer == NULL ? -ENOMEM : digest_start(&d, NULL);
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead behind the head */
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead after the head */
     if (r == 0)
         r = hash_range(&d, fd, 0, HASH_END_BYTES, buffer, budget->deadline_mono_ns);
     if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 of large files: one core per file, a time budget, and the machine's page cache left as it
- * was found. The only user of libcrypto among the collectors.
+ * SHA-256 of large files: one core per file, a time budget, and an unchanged page cache. The only
+ * user of libcrypto among the collectors.
  */
 #ifndef COLLECTORS_LIB_HASH_H
 #define COLLECTORS_LIB_HASH_H
@@ -21,8 +21,8 @@ struct hash_budget {
 };
 
 /*
- * Whole file. 0; -ETIME when the budget ends, or as soon as it is plain that it cannot be met (half
- * of the time left would not do); -EBUSY when the file was shorter or longer than `size` at its
+ * Whole file. 0; -ETIME when the budget ends, or as soon as it clearly cannot be met (the rest
+ * would need 1.5 times the time left); -EBUSY if the file was shorter or longer than `size` at its
  * end; -errno. ret_git, when not NULL, is the git blob id (SHA-1) of the same bytes.
  */
 int hash_file(int fd, uint64_t size, struct hash_budget *budget, char ret_sha256[HASH_SHA256_HEX],

@@ -54,7 +54,7 @@ static struct hash_cache_entry entry_of(const struct stat *st)
                                      .ctime_ns = stamp_ns(&st->st_ctim)};
 }
 
-/* One line; -EINVAL when it is not exactly what we write. */
+/* One line; -EINVAL unless it is exactly as we write it. */
 static int parse_line(char *line, struct hash_cache_entry *entry)
 {
     uint64_t *fields[] = {&entry->dev, &entry->ino, &entry->size, &entry->mtime_ns,
@@ -89,7 +89,7 @@ static int parse_all(struct hash_cache *cache, char *text)
     return 0;
 }
 
-/* Cuts the checksum line off when it is right. */
+/* Cuts the checksum line off if it is right. */
 static int check_sum(char *text, size_t len)
 {
     char sum[HASH_SHA256_HEX];
@@ -169,7 +169,7 @@ int hash_cache_put(struct hash_cache *cache, const struct stat *st, uint64_t now
     if (entry.mtime_ns + TOO_YOUNG_NS > now_wall_ns)
         return -EAGAIN;
     memcpy(entry.sha256, sha256, HASH_SHA256_HEX);
-    size_t kept = 0; /* what the same file had before is stale */
+    size_t kept = 0; /* the former hash of the file is stale */
     for (size_t i = 0; i < cache->count; i++) {
         if (cache->entries[i].dev != entry.dev || cache->entries[i].ino != entry.ino)
             cache->entries[kept++] = cache->entries[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes of earlier runs, so that the second crash of a job is quick. One text file of the user's,
- * bounded, replaced atomically, protected by a checksum of its own: a cache that was damaged, is
- * somebody else's or is writable by others is not believed.
+ * Hashes of earlier runs, so that the second crash of a job is quick. One text file of the user,
+ * bounded, replaced atomically, with a checksum. A cache that is damaged, belongs to another user
+ * or is writable by others is ignored.
  */
 #ifndef COLLECTORS_LIB_HASH_CACHE_H
 #define COLLECTORS_LIB_HASH_CACHE_H
@@ -29,13 +29,13 @@ struct hash_cache {
  * (base/own_folder.h). 0, -ENOENT (there is neither), -errno. */
 int hash_cache_folder(char *out, size_t size);
 
-/* Never fails: what cannot be believed is an empty cache. */
+/* Never fails: a cache that cannot be trusted counts as empty. */
 void hash_cache_load(struct hash_cache *cache, const char *folder);
 void hash_cache_release(struct hash_cache *cache);
 /* NULL when not known. */
 const char *hash_cache_find(const struct hash_cache *cache, const struct stat *st);
-/* The oldest goes when it is full. Files that changed in the last two seconds are not kept: they
- * can change again without a new time stamp. 0, -EAGAIN (too young), -ENOMEM. */
+/* Removes the oldest when it is full. Files that changed in the last two seconds are not stored:
+ * they can change again without a new time stamp. 0, -EAGAIN (too young), -ENOMEM. */
 int hash_cache_put(struct hash_cache *cache, const struct stat *st, uint64_t now_wall_ns,
                    const char *sha256);
 int hash_cache_save(const struct hash_cache *cache, const char *folder);

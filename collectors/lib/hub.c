@@ -34,8 +34,8 @@ static int join(char *out, size_t size, const char *a, const char *b)
     return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
-/* Name of the link in `folder` that leads to the blob; first by name, so that it is always the
- * same. */
+/* Name of the link in `folder` that leads to the blob; the first by name, so that the answer is
+ * stable. */
 static bool find_link(const char *folder, const char *blob, char *out, size_t size)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(folder);
@@ -95,7 +95,7 @@ static void find_snapshot(const char *repository, const char *blob, struct hub_n
     }
 }
 
-/* The revision and name are in the path that was opened, when it was a link of a snapshot. */
+/* If the opened path was a link of a snapshot, it holds the revision and the name. */
 static void name_from_link(const char *path, struct hub_name *ret)
 {
     const char *at = strstr(path, "/snapshots/");

@@ -27,11 +27,11 @@ struct hub_name {
     char file[256]; /* name below the snapshot, "" = not found */
 };
 
-/* Follows links. Leaves HUB_NONE where the path is in neither layout. May touch the disk. */
+/* Follows links. Leaves HUB_NONE if the path has neither layout. May touch the disk. */
 void hub_identify(const char *path, struct hub_name *ret);
 
-/* Folder of the snapshot that `id` ("org/name") names in the cache that the environment points to.
- * 0 or -ENOENT ... */
+/* Folder of the snapshot of `id` ("org/name") in the cache that the environment names. 0 or -ENOENT
+ * ... */
 int hub_resolve(const char *id, const char *const *environment, char *out, size_t size);
 
 /* Value of NAME in "NAME=VALUE" strings; NULL. */

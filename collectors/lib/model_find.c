@@ -23,7 +23,7 @@
 #define MAPPINGS_MAX 8192
 #define FOLDER_ENTRIES_MAX 8192
 #define UNNAMED_MIN_BYTES                                                                          \
-    ((uint64_t)1 << 20) /* files without a telling name are looked into from here */
+    ((uint64_t)1 << 20) /* files without a telling name are examined from this size on */
 
 int model_open(const char *path)
 {
@@ -40,8 +40,8 @@ int model_open(const char *path)
 
 enum name_class {
     NAME_OTHER,
-    NAME_MODEL, /* by its name alone */
-    NAME_MAYBE, /* used for other things too: the contents decide */
+    NAME_MODEL, /* its name is enough */
+    NAME_MAYBE, /* also used for other files: the contents decide */
 };
 
 static enum name_class classify(const char *path)
@@ -59,7 +59,7 @@ static enum name_class classify(const char *path)
     return NAME_OTHER;
 }
 
-/* Do the first bytes say that it is a model? A pickle or zip without a name that says so is not. */
+/* Are the first bytes those of a model? A pickle or zip without the name of a model is none. */
 static bool contents_tell(const char *path, enum name_class class)
 {
     unsigned char head[512];
@@ -76,7 +76,7 @@ static bool contents_tell(const char *path, enum name_class class)
 static void add_found(struct model *m, const char *how)
 {
     size_t used = strlen(m->found);
-    /* The same way twice (parts of one mapping, shards of one folder) says nothing new. */
+    /* Skips a way that is listed already (parts of one mapping, shards of one folder). */
     const char *again = strstr(m->found, how);
     if (again != NULL && (again[strlen(how)] == '\0' || again[strlen(how)] == ';'))
         return;
@@ -115,7 +115,8 @@ static struct model *find_missing(struct model_list *list, const char *path)
     return NULL;
 }
 
-/* The model that was found again gets one more way; a new one is returned. NULL: nothing to fill in. */
+/* A model that was found before gets one more way. A new one is returned, to be filled in; NULL:
+ * nothing to do. */
 static struct model *add_once(struct model_list *list, struct model *known, const char *path,
                               const char *how)
 {
@@ -165,9 +166,8 @@ static bool has_file(const char *folder, const char *name)
 }
 
 /*
- * A folder of a model: *.safetensors and *.gguf always; names that mean other things too (a data
- * set of ten thousand .pt files) only beside a config.json. diffusers keeps its parts one folder
- * deeper.
+ * A folder of a model: *.safetensors and *.gguf always; ambiguous names (a data set of ten thousand
+ * .pt files) only beside a config.json. diffusers keeps its parts one folder deeper.
  */
 static void add_folder(struct model_list *list, const char *folder, const char *how, int depth)
 {

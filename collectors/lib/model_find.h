@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which model files did this run use? What its arguments name, what it had open or mapped
- * at the failure, what the ledger saw it open.
+ * Finds the model files of this run: named by arguments, open or mapped at the failure, or opened
+ * according to the ledger.
  */
 #ifndef COLLECTORS_LIB_MODEL_FIND_H
 #define COLLECTORS_LIB_MODEL_FIND_H
@@ -30,15 +30,15 @@ struct model {
     char found[160]; /* "argument 3; fd 17; mapping" */
     uint64_t dev, ino;
     uint64_t size, mtime_ns, ctime_ns, allocated_bytes;
-    bool there;           /* it was there when we looked, and a regular file */
+    bool there;           /* it existed when we looked, and is a regular file */
     bool deleted;         /* unlinked while in use: only the process could still read it */
     bool header_read;     /* weights is valid */
-    bool changed_hashing; /* size or time moved while it was read */
+    bool changed_hashing; /* size or time changed while it was read */
     bool hash_tried;
     enum model_hash hash;
     char sha256[HASH_SHA256_HEX];
     char git_blob[HASH_SHA1_HEX];
-    char trouble[160]; /* why something could not be had */
+    char trouble[160]; /* why something is missing */
     struct hub_name hub;
     struct weights weights;
 };
@@ -47,7 +47,7 @@ struct model_list {
     struct model *models; /* MODEL_MAX of them, given by the caller */
     size_t count;
     size_t omitted;                          /* found beyond MODEL_MAX */
-    size_t arguments, descriptors, mappings; /* that were looked at */
+    size_t arguments, descriptors, mappings; /* files that were examined */
     size_t opened; /* files with a model's name that the ledger saw opened */
 };
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs in the collector's child of the finisher. Two rounds over the same table: headers and names
- * of all files first (they are cheap and say most), then hashes, small files first: when the budget
- * ends as many files as possible have their true hash, and the big ones at the end are the ones
- * cut.
+ * Runs in the collector's child of the finisher. Two rounds over the same table: first headers and
+ * names of all files, which are cheap and tell most; then hashes, small files first. So, when the
+ * budget ends, as many files as possible have a full hash, and only the big ones are cut.
  */
 #include "collectors/lib/model_work.h"
 
@@ -39,7 +38,7 @@ void __gcov_dump(void);
 struct table {
     atomic_uint next_header;
     atomic_bool ready[MODEL_MAX];  /* its header was read */
-    atomic_bool hashed[MODEL_MAX]; /* by whoever found it ready first */
+    atomic_bool hashed[MODEL_MAX]; /* by the first worker that found it ready */
     uint16_t by_size[MODEL_MAX];
     struct model models[MODEL_MAX];
 };
@@ -127,7 +126,7 @@ static void hash_model(struct model *m, const struct model_work *work, struct ha
         return;
     char sha256[HASH_SHA256_HEX] = "";
     char git[HASH_SHA1_HEX] = "";
-    bool small = m->size <= 2 * HASH_END_BYTES; /* its ends are all of it */
+    bool small = m->size <= 2 * HASH_END_BYTES; /* its two ends are the whole file */
     budget->deadline_mono_ns = small ? work->end_mono_ns : work->budget_mono_ns;
     enum model_hash kind = MODEL_HASH_FULL;
     int r = hash_file(fd, m->size, budget, sha256, m->hub.kind == HUB_GIT_BLOB ? git : NULL);
@@ -137,7 +136,7 @@ static void hash_model(struct model *m, const struct model_work *work, struct ha
         r = hash_ends(fd, m->size, &rest, sha256);
     }
     if (fstat(fd, &st) == 0 && (r == -EBUSY || moved(m, &st))) {
-        m->changed_hashing = true; /* a hash of no state that ever was */
+        m->changed_hashing = true; /* the file changed while it was hashed */
         return;
     }
     if (r == -ETIME) {
@@ -160,7 +159,8 @@ static void work_loop(struct table *t, const struct model_work *work)
         read_header(m, work->cache);
         atomic_store(&t->ready[t->by_size[i]], m->header_read);
     }
-    /* A header that another one still reads is not waited for: that one comes here after it. */
+    /* Do not wait for a header that another worker still reads: that worker hashes the file
+     * afterwards. */
     struct hash_budget budget = {0};
     for (unsigned i = 0; i < work->count; i++) {
         uint16_t which = t->by_size[i];
@@ -173,7 +173,7 @@ static void work_loop(struct table *t, const struct model_work *work)
     }
 }
 
-/* A child of a child must hold no descriptor of ours, above all not the runner's status pipe. */
+/* A grandchild must not hold our descriptors, above all not the runner's status pipe. */
 static void __attribute__((noreturn))
 worker(struct table *t, const struct model_work *work, int result, pid_t parent)
 {
@@ -231,7 +231,7 @@ static void wait_until(int result, uint64_t end_mono_ns)
     }
 }
 
-/* Reaps all; after end + 0.2 s kills; whoever does not even die of that is left behind. */
+/* Reaps all; kills after end + 0.2 s; a worker that does not die even then is abandoned. */
 static int reap(const pid_t *pids, unsigned started, int result, uint64_t end_mono_ns)
 {
     int unfinished = 0;
@@ -243,7 +243,7 @@ static int reap(const pid_t *pids, unsigned started, int result, uint64_t end_mo
         wait_until(result, clock_mono_ns() + 100000000u);
     for (unsigned i = 0; i < started; i++) {
         int status = 0;
-        /* The pipe's end comes before the exit is complete: block unless we had to kill. */
+        /* The pipe ends before the exit is complete: block, unless we had to kill. */
         pid_t got;
         do
             got = waitpid(pids[i], &status, late ? WNOHANG : 0);

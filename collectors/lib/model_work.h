@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads headers and hashes of many model files with all cores: worker processes over a shared
- * table, so that a hostile header or a file on a dead network mount costs its own row only.
+ * Reads headers and hashes of many model files with all cores. Worker processes share a table, so
+ * that a hostile header or a file on a dead network mount costs only its own row.
  */
 #ifndef COLLECTORS_LIB_MODEL_WORK_H
 #define COLLECTORS_LIB_MODEL_WORK_H
@@ -25,7 +25,7 @@ struct model_work {
 struct model *model_table_new(void);
 void model_table_free(struct model *models);
 
-/* Forks, waits at most until end_mono_ns + 0.3 s, and leaves in every row what is known. Returns
+/* Forks, waits at most until end_mono_ns + 0.3 s, and leaves the known values in every row. Returns
  * the number of workers that did not finish (killed or abandoned), or -errno when none could start.
  */
 int model_work_run(const struct model_work *work);

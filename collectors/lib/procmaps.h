@@ -18,7 +18,7 @@ struct procmaps_entry {
 };
 
 /* The next mapping of a file (path begins with '/') at or after *cursor, which starts as the whole
- * text and moves on. Lines that are not understood are stepped over. false = no more. */
+ * text and moves on. Skips lines that it does not understand. false = no more. */
 bool procmaps_next(const char **cursor, struct procmaps_entry *ret);
 
 struct procmaps_file {

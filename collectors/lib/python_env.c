@@ -152,7 +152,7 @@ static bool find_program(const struct collect_ctx *ctx, char *out)
     return false;
 }
 
-/* The environment that the program file belongs to: PREFIX/bin/program with PREFIX/pyvenv.cfg. */
+/* The environment of the program file: PREFIX/bin/program with PREFIX/pyvenv.cfg. */
 static bool prefix_of_program(const char *program, const char *marker, char *out)
 {
     char probe[FS_PATH_MAX];
@@ -379,7 +379,7 @@ bool python_env_find(const struct collect_ctx *ctx, struct python_env *env)
     choose_prefix(ctx, env, mapped_prefix);
     if (strcmp(env->kind, "unknown") == 0 && env->executable[0] != '\0')
         env->kind = cleantext_starts(env->executable, "/usr/") ? "system" : "installation";
-    /* PYTHONPATH and an active environment do not make a C++ program a Python. */
+    /* PYTHONPATH and an active environment do not turn a C++ program into a Python. */
     bool sign = env->executable[0] != '\0' || env->series[0] != '\0' ||
                 (ctx->maps[0] == '\0' && env->prefix[0] != '\0');
     list_sites(ctx, env);

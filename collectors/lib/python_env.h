@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which Python did the failed process run, and where does it look for packages? Found from
- * mappings, arguments and environment, without running it.
+ * Finds the Python of the failed process and its package folders, from mappings, arguments and
+ * environment, without running it.
  */
 #ifndef COLLECTORS_LIB_PYTHON_ENV_H
 #define COLLECTORS_LIB_PYTHON_ENV_H

@@ -108,7 +108,7 @@ static bool place_conda(const char *path, struct rocm_place *ret)
     return true;
 }
 
-/* An unpacked tarball of TheRock has any name: what lies above the library tells. */
+/* An unpacked tarball of TheRock may have any name: look at the folders above the library. */
 static bool place_unpacked(const char *path, struct rocm_place *ret)
 {
     char root[FS_PATH_MAX];
@@ -305,9 +305,9 @@ static void soname_major(const char *path, char *out, size_t size)
 }
 
 /*
- * Of several majors that are installed side by side the one that is mapped: Debian's packages are
- * named after the soname (libamdhip64-7); a package without a major in its name (hip-runtime-amd) has
- * the runtime's when their majors are the same.
+ * If several majors are installed side by side, take the mapped one. Debian's packages are named
+ * after the soname (libamdhip64-7). A package without a major in its name (hip-runtime-amd) has the
+ * runtime's version if their majors are equal.
  */
 static bool package_brings(const struct distro_package *package, const char *path, bool is_hip)
 {
@@ -362,10 +362,10 @@ int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret)
     char real[PATH_MAX];
     struct rocm_place place;
     *ret = (struct rocm_version){0};
-    if (deleted) /* what lies there now is not what ran */
+    if (deleted) /* the file there now is not the one that ran */
         return from_file_name(path, ret) == 0 ? 0 : from_hip_name(path, ret);
     if (realpath(path, real) == NULL)
-        (void)snprintf(real, sizeof real, "%s", path); /* gone: its name still tells */
+        (void)snprintf(real, sizeof real, "%s", path); /* gone: only its name is left */
     rocm_place(real, &place);
     if (from_beside(real, ret) == 0 || from_wheel(&place, ret) == 0 ||
         from_folder(&place, ret) == 0 || from_file_name(real, ret) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where does a mapped ROCm library come from, and which ROCm version is that?
+ * Finds the origin and the ROCm version of a mapped ROCm library.
  */
 #ifndef COLLECTORS_LIB_ROCM_TREE_H
 #define COLLECTORS_LIB_ROCM_TREE_H
@@ -44,10 +44,10 @@ void rocm_place(const char *path, struct rocm_place *ret);
 int rocm_parse_version(const char *text, struct rocm_version *ret);
 
 /*
- * Version of the runtime at `path` (as mapped): .info/version beside it, a wheel's own metadata,
- * the name of the folder, the number that ROCm's packages put into file names (so.6.2.60200), the
- * distribution's package of the same soname, major and minor of HIP's file name; in that order. Of a
- * deleted file only its own name counts. No list of known releases. 0 or -ENOENT.
+ * Version of the runtime at `path` (as mapped): .info/version beside it, a wheel's own metadata, the
+ * name of the folder, the number that ROCm's packages put into file names (so.6.2.60200), the
+ * distribution's package of the same soname, major and minor of HIP's file name; in that order. For
+ * a deleted file only its name counts. No list of known releases. 0 or -ENOENT.
  */
 int rocm_version_of(const char *path, bool deleted, struct rocm_version *ret);
 

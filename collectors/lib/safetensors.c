@@ -3,9 +3,9 @@
  * {"__metadata__":{"format":"pt"},
  *  "model.embed.weight":{"dtype":"BF16","shape":[32000,4096],"data_offsets":[0,262144000]}, ...}
  *
- * A pull parser of just enough JSON: nesting is counted, never recursed into; strings are cut to
- * fixed buffers. The offsets are relative to the end of the JSON, so file size = 8 + length +
- * largest end: a download that stopped shows.
+ * A pull parser for the needed part of JSON: it counts nesting without recursion and cuts strings
+ * to fixed buffers. The offsets are relative to the end of the JSON, so file size = 8 + length +
+ * largest end. That shows an incomplete download.
  */
 #include "collectors/lib/safetensors.h"
 
@@ -54,7 +54,7 @@ static void json_space(struct json *j)
         json_advance(j);
 }
 
-/* Steps over white space, then over `c` if it is next. */
+/* Skips white space, then `c` if it is next. */
 static bool json_accept(struct json *j, int c)
 {
     json_space(j);

@@ -9,7 +9,7 @@ struct byte_reader;
 struct weights;
 
 /* Streams the JSON (up to 100 MB by the format's own limit) without building a tree: memory is
- * constant. What is wrong goes to w->problem; what was read before that stays. */
+ * constant. An error goes to w->problem; values read before it stay. */
 void safetensors_read(struct byte_reader *r, struct weights *w);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How high what PyTorch has in use stood earlier in the run: in an earlier step, and in the first
- * half and three quarters. A request that fails although as much was in use before fails for another reason than
- * demand.
+ * PyTorch's peak of used memory earlier in the run: in an earlier step, in the first half, and in the first
+ * three quarters. If a request fails although as much was in use before, the reason is not demand.
  */
 #include "collectors/lib/torch_snapshot.h"
 
 #define FALL_MIN ((int64_t)64 << 20)
 #define POINTS_MIN 6 /* for parts of the run */
-#define FALL_SHARE 20 /* 1/20 of the highest: what makes an end of a step. [eng] */
+#define FALL_SHARE 20 /* a fall by 1/20 of the highest use ends a step. [eng] */
 
 static int64_t peak_at(const struct torch_point *p, int64_t before)
 {
@@ -65,7 +64,7 @@ struct torch_demand torch_series_demand(const struct torch_series *series)
             fallen = true;
             bottom = now;
         } else if (fallen && now <= bottom) {
-            d.earlier_peak = peak; /* lower still: nothing has begun to rise again */
+            d.earlier_peak = peak; /* still falling: the next rise has not begun */
             bottom = now;
         } else if (fallen && now >= bottom + fall) {
             fallen = false;

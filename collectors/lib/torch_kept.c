@@ -8,34 +8,35 @@
 
 #define MARKS_MAX 64
 #define MARKS_MIN 3
-#define LOADED 0.1    /* of the bytes handed out: the program has been loaded. [eng] */
-#define LAST_AT 0.5   /* marks that end sooner say nothing of the end */
-#define LAST_MAX 0.85 /* a step may go on from there to the failure: its blocks are no kept ones. [eng] */
-/* Blocks that come to the place of others of their size make a few percent; where nearly all of what was
- * handed out is of steps, more. [lab] */
+#define LOADED 0.1    /* share of the bytes handed out after which the program is loaded. [eng] */
+#define LAST_AT 0.5   /* marks that end earlier tell nothing about the end */
+#define LAST_MAX 0.85 /* a step may last from there to the failure, and its blocks are not kept ones.
+                       * [eng] */
+/* Blocks that take the place of others of their size make a few percent; more if nearly all bytes handed
+ * out belong to steps. [lab] */
 #define REPLACED 0.05
 #define REPLACED_BY_STEPS 0.2
 #define MOSTLY_STEPS 0.88
-/* Places that were free in between and are taken again, beyond what steps explain: their share of what
- * grew. In the laboratory 28 of 58 programs that keep nothing have more, and 3 of 204 leaks. [lab] */
+/* The share of the growth at places that were free in between and are used again, beyond those of
+ * steps. In the laboratory 28 of 58 programs that keep nothing exceed it, and 3 of 204 leaks. [lab] */
 #define RETAKEN 0.11
-/* Memory in use = bytes handed out a second x seconds that they stay. If it grows because the program asks for
- * more, the same number of bytes is handed out in ever less time: in the last quarter this much less than in the
- * first. A leak leaves that time as it was (275 of 281 leaks of the laboratory). Steps that take longer as they
- * do more hide it. [lab] */
+/* Memory in use = bytes handed out a second x seconds that they stay. If it grows because of larger demand,
+ * the same number of bytes is handed out in less and less time: in the last quarter this much less than in
+ * the first. A leak does not change that time (275 of 281 leaks of the laboratory). Steps that take longer
+ * because they do more hide the effect. [lab] */
 #define FASTER 0.12
 #define QUARTERS 4
 #define LESS 0.99
 #define FASTER_MAX 100
-/* Steady growth has at least this share of a straight line in its middle. Blocks that live long, but not for
- * good, are few at first and many at the end. [lab] */
+/* In its middle, steady growth has reached at least this share of a straight line. Blocks that live long,
+ * but not for ever, are few at first and many at the end. [lab] */
 #define STEADY 0.33
 
 struct mark {
     double time; /* ns */
     double at;   /* share of the bytes handed out */
     double kept, in_use;
-    double replaced; /* of what was in use some steps later: the share that is gone now */
+    double replaced; /* of the blocks still in use some steps later: the share that is gone now */
     double retaken;  /* bytes in use now at a place that was free in between */
 };
 
@@ -50,16 +51,16 @@ static double cell(const cJSON *row, int index)
     return cJSON_IsNumber(item) && item->valuedouble >= 0 ? item->valuedouble : -1;
 }
 
-/* Memory that a step needs is gone with it, and what is kept for good never goes. What outlives some
- * steps and goes then is neither: a cache with a bound, a conversation. */
+/* Memory of a step is freed with it, and permanently kept memory is never freed. Memory that
+ * outlives some steps and is freed then is neither: a bounded cache, a conversation. */
 static double replaced_share(double outlived, double now)
 {
     return outlived > now ? (outlived - now) / outlived : 0;
 }
 
 /* The marks cannot tell a block from a later one of the same size at the same place, unless the place was
- * seen free in between. Places that a step needs are seen free, too: what is above the lowest use between
- * the marks belongs to steps and is not counted. */
+ * seen free in between. Places of steps are seen free, too: memory above the lowest use between the marks
+ * belongs to steps and is not counted. */
 static double retaken_bytes(double kept, double now, double floor)
 {
     double less = now < floor ? now : floor;
@@ -105,7 +106,8 @@ static double time_of(const struct mark *m)
     return m->time;
 }
 
-/* By how much longer the first quarter took than the last; 0 where any took hardly less than the one before. */
+/* How much longer the first quarter took than the last; 0 if any quarter took hardly less time than the one
+ * before. */
 static double faster(const struct marks *m)
 {
     const double first = m->of[0].at;
@@ -146,7 +148,7 @@ static double replaced_of(const struct marks *m)
     return second_largest(shares, m->count);
 }
 
-/* As a share of what grew. */
+/* As a share of the growth. */
 static double retaken_of(const struct marks *m, double grown)
 {
     double bytes[MARKS_MAX];

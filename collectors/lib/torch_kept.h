@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program keeps for good: of the blocks that were in use at earlier moments, how much is in
- * use still at the failure. Pure: a snapshot of inject/python as JSON in, figures out.
+ * Memory that the program keeps permanently: how much of the blocks in use at earlier moments is
+ * still in use at the failure. Pure: a snapshot of inject/python as JSON in, figures out.
  */
 #ifndef COLLECTORS_LIB_TORCH_KEPT_H
 #define COLLECTORS_LIB_TORCH_KEPT_H
@@ -13,16 +13,19 @@
 struct torch_kept {
     int64_t marks;  /* moments that are looked at */
     int64_t before; /* bytes of the first of them that are kept */
-    int64_t growth; /* by so much what is kept grew in the run, drawn out to its end; not below 0 */
-    int64_t replaced_percent; /* went later of what had outlived some steps, 0 to 100: the second largest */
-    int64_t retaken_percent; /* of the growth: places that were free in between, beyond what steps explain */
-    int64_t faster_percent;  /* by so much longer the first quarter of the bytes took than the last, where each
+    int64_t growth; /* growth of the kept memory in the run, extrapolated to its end; at least 0 */
+    int64_t replaced_percent; /* share, 0 to 100, that was freed later of blocks that had outlived some
+                               * steps: the second largest */
+    int64_t retaken_percent; /* share of the growth at places that were free in between, beyond those of
+                              * steps */
+    int64_t faster_percent;  /* how much longer the first quarter of the bytes took than the last, if each
                                 took less than the one before; else 0 */
-    bool steady; /* it grew in the first half of that time too, hardly anything was replaced, and no more comes */
-    int64_t freed_percent; /* of what was handed out since the first mark, 0 to 100 */
+    bool steady; /* it grew in the first half of that time, too, hardly anything was replaced, and demand does
+                  * not rise */
+    int64_t freed_percent; /* share of the bytes handed out since the first mark, 0 to 100 */
 };
 
-/* `handed_out`: bytes until the failure; `in_use`: at it. False: too few marks to tell. */
+/* `handed_out`: bytes until the failure; `in_use`: bytes at the failure. False: too few marks. */
 bool torch_kept_read(const char *snapshot, size_t len, int device, int64_t handed_out,
                      int64_t in_use, struct torch_kept *ret);
 

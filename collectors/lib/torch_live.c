@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of PyTorch's memory was in use at two moments, and who grew between them: by call site where
- * stacks were recorded (--torch-history), by size of the block without. The early moments are marks
- * that inject/python wrote while the program ran, the late one is the snapshot of the failure.
+ * PyTorch's memory in use at two moments, and what grew between them: by call site if stacks were
+ * recorded (--torch-history), else by size of the block. The early moments are marks that
+ * inject/python wrote while the program ran; the late one is the snapshot of the failure.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static bool take_row(struct torch_live *live, const struct mark_row *row)
     if (site->where == NULL)
         return false;
     live->site_count++;
-    /* The rows of a mark go from the largest site down, and end somewhere. */
+    /* The rows of a mark begin with the largest site; small sites are left out. */
     live->unlisted_bytes = row->bytes;
     return true;
 }
@@ -132,7 +132,7 @@ bool torch_live_of_marks(const char *text, size_t len, int device, uint64_t unti
     return true;
 }
 
-/* --- who grew --- */
+/* --- what grew --- */
 
 static const struct torch_site *find_site(const struct torch_live *live, const char *where)
 {
@@ -169,7 +169,7 @@ struct torch_grown torch_live_growth(const struct torch_live *before,
         g.classes[i].blocks = after->classes[i].blocks - before->classes[i].blocks;
         g.bytes = number_sum(g.bytes, g.classes[i].bytes);
     }
-    /* Without call sites at the early moment each later one would seem to have grown. */
+    /* Without call sites at the early moment every later site would seem to have grown. */
     if (before->site_count > 0)
         find_grower(before, after, &g);
     return g;

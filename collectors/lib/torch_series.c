@@ -16,9 +16,10 @@
 #define STEADY_WINDOWS_MIN 6
 #define SIGNIFICANT_Z 2.576
 #define WIDE_WINDOWS 12
-#define WIDE_GROWTH 10 /* and a tenth at least: few windows make much out of little. [eng] */
+#define WIDE_GROWTH 10 /* and at least a tenth: with few windows a small change looks large.
+                        * [eng] */
 #define GROWING_WINDOWS_MIN 6
-#define FLAT_SHARE 0.05      /* of what it rises in all: steps of the same height differ by as much */
+#define FLAT_SHARE 0.05      /* of the whole rise: steps of the same height differ by as much */
 #define SAMPLES_PER_WINDOW 4 /* a window should hold a step and its release */
 
 /* 12290510677263,0,10656677888,10674503680,...,took_us,small_pool_bytes,blocks: an empty cell stands
@@ -73,7 +74,8 @@ static void add(int64_t *sum, int64_t value)
     *sum = *sum < 0 || value < 0 ? -1 : number_sum(*sum, value);
 }
 
-/* Another device at the same moment. Peaks of two devices are of two moments. */
+/* Adds another device at the same moment. Not the peaks: those of two devices are of different
+ * moments. */
 static void add_device(struct torch_point *sum, const int64_t *c)
 {
     struct torch_point p = point_of(c);
@@ -225,8 +227,8 @@ static bool split(const struct torch_point *points, size_t count, size_t per_win
 }
 
 /*
- * Before the first step libraries and kernels are loaded, and nothing grows: seconds of a short
- * run. Returns how many windows at the start are as low as the first.
+ * Before the first step libraries and kernels are loaded, and nothing grows; in a short run that
+ * takes seconds. Returns how many windows at the start are as low as the first.
  */
 static size_t flat_start(const struct minima *m)
 {
@@ -237,7 +239,7 @@ static size_t flat_start(const struct minima *m)
     return flat;
 }
 
-/* The set-up (weights, optimiser) grows too, but is not the growth that is looked for. */
+/* During the set-up (weights, optimiser) memory grows, too, but that is no leak. */
 static size_t set_up(const struct torch_series *series)
 {
     return series->count / 10;
@@ -261,7 +263,8 @@ static struct torch_growth growth_by(const struct torch_series *series, size_t p
     return g;
 }
 
-/* If steps are longer than windows, or their lows are short, only wide windows hold a low each. */
+/* If steps are longer than windows, or their lows are short, only wide windows each contain a
+ * low. */
 struct torch_growth torch_series_growth(const struct torch_series *series)
 {
     struct torch_growth g = growth_by(series, SAMPLES_PER_WINDOW);

@@ -29,7 +29,7 @@ static int64_t number(const cJSON *object, const char *name)
     return (int64_t)item->valuedouble;
 }
 
-/* Nobody vouches for what was written. */
+/* The file is not trusted. */
 static void add(int64_t *sum, int64_t value)
 {
     *sum = number_sum(*sum, value);
@@ -64,8 +64,8 @@ static void count_class(struct reading *r, int64_t size)
     r->live.classes[at].blocks++;
 }
 
-/* "train.py:23 new_tensor < train.py:120 step": a helper alone does not tell whose memory it is. The
- * same in inject/python, _site_of(). */
+/* "train.py:23 new_tensor < train.py:120 step": a helper alone does not tell whose memory it is.
+ * inject/python has the same in _site_of(). */
 static void site_of(const cJSON *frames, char where[TORCH_SITE_MAX])
 {
     size_t len = 0;
@@ -199,7 +199,7 @@ static void read_segments(struct reading *r, const cJSON *list, int device)
     finish(r);
 }
 
-/* `live` is the caller's to release, whatever comes of it. */
+/* The caller releases `live`, also after an error. */
 static int read_snapshot(const char *text, size_t len, int device, struct torch_snapshot *ret,
                          struct torch_live *live)
 {

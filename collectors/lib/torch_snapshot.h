@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's caching allocator read back: segments and blocks of one moment, and the series of its
- * counters. Pure: JSON and CSV as inject/python wrote them (or torch.cuda.memory_snapshot() as
- * JSON) in, figures out. Runs in a collector child.
+ * Reads the state of PyTorch's caching allocator: segments and blocks of one moment, and the series
+ * of its counters. Pure: JSON and CSV as inject/python wrote them (or torch.cuda.memory_snapshot()
+ * as JSON) in, figures out. Runs in a collector child.
  */
 #ifndef COLLECTORS_LIB_TORCH_SNAPSHOT_H
 #define COLLECTORS_LIB_TORCH_SNAPSHOT_H
@@ -27,15 +27,16 @@ void torch_class_names(struct torch_class *classes);
 struct torch_snapshot {
     int64_t segments, blocks;
     int64_t reserved_bytes, used_bytes; /* used: active, or waiting for another stream */
-    /* Idle in the common pools: what a request could have been given. Private pools (CUDA graphs)
-     * are idle for others by design and stand for themselves. */
+    /* Idle in the common pools: available for a request. Private pools (CUDA graphs) are counted
+     * separately: their idle memory is not available by design. */
     int64_t idle_bytes, largest_idle_bytes;
     int64_t largest_idle_large_bytes; /* in the pool of blocks above 1 MiB */
     int64_t split_bytes;              /* idle, but in segments that are partly in use */
     int64_t free_segment_bytes;       /* of segments that are wholly idle */
     int64_t private_bytes, private_idle_bytes;
     int64_t expandable_bytes;
-    int64_t streams; /* that own segments; idle memory of one is not given to another */
+    int64_t streams; /* streams that own segments; idle memory of one stream is not given to
+                      * another */
     int64_t largest_stream_idle_bytes;
     double fragmentation_percent; /* 100 * (1 - largest idle / idle); 0 = one piece, or none idle */
     struct torch_class classes[TORCH_CLASSES];
@@ -47,10 +48,10 @@ struct torch_snapshot {
 /* device < 0: all of them. 0, -EINVAL (no such JSON), -ENOMEM. */
 int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret);
 
-/* --- what is in use at two moments: who grew --- */
+/* --- memory in use at two moments: what grew --- */
 
 #define TORCH_SITES_MAX 2048
-#define TORCH_MARK_SITES 100 /* that inject/python writes of a mark, the largest first */
+#define TORCH_MARK_SITES 100 /* sites that inject/python writes for a mark, the largest first */
 
 /* In use at one moment, by size of the block and, where stacks are recorded, by call site. */
 struct torch_live {
@@ -66,11 +67,11 @@ struct torch_live {
 
 /* Reads it from a snapshot, as torch_snapshot_read(). -ENODATA: blocks were left out of it. */
 int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret);
-/* Of the marks (PID.live.csv): `ret` is the last one that is not younger than `until_ns`, else the
- * first; false: there is none, or no memory for it. */
+/* From the marks (PID.live.csv): `ret` is the last mark not later than `until_ns`, else the first;
+ * false: there is no mark, or no memory. */
 bool torch_live_of_marks(const char *text, size_t len, int device, uint64_t until_ns,
                          struct torch_live *ret);
-/* When the first and the last mark of the device were made. False: there is none. */
+/* The times of the first and the last mark of the device. False: there is none. */
 bool torch_live_times(const char *text, size_t len, int device, uint64_t *ret_first,
                       uint64_t *ret_last);
 void torch_live_release(struct torch_live *live);
@@ -78,7 +79,8 @@ void torch_live_release(struct torch_live *live);
 struct torch_grown {
     int64_t bytes; /* all classes together; may be negative */
     struct torch_class classes[TORCH_CLASSES];
-    char site[TORCH_SITE_MAX]; /* that grew most, "" = none did or stacks were not recorded */
+    char site[TORCH_SITE_MAX]; /* the site that grew most, "" = none grew or stacks were not
+                                * recorded */
     int64_t site_bytes, site_blocks;
 };
 
@@ -89,8 +91,8 @@ struct torch_grown torch_live_growth(const struct torch_live *before,
 
 struct torch_growth {
     bool valid;
-    /* A trend that a line may be drawn through: Mann-Kendall over the windows' minima with
-     * p < 0.01, and the second half no flatter than half of the whole (a single step is none). */
+    /* A steady trend: Mann-Kendall over the windows' minima with p < 0.01, and a second half no
+     * flatter than half of the whole (a single step is no trend). */
     bool steady;
     int64_t samples, windows;
     double slope_per_s; /* Theil-Sen over the windows' minima */
@@ -98,7 +100,7 @@ struct torch_growth {
     int64_t total;
     int64_t duration_ms;
     int64_t plateau;        /* the first minimum: what was in use before it grew */
-    int64_t plateau_blocks; /* in use then; -1 = not counted by this PyTorch */
+    int64_t plateau_blocks; /* blocks in use then; -1 = not counted by this PyTorch */
     /* From the first to the last minimum; -1 = not counted by this PyTorch. */
     int64_t small_pool; /* of the total: in blocks up to 1 MiB */
     int64_t blocks;
@@ -122,18 +124,18 @@ struct torch_series {
 /* Rows of PID.torch.csv; others are skipped. device < 0: the sum of all devices. 0 or -ENOMEM. */
 int torch_series_read(const char *text, size_t len, int device, struct torch_series *ret);
 void torch_series_release(struct torch_series *series);
-/* Growth of the allocated bytes: a step moves between a low and a high mark, a leak raises the low
- * one. */
+/* Growth of the allocated bytes. A step moves between a low and a high mark; a leak raises the low
+ * mark. */
 struct torch_growth torch_series_growth(const struct torch_series *series);
 /* The same with windows of at least `per_window` points (1: points that are minima already). */
 struct torch_growth torch_series_trend(const struct torch_series *series, size_t per_window);
 
 /* Bytes; -1 = not known. */
 struct torch_demand {
-    int64_t steps;        /* ends of steps that were seen: in use fell by a twentieth of its highest */
-    int64_t earlier_peak; /* the most that was in use before the last such end */
-    int64_t half_peak;    /* the most in the first half of the run, by bytes handed out */
-    int64_t late_peak;    /* the most in its first three quarters */
+    int64_t steps;        /* ends of steps seen: memory in use fell by a twentieth of its highest */
+    int64_t earlier_peak; /* the peak before the last such end */
+    int64_t half_peak;    /* the peak in the first half of the run, by bytes handed out */
+    int64_t late_peak;    /* the peak in its first three quarters */
 };
 
 struct torch_demand torch_series_demand(const struct torch_series *series);

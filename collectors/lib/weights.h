@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the header of a model file says, whatever its format. No pointers: the structure is filled
- * by a worker process and read by another through shared memory.
+ * The header of a model file of any format. No pointers: a worker process fills the structure, and
+ * another process reads it through shared memory.
  */
 #ifndef COLLECTORS_LIB_WEIGHTS_H
 #define COLLECTORS_LIB_WEIGHTS_H
@@ -39,20 +39,20 @@ struct weights {
     char name[128];
     char file_type[24];       /* GGUF general.file_type by name */
     char metadata_format[32]; /* safetensors __metadata__.format */
-    /* Present only where the bit below is set. */
+    /* Valid only if the bit below is set. */
     uint64_t context_length, block_count, embedding_length, head_count, head_count_kv;
     uint64_t expert_count, vocabulary, split_no, split_count;
-    uint64_t key_length, value_length; /* of a head, where not embedding / heads */
+    uint64_t key_length, value_length; /* size of a head, if not embedding / heads */
     uint64_t sliding_window, latent_rank;
     uint32_t has; /* 1u << enum weights_field */
     uint64_t tensor_count;
     uint64_t tensor_bytes;
     uint64_t elements;     /* parameters, all tensors */
-    uint64_t needed_bytes; /* the file must be at least this long; 0 = not known */
+    uint64_t needed_bytes; /* the file must be at least so long; 0 = not known */
     bool truncated;        /* the file is shorter than its header says it must be */
     struct weights_type types[WEIGHTS_TYPES_MAX];
     uint32_t type_count;
-    char problem[160]; /* why the header could not be read to its end, "" = it could */
+    char problem[160]; /* why the header could not be read to its end, "" = it was */
 };
 
 enum weights_field {
@@ -74,7 +74,7 @@ enum weights_field {
 
 const char *weights_format_name(enum weights_format format);
 const char *weights_field_name(enum weights_field field);
-/* NULL when the header did not say. */
+/* NULL if the header does not say. */
 const uint64_t *weights_field(const struct weights *w, enum weights_field field);
 void weights_set_field(struct weights *w, enum weights_field field, uint64_t value);
 
@@ -89,11 +89,11 @@ void weights_judge_size(struct weights *w, uint64_t file_bytes);
 uint64_t weights_sat_add(uint64_t a, uint64_t b);
 uint64_t weights_sat_mul(uint64_t a, uint64_t b);
 
-/* By the first bytes alone; `name` decides only for formats without a magic (safetensors, onnx). */
+/* By the first bytes; `name` decides only for formats without a magic (safetensors, onnx). */
 enum weights_format weights_sniff(const void *head, size_t len, const char *name);
 
 /* Fill w from the file: sniff, then the parser of the format. Reads at most a few hundred MiB of
- * header in 64 KiB steps, never past `size`. Never fails: what is wrong is in w->problem. */
+ * header in 64 KiB steps, never past `size`. Never fails: errors are in w->problem. */
 void weights_read(int fd, uint64_t size, const char *name, struct weights *w);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account of the memory that was short (of the GPU, of an APU's GTT, of the host): a drawn bar
- * and the parts, which add up to its total. */
+/* The account of the memory that ran out (of the GPU, of an APU's GTT, of the host): a bar and the
+ * table of its parts, which add up to its total. */
 #include "diagnose/account.h"
 
 #include "base/buf.h"
@@ -17,7 +17,7 @@
 #define BAR_COLUMNS 60
 #define SOURCE_MAX 200
 
-/* Each column is a sixtieth of the total; rounding goes on from part to part. */
+/* Each column is a sixtieth of the total; the rounding error carries over from part to part. */
 static void draw(const struct facts *facts, const struct account *a, double total, struct buf *out)
 {
     double sum = 0;
@@ -69,14 +69,14 @@ static bool is_of_host(const struct verdict *v)
     return strcmp(v->class_name, "host-oom") == 0;
 }
 
-/* Whose memory was short: by the verdict, as far as that memory was counted. */
+/* Which memory ran out: by the verdict, if there is an account of it. */
 static const struct account *choose(const struct report_input *in)
 {
     double said = 0;
     bool gtt = in->verdict != NULL && strcmp(in->verdict->class_name, "gtt-limit") == 0;
     if (is_of_host(in->verdict) && is_known(in->facts, &account_of_host))
         return &account_of_host;
-    /* PyTorch's message tells of that memory itself. */
+    /* PyTorch's message reports that memory itself. */
     if (gtt && !facts_get_number(in->facts, "oom.total_bytes", &said) &&
         is_known(in->facts, &account_of_gtt))
         return &account_of_gtt;

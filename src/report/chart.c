@@ -16,7 +16,7 @@
 #define GPUS_MAX 16
 #define PROCESSES_MAX 160
 #define PROCESSES_LOOKED_AT_MAX 4096 /* those of others too */
-#define SMALL_BYTES (64.0 * (1 << 20)) /* a GTT that never holds more has no chart */
+#define SMALL_BYTES (64.0 * (1 << 20)) /* a GTT that never holds more gets no chart */
 
 /* Columns of telemetry.csv, looked up once. */
 struct gpu_columns {
@@ -28,7 +28,7 @@ struct process_columns {
     size_t kfd_vram, drm_vram, rss;
 };
 
-/* What the parts are made of: the tables, and which rows of telemetry.csv are drawn. */
+/* The input of the parts: the tables, and the rows of telemetry.csv that are drawn. */
 struct sources {
     struct csv telemetry;
     struct csv torch;
@@ -107,7 +107,8 @@ static bool is_marked(const struct csv *t, size_t row)
     return csv_text(t, row, 1)[0] != ',' && csv_text(t, row, 1)[0] != '\0';
 }
 
-/* Of each stretch the row with most memory in use, and every marked one: a peak must not be lost. */
+/* Takes the row with most memory in use of each stretch, and every marked row, so that no peak is
+ * lost. */
 static int choose_rows(struct sources *s)
 {
     const struct csv *t = &s->telemetry;
@@ -197,7 +198,7 @@ static double own_rss(const struct sources *s, size_t row)
     return sum;
 }
 
-/* --- PyTorch's allocator: its last row before a time; times only go up from call to call --- */
+/* --- PyTorch's allocator: its last row before a time; times rise from call to call --- */
 
 struct torch_cursor {
     const struct csv *table;
@@ -253,8 +254,8 @@ static void fill_vram(const struct sources *s, const struct charts *c, unsigned 
     if (isnan(used))
         return;
     own = isnan(own) ? 0 : above_zero(fmin(own, used - others));
-    /* When the program has ended, the allocator's last row is no longer true. The driver's count of a
-     * process may be seconds older than the allocator's own. */
+    /* After the program's end the allocator's last row is no longer valid. The driver's count of a
+     * process may be seconds older than the allocator's. */
     bool known = p->live != NULL && own > 0 && torch_at(torch, c->time_s[i], &live, &idle);
     if (known)
         own = fmax(own, fmin(live + idle, used - others));
@@ -294,7 +295,7 @@ static int vram_chart(struct charts *c, const struct sources *s, unsigned gpu)
     return 0;
 }
 
-/* One column as a chart of its own, where it has a limit and comes to something. */
+/* A chart of one column, if it has a limit and is large enough. */
 static int plain_chart(struct charts *c, const struct sources *s, const char *title,
                        const char *label, const char *used, const char *limit)
 {

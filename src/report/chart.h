@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who held what over time, as stacked parts: made from the tables of the bundle, so that it can be
- * made again from the bundle alone. Pure.
+ * Memory over time, stacked by holder. Made only from the tables of the bundle, so it can be made
+ * again from the bundle. Pure.
  *
- * Parts were sampled one after the other, some microseconds to seconds apart; a part that would be
- * negative for that reason is 0. What nobody sampled is NAN.
+ * Parts were sampled one after the other, microseconds to seconds apart. A part that would be
+ * negative for that reason is 0. NAN = not sampled.
  */
 #ifndef REPORT_CHART_H
 #define REPORT_CHART_H
@@ -51,21 +51,21 @@ struct charts {
     struct chart_mark marks[CHART_MARKS_MAX];
 };
 
-/* From telemetry/telemetry.csv and hook/torch-stats.csv (either may be NULL). No rows where there is
+/* From telemetry/telemetry.csv and hook/torch-stats.csv (either may be NULL). No rows if there is
  * nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
 int charts_read(struct charts *ret, const char *telemetry, const char *torch);
 void charts_release(struct charts *charts);
-/* The same for a bundle: PyTorch's table is left out where nobody knows which GPU its device 0 is.
+/* The same for a bundle. PyTorch's table is left out if it is not known which GPU its device 0 is.
  * `facts`: facts.json, or NULL. */
 int charts_of_bundle(struct charts *ret, const struct cJSON *facts, const char *telemetry,
                      const char *torch);
 
 /* JSON: {"time_s": [...], "marks": [...], "charts": [{"title","limit_mib","parts":[{"label","kind","mib"}]}]} */
 void charts_to_json(const struct charts *charts, struct buf *out);
-/* One of them as <svg>, for readers without scripts. */
+/* One chart as <svg>, for readers without scripts. */
 void chart_to_svg(const struct charts *charts, const struct chart *chart, struct buf *out);
 
-/* Up to `charts_max` of those that change over the run, each some lines. Returns how many. */
+/* Prints up to `charts_max` charts that change over the run, some lines each. Returns how many. */
 size_t charts_to_terminal(const struct charts *charts, size_t charts_max,
                           const struct report_style *style, struct buf *out);
 

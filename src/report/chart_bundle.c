@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The charts of a bundle: what its facts say of the devices decides which tables are used. */
+/* The charts of a bundle. Its facts about the devices decide which tables are used. */
 #include "report/chart.h"
 
 #include <cjson/cJSON.h>
@@ -18,7 +18,8 @@ static bool is_known(const cJSON *facts, const char *name)
     return false;
 }
 
-/* The allocator's device 0 is GPU 0 unless the program was shown some of several GPUs only. */
+/* The allocator's device 0 is GPU 0, unless only some of several GPUs were visible to the
+ * program. */
 static bool knows_devices(const cJSON *facts)
 {
     static const char *const hiding[] = {"env.HIP_VISIBLE_DEVICES", "env.ROCR_VISIBLE_DEVICES",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The charts for a terminal. Where it shows UTF-8, a cell of text holds 2 x 4 dots of braille (U+2800
- * and the bits of the dots); elsewhere a cell is one letter, as in the bar of the account. Titles and
- * labels are our own words.
+ * The charts for a terminal. With UTF-8 a cell of text holds 2 x 4 dots of braille (U+2800 and the
+ * bits of the dots). Without it a cell is one letter, as in the bar of the account. Titles and labels
+ * are our own words.
  */
 #include "report/chart.h"
 
@@ -26,13 +26,13 @@
 #define ROWS 6u
 #define DOTS_ACROSS 2u
 #define DOTS_UP 4u
-#define CHANGE_MIN 0.02   /* of the limit: a chart that changes less says nothing */
+#define CHANGE_MIN 0.02   /* of the limit: a chart that changes less is not drawn */
 #define SHARE_MIN 0.25    /* of the limit, at the peak */
 #define LIMIT_SHOWN_MAX 5 /* a limit above so many peaks would flatten the drawing */
 #define PLAIN "\x1b[0m"
 
-/* Whose memory it is: the same dots of a cell, letter and colour in every chart. The dots differ so
- * that parts can be told apart without colours. */
+/* The holders: each has the same dots of a cell, letter and colour in every chart. The dots differ
+ * so that parts can be told apart without colours. */
 static const struct look {
     unsigned dots;
     char letter;
@@ -47,7 +47,7 @@ struct canvas {
     const struct charts *charts;
     const struct chart *chart;
     const struct report_style *style;
-    unsigned across, up; /* dots; of one column each what is drawn */
+    unsigned across, up; /* dots; for each column the drawn heights */
     size_t *row_of;      /* the row of the table that each column of dots shows */
     double top_bytes;
 };
@@ -72,7 +72,8 @@ static void range_of(const struct charts *charts, const struct chart *chart, dou
     }
 }
 
-/* What hardly changes says nothing; what is far below its limit says little beside another chart. */
+/* A chart that hardly changes tells nothing. One that stays far below its limit tells little beside
+ * another chart. */
 static bool is_worth_drawing(const struct charts *charts, const struct chart *chart, bool is_first)
 {
     double low = 0;
@@ -112,7 +113,7 @@ static unsigned height_of(const struct canvas *c, size_t parts, size_t row)
     return (unsigned)(fmin(share, 1) * c->up + 0.5);
 }
 
-/* The part that holds the dot at height `y`; NULL where nothing is. */
+/* The part at height `y`; NULL = none. */
 static const struct look *look_at(const struct canvas *c, unsigned x, unsigned y)
 {
     size_t row = c->row_of[x];
@@ -206,7 +207,7 @@ static void put_title(const struct canvas *c, struct buf *out)
     buf_putc(out, '\n');
 }
 
-/* Below the drawing: the time, and what happened when. */
+/* Below the drawing: the time axis and the marks. */
 static void put_axis(const struct canvas *c, unsigned cells, struct buf *out)
 {
     char from[32];

@@ -74,7 +74,7 @@ void charts_to_json(const struct charts *charts, struct buf *out)
 struct frame {
     const struct charts *charts;
     const struct chart *chart;
-    double top_bytes; /* of the vertical axis */
+    double top_bytes; /* steps of the vertical axis */
     double from_s, to_s;
 };
 

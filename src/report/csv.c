@@ -91,7 +91,7 @@ double csv_number(const struct csv *t, size_t row, size_t column)
 {
     char *end;
     const char *text = csv_text(t, row, column);
-    if (isspace((unsigned char)*text)) /* strtod() would go on behind the end of the line */
+    if (isspace((unsigned char)*text)) /* strtod() would read past the end of the line */
         return NAN;
     double value = strtod(text, &end);
     return end == text || (*end != ',' && *end != '\n') ? NAN : value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table that rocmcrash wrote, read back: a line of names, then rows; no quotes. An empty cell is
- * a missing value. The text must outlive the table. */
+/* Reads a table that rocmcrash wrote: a line of names, then rows; no quotes. An empty cell is a
+ * missing value. The text must outlive the table. */
 #ifndef REPORT_CSV_H
 #define REPORT_CSV_H
 
@@ -19,7 +19,7 @@ struct csv {
  * is read as an empty one. */
 int csv_read(struct csv *ret, const char *text);
 void csv_release(struct csv *table);
-/* CSV_NONE = there is none of that name. */
+/* CSV_NONE = no column of that name. */
 size_t csv_column(const struct csv *table, const char *name);
 /* NAN: no number, or no such column. */
 double csv_number(const struct csv *table, size_t row, size_t column);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What inference engines, JAX and TensorFlow say of the memory that they use. */
+/* The memory that inference engines, JAX and TensorFlow report. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A sentence stands when its first figure is there; the other figures are clauses. */
+/* A sentence is printed if its first figure is known; the other figures are clauses. */
 static const struct {
     const char *needs;
     const char *sentence;

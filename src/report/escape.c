@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text from logs, environment and file names -> text that GitHub, Mermaid or a terminal shows as it
- * is. A bundle is opened by a maintainer who trusts it: nothing in it may become markup.
+ * Escapes text from logs, environment and file names, so that GitHub, Mermaid or a terminal shows
+ * it unchanged. A maintainer who opens a bundle trusts it: nothing in it may become markup.
  */
 #include "report/internal.h"
 
@@ -55,7 +55,7 @@ static bool has(const char *word, size_t len, const char *what)
     return false;
 }
 
-/* "GH-88", "CVE-2024-1": letters, a dash, a number; GitHub and its repositories make links of them. */
+/* "GH-88", "CVE-2024-1": letters, a dash, a number; GitHub turns them into links. */
 static bool is_key(const char *word, size_t len)
 {
     size_t letters = 0;
@@ -69,7 +69,7 @@ static bool is_key(const char *word, size_t len)
     return true;
 }
 
-/* The name of a commit is a link to it. */
+/* GitHub turns the name of a commit into a link. */
 static bool is_hash(const char *word, size_t len)
 {
     size_t digits = 0;
@@ -81,8 +81,8 @@ static bool is_hash(const char *word, size_t len)
     return len >= 7 && digits < len;
 }
 
-/* Could Markdown or GitHub make more of the word than a word? Entities and backslashes do not keep
- * GitHub from making mentions and references, which it looks for when all that is undone. */
+/* Could Markdown or GitHub read the word as markup? Entities and backslashes do not prevent
+ * mentions and references: GitHub searches for them after it has undone the escapes. */
 static bool needs_code(const char *word, size_t len)
 {
     if (len == 0)
@@ -108,7 +108,8 @@ static bool begins_block(const char *word, size_t len)
     return strspn(word, "-+=") >= len;
 }
 
-/* A bar ends a cell of a table even in a code span, and only there its backslash is not shown. */
+/* A bar ends a table cell even in a code span. Only in a table the backslash before it is not
+ * shown. */
 static void code_word(struct buf *out, const char *word, size_t len)
 {
     for (size_t i = 0; i < len;) {
@@ -126,7 +127,7 @@ static void code_word(struct buf *out, const char *word, size_t len)
     }
 }
 
-/* "<", ">=", "&" as a word of its own. */
+/* "<", ">=", "&" as a single word. */
 static bool put_sign(struct buf *out, const char *word, size_t len)
 {
     if (strspn(word, "<>&=") < len)
@@ -136,14 +137,14 @@ static bool put_sign(struct buf *out, const char *word, size_t len)
     return true;
 }
 
-/* What stands around a word and is nothing alone stays outside of its code. */
+/* Punctuation around a word that is harmless by itself stays outside its code span. */
 static void markdown_word(struct buf *out, const char *word, size_t len, bool first)
 {
     size_t before = 0;
     size_t end = len;
     if (!first && put_sign(out, word, len))
         return;
-    /* One half of "[source *; other *]", which no link can begin or end with. */
+    /* One half of "[source *; other *]"; no link can begin or end with it. */
     bool opens = !first && word[0] == '[' && memchr(word, ']', len) == NULL;
     bool closes = memchr(word, '[', len) == NULL && memchr(word, ':', len) == NULL;
     while (before < len &&

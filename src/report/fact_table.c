@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of facts, a row a name, for those who want to look for themselves. */
+/* Tables of facts, one row a name, for readers who want the details. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -73,7 +73,7 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
     buf_puts(out, " |\n");
 }
 
-/* The first of its name: the others are in its row. */
+/* Is it the first fact of its name? The others are in its row. */
 static bool is_first(const struct facts *facts, const struct fact *f)
 {
     for (size_t i = 0; i < MOMENTS; i++) {
@@ -93,7 +93,7 @@ static bool begins_with(const char *name, const char *const *prefixes)
     return false;
 }
 
-/* There is no such thing here: nobody looks for it. What could not be read is told. */
+/* Facts of things that do not exist here are left out. Facts that could not be read are shown. */
 static bool is_nowhere(const struct facts *facts, const struct fact *f)
 {
     for (size_t i = 0; i < MOMENTS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of a bundle: which files it has, and what each is for. */
+/* The index of a bundle: its files and the purpose of each. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The longest name or folder that fits stands; each row is told once. */
+/* The longest name or folder that matches a file is used; each row is printed once. */
 static const struct {
     const char *name;
     const char *what;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The path through the tree as a Mermaid flowchart, which GitHub draws. Questions that were simply
- * answered "no" are drawn as one box; the last ones with numbers and the verdict stand alone.
+ * answered "no" are drawn as one box. The last ones with numbers, and the verdict, have their own.
  */
 #include "report/internal.h"
 
@@ -47,7 +47,7 @@ static void step_box(const struct verdict_step *s, size_t index, struct buf *out
     buf_puts(out, "\"}}\n");
 }
 
-/* "3 undecided: a, b, c"; of many the number says enough, verdict.json has them. */
+/* "3 undecided: a, b, c"; for many only their number, verdict.json lists them. */
 static void names_with(const struct verdict *v, size_t from, size_t to, const char *answer,
                        struct buf *out)
 {

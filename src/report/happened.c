@@ -18,12 +18,12 @@
 
 struct wording {
     const char *subject; /* "class", or "class/subclass"; NULL = any */
-    const char *needs;   /* facts that must be there, and not be false or 0; NULL = none */
+    const char *needs;   /* facts that must be present, and not false or 0; NULL = none */
     const char *words;
 };
 
-/* The GPU's memory: what was wanted, and what was free of how much. The message's own figures
- * first, then the ledger's with the driver's counters. Never one's figure beside the other's. */
+/* The GPU's memory: requested, free and total. The figures of the message come first, then those of
+ * the ledger and the driver's counters. Figures of two sources are never mixed. */
 static const struct wording memory[] = {
     {NULL, "oom.requested_bytes oom.allowed_bytes",
      "GPU out of memory: {oom.requested_bytes} wanted[[, {account.room_bytes} left of the "
@@ -44,7 +44,7 @@ static const struct wording memory[] = {
 static const char *const memory_classes[] = {"capacity", "fragmentation", "leak", "gtt-limit",
                                              "held-by-other"};
 
-/* The first row that fits stands. */
+/* The first row that fits is used. */
 static const struct wording wordings[] = {
     {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
     {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
@@ -116,7 +116,7 @@ static const struct wording wordings[] = {
      "An absurd size was requested: {oom.requested_bytes}[[ on a GPU of {oom.total_bytes}]]"},
 };
 
-/* Where the class says nothing of its own, and where it is not known: how the program ended. */
+/* For classes without a sentence, and for an unknown class: how the program ended. */
 static const struct wording endings[] = {
     {NULL, "target.failed_is_child target.failed_comm target.failed_signal_name",
      "Process {target.failed_comm} died of SIG{target.failed_signal_name}"},
@@ -187,7 +187,7 @@ static bool is_about_memory(const struct facts *facts, const struct verdict *v)
            !is_set(facts, "msg.exception_after_oom");
 }
 
-/* "(gtt-limit, high confidence)"; of what is not known, that it is not. */
+/* "(gtt-limit, high confidence)", or that the cause is not known. */
 static void add_class(const struct verdict *v, struct buf *out)
 {
     if (!is_unknown(v))

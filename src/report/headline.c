@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of the first screen that are put together from several facts or rows. */
+/* Lines of the first screen that combine several facts or rows. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -29,7 +29,7 @@ static void add_text(struct buf *out, const struct facts *facts, const char *nam
     escape_markdown(out, text, WORD_MAX);
 }
 
-/* "gfx1100", or the name where the target is not known (NVIDIA). */
+/* "gfx1100", or the name if the target is not known (NVIDIA). */
 static const char *gpu_word(const struct facts *facts, int gpu)
 {
     static const char *const whats[] = {"gfx", "name"};
@@ -108,7 +108,7 @@ void report_machine_line(const struct facts *facts, struct buf *ret)
 /* --- what is missing --- */
 
 /* "free + idle: not computed: oom.free_bytes (not known), f.idle_bytes (not computed)": follows
- * from what is missing itself, unless one of its inputs has a reason of its own. */
+ * from other missing facts, unless one of the inputs has its own reason. */
 static bool only_follows(const char *line)
 {
     static const char *const empty[] = {"(not known)", "(not computed)"};
@@ -156,7 +156,7 @@ void report_missing(const struct verdict *v, struct buf *out)
         buf_putc(out, '\n');
         lines++;
     }
-    /* What would not have changed a sure answer is no loss. */
+    /* Missing facts do not matter if they could not have changed a sure answer. */
     bool sure = v->confidence != NULL && strcmp(v->confidence, "high") == 0;
     if (names.len > 0 && !sure) {
         buf_puts(out, "- not known: ");

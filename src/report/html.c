@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.html: one file, nothing fetched. It holds the summary as plain text and the drawn charts,
- * for readers without scripts, and the evidence as JSON, of which page/page.js makes the rest.
+ * report.html: one file that fetches nothing. It holds the summary as plain text and the drawn
+ * charts, for readers without scripts, and the evidence as JSON, from which page/page.js makes the
+ * rest.
  */
 #include "report/html.h"
 
@@ -23,7 +24,7 @@
 
 /* --- out of SUMMARY.md --- */
 
-/* The first code block behind the line that begins with `line`; NULL where there is none. */
+/* The first code block after the line that begins with `line`; NULL = none. */
 static char *block_behind(const char *markdown, const char *line)
 {
     static const char fence[] = "```text\n";
@@ -81,7 +82,7 @@ static cJSON *names(const char *const *list, size_t count)
     return array;
 }
 
-/* The first entries of one list of a file of the bundle; NULL where it is none. */
+/* The first entries of a list in a file of the bundle; NULL = no list. */
 static cJSON *kept(const char *json, const char *list, int count_max, void (*trim)(cJSON *entry))
 {
     cJSON *all = json != NULL ? cJSON_Parse(json) : NULL;
@@ -103,7 +104,8 @@ static void keep_all(cJSON *entry)
     (void)entry;
 }
 
-/* Call sites and addresses of blocks are in the bundle; a map needs sizes only. */
+/* The page's map needs only the sizes of blocks; their call sites and addresses are in the
+ * bundle. */
 static void keep_sizes(cJSON *segment)
 {
     static const char *const dropped[] = {"frames", "history", "address", "addr", "requested_size",
@@ -123,7 +125,7 @@ static void add_block(cJSON *data, const char *name, const char *summary, const 
     add_text(data, name, text);
 }
 
-/* Everything but the charts, which are too long for a tree of objects. */
+/* Everything except the charts, which are too long for a tree of objects. */
 static void evidence(const struct report_files *in, const cJSON *facts, struct buf *out)
 {
     cJSON *data = cJSON_CreateObject();

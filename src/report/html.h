@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.html, made of the files of a bundle and of nothing else: what was redacted there cannot come
- * back, and it can be made again at any time. Pure.
+ * report.html, made only from the files of a bundle: redacted text cannot come back, and the page can
+ * be made again at any time. Pure.
  */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
@@ -10,7 +10,7 @@
 
 struct buf;
 
-/* Texts of files; each may be NULL but `summary`. */
+/* Texts of files; each may be NULL except `summary`. */
 struct report_files {
     const char *summary;      /* SUMMARY.md */
     const char *verdict;      /* verdict.json */

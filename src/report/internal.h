@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of report/. All text that comes from data passes an escape_*() function. */
+/* Declarations shared by the files of report/. All text that comes from data passes an escape_*()
+ * function. */
 #ifndef REPORT_INTERNAL_H
 #define REPORT_INTERNAL_H
 
@@ -11,9 +12,9 @@ struct report_input;
 struct verdict;
 
 /*
- * One line of text from data into Markdown: each word of which Markdown or GitHub could make more
- * than a word (markup, HTML, @mentions, #123 references, addresses) stands in a code span; no
- * hidden characters; newlines become blanks; cut after `max` bytes of the text.
+ * One line of text from data into Markdown. Each word that Markdown or GitHub could read as markup
+ * (HTML, @mentions, #123 references, addresses) goes into a code span. Hidden characters are
+ * removed, newlines become blanks, and the text is cut after `max` bytes.
  */
 void escape_markdown(struct buf *out, const char *text, size_t max);
 /* A code span in a cell of a table. */
@@ -22,7 +23,8 @@ void escape_cell(struct buf *out, const char *text, size_t max);
 void escape_mermaid(struct buf *out, const char *text, size_t max);
 /* For a terminal: printable characters only. */
 void escape_terminal(struct buf *out, const char *text, size_t max);
-/* Inside a fenced code block: as for a terminal, and no run of backquotes that would end it. */
+/* Inside a fenced code block: as for a terminal, and without a run of backquotes that would end
+ * it. */
 void escape_code(struct buf *out, const char *text, size_t max);
 
 /* Text of an HTML element or attribute; newlines stay. */
@@ -37,29 +39,30 @@ void template_render(const char *template_text, const struct report_input *in, t
 
 /* The parts of the GPU's memory at the refusal, drawn and as a table. */
 void report_account(const struct report_input *in, struct buf *out);
-/* What the program said, and the frames it crashed in: texts for code blocks. */
+/* The program's output and the frames of its crash: texts for code blocks. */
 void report_program_said(const struct report_input *in, struct buf *out);
 void report_frames(const struct report_input *in, struct buf *out);
 /* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */
 void report_run_line(const struct report_input *in, struct buf *out);
 /* "`HIP_VISIBLE_DEVICES=0`, `PYTORCH_ALLOC_CONF=...`": variables that were set and matter. */
 void report_settings_line(const struct report_input *in, struct buf *out);
-/* Bullets: for each device that the kernel complained of, what came first and what followed. */
+/* Bullets: for each device with kernel errors, the first event and its consequences. */
 void report_kernel_timeline(const struct report_input *in, struct buf *out);
-/* Bullets: what each file of the bundle is for. */
+/* Bullets: the purpose of each file of the bundle. */
 void report_files(const struct report_input *in, struct buf *out);
 void report_memory_table(const struct facts *facts, struct buf *out);
 void report_sparklines(const struct report_input *in, struct buf *out);
 void report_flowchart(const struct verdict *verdict, struct buf *out);
-/* "- " and the sentence, filled as the tree's: a clause [[...]] with an unknown fact is left out. */
+/* "- " and the sentence, filled like those of the tree: a clause [[...]] with an unknown fact is
+ * left out. */
 void report_sentence(const struct facts *facts, const char *sentence, struct buf *out);
-/* The same, with where each figure was read: some are of a start long ago. */
+/* The same with the source of each figure: some were read at a start long ago. */
 void report_cited_sentence(const struct facts *facts, const char *sentence, struct buf *out);
-/* What the ledger of GPU allocations saw of the failure, in sentences. */
+/* The failure as the ledger of GPU allocations shows it, in sentences. */
 void report_ledger(const struct facts *facts, struct buf *out);
-/* What PyTorch's allocator knew, in sentences. */
+/* The state of PyTorch's allocator, in sentences. */
 void report_torch(const struct facts *facts, struct buf *out);
-/* What engines, JAX and TensorFlow say of their memory. */
+/* The memory that engines, JAX and TensorFlow report. */
 void report_engine(const struct facts *facts, struct buf *out);
 /* Table of the facts whose names begin with one of `prefixes` (NULL-terminated), or with none. */
 void report_fact_table(const struct facts *facts, const char *const *prefixes, size_t rows_max,
@@ -68,7 +71,7 @@ void report_other_facts(const struct facts *facts, const char *const *prefixes, 
                         struct buf *out);
 /* "gfx1100, 23.98 GiB; Linux 6.8.0; ROCm 6.2.0; PyTorch 2.5.1", as far as it is known. */
 void report_machine_line(const struct facts *facts, struct buf *out);
-/* What is missing, once: what is not known by itself on one line. */
+/* Missing facts, each once: those that do not follow from others, on one line. */
 void report_missing(const struct verdict *verdict, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each content of a form is made of files that were redacted when the bundle was made. Texts of the
- * program stand in code blocks; the summary was made for an issue already.
+ * The contents of a form are made of files that were redacted when the bundle was made. Texts of
+ * the program go into code blocks; the summary has the form for an issue already.
  */
 #include "report/issue.h"
 
@@ -51,7 +51,7 @@ static const char *text_of(const struct issue *issue, const char *name)
 
 /* --- contents --- */
 
-/* The last `max` lines, so that no line of it ends the block. */
+/* The last `max` lines, escaped so that none of them ends the block. */
 static void code_block(const char *text, size_t max, struct buf *out)
 {
     size_t lines = 0;
@@ -83,7 +83,7 @@ static void problem(const struct issue *issue, struct buf *out)
     RC_AUTO_FREE char *part = strndup(text, len);
     if (part == NULL)
         return;
-    for (const char *line = part; *line != '\0';) { /* headings go below those of the form */
+    for (const char *line = part; *line != '\0';) { /* headings one level below those of the form */
         size_t n = strcspn(line, "\n");
         if (strncmp(line, "## ", 3) == 0)
             buf_puts(out, "##");
@@ -154,8 +154,8 @@ static void command(const struct issue *issue, struct buf *out)
         code_block(line, 1, out);
 }
 
-/* As torch.utils.collect_env prints them, for those who read that every day; what is not known has no
- * line. */
+/* The layout of torch.utils.collect_env, which maintainers know. A line without a value is left
+ * out. */
 static void versions(const struct issue *issue, struct buf *out)
 {
     static const struct {
@@ -242,7 +242,7 @@ static void none(const struct issue *issue, struct buf *out)
     buf_puts(out, "Not known.\n");
 }
 
-/* `is_public`: what a reader learns of it that the reporter may not expect. */
+/* `is_public`: content that a reporter may not expect a reader to see. */
 static const struct {
     const char *name;
     void (*write)(const struct issue *, struct buf *);

@@ -10,13 +10,13 @@ struct report_files;
 /* `tracker`: one of templates/trackers.json. */
 void issue_title(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
 void issue_body(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
-/* The form with the title filled in, and each field that has an id and still fits; empty where the
- * tracker has no form on the web. */
+/* The address of the form, with the title and each field that has an id and still fits; empty if
+ * the tracker has no form on the web. */
 void issue_link(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
-/* What a reader of the issue learns, a line each ("the command line: python3 train.py"). */
+/* What a reader of the issue learns, one item a line ("the command line: python3 train.py"). */
 void issue_makes_public(const struct report_files *in, const struct cJSON *tracker,
                         struct buf *out);
-/* By the verdict's file_at; the last one where none fits. NULL: the list is empty. */
+/* By the verdict's file_at; the last one if none fits. NULL: the list is empty. */
 const struct cJSON *issue_tracker(const struct report_files *in, const struct cJSON *trackers);
 
 #endif

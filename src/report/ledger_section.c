@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ledger of GPU allocations saw, in a few sentences: refusal, size that grew, fault. */
+/* The findings of the ledger of GPU allocations in a few sentences: refusal, size that grew,
+ * fault. */
 #include "report/internal.h"
 
 #include "diagnose/fact.h"

@@ -15,7 +15,7 @@
 #define GPUS_MAX 64
 #define SPARK_COLUMNS 60
 #define DRAWN_FROM_PERCENT                                                                         \
-    1 /* of the total, from low to high: a flat line says less than the table */
+    1 /* of the total, from low to high: a flatter line tells less than the table */
 
 static const struct fact *present(const struct facts *facts, const char *name, enum fact_when when)
 {
@@ -81,8 +81,8 @@ struct counter {
     const char *used;
 };
 
-/* Several counters of one thing: those that agree share a row, and where they do not, that is worth
- * seeing. At most three. */
+/* Up to three counters of the same quantity: counters that agree share a row. If they differ, the
+ * reader should see it. */
 static void counted_rows(const struct facts *facts, const char *what,
                          const struct counter *counters, size_t count, struct buf *out)
 {
@@ -109,7 +109,7 @@ static void counted_rows(const struct facts *facts, const char *what,
         buf_release(&cells[i]);
 }
 
-/* With a large BAR the CPU sees all of VRAM: its row would be VRAM's. */
+/* With a large BAR the CPU sees all of VRAM: the row would repeat VRAM's. */
 static bool repeats_vram(const struct facts *facts, int gpu, const char *total)
 {
     char vram[64];
@@ -120,7 +120,7 @@ static bool repeats_vram(const struct facts *facts, int gpu, const char *total)
            facts_get_integer(facts, total, &visible) && visible >= all;
 }
 
-/* Of several: the one that had no memory left. */
+/* Of several GPUs: the one that had no memory left. */
 static bool has_refused(const struct facts *facts, int gpu)
 {
     int64_t count = 0;
@@ -206,7 +206,7 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "TensorFlow, in use", "tensorflow.in_use_bytes", "msg.tensorflow_pool_bytes",
                &rows);
     memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
-    if (was_ever(facts, "proc.0.pinned_bytes")) /* 0 of nearly all programs */
+    if (was_ever(facts, "proc.0.pinned_bytes")) /* 0 for nearly all programs */
         memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SUMMARY.md for a terminal: headings, lists and tables as wide as it is, no markup. Reads only what
- * templates/summary.md and the escape functions write; anything else, a stranger's text too, comes
- * out as it is. Controls were taken out of the text before.
+ * SUMMARY.md for a terminal: headings, lists and tables as wide as it is, no markup. Understands
+ * only the markup that templates/summary.md and the escape functions write; any other text comes out
+ * unchanged. Control characters were removed before.
  */
 #include "report/report.h"
 
@@ -62,7 +62,7 @@ static size_t entity(const char *at, size_t left, char *ret)
     return (size_t)(end - at) + 1;
 }
 
-/* `bold`: ** is shown; else it is left out only. */
+/* `bold`: ** becomes bold; else it is only removed. */
 static void inline_text(const char *text, size_t len, bool bold, struct buf *out)
 {
     bool in_code = false;
@@ -94,7 +94,7 @@ static void inline_text(const char *text, size_t len, bool bold, struct buf *out
         buf_puts(out, PLAIN);
 }
 
-/* Columns, without escape sequences of ours. */
+/* Width in columns, without our escape sequences. */
 static size_t width_of(const char *text, size_t bytes)
 {
     size_t width = 0;
@@ -126,7 +126,7 @@ static void blank_line(struct page *p)
     p->is_blank = true;
 }
 
-/* Words, below each other at `indent` where they do not fit. */
+/* Wraps words; lines below the first begin at `indent`. */
 static void wrapped(struct page *p, const char *text, size_t len, size_t indent)
 {
     struct buf words = BUF_INIT;
@@ -195,7 +195,8 @@ static size_t total_width(const struct table *t)
     return sum;
 }
 
-/* Where a number comes from is in facts.json too: that column goes first, then the widest shrink. */
+/* The sources are in facts.json, too: that column is dropped first, then the widest columns
+ * shrink. */
 static void fit(struct table *t, size_t columns)
 {
     if (total_width(t) > columns && t->columns > 2 && t->cell[0][t->columns - 1] != NULL &&
@@ -211,7 +212,7 @@ static void fit(struct table *t, size_t columns)
     }
 }
 
-/* As much of `text` as fits `width` columns, to the end of a word where there is one; its bytes. */
+/* Bytes of `text` that fit `width` columns, up to the end of a word if possible. */
 static size_t piece(const char *text, size_t width)
 {
     size_t bytes = 0;
@@ -226,7 +227,7 @@ static size_t piece(const char *text, size_t width)
     return text[bytes] == '\0' || text[bytes] == ' ' || word_end == 0 ? bytes : word_end;
 }
 
-/* One line of a row; what does not fit stays in rest[], for the line below. */
+/* One line of a row; the rest of each cell stays in rest[], for the line below. */
 static bool put_part(struct page *p, const struct table *t, const char *rest[TABLE_CELLS_MAX])
 {
     bool more = false;
@@ -268,7 +269,7 @@ static void put_table(struct page *p, struct table *t)
     }
 }
 
-/* The lines from `text` that begin with '|'; returns what follows. */
+/* The lines from `text` on that begin with '|'; returns the text after them. */
 static const char *read_table(struct page *p, const char *text)
 {
     struct table *t = calloc(1, sizeof(*t));
@@ -324,7 +325,7 @@ static void heading(struct page *p, const char *text, size_t len, char rule)
     buf_release(&plain);
 }
 
-/* A line of a code block. One that is too long goes on below, further in: a terminal would break words. */
+/* A line of a code block. A long one continues below with more indent: a terminal would break words. */
 static void code_line(struct page *p, const char *text, size_t len)
 {
     size_t indent = len > 0 ? CODE_INDENT : 0;
@@ -345,7 +346,7 @@ static void code_line(struct page *p, const char *text, size_t len)
     }
 }
 
-/* A code block; the flowchart says nothing here. Returns what follows. */
+/* A code block; the flowchart is left out. Returns the text after it. */
 static const char *read_block(struct page *p, const char *text)
 {
     bool is_drawing = strncmp(text, "```mermaid", 10) == 0;

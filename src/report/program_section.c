@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program said and where it was: the last Python traceback without the frames of
+ * The program's last words and its place: the last Python traceback without the frames of
  * libraries, the lines that the verdict cites, or the last lines; and the native frames of a crash.
- * All of it is the program's text: it stands in code blocks.
+ * All of it is the program's text and goes into code blocks.
  */
 #include "report/internal.h"
 
@@ -19,7 +19,7 @@
 #define LINE_BYTES 800
 #define TAIL_LINES 8
 #define SHOWN_MAX 40
-#define MESSAGE_LINES 4 /* an exception's text may go on below its first line */
+#define MESSAGE_LINES 4 /* an exception's text may have several lines */
 #define FRAMES_MAX 12
 #define TRACEBACK "Traceback (most recent call last):"
 
@@ -27,7 +27,7 @@ struct text_line {
     const char *at;
     size_t len;
     bool is_shown;
-    bool is_dropped; /* says nothing: not missed where it is left out */
+    bool is_dropped; /* tells nothing, so it may be left out */
 };
 
 struct text_lines {
@@ -45,7 +45,7 @@ static struct text_lines split(const char *text)
     lines.line = calloc(count, sizeof(*lines.line));
     for (; lines.line != NULL && lines.count < count && *text != '\0'; lines.count++) {
         size_t len = strcspn(text, "\n");
-        size_t from = len; /* what a progress bar has overwritten is gone */
+        size_t from = len; /* text that a progress bar has overwritten is gone */
         while (from > 0 && text[from - 1] != '\r')
             from--;
         if (from == len && len > 0)
@@ -135,7 +135,7 @@ static bool mark_traceback(struct text_lines *lines)
     return true;
 }
 
-/* "... [stderr line 12]" in what decides. */
+/* "... [stderr line 12]" in the reasons of the verdict. */
 static void mark_cited(struct text_lines *lines, const struct verdict_list *list)
 {
     static const char words[] = "stderr line ";

@@ -31,36 +31,36 @@ struct report_input {
     const char *bundle_name;
     const char *tool_version;
     const char *template_text; /* templates/summary.md */
-    const char *output;        /* what the program wrote to stderr, redacted; NULL = not known */
+    const char *output;        /* the program's stderr, redacted; NULL = not known */
     const char *stacks;        /* text of rocmcrash-unwind of the process that failed first, or NULL */
     const char *const *files;  /* of the bundle, "output/stderr.txt" */
     size_t file_count;
-    size_t fact_rows_max;      /* of a table of details; 0 = as many as fit an issue */
+    size_t fact_rows_max;      /* rows of a table of details; 0 = as many as fit an issue */
 };
 
-/* SUMMARY.md: what happened first, details last; fits the body of a GitHub issue. */
+/* SUMMARY.md: first what happened, last the details; fits the body of a GitHub issue. */
 void report_summary(const struct report_input *in, struct buf *out);
-/* How lines look on what they are written to. */
+/* How lines look on their output. */
 struct report_style {
-    unsigned columns;     /* lines are wrapped at so many; 0 = they are not */
+    unsigned columns;     /* wrap lines at so many columns; 0 = do not wrap */
     bool colour;
-    bool utf8;            /* characters that are no ASCII are shown */
+    bool utf8;            /* the output shows characters beyond ASCII */
     const char *line_end; /* "\r\n" where the terminal is raw */
 };
 
-/* The last lines on the terminal, each "rocmcrash: ...": what happened with its figures, why, what
- * to try, how to see that it helped, and (when bundle_path is not NULL) where the bundle is.
- * `style` NULL: plain lines. */
+/* The last lines on the terminal, each "rocmcrash: ...": what happened, with figures; why; what to
+ * try; how to see that it helped; and, unless bundle_path is NULL, where the bundle is. `style`
+ * NULL: plain lines. */
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out);
 /* One more such line: "rocmcrash: ", the label, and the text, wrapped. */
 void report_terminal_line(const char *label, const char *text, const struct report_style *style,
                           struct buf *out);
-/* SUMMARY.md as a terminal shows it, without its markup; controls were taken out of it before. `all`:
- * with the details; `section`: only those whose heading holds this word, NULL = not chosen. */
+/* SUMMARY.md for a terminal, without its markup; control characters were removed before. `all`: with
+ * the details; `section`: only sections whose heading holds this word, NULL = all. */
 void report_page(const char *markdown, bool all, const char *section,
                  const struct report_style *style, struct buf *out);
-/* SUMMARY.md with `charts` (text) in place of its sparklines; ahead of the advice where it has none. */
+/* SUMMARY.md with `charts` (text) in place of its sparklines, or before the advice if it has none. */
 void report_with_charts(const char *markdown, const char *charts, struct buf *out);
 /* The first of them alone: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high confidence)".
  * Plain text, not escaped. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the run ended, how long it took, when it began; under which settings. */
+/* How the run ended, its duration, its start, and the settings in force. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -64,7 +64,7 @@ void report_settings_line(const struct report_input *in, struct buf *out)
     }
 }
 
-/* "rocmcrash-20261122T181938Z-...": a bundle's name begins with when the run did. */
+/* "rocmcrash-20261122T181938Z-...": the bundle's name holds the start of the run. */
 static bool begin_of(const char *bundle_name, char out[32])
 {
     static const char shape[] = "rocmcrash-dddddddd?dddddd?";

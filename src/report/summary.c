@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SUMMARY.md: what each {{placeholder}} of templates/summary.md stands for. The order and the words
- * around them are the template's.
+ * SUMMARY.md: the values of the {{placeholders}} of templates/summary.md. The template has the
+ * order and the words around them.
  */
 #include "report/report.h"
 
@@ -49,7 +49,7 @@ static const char *item_text(const cJSON *item, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-/* What only an amdgpu driver has is not missed where the GPU is NVIDIA's. */
+/* A fact that only the amdgpu driver has is not missing on a machine with NVIDIA GPUs. */
 static bool is_foreign_to(const struct facts *facts, const char *name)
 {
     static const char *const amd_only[] = {"drm", "hsa", "devcoredump"};
@@ -63,7 +63,8 @@ static bool is_foreign_to(const struct facts *facts, const char *name)
     return false;
 }
 
-/* "skipped" does not apply to this run, or was left alone on purpose: it is told further down. */
+/* A "skipped" collector does not apply to this run, or was left out on purpose: it is listed
+ * further down. */
 static void rows_of(const struct report_input *in, bool skipped, size_t max, const char *between,
                     struct buf *out)
 {
@@ -111,7 +112,7 @@ static void left_alone(const struct report_input *in, struct buf *out)
     buf_release(&rows);
 }
 
-/* Without how to see that it helped, which has a line of its own. */
+/* Without the verify step, which has its own line. */
 static void first_advice(const struct report_input *in, struct buf *out)
 {
     static const char words[] = " To see that it helped: ";
@@ -185,7 +186,7 @@ static void bundle(const struct report_input *in, struct buf *out)
         escape_code(out, in->bundle_name, LINE_MAX_BYTES);
 }
 
-/* Only root may read the kernel log nearly everywhere, and nobody should run the model as root. */
+/* Nearly everywhere only root may read the kernel log, and no one should run a model as root. */
 static void complete_command(const struct report_input *in, struct buf *out)
 {
     const struct fact *log = facts_best(in->facts, "kmsg.readable");
@@ -223,7 +224,7 @@ static void ledger(const struct report_input *in, struct buf *out)
     report_ledger(in->facts, out);
 }
 
-/* Tables of the details: the facts whose names begin so. */
+/* Tables of details: facts by the beginnings of their names. */
 #define PREFIXES_MAX 6
 static const struct {
     const char *name;

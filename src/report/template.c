@@ -36,7 +36,7 @@ static bool has_value(const struct report_input *in, template_value value, const
     return any;
 }
 
-/* Behind the end of section `name`, or the end of the text. */
+/* The text after the end of section `name`, or the end of the text. */
 static const char *section_end(const char *at, const char *name)
 {
     char end[NAME_MAX_LEN + 8];

@@ -13,7 +13,7 @@
 
 #define LINE_BYTES 600
 #define PREFIX "rocmcrash: "
-#define INDENT "           " /* as wide as PREFIX: what does not fit stands below */
+#define INDENT "           " /* as wide as PREFIX, for lines below the first */
 #define COLUMNS_MIN 40u
 #define BOLD "\x1b[1m"
 #define PLAIN "\x1b[0m"
@@ -29,7 +29,7 @@ static size_t width_of(const char *text, size_t bytes)
     return width;
 }
 
-/* Words of `text` behind what fills `column` columns already. */
+/* Appends the words of `text` to a line that has `column` columns already. */
 static void wrap(struct buf *out, const char *text, size_t column,
                  const struct report_style *style)
 {
@@ -90,7 +90,7 @@ static void advice_line(const struct verdict *v, const struct report_style *styl
     buf_release(&advice);
 }
 
-/* "The GPU stopped answering." once is enough. */
+/* "The GPU stopped answering." is printed only once. */
 static bool is_said(const char *happened, const char *sentence)
 {
     size_t len = strlen(sentence);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch's allocator knew of its memory: idle, private, beside it, grown. */
+/* PyTorch's memory by its allocator: idle, private, beside it, grown. */
 #include "report/internal.h"
 
 #include "diagnose/fact.h"
