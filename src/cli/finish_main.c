@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/err.h"
+#include "base/loader_variables.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/memory_watch.h"
@@ -88,6 +89,7 @@ static bool run_on_own_stack(struct call *call)
 int main(int argc, char *argv[])
 {
     struct call call = {.argc = argc, .argv = argv};
+    loader_variables_put_back();
     memory_watch_start();
     if (!run_on_own_stack(&call))
         (void)run_verb(&call);

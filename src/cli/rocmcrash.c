@@ -14,6 +14,7 @@
 #include "base/bounded.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/loader_variables.h"
 #include "base/own_path.h"
 #include "base/say.h"
 #include "cli/config.h"
@@ -170,6 +171,7 @@ static int run_verb(char *argv[])
         return LAUNCH_EXIT_OWN_FAILURE;
     }
     argv[0] = (char *)(uintptr_t)finisher;
+    (void)loader_variables_put_aside(LOADER_VARIABLES_BUT_PATH);
     (void)execv(finisher, argv);
     (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", finisher, strerror(errno));
     return LAUNCH_EXIT_OWN_FAILURE;

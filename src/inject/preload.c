@@ -84,7 +84,7 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
     return PRELOAD_NOT_ELF;
 }
 
-static bool names_sanitizer(const char *list)
+bool preload_names_sanitizer(const char *list)
 {
     static const char *const names[] = {"libasan", "libtsan", "liblsan", "libhwasan",
                                         "libclang_rt"};
@@ -101,7 +101,7 @@ static enum preload_answer make_list(const struct preload *preload, const char *
 {
     size_t own = raw_length(preload->path);
     size_t rest = others != NULL ? 1 + raw_length(others) : 0;
-    if (others != NULL && names_sanitizer(others))
+    if (others != NULL && preload_names_sanitizer(others))
         return PRELOAD_SANITIZER;
     if (sizeof LD_PRELOAD + own + rest > size)
         return PRELOAD_TOO_LONG;

@@ -9,6 +9,7 @@
 #ifndef INJECT_PRELOAD_H
 #define INJECT_PRELOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,8 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
 /* PRELOAD_YES: room->list is the environment with our two variables. */
 enum preload_answer preload_environment(const struct preload *preload, char *const environment[],
                                         struct preload_room *room);
+/* True for a value of LD_PRELOAD that brings a sanitizer's runtime. */
+bool preload_names_sanitizer(const char *list);
 /* The file that execvp() would execute: `name` itself, or room->found; NULL = none. `path` is
  * $PATH or NULL. */
 const char *preload_find(const char *name, const char *path, struct preload_room *room);

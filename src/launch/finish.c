@@ -156,14 +156,16 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
 }
 
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
-                   bool silent)
+                   enum loader_variables aside, bool silent)
 {
     if (options->finisher == NULL) {
         errno = ENOENT;
         return -1;
     }
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        (void)loader_variables_put_aside(aside);
         exec_finisher(shared_fd, options, what, silent);
+    }
     return pid;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/loader_variables.h"
 #include "launch/options.h"
 
 struct shared;
@@ -24,10 +25,10 @@ enum finish_what {
 /* By the target's status, what the tracer saw and which patterns the output had. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
 
-/* Fork and exec the finisher on the run; -1 when it cannot be started. `silent`: prints nothing,
- * because the one who would read it is gone. */
+/* Fork and exec the finisher on the run; -1 when it cannot be started. `aside`: what it is loaded
+ * without. `silent`: prints nothing, because the one who would read it is gone. */
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
-                   bool silent);
+                   enum loader_variables aside, bool silent);
 
 /* In a process of ours that writes files: the caller's limits (file size, memory, descriptors) are
  * meant for the target. A write beyond a limit that cannot be lifted fails instead of killing us. */

@@ -147,11 +147,11 @@ static bool finisher_cannot_work(int status)
            (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == LAUNCH_EXIT_OWN_FAILURE);
 }
 
-/* It ends by 0, or by 2 with a line why there is no bundle. By 1 a library ended it (libarchive
- * without memory). */
+/* It ends by 0, or by 2 with a line why there is no bundle. By another status a library ended it
+ * (libarchive by 1, without memory). */
 static bool finisher_had_its_say(int status)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) != 1 && !finisher_cannot_work(status);
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2);
 }
 
 /* Writes what `recover` needs and nobody else has written to the disk. */
@@ -191,9 +191,10 @@ void supervisor_finish(struct supervisor *s)
                                      "no bundle (--always makes one)\n");
     if (what < FINISH_RECORD)
         return;
+    enum loader_variables aside = LOADER_VARIABLES_ALL;
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
-        s->finisher = finish_start(s->shared_fd, s->options, what, false);
+        s->finisher = finish_start(s->shared_fd, s->options, what, aside, false);
         if (s->finisher <= 0 && errno == EAGAIN) { /* fork() failed; it may succeed in a moment */
             (void)poll(NULL, 0, FORK_AGAIN_MS);
             continue;
@@ -207,15 +208,17 @@ void supervisor_finish(struct supervisor *s)
             return;
         shared_event(s->shared, "supervisor", "the finisher ended (wait status %#x)",
                      (unsigned)s->finisher_status);
-        if (finisher_cannot_work(s->finisher_status))
+        if (finisher_cannot_work(s->finisher_status) && aside == LOADER_VARIABLES_NONE)
             break;
+        if (finisher_cannot_work(s->finisher_status))
+            aside = LOADER_VARIABLES_NONE; /* its libraries may be where LD_LIBRARY_PATH says */
     }
     keep_run(s->shared);
     bool kept = s->shared->run.run_dir[0] != '\0';
     bool started = s->finisher > 0 && !finisher_cannot_work(s->finisher_status);
     if (!s->options->quiet)
         (void)say_line(stderr, "rocmcrash: %s; %s%s",
-                      started ? "rocmcrash-finish was killed each time"
+                      started ? "rocmcrash-finish was ended each time"
                               : "cannot start rocmcrash-finish",
                       kept ? "the run is kept in " : "nothing of the run could be kept",
                       s->shared->run.run_dir);

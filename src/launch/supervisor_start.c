@@ -95,7 +95,7 @@ static void bundle_for_recorder(void *context)
     supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
     if (what >= FINISH_RECORD)
-        (void)finish_start(s->shared_fd, s->options, what, true);
+        (void)finish_start(s->shared_fd, s->options, what, LOADER_VARIABLES_ALL, true);
 }
 
 static void forget_for_recorder(void *context)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "inject/preload.h"
 #include "inject/program.h"
 #include "record/shared.h"
 
@@ -24,6 +25,7 @@
 #define FORKS_PER_S 100u
 #define FORKS_BURST 100u
 #define LATE_SCAN_PERIOD_S 1
+#define ENVIRONMENT_MAX (128u << 10)
 
 void tracer_release(struct traced_process *process, enum release_reason reason)
 {
@@ -141,14 +143,37 @@ bool tracer_is_debugger(pid_t pid)
     return false;
 }
 
-bool tracer_is_sanitized(pid_t pid)
+/* Python and its extensions get the runtime that way: python itself is not linked with it. */
+static bool preloads_sanitizer(pid_t pid)
+{
+    static const char name[] = "LD_PRELOAD=";
+    static char text[ENVIRONMENT_MAX + 1];
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    ssize_t len = fd >= 0 ? fs_pread_full(fd, text, ENVIRONMENT_MAX, 0) : 0;
+    text[len > 0 ? len : 0] = '\0';
+    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(text + at) + 1) {
+        if (strncmp(text + at, name, sizeof name - 1) == 0)
+            return preload_names_sanitizer(text + at + sizeof name - 1);
+    }
+    return false;
+}
+
+static bool is_built_with_sanitizer(pid_t pid)
 {
     char path[64];
     char interpreter[256];
     uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
     (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
     RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || program_check(fd, interpreter, sizeof interpreter, scratch) != PRELOAD_SANITIZER)
+    return fd >= 0 && program_check(fd, interpreter, sizeof interpreter, scratch) == PRELOAD_SANITIZER;
+}
+
+/* LeakSanitizer traces its own process at the end, and fails it where we trace it already. */
+bool tracer_is_sanitized(pid_t pid)
+{
+    if (!is_built_with_sanitizer(pid) && !preloads_sanitizer(pid))
         return false;
     tracer.shared->processes_sanitized++;
     return true;

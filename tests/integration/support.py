@@ -49,7 +49,7 @@ def is_sanitized():
 
 def preloaded(environ, library):
     """The environment in which programs of ours carry the library, a sanitizer's behind it."""
-    env = {**environ, "LD_PRELOAD": library}
+    env = {**environ, "LD_PRELOAD": library, "ROCMCRASH_LOADER": "keep"}
     if is_sanitized():
         env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
     return env

@@ -106,6 +106,33 @@ class Neighbours(support.Case):
         self.only_bundle(self.run_it(*FAILS, options=["--sysroot", root]))
         self.assertFalse(os.path.exists(self.path("was-run")))
 
+    def test_libraries_that_the_finisher_cannot_use(self):
+        """Those of LD_LIBRARY_PATH and LD_PRELOAD are for the program."""
+        folder = self.path("libraries")
+        os.mkdir(folder)
+        for name in ("libarchive.so.13", "libcrypto.so.3", "libcjson.so.1", "libz.so.1"):
+            self.write(f"libraries/{name}", "")
+        env = {**self.environ, "LD_LIBRARY_PATH": folder, "LD_PRELOAD": os.path.join(folder, "none.so")}
+        done = self.run_it("/bin/sh", "-c", "unset LD_PRELOAD; exec /usr/bin/env -u LD_LIBRARY_PATH /bin/sh -c 'kill -ABRT $$'", env=env)
+        bundle = self.only_bundle(done)
+        self.assertNotIn("cannot start", done.stderr)
+        self.assertEqual(bundle.verdict["class"], "app-bug")
+
+    def test_a_sanitizer_that_is_preloaded_is_not_disturbed(self):
+        """LeakSanitizer traces its own process at the end. Where that is traced already, it fails a program that did well."""
+        found = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False) \
+            if shutil.which("cc") else None
+        library = os.path.realpath(found.stdout.strip()) if found else ""
+        program = ["/bin/sh", "-c", "exec /usr/bin/true"]
+        env = {**self.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=1"}
+        if not os.path.isabs(library) or subprocess.run(program, env=env, capture_output=True, check=False).returncode != 0:
+            self.skipTest("no AddressSanitizer that can be preloaded here")
+        self.skip_if_sanitized("and would have two")
+        done = subprocess.run([support.ROCMCRASH, "-o", self.outdir, "--trace=eager", "--", "/usr/bin/env", *(
+            f"{name}={env[name]}" for name in ("LD_PRELOAD", "ASAN_OPTIONS")), *program],
+            env=self.environ, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_script_of_our_name_is_no_run(self):
         path = self.write("rocmcrash", f'#!/bin/sh\n"{support.ROCMCRASH}" "$@"\n')
         os.chmod(path, 0o755)
