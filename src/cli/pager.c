@@ -19,7 +19,8 @@ static bool print_plain(const char *text)
     return fputs(text, stdout) >= 0 && fflush(stdout) == 0;
 }
 
-/* Lines as the terminal counts them: one that is too wide for it takes several. */
+/* A line counts as one row: `show` breaks lines at the terminal's width. Of --raw, which it does not
+ * break, too few rows are counted. */
 static bool is_longer_than_terminal(const char *text)
 {
     struct winsize size = {.ws_row = 0};

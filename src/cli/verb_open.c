@@ -3,6 +3,7 @@
  * anew of its data. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include "cli/option.h"
 #include "cli/stage_page.h"
 #include "cli/verbs.h"
+
+#define BROWSER_FAILS_MS 2000
 
 struct open_line {
     const char *output;
@@ -52,23 +55,34 @@ static bool has_desktop(void)
            getenv("BROWSER") != NULL;
 }
 
-/* True: the desktop took it. */
-static bool start_browser(const char *path)
+/* xdg-open may be the browser itself and end with it: what has not failed by then is taken as shown. */
+static bool has_started(pid_t pid)
 {
     int status = -1;
+    pid_t ended = 0;
+    for (int ms = 0; pid > 0 && ms < BROWSER_FAILS_MS && ended == 0; ms += 10) {
+        (void)poll(NULL, 0, 10);
+        ended = waitpid(pid, &status, WNOHANG);
+    }
+    return pid > 0 && (ended == 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+/* In a session of its own: it goes on when we and our terminal are gone. */
+static bool start_browser(const char *path)
+{
     pid_t pid = has_desktop() ? fork() : -1;
     if (pid == 0) {
+        (void)setsid();
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null >= 0) {
+            (void)dup2(null, STDIN_FILENO);
             (void)dup2(null, STDOUT_FILENO);
             (void)dup2(null, STDERR_FILENO);
         }
         (void)execlp("xdg-open", "xdg-open", path, (char *)NULL);
         _exit(127);
     }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return has_started(pid);
 }
 
 static int write_page(int fd, const struct buf *page, const char *path, struct rc_err *err)

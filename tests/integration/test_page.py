@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 
@@ -193,6 +194,15 @@ class Page(support.BundleCase):
             self.assertIn(f"U+{ord(hidden):04X}", text)
             self.assertNotIn(hidden, whole)
 
+    def test_the_way_around_is_seen_at_once(self):
+        """The links to the sections stand on as many lines as they need, without a scroll bar."""
+        self.show(self.page_of(self.bundle.path))
+        for width in (1100, 500):
+            self.browser.set_window_size(width, 900)
+            hidden = self.browser.execute_script("const n = document.querySelector('nav'); return n.scrollWidth - n.clientWidth")
+            self.assertLessEqual(hidden, 0, width)
+        self.browser.set_window_size(1100, 900)
+
     def test_a_phone_scrolls_down_only(self):
         page = self.page_of(self.bundle.path)
         if self.browser is not None:
@@ -201,6 +211,21 @@ class Page(support.BundleCase):
         self.show(page)
         wide = self.browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
         self.assertLessEqual(wide, 0)
+
+    def test_a_browser_that_stays(self):
+        """xdg-open may be the browser itself: `open` does not wait for its end. One that fails at once is told of."""
+        log = self.path("opened")
+        for script, said in ((f'echo "$1" > {log}; exec sleep 1000', "the browser shows: "), ("exit 3", "open this in a browser: ")):
+            self.write("bin/xdg-open", f"#!/bin/sh\necho $$ > {log}.pid\n{script}\n", 0o755)
+            self.environ.update(PATH=self.path("bin") + ":" + os.environ["PATH"], DISPLAY=":77", TMPDIR=self.folder)
+            done = self.verb("open", self.bundle.path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith("rocmcrash: " + said), done.stdout)
+            if script != "exit 3":
+                pid = int(support.read(log + ".pid"))
+                self.addCleanup(os.kill, pid, signal.SIGKILL)
+                self.assertTrue(support.is_running(pid))
+                self.assertEqual(support.read(log).strip(), done.stdout.split(": ")[2].strip())
 
     def test_what_is_no_bundle(self):
         for name, data in (("empty.tar.gz", b""), ("text.tar.gz", b"hello\n")):

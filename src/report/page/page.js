@@ -126,16 +126,24 @@
     }
     ctx.setLineDash([]);
     ctx.strokeStyle = ctx.fillStyle = colour("text");
-    drawn.marks.forEach((mark, i) => {
-      const x = plot.valToPos(mark.time_s, "x", true);
-      if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) return;
-      const right = x > plot.bbox.left + plot.bbox.width / 2;
+    const shownMarks = drawn.marks.map((mark, i) => ({label: mark.label, row: i, x: plot.valToPos(mark.time_s, "x", true)}))
+      .filter(({x}) => x >= plot.bbox.left && x <= plot.bbox.left + plot.bbox.width);
+    shownMarks.forEach(({x}) => {
       ctx.beginPath();
       ctx.moveTo(x, top);
       ctx.lineTo(x, bottom);
       ctx.stroke();
+    });
+    /* Above all lines: a label that is wider than the space between two marks would be crossed out. */
+    ctx.strokeStyle = colour("ground");
+    ctx.lineWidth = 4 * devicePixelRatio;
+    ctx.lineJoin = "round";
+    shownMarks.forEach(({label, row, x}) => {
+      const right = x > plot.bbox.left + plot.bbox.width / 2;
+      const at = [label, x + (right ? -5 : 5) * devicePixelRatio, top + (14 + 15 * row) * devicePixelRatio];
       ctx.textAlign = right ? "right" : "left";
-      ctx.fillText(mark.label, x + (right ? -5 : 5) * devicePixelRatio, top + (14 + 15 * i) * devicePixelRatio);
+      ctx.strokeText(...at);
+      ctx.fillText(...at);
     });
     ctx.restore();
   }
