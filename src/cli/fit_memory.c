@@ -2,6 +2,7 @@
 #include "cli/fit_memory.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
@@ -40,6 +41,30 @@ double fit_memory_room(const struct facts *facts)
     double live = number(facts, "ledger.refused.gpu_live_bytes");
     free = number(facts, "account.free_bytes");
     return live > 0 && free > 0 ? live + free : 0;
+}
+
+/* Parts of options' names; "-c" only as a whole. */
+static bool is_context(const char *option)
+{
+    return strstr(option, "context") != NULL || strstr(option, "ctx") != NULL ||
+           strstr(option, "max-model-len") != NULL || strcmp(option, "-c") == 0;
+}
+
+static bool is_layers(const char *option)
+{
+    return strcmp(option, "-ngl") == 0 || strstr(option, "gpu-layers") != NULL ||
+           strstr(option, "gpu_layers") != NULL;
+}
+
+bool fit_memory_hint(const struct facts *facts, const char *option, int64_t *ret)
+{
+    if (facts == NULL)
+        return false;
+    if (is_context(option))
+        return facts_get_integer(facts, "f.fits_context_count", ret) ||
+               facts_get_integer(facts, "f.engine_fits_context_count", ret);
+    return is_layers(option) && (facts_get_integer(facts, "f.fits_layers_count", ret) ||
+                                 facts_get_integer(facts, "f.engine_fits_layers_count", ret));
 }
 
 void fit_memory_text(double bytes, char *out, size_t size)

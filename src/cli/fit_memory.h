@@ -3,7 +3,9 @@
 #ifndef CLI_FIT_MEMORY_H
 #define CLI_FIT_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct facts;
 
@@ -11,6 +13,9 @@ struct facts;
 double fit_memory_wanted(const struct facts *facts, int failed);
 /* Bytes that this run could have had; 0 = not known. Only a refusal tells. */
 double fit_memory_room(const struct facts *facts);
+/* What this run's header of a model, or its engine, says that would fit, where `option` is the length of the
+ * context or the number of layers on the GPU. False: nothing. */
+bool fit_memory_hint(const struct facts *facts, const char *option, int64_t *ret);
 /* "1.23 GiB" */
 void fit_memory_text(double bytes, char *out, size_t size);
 

@@ -86,7 +86,8 @@ static void print_help(void)
         "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
         "still runs, by bisection: at most log2 of the number of values and two.\n"
         "A line that is fitted to the memory of the runs says where to look next. COMMAND\n"
-        "should be short: a few steps, not a whole training.\n\nOptions:\n");
+        "should be short: a few steps, not a whole training. Of a context or of layers on\n"
+        "the GPU, what a model's header or an engine says would fit is run next.\n\nOptions:\n");
     options_help(table);
     (void)printf("\nExit status: 0 a value was found; 1 none of them runs; 2 it could not be\n"
                  "done; 125 wrong option.\n");
@@ -165,6 +166,8 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
     bool failed = r->outcome.end == RUN_FAILED;
     r->bytes = fit_memory_wanted(verdict.facts, failed);
     double room = failed ? fit_memory_room(verdict.facts) : 0;
+    int64_t hint = -1;
+    bool has_hint = failed && fit_memory_hint(verdict.facts, job->change.name, &hint);
     (void)snprintf(r->class_name, sizeof r->class_name, "%s", failed ? verdict.class_name : "");
     facts_free(verdict.facts);
     if (r->outcome.end == RUN_LOST)
@@ -174,6 +177,8 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
         return rc_err_set(err, -ENOENT, "'%s' cannot be run", job->command[0]);
     say_run(job, r);
     fit_note(&job->fit, value, !failed, r->bytes, room);
+    if (has_hint)
+        fit_hint(&job->fit, hint);
     return 0;
 }
 

@@ -17,6 +17,7 @@ int fit_init(struct fit *fit, int64_t min, int64_t max)
     fit->max = max;
     fit->passed = min - 1;
     fit->failed = max + 1;
+    fit->hint = -1;
     fit->runs_max = 2;
     for (int64_t n = max - min + 1; n > 1; n /= 2)
         fit->runs_max++;
@@ -95,20 +96,26 @@ static int64_t in_proportion(const struct fit *fit)
     return best;
 }
 
-/* What the model says, or the middle. The first run is a small one: it shows whether any value runs, and
- * is a point of the line. When the predicted value has passed, the one above it should fail. */
+/* To show that `value` is the answer: it runs, and the one above it does not. False: that is known. */
+static bool show(const struct fit *fit, int64_t value, int64_t *ret)
+{
+    *ret = value > fit->passed ? value : fit->passed + 1;
+    return value >= fit->passed && value < fit->failed && *ret < fit->failed;
+}
+
+/* What the model or a hint says, or the middle. The first run is a small one: it shows whether any value
+ * runs, and is a point of the line. */
 static int64_t wish(const struct fit *fit)
 {
     struct fit_model m;
+    int64_t value;
     fit_model(fit, &m);
     if (fit->runs == 0)
         return fit->min + (fit->max - fit->min) / 8;
-    if (m.has_prediction && m.predicted > fit->passed && m.predicted < fit->failed)
-        return m.predicted;
-    if (m.has_prediction && m.predicted == fit->passed)
-        return fit->passed + 1;
-    if (m.has_prediction && m.predicted + 1 == fit->failed)
-        return fit->failed - 1;
+    if (m.has_prediction && show(fit, m.predicted, &value))
+        return value;
+    if (fit->hint >= 0 && show(fit, fit->hint, &value))
+        return value;
     if (!m.known && in_proportion(fit) > fit->passed)
         return in_proportion(fit);
     return fit->passed + (fit->failed - fit->passed + 1) / 2;
@@ -141,6 +148,11 @@ void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double 
         fit->failed = value;
     if (room > 0)
         fit->room = room;
+}
+
+void fit_hint(struct fit *fit, int64_t value)
+{
+    fit->hint = value;
 }
 
 bool fit_is_not_monotone(const struct fit *fit, int64_t *ret_smaller, int64_t *ret_larger)

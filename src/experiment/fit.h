@@ -25,6 +25,7 @@ struct fit {
     int64_t passed; /* largest value known to run; min - 1 = none yet */
     int64_t failed; /* smallest value known not to; max + 1 = none yet */
     unsigned runs, runs_max;
+    int64_t hint;   /* what a run that failed said would fit; -1 = nothing */
     double room;    /* bytes that a run may have; 0 = not known */
     size_t count;
     struct fit_point point[FIT_POINTS_MAX];
@@ -44,6 +45,9 @@ int fit_init(struct fit *fit, int64_t min, int64_t max);
 bool fit_next(const struct fit *fit, int64_t *ret);
 /* `room` 0 = the run does not tell. */
 void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double room);
+/* What the run that was noted last says that would fit: of a model's header, of an engine's report. It is
+ * run like any other value. */
+void fit_hint(struct fit *fit, int64_t value);
 void fit_model(const struct fit *fit, struct fit_model *ret);
 /* Memory fell where the value rose: then a larger value may run although a smaller one does not. Sets
  * the two values. */

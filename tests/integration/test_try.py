@@ -10,9 +10,16 @@ import resource
 import signal
 import subprocess
 
+import sys
+import tempfile
+
 import support
 from support import HIP_OOM, PYTHON
 
+sys.path.insert(0, os.path.join(support.SOURCE, "samples"))
+import on_emulator  # noqa: E402
+
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(support.ROCMCRASH)))
 ERROR = "0.2"
 # Opens 300 files and says what Python says.
 DESCRIPTORS = "files = [open('/dev/null') for _ in range(300)]"
@@ -154,6 +161,27 @@ class Findings(TryCase):
         self.assertFalse(bundle.verdict["sentence"].startswith(("confirmed", "refuted")))
 
 
+class Emulated(TryCase):
+    """A copy engine that stands still on the emulated GPU: the verdict chooses the change that confirms it."""
+
+    def test_copy_engine(self):
+        if not os.path.exists(os.path.join(BUILD, "samples", "copy_engine")):
+            self.skipTest("the samples are not built here: they need the package libamdhip64-dev")
+        if on_emulator.machine.MODELS[on_emulator.DEFAULT_MODEL].get("is_apu", False):
+            self.skipTest("SAMPLES_MODEL is an APU")
+        with tempfile.TemporaryDirectory(prefix="rc-try-machine-") as folder:
+            run = on_emulator.Run("copy_engine", BUILD, folder)
+            done = subprocess.run([run.keeper, run.machine, support.ROCMCRASH, "try", "--json", "--error", ERROR, "--first", "--with",
+                                   "HSA_ENABLE_SDMA=0", "--output-dir", self.outdir, "--", run.program], capture_output=True, text=True,
+                                  timeout=300, env=run.environ({"ROCMCRASH_STATE_DIR": self.path("state")}), check=False)
+            if "cannot be preloaded" in done.stderr:
+                self.skipTest(done.stderr[:80])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["status"], result["class_before"]), ("confirmed", "sdma"))
+        self.assertRegex(result["sentence"], r"^confirmed: with HSA_ENABLE_SDMA=0 0 of (\d) runs failed, as it is \1 of \1; ")
+
+
 class Budgets(TryCase):
     def try_it(self, *words, status):
         process = self.launch("out", *words)
@@ -226,6 +254,24 @@ if size > {limit}:
         out = self.fit("--vary", "--size", "4..6", message="ValueError: odd\n")
         self.assertIn("--size 5 is the largest value that runs; 6 fails", out)
         self.assertIn("no lack of GPU memory: exit code 1", out)
+
+    def test_what_an_engine_says_would_fit(self):
+        """vLLM's message has the length of the context that fits: it is run next, where bisection needs 17 runs."""
+        program = """
+import sys
+size = int(sys.argv[sys.argv.index("--max-model-len") + 1])
+if size > 28592:
+    print(f"ValueError: To serve at least one request with the models's max seq len ({size}), (9.92 GiB KV cache is needed, which is "
+          "larger than the available KV cache memory (3.93 GiB). Based on the available memory, the estimated maximum model length is "
+          "28592.", file=sys.stderr)
+    sys.exit(1)
+"""
+        done = subprocess.run([support.ROCMCRASH, "fit", "-o", self.outdir, "--json", "--vary", "--max-model-len 4096..131072", "--", PYTHON, "-c",
+                               program], capture_output=True, text=True, timeout=120, env=self.environ, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["largest_that_runs"], 28592)
+        self.assertLess(len(result["runs"]), 10)
 
     def test_ends_of_the_range(self):
         self.assertIn("no value runs: --size 2 fails", self.fit("--vary", "--size 2..3", limit=1, status=1))

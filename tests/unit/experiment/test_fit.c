@@ -96,6 +96,25 @@ static void test_a_line_is_found_sooner(void **state)
     assert_int_equal(fit.passed, 9000);
 }
 
+/* Right or wrong, it costs no more than the bound; a right one saves runs. */
+static void test_hints(void **state)
+{
+    static const int64_t hints[] = {28592, 28591, 28593, 40000, 1, 0, 999999};
+    (void)state;
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        struct fit fit;
+        int64_t value;
+        assert_int_equal(fit_init(&fit, 1024, 131072), 0);
+        while (fit_next(&fit, &value)) {
+            fit_note(&fit, value, value <= 28592, 0, 0);
+            if (value > 28592)
+                fit_hint(&fit, hints[i]);
+        }
+        assert_int_equal(fit.passed, 28592);
+        assert_in_range(fit.runs, 3, i == 0 ? 10 : 18);
+    }
+}
+
 static void test_memory_that_falls_is_noticed(void **state)
 {
     struct fit fit;
@@ -126,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_within_the_bound),
         cmocka_unit_test(test_a_line_is_found_sooner),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_memory_that_falls_is_noticed),
         cmocka_unit_test(test_ranges),
     };
