@@ -64,6 +64,8 @@ ROWS = {
     "redact": (USAGE, row("{}", STRICT, fifo=OK, writes=("{}",)), row("--preview {}", STRICT, fifo=OK)),
     "recover": (OK, row("{}", NOTHING)),
     "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE)),  # nobody is there who could be asked
+    "try": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="one")),
+    "fit": (USAGE, row("{}", NOTHING, json="one")),
     "collectors": (OK, row("{}", NOTHING)),
     "config": (OK, row("{}", NOTHING)),
     "release": (USAGE, row("{}", NOTHING)),
@@ -155,7 +157,7 @@ class Verbs(support.Case):
         self.assertIn(done.returncode, status if isinstance(status, tuple) else (status,), done.stderr)
         self.check_text(done.stdout)
         self.check_text(done.stderr)
-        if status in (FAILED, USAGE) and self.good not in words and verb != "rerun":  # which says what it would run
+        if status in (FAILED, USAGE) and self.good not in words and verb not in ("rerun", "try"):  # which say what they would run
             self.assertTrue(json_as or done.stdout == b"", done.stdout)
             self.assertEqual(len(done.stderr.splitlines()), 0 if done.stdout else 1, done.stderr)
         self.assertTrue(status == OK or not done.stderr or done.stderr.startswith(b"rocmcrash: "), done.stderr)
