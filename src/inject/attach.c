@@ -22,15 +22,15 @@ enum attaching { NOT_YET, IN_WORK, DONE };
 
 #define REGISTERING 1u /* no process that uses a GPU is init */
 
-/* Starts by this process and its forks, which share the page: a bucket that drains. */
+/* Counts starts by this process and its forks, which share the page: a leaky bucket. */
 struct crowd {
     _Atomic uint64_t drained_ns;
     _Atomic uint32_t starts;
 };
 
-/* A page that fork() gives empty to the child, so that it notices to be another process. */
+/* fork() gives this page empty to the child, which thus notices that it is another process. */
 struct identity {
-    uint32_t pid;           /* of the process that this library started in; 0 = of a child */
+    uint32_t pid;           /* of the process in which this library started; 0 = in a child */
     _Atomic uint32_t epoch; /* pid; 0 = not entered */
     _Atomic uint32_t process;
 };
@@ -43,7 +43,7 @@ static struct {
     bool wanted;
     struct preload preload;
     int (*clock)(clockid_t, struct timespec *);
-    /* Kept over fork(): what the child's parent was. */
+    /* Kept over fork(): the child learns about its parent. */
     uint32_t process, forks;
     bool entered;
 } self = {.process = LEDGER_NO_PROCESS};
@@ -107,7 +107,7 @@ static uint32_t enter(uint32_t pid)
     return process;
 }
 
-/* 0 = another thread has not done in time; it may have died there. */
+/* 0 = another thread is not done in time; it may have died there. */
 static uint32_t wait_until_entered(void)
 {
     uint32_t epoch = REGISTERING;
@@ -126,7 +126,7 @@ static uint32_t own_epoch(void)
     if (epoch == 0 && atomic_compare_exchange_strong(&self.identity->epoch, &epoch, REGISTERING)) {
         uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
         SET(self.identity->process, enter(pid));
-        /* As init of a namespace it is 1 itself: never ready, entered by no thread. */
+        /* As init of a namespace the pid is 1: never ready, entered by no thread. */
         atomic_store_explicit(&self.identity->epoch, pid > REGISTERING ? pid : UINT32_MAX,
                               memory_order_release);
         return pid > REGISTERING ? pid : UINT32_MAX;
@@ -162,8 +162,8 @@ bool attach_actor(struct book_actor *actor)
 /* --- exec --- */
 
 /* True in a vforked child, which shares the memory of its parent. If the parent is a forked child
- * that has not noted its pid yet, the vforked child notes its own and is taken for the process. The
- * parent is then taken for a child, which costs nothing but stack. */
+ * that has not noted its pid yet, the vforked child notes its own pid and is taken for the process.
+ * The parent is then taken for a child, which costs only stack. */
 bool attach_shares_memory(void)
 {
     uint32_t pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
@@ -239,8 +239,8 @@ static struct place parse_config(const char *text)
     return p;
 }
 
-/* In another PID namespace the number may be somebody else's, and opening what he has open (a
- * device, a FIFO) may do something: so it is looked at first. */
+/* In another PID namespace the number may belong to another process, and opening its files (a
+ * device, a FIFO) may have effects. So read the link first. */
 static int open_memory(const struct place *place, const char *name)
 {
     char path[64] = "/proc/";
@@ -294,7 +294,8 @@ static struct identity *map_identity(void)
     return NULL;
 }
 
-/* Another thread may be at it, or may have died at it: then this event is not noted. */
+/* Another thread may be attaching, or may have died while attaching: then this event is not
+ * noted. */
 static void attach(void)
 {
     uint32_t not_yet = NOT_YET;
@@ -302,7 +303,7 @@ static void attach(void)
         uint32_t in_work = IN_WORK;
         for (int i = 0; i < REGISTER_SPINS && atomic_load(&self.attaching) == IN_WORK; i++)
             (void)raw_call(SYS_sched_yield, 0, 0, 0, 0);
-        /* In a child that was forked at that moment nobody is at it. */
+        /* In a child that was forked at that moment no thread is attaching. */
         (void)atomic_compare_exchange_strong(&self.attaching, &in_work, DONE);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library in one process: taken out of the environment by its constructor, the ledger mapped,
- * the process entered into it at its first event. Runs in the target.
+ * The library in one process. Its constructor removes it from the environment. At the first event
+ * it maps the ledger and enters the process. Runs in the target.
  */
 #ifndef INJECT_ATTACH_H
 #define INJECT_ATTACH_H
@@ -17,32 +17,33 @@ struct attach_thread {
     uint32_t epoch; /* pid of the process this belongs to */
     int32_t tid;
     struct book_row row;
-    uint32_t refusals; /* ever, of this thread: HIP's failures are compared with it */
+    uint32_t refusals; /* number of refusals of this thread, compared at HIP's failures */
     uint64_t last_refusal;
     int32_t hip_device;
-    /* The last allocation, for mmap() of it. */
+    /* The last allocation, for the mmap() of its memory. */
     uint64_t last_size;
     uint8_t last_gpu, last_kind;
 };
 
-/* False = there is no ledger: everything is only passed on. It is mapped when there is something to
- * write, since most programs of a run never see a GPU. */
+/* False = there is no ledger, and all calls are only passed on. The ledger is mapped at the first
+ * write: most programs of a run never use a GPU. */
 bool attach_wanted(void);
-/* NULL = not mapped, or not possible any more. */
+/* NULL = not mapped, or no longer possible. */
 struct ledger *attach_ledger(void);
-/* False = as above. Enters the process when it has not been. Without the time. */
+/* False = as above. Enters the process if that is not done yet. Does not set the time. */
 bool attach_actor(struct book_actor *actor);
 struct attach_thread *attach_thread(void);
 uint64_t attach_now_ns(void);
-/* The time of the last tick: at a fifth of the price. */
+/* The time of the last tick: a fifth of the cost. */
 uint64_t attach_coarse_ns(void);
 /* For the programs that this process starts; path "" = do not inject. */
 const struct preload *attach_preload(void);
 /* Between vfork and exec: a child in its parent's memory. */
 bool attach_shares_memory(void);
-/* A start to be made: true when there are so many that the library would be felt, by 30 us each. */
+/* Called before a start. True if there are so many that the library's 30 us for each would be
+ * noticed. */
 bool attach_is_crowded(void);
-/* Around an exec. No effect in a vfork()ed child, which is not the process. */
+/* Called before and after an exec. No effect in a vfork()ed child, which is not the process. */
 void attach_exec_begins(void);
 void attach_exec_failed(void);
 /* Counts what exec found about a program. */

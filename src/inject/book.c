@@ -107,7 +107,7 @@ static bool raise_peak(_Atomic int64_t *peak, int64_t value)
     return false;
 }
 
-/* A new peak of all processes must not count what a dead one held. */
+/* A new peak of all processes must not include memory of a dead process. */
 static void settle_sometimes(const struct book_actor *actor)
 {
     struct ledger *ledger = actor->ledger;
@@ -183,8 +183,8 @@ void book_event(const struct book_actor *actor, const struct ledger_entry *e,
 
 /* --- the live set --- */
 
-/* The kernel gives the lowest free number: eight neighbours lie side by side, in memory that is
- * warm; more would make ranges of two processes meet. */
+/* The kernel gives the lowest free number, so put eight neighbours side by side, in warm memory.
+ * With more, the ranges of two processes would overlap. */
 static uint64_t entry_hash(uint32_t process, uint64_t handle, int32_t file)
 {
     uint64_t owner = book_mix((uint64_t)process << 32 | (uint32_t)file);
@@ -302,7 +302,7 @@ uint32_t book_begin_free(const struct book_actor *actor, uint64_t handle, int32_
             break;
         _Atomic uint32_t *state = &actor->ledger->live[at].state;
         uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
-        /* The word counts the slot's uses: it is still the entry that was found. */
+        /* The word counts the slot's uses, so an equal word means the entry that was found. */
         if (LEDGER_STATE(seen) == LEDGER_USED &&
             is_entry(&actor->ledger->live[at], actor->process, handle, file) &&
             atomic_compare_exchange_strong(state, &seen, (seen & ~0xffu) | LEDGER_FREEING))

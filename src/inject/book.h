@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bookkeeping of record/ledger.h: what happens to its tables when something is allocated, freed
- * or refused. Runs in the target; pure but for the memory it writes. No locks: every table is
- * filled by compare-and-swap, searches are bounded, and what finds no room is counted.
+ * The bookkeeping of record/ledger.h: updates its tables when memory is allocated, freed or
+ * refused. Runs in the target; pure, except for the memory that it writes. No locks: every table is
+ * filled by compare-and-swap, searches are bounded, and entries without room are counted.
  */
 #ifndef INJECT_BOOK_H
 #define INJECT_BOOK_H
@@ -29,7 +29,7 @@ struct book_buffer {
     uint8_t gpu, kind;
 };
 
-/* The row that a thread's refusals form; zeroed at the thread's start. */
+/* The row of a thread's refusals; zeroed at the thread's start. */
 struct book_row {
     uint64_t first; /* number, 0 = none */
     uint64_t last_ns, size;
@@ -48,12 +48,13 @@ uint32_t book_add_process(struct ledger *ledger, const struct book_process *proc
 
 uint8_t book_gpu_by_kfd(struct ledger *ledger, uint32_t kfd_gpu_id);
 uint8_t book_gpu_by_minor(struct ledger *ledger, uint32_t render_minor);
-/* AMDKFD_IOC_ACQUIRE_VM says that the two are one. */
+/* AMDKFD_IOC_ACQUIRE_VM tells that both are the same GPU. */
 void book_join_gpu(struct ledger *ledger, uint32_t kfd_gpu_id, uint32_t render_minor);
 
 void book_allocated(const struct book_actor *actor, const struct book_buffer *buffer);
-/* Before the ioctl, since the kernel may give the handle to another thread at once: takes the entry
- * out of the live set. BOOK_NONE: there is none. After it: for good, or back. */
+/* Called before the ioctl, because the kernel may give the handle to another thread at once: takes
+ * the entry out of the live set. BOOK_NONE: no entry. Called after the ioctl: frees the entry or
+ * puts it back. */
 uint32_t book_begin_free(const struct book_actor *actor, uint64_t handle, int32_t file);
 void book_end_free(const struct book_actor *actor, uint32_t entry, bool freed);
 /* The entry of a handle, BOOK_NONE. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the bookkeeping. Writers never wait for each other. Every field that
- * two threads may meet at is therefore stored and loaded in one piece; the state words give the
+/* Declarations shared by the parts of the bookkeeping. Writers never wait for each other, so every
+ * field that two threads may access is stored and loaded in one piece; the state words give the
  * order. */
 #ifndef INJECT_BOOK_INTERNAL_H
 #define INJECT_BOOK_INTERNAL_H
@@ -27,18 +27,18 @@ struct book_table {
 
 typedef bool (*book_match_fn)(const void *row, const void *key);
 
-/* The row of the key; one that is being made has *ret_word != 0 and waits for book_publish(). */
+/* The row of the key. A new row has *ret_word != 0 and waits for book_publish(). */
 uint32_t book_find_or_claim(const struct book_table *table, uint64_t hash, book_match_fn matches,
                             const void *key, uint32_t *ret_word);
-/* Claims a slot that said `seen`: its new word with LEDGER_WRITING, or 0. */
+/* Claims a slot whose word was `seen`: returns its new word with LEDGER_WRITING, or 0. */
 uint32_t book_claim(_Atomic uint32_t *state, uint32_t seen);
 void book_publish(_Atomic uint32_t *state, uint32_t word);
-/* Its word. A neighbour may be writing the slot, maybe the row that is looked for: that takes some
- * hundred cycles, unless it died there. */
+/* Its word. Another thread may be writing the slot, perhaps the row that we search: that takes some
+ * hundred cycles, unless the thread died there. */
 uint32_t book_state(_Atomic uint32_t *state);
 uint64_t book_mix(uint64_t x);
 
-/* Cheaper by a locked instruction, and may miss one when two threads meet. */
+/* Saves a locked instruction, and may miss one of two simultaneous increments. */
 #define COUNT(field) SET(field, atomic_load_explicit(&(field), memory_order_relaxed) + 1)
 
 struct ledger_account *book_account(struct ledger *ledger, uint32_t process, uint8_t gpu,

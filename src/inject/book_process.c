@@ -65,7 +65,8 @@ static uint32_t claim_process(struct ledger *ledger, uint64_t now_ns, uint32_t *
     return BOOK_NONE;
 }
 
-/* The same number, earlier: it died, or became another program by an exec that nobody saw. */
+/* An earlier process with the same number: it died, or became another program by an exec that we
+ * did not see. */
 static void end_namesakes(struct ledger *ledger, const struct book_process *process)
 {
     for (uint32_t i = 0; i < LEDGER_PROCESSES; i++) {

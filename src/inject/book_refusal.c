@@ -151,7 +151,7 @@ void book_model(const struct book_actor *actor, const char *path, int error, uin
         ADD(ledger->lost.models, 1);
         return;
     }
-    struct ledger_model *m = &ledger->models[at]; /* the number is nobody else's */
+    struct ledger_model *m = &ledger->models[at]; /* no other refusal has this number */
     SET(m->state, LEDGER_WRITING);
     m->process = (uint16_t)actor->process;
     m->error = (uint16_t)error;

@@ -37,7 +37,7 @@ static struct ledger_counters *map_counters(const struct ledger *ledger)
     long fd = raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
         return NULL;
-    /* Nothing but this page: a program that writes wild must not reach the rest. */
+    /* Map only this page: a program's wild writes must not reach the rest. */
     char *page = raw_map(PAGE, MAP_SHARED, (int)fd, ledger->counters_at & ~(uint64_t)(PAGE - 1));
     (void)raw_call(SYS_close, fd, 0, 0, 0);
     if (page == NULL)
@@ -47,9 +47,9 @@ static struct ledger_counters *map_counters(const struct ledger *ledger)
     return c;
 }
 
-/* --- what may have been the limit --- */
+/* --- possible limits --- */
 
-/* Linux 6.2 and newer tell the number as the size of the folder. */
+/* Linux 6.2 and newer give the number as the size of the folder. */
 static uint32_t count_fds(void)
 {
     struct stat st;

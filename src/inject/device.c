@@ -30,7 +30,7 @@ struct drm_version {
 /* 0 = not known; else the kind, for render nodes with the minor number above it. */
 static _Atomic uint16_t remembered[REMEMBERED];
 
-/* Another preloaded library may have its own idea of a descriptor (an emulated driver). */
+/* Ask through the next library: it may emulate a driver for this descriptor. */
 static uint32_t ask_minor(int fd)
 {
     int (*ask)(int, struct stat *);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec and posix_spawn of the program: the library, which has taken itself out of the environment,
- * is put back for programs that can load it. Callable between vfork and exec: nothing but the stack
- * is written. system() and popen() of glibc do not pass here: what they start goes without the
- * library. Runs in the target.
+ * exec and posix_spawn of the program. The library has removed itself from the environment; these
+ * functions add it again for programs that can load it. Callable between vfork and exec: they write
+ * only to the stack. glibc's system() and popen() do not call them, so their programs run without
+ * the library. Runs in the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,13 +25,13 @@ typedef int (*execveat_fn)(int, const char *, char *const[], char *const[], int)
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *,
                         const posix_spawnattr_t *, char *const[], char *const[]);
 
-/* One call of this family. */
+/* One call of this family of functions. */
 struct start {
-    const char *path; /* of the file, or (search) its name; for looking at it */
+    const char *path; /* path of the file, or (search) its name; to examine the file */
     char *const *environment;
     bool search; /* in PATH, as execvp() and posix_spawnp() */
     int (*go)(const struct start *start, char *const environment[]);
-    void *next; /* and what it passes on: */
+    void *next; /* and arguments to pass on: */
     const char *name;
     char *const *argv;
     int fd, flags;
@@ -49,7 +49,7 @@ static const char *value_of(const char *name, char *const environment[])
     return NULL;
 }
 
-/* The environment to start it with: its own, or in `room`. */
+/* The environment for the start: the given one, or a changed one in `room`. */
 static char *const *environment_for(const struct start *s, struct preload_room *room)
 {
     const struct preload *preload = attach_preload();
@@ -64,7 +64,7 @@ static char *const *environment_for(const struct start *s, struct preload_room *
         answer = preload_environment(preload, s->environment, room);
     if (answer == PRELOAD_YES)
         return (char *const *)room->list;
-    if (answer != PRELOAD_NO_FILE) /* then nothing is started */
+    if (answer != PRELOAD_NO_FILE) /* no program is started then */
         attach_count_left_out(answer);
     return s->environment;
 }
@@ -77,14 +77,15 @@ static int go_with(const struct start *s, struct preload_room *room)
     return s->go(s, environment);
 }
 
-/* In a child that shares our memory a mapping would stay behind. */
+/* On the stack: in a child that shares our memory, a mapping would stay behind. */
 static __attribute__((noinline)) int go_on_stack(const struct start *s)
 {
     struct preload_room room;
     return go_with(s, &room);
 }
 
-/* Not on the stack else: a signal handler may have 8 KiB, and start what reports the crash. */
+/* Otherwise not on the stack: a signal handler may have only 8 KiB, and may start a crash
+ * reporter. */
 static int go(const struct start *s)
 {
     if (attach_preload()->path[0] == '\0' || s->path == NULL)
@@ -229,7 +230,7 @@ static size_t count_arguments(const char *first, va_list args)
     return n;
 }
 
-/* Fills `argv`, and leaves `args` behind the NULL. */
+/* Fills `argv`, and leaves `args` after the NULL. */
 #define TAKE_ARGUMENTS(first, args, argv)                                                          \
     do {                                                                                           \
         size_t at = 0;                                                                             \

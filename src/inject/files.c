@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open() and fopen() of the program: a descriptor that comes from there is no longer what the
- * number was before, and files that are models by their name are noted. Runs in the target.
+ * open() and fopen() of the program. A new descriptor invalidates what is known about its number.
+ * Files with the name of a model are noted. Runs in the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static bool ends_with(const char *path, size_t len, const char *end)
     return len > n && raw_equal(path + len - n, end, n);
 }
 
-/* ".bin" alone says nothing; Hugging Face and ggml write these two. */
+/* ".bin" alone means nothing; Hugging Face and ggml write these two names. */
 static bool is_binary_model(const char *path, size_t len)
 {
     size_t at = len;
@@ -75,7 +75,7 @@ static void note_model(const char *path, enum likeness likeness, int fd, int err
     char number[40] = "/proc/self/fd/";
     if (fd >= 0)
         (void)raw_call(SYS_fstat, fd, &st, 0, 0);
-    /* Python's lists of folders are .pth as well. */
+    /* Python's lists of folders end in .pth, too. */
     if ((likeness == MAYBE_MODEL && st.st_size < SMALLEST_MODEL) || !attach_actor(&actor))
         return;
     actor.now_ns = attach_now_ns();
@@ -111,7 +111,7 @@ static int plain_open(int dir, const char *path, int flags, mode_t mode)
     return -1;
 }
 
-/* The caller sees errno as an open without us leaves it. */
+/* The caller gets the errno of an open without us. */
 static int note_opened(const char *path, int fd, int errno_before)
 {
     int error = fd < 0 ? errno : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that stand before HIP's, one set for each runtime that may be mapped. They call no
- * HIP function of their own: before ROCm 7 any successful call cleared what hipGetLastError()
- * gives. Prototypes: hip/hip_runtime_api.h, the same from 4.2 on.
+ * The functions that wrap HIP's, one set for each runtime that may be mapped. They call no HIP
+ * function of their own: before ROCm 7 any successful call cleared what hipGetLastError() gives.
+ * Prototypes: hip/hip_runtime_api.h, the same from 4.2 on.
  */
 #include "inject/hip.h"
 
@@ -68,7 +68,7 @@ static void note_failed(const struct asked *asked, int error)
 
 static struct asked ask(const char *function, size_t size, uint32_t flags)
 {
-    hip_look(); /* what was loaded since may call HIP too */
+    hip_look(); /* objects loaded since may call HIP, too */
     return (struct asked){.function = function,
                           .size = size,
                           .flags = flags,
@@ -191,7 +191,7 @@ static int done(const struct asked *asked, int result)
                              unsigned)(p, c, e, flags));                                           \
     }
 
-/* The device is remembered, for it must not be asked. */
+/* Remember the device: HIP must not be asked for it. */
 static int chosen(int device, int result)
 {
     if (result == 0)
@@ -199,7 +199,7 @@ static int chosen(int device, int result)
     return result;
 }
 
-/* "hipMalloc" asked of the runtime itself: ours instead. */
+/* "hipMalloc" requested from the runtime itself: return ours. */
 static int given(const char *name, void **function, int result)
 {
     enum hip_function which = name != NULL ? hip_by_name(name) : HIP_FUNCTIONS;
@@ -211,7 +211,7 @@ static int given(const char *name, void **function, int result)
     return result;
 }
 
-/* Since ROCm 7: the same question in CUDA's words. */
+/* Since ROCm 7: the same request in CUDA's form. */
 #define ENTRY_POINT(r, asked)                                                                      \
     static int asked##_##r(const char *name, void **function, uint64_t flags, void *status)        \
     {                                                                                              \

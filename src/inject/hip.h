@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HIP's allocating functions, for what HIP refuses before it asks the driver: a request above the
- * device's size leaves no other trace than the error of the call. No symbol of HIP is defined here,
- * for a program may ask whether there are any: the callers' tables of addresses (GOT) are pointed
- * to functions of ours once a libamdhip64 is mapped, each to the one that stands before the runtime
- * it was bound to. Runs in the target.
+ * Wraps HIP's allocating functions, to see requests that HIP refuses before it asks the driver: for
+ * a request above the device's size, the error of the call is the only trace. We define no symbol
+ * of HIP, because a program may test whether there are any. Instead, once a libamdhip64 is mapped,
+ * the callers' tables of addresses (GOT) are changed to our functions, each for the runtime to
+ * which the entry was bound. Runs in the target.
  */
 #ifndef INJECT_HIP_H
 #define INJECT_HIP_H
@@ -47,19 +47,19 @@ enum hip_function {
 
 struct hip_runtime {
     uintptr_t base, start, end; /* of the mapped libamdhip64; 0 = no runtime in this slot */
-    void *real[HIP_FUNCTIONS];  /* NULL = this version has it not */
+    void *real[HIP_FUNCTIONS];  /* NULL = this version lacks it */
 };
 
 extern struct hip_runtime hip_runtimes[HIP_RUNTIMES];
 
-/* Ours, that stands before the function of that runtime. */
+/* Our wrapper of the function of that runtime. */
 void *hip_stand_in(enum hip_function function, unsigned runtime);
 /* The function of that name; HIP_FUNCTIONS = none of these. */
 enum hip_function hip_by_name(const char *name);
 
-/* Look whether objects have been loaded since, and see to them. */
+/* Check whether objects have been loaded since, and patch them. */
 void hip_look(void);
-/* The stand-in for a function's address, NULL = it is none of a runtime's. */
+/* Our wrapper for a function's address, NULL = it is no function of a runtime. */
 void *hip_replacement(enum hip_function function, void *real);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding HIP runtimes, and putting our functions before theirs in the address tables of those who
- * call them. An address is replaced only where it is known to be the runtime's: what is bound to
- * another definition (a profiler's) stays. Runs in the target, at its start and when something was
+ * Finds HIP runtimes, and puts our functions in place of theirs in the address tables of their
+ * callers. An address is replaced only if it is known to be the runtime's. An entry bound to
+ * another definition (a profiler's) stays. Runs in the target, at its start and after objects were
  * loaded.
  */
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 #define AGAIN_NS 100000000u
 #define AGAIN_DOUBLED_MAX 7 /* a look at a large program takes milliseconds */
 
-/* 0 = never looked; else one more than how many objects had been loaded then. */
+/* 0 = never looked; else 1 + the number of objects loaded then. */
 static _Atomic uint64_t looked_at, look_again_ns;
 static _Atomic uint32_t looking;
 
@@ -37,7 +37,7 @@ static const char *base_name(const char *path)
 
 struct census {
     unsigned runtimes, definitions; /* objects that define hipMalloc, runtimes included */
-    unsigned later;                 /* addresses to be looked at again */
+    unsigned later;                 /* addresses to examine again */
 };
 
 static bool is_known(const struct next_object *o)
@@ -126,8 +126,8 @@ static bool is_inside(const struct next_object *o, uintptr_t address)
     return address >= o->start && address < o->end;
 }
 
-/* After relocation the loader has made these read-only ("full RELRO"): whole pages, as it rounds
- * down at both ends. */
+/* After relocation the loader has made these read-only ("full RELRO"). Whole pages: it rounds down
+ * at both ends. */
 static bool is_read_only(const struct next_object *o, uintptr_t address)
 {
     const uintptr_t whole = ~(uintptr_t)(PAGE - 1);
@@ -141,7 +141,7 @@ static bool is_read_only(const struct next_object *o, uintptr_t address)
     return false;
 }
 
-/* Asks the kernel to add 0, as a write of ours would end the program. */
+/* Lets the kernel add 0: a write of ours to a read-only page would end the program. */
 static bool can_be_written(void *slot)
 {
     static uint32_t nobody;
@@ -159,8 +159,8 @@ static void replace(void **slot, void *ours, bool read_only)
         (void)raw_call(SYS_mprotect, page, PAGE, PROT_READ, 0);
 }
 
-/* It points to the object's own stub, which would have the loader bind it at the first call. With
- * one definition it can only become that one. */
+/* The entry points to the object's own stub; the loader binds it at the first call. If there is
+ * only one definition, it will be bound to that. */
 static void *stand_in_for_unbound(const struct caller *c, enum hip_function function)
 {
     if (c->census->runtimes == 1 && c->census->definitions == 1)
@@ -180,7 +180,7 @@ static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
         return;
     void **slot = (void **)(c->object->base + rela->r_offset);
     bool read_only = is_read_only(c->object, (uintptr_t)slot);
-    /* Another thread loads this object: the loader still writes to the page. */
+    /* Another thread is loading this object: the loader still writes to the page. */
     if (read_only && can_be_written(slot)) {
         c->census->later++;
         return;
@@ -207,7 +207,7 @@ static bool look_at_caller(const struct next_object *o, void *context)
     };
     if (value_of(o, DT_PLTREL) != DT_RELA)
         tables[0].count = 0;
-    /* The relative ones come first, and are by far the most. */
+    /* The relative ones come first, and are the great majority. */
     size_t relative = value_of(o, DT_RELACOUNT);
     for (size_t t = 0; t < 2; t++)
         for (size_t i = t == 1 ? relative : 0; tables[t].first != NULL && i < tables[t].count; i++)
@@ -235,7 +235,7 @@ void hip_look(void)
     next_objects(count_object, &census);
     if (census.runtimes > 0)
         next_objects(look_at_caller, &census);
-    /* Once more when they have been called, or loaded. */
+    /* Look again when they have been called, or loaded. */
     uint64_t wait_ns = (uint64_t)AGAIN_NS << doubled;
     atomic_store(&look_again_ns, census.later > 0 ? attach_coarse_ns() + wait_ns : 0);
     atomic_store(&looking, 0);
@@ -243,8 +243,8 @@ void hip_look(void)
 
 /* --- dlsym() --- */
 
-/* Triton, CuPy and ctypes ask for addresses. Jumped to with the caller's own return address, for
- * dlsym() answers by its caller. */
+/* Triton, CuPy and ctypes ask for addresses. Entered by a jump with the caller's own return
+ * address, because the answer of dlsym() depends on its caller. */
 __attribute__((visibility("hidden"))) void *hip_next_dlsym;
 __attribute__((visibility("hidden"))) void *hip_answer_dlsym(void *handle, const char *name);
 

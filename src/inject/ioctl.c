@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ioctl() and mmap() of the program: those that allocate, map and free GPU memory are noted. By
- * their numbers, not their codes, since the structures grow at the end with the kernel; what is
- * read here are the first members, of include/uapi/linux/kfd_ioctl.h and drm/amdgpu_drm.h. Runs in
- * the target.
+ * ioctl() and mmap() of the program: notes the calls that allocate, map and free GPU memory. It
+ * compares the numbers of ioctls, not their full codes, because newer kernels append members to the
+ * structures. Only the first members are read, as in include/uapi/linux/kfd_ioctl.h and
+ * drm/amdgpu_drm.h. Runs in the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +95,7 @@ static int call_next_variadic(int fd, unsigned long request, ...)
     return call_next(fd, request, arg);
 }
 
-/* --- what was asked for --- */
+/* --- the request --- */
 
 struct call {
     struct book_buffer buffer;
@@ -120,7 +120,7 @@ static uint8_t gem_kind(uint64_t domains)
     return (domains & 2) != 0 ? LEDGER_GEM_GTT : LEDGER_GEM_OTHER;
 }
 
-/* The buffer of a call that makes one, from its arguments before the driver has overwritten them.
+/* The buffer of an allocating call, from its arguments before the driver overwrites them.
  */
 static bool read_request(const struct book_actor *actor, struct call *c, int fd, uint32_t number,
                          const void *arg)
@@ -188,12 +188,12 @@ static uint64_t handle_of(uint32_t number, const void *arg)
     }
 }
 
-/* --- what came of it --- */
+/* --- the result --- */
 
 static void note_allocated(struct book_actor *actor, struct call *c)
 {
     struct attach_thread *t = attach_thread();
-    /* A dmabuf of a buffer that this file knows gives the same handle again. */
+    /* Importing a dmabuf of a buffer that this file already has gives the same handle again. */
     if (c->operation == LEDGER_OP_IMPORT &&
         book_find(actor, c->buffer.handle, c->buffer.file) != BOOK_NONE)
         return;
@@ -215,7 +215,7 @@ static void note_refused(const struct book_actor *actor, const struct book_buffe
     counters_at_refusal(actor, t->last_refusal);
 }
 
-/* A child may not use its parent's /dev/kfd: EBADF of an open descriptor. */
+/* A child may not use its parent's /dev/kfd: EBADF although the descriptor is open. */
 static bool is_of_parent(int fd, int error)
 {
     return error == EBADF && raw_call(SYS_fcntl, fd, F_GETFD, 0, 0) >= 0;
@@ -226,7 +226,7 @@ static bool is_device(int fd, bool is_drm, int error)
     enum device_kind wanted = is_drm ? DEVICE_RENDER : DEVICE_KFD;
     if (error == 0 && device_known(fd) == wanted)
         return true;
-    /* The number may have been given to another file since. */
+    /* The number may belong to another file since. */
     return device_kind_anew(fd, call_next_variadic) == wanted ||
            (!is_drm && is_of_parent(fd, error));
 }
@@ -330,7 +330,7 @@ static void note(struct book_actor *actor, struct call *c, bool makes, int fd, u
     }
 }
 
-/* Other drivers use the same numbers, and their programs are no concern of ours. */
+/* Other drivers use the same numbers; skip them. */
 static bool is_other_driver(int fd, uint32_t number)
 {
     return number == DRM_GEM_CLOSE || number == AMDGPU_GEM_VA
@@ -402,7 +402,7 @@ static void note_unmappable(int fd, size_t size)
     errno = error;
 }
 
-/* Before our constructor the system call itself: malloc() may be what needs the memory. */
+/* Before our constructor has run, make the system call directly: malloc() may need the memory. */
 static void *pass_mmap(enum next_function function, void *at, size_t size, int protection,
                        int flags, int fd, off_t offset)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding functions in the mapped objects of the target without dlsym(): that one decides by its
+ * Finds functions in the mapped objects of the target without dlsym(). dlsym() depends on its
  * caller, does not see libraries of a local scope, and may itself be replaced. Runs in the target.
  */
 #ifndef INJECT_NEXT_H
@@ -25,10 +25,10 @@ typedef bool (*next_object_fn)(const struct next_object *object, void *context);
 void next_objects(next_object_fn fn, void *context);
 /* How many objects have been loaded since the start; changes when one is. */
 uint64_t next_loads(void);
-/* The default definition in that object, NULL. */
+/* The default definition in that object, or NULL. */
 void *next_in(const struct next_object *object, const char *name);
-/* The functions behind ours: what the program called, and what is called for it. libc's execv()
- * makes libc's own call, whatever others have put before execve(). */
+/* The functions behind ours: those that the program called, and those called for it. libc's execv()
+ * makes its own system call, whatever other libraries have put before execve(). */
 #define NEXT_EACH(X)                                                                               \
     X(ioctl, ioctl)                                                                                \
     X(mmap, mmap)                                                                                  \
@@ -64,9 +64,9 @@ enum next_function {
         NEXT_FUNCTIONS,
 };
 
-/* All of them, at the start: a forked child must not need the loader's lock. */
+/* Looks up all of them at the start: a forked child must not need the loader's lock. */
 void next_resolve(void);
-/* NULL = there is none. Looks for it where the constructor has not run yet. */
+/* NULL = there is none. Looks it up if the constructor has not run yet. */
 void *next_function(enum next_function function);
 /* NULL = there is none, or the constructor has not run. */
 void *next_if_resolved(enum next_function function);
@@ -74,7 +74,7 @@ void *next_if_resolved(enum next_function function);
 const char *next_own_path(void);
 /* Is the object this library itself? */
 bool next_is_own(const struct next_object *object);
-/* clock_gettime() of the kernel's own page, which nobody replaces; NULL. */
+/* clock_gettime() of the vDSO, which no library replaces; or NULL. */
 void *next_clock(void);
 /* An address of the dynamic section: glibc has relocated it, musl has not. */
 uintptr_t next_address(const struct next_object *object, Elf64_Addr value);

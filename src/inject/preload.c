@@ -12,7 +12,7 @@
 
 #define LD_PRELOAD "LD_PRELOAD="
 #define FLAG_NOEXEC 8 /* ST_NOEXEC of statvfs.h */
-/* The library takes 10 MiB: who lives in so little may need them. */
+/* The library takes 10 MiB of address space: a program with so little may need them. */
 #define ADDRESS_SPACE_MIN (1ull << 30)
 #define SHEBANG_DEPTH 5 /* fs/exec.c stops there too */
 
@@ -20,7 +20,7 @@ int preload_set_path(struct preload *preload, const char *path)
 {
     struct stat st;
     preload->path[0] = '\0';
-    /* The loader splits at these, and looks up what has no slash. */
+    /* The loader splits at these characters, and searches for names without a slash. */
     for (const char *p = path; *p != '\0'; p++)
         if (*p == ':' || *p == ' ')
             return -22;
@@ -35,7 +35,7 @@ int preload_set_path(struct preload *preload, const char *path)
     return 0;
 }
 
-/* In the root and the namespaces of this moment, which are those of the exec. */
+/* In the current root and namespaces, which are those of the exec. */
 static bool library_is_visible(const struct preload *preload)
 {
     struct stat st;
@@ -95,7 +95,7 @@ bool preload_names_sanitizer(const char *list)
     return false;
 }
 
-/* "LD_PRELOAD=" ours, and behind it what was there. */
+/* "LD_PRELOAD=" with our library, and behind it the former value. */
 static enum preload_answer make_list(const struct preload *preload, const char *others, char *out,
                                      size_t size)
 {
@@ -131,7 +131,7 @@ enum preload_answer preload_environment(const struct preload *preload, char *con
         }
         room->list[n++] = environment[i];
     }
-    if (others != NULL && raw_starts(others, preload->path)) { /* handed on by hand */
+    if (others != NULL && raw_starts(others, preload->path)) { /* passed on explicitly */
         room->list[n] = (char *)(uintptr_t)preload->config;
         room->list[n + 1] = NULL;
         return PRELOAD_YES;
@@ -176,7 +176,7 @@ const char *preload_find(const char *name, const char *path, struct preload_room
     }
 }
 
-/* "LD_PRELOAD=ours:other" -> "LD_PRELOAD=other"; true when nothing is left and nothing was there.
+/* "LD_PRELOAD=ours:other" -> "LD_PRELOAD=other"; true if nothing is left, because ours was alone.
  */
 static bool cut_own(char *list, const char *own_path)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * May a program be given the library? The dynamic loader prints an error where it cannot load what
- * LD_PRELOAD names (32-bit, other root), AddressSanitizer refuses to start behind it, and a static
- * program would only hand the variable on. So it is looked at before each exec, and the variable
- * set only where it works. Runs in the target, and in the child that becomes it. No libc, no memory
- * but the caller's: also between vfork and exec.
+ * Can a program load the library? The dynamic loader prints an error if it cannot load a file of
+ * LD_PRELOAD (32-bit, other root), AddressSanitizer refuses to start behind it, and a static
+ * program would only pass the variable on. So the program is examined before each exec, and the
+ * variable is set only if it works. Runs in the target, and in the child that becomes it. Uses no
+ * libc and only the caller's memory: works between vfork and exec.
  */
 #ifndef INJECT_PRELOAD_H
 #define INJECT_PRELOAD_H
@@ -42,7 +42,7 @@ struct preload {
     char config[128];            /* PRELOAD_CONFIG and where the ledger is */
 };
 
-/* Room for looking at a program and for its environment, until the exec. Some 20 KiB. */
+/* Room to examine a program and for its environment, until the exec. Some 20 KiB. */
 struct preload_room {
     uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)]; /* of program.c */
     char found[PRELOAD_PATH_MAX];                         /* of preload_find() */
@@ -50,9 +50,10 @@ struct preload_room {
     char *list[PRELOAD_ENVIRON_MAX];
 };
 
-/* Looks at the file and names it; `path` must not contain what LD_PRELOAD splits at. */
+/* Examines the file and stores its name; `path` must not contain a character at which LD_PRELOAD
+ * splits. */
 int preload_set_path(struct preload *preload, const char *path);
-/* The program as execve() would find it; "#!" lines are followed. */
+/* Examines the program that execve() would find; follows "#!" lines. */
 enum preload_answer preload_check(const struct preload *preload, const char *program,
                                   struct preload_room *room);
 /* PRELOAD_YES: room->list is the environment with our two variables. */

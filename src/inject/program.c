@@ -10,7 +10,8 @@
 #define HEADERS_MAX 32
 #define DYNAMIC_MAX 128
 
-/* AddressSanitizer checks that its runtime is the first library; the others intercept what we do.
+/* AddressSanitizer checks that its runtime is the first library; the others intercept the same
+ * functions as we do.
  */
 static const char *const sanitizer_libraries[] = {"libasan.", "libtsan.", "liblsan.", "libhwasan.",
                                                   "libclang_rt."};
@@ -104,7 +105,7 @@ static bool needs_sanitizer(const struct program *p)
     return false;
 }
 
-/* In the GNU hash table of the file: the filter says no for nearly every other program. */
+/* Looks in the GNU hash table of the file: the filter rejects nearly every other program. */
 static bool may_define(const struct program *p, uint64_t table, const uint32_t head[4],
                        const char *name)
 {
@@ -134,8 +135,8 @@ static bool may_define(const struct program *p, uint64_t table, const uint32_t h
     return false;
 }
 
-/* gcc's -static-libasan exports nothing, but starts before everything else: DT_PREINIT_ARRAY, which
- * nobody but the sanitizers uses. */
+/* gcc's -static-libasan exports nothing, but starts before everything else by DT_PREINIT_ARRAY,
+ * which only the sanitizers use. */
 static bool contains_sanitizer(const struct program *p)
 {
     uint32_t head[4];

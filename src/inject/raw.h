@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls and byte loops without libc: what runs inside a foreign program must not pass
- * through functions that this program, or another preloaded library, has replaced, and must not
- * touch errno. Runs in the target. x86-64 only, as ROCm.
+ * System calls and byte loops without libc. Code inside a foreign program must not call functions
+ * that the program or another preloaded library has replaced, and must not change errno. Runs in
+ * the target. x86-64 only, as ROCm.
  */
 #ifndef INJECT_RAW_H
 #define INJECT_RAW_H
@@ -16,13 +16,14 @@
 #error "the ledger library is for x86-64, as ROCm is"
 #endif
 
-/* Loops that copy stay loops: a sanitizer or a profiler may have its own memcpy(). */
+/* The compiler must not turn copy loops into memcpy(): a sanitizer or a profiler may have its
+ * own. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif
 
 #ifdef __clang_analyzer__
-/* It does not see what the instruction writes. */
+/* The compiler does not see what the instruction writes. */
 long raw_call6(long number, long a, long b, long c, long d, long e, long f);
 #else
 static inline long raw_call6(long number, long a, long b, long c, long d, long e, long f)
@@ -108,7 +109,7 @@ static inline size_t raw_put_number(char *out, uint64_t number, unsigned base)
     return n;
 }
 
-/* Digits from *text on, which is moved behind them; 0 where there are none. */
+/* The number at *text; moves *text behind its digits; 0 if there are none. */
 static inline uint64_t raw_number(const char **text, unsigned base)
 {
     uint64_t number = 0;

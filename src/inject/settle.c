@@ -25,7 +25,7 @@ static uint64_t parse_stat(const char *text, size_t len)
         const char *word = p;
         if (field == FIELD_THREADS)
             threads = raw_number(&word, 10);
-        /* A leader that has ended shows Z while its threads go on. */
+        /* A leader that has ended shows Z while its threads still run. */
         if (field == FIELD_START)
             return (state == 'Z' || state == 'X') && threads <= 1 ? 0 : raw_number(&word, 10);
         while (*p != '\0' && *p != ' ')
@@ -110,7 +110,7 @@ static bool is_gone(const struct ledger_process *p)
 
 void ledger_settle(struct ledger *ledger, uint64_t now_ns)
 {
-    /* Numbers of another namespace are of others here. */
+    /* A number of another namespace means another process here. */
     uint64_t namespace = ledger_pid_namespace();
     uint32_t used = atomic_load_explicit(&ledger->processes_used, memory_order_acquire);
     SET(ledger->settled_ns, now_ns);

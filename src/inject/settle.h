@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes end without telling: by SIGKILL, by an exec that nobody saw. Whoever looks takes what
- * they held out of the sums of the GPUs; their own accounts and live entries stay as the evidence.
- * Runs in the target and in the recorder. No libc.
+ * Processes end without notice: by SIGKILL, or by an exec that we did not see. These functions
+ * subtract their memory from the sums of the GPUs. The accounts and live entries of the process
+ * stay as evidence. Runs in the target and in the recorder. No libc.
  */
 #ifndef INJECT_SETTLE_H
 #define INJECT_SETTLE_H
@@ -11,7 +11,7 @@
 
 /* Look for processes that are gone. */
 void ledger_settle(struct ledger *ledger, uint64_t now_ns);
-/* This one is gone, or became another program. No effect the second time. */
+/* The process is gone, or became another program. No effect the second time. */
 void ledger_end_process(struct ledger *ledger, uint32_t process, enum ledger_process_state how,
                         uint64_t now_ns);
 /* Its exec failed after all. */

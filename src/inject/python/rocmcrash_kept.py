@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the blocks that were in use earlier are in use still: executed by rocmcrash_torch.
+"""Finds the blocks that were in use earlier and still are: executed by rocmcrash_torch.
 
-Memory that is kept for good and memory that more work needs at a time both grow. Of the first, what was there half way
-is there at the end. Of the second it is gone, and other blocks have taken its place. A block counts as the same where
-address and size are. A freed block whose place was given to another of the same size counts as kept: the figure may be
-too high and is never too low. How much too high shows where the place was seen free in between, at a later mark. Memory
-of single steps makes such places too; but where in use never fell as low, something that outlives steps was replaced.
+Memory in use grows either because blocks are kept permanently, or because the work needs more at a time. In the first
+case the blocks of half way are still there at the end. In the second case they are gone, and other blocks have taken
+their place. A block counts as the same if address and size are equal. A freed block whose place was given to another of
+the same size counts as kept: the figure may be too high, but is never too low. Places that were seen free in between,
+at a later mark, tell how much too high it is. The memory of single steps makes such places, too. But if the memory in
+use never fell as low, blocks that outlive steps were replaced.
 """
-STEP = 1.3  # a mark whenever so many times as many bytes have been handed out: some twelve a tenfold
+STEP = 1.3  # a mark whenever the bytes handed out have grown by this factor: about nine a tenfold
 LATER = 2  # marks: 1.7 times the bytes, some steps
 MARKS_MAX = 8  # the last of them: back to a sixth of the run
-BLOCKS_MAX = 4000  # to read them takes PyTorch and us some 10 ms with the GIL
-LOWS = 6  # looks: that of the lows of the steps the lowest was seen is the more sure, the closer these lie together
+BLOCKS_MAX = 4000  # reading them takes PyTorch and us some 10 ms with the GIL
+LOWS = 6  # lowest looks that are kept: the closer they are, the more likely the lowest low of the steps was seen
 
 
 def blocks_of(segments):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that looks at an allocator at intervals: executed by rocmcrash_hook for those of PyTorch, JAX and TensorFlow.
 
-It is gone while the program forks and when Python ends, and makes its file shorter when that is full.
+It does not exist while the program forks and when Python ends. When its file is full, it thins the file.
 """
 import sys
 
-# (until this age in s, the period on average); later once a second. Each wait is between half of it and one and a
-# half times it: looks that keep step with the program's own would always see the same moment of its step.
+# (until this age in s, the mean period); later once a second. Each wait is between 0.5 and 1.5 times the period:
+# looks in step with the program would always see the same moment of its step.
 PERIODS = ((10, 0.05), (60, 0.25))
 PERIOD_MAX_S = 120.0
 PAUSE_MAX_S = 10.0
-# A machine may be busy. Where one wait was in vain (a disk hangs), the next is short.
+# Long, because the machine may be busy. After one wait in vain (a disk hangs) the next is short.
 THREAD_END_MS = 1000
 HUNG_END_MS = 10
 SLICE_BYTES = 8 << 10
@@ -25,8 +25,8 @@ def use(hook_names):
 
 
 class Sampler:
-    """One thread, at most one. `stop` returns when the kernel knows it no more: from Python 3.12 on
-    a fork beside another thread prints a warning.
+    """At most one thread. `stop` returns when the thread is gone from the kernel: from Python 3.12 on a fork beside
+    another thread prints a warning.
 
     `look` says "go on", "full" (a file of those that `files` names), or "end"."""
 
