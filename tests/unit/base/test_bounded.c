@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that may hang: a child takes them, never the caller while a child can be had. */
+/* Steps that may hang: a child runs them; the caller does only if fork() fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void test_the_next_child_goes_on_behind_a_step_that_hangs(void **state)
     (void)munmap(s, sizeof *s);
 }
 
-/* A child that got no CPU in time is no reason to hang in its place. */
+/* If a child gets no CPU in time, the caller must not run the step in its place. */
 static void test_the_caller_takes_no_step_of_a_late_child(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of others as a terminal gets them. */
+/* Foreign texts as a terminal gets them. */
 #include "base/say.h"
 
 #include <setjmp.h>
@@ -75,7 +75,7 @@ static void test_one_line(void **state)
     assert_string_equal(said(), "cannot read 'a\\x0arocmcrash: good\\x1b[2J\\xc2\\x9b': 7\n");
 }
 
-/* Long, with much to be told: nothing is lost between the pieces that are written. */
+/* A long text with many escapes: nothing is lost between the pieces that are written. */
 static void test_long_line(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of bundle/ share: a scratch folder, files, other programs, a ready bundle. */
+/* Helpers shared by the tests of bundle/: a scratch folder, files, other programs, a ready
+ * bundle. */
 #ifndef TEST_BUNDLE_HELP_H
 #define TEST_BUNDLE_HELP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of redaction share: a redactor that knows some names, and what is made up anew in
- * every run, from a seed that is printed and can be given: REDACT_SEED. */
+/* Helpers shared by the tests of redaction: a redactor that knows some names, and random names and
+ * secrets. Their seed is printed and can be given: REDACT_SEED. */
 #ifndef TEST_REDACT_HELP_H
 #define TEST_REDACT_HELP_H
 

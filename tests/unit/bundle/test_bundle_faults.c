@@ -112,7 +112,7 @@ static int do_rewrite(void)
     return bundle_rewrite(bundle, BUNDLE_MODE_KEPT, change_nothing, NULL, NULL);
 }
 
-/* Without memory nothing is put out, or all of it redacted. */
+/* Without memory nothing is written, or only fully redacted text. */
 static int do_redact(void)
 {
     static const char text[] =

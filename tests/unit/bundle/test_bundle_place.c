@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a bundle goes: as asked, else elsewhere; past what somebody laid there, and full disks. */
+/* Where a bundle goes: as requested, else elsewhere; with hostile files in the way, and with full
+ * disks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +91,7 @@ static void test_places(void **state)
     assert_int_equal(bundle_write(none, "x", good, path, sizeof path, &elsewhere, NULL), -ENOENT);
 }
 
-/* Somebody sits on /tmp/rocmcrash-<uid>: a link, a folder open to all, somebody else's folder. */
+/* /tmp/rocmcrash-<uid> is taken: a link, a folder open to all, another user's folder. */
 static void test_hostile_tmp(void **state)
 {
     (void)state;
@@ -108,7 +109,7 @@ static void test_hostile_tmp(void **state)
             assert_int_equal(mkdir(own, 0700), 0);
         if (kind == 1)
             assert_int_equal(chmod(own, 0777), 0);
-        if (kind == 2 && chown(own, geteuid() + 1, getegid() + 1) != 0) /* somebody else, whoever we are */
+        if (kind == 2 && chown(own, geteuid() + 1, getegid() + 1) != 0) /* another user, whoever we are */
             continue;
         char path[700] = "";
         bool elsewhere = false;

@@ -42,7 +42,8 @@ static bool printable(const char *text)
     return true;
 }
 
-/* Each archive: verify complains as expected in one printable line; unpack leaves nothing outside.
+/* For each archive verify prints the expected complaint in one printable line, and unpack writes
+ * nothing outside its folder.
  */
 static void check_hostile(const char *dir, const char *file, const char *complaint)
 {
@@ -147,7 +148,7 @@ static void test_read_file(void **state)
     assert_int_equal(count, 9);
 }
 
-/* The tar inside, by our own gunzip. */
+/* The tar inside, unpacked by the test's own gunzip. */
 static void inflate_all(const char *path, struct buf *out)
 {
     RC_AUTO_CLOSE int fd = bundle_open(path, NULL);

@@ -123,7 +123,7 @@ static void test_manifest(void **state)
     assert_string_equal(collect_status_name((enum collect_status)99), "unknown");
 }
 
-/* The bundle as `program` sees it: unpacked, every hash checked by sha256sum, no word on stderr. */
+/* The bundle as `program` sees it: unpacked, every hash checked by sha256sum, nothing on stderr. */
 static void check_with(const char *const argv[], const char *where, const char *top)
 {
     RC_AUTO_FREE char *output = NULL;
@@ -215,7 +215,8 @@ static void test_deterministic(void **state)
     assert_memory_equal(a, b, a_len);
 }
 
-/* Links, pipes, odd names, clashing names and a corrupt manifest in the stage: said, not archived.
+/* Links, pipes, odd names, clashing names and a corrupt manifest in the stage: reported, not
+ * archived.
  */
 static void test_odd_stage(void **state)
 {
@@ -304,7 +305,7 @@ static void test_limit(void **state)
     free(text);
 }
 
-/* Also when only what is never cut first is too large, and when nothing can be shortened. */
+/* Also if only files that are cut last are too large, and if nothing can be shortened. */
 static void test_limit_of_core(void **state)
 {
     (void)state;

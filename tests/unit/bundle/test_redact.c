@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Examples of what goes and what stays, in texts and in JSON; the report; garbage. */
+/* Examples of text that is hidden and text that stays, in texts and in JSON; the report;
+ * garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +74,8 @@ static void test_examples(void **state)
     }
 }
 
-/* Folders that somebody named are hidden below this machine's homes, wherever these lie. */
+/* Folders with names of the user's choice are hidden below this machine's homes, wherever these
+ * lie. */
 static void test_projects_below_an_unusual_home(void **state)
 {
     (void)state;
@@ -87,7 +89,7 @@ static void test_projects_below_an_unusual_home(void **state)
     redactor_free(r);
 }
 
-/* Facts that look nearly like secrets. */
+/* Facts that look almost like secrets. */
 static void test_facts_stay(void **state)
 {
     (void)state;
@@ -119,7 +121,7 @@ static void test_facts_stay(void **state)
         assert_string_equal(out, rows[i]);
     }
     redactor_free(r);
-    r = redactor_new(); /* account names that are words of the trade */
+    r = redactor_new(); /* account names that are technical words */
     assert_int_equal(redactor_add(r, REDACT_USER, "torch"), 0);
     assert_int_equal(redactor_add(r, REDACT_USER, "root"), 0);
     assert_int_equal(redactor_add(r, REDACT_HOST, "gfx1100"), 0);
@@ -129,7 +131,8 @@ static void test_facts_stay(void **state)
     redactor_free(r);
 }
 
-/* A machine called "vm", a user called "max": hidden where they are meant, and nowhere else. */
+/* A machine called "vm", a user called "max": hidden only where the machine or the user is
+ * meant. */
 static void test_names_that_are_words(void **state)
 {
     (void)state;
@@ -167,8 +170,8 @@ static void test_names_that_are_words(void **state)
     }
 }
 
-/* Value by value: names, moments and classes stay, what is under them does not; a number that is a
- * serial becomes a string, so that the document stays one. */
+/* Value by value: names, moments and classes stay, private values do not. A serial number becomes a
+ * string, so that the document stays JSON. */
 static void test_json(void **state)
 {
     (void)state;
@@ -195,7 +198,7 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
-/* Siblings of this machine are told apart, and none is shown. */
+/* Machines of the same site get different pseudonyms, and none is shown. */
 static void test_own_domain(void **state)
 {
     (void)state;
@@ -283,7 +286,7 @@ static double cpu_s_of(struct redactor *r, const char *piece)
     return cpu_s;
 }
 
-/* A program chooses what it prints, but not how long its bundle takes: twice the text, twice the time. */
+/* A program's output must not decide how long its bundle takes: twice the text, twice the time. */
 static void test_no_text_is_much_slower_than_another(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine says about the place of a run is hidden, whatever it is called there. */
+/* Names from the machine that identify the place of a run are hidden, whatever they are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "bundle/redact_internal.h"
 #include "redact_help.h"
 
-/* Below a folder of the cluster's own, and with the name of the working folder itself. */
+/* Below a folder of the cluster, and with the name of the working folder itself. */
 static void test_place(void **state)
 {
     static const char *const rows[][2] = {
@@ -88,7 +88,7 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(chmod(path, 0644), 0);
 }
 
-/* The home is a link, the working folder lies in a clone whose remote is nobody else's. */
+/* The home is a link; the working folder lies in a clone of a private remote. */
 static void test_machine(void **state)
 {
     static const char config[] = "[core]\n\tbare = false\n"
@@ -142,7 +142,8 @@ static void test_machine(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-/* A file that others can write must not decide what is hidden; nor may a name be made of evidence. */
+/* A file that others can write must not decide what is hidden, and evidence must not become a hidden
+ * name. */
 static void test_names_of_others(void **state)
 {
     char top[] = "/tmp/around.XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Planted secrets go from texts made up anew; of real texts every fact stays. */
+/* Planted secrets are hidden in random texts; every fact of real texts stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static const struct {
     {"mail %s@corp.example.com\n", "abcdefghijklmnop", 9},
 };
 
-/* The random part of each, whole, must not be found in either case. */
+/* The whole random part of each must not be found, in upper or lower case. */
 static int plant_all(struct redactor *r, bool upper)
 {
     struct buf text = BUF_INIT;
@@ -178,7 +178,7 @@ static void test_planted(void **state)
     assert_int_equal(leaked, 0);
 }
 
-/* --- real texts: every number stays but where an identity was taken out --- */
+/* --- real texts: every number stays, except in identities that were hidden --- */
 
 static size_t next_number(const char **p, const char **ret)
 {
@@ -227,7 +227,7 @@ static bool may_change(const char *line)
     return false;
 }
 
-/* Of a line that names containers, without their ids of 64 digits and what stands for those. */
+/* A line that names containers, without their ids of 64 digits and the pseudonyms of these. */
 static void without_containers(char *line)
 {
     char *to = line;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules as data: each hides its own examples, with what is private made up anew in every run
- * and in both cases, leaves its counter-examples alone, and is needed: without it one of its
+ * The rules as data. Each rule hides its own examples, with random private parts, in upper and
+ * lower case. It leaves its counter-examples unchanged, and it is needed: without it one of its
  * examples leaks.
  */
 #include <setjmp.h>
@@ -51,7 +51,8 @@ static const struct {
     {"base64", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/"},
 };
 
-/* Secrets have a letter and a digit in them, as nearly all have; "letters" and names have none. */
+/* Made-up secrets have a letter and a digit, as nearly all real ones; "letters" and names have no
+ * digit. */
 static void make(char *out, const char *kind, size_t n)
 {
     const char *set = NULL;
@@ -158,7 +159,7 @@ static int group_teardown(void **state)
     return 0;
 }
 
-/* The copy in the program is the file. */
+/* The rules in the program equal the file. */
 static void test_builtin(void **state)
 {
     (void)state;
@@ -174,14 +175,14 @@ static unsigned check_example(struct redactor *r, const struct redact_rule *rule
     unsigned n = 0;
     if (example->must_hide) {
         assert_true(f.count > 0);
-        if (round % 2 == 1) /* the end of a line is not the end of the text */
+        if (round % 2 == 1) /* a line's end is not the end of the text */
             buf_puts(&f.text, "\nnext line\n");
         if (round % 3 > 0 && !rule->exact)
             in_case(&f.text, round % 3 == 1);
         n = leaks(r, &f, &out);
         if (n > 0)
             print_message("%s: '%s' became '%s'\n", rule->name, buf_str(&f.text), buf_str(&out));
-        /* Redacted again, it stays what it is. */
+        /* Redacting it again changes nothing. */
         struct buf again = BUF_INIT;
         assert_int_equal(redact_text(r, buf_str(&out), out.len, &again), 0);
         if (strcmp(buf_str(&out), buf_str(&again)) != 0) {
@@ -237,7 +238,7 @@ static char *without(const char *rules, const char *name)
     const char *to = strstr(from + strlen(head), "\nrule ");
     struct buf out = BUF_INIT;
     buf_append(&out, rules, (size_t)(from - rules));
-    /* Definitions that stand within it are for later ones too. */
+    /* Later rules use definitions within it, too. */
     for (const char *line = from + 1; line != NULL && (to == NULL || line <= to);) {
         const char *end = strchr(line, '\n');
         size_t n = end != NULL ? (size_t)(end - line) : strlen(line);
@@ -251,7 +252,7 @@ static char *without(const char *rules, const char *name)
     return out.data;
 }
 
-/* Where executable memory is refused the rules are interpreted, and find the same. */
+/* If executable memory is refused, the rules are interpreted, with the same result. */
 static void test_without_jit(void **state)
 {
     (void)state;
@@ -280,7 +281,7 @@ static void test_every_rule_is_needed(void **state)
 {
     (void)state;
     struct redact_rules *rules = parsed();
-    /* The rule for what no rule names hides most examples: it stands back for the others. */
+    /* The rule for unnamed secrets hides most examples, so it is left out to test the others. */
     RC_AUTO_FREE char *without_random = without(rules_text, "random");
     unsigned idle = 0;
     for (size_t i = 0; i < rules->count; i++) {
@@ -289,7 +290,7 @@ static void test_every_rule_is_needed(void **state)
         RC_AUTO_FREE char *text = without(is_random ? rules_text : without_random, rule->name);
         struct redactor *r = with_rules(text);
         unsigned leaked = 0;
-        /* By chance another rule may know what this one's examples were filled with. */
+        /* By chance another rule may match the random part of an example. */
         for (size_t k = 0; k < ROUNDS * rule->example_count && leaked == 0; k++) {
             const struct redact_example *example = &rule->examples[k % rule->example_count];
             if (!example->must_hide)
@@ -335,7 +336,7 @@ static void test_wrong_rules(void **state)
     }
 }
 
-/* A rule that runs away is stopped, and what it was searching is hidden rather than shown. */
+/* A rule that runs too long is stopped, and the text that it was searching is hidden. */
 static void test_limits(void **state)
 {
     (void)state;
@@ -357,7 +358,8 @@ static void test_limits(void **state)
     redactor_free(r);
 }
 
-/* Many lines, on each of which the rule is stopped: after a while they are hidden unread. */
+/* The rule is stopped on each of many lines: after a while the lines are hidden without a
+ * search. */
 static void test_budget(void **state)
 {
     (void)state;

@@ -43,7 +43,7 @@ static enum collect_status run_good(const struct collect_ctx *ctx, struct collec
 FAKE(good, run_good, 0, 0);
 FAKE_OF(slow_phase, run_good, COLLECT_SLOW, 0, 0);
 
-/* Says the same fact as `good`, sooner or later: the first of the list must win. */
+/* Sets the same fact as `good`, earlier or later: the first in the list must win. */
 static enum collect_status run_good2(const struct collect_ctx *ctx, struct collect_out *out)
 {
     (void)ctx;
@@ -210,7 +210,7 @@ static enum collect_status run_fills_disk(const struct collect_ctx *ctx, struct 
         int fd = collect_open(out, name);
         (void)fs_write_all(fd, big, 50000);
         (void)close(fd);
-        (void)usleep(1000); /* the fake's pace, nothing waits for it */
+        (void)usleep(1000); /* the fake's own pace; the test does not wait for it */
     }
     wait_for_ever();
     return COLLECT_OK;

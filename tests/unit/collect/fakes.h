@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectors that behave and collectors that do not. */
+/* Well-behaved and faulty collectors. */
 #ifndef TEST_COLLECT_FAKES_H
 #define TEST_COLLECT_FAKES_H
 

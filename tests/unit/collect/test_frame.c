@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The framed format of the status pipe: what is sent arrives, what is broken is refused. */
+/* The frames of the status pipe: intact frames arrive, broken ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void test_reason_and_done(void **state)
     assert_int_equal(frame_decode(out, n, &f), n);
     assert_int_equal(f.status, COLLECT_PARTIAL);
     assert_true(f.cut);
-    /* Only the runner may say these. */
+    /* Only the runner may set these. */
     n = frame_encode_done(out, COLLECT_STUCK, false);
     assert_int_equal(frame_decode(out, n, &f), -EBADMSG);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner against collectors that hang, crash, flood and lie: each row right, time bounded. */
+/* The runner against collectors that hang, crash, flood and lie: every row is right, the time
+ * bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,8 @@
 #include "fakes.h"
 #include "temp_folder.h"
 
-/* What is not ended by its deadline takes a minute or never ends; a busy machine takes seconds. */
+/* A collector that its deadline does not end takes a minute or never ends; a busy machine takes
+ * seconds. */
 #define FOR_EVER_MS 30000
 
 struct got {
@@ -201,7 +203,7 @@ static void test_grandchildren_go_with_the_group(void **state)
     read_pids("grandchild", pids);
     assert_true(process_ends(pids[0]));
     assert_true(process_ends(pids[1]));
-    /* Ended well although a process it left behind held the pipe. */
+    /* It ended well, although a process that it left behind held the pipe. */
     assert_int_equal(run.rows[1].status, COLLECT_OK);
     read_pids("leaves_background", pids);
     assert_true(process_ends(pids[1]));
@@ -223,7 +225,7 @@ static void test_crashes(void **state)
     assert_contains(run.rows[2].reason, "exited with 0");
     assert_contains(run.rows[3].reason, "exited with 3");
     assert_int_equal(run.rows[4].status, COLLECT_OK);
-    assert_int_equal(run.rows[5].status, COLLECT_FAILED); /* STUCK is not for a collector to say */
+    assert_int_equal(run.rows[5].status, COLLECT_FAILED); /* a collector may not set STUCK */
     assert_int_equal(integer("segv.before"), 1);          /* facts before the crash are kept */
 }
 
@@ -418,7 +420,7 @@ static void test_cancel(void **state)
     assert_int_equal(write(fds[1], "x", 1), 1);
     go_with(list, (struct runner_options){.cancel_fd = fds[0], .parallel = 2});
     assert_int_equal(run.count, 3);
-    /* The first may have been done before the runner looked. */
+    /* The first may have ended before the runner looked. */
     assert_true(run.rows[0].status == COLLECT_OK || run.rows[0].status == COLLECT_TIMED_OUT);
     assert_int_equal(run.rows[1].status, COLLECT_TIMED_OUT);
     assert_contains(run.rows[1].reason, "cancelled");
@@ -460,7 +462,7 @@ static void test_folder_in_the_way(void **state)
     assert_int_equal(rmdir(elsewhere), 0); /* it is empty */
 }
 
-/* No descriptor and no child is left behind by any of it. */
+/* None of the tests leaves a descriptor or a child behind. */
 static void test_nothing_leaks(void **state)
 {
     (void)state;

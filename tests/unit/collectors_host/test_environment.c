@@ -335,7 +335,7 @@ static void test_no_job_and_garbage(void **state)
     assert_int_equal(harness_fact_status(h, "job.rank"), FACT_UNREADABLE);
     assert_int_equal(harness_fact_status(h, "job.local_rank"), FACT_UNREADABLE);
     assert_int_equal(harness_integer(h, "job.world_size"), -12345);
-    /* A common name, which says nothing without WORLD_SIZE beside it. */
+    /* A common name, which means nothing without WORLD_SIZE beside it. */
     const char *alone[] = {"RANK=7", NULL};
     h->ctx.environ_at_impact = alone;
     harness_run(h, &collector_job, h->root);

@@ -53,7 +53,7 @@ static void test_recorded_machines(void **state)
     assert_int_equal(with_firmware, 3); /* phoenix, r7-240, rx6900xt */
 }
 
-/* Both copies of TTM are loaded: the one that amdgpu holds counts. */
+/* Both copies of TTM are loaded: the one that amdgpu uses counts. */
 static void test_the_ttm_that_amdgpu_holds(void **state)
 {
     struct harness *h = *state;
@@ -231,7 +231,7 @@ static void test_limits_without_impact(void **state)
     assert_int_equal(h->status, COLLECT_PARTIAL);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(harness_integer(h, "proc.0.fds_limit"), limit.rlim_cur);
-    /* Ours, not the lowered ones of the child. */
+    /* Our limits, not the lowered ones of the child. */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     if (limit.rlim_cur == RLIM_INFINITY)
         assert_int_equal(harness_fact_status(h, "proc.0.file_size_limit_bytes"), FACT_ABSENT);
@@ -302,7 +302,7 @@ static void test_cgroup_v2_without_limit(void **state)
 static void test_cgroup_v1_in_docker(void **state)
 {
     struct harness *h = *state;
-    /* The host's path, of which the container sees only the end as its root. */
+    /* The path is the host's; the container sees only its last part, as the root. */
     harness_file(h, "/proc/self/cgroup",
                  "5:devices:/docker/0123456789abcdef0123456789abcdef\n"
                  "4:memory:/docker/0123456789abcdef0123456789abcdef\n0::/\n");
@@ -377,7 +377,7 @@ static void test_kernel_log_of_a_recorded_machine(void **state)
     assert_int_equal(harness_fact_status(h, "kmsg.readable"), FACT_UNREADABLE);
 }
 
-/* What the recorder followed comes first and is not repeated from the device. */
+/* The recorder's lines come first and are not repeated from the device. */
 static void test_kernel_log_of_the_run(void **state)
 {
     struct harness *h = *state;

@@ -57,7 +57,7 @@ static void test_kmsg_window(void **state)
     kmsg_append_records(&b, records, sizeof records - 1, &t);
     assert_string_equal(buf_str(&b), "[ 1343.872199] start and more\n[99999999.999999] far\n");
     buf_release(&b);
-    /* What the machine said long after the run is not of the run. */
+    /* Records long after the run do not belong to it. */
     struct kmsg_window u = {.first_usec = 1343872199, .until_usec = 1343872199};
     kmsg_append_records(&b, records, sizeof records - 1, &u);
     assert_string_equal(buf_str(&b), "[ 1343.872199] start and more\n");

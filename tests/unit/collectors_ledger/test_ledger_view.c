@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger at one moment: put together from entries and events that a test wrote. */
+/* The ledger at one moment: reconstructed from entries and events that a test wrote. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Two oddities of the layout that every test meets: the number says the slot, entries have states.
+/* Two properties of the layout: an event's number selects its slot, and entries have states.
  */
 static void event(enum ledger_event_type type, uint64_t time_ns, uint64_t handle, uint64_t size)
 {
@@ -127,7 +127,7 @@ static void test_handles_are_used_again(void **state)
     assert_int_equal(live_at(LEDGER_AT_END), 18 * MIB);
 }
 
-/* The times are a timer tick's: what was first is told by the numbers. */
+/* Times have the resolution of a timer tick: the numbers give the order. */
 static void test_all_in_one_tick(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void test_growth_between_frees(void **state)
     assert_int_equal(growth.frees, 20);
 }
 
-/* Weights: many of one size, and what is given back comes after all of them. */
+/* Weights: many of one size; buffers are freed only after all of them. */
 static void test_a_load_is_no_growth(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void test_a_load_is_no_growth(void **state)
     assert_int_equal(growth_now().bytes, 0); /* 19 are left: too few to be called growth */
 }
 
-/* What the end of a program gives back is no free of its run. */
+/* Memory freed at a program's end does not count as freed during the run. */
 static void test_frees_before_the_refusal(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static uint64_t next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* It is the target's memory: any bytes may be in it. */
+/* The target can write this memory: it may hold any bytes. */
 static void test_any_bytes(void **state)
 {
     uint64_t seed = 20261121;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account adds up to the total, whatever is known of it; and what follows from it. */
+/* The account adds up to the total, however many parts are known; and its conclusions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,7 +132,7 @@ static void assert_account_adds_up(const struct facts *facts, const struct accou
     assert_int_equal(sum, value_of(facts, a->total));
 }
 
-/* What a MemoryError leaves behind is not what was there at the refusal. */
+/* The counters after a MemoryError are not those of the refusal. */
 static void parts_of_ram_add_up(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void parts_of_ram_add_up(void **state)
     facts_free(none);
 }
 
-/* KFD counts as VRAM what an APU's process holds of GTT. */
+/* KFD counts the GTT of an APU's process as VRAM. */
 static void parts_of_gtt_add_up(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void parts_of_gtt_add_up(void **state)
     facts_free(facts);
 }
 
-/* XLA frees what it held while the exception travels up: its peak counts. */
+/* XLA frees memory while the exception unwinds: its peak counts. */
 static void the_peak_of_xla_counts(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void no_refusal_no_account(void **state)
     facts_free(facts);
 }
 
-/* 18 GiB too much lay idle. What that was worth depends on the growth of demand. */
+/* 18 GiB were idle beyond the request. The gain without them depends on the growth of demand. */
 static void what_idle_memory_cost(void **state)
 {
     (void)state;
@@ -265,7 +265,7 @@ static void too_little_for_any_allocator(void **state)
     facts_free(facts);
 }
 
-/* By the blocks that are kept, not by the lows; and no more than what is in use rose. */
+/* By the kept blocks, not by the lows; and at most the rise of memory in use. */
 static void what_is_kept_grew(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void siblings_are_a_part(void **state)
     }
 }
 
-/* 4 GiB are short of 2; demand grew by 24, or 8, or is kept. */
+/* 2 of 4 GiB were missing; demand grew by 24, or by 8, or by kept memory. */
 static void others_who_make_it_fail(void **state)
 {
     (void)state;

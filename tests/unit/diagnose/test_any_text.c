@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run's own output gets the readers that a pasted text gets; what was read from joined lines says so,
- * also behind a computed fact, and costs a step of confidence.
+ * A run's own output gets the same readers as a pasted text. A fact from joined lines is marked, also
+ * through a computed fact, and costs a step of confidence.
  */
 #include <setjmp.h>
 #include <stdarg.h>

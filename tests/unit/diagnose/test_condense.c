@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A long log keeps its failures, its ends and its line numbers; and what bytes are. */
+/* A long log keeps its failures, its two ends and its line numbers; also the detection of
+ * encodings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +54,7 @@ static void test_a_failure_in_the_middle(void **state)
     buf_release(&b);
 }
 
-/* The first and the last of too many are kept, and how many are not is told. */
+/* Of too many lines the first and the last are kept, and the others are counted. */
 static void test_too_many(void **state)
 {
     (void)state;

@@ -102,8 +102,8 @@ static void the_class_that_it_is_holds(void **state)
     explanation_release(&e);
 }
 
-/* Of "(a and b) or c" that is false: the false side of the "and", and c. Of one that holds: what
- * holds. However long it is, nothing is cut. */
+/* For a false "(a and b) or c": the false operand of the "and", and c. For a true one: the true
+ * operands. A long expression is not cut. */
 static void only_what_decides_is_printed(void **state)
 {
     static const char text[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One feature a row, from the facts that it is computed of; its border on both sides. What the rules of
- * the tree make of them is tests/unit/tree. */
+/* One feature a row, with the facts that it is computed from, on both sides of its threshold.
+ * tests/unit/tree tests the rules of the tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static const struct {
      "1",
      {{"env.HSA_OVERRIDE_GFX_VERSION", 0, "10.3.0"}, {"gpu.0.gfx", 0, "gfx1103"}}},
     {"f.override_differs", "", {{"env.HSA_OVERRIDE_GFX_VERSION", 0, "10.3.0"}}},
-    /* Of two GPUs nobody said which one it was. */
+    /* There are two GPUs, and it is not known which one it was. */
     {"f.is_apu", "1", {{"report.gpu", 0, "Strix Halo 128 GB"}}},
     {"f.is_apu", "0", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
@@ -73,7 +73,7 @@ static const struct {
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "101"}}},
     {"f.alloc_cap_percent", "85", {{"software.rocm_version", 0, "6.3.4"}}},
     {"f.alloc_cap_percent", "100", {{"software.rocm_version", 0, "6.4.0"}}},
-    /* Without a word of the message: the fullest, wherever it is. */
+    /* Without a device in the message: the fullest GPU. */
     {"f.gpu",
      "1",
      {{"gpu.count", 3, NULL},
@@ -99,7 +99,7 @@ static const struct {
      {{"target.failed_signal", 11, NULL},
       {"target.failed_pid", 4711, NULL},
       {"kmsg.oom_kill_pid", 4711, NULL}}},
-    /* "Process P has M in use" that is ourselves: together they would not fit. */
+    /* "Process P has M in use" means this process: both together would not fit. */
     {"f.holder_is_self",
      "1",
      {{"oom.holder_bytes", GIB(20), NULL},
@@ -130,7 +130,7 @@ static const struct {
     {"f.budget_is_half_ram",
      "0",
      {{"oom.total_bytes", GIB(56), NULL}, {"host.mem_total_bytes", GIB(100), NULL}}},
-    /* What a reporter calls an APU's size is its RAM, but for the part that is carved out. */
+    /* The size that a reporter gives for an APU is its RAM without the carve-out. */
     {"f.ram_bytes", "137438953472", {{"report.gpu", 0, "Strix Halo 128 GB"}}},
     {"f.ram_bytes", "", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},
     {"f.reported_carveout_bytes", "6442450944", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the GPU will be full: said for a steady trend only, and not farther ahead than is known. */
+/* When the GPU will be full: only for a steady trend, and not farther ahead than the history
+ * allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +56,7 @@ static struct facts *with(struct number other, const char *missing)
     return facts;
 }
 
-/* "6" or the reason for which it is not said; "" = it is not there at all. */
+/* "6" or the reason why it is missing; "" = there is no such fact. */
 static void expect(struct number other, const char *missing, const char *feature, const char *want)
 {
     char text[64] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each known message shape gives its class when it stands alone, and none of another at high confidence. */
+/* Each known message alone gives its class, and no other class at high confidence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

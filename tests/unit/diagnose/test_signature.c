@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same failure has one signature, whatever its sizes, builds and machine; another has another. */
+/* The same failure has the same signature, whatever its sizes, builds and machine; different failures
+ * have different ones. */
 #include "diagnose/fact.h"
 #include "diagnose/signature.h"
 #include "diagnose/verdict.h"

@@ -63,7 +63,7 @@ static void test_coverage(void **state)
         (void)snprintf(text, sizeof text, "%s: %.*s\n", system ? "kfd ioctl failed" : "call failed", (int)c->name.len,
                        c->name.at);
         classes++;
-        /* one sign alone does not always suffice: a weight of 2 is said to be too little */
+        /* one sign alone is not always enough: a weight of 2 is too little */
         int best = prior_best(&c->prior, -1);
         assert_true(best >= 0);
         if (c->prior.weight[best] >= 3 && !has_class(text)) {

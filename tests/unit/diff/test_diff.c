@@ -122,7 +122,7 @@ static const struct row {
      "command run.argument.0 /a/train.py|/a/tune.py"},
     {"'run.argument.--batch': '8'", "'run.argument.--batch': '16'",
      "command run.argument.--batch 8|16"},
-    /* what was replaced is numbered anew in each bundle */
+    /* pseudonyms are numbered anew in each bundle */
     {"'env.LD_LIBRARY_PATH': '<home1>/lib:/x'", "'env.LD_LIBRARY_PATH': '<home22>/lib:/x'", ""},
     {"'env.LD_LIBRARY_PATH': '<home1>/lib'", "'env.LD_LIBRARY_PATH': '<user1>/lib'",
      "runtime-options env.LD_LIBRARY_PATH <home1>/lib|<user1>/lib"},
@@ -162,7 +162,8 @@ static void test_rows(void **state)
     }
 }
 
-/* With another outcome the group that can explain it comes first, wherever it stands. */
+/* If the outcomes differ, the group that can explain that comes first, wherever it is in the
+ * file. */
 static void test_the_outcome_moves_its_causes(void **state)
 {
     static const char a[] = "'gpu.0.vbios': 'x1', 'host.max_map_count': 65530, "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor's rule files and reports: what is refused, who is named, what is left out. */
+/* The doctor's rule files and reports: refused files, named GPUs, omitted rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +103,7 @@ static void test_gpus_are_named(void **state)
     doctor_rules_free(rules);
 }
 
-/* Nobody could count the GPUs: that is no clean bill for what is asked of each. */
+/* If the GPUs could not be counted, rules about each GPU are undecided, not passed. */
 static void test_unknown_gpus_are_undecided(void **state)
 {
     (void)state;

@@ -343,7 +343,7 @@ static const struct row {
     {"log-access", "'host.dmesg_restrict': 1, 'host.is_root': true", false},
 };
 
-/* Everything that is asked is known and right. */
+/* All inputs are known and good. */
 static const char healthy[] = CARD ", " TORCH(
     "2.9.1+rocm6.4") ", 'host.kfd_access': 'yes', 'gpu.0.render_access': 'yes', "
                      "'gpu.0.pci': '0000:03:00.0', 'gpu.0.hsa.pool_bytes': '24 GiB', "
@@ -478,7 +478,7 @@ static void test_healthy(void **state)
     doctor_report_release(&report);
 }
 
-/* What no knowledge supports must not be advised, whatever the machine. */
+/* Advice without a source must not be given on any machine. */
 static void test_never_advised(void **state)
 {
     static const char *const never[] = {
@@ -499,7 +499,8 @@ static void test_never_advised(void **state)
     }
 }
 
-/* What refuses to trace decides what helps; a flag of a container helps in one only. */
+/* The reason why tracing is refused decides the advice; a container's flag helps only in a
+ * container. */
 static void test_tracing_is_mended_where_it_is_refused(void **state)
 {
     static const struct {
@@ -530,7 +531,7 @@ static void test_tracing_is_mended_where_it_is_refused(void **state)
     }
 }
 
-/* The figures for this machine, not "N". */
+/* The advice has the figures of this machine, not "N". */
 static void test_exact_commands(void **state)
 {
     (void)state;

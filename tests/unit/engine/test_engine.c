@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine's own report says would have fitted, by figures that were worked out by hand. */
+/* What would have fitted by an engine's own report; the expected figures were computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,10 +58,10 @@ static const struct row rows[] = {
      "KV cache", 31388, 6918, ABSENT, ABSENT},
     /* it should have fitted: something else is wrong, and nothing is advised */
     {START WEIGHTS CONTEXT OOM("2048.00") NO_CACHE, "KV cache", 21148, -3322, ABSENT, ABSENT},
-    /* what was free at the start, or the context, is not said */
+    /* the free memory at the start, or the context, is missing */
     {WEIGHTS CONTEXT OOM("12288.00") NO_CACHE, "KV cache", 31388, ABSENT, ABSENT, ABSENT},
     {START WEIGHTS OOM("12288.00") NO_CACHE, "KV cache", 31388, 6918, ABSENT, ABSENT},
-    /* two GPUs, two models: nobody says what is whose */
+    /* two GPUs, two models: it is not known which figure belongs to which */
     {START WEIGHTS "load_tensors: ROCm1 model buffer size = 100.00 MiB\n" CONTEXT OOM("12288.00"),
      NULL, 0, 0, 0, 0},
     {START WEIGHTS "l: ROCm0 KV buffer size = 1.00 MiB\n"

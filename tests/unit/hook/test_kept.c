@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program keeps for good, by the blocks that were in use at earlier moments. */
+/* Memory that a program keeps permanently, by the blocks that were in use at earlier moments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

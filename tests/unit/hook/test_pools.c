@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Python hook wrote of JAX, TensorFlow, CuPy and ONNX Runtime, through the collector "hook". */
+/* The Python hook's files about JAX, TensorFlow, CuPy and ONNX Runtime, through the collector "hook". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void test_record(void **state)
     sink_free(out);
 }
 
-/* What this build does not count is not there: absent is no 0. */
+/* A figure that this build does not count is absent, not 0. */
 static void test_absent(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void test_recorded_load(void **state)
     free(csv);
 }
 
-/* What the two rows do not show themselves, the peak between them does. */
+/* The peak shows what happened between two rows. */
 static void test_turnover(void **state)
 {
     static const char *const rows = "2000000000,0,100,100,1000,,1,,,3\n"
@@ -219,7 +219,7 @@ static void test_wait(void **state)
     }
 }
 
-/* What stays as it is grows nowhere. */
+/* Constant memory has no growth. */
 static void test_steady(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void test_steady(void **state)
     free(csv);
 }
 
-/* The record's device is the one that the series is read of. */
+/* The series is read for the record's device. */
 static void test_record_and_series(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void test_refusal(void **state)
     sink_free(out);
 }
 
-/* Another pool than the one that is watched refused, or the program failed of something else. */
+/* A pool that is not watched refused, or the program failed for another reason. */
 static void test_refusal_of_another(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_refusal_of_another(void **state)
     sink_free(out);
 }
 
-/* What is given back behind the refusal (at 60 s) is no low of a step. */
+/* Memory freed after the refusal (at 60 s) does not make a low of a step. */
 static void test_behind_the_refusal(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger's tables: what a writer that dies, a full table or another thread leaves behind. Also
+/* The ledger's tables after a writer's death, with a full table, and with several threads. Also
  * built with the thread and the address sanitizer, whatever the build is. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -133,7 +133,7 @@ static void test_free_that_fails_changes_nothing(void **state)
     assert_int_equal(account(w->ledger, w->actor.process)->live, 0);
 }
 
-/* The kernel may give a handle again before the one who freed it has come back. */
+/* The kernel may give a handle again before the ioctl that freed it has returned. */
 static void test_handle_given_again_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -232,7 +232,7 @@ static void test_tombstones_do_not_fill_the_table(void **state)
     assert_int_equal(w->ledger->processes[w->actor.process].unknown_frees, 0);
 }
 
-/* Writers that died half-way leave slots behind, which are passed over. */
+/* Writers that died half-way leave slots behind, which are skipped. */
 static void test_slots_of_dead_writers(void **state)
 {
     struct world *w = *state;

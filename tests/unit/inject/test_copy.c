@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger's file: made, copied to the run directory, read back; what it says about a run's end.
+/* The ledger's file: made, copied to the run directory, read back; and the end of a run in it.
  */
 #include <errno.h>
 #include <fcntl.h>

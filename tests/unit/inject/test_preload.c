@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which programs are given the library, and what is done to environments. */
+/* Which programs get the library, and how environments are changed. */
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -165,7 +165,7 @@ static void test_privileged(void **state)
     free(s.bytes);
 }
 
-/* Whatever a file says: an answer, and no access outside it (run under the address sanitizer). */
+/* Any file gets an answer, without access outside it (run under the address sanitizer). */
 static void test_damaged_elf(void **state)
 {
     (void)state;

@@ -69,7 +69,7 @@ static void test_record_forms(void **state)
     }
 }
 
-/* What each recorded log says, read by hand. "" = nothing bad in it. */
+/* The bad events of each recorded log, read by hand. "" = none. */
 static void test_recorded_logs(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_recorded_logs(void **state)
     }
 }
 
-/* Many changes of class: the order is kept up to its bound, the count goes on. */
+/* Many changes of class: the order is kept up to its bound, and the count continues. */
 static void test_many_events(void **state)
 {
     (void)state;

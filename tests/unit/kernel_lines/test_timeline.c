@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel log's time line for each device; whose device is judged; the run's window of a log that
- * somebody gives; and that a log given as one and pasted gets the same answer, whole and line by line.
+ * The kernel log's timeline for each device; the device that is judged; the run's window of a log
+ * given by the user; and that a log gets the same answer when given as a log or pasted, whole or line
+ * by line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +77,8 @@ static void test_a_log_that_begins_with_what_followed(void **state)
     facts_free(facts);
 }
 
-/* The kernel names the run's own process on the second card: what befell the first is another's. */
+/* The kernel names the run's own process on the second card: the events of the first card are not
+ * the run's. */
 static void test_the_device_of_the_run(void **state)
 {
     (void)state;
@@ -110,7 +112,7 @@ static void test_hardware_of_another_device(void **state)
     facts_free(facts);
 }
 
-/* Ten minutes apart: what happened before is no cause, and no sign either. */
+/* Ten minutes apart: the earlier event is neither the cause nor evidence. */
 static void test_an_earlier_incident(void **state)
 {
     (void)state;
@@ -189,7 +191,7 @@ static void test_an_old_kill_is_no_cause(void **state)
     tree_free(tree);
 }
 
-/* --- one answer, whichever door --- */
+/* --- the same answer, however the log is given --- */
 
 static char *class_of(const struct tree *tree, const char *text, size_t len, bool as_kernel_log)
 {
@@ -205,7 +207,8 @@ static char *class_of(const struct tree *tree, const char *text, size_t len, boo
     return class_name;
 }
 
-/* A paste counts as the program's output too, so that a line alone ("python[7]: segfault") may tell more. */
+/* Pasted text counts as program output, too, so a single line ("python[7]: segfault") may give more
+ * facts. */
 static unsigned compare(const struct tree *tree, const char *file, const char *text, size_t len)
 {
     char *log = class_of(tree, text, len, true), *paste = class_of(tree, text, len, false);

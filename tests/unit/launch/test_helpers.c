@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watchdog over the helpers: who is replaced, and how often. */
+/* The watchdog of the helpers: which are replaced, and how often. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

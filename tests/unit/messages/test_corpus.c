@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collection of labelled reports: every case is parsed, and what a case plainly says must be
- * found. Skipped where the collection is absent.
+ * The collection of labelled reports: every case is parsed, and its plain statements must be found.
+ * Skipped where the collection is absent.
  */
 #include <setjmp.h>
 #include <stdarg.h>

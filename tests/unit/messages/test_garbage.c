@@ -24,8 +24,8 @@
 /* Generous: sanitizers and a busy machine slow it tenfold; a quadratic parser takes minutes. */
 #define BIG_LIMIT_NS UINT64_C(30000000000)
 
-/* The sanitizer and coverage builds run ten times slower. They look at fewer of the places, others
- * in each run; the optimised build looks at all. */
+/* The sanitizer and coverage builds run ten times slower. They test fewer positions, different ones
+ * in each run; the optimised build tests all. */
 #ifdef __OPTIMIZE__
 #define SLOWER 1
 #else

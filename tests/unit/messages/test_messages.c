@@ -67,7 +67,7 @@ static void test_too_many_gpus(void **state)
     free(text);
 }
 
-/* Nobody has to name where a text comes from. */
+/* The origin of a text need not be given. */
 static void test_no_source(void **state)
 {
     static const char oom[] = "HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * templates/messages.rules by its own examples: each "match" gives the rule's facts, no "never"
- * does, and no rule is there for nothing.
+ * does, and every rule is needed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -219,7 +219,7 @@ static void add_opened(struct ledger *ledger, uint32_t i, const char *path, uint
     (void)snprintf(m->path, sizeof m->path, "%s", path);
 }
 
-/* Read whole and closed again: neither an argument nor open at the failure. */
+/* A file that was read and closed: it is no argument and was not open at the failure. */
 static void test_found_by_ledger(void **state)
 {
     (void)state;
@@ -480,7 +480,7 @@ static void test_git_blob_and_ollama(void **state)
     sink_free(r.out);
 }
 
-/* What is hashed after the budget has a second for it: more than once, as the machine may stall. */
+/* Hashing after the budget gets a second. Tried more than once, because the machine may stall. */
 static void run_past_budget(struct run *run)
 {
     for (int tries = 0; tries < 5; tries++) {

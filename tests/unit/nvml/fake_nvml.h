@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fake library answers: a file of this struct, named by FAKE_NVML. */
+/* The fake library's answers: a file with this struct, named by FAKE_NVML. */
 #ifndef TEST_FAKE_NVML_H
 #define TEST_FAKE_NVML_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's GPUs in the sampler, by a library that answers as NVML does. */
+/* NVIDIA's GPUs in the sampler, with a library that imitates NVML. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +118,7 @@ static bool event_says(const struct world *w, const char *text)
     return memmem(w->shared->event_data, sizeof w->shared->event_data, text, strlen(text)) != NULL;
 }
 
-/* A test in a process of its own: the library stays loaded, and with it what it was told. */
+/* Runs a test in its own process: the library stays loaded and keeps its state. */
 static void in_child(void (*test)(struct world *), struct world *w)
 {
     pid_t pid = fork();

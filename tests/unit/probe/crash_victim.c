@@ -84,7 +84,7 @@ static int others_sleep(void)
 static void *crashing_thread(void *arg)
 {
     (void)pthread_setname_np(pthread_self(), "crasher");
-    /* Until all have arrived where they wait: on the way there the stacks would be others. */
+    /* Waits until all threads have reached their waiting place: before that their stacks differ. */
     for (int i = 0; i < 4; i++)
         (void)sem_wait(&ready);
     while (!others_sleep())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries that are there, missing, or there in another version only. */
+/* Libraries that exist, are missing, or exist only in another version. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stacks collector: what it reads from the unwinder's text, and a whole run of it. */
+/* The stacks collector: reading the unwinder's text, and a whole run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -214,7 +214,7 @@ static void copy_file(const char *from, const char *to, mode_t mode)
     assert_int_equal(chmod(to, mode), 0);
 }
 
-/* A file that was exchanged since must not lend its names to the old addresses. */
+/* A replaced file must not give its names to the old addresses. */
 static void test_replaced_file(void **state)
 {
     (void)state;

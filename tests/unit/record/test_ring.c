@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring: what a reader gets is what was written, however far it is behind: half of it stays free
- * for a producer that writes meanwhile. */
+/* The ring: a reader gets exactly the bytes written, however far behind it is. Half of the ring
+ * stays free for a producer that writes meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is copied from the shared memory to the run directory, and how often. */
+/* Copying the shared memory to the run directory, and how often that happens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,12 +101,13 @@ static void test_impact_is_written_as_it_grows(void **state)
     write_impact(IMPACT_COMPLETE, 128);
     flush();
     assert_int_equal(bytes_on_disk(), 128);
-    write_impact(IMPACT_COMPLETE, 256); /* nobody does that: it shows that it is not written again */
+    write_impact(IMPACT_COMPLETE, 256); /* no program does that; it shows that the file is not
+                                         * written again */
     flush();
     assert_int_equal(bytes_on_disk(), 128);
 }
 
-/* The target may live on for days. */
+/* The target may run for days. */
 static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state)
 {
     (void)state;
@@ -119,8 +120,8 @@ static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state
     assert_int_equal(bytes_on_disk(), 64);
 }
 
-/* A minute of a calm run, a turn in two seconds: the disk is waited for at 2 s, then every 10 s, and
- * at once when something was noticed. */
+/* A minute of a calm run with a turn every two seconds: syncs at 2 s, then every 10 s, and at once
+ * when trouble is noticed. */
 static void test_how_often_the_disk_is_waited_for(void **state)
 {
     (void)state;
@@ -134,7 +135,7 @@ static void test_how_often_the_disk_is_waited_for(void **state)
     shared->oom_matches = 0;
 }
 
-/* Each line tells its number and has its end, however the ring was overtaken. */
+/* Each line has its number and its end, however the ring was overtaken. */
 static unsigned check_lines(const char *name, unsigned *ret_last)
 {
     char path[64];

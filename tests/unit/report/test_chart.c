@@ -210,7 +210,7 @@ static void an_empty_cell_is_missing_wherever_it_stands(void **state)
     csv_release(&t);
 }
 
-/* A stranger's bundle: what it costs must not grow with the square of its size. */
+/* A stranger's bundle: the cost must not grow with the square of its size. */
 static char *many(const char *begin, const char *each, size_t count, const char *end)
 {
     struct buf text;

@@ -36,7 +36,7 @@ static void a_sentence_for_each(void **state)
         {"gtt-limit", "", "{" OOM "," FREE "}",
          "GPU out of memory: 1.58 GiB wanted, 942.0 MiB free of 62.50 GiB (gtt-limit, high "
          "confidence)"},
-        /* One figure of the pair is missing: neither is said. */
+        /* One figure of the pair is missing: neither is printed. */
         {"capacity", "", "{" OOM ",\"oom.free_bytes\":987758592}",
          "GPU out of memory: 1.58 GiB wanted (capacity, high confidence)"},
         {"leak", "", "{}", "GPU out of memory (leak, high confidence)"},
@@ -149,7 +149,7 @@ static void lines_are_wrapped_below_their_text(void **state)
                         "rocmcrash: why: The GPU may use 62.50 GiB of RAM by the TTM\r\n"
                         "           limit; 1.58 GiB more did not fit.\r\n");
     buf_release(&out);
-    terminal_of(5, false, "\n", &out); /* nobody reads that: as if the width were unknown */
+    terminal_of(5, false, "\n", &out); /* too narrow to read: treated as an unknown width */
     assert_non_null(strstr(buf_str(&out), "942.0 MiB free of 62.50 GiB (gtt-limit, high"));
     buf_release(&out);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program said, the frames of a crash, the index of files, and the page for a terminal. */
+/* The program's last words, the frames of a crash, the index of files, and the page for a
+ * terminal. */
 #include "base/buf.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
@@ -44,7 +45,7 @@ static void a_traceback_is_the_users(void **state)
          "  [...]\n"
          "  File \"/venv/lib/python3.11/site-packages/torch/nn/conv.py\", line 2, in g\n    h()\n"
          "torch.OutOfMemoryError: HIP out of memory.\n");
-    /* Of two the last, which is what ended it; a rank's prefix stands before each line. */
+    /* The last of two tracebacks ended the program; each line has a rank's prefix. */
     said("Traceback (most recent call last):\n  File \"a.py\", line 1, in a\nKeyError: 1\n"
          "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"b.py\", line 2, in b\n"
          "[rank1]: ValueError: `x`\n",

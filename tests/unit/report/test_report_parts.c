@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What SUMMARY.md puts together itself: the machine, the tables of facts, what is missing. */
+/* The parts of SUMMARY.md made by C: the machine, the tables of facts, the missing facts. */
 #include "tree_fixture.h"
 
 #include "base/buf.h"
@@ -82,7 +82,7 @@ static void machine_line_counts_gpus_of_a_kind(void **state)
     buf_release(&out);
 }
 
-/* One row a name; a value is told once for all the moments at which it held. */
+/* One row a name; a value is printed once for all its moments. */
 static void table_merges_the_moments(void **state)
 {
     static const char *const prefixes[] = {"gpu.", NULL};
@@ -106,7 +106,7 @@ static void table_merges_the_moments(void **state)
     buf_release(&out);
 }
 
-/* An exception says what it says in a sentence or two. */
+/* An exception's text is cut to a sentence or two. */
 static void a_long_text_is_whole(void **state)
 {
     static const char *const prefixes[] = {"hook.", NULL};
@@ -151,7 +151,7 @@ static void a_summary_fits_an_issue(void **state)
     tree_free(tree);
 }
 
-/* What fits no table is still told, and what was not computed is only counted. */
+/* A fact of no table is still listed; facts that were not computed are only counted. */
 static void other_facts_are_shown(void **state)
 {
     static const char *const prefixes[] = {"gpu.", NULL};
@@ -261,7 +261,7 @@ static void machine_line_of_nvidia_and_jax(void **state)
     buf_release(&out);
 }
 
-/* Large BAR: all of VRAM is visible and its row would be told twice. */
+/* Large BAR: all of VRAM is visible, and its row would be printed twice. */
 static void visible_vram_is_a_row_only_where_it_is_smaller(void **state)
 {
     struct facts *facts = *state;

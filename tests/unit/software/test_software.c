@@ -240,14 +240,14 @@ static void test_where_the_version_comes_from(void **state)
                         "6.2");
     assert_string_equal(version_of(library(temp_path("own/libhsa-runtime64.so.1.5.0"), "x"), false),
                         "?");
-    /* upgraded under the process: what lies there now is not what ran */
+    /* upgraded while the process ran: the file there now is not the one that ran */
     write_text(temp_path("opt2/rocm/.info/version"), "7.0.0-1");
     const char *old = temp_path("opt2/rocm/lib/libamdhip64.so.6.2.60204");
     assert_string_equal(version_of(old, true), "6.2.4");
     assert_string_equal(version_of(temp_path("opt2/rocm/lib/libamdhip64.so.6"), true), "?");
 }
 
-/* No list of releases: a major of tomorrow is itself, wherever it lies. */
+/* No list of releases: a future major version is recognised, wherever it lies. */
 static void test_majors_to_come(void **state)
 {
     (void)state;

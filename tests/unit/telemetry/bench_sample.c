@@ -4,7 +4,7 @@
  *
  *   bench_sample [GPUS]     made-up machine with GPUS cards (default 8), all counters, all changing
  *
- * A number of values belongs to every time: a sampler that reads nothing is fast.
+ * The number of values is printed with every time: a sampler that reads nothing is fast.
  */
 #include <fcntl.h>
 #include <stdio.h>

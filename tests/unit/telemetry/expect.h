@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the sampler: what it wrote last of one metric. */
+/* For tests of the sampler: the value that it wrote last for a metric. */
 #ifndef TEST_TELEMETRY_EXPECT_H
 #define TEST_TELEMETRY_EXPECT_H
 

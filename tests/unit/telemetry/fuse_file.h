@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file whose reads take as long as we like: a FUSE file system that is one regular file, mounted
- * over an existing one. A read that was handed to the server waits uninterruptibly (D state, deaf
- * to SIGKILL), as a read of a GPU file does in a reset. Needs root and /dev/fuse.
+ * A file whose reads take as long as we choose: a FUSE file system of one regular file, mounted
+ * over an existing one. A read that the server has received waits uninterruptibly (D state, not
+ * even SIGKILL ends it), as a read of a GPU file does in a reset. Needs root and /dev/fuse.
  */
 #ifndef TEST_TELEMETRY_FUSE_FILE_H
 #define TEST_TELEMETRY_FUSE_FILE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counter files that answer as an SMU does: late, and with another number every time. Used by
+ * Counter files that answer like an SMU: late, and with a new number each time. Used by
  * tests/bench: slow_files DELAY_US FILE... mounts each, says "ready", and serves until stdin ends.
  * Status 77 where nothing can be mounted (not root, no /dev/fuse).
  */

@@ -21,7 +21,7 @@ extern const struct collector collector_gpu;
 
 struct collect_out {
     struct facts *facts;
-    struct buf files; /* all that was written, each behind its name */
+    struct buf files; /* all files that were written, each after its name */
     char reason[256];
 };
 
@@ -135,7 +135,7 @@ static void test_phoenix(void **state)
     expect_absent(&out, "gpu.0.partition");
     expect_absent(&out, "gpu.0.driver_version");
     assert_non_null(strstr(buf_str(&out.files), "mem_info_gtt_total <==\n31433977856\n"));
-    /* By allow-list: no serial number, no file that acts. */
+    /* The allow-list: no serial number, no file whose read has side effects. */
     assert_null(strstr(buf_str(&out.files), "unique_id"));
     assert_null(strstr(buf_str(&out.files), "pcie_bw"));
     release(&out);

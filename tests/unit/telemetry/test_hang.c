@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A counter file whose read never returns: that file is lost, and nothing else. */
+/* A counter file whose read never returns: only that file is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void test_hung_file_is_given_up(void **state)
     (void)syscall(SYS_futex, &shared->impact_request, FUTEX_WAKE, 1, NULL, NULL, 0);
     assert_true(wait_for_hang(shared));
     assert_int_equal(shared->sampler_current_file, FILE_GPU(3, METRIC_GPU_GTT_USED));
-    /* What hangs does not die: the supervisor does not wait for it. */
+    /* A hanging process does not die: the supervisor does not wait for it. */
     (void)kill(first, SIGKILL);
     assert_int_equal(waitpid(first, NULL, WNOHANG), 0);
     unsigned reads = file.control->reads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recorded machines as the root: what is found, what is not, and that every counter the sampler
- * takes is the number in its file. Expectations were read off the trees by hand.
+ * Recorded machines as the root: the GPUs that are found, and every counter of the sampler equals
+ * the number in its file. The expectations were read from the trees by hand.
  */
 #include <setjmp.h>
 #include <stdarg.h>

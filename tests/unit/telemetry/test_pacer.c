@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampler's share of a core: no clock is read, the test says what time it is. */
+/* The sampler's share of a core. No clock is read; the test sets the time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,8 @@ static void a_dear_piece_of_work_keeps_to_the_share(void **state)
     }
 }
 
-/* One window 25 times too dear, then one tenth of it: seen again within seconds, not a minute. */
+/* One window 25 times too expensive, then a tenth of that: sampled again within seconds, not after
+ * a minute. */
 static void a_dear_start_is_soon_forgotten(void **state)
 {
     (void)state;

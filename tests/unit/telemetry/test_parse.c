@@ -118,7 +118,7 @@ static void test_fdinfo_own_cases(void **state)
     assert_int_equal(info.vram_bytes, 5 * KIB);
     assert_true(fdinfo_of("drm-memory-vram: 0\n", &info));
     assert_int_equal(info.have, FDINFO_HAVE_VRAM);
-    /* What cannot be understood is absent, not 0. */
+    /* A value that cannot be parsed is absent, not 0. */
     assert_true(fdinfo_of("drm-memory-vram:\t12 parsec\ndrm-memory-gtt:\t-4 KiB\n"
                           "drm-memory-cpu:\t99999999999999999999 KiB\ndrm-client-id:\tx\n",
                           &info));

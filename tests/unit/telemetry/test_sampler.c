@@ -167,7 +167,7 @@ static void test_failing_reads_have_a_status(void **state)
     expect_metric(w->shared, METRIC_GPU_GTT_USED, 1, VALUE_UNREADABLE, 0);
     expect_metric(w->shared, METRIC_GPU_GTT_USED, 2, VALUE_UNREADABLE, 0);
     expect_metric(w->shared, METRIC_GPU_GTT_USED, 4, VALUE_ABSENT, 0);
-    /* A suspended GPU: memory is known, what would wake it was not read. */
+    /* A suspended GPU: memory is known, files that would wake it were not read. */
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 5, VALUE_OK, 1000005);
     expect_metric(w->shared, METRIC_GPU_TEMP_EDGE, 5, VALUE_UNREADABLE, 0);
     expect_metric(w->shared, METRIC_GPU_BUSY, 5, VALUE_UNREADABLE, 0);
@@ -206,7 +206,8 @@ static void test_errors_of_the_hardware(void **state)
     sampler_after(w->sampler);
     expect_metric(w->shared, METRIC_GPU_UNCORRECTED, 1, VALUE_OK, 3);
     expect_metric(w->shared, METRIC_GPU_CORRECTED, 1, VALUE_OK, 42);
-    /* A look that hangs costs neither what else is held then, nor does the count of before stand for it. */
+    /* If the read of one counter hangs, the other values are kept, and the count from before the run does
+     * not stand for it. */
     struct series_set set;
     help_ring_to_series(w->shared, &set);
     size_t first = 0;
@@ -263,7 +264,7 @@ static void test_tree_is_followed(void **state)
     assert_true(maps->status == VALUE_OK && maps->value > 10);
     assert_null(series_find(&set, METRIC_PROC_RSS, (uint32_t)getpid()));
     series_release(&set);
-    /* Gone: its values end, they do not stay as they were. */
+    /* Gone: its values end, they do not keep their last value. */
     end_sleeper(top);
     turn_after(w, 2 * SECOND);
     expect_metric(w->shared, METRIC_PROC_RSS, (uint32_t)top, VALUE_ABSENT, 0);
@@ -349,7 +350,7 @@ static void test_drm_clients_counted_once(void **state)
     expect_metric(w->shared, METRIC_PROC_DRM_EVICTED, 500, VALUE_OK, 0);
     expect_metric(w->shared, METRIC_PROC_DRM_REQUESTED, 500, VALUE_ABSENT, 0); /* this kernel does not say */
     expect_metric(w->shared, METRIC_PROC_DRM_VRAM, 501, VALUE_OK, 30 * 1024);
-    /* At impact a process is read for itself: what it inherited it had as well. */
+    /* At impact a process is read alone: clients that it inherited count for it, too. */
     w->shared->impact_pid = 501;
     w->shared->impact_request = 1;
     sampler_impact(w->sampler);
@@ -476,7 +477,8 @@ static void test_impact_and_after(void **state)
     series_release(&set);
 }
 
-/* Killed between reads: the next one goes on without a second baseline, and gives nothing up. */
+/* Killed between reads: the next sampler continues without a second baseline and gives up no
+ * file. */
 static void test_replacement_goes_on(void **state)
 {
     struct world *w = *state;

@@ -217,7 +217,7 @@ static void test_thin_keeps_status_changes(void **state)
     struct series_set set = {0};
     assert_int_equal(series_add(&set, out, (size_t)thin), 0);
     const struct series *s = series_find(&set, METRIC_GPU_BUSY, 3);
-    assert_int_equal(s->count, 2); /* what repeats costs nothing */
+    assert_int_equal(s->count, 2); /* repeated values cost nothing */
     assert_int_equal(s->points[1].status, VALUE_STALLED);
     series_release(&set);
 }
@@ -355,7 +355,7 @@ static void run_simulated(uint64_t seconds, unsigned gpus, const char *what)
     help_remove(dir);
 }
 
-/* The sanitizer and coverage builds look for other things than the figures of a whole week. */
+/* The sanitizer and coverage builds do not need the figures of a whole week. */
 #ifdef __OPTIMIZE__
 #define SLOWER 1
 #else

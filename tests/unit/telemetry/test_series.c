@@ -127,7 +127,7 @@ static void expect_source(const struct facts *facts, const char *name, const cha
     assert_string_equal(f->source, source);
 }
 
-/* Whoever read it is named, not everybody who might have. */
+/* The source is the one that was read, not all possible ones. */
 static void test_sources(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_sources(void **state)
     series_release(&set);
 }
 
-/* A count that was too large for the tracer is not the one of a second before. */
+/* If a count was too large for the tracer, the count of a second before does not stand for it. */
 static void test_older_than_a_look_that_failed(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_memory_that_was_given_back_before_the_message(void **state)
     } cases[] = {
         {81, true, 116272267264, 1197342720, 116272267264},
         {81, false, 116272267264, 1197342720, 1197342720},  /* a signal: it was held */
-        {700, true, 116272267264, 1197342720, 1197342720},  /* too long ago to say */
+        {700, true, 116272267264, 1197342720, 1197342720},  /* too long ago to tell */
         {81, true, 116272267264, 100272267264, 100272267264}, /* the step's own ups and downs */
     };
     (void)state;
@@ -281,7 +281,7 @@ static void test_csv(void **state)
         "3.000,impact,1000,800,60,7,6000,700,60,1\n"
         "5.000,after,1000,2000,60,7,,,,\n");
     buf_release(&out);
-    /* Fewer rows: what is marked stays. */
+    /* Fewer rows: marked rows stay. */
     assert_int_equal(series_to_csv(&set, T0, 1, 0, &out), 0);
     assert_non_null(strstr(buf_str(&out), "\n3.000,impact"));
     assert_null(strstr(buf_str(&out), "\n2.000"));

@@ -48,7 +48,7 @@ static void answers(void **state)
         {"oom.requested_bytes > 1 or true", ANSWER_YES, 0},
         {"oom.requested_bytes > 1 and true", ANSWER_UNDECIDED, 1},
         {"oom.requested_bytes > oom.allocated_bytes", ANSWER_UNDECIDED, 2},
-        /* What a side that decided did not need is not missing for the rest. */
+        /* Inputs that a decided operand did not need are not listed as missing. */
         {"(oom.requested_bytes > 1 or true) and oom.allocated_bytes > 1", ANSWER_UNDECIDED, 1},
         {"(oom.requested_bytes > 1 and false) or oom.allocated_bytes > 1", ANSWER_UNDECIDED, 1},
         {"first(oom.requested_bytes, 3) == 3 and oom.allocated_bytes > 1", ANSWER_UNDECIDED, 1},

@@ -109,7 +109,7 @@ static void put(const char *folder, const char *name, const char *text)
     (void)fclose(f);
 }
 
-/* The head names its stages; what is wrong in one is told with that file and its line. */
+/* The head names its stages; an error in a stage names that file and its line. */
 static void stages_are_read_from_files(void **state)
 {
     struct rc_err err = {{0}};

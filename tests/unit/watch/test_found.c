@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of failure behind the kept head of the output, with the lines around them. */
+/* Messages of failure after the kept head of the output, with the lines around them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,8 +114,8 @@ static void test_flood(void **state)
     carrier_free(c);
 }
 
-/* The first bytes stay, however much follows before they are written down; behind a gap nothing is the
- * beginning any more. */
+/* The first bytes stay, however much follows before they are saved. Text after a gap does not count as
+ * the beginning. */
 static void test_the_head_stays(void **state)
 {
     (void)state;

@@ -73,7 +73,7 @@ static void test_classify(void **state)
     }
 }
 
-/* Recorded logs: what each is known to be about is found in it. */
+/* Recorded logs: the known event of each is found. */
 static void test_recorded_logs(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a start-up report behind the kept head of the output, however the bytes arrive. */
+/* Lines of a start-up report after the kept head of the output, however the bytes arrive. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +105,7 @@ static void test_no_failure(void **state)
     carrier_free(c);
 }
 
-/* Half a line hides what its value is: behind a gap, and where a line is too long. */
+/* Half a line may hide that its value is a secret: after a gap, and if a line is too long. */
 static void test_cut_lines(void **state)
 {
     static char line[3 * REPORT_LINE_MAX];
