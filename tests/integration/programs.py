@@ -108,3 +108,13 @@ class Interactive(support.Case):
     def line(self, process):
         process.stdin.write(b"\n")
         process.stdin.flush()
+
+
+class Traced(Interactive):
+    def rest(self, process, reader):
+        reader.drain()
+        process.wait(timeout=60)
+        return self.finished(process, reader.text(process.stdout), reader.text(process.stderr))
+
+    def word(self, text, key):
+        return int(text.split(key + " ")[1].split()[0])

@@ -9,7 +9,7 @@ import subprocess
 
 import support
 from support import PYTHON, SOURCE
-from test_hook import Direct, STUB
+from hooked import Direct, STUB
 
 MESSAGES = os.path.join(SOURCE, "tests", "fixtures", "messages")
 

@@ -12,7 +12,7 @@ import sys
 
 import support
 from support import PYTHON, ROCMCRASH
-from test_hook import Direct, HOOK
+from hooked import Direct, HOOK
 
 TIMEOUT_S = 900  # a wheel's import reads gigabytes
 

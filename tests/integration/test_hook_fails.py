@@ -12,7 +12,7 @@ import unittest
 import losses
 import support
 from support import PYTHON, ROCMCRASH
-from test_hook import STUB
+from hooked import STUB
 
 GIB = 1 << 30
 AT_ONCE = 6  # most of a run is waiting

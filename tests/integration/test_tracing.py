@@ -1,39 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tracer sees of failing processes, what it lets go, and what it must not change."""
+"""What the tracer sees of failing processes, and what it lets go."""
 
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
-import sys
-import time
 
 import programs
 import support
-from support import PYTHON, ROCMCRASH, read, wait_for
+from support import PYTHON, read, wait_for
 
-NOBODY = 65534
 CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-# The tracer is shown a stop, and before it looks at that, its timer fires.
-SLOW_TRACER = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/wait.h>
-#include <time.h>
-int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
-{
-    static int (*next)(idtype_t, id_t, siginfo_t *, int);
-    if (next == 0)
-        *(void **)&next = dlsym(RTLD_NEXT, "waitid");
-    int r = next(type, id, si, options);
-    struct timespec wait = {5, 0};
-    if (r == 0 && type == P_ALL && (options & WNOWAIT) != 0 && si->si_code == CLD_STOPPED)
-        nanosleep(&wait, 0);
-    return r;
-}
-"""
 # As of a thread that the kernel does not find.
 REFUSED = """
 #include <errno.h>
@@ -56,17 +34,7 @@ long ptrace(enum __ptrace_request request, ...)
 """
 
 
-class Traced(programs.Interactive):
-    def rest(self, process, reader):
-        reader.drain()
-        process.wait(timeout=60)
-        return self.finished(process, reader.text(process.stdout), reader.text(process.stderr))
-
-    def word(self, text, key):
-        return int(text.split(key + " ")[1].split()[0])
-
-
-class Crashes(Traced):
+class Crashes(programs.Traced):
     def test_in_a_thread(self):
         done = self.run_it(programs.program(), "thread-crash")
         self.assertEqual(done.status, -signal.SIGSEGV)
@@ -230,7 +198,7 @@ class Crashes(Traced):
         self.assertIsNone(bundle.value("run.trace_lost"))
 
 
-class Unusual(Traced):
+class Unusual(programs.Traced):
     def test_ways_to_start_something(self):
         for what in ("exec-from-thread", "vfork", "clone"):
             for mode in ("eager", "late", "none"):
@@ -390,262 +358,6 @@ class Unusual(Traced):
         self.assertEqual(bundle.value("run.traced"), False)
         self.assertIn("switched off", bundle.value("run.trace_lost"))
         self.assertEqual(bundle.value("target.signal_name"), "SEGV")
-
-
-class JobControl(Traced):
-    def counter(self, mode):
-        process, reader = self.interactive(programs.program(), "count",
-                                           options=["--trace=" + mode], start_new_session=True)
-        reader.until(process.stdout, b"pid")
-        reader.until(process.stdout, b"\n")
-        return process, reader, self.word(reader.text(process.stdout).decode(), "pid")
-
-    def stopped(self, *pids):
-        wait_for(lambda: all(support.state(pid) in "Tt" for pid in pids), f"{pids} to stop")
-
-    def test_continue_arrives_once(self):
-        process, reader, target = self.counter("eager")
-        for turn in range(5):
-            os.killpg(process.pid, signal.SIGSTOP if turn % 2 else signal.SIGTSTP)
-            # An orphaned group ignores SIGTSTP: then it just goes on.
-            if turn % 2:
-                self.stopped(process.pid, target)
-            os.killpg(process.pid, signal.SIGCONT)
-            wait_for(lambda: support.state(process.pid) not in "Tt" and
-                     support.state(target) not in "Tt", "both to go on")
-        # One more to us alone comes after all that could be doubled.
-        process.send_signal(signal.SIGUSR1)
-        reader.until(process.stdout, b"user\n")
-        self.line(process)
-        done = self.rest(process, reader)
-        self.assertEqual(self.word(done.stdout, "users"), 1)
-        self.assertLessEqual(self.word(done.stdout, "continued"), 5)
-
-    def nothing_pending(self, pid):
-        status = read(f"/proc/{pid}/status")
-        return all(int(line.split()[1], 16) == 0 for line in status.splitlines()
-                   if line.startswith(("ShdPnd", "SigPnd")))
-
-    def test_target_stopped_and_continued_alone(self):
-        """We stop with it and go on with it, time and again."""
-        for mode in ("eager", "none"):
-            with self.subTest(mode=mode):
-                process, reader, target = self.counter(mode)
-                for _ in range(10):
-                    os.kill(target, signal.SIGSTOP)
-                    self.stopped(process.pid, target)
-                    os.kill(target, signal.SIGCONT)
-                    wait_for(lambda: support.state(process.pid) not in "Tt" and
-                             support.state(target) not in "Tt", "both to go on")
-                self.line(process)
-                self.assertEqual(self.rest(process, reader).status, 0)
-
-    def test_signals_right_behind_a_continuation(self):
-        """A continuation must not be answered by taking the stop that follows it: the target would
-        stay there for good."""
-        process, reader, target = self.counter("eager")
-        for turn in range(300):
-            os.kill(target, signal.SIGSTOP)
-            while support.state(target) not in "Tt":
-                reader.pump()
-            os.kill(target, signal.SIGCONT)
-            os.kill(target, signal.SIGUSR1)
-            self.count_reaches(process, reader, b"cont", turn + 1)
-            self.count_reaches(process, reader, b"user", turn + 1)
-        process.send_signal(signal.SIGCONT)
-        self.line(process)
-        done = self.rest(process, reader)
-        self.assertEqual((done.status, self.word(done.stdout, "users")), (0, 300))
-
-    def count_reaches(self, process, reader, word, count):
-        deadline = time.monotonic() + 20
-        while reader.text(process.stdout).count(word) < count:
-            self.assertLess(time.monotonic(), deadline, f"{word} {count}")
-            reader.pump(0.5)
-
-    def test_two_signals_are_two(self):
-        """One to the group and one to us alone, of the same number and from the same sender."""
-        process, reader, target = self.counter("eager")
-        os.killpg(process.pid, signal.SIGUSR1)
-        reader.until(process.stdout, b"user\n")
-        # Not before we have read the first: two of a number that are pending become one.
-        wait_for(lambda: self.nothing_pending(process.pid), "the first")
-        process.send_signal(signal.SIGUSR1)
-        reader.until(process.stdout, b"user\nuser\n")
-        self.line(process)
-        self.assertEqual(self.word(self.rest(process, reader).stdout, "users"), 2)
-
-    def test_alarm_set_before_exec(self):
-        code = ("import os,signal,sys; signal.setitimer(signal.ITIMER_REAL, 0.3)\n"
-                "os.execv(sys.argv[1], sys.argv[1:])")
-        for argv in (["/bin/sleep", "1000"], self.command("/bin/sleep", "1000")):
-            done = subprocess.run([PYTHON, "-c", code, *argv], env=self.environ, check=False,
-                                  timeout=30)
-            self.assertEqual(done.returncode, -signal.SIGALRM)
-
-    def test_hangup_of_the_session_we_lead(self):
-        import pty  # needs a terminal system; not used elsewhere here
-        pid, master = pty.fork()
-        if pid == 0:
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
-            os.environ.update(self.environ)
-            argv = self.command("/bin/sleep", "1000", options=["--no-follow"])
-            os.execv(argv[0], argv)
-        target = self.target_pid(pid)
-        wait_for(lambda: support.comm(target) == "sleep", "exec")
-        os.close(master)
-        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), -signal.SIGHUP)
-
-
-class Rights(Traced):
-    """As an ordinary user, from a copy of the programs that it can reach."""
-
-    def setUp(self):
-        super().setUp()
-        support.need_ordinary_user(self)
-        os.chmod(self.folder, 0o755)
-        for name in ("out", "state", "bin", "cache"):
-            os.makedirs(self.path(name), exist_ok=True)
-            os.chown(self.path(name), NOBODY, NOBODY)
-        os.chmod(self.path("state"), 0o700)
-        folder = os.path.dirname(ROCMCRASH)
-        for name in ("rocmcrash", "rocmcrash-finish", "rocmcrash-probe", "rocmcrash-unwind"):
-            if os.path.exists(os.path.join(folder, name)):
-                shutil.copy(os.path.join(folder, name), self.path("bin", name))
-        templates = self.environ.get("ROCMCRASH_TEMPLATES",
-                                     os.path.join(support.SOURCE, "templates"))
-        shutil.copytree(templates, self.path("templates"))
-        self.environ["ROCMCRASH_TEMPLATES"] = self.path("templates")
-
-    def command(self, *argv, options=()):
-        return [self.path("bin", "rocmcrash"), "--output-dir", self.outdir, *options, "--", *argv]
-
-    def run_it(self, *argv, **kwargs):
-        return super().run_it(*argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", **kwargs)
-
-    def set_uid_id(self):
-        path = self.path("bin", "id")
-        shutil.copy("/usr/bin/id", path)
-        os.chmod(path, 0o4755)
-        probe = subprocess.run([path], user=NOBODY, group=NOBODY, capture_output=True, text=True,
-                               check=False)
-        if "euid=0(root)" not in probe.stdout:
-            self.skipTest("this file system or container ignores set-uid")
-        return path, probe.stdout
-
-    def test_set_uid_program_keeps_its_rights(self):
-        path, plain = self.set_uid_id()
-        for argv in ([path], ["/bin/sh", "-c", f"sleep 2.5; {path}"],
-                     ["env", "A=1", path], ["/bin/bash", "-c", path],
-                     ["/bin/sh", "-c", f"{path}; exit 0"]):
-            with self.subTest(argv=argv):
-                done = self.run_it(*argv)
-                self.assertIn("euid=0(root)", done.stdout, done.stderr)
-
-    def test_other_programs_that_gain_privilege(self):
-        """The kernel gives nothing to what an ordinary user traces."""
-        group = self.write("bin/group", "")
-        shutil.copy("/usr/bin/id", group)
-        os.chmod(group, 0o2755)
-        capable = self.path("bin", "capable")
-        shutil.copy("/bin/grep", capable)
-        try:  # VFS_CAP_REVISION_2, effective: CAP_NET_RAW
-            os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
-        except OSError:
-            capable = None
-        script = self.write("bin/script", f"#!{self.set_uid_id()[0]}\n", 0o755)
-        for argv in ([group], [capable, "CapEff", "/proc/self/status"], [script]):
-            if argv[0] is None:
-                continue
-            with self.subTest(argv=argv):
-                plain = subprocess.run(argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
-                                       capture_output=True, text=True, check=False)
-                done = self.run_it(*argv)
-                self.assertEqual((done.status, done.stdout), (plain.returncode, plain.stdout))
-                if argv == [script]:  # id takes it for a user's name, and says who it is otherwise
-                    bundle = self.only_bundle(self.run_it(*argv, options=["--always"]))
-                    self.assertIn("gains privilege", bundle.value("run.trace_lost"))
-
-    def test_set_uid_target_is_said_to_be_untraced(self):
-        path, _ = self.set_uid_id()
-        bundle = self.only_bundle(self.run_it(path, options=["--always"]))
-        self.assertIn("gains privilege", bundle.value("run.trace_lost"))
-
-    def test_seized_in_the_moment_of_its_stop(self):
-        """The stop that was shown is then another's: a ptrace stop, which must be answered."""
-        if CC is None:
-            self.skipTest("no C compiler here")
-        library = self.path("bin", "slow.so")
-        subprocess.run([CC, "-shared", "-fPIC", "-o", library, self.write("slow.c", SLOW_TRACER),
-                        "-ldl"], check=True)
-        environ = support.preloaded(self.environ, library)
-        process, _ = self.interactive("/bin/sh", "-c", "exec sleep 60", env=environ, cwd="/",
-                                      user=NOBODY, group=NOBODY, extra_groups=[],
-                                      start_new_session=True)
-        target = self.target_pid(process.pid)
-        wait_for(lambda: support.comm(target) == "sleep", "its exec")
-        os.kill(target, signal.SIGSTOP)
-        wait_for(lambda: self.traced_by(target) != "0", "the scan to seize it")
-        wait_for(lambda: support.state(process.pid) == "T", "the stop to be shown")
-        os.killpg(process.pid, signal.SIGCONT)
-        wait_for(lambda: support.state(target) == "S", "it to go on")
-
-    def traced_by(self, pid):
-        return read(f"/proc/{pid}/status").split("TracerPid:")[1].split()[0]
-
-    def test_ordinary_user_gets_the_crash(self):
-        done = self.python("import os,resource; resource.setrlimit(resource.RLIMIT_CORE,(0,0));"
-                           "os.kill(os.getpid(),11)")
-        bundle = self.only_bundle(done)
-        self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
-        self.assertGreater(bundle.value("proc.0.rss_bytes"), 0)
-
-    def test_refused(self):
-        """A seccomp filter as of a container: ptrace(2) is EPERM."""
-        code = ("import ctypes, os, struct, sys, platform\n"
-                "libc = ctypes.CDLL(None, use_errno=True)\n"
-                "nr = {'x86_64': 101, 'aarch64': 117}[platform.machine()]\n"
-                "def op(c, jt, jf, k): return struct.pack('HBBI', c, jt, jf, k)\n"
-                "prog = op(0x20,0,0,0)+op(0x15,0,1,nr)+op(6,0,0,0x50001)+op(6,0,0,0x7fff0000)\n"
-                "buf = ctypes.create_string_buffer(prog)\n"
-                "class F(ctypes.Structure): _fields_=[('n',ctypes.c_ushort),('p',ctypes.c_void_p)]\n"
-                "f = F(4, ctypes.addressof(buf))\n"
-                "assert libc.prctl(38,1,0,0,0)==0\n"
-                "assert libc.prctl(22,2,ctypes.byref(f))==0, ctypes.get_errno()\n"
-                "os.execv(sys.argv[1], sys.argv[1:])")
-        argv = self.command(PYTHON, "-c", "import os,resource; print('out',flush=True);"
-                            "resource.setrlimit(resource.RLIMIT_CORE,(0,0)); os.kill(os.getpid(),11)")
-        done = subprocess.run([sys.executable, "-c", code, *argv], user=NOBODY, group=NOBODY,
-                              extra_groups=[], cwd="/", capture_output=True, text=True, check=False,
-                              env=self.environ, timeout=60)
-        self.assertEqual((done.returncode, done.stdout), (-signal.SIGSEGV, "out\n"), done.stderr)
-        bundle = self.bundles()[0]
-        self.assertEqual(bundle.value("run.traced"), False)
-        self.assertIn("refused ptrace: Operation not permitted", bundle.value("run.trace_lost"))
-        self.assertEqual(bundle.value("target.signal_name"), "SEGV")
-
-
-class NoProc(Traced):
-    def unshare(self, *options, script):
-        if os.geteuid() != 0:
-            self.skipTest("needs root")
-        if subprocess.run(["unshare", *options, "true"], capture_output=True,
-                          check=False).returncode != 0:
-            self.skipTest("unshare is not allowed here")
-        return subprocess.run(["unshare", *options, "/bin/sh", "-c", script, "sh",
-                               *self.command("/bin/sh", "-c", "echo out; echo err >&2; exit 5")],
-                              env=self.environ, capture_output=True, text=True, timeout=60,
-                              check=False)
-
-    def test_no_proc(self):
-        self.skip_if_sanitized("which itself needs /proc")
-        done = self.unshare("--mount", script='mount -t tmpfs none /proc && exec "$@"')
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "out\n", "err\n"))
-
-    def test_proc_of_another_pid_namespace(self):
-        """Numbers there mean other processes: nothing of them may be taken for ours."""
-        done = self.unshare("--pid", "--fork", script='exec "$@"')
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "out\n", "err\n"))
 
 
 if __name__ == "__main__":

@@ -125,3 +125,52 @@ struct facts *fixture_facts(const cJSON *json, const cJSON *change)
     cJSON_Delete(all);
     return facts;
 }
+
+const char *fixture_text(const cJSON *row, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key));
+}
+
+struct verdict fixture_judge(struct tree *tree, const cJSON *facts_json, const cJSON *change)
+{
+    struct verdict v = {0};
+    struct facts *facts = fixture_facts(facts_json, change);
+    assert_int_equal(diagnose(facts, tree, &v, NULL), 0);
+    facts_free(facts);
+    return v;
+}
+
+const char *fixture_last_node(const struct verdict *v)
+{
+    return v->steps > 0 ? v->path[v->steps - 1].node : "";
+}
+
+bool fixture_list_holds(const struct verdict_list *list, const char *part)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strstr(list->text[i], part) != NULL)
+            return true;
+    }
+    return false;
+}
+
+cJSON *fixture_quoted(const char *text)
+{
+    char *copy = strdup(text);
+    assert_non_null(copy);
+    for (char *p = copy; *p != '\0'; p++)
+        *p = *p == '\'' ? '"' : *p;
+    cJSON *json = cJSON_Parse(copy);
+    assert_non_null(json);
+    free(copy);
+    return json;
+}
+
+struct verdict fixture_judge_text(struct tree *tree, const char *json)
+{
+    cJSON *facts = cJSON_Parse(json);
+    assert_non_null(facts);
+    struct verdict v = fixture_judge(tree, facts, NULL);
+    cJSON_Delete(facts);
+    return v;
+}
