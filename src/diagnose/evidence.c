@@ -104,7 +104,7 @@ static struct prior weights_of(const struct facts *facts, const struct evidence_
     return p;
 }
 
-/* What speaks for one class, in words. */
+/* The evidence for one class, in words. */
 static void add_says(struct facts *facts, const struct tree *tree, const bool *holds, int class_index,
                      const char *fact)
 {

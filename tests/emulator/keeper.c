@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the kernel that outlives processes: while it runs, what a dead process held is given
- * back and its kfd/proc folder goes, within some milliseconds of its death and without another
- * emulated process looking. `emulator-keeper FOLDER PROGRAM [ARG...]` runs a program on the machine,
- * keeps it meanwhile, and ends with the program's status.
+ * The part of the kernel that outlives processes. While it runs, the memory of a dead process is
+ * freed and its kfd/proc folder removed within milliseconds of its death, even if no other emulated
+ * process runs. `emulator-keeper FOLDER PROGRAM [ARG...]` runs a program on the machine, keeps it
+ * meanwhile, and ends with the program's status.
  */
 #include <errno.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ static void look(void)
     state_unlock();
 }
 
-/* True when nobody holds the other end any more. */
+/* True if no process holds the other end any more. */
 static bool input_closed(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -41,7 +41,7 @@ static bool input_closed(void)
     return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, bytes, sizeof bytes) <= 0;
 }
 
-/* The library lies beside this program; what was preloaded stays behind it. */
+/* The library lies beside this program; libraries that were preloaded stay after it. */
 static int set_environment(void)
 {
     char path[PATH_MAX];
@@ -75,7 +75,7 @@ static int run(char **argv)
         (void)fprintf(stderr, "emulator-keeper: cannot run '%s': %s\n", argv[0], strerror(errno));
         _exit(errno == ENOENT ? 127 : 126);
     }
-    /* The terminal sends these to the program as well, which decides. */
+    /* The terminal sends these to the program as well; the program decides. */
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGQUIT, SIG_IGN);
     int status = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Test driver of the laboratory: what a run left -> facts -> verdict, one line of JSON a run.
+ * Test driver of the laboratory: the files of a run -> facts -> verdict, one line of JSON a run.
  *
  *   judge_runs TEMPLATES [--facts]      folders on stdin, one a line
  *

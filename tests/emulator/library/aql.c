@@ -25,7 +25,7 @@ enum condition { COND_EQ, COND_NE, COND_LT, COND_GTE };
 struct hsa_signal {
     int64_t kind;
     int64_t value;
-    uint64_t mailbox; /* where the event's id goes */
+    uint64_t mailbox; /* address for the event's id */
     uint32_t event_id, reserved;
     uint64_t start, end;
 };

@@ -14,7 +14,7 @@
 struct copy_arguments {
     uint64_t from, to, size;
     uint32_t remainder, unit;
-    uint64_t end; /* = to + size: by that it is known, no other kernel is run here */
+    uint64_t end; /* = to + size: identifies the copy kernel; no other kernel is run here */
 };
 
 static bool is_copy(const struct copy_arguments *a)

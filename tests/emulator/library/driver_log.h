@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 void driver_log_page_fault(unsigned gpu, uint64_t address, bool is_write);
-/* of_copies: what stood still was a copy engine, else the compute queues. */
+/* of_copies: a copy engine hung, else the compute queues. */
 void driver_log_reset(unsigned gpu, bool of_copies);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The render node: what libdrm_amdgpu, libhsakmt and graphics clients ask. */
+/* The render node: ioctls of libdrm_amdgpu, libhsakmt and graphics clients. */
 #include "driver.h"
 
 #include <errno.h>

@@ -152,7 +152,7 @@ static size_t other_query(unsigned index, const struct drm_amdgpu_info *query, u
         return 4;
     case AMDGPU_INFO_DEV_INFO:
         device_info(gpu, &a->device);
-        return sizeof a->device; /* what a newer library asks beyond stays zero */
+        return sizeof a->device; /* further members of a newer library stay zero */
     default:
         return 0;
     }

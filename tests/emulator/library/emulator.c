@@ -16,7 +16,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool on;
-/* Set while start() runs: what it calls may come back into a wrapper. */
+/* Set while start() runs: functions that it calls may enter a wrapper. */
 static _Thread_local bool starting;
 
 static void child_of_fork(void)

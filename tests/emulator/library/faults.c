@@ -17,7 +17,7 @@
 #include "state.h"
 
 #define RULES_MAX 32
-/* Where a fault is put when the rule names no address: canonical, never mapped. */
+/* The address of a fault if the rule names none: canonical, never mapped. */
 #define ADDRESS_DEFAULT 0x7fff00dead000ull
 
 enum what { ALLOC, LATENCY, FDS, MAPPINGS, PAGE_FAULT, HANG };
@@ -126,7 +126,7 @@ static void parse_rules(char *text)
             rule_count++;
 }
 
-/* Reads the rules when there is something new. Called with the mutex held. */
+/* Reads the rules if they have changed. Called with the mutex held. */
 static void refresh(void)
 {
     char path[PATH_MAX];

@@ -19,7 +19,7 @@ enum fault_kind {
     FAULT_ANY = 15,
 };
 
-/* What the GPU was about to do. FAULT_NOW matches rules that wait for nothing. */
+/* The GPU's next action. FAULT_NOW matches rules that wait for nothing. */
 enum fault_moment { FAULT_DISPATCH, FAULT_COPY, FAULT_NOW };
 
 enum fault_effect { FAULT_NONE, FAULT_PAGE_FAULT, FAULT_HANG };
@@ -30,7 +30,7 @@ struct fault {
     unsigned reset_ms; /* FAULT_HANG: the driver notices and resets after that; 0 = never */
 };
 
-/* Sleeps where a rule says so, then 0 or the -errno of the refusal. Takes no lock of others. */
+/* Sleeps if a rule says so, then returns 0 or the -errno of the refusal. Takes no other lock. */
 int faults_on_alloc(unsigned kinds);
 /* Keep one descriptor per allocation. */
 bool faults_descriptor_per_buffer(void);

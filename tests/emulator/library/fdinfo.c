@@ -28,7 +28,7 @@ void fdinfo_forget(void)
     memset(gpu_of, 0, sizeof gpu_of);
 }
 
-/* close() is not intercepted: what was closed is noticed here. */
+/* close() is not intercepted: closed descriptors are noticed here. */
 int fdinfo_next(int fd, unsigned gpu)
 {
     for (fd++; fd < FDINFO_FDS; fd++) {

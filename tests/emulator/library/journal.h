@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the emulated kernel writes: the journal (ROOT/emulator/log.jsonl, or EMULATOR_LOG), one JSON
- * object a line, the oracle of the tests; and the kernel log (ROOT/dev/kmsg). Each record is one
- * write() to a file opened O_APPEND. Called with the state lock held, so that the order of the lines
- * is the order of the events.
+ * The output of the emulated kernel: the journal (ROOT/emulator/log.jsonl, or EMULATOR_LOG), one
+ * JSON object a line, the oracle of the tests; and the kernel log (ROOT/dev/kmsg). Each record is
+ * one write() to a file opened O_APPEND. Called with the state lock held, so that the order of the
+ * lines is the order of the events.
  */
 #ifndef EMULATOR_JOURNAL_H
 #define EMULATOR_JOURNAL_H

@@ -99,7 +99,8 @@ static int take_vram(const struct buffer *b, struct holding *h, const char **ret
     return r;
 }
 
-/* The render node's own way: no KFD limit; what may live in both goes to GTT when VRAM is full. */
+/* Allocations of the render node: no KFD limit; a buffer that may be in both goes to GTT when VRAM
+ * is full. */
 static int take_gem(const struct buffer *b, struct holding *h, const char **ret_reason)
 {
     int r = 0;
@@ -150,7 +151,7 @@ static void subtract(uint64_t *from, uint64_t size)
     *from -= *from < size ? *from : size;
 }
 
-/* What was evicted comes back as soon as there is room. */
+/* Evicted buffers come back as soon as there is room. */
 static void restore(unsigned gpu)
 {
     struct slot *slots = state_slots();

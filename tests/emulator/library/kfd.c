@@ -312,7 +312,7 @@ static long other_ioctl(unsigned number, unsigned size, void *arg)
     case NR_RUNTIME_ENABLE:
         ((struct runtime_enable *)arg)->capabilities = 0;
         return 0;
-    /* Nothing of it is visible to the programs here. */
+    /* The programs here see no effect of it. */
     case NR(AMDKFD_IOC_SET_MEMORY_POLICY):
     case NR(AMDKFD_IOC_SET_SCRATCH_BACKING_VA):
     case NR(AMDKFD_IOC_SET_TRAP_HANDLER):

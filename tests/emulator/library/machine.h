@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The emulated machine: a folder (EMULATOR_ROOT) with the sysfs tree of its GPUs, made by machine.py
- * or import_machine.py, and emulator/machine.conf with what sysfs does not say. Read once, at the
+ * or import_machine.py, and emulator/machine.conf with values that sysfs lacks. Read once, at the
  * first intercepted call; constant afterwards. Runs inside the emulated program and in the keeper.
  */
 #ifndef EMULATOR_MACHINE_H
@@ -62,10 +62,10 @@ int machine_load(const char *root);
 int machine_gpu_by_id(uint32_t gpu_id);
 int machine_gpu_by_minor(int render_minor);
 
-/* What KFD lets processes take of the GPU's memory together. */
+/* The part of the GPU's memory that KFD gives to all processes together. */
 uint64_t machine_vram_limit(unsigned gpu);
 
-/* --- small files, by system calls only: nothing here may enter an intercepted function --- */
+/* --- small files, by system calls only: no intercepted function may be entered --- */
 
 /* Reads at most size-1 bytes, NUL-terminates. Length or -errno. */
 ssize_t file_read(const char *path, char *out, size_t size);

@@ -109,7 +109,8 @@ static void log_alloc(const struct buffer *b, int result, const char *reason)
             (unsigned long long)state_ttm_used(), (unsigned long long)state_system_used());
 }
 
-/* Decides and books under the state lock, so that two processes cannot both get the last bytes. */
+/* Decides and charges under the state lock, so that two processes cannot both get the last
+ * bytes. */
 static int charge(struct buffer *b, int injected)
 {
     const char *reason = "";
@@ -318,7 +319,7 @@ struct gpu_access memory_begin_access(uint64_t va, uint64_t len)
         access.data = (void *)(uintptr_t)at;
         return access;
     }
-    /* VRAM that the host may not touch is PROT_NONE in the process: look through our own mapping. */
+    /* VRAM that the host may not touch is PROT_NONE in the process: use our own mapping. */
     uint64_t before = at % PAGE;
     void *map = mmap(NULL, len + before, PROT_READ | PROT_WRITE, MAP_SHARED,
                      node_render_memory(found.gpu), (off_t)(at - before));
@@ -328,7 +329,7 @@ struct gpu_access memory_begin_access(uint64_t va, uint64_t len)
     return access;
 }
 
-/* End of the mapped buffer or range that `va` lies in; 0 when it lies in none. With the mutex held. */
+/* End of the mapped buffer or range that contains `va`; 0 = none. With the mutex held. */
 static uint64_t end_of_mapping(uint64_t va)
 {
     for (uint32_t i = 0; i < buffers_size; i++)
@@ -357,7 +358,7 @@ void memory_end_access(const struct gpu_access *access)
         (void)munmap(access->unmap, access->unmap_size);
 }
 
-/* The child shares nothing of its parent's: KFD makes it open the device anew. */
+/* The child shares no buffer of its parent: KFD makes it open the device again. */
 void memory_after_fork(void)
 {
     (void)pthread_mutex_init(&mutex, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU buffers of this process, and the decision whether one more fits: KFD's limits as kernels 6.1
- * and 6.12 apply them, the size of the GTT manager, the physical size of VRAM.
+ * The GPU buffers of this process, and whether one more fits: KFD's limits as in kernels 6.1 and
+ * 6.12, the size of the GTT manager, the physical size of VRAM.
  *
- * The bytes are in the render node's memfd (sparse: what is not touched costs nothing).
+ * The bytes are in the render node's memfd (sparse: untouched pages cost nothing).
  */
 #ifndef EMULATOR_MEMORY_H
 #define EMULATOR_MEMORY_H
@@ -19,7 +19,7 @@ enum buffer_kind {
     BUFFER_MMIO,
     BUFFER_GEM_VRAM,
     BUFFER_GEM_GTT,
-    BUFFER_IMPORT, /* another name of a buffer that is there already: costs nothing */
+    BUFFER_IMPORT, /* another name of an existing buffer: costs nothing */
 };
 
 struct buffer {

@@ -24,7 +24,7 @@ static int render_memory[MACHINE_GPUS_MAX];
 
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
 
-/* The memory of a real GPU is no file: a soft RLIMIT_FSIZE of the program does not hold for it. */
+/* The memory of a real GPU is no file: the program's soft RLIMIT_FSIZE must not limit it. */
 static int grow_beyond_limit(int memory, uint64_t size)
 {
     struct rlimit limit;

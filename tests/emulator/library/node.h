@@ -37,14 +37,15 @@ int node_open_render(unsigned gpu, int cloexec);
 int node_open_dmabuf(uint64_t handle, uint64_t size);
 
 bool node_of_fd(int fd, struct node *ret);
-/* Of any process: link = "/proc/4711/fd/5". */
+/* For any process: link = "/proc/4711/fd/5". */
 bool node_of_link(const char *link, struct node *ret);
 
 /* The memfd itself: where the bytes of the GPU's memory, or of the doorbells, are. */
 int node_kfd_memory(void);
 int node_render_memory(unsigned gpu);
 
-/* At least that large; holes cost nothing. 0 or -errno, -EFBIG beyond a hard RLIMIT_FSIZE (no SIGXFSZ). */
+/* Makes it at least so large; holes cost nothing. 0 or -errno, -EFBIG beyond a hard RLIMIT_FSIZE (no
+ * SIGXFSZ). */
 int node_grow(int memory, uint64_t size);
 
 void node_after_fork(void);

@@ -26,7 +26,7 @@ static const char *const card_names[CARD_FILES] = {"mem_info_vram_used", "mem_in
                                                    "mem_info_gtt_used", "mem_info_preempt_used"};
 static char *card_maps[MACHINE_GPUS_MAX][CARD_FILES];
 static char *process_maps[MACHINE_GPUS_MAX];
-static char no_file[WIDTH]; /* stands for one that is not there, or is a FIFO that blocks readers */
+static char no_file[WIDTH]; /* marks a missing file, or a FIFO that blocks readers */
 
 static char *map_counter(const char *path, int flags)
 {
@@ -150,7 +150,7 @@ void publish_queue(uint32_t id, unsigned gpu, uint32_t type, uint32_t size)
     write_number(size, "", path);
 }
 
-/* Remove a folder of ours, at most `depth` levels: by system calls, for opendir() is intercepted. */
+/* Remove a folder of ours, at most `depth` levels, by system calls: opendir() is intercepted. */
 static void remove_folder(const char *path, int depth)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
@@ -211,7 +211,7 @@ void publish_fdinfo_open(int fd, unsigned gpu)
     (void)!symlink(target, path);
 }
 
-/* In place, for readers keep it open; complete under its name from the beginning. */
+/* Written in place, because readers keep it open; complete under its name from the beginning. */
 static void store_fdinfo(int fd, const char text[FDINFO_SIZE])
 {
     char path[PATH_MAX];

@@ -3,8 +3,8 @@
  * The live counters of the tree: mem_info_* of the cards, kfd/proc/PID/..., and ROOT/proc/PID/fdinfo.
  * Readers keep the files open, so they are written in place: each is mapped once and its 21 bytes are
  * stored anew, which takes no file descriptor and cannot fail when they run out. Short numbers are
- * filled up with newlines: every reader strips those (rocm-smi takes blanks for no number).
- * Called with the state lock held.
+ * filled up with newlines: every reader strips those (rocm-smi rejects blanks). Called with the state
+ * lock held.
  */
 #ifndef EMULATOR_PUBLISH_H
 #define EMULATOR_PUBLISH_H
@@ -21,7 +21,7 @@ void publish_queue_gone(uint32_t id);
 void publish_fdinfo_open(int fd, unsigned gpu);
 void publish_fdinfo(unsigned gpu);
 void publish_remove_process(int pid);
-/* In a child: what was mapped belongs to the parent. */
+/* In a child: the mappings belong to the parent. */
 void publish_after_fork(void);
 
 #endif

@@ -31,14 +31,14 @@ void queue_after_fork(void);
 
 /* --- between the files of the processors --- */
 
-/* Packets done; stops where one has to wait. */
+/* Returns the packets done; stops at one that has to wait. */
 unsigned queue_run_aql(struct queue *queue);
 unsigned queue_run_sdma(struct queue *queue);
 
 uint64_t queue_clock(void);
 /* Writes the kernel log, raises the event, stops the queue. */
 void queue_page_fault(struct queue *queue, uint64_t address, bool is_write);
-/* Applies what faults_on_gpu() asks for; true when the queue stopped. enum fault_moment. */
+/* Applies the faults of faults_on_gpu(); true if the queue stopped. enum fault_moment. */
 bool queue_faults(struct queue *queue, int moment);
 
 #endif

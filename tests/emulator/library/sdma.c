@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copy engine: SDMA packets as ROCr writes them (opcode in the low byte of the first word,
- * sub-opcode in the second). In the processors' thread. A copy or fill that touches what no buffer
- * of the process covers is a page fault, as on the GPU.
+ * sub-opcode in the second). In the processors' thread. A copy or fill outside all buffers of the
+ * process is a page fault, as on the GPU.
  */
 #include <stddef.h>
 #include <string.h>

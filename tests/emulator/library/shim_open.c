@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wrappers of the libc functions that take a path. Those that are plain system calls make them
- * directly, so that they work at any moment, also while other libraries initialise.
+ * The wrappers of the libc functions that take a path. Functions that are plain system calls are
+ * called directly as such, so that they work at any moment, also while other libraries initialise.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ EXPORT int openat64(int dir, const char *path, int flags, ...)
     return open_path(dir, path, flags | O_LARGEFILE, mode);
 }
 
-/* What programs built with _FORTIFY_SOURCE call. */
+/* Called by programs built with _FORTIFY_SOURCE. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);

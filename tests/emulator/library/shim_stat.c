@@ -36,7 +36,7 @@ static int stat_fd(int fd, struct stat *st)
 {
     struct node node;
     int r = (int)syscall(SYS_fstat, fd, st);
-    /* A memfd has no links: spares ordinary files the look at their name. */
+    /* A memfd has no links. Ordinary files have, so their names need not be read. */
     if (r == 0 && S_ISREG(st->st_mode) && st->st_nlink == 0 && emulator_on() &&
         node_of_fd(fd, &node) && node.kind != NODE_DMABUF)
         make_device(&node, st);

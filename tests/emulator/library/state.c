@@ -85,7 +85,7 @@ int state_open(void)
     if (r < 0)
         return r;
     state_lock();
-    /* An exec gave back what the image before it held, and kept the pid. */
+    /* An exec freed the memory of the image before it, and kept the pid. */
     for (unsigned i = 0; i < STATE_SLOTS; i++)
         if (state->slots[i].pid == getpid())
             memset(&state->slots[i], 0, sizeof state->slots[i]);
@@ -99,8 +99,8 @@ void state_after_fork(void)
     publish_after_fork();
 }
 
-/* Where the owner and the waiter that the kernel wakes for it are killed at the same moment, the others
- * were seen to wait for ever: each looks again from time to time. */
+/* If the owner, and the waiter that the kernel wakes next, are killed at the same moment, the other
+ * waiters were seen to wait for ever. So each waiter retries from time to time. */
 void state_lock(void)
 {
     int r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who holds how much: ROOT/emulator/state, one file that all processes of the emulated machine map,
- * so that they share one budget. Totals are sums over the slots of the processes, never counters of
- * their own: a process that dies in the middle of an update leaves nothing wrong behind.
+ * The memory of each process: ROOT/emulator/state, one file that all processes of the emulated
+ * machine map, so that they share one budget. Totals are sums over the slots of the processes, not
+ * separate counters: a process that dies in the middle of an update leaves no wrong total.
  *
- * The lock is robust. Everything here is called with it held, except what says otherwise.
+ * The lock is robust. All functions are called with it held, unless noted.
  */
 #ifndef EMULATOR_STATE_H
 #define EMULATOR_STATE_H
@@ -16,7 +16,7 @@
 
 #define STATE_SLOTS 128
 
-/* Of one process on one GPU, bytes. */
+/* Bytes of one process on one GPU. */
 struct holding {
     uint64_t vram;        /* through KFD; counts in kfd/proc/PID/vram_<gpu_id> */
     uint64_t gtt;         /* through KFD */
@@ -45,9 +45,9 @@ struct slot *state_mine(void);
 struct slot *state_slots(void); /* STATE_SLOTS of them */
 
 /*
- * Gives back what dead processes held; how many there were. Writes counters. Nothing is given back
- * before a process is dead: amdkfd frees when the address space goes, which is after the ptrace exit
- * stop, and a tool that reads the counters there must still find the memory in use.
+ * Frees the memory of dead processes and writes counters; returns how many there were. A process
+ * that is not dead yet keeps its memory: amdkfd frees it with the address space, after the ptrace
+ * exit stop. A tool that reads the counters in that stop must still find the memory in use.
  */
 unsigned state_reap(void);
 

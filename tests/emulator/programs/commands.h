@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test programs share: commands on the standard input, one a line, one answer line each, so
- * that a test decides what happens next by what it has read. "hold" waits for the next line.
+ * Helpers shared by the test programs: commands on the standard input, one a line, one answer line
+ * each, so that a test can decide the next step by the answer. "hold" waits for the next line.
  */
 #ifndef PROGRAMS_COMMANDS_H
 #define PROGRAMS_COMMANDS_H

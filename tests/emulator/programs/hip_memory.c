@@ -2,7 +2,7 @@
 /*
  * A program against libamdhip64. Commands: alloc BYTES, fill BYTES (until refused), host BYTES,
  * hostfill BYTES, free NUMBER, info, roundtrip NUMBER, memset NUMBER (a kernel), device NUMBER, quit.
- * hip_memory BYTES asks for that much again and again, and ends like an application: with the
+ * hip_memory BYTES allocates that size until it is refused, and ends like an application: with the
  * runtime's message and status 1. hip_memory kernel runs one kernel.
  */
 #include <hip/hip_runtime_api.h>

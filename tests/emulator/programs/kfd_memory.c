@@ -89,7 +89,7 @@ static int open_nodes(void)
     return kfd < 0 || render < 0 ? errno : 0;
 }
 
-/* What the child saw comes back as its status: 100 + errno of the inherited descriptor. */
+/* The child's status tells its result: 100 + errno of the inherited descriptor. */
 static int use_in_child(uint64_t size, int *ret_inherited)
 {
     pid_t child = fork();

@@ -48,7 +48,7 @@ static void test_clean(void **state)
     }
 }
 
-/* What a printer puts on a stream, in static memory. */
+/* The output of a printer on a stream, in static memory. */
 static FILE *stream;
 static char *printed;
 static size_t printed_len;

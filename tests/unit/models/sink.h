@@ -32,7 +32,7 @@ const char *sink_file(const struct collect_out *out, const char *name);
 const char *sink_text(const struct collect_out *out, const char *fact);
 /* INT64_MIN when there is no such number. */
 int64_t sink_integer(const struct collect_out *out, const char *fact);
-/* Of that moment only; INT64_MIN when it is not there. */
+/* The value of that moment only; INT64_MIN if it is missing. */
 int64_t sink_at(const struct collect_out *out, const char *fact, enum fact_when when);
 /* Reason of a missing fact, NULL when it is present or unknown. */
 const char *sink_missing(const struct collect_out *out, const char *fact);

@@ -166,7 +166,8 @@ static void test_collector(void **state)
     struct facts *facts = collect(directory, made.pid, &seen);
     assert_int_equal(seen.status, COLLECT_OK);
     const char *value;
-    /* Of the process that failed first, though its file is the second; past abort(). */
+    /* The facts are of the process that failed first, although its file is the second; past
+     * abort(). */
     assert_true(facts_get_text(facts, "stack.top", &value));
     assert_string_equal(value, "ends_in_abort");
     assert_true(facts_get_text(facts, "stack.module", &value));

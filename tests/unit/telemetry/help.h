@@ -23,7 +23,7 @@ bool help_read_u64(const char *root, const char *path, uint64_t *ret);
 void help_fake_machine(const char *root, unsigned gpus, uint64_t used_base);
 /* The root of a recorded machine. */
 void help_machine_path(const char *name, char *out, size_t size);
-/* What the sampler wrote so far, as series. */
+/* The sampler's records so far, as series. */
 void help_ring_to_series(struct shared *shared, struct series_set *ret);
 /* One record; entries as {metric, instance, status, value} quadruples. Returns its bytes. */
 struct help_value {

@@ -217,7 +217,7 @@ static void test_file_is_followed(void **state)
 }
 
 /* The real one, where root may read and write it: only what comes after the open is read. */
-/* Of the device, which another process may write to as well. */
+/* The records of the device; other processes may write to it as well. */
 static void expect_what_came_before_the_opening(void)
 {
     struct kernel_log log;
