@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "cli/suggest.h"
@@ -207,5 +208,14 @@ int option_milliseconds(const char *value, unsigned *ret)
     if (errno != 0 || number * scale > INT_MAX)
         return -EINVAL;
     *ret = (unsigned)(number * scale);
+    return 0;
+}
+
+int option_duration(void *field, const char *value, struct rc_err *err)
+{
+    unsigned ms = 0;
+    if (option_milliseconds(value, &ms) < 0 || ms == 0)
+        return rc_err_set(err, -EINVAL, "a time is like 90s or 10m, not '%s'", value);
+    *(uint64_t *)field = ms * NS_PER_MS;
     return 0;
 }

@@ -46,7 +46,9 @@ void options_help(const struct option_def *table);
 /* One row of a table of options or verbs: fits 80 columns. */
 void option_help_row(const char *left, const char *help);
 
-/* Milliseconds from "5", "5s", "500ms"; -EINVAL otherwise. */
+/* Milliseconds from "5", "5s", "500ms", "2m"; -EINVAL otherwise. */
 int option_milliseconds(const char *value, unsigned *ret);
+/* A setter: such a time above 0, into a uint64_t of nanoseconds. */
+int option_duration(void *field, const char *value, struct rc_err *err);
 
 #endif

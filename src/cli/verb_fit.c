@@ -56,22 +56,13 @@ static void note_stop(int number)
 
 /* --- options --- */
 
-static int set_after(void *field, const char *value, struct rc_err *err)
-{
-    unsigned ms = 0;
-    if (option_milliseconds(value, &ms) < 0 || ms == 0)
-        return rc_err_set(err, -EINVAL, "a time is like 90s or 10m, not '%s'", value);
-    *(uint64_t *)field = ms * NS_PER_MS;
-    return 0;
-}
-
 static const struct option_def table[] = {
     {"vary", 0, "RANGE", "an option and the whole numbers it may have: --size 1..64",
      option_text, offsetof(struct fit_job, vary)},
     {"fail-after", 0, "TIME", "a run that takes longer is ended and does not fit",
-     set_after, offsetof(struct fit_job, limits.fail_after_ns)},
+     option_duration, offsetof(struct fit_job, limits.fail_after_ns)},
     {"pass-after", 0, "TIME", "a run that takes longer is ended and fits",
-     set_after, offsetof(struct fit_job, limits.pass_after_ns)},
+     option_duration, offsetof(struct fit_job, limits.pass_after_ns)},
     {"output-dir", 'o', "DIR", "where the bundles of the runs go (default: here)",
      option_text, offsetof(struct fit_job, output_dir)},
     {"json", 0, NULL, "print the result as JSON", option_on, offsetof(struct fit_job, json)},

@@ -86,15 +86,6 @@ static int set_for(void *field, const char *value, struct rc_err *err)
     return 0;
 }
 
-static int set_after(void *field, const char *value, struct rc_err *err)
-{
-    unsigned ms = 0;
-    if (option_milliseconds(value, &ms) < 0 || ms == 0)
-        return rc_err_set(err, -EINVAL, "a time is like 90s or 10m, not '%s'", value);
-    *(uint64_t *)field = ms * NS_PER_MS;
-    return 0;
-}
-
 static const struct option_def table[] = {
     {"with", 0, "NAME=VALUE", "a change: this variable of the environment",
      set_with, offsetof(struct try_job, experiment.changes)},
@@ -114,9 +105,9 @@ static const struct option_def table[] = {
     {"first", 0, NULL, "end as soon as one change is confirmed",
      option_on, offsetof(struct try_job, first)},
     {"fail-after", 0, "TIME", "a run that takes longer is ended and has failed",
-     set_after, offsetof(struct try_job, limits.fail_after_ns)},
+     option_duration, offsetof(struct try_job, limits.fail_after_ns)},
     {"pass-after", 0, "TIME", "a run that takes longer is ended and has not failed",
-     set_after, offsetof(struct try_job, limits.pass_after_ns)},
+     option_duration, offsetof(struct try_job, limits.pass_after_ns)},
     {"output-dir", 'o', "DIR", "where the bundles go (default: the current directory)",
      option_text, offsetof(struct try_job, output_dir)},
     {"json", 0, NULL, "print the result as JSON", option_on, offsetof(struct try_job, json)},
