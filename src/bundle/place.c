@@ -199,10 +199,10 @@ static int try_folder(const struct parcel *parcel, enum candidate which, char *r
 static int try_folders(const struct parcel *parcel, char *ret_path, size_t ret_size,
                        bool *ret_elsewhere, struct rc_err *err)
 {
-    struct rc_err first = {{0}};
+    struct rc_err first = {""};
     int first_code = 0;
     for (enum candidate which = CANDIDATE_OUTPUT; which < CANDIDATE_MAX; which++) {
-        struct rc_err why = {{0}};
+        struct rc_err why = {""};
         bool output_failed = true;
         int r = try_folder(parcel, which, ret_path, ret_size, &output_failed, &why);
         if (r == 0) {
@@ -286,7 +286,7 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
         (size_t)snprintf(named, sizeof named, "%s/bundles", state) >= sizeof named)
         named[0] = '\0';
     const struct place_folders folders = {output_dir, named[0] != '\0' ? named : user, "/tmp"};
-    struct rc_err first = {{0}};
+    struct rc_err first = {""};
     int r =
         place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere, &first);
     bool nowhere = r < 0 && r != -EINVAL && r != -ENOMEM && r != -EFBIG && r != -EBADMSG;

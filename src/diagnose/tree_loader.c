@@ -87,7 +87,7 @@ int loader_expr(const struct loader *l, const cJSON *object, const char *key, bo
                 struct expr **ret)
 {
     char *text = NULL;
-    struct rc_err inner = {{0}};
+    struct rc_err inner = {""};
     int rc = loader_text(l, object, key, required, &text);
     *ret = NULL;
     if (rc < 0 || text == NULL)

@@ -42,7 +42,7 @@ static int read_text(struct facts *facts, const char *path, reader read, const c
 static int read_facts(struct facts *facts, const char *path)
 {
     char *text = NULL;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     ssize_t n = fs_read_all(path, INPUT_MAX, &text);
     cJSON *json = n >= 0 ? cJSON_Parse(text) : NULL;
     int rc = json != NULL ? facts_from_json(facts, json, &err) : -1;
@@ -157,7 +157,7 @@ static int judge(const struct tree *tree, int argc, char **argv, struct how how)
 {
     struct facts *facts = facts_new();
     struct verdict verdict = {0};
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     cJSON *names = NULL;
     cJSON *starved = NULL;
     int rc = collect(&facts, argc, argv, &how);
@@ -217,7 +217,7 @@ static struct computed *read_computed(const char *defects_path, struct rc_err *e
 
 static struct tree *load(const char *tree_path, const char *defects_path)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char *defects = NULL;
     struct tree *tree = tree_read(tree_path, &err);
     struct computed *computed = tree != NULL ? read_computed(defects_path, &err) : NULL;

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     int r = data[0] % 2 == 0 ? fs_write_all(fd, data + 1, size - 1) : wrap(fd, data + 1, size - 1);
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     if (r == 0 && lseek(fd, 0, SEEK_SET) == 0) {
         r = bundle_verify_fd(fd, &err);
         if (r != 0 && r != -EBADMSG)

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_rules(const uint8_t *data, size_t size)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct redactor *r = redactor_new_rules((const char *)data, size, "fuzz", &err);
     struct buf out = BUF_INIT;
     if (r == NULL && err.msg[0] == '\0')

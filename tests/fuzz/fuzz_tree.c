@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct facts *facts = facts_new();
     struct tree *tree = tree_parse((const char *)data, size, "fuzz.json", &err);
     if (facts == NULL || (tree == NULL && err.msg[0] == '\0'))

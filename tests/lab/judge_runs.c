@@ -69,7 +69,7 @@ static void add_facts_of_hook(const char *folder, struct collect_out *out)
 
 static void add_facts_of_machine(const char *folder, struct facts *facts)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     RC_AUTO_FREE char *text = read_of(folder, "facts.json", NULL);
     cJSON *json = cJSON_Parse(text);
     if (json == NULL || facts_from_json(facts, json, &err) < 0) {
@@ -92,7 +92,7 @@ static void judge(const struct tree *tree, const char *folder, bool facts_only)
 {
     struct collect_out *out = sink_new();
     struct verdict verdict = {0};
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     size_t len = 0;
     RC_AUTO_FREE char *output = read_of(folder, "output", &len);
     add_facts_of_hook(folder, out);
@@ -110,7 +110,7 @@ static void judge(const struct tree *tree, const char *folder, bool facts_only)
 static struct tree *load(const char *templates)
 {
     char path[FS_PATH_MAX];
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     RC_AUTO_FREE char *defects = read_of(templates, "defects.json", NULL);
     (void)snprintf(path, sizeof path, "%s/tree.json", templates);
     struct tree *tree = tree_read(path, &err);

@@ -12,7 +12,7 @@ static struct computed *computed;
 
 static int read_computed(void **state)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     (void)state;
     computed = computed_read(TEST_SOURCE_DIR "/templates/computed.json", &err);
     if (computed == NULL)

@@ -178,7 +178,7 @@ const char *make_bundle(const char *name)
     char stage[600];
     static char path[700];
     bool elsewhere = true;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     (void)snprintf(stage, sizeof stage, "%s", scratch("stage-%s", name));
     make_stage(stage);
     assert_int_equal(

@@ -37,7 +37,7 @@ static void check_place(const struct place_case *c)
 {
     char path[700] = "";
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     int r = place_with_fallbacks(scratch("stage-place"), "p", &c->folders, path, sizeof path,
                                  &elsewhere, &err);
     if (r != c->want)
@@ -113,7 +113,7 @@ static void test_hostile_tmp(void **state)
             continue;
         char path[700] = "";
         bool elsewhere = false;
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         struct place_folders only_tmp = {"", "", tmp};
         assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", &only_tmp, path,
                                               sizeof path, &elsewhere, &err),
@@ -142,13 +142,13 @@ static void test_full_disk(void **state)
     put_noise(scratch("stage-full/noise.bin"), 300000, 9);
     char path[700];
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     assert_int_equal(mkdir(scratch("tmp-full"), 01777), 0);
     struct place_folders then_tmp = {full, "", scratch("tmp-full")};
     int r = place_with_fallbacks(scratch("stage-full"), "f", &then_tmp, path, sizeof path,
                                  &elsewhere, &err);
     size_t left = count_files(full);
-    struct rc_err err2 = {{0}};
+    struct rc_err err2 = {""};
     struct place_folders all_full = {full, full, full};
     int r2 = place_with_fallbacks(scratch("stage-full"), "f", &all_full, path + 600, 100,
                                   &elsewhere, &err2);
@@ -175,7 +175,7 @@ static void test_read_only(void **state)
     make_stage(scratch("stage-place"));
     char path[700];
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct place_folders folders = {ro, scratch("ro-home"), "/none"};
     int r = place_with_fallbacks(scratch("stage-place"), "r", &folders, path, sizeof path,
                                  &elsewhere, &err);
@@ -192,7 +192,7 @@ static int place_as_user(const char *stage, const char *closed, const char *tmp)
 {
     char path[700] = "", where[64];
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
         return 10;
     if (access(stage, R_OK | X_OK) != 0)

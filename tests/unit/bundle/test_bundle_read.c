@@ -49,7 +49,7 @@ static void check_hostile(const char *dir, const char *file, const char *complai
 {
     char path[700];
     char to[700];
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     (void)snprintf(path, sizeof path, "%s/%s", dir, file);
     (void)snprintf(to, sizeof to, "%s/cage/unpacked", dir);
     int r = bundle_verify(path, &err);
@@ -111,7 +111,7 @@ static void test_hostile(void **state)
 static void test_not_files(void **state)
 {
     (void)state;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char *data = NULL;
     assert_int_equal(bundle_verify(scratch("none.tar.gz"), &err), -ENOENT);
     assert_int_equal(bundle_verify(scratch("%s", ""), &err), -EISDIR);
@@ -128,7 +128,7 @@ static void test_read_file(void **state)
 {
     (void)state;
     const char *bundle = make_bundle("reading");
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char *data = NULL;
     assert_int_equal(
         bundle_read_file(bundle, "gpu/0000:03:00.0/mem_info_vram_used", 100, &data, &err), 12);
@@ -173,7 +173,7 @@ static void test_flips(void **state)
     RC_AUTO_FREE char *data = get_file(make_bundle("flips"), &len);
     const char *path = scratch("flipped.tar.gz");
     int harmless = 0;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct buf right = BUF_INIT;
     put_file(path, data, len);
     inflate_all(path, &right);
@@ -206,7 +206,7 @@ static void test_truncated(void **state)
     size_t len = 0;
     RC_AUTO_FREE char *data = get_file(make_bundle("truncated"), &len);
     const char *path = scratch("short.tar.gz");
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     for (size_t i = 0; i < len; i++) {
         put_file(path, data, i);
         assert_int_equal(bundle_verify(path, &err), -EBADMSG);
@@ -233,7 +233,7 @@ static void test_unpack(void **state)
 {
     (void)state;
     const char *bundle = make_bundle("unpacking");
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char to[600];
     (void)snprintf(to, sizeof to, "%s", scratch("fresh"));
     assert_int_equal(bundle_unpack(bundle, to, &err), 0);
@@ -274,7 +274,7 @@ static void test_rewrite(void **state)
     if (root)
         assert_int_equal(chown(bundle, 65534, 65534), 0);
     size_t before = count_files(scratch("%s", ""));
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     int no = 1;
     assert_int_equal(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_kernel_log, &no, &err), -ECANCELED);
     assert_int_equal(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), 0);

@@ -75,7 +75,7 @@ static void test_entry_names(void **state)
 static cJSON *read_manifest(const char *bundle)
 {
     char *text = NULL;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     ssize_t n = bundle_read_file(bundle, "manifest.json", 4 << 20, &text, &err);
     if (n < 0)
         fail_msg("%s", err.msg);
@@ -190,7 +190,7 @@ static void test_other_programs(void **state)
     struct stat st;
     assert_int_equal(stat(bundle, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     assert_int_equal(bundle_verify(bundle, &err), 0);
 }
 
@@ -239,7 +239,7 @@ static void test_odd_stage(void **state)
     (void)snprintf(path, sizeof path, "%s/manifest.json", stage);
     put_text(path, "{\"format\": 1, ");
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     assert_int_equal(
         bundle_write(stage, "odd", scratch("%s", ""), bundle, sizeof bundle, &elsewhere, &err), 0);
     assert_int_equal(bundle_verify(bundle, &err), 0);
@@ -270,7 +270,7 @@ static void test_limit(void **state)
     put_noise_lines(scratch("stage-big/telemetry/gpu.csv"), 9u << 20, 4);
     put_noise_lines(scratch("stage-big/output/tail.txt"), 9u << 20, 5);
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     assert_int_equal(
         bundle_write(stage, "big", scratch("%s", ""), bundle, sizeof bundle, &elsewhere, &err), 0);
     uint64_t size = file_size(bundle);
@@ -311,7 +311,7 @@ static void test_limit_of_core(void **state)
     (void)state;
     char bundle[700];
     bool elsewhere = false;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     put_noise_lines(scratch("stage-core/SUMMARY.md"), 40u << 20, 1);
     put_noise(scratch("stage-core/facts.json"), 30u << 20, 2);
     assert_int_equal(bundle_write(scratch("stage-core"), "core", scratch("%s", ""), bundle,

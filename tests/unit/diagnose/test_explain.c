@@ -114,7 +114,7 @@ static void only_what_decides_is_printed(void **state)
         " \"oom.free_bytes > 100 or sure(oom.total_bytes > 5)\"},"
         "{\"id\": \"z\", \"question\": \"?\", \"class\": \"unknown\", \"sentence\": \"s\","
         " \"test\": \"true\"}]}";
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct explanation e;
     struct verdict v;
     (void)state;
@@ -170,7 +170,7 @@ static void an_unknown_class_is_refused_with_the_list(void **state)
 {
     struct case_of *c = *state;
     struct explanation e;
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     assert_int_equal(explain_class(c->facts, c->tree, &c->verdict, "bogus", &e, &err), -EINVAL);
     assert_non_null(strstr(err.msg, "bogus"));
     assert_non_null(strstr(err.msg, "page-fault"));

@@ -101,7 +101,7 @@ static void answers(void **state)
     struct facts *facts = sample();
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         struct expr *e = expr_parse(rows[i].text, NULL, &err);
         if (e == NULL)
             fail_msg("%s: %s", rows[i].text, err.msg);
@@ -140,7 +140,7 @@ static void wrong_texts_name_the_column(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         struct expr *e = expr_parse(rows[i].text, NULL, &err);
         if (e != NULL || strstr(err.msg, rows[i].message) == NULL)
             fail_msg("'%s': '%s'", rows[i].text, err.msg);
@@ -150,7 +150,7 @@ static void wrong_texts_name_the_column(void **state)
 static void depth_is_limited(void **state)
 {
     char text[2048];
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     (void)state;
     memset(text, '(', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';

@@ -81,7 +81,7 @@ static void each_wrong_tree_is_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         struct tree *tree = tree_parse(wrong[i].text, strlen(wrong[i].text), "w.json", &err);
         if (tree != NULL || strstr(err.msg, wrong[i].message) == NULL ||
             strncmp(err.msg, "w.json:", 7) != 0)
@@ -91,7 +91,7 @@ static void each_wrong_tree_is_refused(void **state)
 
 static void a_small_tree_is_accepted(void **state)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     static const char text[] = NODE("{" GOOD "\"sentence\": [\"two\", \"lines\"]}");
     (void)state;
     struct tree *tree = tree_parse(text, strlen(text), "w.json", &err);
@@ -113,7 +113,7 @@ static void put(const char *folder, const char *name, const char *text)
 /* The head names its stages; an error in a stage names that file and its line. */
 static void stages_are_read_from_files(void **state)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char folder[TEMP_FOLDER_MAX];
     char head[TEMP_FOLDER_MAX + 20];
     (void)state;
@@ -155,7 +155,7 @@ static void wrong_defects_are_refused(void **state)
     struct tree *tree = fixture_tree();
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         assert_true(tree_add_defects(tree, rows[i].text, strlen(rows[i].text), "d.json", &err) < 0);
         if (strstr(err.msg, rows[i].message) == NULL)
             fail_msg("defects %zu: '%s'", i, err.msg);
@@ -185,7 +185,7 @@ static void wrong_computed_facts_are_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         assert_null(computed_parse(rows[i].text, strlen(rows[i].text), "c.json", &err));
         if (strstr(err.msg, rows[i].message) == NULL)
             fail_msg("computed %zu: '%s'", i, err.msg);
@@ -211,13 +211,13 @@ static void mangled_trees_are_refused_or_work(void **state)
     size_t len = strlen(text);
     (void)state;
     for (size_t i = 1; i < 60; i++) {
-        struct rc_err err = {{0}};
+        struct rc_err err = {""};
         assert_null(tree_parse(text, len * i / 60, "cut.json", &err));
         assert_true(strncmp(err.msg, "cut.json", strlen("cut.json")) == 0);
         size_t at = len * i / 61;
         char kept = text[at];
         text[at] = (char)(i * 37);
-        err = (struct rc_err){{0}};
+        err = (struct rc_err){""};
         struct tree *tree = tree_parse(text, len, "mangled.json", &err);
         assert_true(is_refused_or_works(tree, &err));
         text[at] = kept;

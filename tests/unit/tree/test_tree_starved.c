@@ -29,7 +29,7 @@ static bool judge_without(const struct tree *tree, long n)
         "capacity of 19.92 GiB of which 1.22 GiB is free. Of the allocated memory 17.50 GiB is "
         "allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated.\n";
     struct verdict verdict = {0};
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct facts *facts = facts_new();
     messages_to_facts(facts, text, sizeof text - 1, "output");
     allocations_left = n;

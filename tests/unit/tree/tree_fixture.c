@@ -41,7 +41,7 @@ cJSON *fixture_json(const char *relative_path)
 
 struct tree *fixture_tree(void)
 {
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     char *defects = fixture_read("templates/defects.json");
     struct tree *tree = tree_read(TEST_SOURCE_DIR "/templates/tree.json", &err);
     struct computed *computed =
@@ -105,7 +105,7 @@ static cJSON *merged(const cJSON *json, const cJSON *change)
 struct facts *fixture_facts(const cJSON *json, const cJSON *change)
 {
     static const char *const logs[] = {"log.output_read", "kmsg.readable"};
-    struct rc_err err = {{0}};
+    struct rc_err err = {""};
     struct facts *facts = facts_new();
     cJSON *all = merged(json, change);
     assert_non_null(facts);
