@@ -107,7 +107,8 @@ static void test_out_of_memory(void **state)
     sink_free(out);
 }
 
-/* A fraction of the device was allowed: the observer is told that, the message says both. */
+/* Only a fraction of the device was allowed: the observer gets the fraction, the message has both
+ * figures. */
 static void test_fraction(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void test_fraction(void **state)
     sink_free(out);
 }
 
-/* The thread that asked is autograd's own, and has no frames of Python: it is not among them. */
+/* The thread that asked is autograd's own and has no Python frames, so it is not in the list. */
 static void test_asked_by_a_thread_of_autograd(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void test_exception_decides(void **state)
     }
 }
 
-/* The main thread went on and left by os._exit(): the thread's exception tells. */
+/* The main thread continued and ended by os._exit(): the thread's exception is the cause. */
 static void test_exception_of_a_thread(void **state)
 {
     (void)state;
@@ -183,7 +184,8 @@ static void test_exception_of_a_thread(void **state)
     sink_free(out);
 }
 
-/* Rank 41 ran out first; rank 42, told of it by a collective, later. Nobody knows who failed. */
+/* Rank 41 ran out first; rank 42 later, because of a collective. It is not known which process
+ * failed. */
 static void test_first_of_several(void **state)
 {
     (void)state;
@@ -212,7 +214,7 @@ static void test_last_record_counts(void **state)
     sink_free(out);
 }
 
-/* What is taken beside PyTorch grows by 8 MiB a second, below PyTorch's own steps. */
+/* Memory beside PyTorch grows by 8 MiB a second, less than PyTorch's own steps. */
 static void test_gap_to_the_driver(void **state)
 {
     (void)state;
@@ -243,7 +245,8 @@ static void test_gap_to_the_driver(void **state)
     sink_free(out);
 }
 
-/* A driver that counts less than PyTorch has reserved counts something else: there is no gap. */
+/* If the driver counts less than PyTorch has reserved, it counts something else: there is no
+ * gap. */
 static void test_gap_below_zero(void **state)
 {
     (void)state;
@@ -264,7 +267,7 @@ static void test_gap_below_zero(void **state)
     sink_free(out);
 }
 
-/* The driver counts both devices, so PyTorch's are summed up: nothing grows beside it. */
+/* The driver counts both devices, so PyTorch's are summed up: no memory grows beside it. */
 static void test_gap_of_two_devices(void **state)
 {
     (void)state;
@@ -288,7 +291,7 @@ static void test_gap_of_two_devices(void **state)
     sink_free(out);
 }
 
-/* The driver is read once a second and PyTorch takes 9 GiB in that time: nothing can be said. */
+/* The driver is read once a second and PyTorch takes 9 GiB in that time: the gap is not known. */
 static void test_gap_of_old_readings(void **state)
 {
     (void)state;
@@ -319,8 +322,8 @@ static void put_sample(struct buf *csv, uint64_t second, int64_t reserved, int t
 }
 
 /*
- * Seen on an H200: PyTorch gave its cache back and took it again in a second, a sample waited for
- * that second, and the driver's figure, which then stayed the same, was of before it.
+ * Seen on an H200: within a second PyTorch freed its cache and took it again. A sample waited for
+ * that second. The driver's figure was from before it, and stayed the same afterwards.
  */
 static void test_gap_behind_a_retry(void **state)
 {
@@ -407,7 +410,8 @@ static void test_trouble_and_garbage(void **state)
     sink_free(out);
 }
 
-/* Of what could not be written: in the run's memory, or as a file's name. Each once. */
+/* Troubles that could not be written to a file: in the run's memory, or as a file's name. Each
+ * once. */
 static void test_troubles_without_a_disk(void **state)
 {
     (void)state;

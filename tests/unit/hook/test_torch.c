@@ -87,7 +87,7 @@ static char *read_snapshot(const char *name, size_t *ret_len)
     return text;
 }
 
-/* What torch counted itself at that moment (oom.json of the recording). */
+/* Torch's own counters at that moment (oom.json of the recording). */
 static void test_recorded_snapshots(void **state)
 {
     (void)state;
@@ -205,7 +205,8 @@ static void test_growth_behind_a_flat_start(void **state)
     assert_in_range(g.duration_ms, 6000, 7000);
 }
 
-/* Steps without growth, then something large: few windows rise, and nothing is cut off for them. */
+/* Steps without growth, then a large allocation: only few windows rise, and no flat start is cut
+ * off. */
 static void test_flat_until_the_end(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ static void test_growth_that_begins_late(void **state)
     assert_in_range(g.plateau, 800 * MIB, 940 * MIB);
 }
 
-/* `shape` gives MiB by sample; is a line through it worth something? */
+/* `shape` gives MiB by sample; is it a steady trend? */
 static bool steady_of(int (*shape)(int), int samples)
 {
     struct buf b = BUF_INIT;
@@ -295,7 +296,7 @@ static void test_what_stayed(void **state)
     assert_int_equal(g.small_pool, g.total / 8);
 }
 
-/* --- who grew --- */
+/* --- what grew --- */
 
 static const char marks[] = "1000,0,2,104857600,10,\n"
                             "1000,0,,62914560,6,a.py:1 f\n"
@@ -352,7 +353,7 @@ static void test_who_grew(void **state)
     torch_live_release(&after);
 }
 
-/* A site that is not among the hundred of a mark may have been there before. */
+/* A site that is not among the hundred of a mark may have existed before. */
 static void test_a_site_below_the_list(void **state)
 {
     (void)state;

@@ -107,7 +107,7 @@ static bool is_wrong_and_sure(struct tree *tree, const cJSON *facts, const cJSON
     return wrong;
 }
 
-/* How many single facts make a wrong answer sure when they are missing. */
+/* Counts the facts whose absence makes a wrong answer sure. */
 static size_t starve(struct tree *tree, const cJSON *facts, const char *want)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(facts, "facts");
@@ -234,7 +234,7 @@ static int64_t feature_of(const struct tree *tree, const char *json_text, const 
     "'gpu.count': 3, 'gpu.0.vram.total_bytes': '16 GiB', 'gpu.1.vram.total_bytes': "               \
     "'16 GiB', 'gpu.2.vram.total_bytes': '16 GiB'"
 
-/* HIP's list counts within ROCr's; a list that does not name it leaves it unknown. */
+/* HIP's list selects within ROCr's. A GPU that the list does not name is unknown. */
 static void the_gpu_of_an_ordinal_is_found_through_both_lists(void **state)
 {
     static const struct {
@@ -281,7 +281,7 @@ static void the_holder_is_named_when_it_is_on_this_gpu(void **state)
                      9);
 }
 
-/* Eight ranks on eight GPUs hold much, but not here. */
+/* Eight ranks on eight GPUs hold much memory, but not on this GPU. */
 static void siblings_count_where_they_hold_it(void **state)
 {
     static const struct {
@@ -310,7 +310,7 @@ static void siblings_count_where_they_hold_it(void **state)
     }
 }
 
-/* Ubuntu's kernels carry the fix for gfx1151 under a number behind the dash. */
+/* The package number after the dash tells whether an Ubuntu kernel has the fix for gfx1151. */
 static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
 {
     static const struct {

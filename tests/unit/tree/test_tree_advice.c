@@ -43,8 +43,8 @@ static const cJSON *fixture_of(const cJSON *rows, const char *node)
     return NULL;
 }
 
-/* Nobody is told to raise a limit that cannot be raised far enough, or to look at a process that
- * no line names. */
+/* No advice raises a limit that cannot be raised far enough, or names a process that no line
+ * names. */
 static void advice_fits_what_is_known(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
@@ -69,7 +69,7 @@ static void advice_fits_what_is_known(void **state)
     cJSON_Delete(rows);
 }
 
-/* Reasons against are rarely independent: all of them together take one step. */
+/* Reasons against are rarely independent: together they lower the confidence by one step. */
 static void several_reasons_against_lower_once(void **state)
 {
     static const char *const more[] = {
@@ -151,7 +151,7 @@ static void expandable_segments_only_where_it_works(void **state)
     cJSON_Delete(rows);
 }
 
-/* Whoever reads a bundle wants to look for himself: each reason says where it was read. */
+/* Each reason cites its source, so that a reader can check it. */
 static void no_reason_is_without_a_source(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
@@ -199,7 +199,7 @@ static size_t wording_faults(struct tree *tree, const cJSON *facts, const cJSON 
     return faults;
 }
 
-/* Each answer has a reason, and no sentence holds a place that could not be filled. */
+/* Each answer has a reason, and no sentence has an unfilled placeholder. */
 static void every_answer_has_reasons_in_whole_sentences(void **state)
 {
     static const char *const files[] = {"tests/fixtures/tree/nodes.json",
@@ -222,7 +222,7 @@ static void every_answer_has_reasons_in_whole_sentences(void **state)
     assert_int_equal(faults, 0);
 }
 
-/* "Run it under rocmcrash" is for those who did not. */
+/* "Run it under rocmcrash" is only for reports that were made without it. */
 static void nobody_is_told_to_do_what_he_did(void **state)
 {
     static const char *const runs[] = {
@@ -243,7 +243,7 @@ static void nobody_is_told_to_do_what_he_did(void **state)
     verdict_release(&v);
 }
 
-/* The command processor's fault is not a kernel's of the program. */
+/* A fault of the command processor is not one of the program's kernels. */
 static void a_fault_of_the_command_processor_gets_its_own_advice(void **state)
 {
     struct verdict v =

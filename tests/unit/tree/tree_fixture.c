@@ -55,7 +55,7 @@ struct tree *fixture_tree(void)
     return tree;
 }
 
-/* Moves what is in `from` to the end of `to`. */
+/* Moves the items of `from` to the end of `to`. */
 static void move_items(cJSON *to, cJSON *from)
 {
     while (from != NULL && from->child != NULL) {

@@ -19,7 +19,7 @@ char *fixture_tree_text(void);
 /* templates/tree.json with its stages and templates/defects.json. */
 struct tree *fixture_tree(void);
 /* `json` in a form of facts_from_json(); `change` overrides (null removes) names of the short form
- * or replaces the long form; NULL = none. Says that output and kernel log were read. */
+ * or replaces the long form; NULL = none. Sets the facts that output and kernel log were read. */
 struct facts *fixture_facts(const struct cJSON *json, const struct cJSON *change);
 
 /* The text under `key`, NULL when there is none. */
