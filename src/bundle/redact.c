@@ -183,12 +183,16 @@ static size_t characters(const char *p, size_t len)
 }
 
 /* Count the span, and write what stands for it. */
-static void pseudonym(struct redactor *r, const struct redact_span *span,
+static void pseudonym(struct redactor *r, const struct redact_span *found,
                       const struct redact_text *t, size_t line, struct buf *out)
 {
     char word[96];
-    const char *value = t->p + span->from;
-    size_t len = span->to - span->from;
+    const char *value = t->p + found->from;
+    size_t len = found->to - found->from;
+    struct redact_span own = *found;
+    const struct redact_span *span = &own;
+    if (found->rule != NULL && found->rule->unless_known != KNOWN_NONE)
+        own.kind = redact_kind_known_as(r, found->kind, value, len);
     const char *kind = redact_kind_names[span->kind];
     count_span(r, span);
     if (span->kind == REDACT_SECRET) {

@@ -73,9 +73,20 @@ static bool excused(const struct redact_rule *rule, const char *text, size_t at)
     return false;
 }
 
+/* Is what the rule found something that stays? */
+static bool stays(const struct redact_rules *rules, const struct redact_rule *rule, const char *p,
+                  size_t len)
+{
+    if (rule->bits > 0 && redact_entropy(p, len) < rule->bits)
+        return true;
+    return rule->unless_known != KNOWN_NONE &&
+           redact_is_known(rules->vocabulary, rule->unless_known, p, len);
+}
+
 /* `base` is the place of the searched piece in the text. */
-static void add_match(const struct redact_rule *rule, const char *text, size_t base,
-                      const PCRE2_SIZE *ovector, int pairs, struct redact_spans *out)
+static void add_match(const struct redact_rules *rules, const struct redact_rule *rule,
+                      const char *text, size_t base, const PCRE2_SIZE *ovector, int pairs,
+                      struct redact_spans *out)
 {
     bool any_group = false;
     if (rule->unless_count > 0 && excused(rule, text, base + ovector[0]))
@@ -92,15 +103,14 @@ static void add_match(const struct redact_rule *rule, const char *text, size_t b
             continue;
         span.from = base + ovector[2 * i];
         span.to = base + ovector[2 * i + 1];
-        if (rule->bits > 0 && redact_entropy(text + span.from, span.to - span.from) < rule->bits)
-            continue;
-        redact_spans_add(out, span);
+        if (!stays(rules, rule, text + span.from, span.to - span.from))
+            redact_spans_add(out, span);
     }
     if (any_group)
         return;
     struct redact_span whole = {
         base + ovector[0], base + ovector[1], rule->kind, rule, rule->name, false};
-    if (rule->bits <= 0 || redact_entropy(text + whole.from, whole.to - whole.from) >= rule->bits)
+    if (!stays(rules, rule, text + whole.from, whole.to - whole.from))
         redact_spans_add(out, whole);
 }
 
@@ -117,11 +127,22 @@ static uint32_t flags_of_piece(size_t len, size_t to)
     return to < len ? PCRE2_NOTEOL : 0;
 }
 
+/* Most rules are never tried: few texts hold their words. Where executable memory is refused, PCRE2
+ * interprets the same code, more slowly. */
+static void make_fast(const struct redact_rules *rules, const struct redact_rule *rule)
+{
+    bool *compiled = &rules->compiled[rule - rules->list];
+    if (!*compiled)
+        (void)pcre2_jit_compile(rule->code, PCRE2_JIT_COMPLETE);
+    *compiled = true;
+}
+
 /* The first match at `at` or later, and all behind it. */
 static void find_in(const struct redact_rules *rules, const struct redact_rule *rule,
                     const struct piece *p, size_t at, struct redact_spans *out)
 {
     PCRE2_SPTR text = (PCRE2_SPTR)p->text + p->from;
+    make_fast(rules, rule);
     for (at -= p->from; at <= p->to - p->from;) {
         int pairs = pcre2_match(rule->code, text, p->to - p->from, at, p->flags, rules->match_data,
                                 rules->match_context);
@@ -133,7 +154,7 @@ static void find_in(const struct redact_rules *rules, const struct redact_rule *
             return;
         }
         const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(rules->match_data);
-        add_match(rule, p->text, p->from, ovector, pairs, out);
+        add_match(rules, rule, p->text, p->from, ovector, pairs, out);
         at = ovector[1] > at ? ovector[1] : at + 1;
     }
 }
@@ -171,12 +192,16 @@ static int by_place(const void *a, const void *b)
                                : 1;
 }
 
+void redact_spans_sort(struct redact_spans *spans)
+{
+    if (spans->count > 0)
+        qsort(spans->list, spans->count, sizeof *spans->list, by_place);
+}
+
 void redact_spans_settle(struct redact_spans *spans)
 {
     size_t kept = 0;
-    if (spans->count == 0)
-        return;
-    qsort(spans->list, spans->count, sizeof *spans->list, by_place);
+    redact_spans_sort(spans);
     for (size_t i = 0; i < spans->count; i++) {
         struct redact_span *last = kept > 0 ? &spans->list[kept - 1] : NULL;
         const struct redact_span *span = &spans->list[i];

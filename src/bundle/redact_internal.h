@@ -58,6 +58,10 @@ struct redactor {
 /* redact.c: the pseudonym of a value; NULL when there is no memory or the table is full. */
 struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, const char *value,
                                    size_t len);
+/* redact_names.c: the kind under which this value has a pseudonym already, else the guess: the place of
+ * an unknown word says only roughly what it names. */
+enum redact_kind redact_kind_known_as(const struct redactor *, enum redact_kind guess,
+                                      const char *value, size_t len);
 /* redact_names.c: a name as whole words only, as if a text had told of it. 0 or -ENOMEM. */
 int redact_add_word(struct redactor *, enum redact_kind kind, const char *value, size_t len);
 /* redact_names.c: a folder in which people name things, with all of its path; one in which homes

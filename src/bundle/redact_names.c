@@ -31,15 +31,37 @@ static uint32_t bucket_of(enum redact_kind kind, const char *value, size_t len)
     return (hash ^ hash >> 13) % NAME_BUCKETS;
 }
 
-struct redact_name *redact_name_of(struct redactor *r, enum redact_kind kind, const char *value,
-                                   size_t len)
+static struct redact_name *find_name(const struct redactor *r, enum redact_kind kind,
+                                     const char *value, size_t len)
 {
-    uint32_t bucket = bucket_of(kind, value, len);
-    for (uint32_t i = r->buckets[bucket]; i != 0; i = r->names[i - 1].next) {
+    for (uint32_t i = r->buckets[bucket_of(kind, value, len)]; i != 0; i = r->names[i - 1].next) {
         struct redact_name *name = &r->names[i - 1];
         if (name->kind == kind && name->len == len && strncasecmp(name->value, value, len) == 0)
             return name;
     }
+    return NULL;
+}
+
+enum redact_kind redact_kind_known_as(const struct redactor *r, enum redact_kind guess,
+                                      const char *value, size_t len)
+{
+    static const enum redact_kind kinds[] = {REDACT_USER, REDACT_HOST, REDACT_PROJECT,
+                                             REDACT_ACCOUNT};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct redact_name *name = find_name(r, kinds[i], value, len);
+        if (name != NULL && name->number != 0 && !r->kept[kinds[i]])
+            return kinds[i];
+    }
+    return guess;
+}
+
+struct redact_name *redact_name_of(struct redactor *r, enum redact_kind kind, const char *value,
+                                   size_t len)
+{
+    struct redact_name *known = find_name(r, kind, value, len);
+    if (known != NULL)
+        return known;
+    uint32_t bucket = bucket_of(kind, value, len);
     if (r->count >= NAMES_MAX)
         return NULL;
     if (r->count == r->capacity) {

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-#define DEFINES_MAX 64
+#define DEFINES_MAX 96
 #define RULES_MAX 400
 /* A search step is some ten nanoseconds: a line on which a rule is at a loss costs milliseconds. */
 #define MATCH_LIMIT 400000
@@ -136,9 +136,6 @@ static int compile(struct parser *p, struct redact_rule *rule)
                            offset <= text.len ? buf_str(&text) + offset : "its end");
         }
     }
-    /* If executable memory is refused, PCRE2 interprets the same code, more slowly. */
-    if (r == 0)
-        (void)pcre2_jit_compile(rule->code, PCRE2_JIT_COMPLETE);
     buf_release(&text);
     buf_release(&p->pattern);
     return r == 0 ? name_groups(p, rule) : r;
@@ -243,6 +240,34 @@ static int set_kind(const struct parser *p, const char *value)
     return 0;
 }
 
+static enum redact_known known_of(const char *name, size_t len)
+{
+    if (len == 9 && memcmp(name, "technical", len) == 0)
+        return KNOWN_TECHNICAL;
+    return len == 5 && memcmp(name, "plain", len) == 0 ? KNOWN_PLAIN : KNOWN_NONE;
+}
+
+/* "known technical gpu memory ..." */
+static int add_known(const struct parser *p, const char *value)
+{
+    size_t len = strcspn(value, " ");
+    enum redact_known level = known_of(value, len);
+    if (level == KNOWN_NONE)
+        return wrong(p, "not a vocabulary:", value);
+    int r = 0;
+    for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {
+        len = strcspn(at, " ");
+        r = redact_vocabulary_add(p->rules->vocabulary, level, at, len);
+    }
+    return r;
+}
+
+static int set_unless_known(const struct parser *p, const char *value)
+{
+    p->rule->unless_known = known_of(value, strlen(value));
+    return p->rule->unless_known != KNOWN_NONE ? 0 : wrong(p, "not a vocabulary:", value);
+}
+
 static int rule_line(struct parser *p, const char *key, const char *value)
 {
     struct redact_rule *rule = p->rule;
@@ -256,6 +281,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         return add_words(p, value, rule->near, &rule->near_count);
     if (strcmp(key, "unless") == 0)
         return add_words(p, value, rule->unless, &rule->unless_count);
+    if (strcmp(key, "unless-known") == 0)
+        return set_unless_known(p, value);
     if (strcmp(key, "match") == 0 || strcmp(key, "never") == 0)
         return add_example(rule, value, key[0] == 'm');
     if (strcmp(key, "pattern") == 0)
@@ -288,6 +315,8 @@ static int one_line(struct parser *p, char *line)
     line[len] = '\0';
     if (strcmp(line, "define") == 0)
         return add_define(p, value);
+    if (strcmp(line, "known") == 0)
+        return add_known(p, value);
     return strcmp(line, "rule") == 0 ? begin_rule(p, value) : rule_line(p, line, value);
 }
 
@@ -325,7 +354,9 @@ int redact_rules_parse(struct redact_rules **ret, const char *text, size_t len, 
     struct redact_rules *rules = calloc(1, sizeof *rules);
     struct parser p = {.rules = rules, .file = name, .err = err};
     int r = rules == NULL ? -ENOMEM : make_contexts(rules);
-    if (r == 0 && (rules->list = calloc(RULES_MAX, sizeof *rules->list)) == NULL)
+    if (r == 0 && ((rules->list = calloc(RULES_MAX, sizeof *rules->list)) == NULL ||
+                   (rules->compiled = calloc(RULES_MAX, sizeof *rules->compiled)) == NULL ||
+                   (rules->vocabulary = redact_vocabulary_new()) == NULL))
         r = -ENOMEM;
     if (r == 0)
         r = all_lines(&p, text, len);
@@ -362,6 +393,8 @@ void redact_rules_free(struct redact_rules *rules)
         pcre2_code_free(rule->code);
     }
     free(rules->list);
+    free(rules->compiled);
+    redact_vocabulary_free(rules->vocabulary);
     pcre2_match_data_free(rules->match_data);
     pcre2_match_context_free(rules->match_context);
     pcre2_jit_stack_free(rules->jit_stack);

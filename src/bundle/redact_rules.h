@@ -23,12 +23,19 @@ struct rc_err;
 struct redact_text;
 
 #define RULE_GROUPS_MAX 40
-#define RULE_WORDS_MAX 64
+#define RULE_WORDS_MAX 120
 #define NOT_HIDDEN ((unsigned char)255)
 
 struct redact_example {
     char *text; /* as in the file, "{alnum:36}" where something private is to be made up */
     bool must_hide;
+};
+
+/* Words that are evidence, or say nothing about anybody (redact_vocabulary.c). */
+enum redact_known {
+    KNOWN_NONE,
+    KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
+    KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
 };
 
 struct redact_rule {
@@ -39,6 +46,7 @@ struct redact_rule {
     bool exact;  /* upper and lower case differ */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
+    enum redact_known unless_known; /* only what is not in this vocabulary is hidden */
     size_t run;  /* only on lines with so many letters and digits in a row; 0 = on any */
     char *near[RULE_WORDS_MAX];
     size_t near_count;
@@ -53,7 +61,9 @@ struct redact_rule {
 };
 
 struct redact_rules {
+    struct redact_vocabulary *vocabulary;
     struct redact_rule *list;
+    bool *compiled; /* by rule: to machine code, when it is first tried */
     size_t count, capacity;
     pcre2_match_context *match_context;
     pcre2_match_data *match_data;
@@ -83,6 +93,21 @@ void redact_rules_free(struct redact_rules *);
 extern const unsigned char redact_builtin_rules[];
 extern const size_t redact_builtin_rules_len;
 
+struct redact_vocabulary *redact_vocabulary_new(void);
+void redact_vocabulary_free(struct redact_vocabulary *);
+/* "exceed" stands for "exceeds", "exceeded" and "exceeding", too. 0 or -ENOMEM. */
+int redact_vocabulary_add(struct redact_vocabulary *, enum redact_known level, const char *word,
+                          size_t len);
+/* Is each word of it in the vocabulary? Words are the runs of letters, and what begins with a capital
+ * inside of one ("OutOfMemory"). One letter and two are no word. */
+bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, const char *p,
+                     size_t len);
+
+/* The first word of text[from, to) that is in no vocabulary, by its place; `to` = there is none. What
+ * a rule hides unless it is known holds such a word. */
+size_t redact_unknown_word(const struct redact_vocabulary *, const char *text, size_t from,
+                           size_t to);
+
 void redact_spans_add(struct redact_spans *, struct redact_span span);
 /* What the rule finds in text[from, to); the text before `from` may be looked at where the rule
  * says so. */
@@ -92,6 +117,7 @@ void redact_rule_find(const struct redact_rules *, const struct redact_rule *, c
 void redact_rule_follow(const struct redact_rules *, const struct redact_rule *,
                         const struct redact_text *t, size_t from, size_t at, size_t to,
                         struct redact_spans *out);
+void redact_spans_sort(struct redact_spans *);
 /* In order, without overlaps; where two overlapped all of it is hidden. */
 void redact_spans_settle(struct redact_spans *);
 /* Shannon entropy per byte. */

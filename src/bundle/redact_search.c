@@ -36,7 +36,8 @@ struct search {
     size_t *done; /* by rule: searched up to here */
     uint64_t *work;
     size_t line_from, line_to; /* of the last hit */
-    bool learning;
+    size_t unknown;            /* the first unknown word at or behind the beginning of that line */
+    bool learning, folded;
     uint64_t deadline_ns;
     unsigned asked;
     bool late;
@@ -55,6 +56,14 @@ static void find_line(struct search *s, size_t at)
         to++;
     s->line_from = from;
     s->line_to = to;
+}
+
+/* Does the line of the last hit hold a word that no vocabulary has? Most lines of a log do not. */
+static bool has_unknown_word(struct search *s)
+{
+    if (s->unknown < s->line_from)
+        s->unknown = redact_unknown_word(s->r->rules->vocabulary, s->t->p, s->line_from, s->t->len);
+    return s->unknown < s->line_to;
 }
 
 static uint64_t cpu_ns(void)
@@ -99,7 +108,14 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     const struct redact_rule *rule = &s->r->rules->list[index];
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
+    /* Two words of two lines that were put together are no word. */
+    if (rule->unless_known != KNOWN_NONE && s->folded)
+        return;
     find_line(s, from);
+    if (rule->unless_known == KNOWN_PLAIN && !rule->across && !has_unknown_word(s)) {
+        s->done[index] = s->line_to;
+        return;
+    }
     s->done[index] = s->line_to;
     if (is_late(s))
         hide_line(s, rule);
@@ -107,6 +123,25 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
         search_window(s, index, from, to);
     else
         redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, s->line_from, s->line_to, s->out);
+}
+
+/* The rules that need no keyword but a word in no vocabulary. */
+static void on_unknown_words(struct search *s)
+{
+    const struct redact_vocabulary *vocabulary = s->r->rules->vocabulary;
+    size_t at = 0;
+    while ((at = redact_unknown_word(vocabulary, s->t->p, at, s->t->len)) < s->t->len) {
+        s->unknown = at;
+        for (size_t i = 0; i < s->r->rules->count; i++) {
+            const struct redact_rule *rule = &s->r->rules->list[i];
+            if (rule->unless_known == KNOWN_PLAIN && rule->near_count == 0)
+                on_keyword(s, i, at, at + 1);
+        }
+        find_line(s, at);
+        at = s->line_to;
+    }
+    s->unknown = 0;
+    s->line_from = s->line_to = 0;
 }
 
 /* Looks at every rule->run-th byte, and back from there: most text is passed over unread. */
@@ -223,7 +258,7 @@ static void on_hit(void *arg, uint32_t id, size_t from, size_t to)
     }
     if (name->kind == REDACT_HOME && redact_is_meant(name, s->t, from))
         below_home(s, from, to);
-    if (s->learning || s->r->kept[name->kind])
+    if (s->learning)
         return;
     if (name->kind == REDACT_SECRET) {
         on_secret(s, name, (id - s->r->keyword_count) % 2 == 1, from, to);
@@ -333,6 +368,32 @@ static bool is_hidden_already(const struct redact_text *t, const struct redact_s
     return false;
 }
 
+static bool is_guess(const struct redact_span *span)
+{
+    return span->rule != NULL && span->rule->unless_known != KNOWN_NONE;
+}
+
+/* Drops guesses at what another rule found to be of a kind that is kept: who wants to see paths sees
+ * them whole. */
+static void drop_guesses_at_kept(struct search *s)
+{
+    struct redact_spans *spans = s->out;
+    const bool *keep = s->r->kept;
+    size_t kept = 0, until = 0; /* the furthest end of what is kept so far */
+    redact_spans_sort(spans);
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct redact_span *span = &spans->list[i];
+        bool inside = span->from < until;
+        for (size_t k = i + 1; !inside && k < spans->count && spans->list[k].from < span->to; k++)
+            inside = keep[spans->list[k].kind];
+        if (keep[span->kind] && span->to > until)
+            until = span->to;
+        if (!inside || !is_guess(span))
+            spans->list[kept++] = *span;
+    }
+    spans->count = kept;
+}
+
 /* Drops findings that are kept by wish, that only teach names, or that tell of nobody. */
 static void drop_others(struct search *s)
 {
@@ -354,10 +415,10 @@ static void drop_others(struct search *s)
     spans->count = kept;
 }
 
-static int search_once(struct redactor *r, const struct redact_text *t, bool learning,
+static int search_once(struct redactor *r, const struct redact_text *t, bool learning, bool folded,
                        struct redact_spans *out)
 {
-    struct search s = {.r = r, .t = t, .out = out, .learning = learning};
+    struct search s = {.r = r, .t = t, .out = out, .learning = learning, .folded = folded};
     s.deadline_ns = cpu_ns() + CPU_FLOOR_NS + (uint64_t)t->len * CPU_NS_PER_BYTE;
     s.done = calloc(r->rules->count, sizeof *s.done);
     s.work = calloc(r->rules->count, sizeof *s.work);
@@ -366,10 +427,15 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
             const struct redact_rule *rule = &r->rules->list[i];
             if (rule->run > 0)
                 on_runs(&s, i);
-            else if (rule->near_count == 0 && (!learning || rule->learn))
+            else if (rule->near_count == 0 && rule->unless_known == KNOWN_NONE &&
+                     (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
+        if (!folded && !learning)
+            on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
+        if (memchr(r->kept, true, sizeof r->kept) != NULL)
+            drop_guesses_at_kept(&s);
         drop_others(&s);
     }
     int e = s.done == NULL || s.work == NULL || out->failed ? -ENOMEM : 0;
@@ -388,7 +454,7 @@ static int search_folded(struct redactor *r, const struct redact_text *t, bool l
     if (e < 0 || folded.len == 0)
         return e;
     const struct redact_text third = {folded.p, folded.len};
-    e = search_once(r, &third, learning, &more);
+    e = search_once(r, &third, learning, true, &more);
     for (size_t i = 0; e == 0 && i < more.count; i++) {
         struct redact_span span = more.list[i];
         if (learning && span.rule != NULL && span.rule->learn)
@@ -407,13 +473,13 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     bool failed = false;
     if ((r->scan == NULL || (r->scan_stale && !learning)) && make_scan(r) < 0)
         return -ENOMEM;
-    int e = search_once(r, t, learning, out);
+    int e = search_once(r, t, learning, false, out);
     char *plain = e == 0 ? redact_unescaped(t, &failed) : NULL;
     if (plain != NULL) {
         /* A second look, beside the first: "C:\Users\nora" has no line end in it. */
         const struct redact_text second = {plain, t->len};
         struct redact_spans more = {0};
-        e = search_once(r, &second, learning, &more);
+        e = search_once(r, &second, learning, false, &more);
         for (size_t i = 0; e == 0 && i < more.count; i++) {
             const struct redact_span *span = &more.list[i];
             if (memmem(t->p + span->from, span->to - span->from, REDACT_ITEMS,

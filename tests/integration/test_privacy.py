@@ -126,8 +126,13 @@ class PlantedInText(unittest.TestCase):
 
     def test_every_rule_is_needed(self):
         names = re.findall(r"^rule (\S+)", self.rules, re.M)
-        # The rule for what no rule names hides most of what is planted: it stands back for the others.
-        without_random = self.rules.replace(self.one_rule("random"), "")
+        # The rule for what no rule names, and those that go by the vocabulary, hide most of what is
+        # planted: they stand back for the others. Each of the latter is tried in unit.redact_rules.
+        named = self.rules
+        for name in [name for name in names if "\nunless-known " in self.one_rule(name)]:
+            named = named.replace(self.one_rule(name), "")
+            names.remove(name)
+        without_random = named.replace(self.one_rule("random"), "")
         some = privacy_plants.Maker(SEED).all(("as it is",))
         text = "\n".join(plant.text for plant in some) + "\n"
         idle, leaked = [], 0
@@ -137,7 +142,7 @@ class PlantedInText(unittest.TestCase):
         for name in names:
             if name == "root-home" and os.geteuid() == 0:
                 continue  # /root is the home of whoever runs this, and known as such
-            rules = self.rules if name == "random" else without_random
+            rules = named if name == "random" else without_random
             with open(os.path.join(folder, "redaction.rules"), "w", encoding="utf-8") as file:
                 file.write(rules.replace(self.one_rule(name), ""))
             _, found = count_leaks(some, redact(text, env=env))

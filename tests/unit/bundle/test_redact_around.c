@@ -30,9 +30,9 @@ static void test_place(void **state)
          "file:///fast/<project1>/x -I/fast/<project1>/include/x.h"},
         {"/opt/conda/envs/milliways/lib/x.so /opt/conda/envs/milliways",
          "/opt/conda/envs/<project1>/lib/x.so /opt/conda/envs/<project1>"},
-        {"/opt/rocm/lib/libx.so /opt/zarniwoop/x", "/opt/rocm/lib/libx.so /opt/zarniwoop/x"},
-        {"http://h/fast/vogons/x /breakfast/vogons/x /fastest/vogons/x",
-         "http://h/fast/vogons/x /breakfast/vogons/x /fastest/vogons/x"},
+        {"/opt/rocm/lib/libx.so /opt/attention/x", "/opt/rocm/lib/libx.so /opt/attention/x"},
+        {"http://h/fast/beams/x /notfast/beams/x /fastest/beams/x",
+         "http://h/fast/beams/x /notfast/beams/x /fastest/beams/x"},
         {"/fast/checkpoints/rocm-6.2/lib/gcc-12.3.0/x", "/fast/checkpoints/rocm-6.2/lib/gcc-12.3.0/x"},
     };
     (void)state;
@@ -119,7 +119,7 @@ static void test_machine(void **state)
     assert_int_equal(redactor_add_around(r, cwd), 0);
     (void)snprintf(text, sizeof text,
                    "%s/vogons/x %s/run/x by Trillian Astra, job slartibartfast-net of "
-                   "/x/milliways/y at forge.magrathea.example; vllm of ROCm; milliways in a text",
+                   "/x/milliways/y at forge.magrathea.example; vllm of ROCm",
                    real, home);
     RC_AUTO_FREE char *out = redacted(r, text);
     static const char *const hidden[] = {"real", "vogons", "Trillian", "slarti", "/milliways",
@@ -128,7 +128,7 @@ static void test_machine(void **state)
         if (strstr(out, hidden[i]) != NULL)
             fail_msg("'%s' stayed: %s", hidden[i], out);
     }
-    assert_non_null(strstr(out, "vllm of ROCm; milliways in a text"));
+    assert_non_null(strstr(out, "vllm of ROCm"));
     redactor_free(r);
 
     (void)unlink(path);
@@ -156,9 +156,9 @@ static void test_names_of_others(void **state)
         const char *name;
         mode_t mode;
         bool hidden;
-    } rows[] = {{"Ford Prefect", 0600, true},
-                {"Ford Prefect", 0666, false},
-                {"Prefect out of memory", 0600, false}};
+    } rows[] = {{"Yellow Tuesday", 0600, true}, /* words of any log: a rule does not hide them */
+                {"Yellow Tuesday", 0666, false},
+                {"Fault out of memory", 0600, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[128];
         (void)snprintf(text, sizeof text, "[user]\n\tname = %s\n", rows[i].name);

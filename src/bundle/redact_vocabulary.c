@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The closed vocabulary: what is evidence, and what says nothing about anybody. Nobody can list the names
+ * that people give to machines, projects and themselves. The words of error messages can be
+ * listed. Where a name is likely to stand, a rule hides what is not in this list.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle/redact_rules.h"
+
+#define WORD_MAX 32u /* longer runs of letters are no word */
+#define BASE_MIN 4u  /* of a word behind "un" and the like */
+#define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
+
+struct word {
+    char text[WORD_MAX];
+    unsigned char len;
+    unsigned char level; /* enum redact_known; KNOWN_NONE = a free place */
+};
+
+struct redact_vocabulary {
+    struct word *table;
+    size_t size; /* a power of two, at most half full */
+    size_t count;
+};
+
+struct redact_vocabulary *redact_vocabulary_new(void)
+{
+    struct redact_vocabulary *v = calloc(1, sizeof *v);
+    if (v == NULL)
+        return NULL;
+    v->size = 8192;
+    v->table = calloc(v->size, sizeof *v->table);
+    if (v->table == NULL) {
+        free(v);
+        return NULL;
+    }
+    return v;
+}
+
+void redact_vocabulary_free(struct redact_vocabulary *v)
+{
+    if (v == NULL)
+        return;
+    free(v->table);
+    free(v);
+}
+
+/* The place of the word, or the free one where it belongs. `word` is in lower case. */
+static struct word *place_of(const struct redact_vocabulary *v, const char *word, size_t len)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)word[i]) * 16777619u;
+    size_t at = hash & (v->size - 1);
+    while (v->table[at].level != KNOWN_NONE &&
+           (v->table[at].len != len || memcmp(v->table[at].text, word, len) != 0))
+        at = (at + 1) & (v->size - 1);
+    return &v->table[at];
+}
+
+static int grow(struct redact_vocabulary *v)
+{
+    struct redact_vocabulary larger = {.size = v->size * 2};
+    larger.table = calloc(larger.size, sizeof *larger.table);
+    if (larger.table == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < v->size; i++) {
+        if (v->table[i].level != KNOWN_NONE)
+            *place_of(&larger, v->table[i].text, v->table[i].len) = v->table[i];
+    }
+    free(v->table);
+    v->table = larger.table;
+    v->size = larger.size;
+    return 0;
+}
+
+int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, const char *word,
+                          size_t len)
+{
+    if (len == 0 || len >= WORD_MAX)
+        return 0;
+    if (v->count * 2 >= v->size && grow(v) < 0)
+        return -ENOMEM;
+    struct word *place = place_of(v, word, len);
+    v->count += place->level == KNOWN_NONE;
+    if (place->level == KNOWN_NONE || place->level > level) {
+        memcpy(place->text, word, len);
+        place->len = (unsigned char)len;
+        place->level = (unsigned char)level;
+    }
+    return 0;
+}
+
+static bool has(const struct redact_vocabulary *v, enum redact_known level, const char *word,
+                size_t len)
+{
+    const struct word *place = place_of(v, word, len);
+    return place->level != KNOWN_NONE && place->level <= level;
+}
+
+/* "allocations" -> "allocation", "running" -> "run", "parsed" -> "parse". `word` has room for a letter
+ * more. */
+static bool has_stem(const struct redact_vocabulary *v, enum redact_known level, char *word,
+                     size_t len)
+{
+    static const char *const endings[] = {"s",  "es",   "ed",   "d",    "ing",  "er",  "ers", "r",
+                                          "ly", "ings", "able", "ment", "ness", "ion", "ions"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t n = strlen(endings[i]);
+        if (len < n + 3 || memcmp(word + len - n, endings[i], n) != 0)
+            continue;
+        size_t stem = len - n;
+        if (has(v, level, word, stem))
+            return true;
+        bool doubled = word[stem - 1] == word[stem - 2];
+        if (n >= 2 && doubled && has(v, level, word, stem - 1))
+            return true;
+        char was = word[stem];
+        word[stem] = 'e';
+        bool silent = n >= 2 && has(v, level, word, stem + 1);
+        word[stem] = was;
+        if (silent)
+            return true;
+    }
+    return false;
+}
+
+/* "untolerated" -> "tolerated". `word` has room for a letter more. */
+static bool has_base(const struct redact_vocabulary *v, enum redact_known level, char *word,
+                     size_t len)
+{
+    static const char *const prefixes[] = {"",    "un",  "re",  "non", "pre",
+                                           "de",  "dis", "sub", "mis", "over"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        size_t n = strlen(prefixes[i]);
+        if (n > 0 && (len < n + BASE_MIN || memcmp(word, prefixes[i], n) != 0))
+            continue;
+        if (has(v, level, word + n, len - n) || has_stem(v, level, word + n, len - n))
+            return true;
+    }
+    return false;
+}
+
+static bool is_known_word(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                          size_t len)
+{
+    char word[WORD_MAX + 1];
+    if (len <= 2)
+        return true;
+    if (len >= WORD_MAX)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        word[i] = (char)tolower((unsigned char)p[i]);
+    if (has_base(v, level, word, len))
+        return true;
+    for (size_t half = HALF_MIN; half + HALF_MIN <= len; half++) {
+        if (has(v, KNOWN_TECHNICAL, word, half) && has(v, KNOWN_TECHNICAL, word + half, len - half))
+            return true;
+    }
+    return false;
+}
+
+static bool is_letter(char c)
+{
+    return isalpha((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+/* The end of the word that begins at `from`: "OutOfMemory" is three, "HIPError" two. */
+static size_t word_end(const char *p, size_t len, size_t from)
+{
+    size_t end = from + 1;
+    while (end < len && is_letter(p[end])) {
+        bool capital = isupper((unsigned char)p[end]);
+        bool after_small = !isupper((unsigned char)p[end - 1]);
+        bool before_small = end + 1 < len && islower((unsigned char)p[end + 1]);
+        if (capital && (after_small || before_small))
+            break;
+        end++;
+    }
+    return end;
+}
+
+bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                     size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        if (!is_letter(p[at])) {
+            at++;
+            continue;
+        }
+        size_t run = at; /* the letters as a whole: "PyTorch", "MIOpen" */
+        while (run < len && is_letter(p[run]))
+            run++;
+        bool whole = is_known_word(v, level, p + at, run - at);
+        for (size_t from = at; !whole && from < run;) {
+            size_t end = word_end(p, run, from);
+            if (!is_known_word(v, level, p + from, end - from))
+                return false;
+            from = end;
+        }
+        at = run;
+    }
+    return true;
+}
+
+size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, size_t from,
+                           size_t to)
+{
+    while (from < to) {
+        size_t end = from;
+        while (end < to && is_letter(text[end]))
+            end++;
+        if (end > from && !redact_is_known(v, KNOWN_PLAIN, text + from, end - from))
+            return from;
+        from = end > from ? end : from + 1;
+    }
+    return to;
+}
