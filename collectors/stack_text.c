@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collectors/stack_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,4 +121,24 @@ bool stack_text_summary(const char *text, struct stack_summary *ret)
         take(ret, &frame);
     }
     return any;
+}
+
+bool stack_text_frames(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    const char *line = strstr(text, "\nThread ");
+    out[0] = '\0';
+    for (line = line != NULL ? strchr(line + 1, '\n') : NULL; line != NULL && n < size;
+         line = strchr(line, '\n')) {
+        line++;
+        struct frame_line frame;
+        size_t length = strcspn(line, "\n");
+        if (length == 0 || strncmp(line, "Thread ", 7) == 0)
+            break;
+        if (!parse_frame(line, length, &frame) || frame.module[0] == '\0')
+            continue;
+        const char *symbol = frame.symbol[0] != '\0' ? frame.symbol : "?";
+        n += (size_t)snprintf(out + n, size - n, "%s%s (%s)", n > 0 ? " < " : "", symbol, frame.module);
+    }
+    return out[0] != '\0';
 }

@@ -4,6 +4,7 @@
 #define COLLECTORS_STACK_TEXT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define STACK_NAME_MAX 256
 
@@ -17,5 +18,9 @@ struct stack_summary {
 
 /* Strings are "" where there is none. False when the text holds no failed thread with frames. */
 bool stack_text_summary(const char *text, struct stack_summary *ret);
+
+/* The frames of the first thread in one line, "SYMBOL (MODULE) < ...", the innermost first, as many as
+ * fit. False when it has none. */
+bool stack_text_frames(const char *text, char *out, size_t size);
 
 #endif

@@ -65,6 +65,18 @@ static void set_facts(struct stacks_run *run, const char *text, unsigned index)
     set_fact(run, "stack.gpu_module", summary.gpu_module, index, summary.gpu_frame);
 }
 
+/* "__futex_wait (libc.so.6) < hipStreamSynchronize (libamdhip64.so.6) < ..." */
+static void set_live_fact(struct stacks_run *run, const char *text, unsigned index)
+{
+    char frames[1024];
+    char source[64];
+    if (run->facts_set || !stack_text_frames(text, frames, sizeof frames))
+        return;
+    run->facts_set = true;
+    (void)snprintf(source, sizeof source, "stacks.%u.txt, main thread", index);
+    collect_text(run->out, "snap.native_stack", FACT_IMPACT, frames, source);
+}
+
 static void explain(struct stacks_run *run, unsigned index, int status, const struct rc_err *err)
 {
     run->failed++;
@@ -78,7 +90,8 @@ static void explain(struct stacks_run *run, unsigned index, int status, const st
                        "impact.%u: rocmcrash-unwind could not unwind it", index);
 }
 
-static void unwind_one(struct stacks_run *run, unsigned index, const char *path, bool by_signal)
+static void unwind_one(struct stacks_run *run, unsigned index, const char *path,
+                       const struct shared_impact *head)
 {
     uint64_t deadline = run->ctx->deadline_mono_ns - KEEP_MS * NS_PER_MS;
     struct buf text;
@@ -93,8 +106,10 @@ static void unwind_one(struct stacks_run *run, unsigned index, const char *path,
         char name[32];
         (void)snprintf(name, sizeof name, "stacks.%u.txt", index);
         (void)collect_write(run->out, name, text.data, text.len);
-        if (by_signal)
+        if (head->signo > 0)
             set_facts(run, buf_str(&text), index);
+        else if (head->kind == IMPACT_SNAPSHOT && head->pid == run->ctx->failed_pid)
+            set_live_fact(run, buf_str(&text), index);
     }
     if (status != 0)
         explain(run, index, status, &err);
@@ -111,7 +126,7 @@ static void pass(struct stacks_run *run, bool failed)
         if (!read_head(run->ctx, i, path, sizeof path, &head))
             continue;
         if ((head.pid == run->ctx->failed_pid) == failed && head.kind != IMPACT_WAIT_STATUS)
-            unwind_one(run, i, path, head.signo > 0);
+            unwind_one(run, i, path, &head);
     }
 }
 

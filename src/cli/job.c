@@ -139,7 +139,8 @@ static void add_run_rows(struct job *job)
                    : COLLECT_SKIPPED,
             whole  ? ""
             : held ? "the tracer ended while it was copying"
-                   : "no failing process was held",
+            : info->snapshot_wall_ns != 0 ? "nothing of the process could be read"
+                                          : "no failing process was held",
             held ? info->impacts[info->failed].header.held_ns / 1000000u : 0);
     const char *no_output = info->follow_error[0] != '\0' ? info->follow_error
                             : info->output_len == 0       ? "the program wrote nothing to stderr"
@@ -148,6 +149,7 @@ static void add_run_rows(struct job *job)
     add_row(job, "output",
             no_output[0] == '\0'            ? COLLECT_OK
             : info->output_len > 0          ? COLLECT_PARTIAL
+            : info->snapshot_wall_ns != 0   ? COLLECT_SKIPPED
             : info->follow_error[0] != '\0' ? COLLECT_FAILED
                                             : COLLECT_SKIPPED,
             no_output, 0);

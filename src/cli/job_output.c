@@ -140,9 +140,11 @@ static void write_impact(struct job *job, size_t index)
     const struct shared_impact *impact = &job->info.impacts[index].header;
     char line[512];
     int n = snprintf(line, sizeof line,
-                     "pid %d (%s), thread %d\nsignal %d, code %d, address 0x%llx\nexit status %d\n"
+                     "pid %d (%s), thread %d\n%ssignal %d, code %d, address 0x%llx\nexit status %d\n"
                      "held for %llu us; %u of %u threads copied%s\n",
-                     impact->pid, impact->comm, impact->tid, impact->signo, impact->code,
+                     impact->pid, impact->comm, impact->tid,
+                     impact->kind == IMPACT_SNAPSHOT ? "alive: a snapshot\n" : "", impact->signo,
+                     impact->code,
                      (unsigned long long)impact->fault_address, (int)impact->exit_status,
                      (unsigned long long)(impact->held_ns / 1000), impact->threads_copied,
                      impact->threads_seen > 0 ? impact->threads_seen : impact->threads_copied,
@@ -383,8 +385,10 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (stage_fd < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", job->stage);
     RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
-    bundle_name(name, sizeof name, job->info.start_wall_ns, program != NULL ? program : "program",
-                job->verdict.class_name, rank_of(judged));
+    bool alive = job->info.snapshot_wall_ns != 0;
+    bundle_name(name, sizeof name, alive ? job->info.snapshot_wall_ns : job->info.start_wall_ns,
+                program != NULL ? program : "program", alive ? "snapshot" : job->verdict.class_name,
+                rank_of(judged));
     int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,

@@ -22,6 +22,7 @@
 #include "cli/own_arguments.h"
 #include "cli/run_options.h"
 #include "cli/suggest.h"
+#include "cli/verb_snap.h"
 #include "cli/version.h"
 #include "launch/supervisor.h"
 #include "launch/target.h"
@@ -29,6 +30,7 @@
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
 #define RELEASE "release"
+#define SNAP "snap"
 
 static const struct {
     const char *name, *usage, *help;
@@ -45,6 +47,7 @@ static const struct {
     {"doctor", "doctor [-- COMMAND]", "look at this machine before anything fails", true},
     {"export", "export BUNDLE", "the run for Perfetto, its allocator for PyTorch", true},
     {"stacks", "stacks PID", "where the Python threads of a hanging program are", false},
+    {SNAP, "snap PID", "bundle a running process; it goes on", true},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run", false},
     {"reveal", "reveal BUNDLE [TEXT]", "say what pseudonyms of your bundle stand for", true},
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
@@ -177,6 +180,16 @@ static int run_verb(char *argv[])
     return LAUNCH_EXIT_OWN_FAILURE;
 }
 
+static int snap(int argc, char *argv[])
+{
+    struct command_line line = {.launch = {.follow = true}};
+    if (asks_for_help(argv[2]))
+        line.launch.site = SITE_DEFAULT;
+    else if (take_settings(&line) < 0)
+        return LAUNCH_EXIT_OWN_FAILURE;
+    return verb_snap(argc - 2, argv + 2, line.launch.site, find_finisher());
+}
+
 #define RELEASE_FAILED 2 /* as other verbs that could not do it */
 
 /* The program that the process runs; "" where it may not be asked. */
@@ -291,6 +304,8 @@ static int help(int argc, char *argv[])
             (void)say_line(stderr, "rocmcrash: there is no verb '%s' (see rocmcrash --help)", argv[2]);
         return LAUNCH_EXIT_OWN_FAILURE;
     }
+    if (strcmp(argv[2], SNAP) == 0)
+        return verb_snap(1, of_verb + 2, SITE_DEFAULT, NULL);
     return help_of_verb(argv[2], word) ? 0 : run_verb(of_verb);
 }
 
@@ -329,6 +344,8 @@ int main(int argc, char *argv[])
         return help(argc, argv);
     if (argc > 1 && strcmp(argv[1], RELEASE) == 0)
         return release(argv[2]);
+    if (argc > 1 && strcmp(argv[1], SNAP) == 0)
+        return snap(argc, argv);
     if (argc > 1 && is_verb(argv[1]))
         return settle_for_verb(argv) == 0 ? run_verb(argv) : LAUNCH_EXIT_OWN_FAILURE;
     int at = options_parse(run_options, &line, argc - 1, argv + 1, &err);

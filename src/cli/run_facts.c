@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/names.h"
 #include "cli/run_info.h"
@@ -70,6 +71,8 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
 static void status_facts(const struct run_info *info, struct facts *facts)
 {
     static const char source[] = "wait status of the program";
+    if (info->snapshot_wall_ns != 0)
+        return; /* it has not ended */
     if (info->target_state != 2) {
         (void)facts_set_missing(facts, "target.exit_code", FACT_IMPACT, FACT_UNREADABLE,
                                 "the end of the program was not seen", source);
@@ -124,14 +127,19 @@ static void failed_process_facts(const struct run_info *info, const struct share
     }
 }
 
+static const char *moment_of(const struct impact_record *impact)
+{
+    return impact->header.kind == IMPACT_SNAPSHOT ? "snapshot" : "failure";
+}
+
 /* "VmRSS:\t  123456 kB" of the copied status. */
 static void status_line_fact(struct facts *facts, const char *status, const char *key,
-                             const char *name, int64_t unit)
+                             const char *name, int64_t unit, const char *moment)
 {
     char needle[32];
     char source[64];
     (void)snprintf(needle, sizeof needle, "\n%s:", key);
-    (void)snprintf(source, sizeof source, "/proc/PID/status %s at the failure", key);
+    (void)snprintf(source, sizeof source, "/proc/PID/status %s at the %s", key, moment);
     const char *line = strstr(status, needle);
     if (line == NULL) {
         (void)facts_set_missing(facts, name, FACT_IMPACT, FACT_ABSENT, "no such line", source);
@@ -152,29 +160,16 @@ static void count_fact(struct facts *facts, const struct impact_record *impact,
                                 "more than could be counted while the program was held", source);
 }
 
-/* "8 /dev/nvidiactl" a line */
-static bool has_gpu_device(const char *fds)
-{
-    static const char *const devices[] = {"/dev/kfd", "/dev/dri/", "/dev/nvidia"};
-    for (const char *line = fds; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
-        const char *path = line + strspn(line, "0123456789");
-        path += *path == ' ';
-        for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
-            if (strncmp(path, devices[i], strlen(devices[i])) == 0)
-                return true;
-    }
-    return false;
-}
-
 static void fd_facts(struct facts *facts, const struct impact_record *impact)
 {
-    static const char source[] = "/proc/PID/fd at the failure";
+    char source[64];
+    (void)snprintf(source, sizeof source, "/proc/PID/fd at the %s", moment_of(impact));
     static const char uses_gpu[] = "proc.0.uses_gpu";
     RC_AUTO_FREE char *fds = impact_record_text(impact, CHUNK_FDS);
     if (fds == NULL)
         return;
     count_fact(facts, impact, CHUNK_FDS, "proc.0.fds_count", source);
-    bool found = has_gpu_device(fds);
+    bool found = impact_fds_have_gpu(fds);
     if (found || !impact_record_is_cut(impact, CHUNK_FDS))
         (void)facts_set_boolean(facts, uses_gpu, FACT_IMPACT, found, source);
     else
@@ -182,8 +177,9 @@ static void fd_facts(struct facts *facts, const struct impact_record *impact)
                                 "not among those that were looked at", source);
 }
 
-static void limit_fact(struct facts *facts, const char *limits)
+static void limit_fact(struct facts *facts, const char *limits, const char *moment)
 {
+    char source[64];
     /* "Max open files            1024                 1048576              files" */
     static const char key[] = "Max open files";
     const char *line = strstr(limits, key);
@@ -191,9 +187,10 @@ static void limit_fact(struct facts *facts, const char *limits)
         return;
     line += strlen(key);
     line += strspn(line, " ");
+    (void)snprintf(source, sizeof source, "/proc/PID/limits at the %s", moment);
     if (strncmp(line, "unlimited", 9) != 0)
         (void)facts_set_integer(facts, "proc.0.fds_limit", FACT_IMPACT, strtoll(line, NULL, 10),
-                                "/proc/PID/limits at the failure");
+                                source);
 }
 
 static void process_facts(const struct impact_record *impact, struct facts *facts)
@@ -211,12 +208,15 @@ static void process_facts(const struct impact_record *impact, struct facts *fact
     };
     RC_AUTO_FREE char *status = impact_record_text(impact, CHUNK_STATUS);
     for (size_t i = 0; status != NULL && i < sizeof lines / sizeof lines[0]; i++)
-        status_line_fact(facts, status, lines[i].key, lines[i].name, lines[i].unit);
+        status_line_fact(facts, status, lines[i].key, lines[i].name, lines[i].unit,
+                         moment_of(impact));
     fd_facts(facts, impact);
-    count_fact(facts, impact, CHUNK_MAPS, "proc.0.maps_count", "/proc/PID/maps at the failure");
+    char source[64];
+    (void)snprintf(source, sizeof source, "/proc/PID/maps at the %s", moment_of(impact));
+    count_fact(facts, impact, CHUNK_MAPS, "proc.0.maps_count", source);
     RC_AUTO_FREE char *limits = impact_record_text(impact, CHUNK_LIMITS);
     if (limits != NULL)
-        limit_fact(facts, limits);
+        limit_fact(facts, limits, moment_of(impact));
 }
 
 /* Tells `complete` whether the kernel's log is still that of the run. "btime 1795000000" is wall
@@ -239,6 +239,22 @@ static void restart_facts(const struct run_info *info, struct facts *facts)
     (void)facts_set_boolean(facts, "run.machine_restarted", FACT_STATIC, true, "boot_id");
     (void)facts_set_integer(facts, "run.boot_time_s", FACT_STATIC, info->boot_time_s,
                             "CLOCK_BOOTTIME");
+}
+
+static void snapshot_facts(const struct run_info *info, struct facts *facts)
+{
+    static const char source[] = "the snapshot";
+    (void)facts_set_boolean(facts, "run.snapshot", FACT_STATIC, true, source);
+    (void)facts_set_text(facts, "run.snapshot_why", FACT_STATIC, info->snapshot_why, source);
+    (void)facts_set_integer(facts, "run.snapshot_age_ms", FACT_STATIC,
+                            (int64_t)((info->snapshot_wall_ns - info->start_wall_ns) / NS_PER_MS),
+                            "start time of the process");
+    uint64_t held_ns = 0;
+    for (size_t i = 0; i < info->impact_count; i++)
+        if (info->impacts[i].header.held_ns > held_ns)
+            held_ns = info->impacts[i].header.held_ns;
+    (void)facts_set_integer(facts, "run.snapshot_held_us", FACT_STATIC, (int64_t)(held_ns / 1000),
+                            source);
 }
 
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
@@ -269,7 +285,11 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_missing(facts, "run.traced", FACT_STATIC, FACT_UNREADABLE, info->damage,
                                 "the tracer");
     status_facts(info, facts);
-    if (info->failed >= 0) {
+    if (info->snapshot_wall_ns != 0) {
+        snapshot_facts(info, facts);
+        if (info->failed >= 0)
+            process_facts(&info->impacts[info->failed], facts);
+    } else if (info->failed >= 0) {
         failed_process_facts(info, &info->impacts[info->failed].header, facts);
         process_facts(&info->impacts[info->failed], facts);
     } else {

@@ -97,6 +97,8 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->follows_stdout = json_int(json, "follows_stdout") != 0;
     info->stdout_error = json_string(json, "stdout_error");
     info->ledger_error = json_string(json, "ledger_error");
+    info->snapshot_wall_ns = json_u64(json, "snapshot_wall_ns", 0);
+    info->snapshot_why = json_string(json, "snapshot_why");
     info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
     info->target_status = json_int(json, "target_status");
@@ -174,8 +176,9 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     if (info->start_wall_ns == 0)
         info->start_wall_ns = start_in_name(info->dir);
     return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
-                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL || info->stdout_error == NULL ||
-                   info->ledger_error == NULL || info->hook_trouble == NULL
+                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL ||
+                   info->stdout_error == NULL || info->ledger_error == NULL ||
+                   info->hook_trouble == NULL || info->snapshot_why == NULL
                ? -ENOMEM
                : 0;
 }
@@ -213,6 +216,8 @@ static int first_failure(const struct run_info *info)
     for (size_t i = 0; i < info->impact_count; i++) {
         const struct shared_impact *impact = &info->impacts[i].header;
         const struct shared_impact *other = best >= 0 ? &info->impacts[best].header : NULL;
+        if (impact->kind == IMPACT_SNAPSHOT) /* it lived on */
+            continue;
         bool crash = impact->signo != 0;
         bool better = other == NULL || (crash && other->signo == 0) ||
                       (crash == (other->signo != 0) && impact->time_ns < other->time_ns);
@@ -220,6 +225,15 @@ static int first_failure(const struct run_info *info)
             best = (int)i;
     }
     return best;
+}
+
+/* A launcher waits for those that work. */
+static int subject_of_snapshot(const struct run_info *info)
+{
+    for (size_t i = 0; i < info->impact_count; i++)
+        if (impact_record_uses_gpu(&info->impacts[i]))
+            return (int)i;
+    return info->impact_count > 0 ? 0 : -1;
 }
 
 static void load_impacts(struct run_info *info)
@@ -231,7 +245,7 @@ static void load_impacts(struct run_info *info)
         info->impact_count += r == 0;
         note_unread(info, path + strlen(info->dir) + 1, r);
     }
-    info->failed = first_failure(info);
+    info->failed = info->snapshot_wall_ns != 0 ? subject_of_snapshot(info) : first_failure(info);
 }
 
 static void append_output(struct run_info *info, struct buf *text, const char *name)
@@ -383,6 +397,7 @@ void run_info_release(struct run_info *info)
     free(info->stdout_error);
     free(info->ledger_error);
     free(info->hook_trouble);
+    free(info->snapshot_why);
     free(info->output);
     for (size_t i = 0; i < info->impact_count; i++)
         impact_record_release(&info->impacts[i]);

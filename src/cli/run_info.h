@@ -25,6 +25,8 @@ struct run_info {
     bool follows_stdout; /* a relay has kept lines of it */
     char *stdout_error;  /* why none has although one was asked for, "" = nothing */
     char *ledger_error; /* why there is no ledger, "" = there is, or nobody said */
+    uint64_t snapshot_wall_ns; /* != 0: a look at a live process, made then; not a run */
+    char *snapshot_why;        /* what asked for it, "" = it is a run */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
     uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */
     int target_state, target_status, target_pid;
@@ -43,7 +45,8 @@ struct run_info {
     unsigned oom_matches;
     struct impact_record impacts[SHARED_IMPACTS_MAX];
     size_t impact_count;
-    int failed;   /* index into impacts of the process that failed first, -1 = none was seen */
+    int failed;   /* index into impacts of the process that failed first, -1 = none was seen; of a
+                   * snapshot the process that uses the GPU, else the first */
     char *output; /* what is kept of stderr, NUL-terminated */
     size_t output_len;
 };

@@ -402,7 +402,7 @@ bool fact_name_plausible(const char *name, size_t len)
     static const char *const first_words[] = {
         "err.", "evidence.", "quantity.", "series.", "event.", "run.",    "stack.",    "target.", "oom.",    "msg.", "kmsg.",       "gpu.",      "proc.",
         "others.", "siblings.", "host.",   "env.",    "f.",   "report.",     "software.", "log.",
-        "ledger.", "models.",   "torch.",  "account.", "hook.",  "vendor.", "jax.", "tensorflow.", "site.",
+        "ledger.", "models.",   "torch.",  "account.", "hook.",  "vendor.", "jax.", "tensorflow.", "site.", "snap.",
         "cupy.", "onnxruntime.",
     };
     for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {

@@ -147,7 +147,8 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     int null_fd = open("/dev/null", O_RDWR);
     (void)dup2(null_fd, STDIN_FILENO);
     /* Its words are ours and belong on stderr; stdout is the target's alone. */
-    (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
+    if (!options->on_stdout || silent)
+        (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
     if (silent)
         (void)dup2(null_fd, STDERR_FILENO);
     (void)fcntl(shared_fd, F_SETFD, 0);

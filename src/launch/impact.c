@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -20,9 +21,11 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "launch/impact_internal.h"
+#include "launch/python_stacks.h"
 #include "launch/tracee.h"
 
 #define COUNT_WITHIN_MS 30u /* well below IMPACT_COPY_MS */
+#define LIVE_PYTHON_UNTIL_MS 35u /* after the hold began; the rest is for letting go */
 #define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
 #if defined(__x86_64__)
 #define STACK_POINTER(regs) ((regs).rsp)
@@ -84,6 +87,27 @@ static bool is_stopped(pid_t tid)
            si.si_pid == tid;
 }
 
+/* Linux answers these calls with EINTR after a stop (signal(7)); others go on as if nothing had been. */
+static bool is_disturbed_by_a_stop(pid_t pid, pid_t tid)
+{
+    static const long calls[] = {SYS_epoll_pwait, SYS_rt_sigtimedwait, SYS_semtimedop,
+#if defined(__x86_64__)
+                                 SYS_epoll_wait,
+#endif
+                                 SYS_semop};
+    char path[64];
+    char text[192];
+    char *end;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
+    if (fs_read_text(path, text, sizeof text) <= 0)
+        return false;
+    long number = strtol(text, &end, 10);
+    for (size_t i = 0; end != text && i < sizeof calls / sizeof calls[0]; i++)
+        if (number == calls[i])
+            return true;
+    return false;
+}
+
 /* Stop all others and copy each as soon as it has stopped. The stops stay unconsumed: the main
  * loop finds them by waitid() and lets the threads go. */
 static void copy_other_threads(struct copier *c, struct tracees *tracees,
@@ -96,7 +120,9 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
         if (thread->tid == 0 || &tracees->processes[thread->process] != process || thread->exiting)
             continue;
         c->impact->threads_seen++;
-        if (thread->tid == c->impact->tid)
+        if (thread->tid == c->impact->tid && c->impact->kind == IMPACT_SIGNAL_STOP)
+            continue; /* it is stopped, and was copied first */
+        if (c->impact->kind == IMPACT_SNAPSHOT && is_disturbed_by_a_stop(c->impact->pid, thread->tid))
             continue;
         if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
             waiting[count++] = thread->tid;
@@ -165,6 +191,40 @@ static pid_t whose_entry(pid_t pid, pid_t tid)
     return readlink(path, target, sizeof target) > 0 ? tid : pid;
 }
 
+/* *impact has its cause; the rest is filled here. */
+static struct copier open_copy(struct shared *shared, struct shared_impact *impact,
+                               const struct shared_impact *cause, uint64_t start_ns)
+{
+    char path[64];
+    *impact = *cause;
+    impact->state = IMPACT_WRITING;
+    impact->time_ns = start_ns;
+    impact->arena_offset = shared->arena_used;
+    shared->impacts_used++;
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)cause->pid);
+    (void)fs_read_text(path, impact->comm, sizeof impact->comm);
+    return (struct copier){
+        .shared = shared,
+        .impact = impact,
+        .look = whose_entry(cause->pid, cause->tid),
+        .limit = sizeof shared->arena,
+        .at = shared->arena_used,
+        .count_until_ns = start_ns + COUNT_WITHIN_MS * NS_PER_MS,
+    };
+}
+
+static void close_copy(const struct copier *c)
+{
+    c->shared->arena_used = c->at;
+    c->impact->state = IMPACT_COMPLETE;
+}
+
+static void hold(struct shared *shared, uint32_t budget_ms, uint64_t now_ns)
+{
+    shared->held_budget_ms = budget_ms;
+    shared->held_since_ns = now_ns;
+}
+
 void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,
                  const struct impact_cause *cause)
 {
@@ -172,11 +232,8 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
     if (impact == NULL)
         return;
     uint64_t start_ns = clock_mono_ns();
-    shared->held_budget_ms =
-        cause->kind == IMPACT_SIGNAL_STOP ? IMPACT_COPY_MS : IMPACT_LAST_EXIT_MS;
-    shared->held_since_ns = start_ns;
-    *impact = (struct shared_impact){
-        .state = IMPACT_WRITING,
+    hold(shared, cause->kind == IMPACT_SIGNAL_STOP ? IMPACT_COPY_MS : IMPACT_LAST_EXIT_MS, start_ns);
+    const struct shared_impact header = {
         .kind = cause->kind,
         .pid = cause->pid,
         .tid = cause->tid,
@@ -185,22 +242,9 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
         .sender_pid = cause->sender_pid,
         .exit_status = cause->exit_status,
         .fault_address = cause->fault_address,
-        .time_ns = start_ns,
-        .arena_offset = shared->arena_used,
     };
-    shared->impacts_used++;
     uint32_t request = shared_ask_counters(shared, cause->pid);
-    struct copier copier = {
-        .shared = shared,
-        .impact = impact,
-        .look = whose_entry(cause->pid, cause->tid),
-        .limit = sizeof shared->arena,
-        .at = shared->arena_used,
-        .count_until_ns = start_ns + COUNT_WITHIN_MS * NS_PER_MS,
-    };
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)cause->pid);
-    (void)fs_read_text(path, impact->comm, sizeof impact->comm);
+    struct copier copier = open_copy(shared, impact, &header, start_ns);
     if (cause->siginfo != NULL)
         impact_put(&copier, CHUNK_SIGINFO, cause->siginfo, sizeof(siginfo_t), (uint64_t)cause->tid);
     impact_copy_maps(&copier);
@@ -208,7 +252,77 @@ void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_p
     impact_copy_process(&copier);
     wait_for_sampler(shared, request);
     impact->held_ns = clock_mono_ns() - start_ns;
-    shared->arena_used = copier.at;
-    impact->state = IMPACT_COMPLETE;
+    close_copy(&copier);
     shared->held_since_ns = 0;
+}
+
+/* --- of a live process --- */
+
+/* Room for those that fail later stays: a snapshot of a run is not its end. */
+static struct shared_impact *take_live_slot(struct shared *s)
+{
+    bool is_run = s->run.snapshot_wall_ns == 0;
+    uint32_t usable = is_run ? SHARED_IMPACTS_MAX / 2 : SHARED_IMPACTS_MAX;
+    uint64_t arena = is_run ? sizeof s->arena / 2 : sizeof s->arena;
+    if (s->impacts_used < usable && s->arena_used + (64u << 10) <= arena)
+        return &s->impacts[s->impacts_used];
+    atomic_fetch_add(&s->impacts_dropped, 1);
+    return NULL;
+}
+
+static void put_text(struct copier *c, uint32_t type, const char *text, uint64_t arg)
+{
+    if (text != NULL)
+        impact_put(c, type, text, strlen(text), arg);
+}
+
+static void copy_python(struct copier *c, const struct impact_live *live, uint64_t until_ns)
+{
+    uint64_t room;
+    unsigned char *space = impact_space(c, &room);
+    if (live->python == NULL || space == NULL) {
+        put_text(c, CHUNK_PYTHON, live->no_python, 0);
+        return;
+    }
+    if (room > PYTHON_TEXT_MAX)
+        room = PYTHON_TEXT_MAX;
+    size_t n = python_stacks_read(live->python, live->pid, (char *)space, room, until_ns);
+    impact_commit(c, CHUNK_PYTHON, n, 0, NULL);
+}
+
+/* Python's frames are read while the threads stand: they change with every call. */
+static void copy_held(struct copier *c, struct tracees *tracees, struct traced_process *process,
+                      const struct impact_live *live)
+{
+    char path[64];
+    uint64_t start_ns = clock_mono_ns();
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)live->pid);
+    RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+    hold(c->shared, IMPACT_COPY_MS, start_ns);
+    copy_other_threads(c, tracees, process, mem_fd);
+    copy_python(c, live, start_ns + LIVE_PYTHON_UNTIL_MS * NS_PER_MS);
+    if (live->let_go != NULL)
+        live->let_go(tracees, process);
+    c->impact->held_ns = clock_mono_ns() - start_ns;
+    c->shared->held_since_ns = 0;
+}
+
+void impact_copy_live(struct shared *shared, struct tracees *tracees,
+                      struct traced_process *process, const struct impact_live *live)
+{
+    struct shared_impact *impact = take_live_slot(shared);
+    if (impact == NULL)
+        return;
+    const struct shared_impact header = {
+        .kind = IMPACT_SNAPSHOT, .pid = live->pid, .tid = live->pid, .exit_status = UINT32_MAX};
+    struct copier copier = open_copy(shared, impact, &header, clock_mono_ns());
+    put_text(&copier, CHUNK_TASKS, live->tasks, live->tasks_ns);
+    put_text(&copier, CHUNK_TASKS_AGAIN, live->tasks_again, live->tasks_again_ns);
+    impact_copy_maps(&copier);
+    impact_copy_process(&copier);
+    if (process != NULL)
+        copy_held(&copier, tracees, process, live);
+    else
+        copy_python(&copier, live, clock_mono_ns() + LIVE_PYTHON_UNTIL_MS * NS_PER_MS);
+    close_copy(&copier);
 }

@@ -11,6 +11,7 @@
 
 #include "record/shared.h"
 
+struct python_place;
 struct tracees;
 struct traced_process;
 
@@ -31,6 +32,24 @@ struct impact_cause {
     const void *registers; /* struct user_regs_struct of the failing thread at the fault that a handler
                               took and raised again; NULL = those that it has now */
 };
+
+/* What was learnt of a live process before it is held. Texts are NUL-terminated, NULL = none. */
+struct impact_live {
+    pid_t pid;
+    const char *tasks; /* launch/tasks.h, read at tasks_ns */
+    uint64_t tasks_ns;
+    const char *tasks_again;
+    uint64_t tasks_again_ns;
+    const struct python_place *python; /* NULL = no CPython that can be read, for this reason: */
+    const char *no_python;             /* NULL = it is no CPython */
+    /* Lets the threads go; NULL = the caller does it when it finds their stops. */
+    void (*let_go)(struct tracees *tracees, const struct traced_process *process);
+};
+
+/* Copy a live process. Its threads are traced; they are held for IMPACT_COPY_MS at most. Without
+ * traced threads (process NULL) what /proc tells is copied. */
+void impact_copy_live(struct shared *shared, struct tracees *tracees,
+                      struct traced_process *process, const struct impact_live *live);
 
 /* Copy what the process is into the next free slot; counts a drop when there is none. */
 void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,

@@ -22,7 +22,6 @@
 
 #define SCAN_MAX_NS 10000000u /* no stop is answered during a scan; a later scan finds the rest */
 #define ALL_THREADS_EVERY 16  /* most programs fork in their first thread */
-#define TREE_MAX 512        /* processes looked at in one walk */
 #define SEIZE_PASSES 8      /* until a scan finds no untraced thread; 3 were enough when measured */
 
 bool tree_scan_has_ptrace_capability(void)
@@ -72,7 +71,8 @@ static bool may_seize(pid_t pid)
            real == effective && real == saved && real == getuid();
 }
 
-static uint32_t seize_threads(const struct tree_scan *scan, pid_t pid)
+uint32_t tree_scan_seize_threads(struct shared *shared, struct tracees *tracees, pid_t pid,
+                                 int ptrace_options)
 {
     char path[64];
     uint32_t seized = 0;
@@ -80,17 +80,22 @@ static uint32_t seize_threads(const struct tree_scan *scan, pid_t pid)
     RC_AUTO_CLOSEDIR DIR *dir = opendir(path);
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (tid <= 0 || tracee_find(scan->tracees, tid) != NULL)
+        if (tid <= 0 || tracee_find(tracees, tid) != NULL)
             continue;
-        if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(intptr_t)scan->ptrace_options) != 0) {
-            if (scan->shared->trace_errno == 0)
-                scan->shared->trace_errno = errno;
+        if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(intptr_t)ptrace_options) != 0) {
+            if (shared->trace_errno == 0)
+                shared->trace_errno = errno;
             continue;
         }
-        if (tracee_add(scan->tracees, tid, pid, clock_mono_ns()) != NULL)
+        if (tracee_add(tracees, tid, pid, clock_mono_ns()) != NULL)
             seized++;
     }
     return seized;
+}
+
+static uint32_t seize_threads(const struct tree_scan *scan, pid_t pid)
+{
+    return tree_scan_seize_threads(scan->shared, scan->tracees, pid, scan->ptrace_options);
 }
 
 static void seize_process(const struct tree_scan *scan, pid_t pid)
@@ -98,8 +103,7 @@ static void seize_process(const struct tree_scan *scan, pid_t pid)
     if (tracee_find_process(scan->tracees, pid) != NULL || !older_than_min_age(pid) ||
         !may_seize(pid) || !scan->wanted(pid))
         return;
-    uint32_t seized = seize_threads(scan, pid);
-    if (seized == 0)
+    if (seize_threads(scan, pid) == 0)
         return;
     scan->shared->processes_traced++;
     for (int pass = 1; pass < SEIZE_PASSES && seize_threads(scan, pid) > 0; pass++)
@@ -135,7 +139,7 @@ static uint32_t list_children(pid_t pid, bool all_threads, pid_t *out, uint32_t 
 
 void tree_scan_seize(const struct tree_scan *scan)
 {
-    static pid_t queue[TREE_MAX];
+    static pid_t queue[TREE_SCAN_MAX];
     static uint32_t scans;
     bool all_threads = scans++ % ALL_THREADS_EVERY == 0;
     uint64_t give_up_ns = clock_mono_ns() + SCAN_MAX_NS;
@@ -143,8 +147,17 @@ void tree_scan_seize(const struct tree_scan *scan)
     uint32_t count = 1;
     for (uint32_t i = 0; i < count && clock_mono_ns() < give_up_ns; i++) {
         seize_process(scan, queue[i]);
-        count += list_children(queue[i], all_threads, queue + count, TREE_MAX - count);
+        count += list_children(queue[i], all_threads, queue + count, TREE_SCAN_MAX - count);
     }
     if (count > scan->shared->processes_seen)
         scan->shared->processes_seen = count;
+}
+
+uint32_t tree_scan_list(pid_t root, pid_t *out, uint32_t room)
+{
+    uint32_t count = 1;
+    out[0] = root;
+    for (uint32_t i = 0; i < count; i++)
+        count += list_children(out[i], true, out + count, room - count);
+    return count;
 }

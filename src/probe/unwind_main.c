@@ -43,7 +43,7 @@ static bool names_an_address(int signo)
 static void print_cause(const struct shared_impact *head)
 {
     if (head->signo <= 0) {
-        (void)printf("end of the process");
+        (void)printf(head->kind == IMPACT_SNAPSHOT ? "alive" : "end of the process");
         return;
     }
     const char *name = name_of_signal(head->signo);
@@ -141,7 +141,9 @@ static void print_failed_thread(struct unwinder *u, struct unwind_stack *stack)
     const struct impact_file *file = u->file;
     unwinder_thread(u, &file->threads[0], stack);
     (void)printf("\nThread %d \"%s\"", stack->thread->tid, stack->thread->comm);
-    if (stack->thread->tid == file->record.header.tid) {
+    if (file->record.header.kind == IMPACT_SNAPSHOT) {
+        (void)printf(stack->thread->tid == file->record.header.tid ? " (main):" : ":");
+    } else if (stack->thread->tid == file->record.header.tid) {
         /* After a plain exit the frames are those of exit() itself. */
         (void)printf(file->record.header.signo != 0 ? " (faulting): " : " (ended): ");
         print_cause(&file->record.header);

@@ -90,3 +90,24 @@ int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_
         lines += view.data[i] == '\n';
     return lines;
 }
+
+bool impact_fds_have_gpu(const char *fds)
+{
+    static const char *const devices[] = {"/dev/kfd", "/dev/dri/", "/dev/nvidia"};
+    for (const char *line = fds; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *path = line + strspn(line, "0123456789");
+        path += *path == ' ';
+        for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+            if (strncmp(path, devices[i], strlen(devices[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
+bool impact_record_uses_gpu(const struct impact_record *file)
+{
+    char *fds = impact_record_text(file, CHUNK_FDS);
+    bool found = fds != NULL && impact_fds_have_gpu(fds);
+    free(fds);
+    return found;
+}

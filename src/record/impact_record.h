@@ -7,6 +7,7 @@
 #ifndef RECORD_IMPACT_RECORD_H
 #define RECORD_IMPACT_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,5 +38,10 @@ bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_ty
 /* Lines of the first chunk of a type, including those that the cap left out. -ENOENT: there is no
  * such chunk; -ERANGE: too many to be counted. */
 int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_type type);
+
+/* Does a list of descriptors ("8 /dev/nvidiactl" a line) have a GPU's device? */
+bool impact_fds_have_gpu(const char *fds);
+/* The same of CHUNK_FDS; false when it was not copied. */
+bool impact_record_uses_gpu(const struct impact_record *file);
 
 #endif

@@ -75,6 +75,7 @@ enum impact_kind {
     IMPACT_SIGNAL_STOP, /* signal-delivery stop of a fatal signal: registers and stacks are there */
     IMPACT_EXIT_EVENT,  /* last thread's exit event: memory, maps, files; registers of one thread */
     IMPACT_WAIT_STATUS, /* not traced: only the wait status is known */
+    IMPACT_SNAPSHOT,    /* a live process: nothing failed; all threads that could be stopped */
 };
 
 /* One failed process; its bytes lie in the arena as a sequence of struct impact_chunk. */
@@ -114,6 +115,9 @@ enum impact_chunk_type {
     CHUNK_IO,         /* /proc/PID/io */
     CHUNK_EXE,        /* readlink of /proc/PID/exe */
     CHUNK_ENVIRON,    /* /proc/PID/environ, NUL-separated; the finisher keeps only the allow-list */
+    CHUNK_TASKS,      /* a line a thread (launch/tasks.h), of a snapshot; arg = CLOCK_MONOTONIC */
+    CHUNK_TASKS_AGAIN, /* the same, read again just before the process was held */
+    CHUNK_PYTHON,     /* stacks of CPython (launch/python_stacks.h), or a line "no stacks: WHY" */
 };
 
 /* flags: the payload was cut at its cap. Of CHUNK_MAPS and CHUNK_FDS `arg` is how many lines there
@@ -157,6 +161,8 @@ struct shared_run {
     int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
     char ledger_error[128];  /* why there is no ledger, or why the target has no library; "" = both
                               * are there */
+    uint64_t snapshot_wall_ns; /* != 0: not a run but a look at a live process, made then */
+    char snapshot_why[128];    /* what asked for it: "asked for", "vram>95%", ... */
 };
 
 /* Each process of the target has one slot, chosen by its pid: "4711 sampler: OSError: ...". */

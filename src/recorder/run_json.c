@@ -184,6 +184,8 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     field_number(&t, "follows_stdout", run->follows_stdout);
     field_string(&t, "stdout_error", run->stdout_error);
     field_string(&t, "ledger_error", run->ledger_error);
+    field_u64(&t, "snapshot_wall_ns", run->snapshot_wall_ns);
+    field_string(&t, "snapshot_why", run->snapshot_why);
     field_hook_trouble(&t, shared);
     render_target(&t, shared);
     render_tracing(&t, shared);

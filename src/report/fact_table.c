@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *moment_name(enum fact_when when)
+static const char *moment_name(const struct facts *facts, enum fact_when when)
 {
-    static const char *const names[] = {"", "before", "peak", "at the failure", "after", "log"};
+    const char *const names[] = {"", "before", "peak", report_impact_words(facts), "after", "log"};
     return (size_t)when < sizeof(names) / sizeof(names[0]) ? names[when] : "";
 }
 
@@ -61,7 +61,7 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
         else if (last[0] == '\0')
             escape_markdown(out, value, OTHER_CELL_BYTES);
         (void)snprintf(last, sizeof(last), "%s", value);
-        const char *moment = moment_name(f->when);
+        const char *moment = moment_name(facts, f->when);
         buf_printf(&when, "%s%s", when.len > 0 && moment[0] != '\0' ? ", " : "", moment);
     }
     if (several)

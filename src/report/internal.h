@@ -74,4 +74,7 @@ void report_machine_line(const struct facts *facts, struct buf *out);
 /* Missing facts, each once: those that do not follow from others, on one line. */
 void report_missing(const struct verdict *verdict, struct buf *out);
 
+/* "at the failure", or "at the snapshot" where a live process was looked at. */
+const char *report_impact_words(const struct facts *facts);
+
 #endif

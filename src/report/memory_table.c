@@ -183,6 +183,19 @@ static bool is_by_nvml(const struct facts *facts)
     return f != NULL && f->source != NULL && strncmp(f->source, "NVML", 4) == 0;
 }
 
+const char *report_impact_words(const struct facts *facts)
+{
+    const struct fact *alive = facts_best(facts, "run.snapshot");
+    return alive != NULL && alive->status == FACT_PRESENT ? "at the snapshot" : "at the failure";
+}
+
+/* "process, RSS" of one that lives. */
+static const char *label(const struct facts *facts, const char *words)
+{
+    bool alive = strcmp(report_impact_words(facts), "at the snapshot") == 0;
+    return alive ? words + strlen("failed ") : words;
+}
+
 void report_memory_table(const struct facts *facts, struct buf *out)
 {
     struct counter vram[] = {{"KFD", "proc.0.kfd_vram_bytes"},
@@ -194,8 +207,8 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     vram[0].by = is_by_nvml(facts) ? "NVML" : "KFD";
     for (int gpu = 0; gpu < GPUS_MAX; gpu++)
         gpu_rows(facts, gpu, &rows);
-    counted_rows(facts, "failed process, VRAM", vram, sizeof(vram) / sizeof(vram[0]), &rows);
-    counted_rows(facts, "failed process, GTT", gtt, sizeof(gtt) / sizeof(gtt[0]), &rows);
+    counted_rows(facts, label(facts, "failed process, VRAM"), vram, sizeof(vram) / sizeof(vram[0]), &rows);
+    counted_rows(facts, label(facts, "failed process, GTT"), gtt, sizeof(gtt) / sizeof(gtt[0]), &rows);
     memory_row(facts, "failed process, pinned for the GPU, by the ledger",
                "ledger.userptr.live_bytes", NULL, &rows);
     memory_row(facts, "PyTorch, allocated", "torch.allocated_bytes", "torch.device_total_bytes",
@@ -205,15 +218,16 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "JAX, in use of its pool", "jax.in_use_bytes", "jax.limit_bytes", &rows);
     memory_row(facts, "TensorFlow, in use", "tensorflow.in_use_bytes", "msg.tensorflow_pool_bytes",
                &rows);
-    memory_row(facts, "failed process, RSS", "proc.0.rss_bytes", NULL, &rows);
+    memory_row(facts, label(facts, "failed process, RSS"), "proc.0.rss_bytes", NULL, &rows);
     if (was_ever(facts, "proc.0.pinned_bytes")) /* 0 for nearly all programs */
-        memory_row(facts, "failed process, VmPin", "proc.0.pinned_bytes", NULL, &rows);
+        memory_row(facts, label(facts, "failed process, VmPin"), "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);
     memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
     if (rows.len > 0) {
-        buf_puts(out, "| memory | total | before | peak | at the failure | 1 s after | source |\n"
-                      "|---|---|---|---|---|---|---|\n");
+        buf_printf(out, "| memory | total | before | peak | %s | 1 s after | source |\n"
+                        "|---|---|---|---|---|---|---|\n",
+                   report_impact_words(facts));
         buf_append(out, buf_str(&rows), rows.len);
     }
     buf_release(&rows);

@@ -230,7 +230,7 @@ static const struct {
     const char *name;
     const char *prefixes[PREFIXES_MAX];
 } tables[] = {
-    {"timeline", {"run.", "target.", "job.", "stack."}},
+    {"timeline", {"run.", "target.", "job.", "stack.", "snap."}},
     {"messages", {"oom.", "msg.", "kmsg.", "devcoredump.", "vendor."}},
     {"machine", {"gpu.", "hsa."}},
     {"host", {"host.", "report."}},

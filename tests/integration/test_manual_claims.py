@@ -19,6 +19,12 @@ from replay import GIB, Machine
 PAGE = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "src", "cli", "manual", "rocmcrash.1")
 # These need a machine, a framework or an allocator of their own: the test that has it, and says the option's name.
 ELSEWHERE = {
+    "snap --color": "snap:WhatCanBeHad.test_options",
+    "snap --keep": "snap:WhatCanBeHad.test_options",
+    "snap --quiet": "snap:WhatCanBeHad.test_options",
+    "snap --output-dir": "snap:SnapCase.snap",
+    "snap --sysroot": "snap:ToldApart.test_gpu_hang_by_the_kernel_log",
+    "snap --tree": "snap:NotNoticed.test_tree_of_eight",
     "run --torch-history": "hook:Bundles.test_who_grew",
     "run --include": "privacy:PlantedInRun.test_a_dump_only_when_included",
     "redact --include": "surface:Foreign.test_binary_only_when_included",

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What threads wait for, by the lines of launch/tasks.h: pure functions on text.
+ */
+#ifndef COLLECTORS_WAITS_TEXT_H
+#define COLLECTORS_WAITS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WAITS_THREADS_MAX 4096
+#define WAITS_PHRASE_MAX 320
+
+enum wait_kind {
+    WAIT_UNKNOWN, /* asleep; in which system call may not be read */
+    WAIT_RUNS,
+    WAIT_BLOCKED, /* D: not even a signal ends it */
+    WAIT_STOPPED, /* by a signal or a debugger */
+    WAIT_LOCK,    /* futex(2) */
+    WAIT_SLEEP,   /* for a time, for nothing else */
+    WAIT_RESUMED, /* a timed wait that a stop interrupted, and that goes on: which one is not told */
+    WAIT_EVENTS,  /* poll(2) and the like on descriptors */
+    WAIT_CHILD,
+    WAIT_GPU,     /* ioctl(2) or read(2) on a GPU's device */
+    WAIT_PIPE,
+    WAIT_SOCKET,
+    WAIT_TERMINAL,
+    WAIT_FILE,    /* a call on a file; asleep in it, but it can be interrupted */
+    WAIT_CALL,    /* another system call */
+};
+
+struct wait_thread {
+    int tid;
+    char state;
+    uint64_t cpu_ns;
+    char wchan[64], name[32];
+    long call; /* number of the system call; -1 = none, not known or running */
+    uint64_t args[6];
+    uint32_t lock_word, lock_owner;
+    bool has_lock;
+};
+
+struct wait_threads {
+    struct wait_thread *list; /* owned */
+    size_t count;
+};
+
+/* False when there was no memory; free(ret->list). Lines that are none are skipped. */
+bool waits_parse(const char *text, struct wait_threads *ret);
+const struct wait_thread *waits_find(const struct wait_threads *threads, int tid);
+
+/* `fds` is a list of lines "FD TARGET", "" = not known. */
+enum wait_kind waits_kind(const struct wait_thread *thread, const char *fds);
+/* One lower-case word for a fact: "lock", "gpu", ... */
+const char *waits_word(enum wait_kind kind);
+/* "waits for a lock", "reads /mnt/data/x", ... with what it waits for as far as it is known. */
+void waits_phrase(const struct wait_thread *thread, const char *fds, char *out, size_t size);
+
+enum deadlock {
+    DEADLOCK_NONE,
+    DEADLOCK_CIRCLE, /* threads of which each waits for a mutex that the next one owns */
+    DEADLOCK_INSIDE, /* every thread waits, without a time limit, for locks that only threads of this
+                        process can release: nothing but a signal ends it */
+};
+
+/* Do the threads hold each other up for good? Both looks must say it, of the same waits; `maps` tells
+ * which memory is shared with others. `out` gets the words. */
+enum deadlock waits_deadlock(const struct wait_threads *first, const struct wait_threads *again,
+                             const char *maps, char *out, size_t size);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `snap PID`: in the program that people start, because it needs what is beside a target. */
+#ifndef CLI_VERB_SNAP_H
+#define CLI_VERB_SNAP_H
+
+/* argv[0] is the first word behind "snap"; `site` and `finisher` as in struct launch_options. Returns
+ * the exit status. */
+int verb_snap(int argc, char *argv[], const char *site, const char *finisher);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/snapshot.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "launch/impact.h"
+#include "launch/options.h"
+#include "launch/python_stacks.h"
+#include "launch/tasks.h"
+#include "launch/tracee.h"
+#include "launch/tracer.h"
+#include "launch/tree_scan.h"
+#include "record/shared.h"
+#include "telemetry/sampler.h"
+
+#define PROCESSES_MAX SHARED_IMPACTS_MAX
+#define COUNTERS_WAIT_MS 1500
+#define TOUCH_MAX_MS 5000 /* for the reading of one process, most of which does not hold it */
+#define SEIZE_PASSES 8
+
+static struct tracees tracees;
+
+/* --- what is known before anything is touched --- */
+
+/* Field `wanted` of /proc/PID/stat, 0 when it cannot be read. */
+static uint64_t stat_field(pid_t pid, int wanted)
+{
+    char path[64];
+    char stat[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return 0;
+    const char *p = strrchr(stat, ')');
+    for (int field = 2; p != NULL && field < wanted; field++)
+        p = strchr(p + 1, ' ');
+    return p != NULL ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static void fill_command(struct shared_run *run, pid_t pid)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    RC_AUTO_CLOSE int fd = fs_open_read(path);
+    ssize_t n = fd >= 0 ? fs_pread_full(fd, run->argv, sizeof run->argv - 1, 0) : 0;
+    if (n <= 0) { /* a kernel thread or a zombie has a name only */
+        (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+        n = fs_read_text(path, run->argv, 64);
+        n = n > 0 ? (ssize_t)strcspn(run->argv, "\n") : 0;
+    }
+    run->argv[n] = '\0';
+    run->argv_bytes = (uint32_t)n + (n > 0 && run->argv[n - 1] != '\0');
+    run->argv_cut = n == (ssize_t)sizeof run->argv - 1;
+    for (uint32_t i = 0; i < run->argv_bytes; i++)
+        run->argc += run->argv[i] == '\0';
+}
+
+static void fill_run(struct shared *shared, const struct snapshot_options *options)
+{
+    struct shared_run *run = &shared->run;
+    char path[64];
+    uint64_t ticks = stat_field(options->pid, 22);
+    uint64_t start_ns = ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t age_ns = clock_ns(CLOCK_BOOTTIME) - start_ns;
+    uint64_t now_ns = clock_mono_ns();
+    run->snapshot_wall_ns = clock_wall_ns();
+    (void)snprintf(run->snapshot_why, sizeof run->snapshot_why, "%s", options->why);
+    run->start_mono_ns = ticks > 0 && age_ns < now_ns ? now_ns - age_ns : now_ns;
+    run->start_wall_ns = run->snapshot_wall_ns - (now_ns - run->start_mono_ns);
+    run->supervisor_pid = getpid();
+    run->kmsg_start_seq = UINT64_MAX;
+    run->ledger_fd = -1;
+    (void)snprintf(run->ledger_error, sizeof run->ledger_error,
+                   "the process was not started by rocmcrash");
+    (void)snprintf(run->follow_error, sizeof run->follow_error,
+                   "the process was not started by rocmcrash: its output is not known");
+    fill_command(run, options->pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/cwd", (int)options->pid);
+    ssize_t n = readlink(path, run->cwd, sizeof run->cwd - 1);
+    run->cwd[n > 0 ? n : 0] = '\0';
+    if (options->output_dir != NULL)
+        (void)snprintf(run->output_dir, sizeof run->output_dir, "%s", options->output_dir);
+    else if (getcwd(run->output_dir, sizeof run->output_dir) == NULL)
+        run->output_dir[0] = '\0';
+    (void)snprintf(run->sysroot, sizeof run->sysroot, "%s", fs_sysroot());
+    run->trace_mode = TRACE_LATE;
+    shared->target_pid = options->pid;
+    shared->target_state = TARGET_RUNNING;
+    shared->trace_state = TRACE_STATE_TRACING;
+}
+
+/* One process of the snapshot. */
+struct subject {
+    pid_t pid;
+    struct buf tasks, tasks_again;
+    uint64_t tasks_ns, tasks_again_ns;
+    struct python_place python;
+    bool has_python;
+    char no_python[192];
+};
+
+static struct subject subjects[PROCESSES_MAX];
+static uint32_t subject_count;
+
+/* Not ourselves, where somebody asks for the tree of his own shell. */
+static bool is_ours(pid_t pid)
+{
+    for (int depth = 0; pid > 1 && depth < 8; depth++, pid = (pid_t)stat_field(pid, 4))
+        if (pid == getpid())
+            return true;
+    return false;
+}
+
+static void find_subjects(struct shared *shared, const struct snapshot_options *options)
+{
+    static pid_t pids[TREE_SCAN_MAX];
+    uint32_t count = 1;
+    pids[0] = options->pid;
+    if (options->tree)
+        count = tree_scan_list(options->pid, pids, TREE_SCAN_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_ours(pids[i]))
+            continue;
+        shared->processes_seen++;
+        if (subject_count < PROCESSES_MAX)
+            subjects[subject_count++].pid = pids[i];
+        else
+            shared->impacts_dropped++;
+    }
+}
+
+static void look_first(struct subject *s)
+{
+    s->tasks_ns = clock_mono_ns();
+    tasks_read(s->pid, &s->tasks);
+    char why[128];
+    int r = python_place_find(s->pid, &s->python, why, sizeof why);
+    s->has_python = r == 0;
+    if (r < 0 && why[0] != '\0')
+        (void)snprintf(s->no_python, sizeof s->no_python, "no stacks: %s\n", why);
+}
+
+/* --- the child that holds them --- */
+
+static bool add_threads(struct shared *shared, pid_t pid)
+{
+    return tree_scan_seize_threads(shared, &tracees, pid, 0) > 0;
+}
+
+/* A signal that stopped the thread reaches it now. */
+static void let_thread_go(pid_t tid)
+{
+    siginfo_t si = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)tid, &si, WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0 || si.si_pid == 0)
+        return;
+    int signo = si.si_status >> 8 == 0 ? si.si_status : 0;
+    (void)ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signo);
+}
+
+/* A thread that has not stopped (in D state) is let go by the kernel when this child ends, at once. */
+static void let_go(struct tracees *t, const struct traced_process *process)
+{
+    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++)
+        if (t->threads[i].tid != 0 && &t->processes[t->threads[i].process] == process)
+            let_thread_go(t->threads[i].tid);
+}
+
+/* Its pages are mapped then, in this process: none is made while another is held. */
+static void prepare_arena(struct shared *shared)
+{
+    memset(shared->arena + shared->arena_used, 0, sizeof shared->arena - shared->arena_used);
+}
+
+/* In a child of its own. */
+static _Noreturn void touch(struct shared *shared, struct subject *s)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setpriority(PRIO_PROCESS, 0, -20); /* where it is allowed: who holds others must not wait */
+    prepare_arena(shared);
+    for (int pass = 0; pass < SEIZE_PASSES && add_threads(shared, s->pid); pass++)
+        ;
+    struct traced_process *process = tracee_find_process(&tracees, s->pid);
+    if (process != NULL)
+        shared->processes_traced++;
+    s->tasks_again_ns = clock_mono_ns();
+    tasks_read(s->pid, &s->tasks_again);
+    const struct impact_live live = {
+        .pid = s->pid,
+        .tasks = s->tasks.data,
+        .tasks_ns = s->tasks_ns,
+        .tasks_again = s->tasks_again.data,
+        .tasks_again_ns = s->tasks_again_ns,
+        .python = s->has_python ? &s->python : NULL,
+        .no_python = s->no_python[0] != '\0' ? s->no_python : NULL,
+        .let_go = let_go,
+    };
+    impact_copy_live(shared, &tracees, process, &live);
+    _exit(0);
+}
+
+static bool holds_too_long(const struct shared *shared)
+{
+    uint64_t since_ns = shared->held_since_ns;
+    return since_ns != 0 && clock_mono_ns() > since_ns + shared->held_budget_ms * NS_PER_MS;
+}
+
+static void watch_child(struct shared *shared, pid_t child)
+{
+    uint64_t give_up_ns = clock_mono_ns() + TOUCH_MAX_MS * NS_PER_MS;
+    while (waitpid(child, NULL, WNOHANG) == 0) {
+        if (holds_too_long(shared) || clock_mono_ns() > give_up_ns) {
+            shared->watchdog_kills++;
+            (void)kill(child, SIGKILL);
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    shared->held_since_ns = 0;
+}
+
+static int touch_in_children(struct shared *shared)
+{
+    for (uint32_t i = 0; i < subject_count; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            return -errno;
+        if (child == 0)
+            touch(shared, &subjects[i]);
+        watch_child(shared, child);
+    }
+    if (shared->processes_traced == 0)
+        shared->trace_state = TRACE_STATE_REFUSED;
+    return 0;
+}
+
+/* --- counters --- */
+
+static pid_t start_sampler(struct shared *shared)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sampler_run(shared);
+    }
+    if (pid > 0)
+        shared->helpers[HELPER_SAMPLER].pid = pid;
+    return pid;
+}
+
+static void end_sampler(struct shared *shared, pid_t pid)
+{
+    uint32_t request = shared_ask_counters(shared, shared->target_pid);
+    for (int ms = 0; pid > 0 && ms < COUNTERS_WAIT_MS; ms += 5) {
+        if ((int32_t)(shared->impact_answer - request) >= 0 || waitpid(pid, NULL, WNOHANG) == pid)
+            break;
+        (void)poll(NULL, 0, 5);
+    }
+    if (pid > 0)
+        (void)kill(pid, SIGKILL); /* one in D state is left behind */
+    shared->helpers[HELPER_SAMPLER].pid = 0;
+}
+
+int snapshot_take(struct shared *shared, const struct snapshot_options *options, struct rc_err *err)
+{
+    if (kill(options->pid, 0) != 0 && errno == ESRCH)
+        return rc_err_set(err, -ESRCH, "there is no process %d", (int)options->pid);
+    fill_run(shared, options);
+    find_subjects(shared, options);
+    pid_t sampler = start_sampler(shared);
+    uint64_t due_ns = clock_mono_ns() + SNAPSHOT_INTERVAL_MS * NS_PER_MS;
+    for (uint32_t i = 0; i < subject_count; i++)
+        look_first(&subjects[i]);
+    while (clock_mono_ns() < due_ns)
+        (void)poll(NULL, 0, 20);
+    int r = touch_in_children(shared);
+    end_sampler(shared, sampler);
+    return r < 0 ? rc_err_errno(err, r, "cannot look at process %d", (int)options->pid) : 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look at a live process that somebody else started: shared memory is filled as a run fills it, so
+ * that the finisher makes a bundle of it.
+ *
+ * The process is looked at twice through /proc, SNAPSHOT_INTERVAL_MS apart, while the sampler reads
+ * the counters. Then a child of ours seizes its threads, copies registers, stacks and Python's frames, and
+ * lets them go. We kill the child when it holds a process for longer than IMPACT_COPY_MS: the kernel
+ * then lets the threads run.
+ */
+#ifndef LAUNCH_SNAPSHOT_H
+#define LAUNCH_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct rc_err;
+struct shared;
+
+#define SNAPSHOT_INTERVAL_MS 1000u
+
+struct snapshot_options {
+    pid_t pid;
+    bool tree;              /* its descendants, too */
+    const char *why;        /* what asked for it */
+    const char *output_dir; /* NULL = the current folder */
+};
+
+/* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when nothing of it may be
+ * read; *err has the words. What could not be had else is in shared->trace_errno and the copies. */
+int snapshot_take(struct shared *shared, const struct snapshot_options *options,
+                  struct rc_err *err);
+
+#endif

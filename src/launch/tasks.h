@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each thread of a process is doing, without stopping it: a line a thread,
+ *
+ *   TID <tab> STATE <tab> CPU_NS <tab> WCHAN <tab> SYSCALL <tab> LOCK <tab> NAME
+ *
+ * STATE is that of /proc/PID/task/TID/stat; WCHAN the kernel function it sleeps in ("-" = not told); SYSCALL
+ * the line of /proc/PID/task/TID/syscall ("-" = not permitted); LOCK is "-", or of a futex(2) wait the
+ * word and the word eight bytes behind it, which in a glibc mutex is its owner's thread. NAME comes
+ * last because it may hold anything but a newline.
+ */
+#ifndef LAUNCH_TASKS_H
+#define LAUNCH_TASKS_H
+
+#include <sys/types.h>
+
+struct buf;
+
+/* Appends the lines; nothing where the process is gone. */
+void tasks_read(pid_t pid, struct buf *out);
+
+#endif

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`snap PID`: a bundle of a live process, which does not notice it. What the program does is told apart from what it
+does not do; its stacks are those that gdb and faulthandler show."""
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import support
+from silent_fuse import SilentFuse
+from support import PYTHON, ROCMCRASH, Case, comm, is_running, read, state, wait_for
+
+HELD_MAX_US = 50000
+GAP_MAX_MS = 50.0
+_compiled = ""
+
+THREADS_200 = """
+import faulthandler, signal, sys, threading, time
+class Worker:
+    def run(self):
+        self.wait_here()
+    def wait_here(self):
+        go.wait()
+go = threading.Event()
+faulthandler.register(signal.SIGUSR1, file=open(sys.argv[1], 'w'), all_threads=True)
+for _ in range(199):
+    threading.Thread(target=Worker().run, daemon=True).start()
+def sleeps():
+    time.sleep(600)
+print('ready', flush=True)
+sleeps()
+"""
+
+TREE = """
+import subprocess, sys, time
+children = [subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']) for _ in range(7)]
+print('ready', flush=True)
+try:
+    time.sleep(600)
+finally:
+    for child in children:
+        child.kill()
+"""
+
+LOCKED = """
+import threading
+lock = threading.Lock()
+lock.acquire()
+def wait():
+    lock.acquire()
+threading.Thread(target=wait, daemon=True).start()
+print('ready', flush=True)
+lock.acquire()
+"""
+
+
+def program():
+    """Path of the compiled snap_programs.c."""
+    global _compiled  # one per test file
+    if not _compiled:
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if compiler is None:
+            raise unittest.SkipTest("no C compiler here")
+        folder = tempfile.mkdtemp(prefix="rc-snap-")
+        atexit.register(shutil.rmtree, folder, True)
+        _compiled = os.path.join(folder, "snap_program")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "snap_programs.c")
+        subprocess.run([compiler, "-O1", "-fno-inline", "-g", "-pthread", "-o", _compiled, source], check=True)
+    return _compiled
+
+
+class SnapCase(Case):
+    def live(self, *argv, **kwargs):
+        """A process that has said that it is ready; it ends with the test."""
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **kwargs)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def snap(self, pid, *options):
+        self.done = self.verb("snap", "--output-dir", self.outdir, *options, str(pid))
+        self.assertEqual(self.done.returncode, 0, self.done.stderr + self.done.stdout)
+        bundle = self.bundles()[-1]
+        self.assertEqual(bundle.wrong_facts(), [])
+        self.assertIn("-snapshot", bundle.name)
+        for word in ("failed", "crash", "died"):
+            self.assertNotIn(word, bundle.verdict["sentence"], word)
+        self.assertNotIn("cause is unknown", self.done.stdout)
+        return bundle
+
+    def is_told(self, bundle, node):
+        self.assertEqual(bundle.verdict["path"][-1]["node"], node, bundle.verdict["sentence"])
+
+
+class NotNoticed(SnapCase):
+    def test_200_threads_are_held_for_less_than_its_budget(self):
+        for attempt in range(3):  # on a busy machine somebody else may stop both
+            process = self.live(program(), "gap", "199")
+            bundle = self.snap(process.pid)
+            self.assertEqual(bundle.value("snap.threads_count"), 200)
+            whole = "200 of 200 threads copied" in bundle.text("impact/0/impact.txt")  # else the watchdog ended it
+            process.send_signal(signal.SIGTERM)
+            gap_ms = float(process.communicate(timeout=20)[0])
+            held_us = bundle.value("run.snapshot_held_us")
+            print(f"200 threads: held {held_us} us, longest gap in the program's clock {gap_ms} ms", flush=True)
+            if whole and held_us <= HELD_MAX_US and gap_ms <= GAP_MAX_MS:
+                return
+        self.fail(f"whole: {whole}, held {held_us} us, gap {gap_ms} ms, {attempt + 1} times")
+
+    def test_it_goes_on_untraced_with_its_signals(self):
+        process = self.live(program(), "gap", "3")
+        self.snap(process.pid)
+        self.assertIn("TracerPid:\t0\n", read(f"/proc/{process.pid}/status"))
+        self.assertNotIn(state(process.pid), ("T", "t"))
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0)
+
+    def test_one_that_is_stopped_stays_so(self):
+        process = self.live(program(), "sleep")
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: state(process.pid) == "T", "the stop")
+        self.snap(process.pid)
+        self.assertEqual(state(process.pid), "T")
+        process.send_signal(signal.SIGCONT)
+        wait_for(lambda: state(process.pid) == "S", "its sleep")
+
+    def test_tree_of_eight(self):
+        process = self.live(PYTHON, "-c", TREE)
+        bundle = self.snap(process.pid, "--tree")
+        self.assertEqual(bundle.value("snap.processes_count"), 8)
+        self.assertLessEqual(bundle.value("run.snapshot_held_us"), HELD_MAX_US)
+        stacks = [name for name in bundle.files if name.startswith("stacks/")]
+        self.assertEqual(len(stacks), 8)
+        process.terminate()
+
+
+class Stacks(SnapCase):
+    def test_as_gdb_shows_them(self):
+        gdb = shutil.which("gdb")
+        if gdb is None:
+            self.skipTest("no gdb here")
+        process = self.live(program(), "deadlock")
+        done = subprocess.run([gdb, "-batch", "-nx", "-p", str(process.pid), "-ex", "thread apply all bt"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        theirs = {}
+        for part in re.split(r"\n(?=Thread )", done.stdout):
+            thread = re.match(r"Thread \d+ \(.*?LWP (\d+)\)", part)
+            if thread:
+                theirs[int(thread.group(1))] = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\w+)", part, re.M)
+        if not theirs:
+            self.skipTest("gdb may not attach here")
+        text = self.snap(process.pid).text("stacks/stacks.0.txt")
+        own = [name for names in theirs.values() for name in names
+               if name in ("main", "deadlock", "take_second_then_first", "idle", "start_thread", "pause")]
+        self.assertGreaterEqual(len(own), 6)
+        for tid, names in theirs.items():
+            part = next(part for part in text.split("\n\n") if re.search(rf"^Thread .*\b{tid} \"", part.split("\n")[0]))
+            ours = re.findall(r"^  #\d+ +0x[0-9a-f]+ in (\w+)", part, re.M)
+            for name in names:
+                if name in own:
+                    self.assertIn(name, ours, f"thread {tid}")
+
+    def test_python_as_faulthandler_shows_them(self):
+        dump = self.path("dump")
+        process = self.live(PYTHON, "-c", THREADS_200, dump)
+        bundle = self.snap(process.pid)
+        if bundle.fact("snap.python_stack").get("status", "present") != "present":
+            self.skipTest(bundle.fact("snap.python_stack")["reason"])
+        self.assertLessEqual(bundle.value("run.snapshot_held_us"), HELD_MAX_US)
+        process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: read(dump).endswith("...\n"), "faulthandler, which ends so after its 100 threads")
+        ours = self.frames(bundle.text("waits/python.0.txt"), r"^  (.*):(\d+) in (?:.*\.)?(\S+)$")
+        theirs = self.frames(read(dump), r'^  File "(.*)", line (\d+) in (\S+)$')
+        self.assertEqual(sum(len(group) for group in ours.values()), 200)
+        self.assertIn("sleeps", str(ours))
+        # faulthandler prints 100 threads, and no qualified names
+        for frames in theirs:
+            self.assertIn(frames, ours)
+
+    @staticmethod
+    def frames(text, pattern):
+        """How many threads stand in each stack: {((file, line, function), ...): [thread, ...]}"""
+        found = {}
+        for part in re.split(r"(?m)^(?=Thread |Current thread )", text):
+            stack = tuple((os.path.basename(file), line, name) for file, line, name in re.findall(pattern, part, re.M))
+            if stack:
+                found.setdefault(stack, []).append(part.split("\n")[0])
+        return found
+
+
+class ToldApart(SnapCase):
+    def test_deadlock_of_two_mutexes(self):
+        bundle = self.snap(self.live(program(), "deadlock").pid)
+        self.is_told(bundle, "alive-deadlock")
+        self.assertEqual(len(re.findall(r"waits for a mutex of", bundle.value("snap.deadlock"))), 2)
+
+    def test_a_lock_whose_owner_sleeps_is_no_deadlock(self):
+        bundle = self.snap(self.live(program(), "contended").pid)
+        self.is_told(bundle, "alive-lock")
+        self.assertIsNone(bundle.value("snap.deadlock"))
+
+    def test_python_threads_that_wait_for_each_other(self):
+        bundle = self.snap(self.live(PYTHON, "-c", LOCKED).pid)
+        self.is_told(bundle, "alive-self-wait")
+
+    def test_with_a_time_limit_they_go_on(self):
+        bundle = self.snap(self.live(PYTHON, "-c", LOCKED.replace("acquire()\nthreading", "acquire(timeout=600)\nthreading")).pid)
+        self.is_told(bundle, "alive-lock")
+
+    def test_sleep(self):
+        bundle = self.snap(self.live(program(), "sleep").pid)
+        self.is_told(bundle, "alive-sleep")
+
+    def test_read_of_a_pipe(self):
+        bundle = self.snap(self.live(program(), "read", stdin=subprocess.PIPE).pid)
+        self.is_told(bundle, "alive")
+        self.assertEqual(bundle.value("snap.main_wait"), "pipe")
+
+    def test_at_work(self):
+        bundle = self.snap(self.live(program(), "busy").pid)
+        self.is_told(bundle, "alive-runs")
+
+    def test_compiler_below_it(self):
+        compiler = shutil.copy(program(), self.path("clang-17"))
+        script = f"import subprocess; subprocess.run([{compiler!r}, MODE])"
+        bundle = self.snap(self.live(PYTHON, "-c", script.replace("MODE", "'busy'")).pid, "--tree")
+        self.is_told(bundle, "alive-compiles")
+        bundle = self.snap(self.live(PYTHON, "-c", script.replace("MODE", "'sleep'")).pid, "--tree")
+        self.is_told(bundle, "alive")
+
+    def test_read_that_nobody_answers(self):
+        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+            self.skipTest("needs root and /dev/fuse")
+        folder = self.path("mount")
+        os.mkdir(folder)
+        fuse = SilentFuse(folder)
+        try:
+            path = fuse.__enter__()
+        except OSError as error:
+            self.skipTest(f"no FUSE here: {error}")
+        reader = None
+        try:
+            reader = subprocess.Popen([PYTHON, "-c", f"import time; open({path!r}, 'rb', buffering=0).read(10)"])
+            wait_for(lambda: state(reader.pid) == "D", "its read")
+            bundle = self.snap(reader.pid)
+            self.is_told(bundle, "alive-blocked")
+            self.assertIn("read of", bundle.value("snap.blocked"))
+        finally:
+            fuse.__exit__()
+            if reader is not None:
+                reader.kill()
+                reader.wait()
+
+    def kernel_says(self, name):
+        text = ("ring gfx_0.0.0 timeout, signaled seq=11, emitted seq=13",
+                f"Process information: process {name} pid 4711 thread {name} pid 4711", "GPU reset begin!")
+        log = "".join(f"3,{n},{50000000 + n},-;amdgpu 0000:03:00.0: amdgpu: {line}\n" for n, line in enumerate(text))
+        self.write("machine/dev/kmsg", log)
+        return self.path("machine")
+
+    def test_gpu_hang_by_the_kernel_log(self):
+        process = self.live(program(), "sleep")
+        name = comm(process.pid)
+        bundle = self.snap(process.pid, "--sysroot", self.kernel_says(name))
+        self.is_told(bundle, "alive-gpu-hang")
+        bundle = self.snap(process.pid, "--sysroot", self.kernel_says("blender"))
+        self.is_told(bundle, "alive-sleep")
+
+
+class WhatCanBeHad(SnapCase):
+    def test_no_such_process(self):
+        process = subprocess.Popen(["true"])
+        process.wait()
+        done = self.verb("snap", "--output-dir", self.outdir, str(process.pid))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no process", done.stderr)
+        for word in ("", "0", "-1", "x", "99999999999"):
+            self.assertEqual(self.verb("snap", word).returncode, 125, word)
+
+    def test_another_users_process_tells_what_is_missing(self):
+        support.need_ordinary_user(self)
+        process = self.live(program(), "sleep")
+        os.chmod(self.folder, 0o777)
+        os.chmod(self.outdir, 0o777)
+        done = subprocess.run([ROCMCRASH, "snap", "--output-dir", self.outdir, str(process.pid)], env=self.environ,
+                              capture_output=True, text=True, timeout=60, check=False, user=support.NOBODY,
+                              group=support.NOBODY, extra_groups=[])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        bundle = self.bundles()[-1]
+        self.assertEqual(bundle.row("waits")["status"], "partial")
+        self.assertIn("refused", bundle.value("run.trace_lost"))
+        self.is_told(bundle, "alive")
+
+    def test_in_another_pid_namespace(self):
+        support.need_unshare(self, "--pid", "--fork", "--mount-proc")
+        script = "import time\ndef waits():\n    time.sleep(600)\nprint('ready', flush=True)\nwaits()"
+        process = self.live("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", PYTHON, "-c", script)
+        inside = wait_for(lambda: next(iter(support.children(process.pid)), 0), "the process inside")
+        bundle = self.snap(inside)
+        self.is_told(bundle, "alive-sleep")
+        self.assertIn("in waits", bundle.value("snap.python_stack"))
+        process.kill()
+        wait_for(lambda: not is_running(inside), "its end")
+
+    def test_options(self):
+        process = self.live(program(), "sleep", cwd=self.folder)
+        bundle = self.snap(process.pid, "--quiet", "--keep=paths,homes,projects")
+        self.assertEqual(self.done.stdout, "")
+        self.assertIn(os.path.dirname(program()), bundle.text("impact/0/exe.txt"))
+        self.snap(process.pid, "--color=always")
+        self.assertIn("\x1b[", self.done.stdout)
+        self.assertEqual(self.verb("snap", "--color=perhaps", str(process.pid)).returncode, 125)
+
+    def test_files(self):
+        process = self.live(PYTHON, "-c", "import time\nprint('ready', flush=True)\ntime.sleep(600)")
+        bundle = self.snap(process.pid)
+        for name in ("waits/threads.0.txt", "waits/python.0.txt", "stacks/stacks.0.txt", "impact/0/maps.txt"):
+            self.assertIn(name, bundle.files)
+        self.assertIn("Process %d" % process.pid, bundle.text("stacks/stacks.0.txt"))
+        self.assertEqual(bundle.row("output")["status"], "skipped")
+        self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
+        again = self.verb("triage", bundle.path)
+        self.assertIn("sleeps for a time", again.stdout)
+
+
+if __name__ == "__main__":
+    support.main()
