@@ -93,9 +93,11 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
 
 /* Several bundles: one line for each (JSON Lines). */
 static void print_json(const struct facts *facts, const struct verdict *verdict,
-                       const struct explanation *why, const char *name)
+                       const struct explanation *why, const cJSON *experiment, const char *name)
 {
     cJSON *document = verdict_to_json(verdict, facts);
+    if (experiment != NULL)
+        (void)cJSON_AddItemToObject(document, "experiment", cJSON_Duplicate(experiment, true));
     if (name != NULL)
         (void)cJSON_AddStringToObject(document, "file", name);
     if (why != NULL)
@@ -158,9 +160,17 @@ static void print_table_row(const struct facts *facts, const struct verdict *ver
     buf_release(&happened);
 }
 
-/* `name`: of the bundle, when there are several. */
-static int judge_and_print(struct facts *facts, const struct tree *tree,
-                           const struct triage_line *line, const char *name, struct rc_err *err)
+/* What runs under single changes have shown is no fact of one run: it is told as the bundle has it. */
+static void print_experiment(const cJSON *experiment)
+{
+    const char *sentence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(experiment, "sentence"));
+    if (sentence != NULL)
+        (void)say_line(stdout, "rocmcrash: experiment: %s", sentence);
+}
+
+/* `name`: of the bundle, when there are several. `experiment` NULL = there was none. */
+static int judge_and_print(struct facts *facts, const struct tree *tree, const struct triage_line *line,
+                           const cJSON *experiment, const char *name, struct rc_err *err)
 {
     struct verdict verdict = {.class_name = NULL};
     struct explanation why = {.count = 0};
@@ -169,13 +179,14 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
     if (r == 0 && wanted != NULL)
         r = explain_class(facts, tree, &verdict, wanted, &why, err);
     if (r == 0 && line->json) {
-        print_json(facts, &verdict, wanted != NULL ? &why : NULL, name);
+        print_json(facts, &verdict, wanted != NULL ? &why : NULL, experiment, name);
     } else if (r == 0 && line->table) {
         print_table_row(facts, &verdict, name);
     } else if (r == 0) {
         if (name != NULL)
             (void)say_line(stdout, "%s", name);
         print_verdict(facts, &verdict);
+        print_experiment(experiment);
         if (wanted != NULL)
             print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
     }
@@ -186,7 +197,7 @@ static int judge_and_print(struct facts *facts, const struct tree *tree,
 }
 
 /* What a bundle holds that is judged. */
-enum { OF_FACTS, OF_OUTPUT, OF_STDOUT, OF_KERNEL_LOG, PARTS };
+enum { OF_FACTS, OF_OUTPUT, OF_STDOUT, OF_KERNEL_LOG, PARTS, OF_VERDICT = PARTS, FILES };
 
 static void read_output(struct facts *facts, const char *text, size_t len, const char *source)
 {
@@ -298,19 +309,22 @@ static int judge_bundle(struct facts *facts, struct bundle_file parts[PARTS], co
 static int triage_bundle(const char *path, const struct tree *tree, const struct triage_line *line,
                          const char *name, struct rc_err *err)
 {
-    struct bundle_file parts[PARTS] = {[OF_FACTS] = {.name = "facts.json", .max = FACTS_MAX},
+    struct bundle_file parts[FILES] = {[OF_FACTS] = {.name = "facts.json", .max = FACTS_MAX},
                                        [OF_OUTPUT] = {.name = "output/stderr.txt", .max = TEXT_MAX},
                                        [OF_STDOUT] = {.name = "stdout/stdout.txt", .max = TEXT_MAX},
-                                       [OF_KERNEL_LOG] = {.name = "kernel_log/kernel.log", .max = TEXT_MAX}};
+                                       [OF_KERNEL_LOG] = {.name = "kernel_log/kernel.log", .max = TEXT_MAX},
+                                       [OF_VERDICT] = {.name = "verdict.json", .max = FACTS_MAX}};
     struct facts *facts = facts_new();
-    int r = bundle_read_files(path, parts, PARTS, err);
+    int r = bundle_read_files(path, parts, FILES, err);
+    cJSON *verdict = parts[OF_VERDICT].len > 0 ? cJSON_ParseWithLength(parts[OF_VERDICT].data, (size_t)parts[OF_VERDICT].len) : NULL;
     if (r == 0)
         r = judge_bundle(facts, parts, path, line, err);
     if (r == 0)
-        r = judge_and_print(facts, tree, line, name, err);
+        r = judge_and_print(facts, tree, line, cJSON_GetObjectItemCaseSensitive(verdict, "experiment"), name, err);
     if (r == 0)
         verb_tell_damage(path);
-    for (int i = 0; i < PARTS; i++)
+    cJSON_Delete(verdict);
+    for (int i = 0; i < FILES; i++)
         free(parts[i].data);
     facts_free(facts);
     return r;
@@ -384,7 +398,7 @@ static int triage_texts(const struct triage_line *line, char *const files[],
     if (r == 0)
         r = add_logs(facts, line, err);
     if (r == 0)
-        r = judge_and_print(facts, tree, line, NULL, err);
+        r = judge_and_print(facts, tree, line, NULL, NULL, err);
     facts_free(facts);
     return r;
 }

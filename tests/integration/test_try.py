@@ -148,6 +148,8 @@ class Findings(TryCase):
         table = json.loads(bundle.text("experiment/experiment.json"))
         self.assertEqual(len(table["runs"]), 9)
         self.assertIn("confirmed: with nofile=512", self.verb("show", bundle.path).stdout)
+        self.assertIn("rocmcrash: experiment: confirmed: with nofile=512", self.verb("triage", bundle.path).stdout)
+        self.assertEqual(json.loads(self.verb("triage", "--json", bundle.path).stdout)["experiment"], bundle.verdict["experiment"])
 
     def test_each_run_has_its_bundle(self):
         runs = glob.glob(self.made.path("descriptors", "rocmcrash-try-*", "*", "*.tar.gz"))
