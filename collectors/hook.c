@@ -282,10 +282,10 @@ static void put_series(const struct hook *h, int64_t device)
     }
     if (torch_series_read(text, (size_t)len, (int)device, &series) == 0) {
         drop_after_failure(h, &series);
-        hook_facts_of_series(&series, "hook/torch-stats.csv", h->out);
+        hook_facts_of_series(&series, "telemetry/torch-stats.csv", h->out);
         hook_facts_of_moments(&series, h->record, h->events.device, device, h->pid, h->out);
         collect_integer(h->out, "hook.slowest_sample_us", FACT_STATIC, series.slowest_us,
-                        "hook/torch-stats.csv");
+                        "telemetry/torch-stats.csv");
     }
     torch_series_release(&series);
     if (torch_series_read(text, (size_t)len, -1, &series) == 0)

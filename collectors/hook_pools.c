@@ -399,7 +399,7 @@ static void put_series(struct pool *x, bool have_record)
         return;
     struct turnover turnover = {.pool_first = ABSENT, .before = {[PEAK] = ABSENT}};
     series.count = read_points(x, text, have_record, series.points, POINTS_MAX / 8, &turnover);
-    (void)snprintf(source, sizeof source, "hook/%s-stats.csv", x->name);
+    (void)snprintf(source, sizeof source, "telemetry/%s-stats.csv", x->name);
     if (!have_record && series.count > 0)
         put_values(x, source);
     if (series.count > 0) {

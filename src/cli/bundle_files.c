@@ -64,7 +64,7 @@ static int read_all(struct bundle_files *ret, const struct source *from, struct 
         {&view->verdict, "verdict.json"},
         {&view->facts, "facts.json"},
         {&view->telemetry, "telemetry/telemetry.csv"},
-        {&view->torch_stats, "hook/torch-stats.csv"},
+        {&view->torch_stats, "telemetry/torch-stats.csv"},
         {&view->snapshot, "hook/snapshot.json"},
         {&view->ledger, "ledger/ledger.json"},
         {&view->kernel_log, "kernel_log/kernel.log"},
@@ -74,6 +74,8 @@ static int read_all(struct bundle_files *ret, const struct source *from, struct 
     size_t n = 0;
     for (; n < sizeof files / sizeof files[0]; n++)
         *files[n].text = ret->texts[n] = read_file(from, files[n].name);
+    if (view->torch_stats == NULL) /* a bundle that was made before 0.2.0 */
+        view->torch_stats = ret->texts[n++] = read_file(from, "hook/torch-stats.csv");
     view->stacks = ret->texts[n] = read_stacks(from, view->facts);
     stage_names_sort(&ret->names);
     view->names = ret->names.list;

@@ -22,6 +22,7 @@
 #include "cli/job_output.h"
 #include "cli/patience.h"
 #include "cli/site.h"
+#include "cli/stage_places.h"
 #include "cli/stage_redact.h"
 #include "collect/runner.h"
 #include "record/rundir.h"
@@ -208,6 +209,7 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
     };
     if (runner_run(list, phase, &job->ctx, &options, job->facts, on_collector_row, &err) < 0)
         add_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
+    job_trouble(job, "the hook's tables and stacks", stage_places(job->stage));
 }
 
 /* The evidence is worth keeping when the rules cannot be read: it can be judged later. */

@@ -20,6 +20,7 @@
 #include "bundle/bundle.h"
 #include "cli/export_torch.h"
 #include "cli/option.h"
+#include "cli/stage_places.h"
 #include "cli/verbs.h"
 
 #define FILE_MAX ((size_t)32 << 20)
@@ -193,12 +194,11 @@ static void read_row(struct export *e, char *line, struct track *tracks, size_t 
     }
 }
 
-static void read_table(struct export *e, const char *file, bool torch)
+static void read_table(struct export *e, const char *name, bool torch)
 {
     RC_AUTO_FREE char *text = NULL;
     RC_AUTO_FREE struct track *tracks = calloc(COLUMNS_MAX, sizeof *tracks);
-    struct rc_err err = {""};
-    if (tracks == NULL || bundle_read_file(e->bundle, file, FILE_MAX, &text, &err) <= 0)
+    if (tracks == NULL || stage_read_table(e->bundle, name, FILE_MAX, &text) <= 0)
         return;
     char *rest = text;
     char *line = strsep(&rest, "\n");
@@ -319,8 +319,8 @@ static int make_trace(struct export *e, struct rc_err *err)
         return r;
     buf_puts(&e->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     put_process(e, PID_HOST, "host");
-    read_table(e, "telemetry/telemetry.csv", false);
-    read_table(e, "hook/torch-stats.csv", true);
+    read_table(e, "telemetry.csv", false);
+    read_table(e, "torch-stats.csv", true);
     read_events(e);
     read_hook_events(e);
     read_oom(e, "hook/oom-first.json");

@@ -15,6 +15,7 @@
 #include "cli/input.h"
 #include "cli/option.h"
 #include "cli/pager.h"
+#include "cli/stage_places.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "report/chart.h"
@@ -48,22 +49,19 @@ static const struct option_def show_options[] = {
 /* What cannot be read draws nothing. */
 static void charts_of(const char *path, const struct report_style *style, struct buf *out)
 {
-    static const struct {
-        const char *name;
-        size_t max;
-    } files[] = {{"facts.json", FACTS_MAX}, {"telemetry/telemetry.csv", TABLE_MAX}, {"hook/torch-stats.csv", TABLE_MAX}};
-    char *text[sizeof files / sizeof files[0]] = {NULL};
+    RC_AUTO_FREE char *facts_text = NULL;
+    RC_AUTO_FREE char *telemetry = NULL;
+    RC_AUTO_FREE char *torch = NULL;
     struct charts charts;
     struct rc_err err = {""};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        (void)bundle_read_file(path, files[i].name, files[i].max, &text[i], &err);
-    cJSON *facts = text[0] != NULL ? cJSON_Parse(text[0]) : NULL;
-    (void)charts_of_bundle(&charts, facts, text[1], text[2]);
+    (void)bundle_read_file(path, "facts.json", FACTS_MAX, &facts_text, &err);
+    (void)stage_read_table(path, "telemetry.csv", TABLE_MAX, &telemetry);
+    (void)stage_read_table(path, "torch-stats.csv", TABLE_MAX, &torch);
+    cJSON *facts = facts_text != NULL ? cJSON_Parse(facts_text) : NULL;
+    (void)charts_of_bundle(&charts, facts, telemetry, torch);
     (void)charts_to_terminal(&charts, CHARTS_SHOWN_MAX, style, out);
     charts_release(&charts);
     cJSON_Delete(facts);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        free(text[i]);
 }
 
 /* Our own characters that an ASCII terminal does not show. */

@@ -51,7 +51,7 @@ struct charts {
     struct chart_mark marks[CHART_MARKS_MAX];
 };
 
-/* From telemetry/telemetry.csv and hook/torch-stats.csv (either may be NULL). No rows if there is
+/* From telemetry/telemetry.csv and telemetry/torch-stats.csv (either may be NULL). No rows if there is
  * nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
 int charts_read(struct charts *ret, const char *telemetry, const char *torch);
 void charts_release(struct charts *charts);

@@ -16,7 +16,7 @@ struct report_files {
     const char *verdict;      /* verdict.json */
     const char *facts;        /* facts.json */
     const char *telemetry;    /* telemetry/telemetry.csv */
-    const char *torch_stats;  /* hook/torch-stats.csv */
+    const char *torch_stats;  /* telemetry/torch-stats.csv */
     const char *snapshot;     /* hook/snapshot.json */
     const char *ledger;       /* ledger/ledger.json */
     const char *kernel_log;   /* kernel_log/kernel.log */

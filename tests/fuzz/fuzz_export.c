@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const names[] = {
-    "run/run.json",         "telemetry/telemetry.csv", "hook/torch-stats.csv", "run/events.txt",
+    "run/run.json",         "telemetry/telemetry.csv", "telemetry/torch-stats.csv", "run/events.txt",
     "hook/events.jsonl",    "hook/oom-first.json",     "hook/oom-last.json",
 };
 #define NAMES (sizeof names / sizeof names[0])

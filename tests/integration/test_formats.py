@@ -2,9 +2,11 @@
 """Bundles of earlier versions are read: what somebody attached to an issue a year ago."""
 
 import glob
+import io
 import json
 import os
 import shutil
+import tarfile
 
 import support
 
@@ -51,6 +53,25 @@ class Earlier(support.Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             for clean in glob.glob(self.path("*.tar.gz")):
                 self.assertIn("good", self.ok("verify", clean))
+
+    def test_tables_that_lay_elsewhere(self):
+        """Before 0.2.0 the allocator's table over time lay in hook/."""
+        table = (b"time_s,device,allocated_bytes,reserved_bytes\n" + b"".join(b"%d,0,%d,%d\n" % (i, i << 28, i << 29) for i in range(9)))
+        made = self.only_bundle(self.python("import sys, time; time.sleep(1.2); sys.stderr.write('HIP out of memory.\\n'); sys.exit(1)"))
+        seen = {}
+        for place in ("telemetry", "hook"):
+            path = self.path(place + ".tar.gz")
+            with tarfile.open(made.path) as old, tarfile.open(path, "w:gz") as new:
+                for member in old.getmembers():
+                    new.addfile(member, old.extractfile(member) if member.isfile() else None)
+                info = tarfile.TarInfo(f"{made.name}/{place}/torch-stats.csv")
+                info.size = len(table)
+                new.addfile(info, io.BytesIO(table))
+            trace = self.verb("export", "--trace", path).stdout
+            self.verb("open", "-o", self.path("page.html"), path)
+            seen[place] = (trace, support.read(self.path("page.html")).count("PyTorch"))
+            self.assertIn("PyTorch's allocator", trace)
+        self.assertEqual(seen["telemetry"][0], seen["hook"][0])
 
     def test_damaged(self):
         for path, _, _ in self.each():

@@ -34,8 +34,8 @@ class Bundles(support.Case):
                          bundle.value("torch.reserved_bytes") - bundle.value("torch.allocated_bytes"))
         self.assertEqual(bundle.value("hook.exception_type"), "torch.OutOfMemoryError")
         self.assertEqual(bundle.row("hook")["status"], "ok")
-        self.assertIn("in empty", bundle.text("hook/stacks.txt"))
-        self.assertTrue(bundle.text("hook/torch-stats.csv").startswith("time_s,device,allocated_bytes,"))
+        self.assertIn("in empty", bundle.text("stacks/python.txt"))
+        self.assertTrue(bundle.text("telemetry/torch-stats.csv").startswith("time_s,device,allocated_bytes,"))
         self.assertIn("torch.OutOfMemoryError", bundle.text("hook/exception.txt"))
 
     def test_leak(self):
@@ -161,7 +161,7 @@ class Bundles(support.Case):
         events = json.loads(run.stdout)["traceEvents"]
         at = {e["name"]: e["ts"] / 1e6 for e in events if e["ph"] == "i"}
         rows = list(csv.DictReader(bundle.text("telemetry/telemetry.csv").splitlines()))
-        torch_rows = list(csv.DictReader(bundle.text("hook/torch-stats.csv").splitlines()))
+        torch_rows = list(csv.DictReader(bundle.text("telemetry/torch-stats.csv").splitlines()))
         self.assertFalse([row for row in rows + torch_rows if None in row or None in row.values()])
         for table in (rows, torch_rows):
             times = [float(row["time_s"]) for row in table]

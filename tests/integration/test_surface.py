@@ -220,7 +220,7 @@ class Hostile(support.Case):
         return rows
 
     # What export, diff and complete read of a bundle.
-    TABLES = ("telemetry/telemetry.csv", "hook/torch-stats.csv", "hook/events.jsonl", "hook/oom-first.json",
+    TABLES = ("telemetry/telemetry.csv", "telemetry/torch-stats.csv", "hook/events.jsonl", "hook/oom-first.json",
               "run/events.txt", "environment/environment.txt", "kernel_log/kernel.log", "verdict.json")
 
     def test_archives(self):
