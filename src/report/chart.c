@@ -26,6 +26,7 @@ struct gpu_columns {
 /* One of the program's own processes. */
 struct process_columns {
     size_t kfd_vram, drm_vram, rss;
+    long pid;
 };
 
 /* The input of the parts: the tables, and the rows of telemetry.csv that are drawn. */
@@ -86,7 +87,8 @@ static void find_processes(struct sources *s)
         if (is_outside(t, column_of(t, prefix, ".outside")))
             continue;
         s->processes[s->process_count++] = (struct process_columns){
-            column_of(t, prefix, ".kfd_vram_bytes"), column_of(t, prefix, ".drm_vram_bytes"), i};
+            column_of(t, prefix, ".kfd_vram_bytes"), column_of(t, prefix, ".drm_vram_bytes"), i,
+            strtol(prefix + strlen("proc."), NULL, 10)};
     }
 }
 
@@ -151,7 +153,9 @@ static double *add_part(const struct charts *c, struct chart *chart, enum chart_
     double *bytes = calloc(c->rows, sizeof *bytes);
     if (bytes == NULL)
         return NULL;
-    chart->parts[chart->part_count++] = (struct chart_part){kind, label, bytes};
+    struct chart_part *part = &chart->parts[chart->part_count++];
+    *part = (struct chart_part){.kind = kind, .bytes = bytes};
+    (void)snprintf(part->label, sizeof part->label, "%s", label);
     return bytes;
 }
 
@@ -179,6 +183,20 @@ static double add_known(double sum, double value)
 }
 
 /* All GPUs. fmax() of a number and NAN is the number. */
+static double process_vram(const struct sources *s, size_t row, size_t process)
+{
+    const struct process_columns *p = &s->processes[process];
+    return fmax(csv_number(&s->telemetry, row, p->kfd_vram), csv_number(&s->telemetry, row, p->drm_vram));
+}
+
+static double process_peak(const struct sources *s, size_t process)
+{
+    double most = NAN;
+    for (size_t i = 0; i < s->row_count; i++)
+        most = fmax(most, process_vram(s, s->rows[i], process));
+    return above_zero(most);
+}
+
 static double own_vram(const struct sources *s, size_t row)
 {
     double kfd = NAN;
@@ -295,6 +313,49 @@ static int vram_chart(struct charts *c, const struct sources *s, unsigned gpu)
     return 0;
 }
 
+/* The next process by its peak, of those that hold much; PROCESSES_MAX when there is none. */
+static size_t next_largest(const double *peaks, size_t count, const bool *taken)
+{
+    size_t best = PROCESSES_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (!taken[i] && peaks[i] > SMALL_BYTES && (best == PROCESSES_MAX || peaks[i] > peaks[best]))
+            best = i;
+    }
+    return best;
+}
+
+/* Where several of the program's processes hold GPU memory, as the ranks of a job do: who holds how
+ * much. The largest ones; the rest is in the charts of the GPUs. */
+static int processes_chart(struct charts *c, const struct sources *s)
+{
+    double peaks[PROCESSES_MAX];
+    bool taken[PROCESSES_MAX] = {false};
+    size_t chosen[CHART_PARTS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < s->process_count; i++)
+        peaks[i] = process_peak(s, i);
+    for (; count < CHART_PARTS_MAX; count++) {
+        chosen[count] = next_largest(peaks, s->process_count, taken);
+        if (chosen[count] == PROCESSES_MAX)
+            break;
+        taken[chosen[count]] = true;
+    }
+    struct chart *chart = count > 1 ? add_chart(c) : NULL;
+    if (chart == NULL)
+        return 0;
+    (void)snprintf(chart->title, sizeof chart->title, "GPU memory of this program's processes");
+    for (size_t k = 0; k < count; k++) {
+        char label[sizeof chart->parts[0].label];
+        (void)snprintf(label, sizeof label, "process %ld", s->processes[chosen[k]].pid);
+        double *bytes = add_part(c, chart, (enum chart_kind)((CHART_OWN + k) % CHART_KINDS), label);
+        if (bytes == NULL)
+            return -ENOMEM;
+        for (size_t i = 0; i < c->rows; i++)
+            bytes[i] = process_vram(s, s->rows[i], chosen[k]);
+    }
+    return 0;
+}
+
 /* A chart of one column, if it has a limit and is large enough. */
 static int plain_chart(struct charts *c, const struct sources *s, const char *title,
                        const char *label, const char *used, const char *limit)
@@ -380,6 +441,8 @@ static int make(struct charts *c, const struct sources *s)
         r = vram_chart(c, s, gpu);
     for (unsigned gpu = 0; gpu < s->gpu_count && r == 0; gpu++)
         r = gtt_chart(c, s, gpu);
+    if (r == 0)
+        r = processes_chart(c, s);
     if (r == 0)
         r = host_chart(c, s);
     if (r == 0)

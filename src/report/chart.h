@@ -17,16 +17,16 @@ struct cJSON;
 struct report_style;
 
 #define CHART_PARTS_MAX 6
-#define CHARTS_MAX 34 /* VRAM and GTT of 16 GPUs, the host, the control group */
+#define CHARTS_MAX 35 /* VRAM and GTT of 16 GPUs, the program's processes, the host, the control group */
 #define CHART_MARKS_MAX 16
 #define CHART_ROWS_MAX 800
 
 /* Whose memory it is: the same colour in every chart. */
-enum chart_kind { CHART_OTHERS, CHART_UNKNOWN, CHART_OWN, CHART_LIVE, CHART_IDLE };
+enum chart_kind { CHART_OTHERS, CHART_UNKNOWN, CHART_OWN, CHART_LIVE, CHART_IDLE, CHART_KINDS };
 
 struct chart_part {
     enum chart_kind kind;
-    const char *label; /* "in use in PyTorch's allocator" */
+    char label[48]; /* "in use in PyTorch's allocator" */
     double *bytes;     /* a value for each row */
 };
 

@@ -324,7 +324,9 @@
       ". Nothing on this page comes from the network."));
 
   const page = document.getElementById("page");
-  const chips = [["class", verdict.class], ["confidence", verdict.confidence], ["also likely", verdict.runner_up]]
+  const job = name => (byName.get("job." + name) || {}).value;
+  const rank = job("rank") === undefined ? "" : job("rank") + (job("world_size") ? " of " + job("world_size") : "");
+  const chips = [["class", verdict.class], ["confidence", verdict.confidence], ["also likely", verdict.runner_up], ["rank", rank]]
     .filter(([, text]) => text).map(([label, text]) => element("li", {}, label + " ", element("b", {}, text)));
   const heading = page.querySelector("h1");
   heading.after(element("ul", {class: "chips"}, chips), element("p", {}, verdict.sentence || ""),

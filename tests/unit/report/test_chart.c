@@ -66,6 +66,36 @@ static void parts_add_up_to_what_is_used(void **state)
     charts_release(&c);
 }
 
+/* Two ranks of a job, a launcher that holds next to nothing, and a process of somebody else. */
+static void each_rank_is_seen(void **state)
+{
+    static const char header[] =
+        "time_s,flags,gpu.0.vram.used_bytes,proc.7.rss_bytes,proc.7.kfd_vram_bytes,proc.8.rss_bytes,"
+        "proc.8.kfd_vram_bytes,proc.9.rss_bytes,proc.9.kfd_vram_bytes,proc.9.outside,proc.6.rss_bytes,"
+        "proc.6.kfd_vram_bytes\n";
+    static const char two[] = "0.5,,17179869184,1,1073741824,1,4294967296,1,8589934592,1,1,4096\n";
+    static const char one[] = "0.5,,17179869184,1,1073741824,1,4096,1,8589934592,1,1,4096\n";
+    struct buf telemetry = BUF_INIT;
+    struct charts c;
+    (void)state;
+    buf_printf(&telemetry, "%s%s", header, two);
+    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL), 0);
+    assert_int_equal(c.count, 2);
+    const struct chart *ranks = &c.charts[1];
+    assert_string_equal(ranks->title, "GPU memory of this program's processes");
+    assert_int_equal(ranks->part_count, 2);
+    assert_string_equal(ranks->parts[0].label, "process 8"); /* the largest first */
+    assert_true(part(ranks, "process 8")->bytes[0] == 4 * GIB);
+    assert_true(part(ranks, "process 7")->bytes[0] == 1 * GIB);
+    charts_release(&c);
+    buf_release(&telemetry);
+    buf_printf(&telemetry, "%s%s", header, one);
+    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL), 0);
+    assert_int_equal(c.count, 1); /* one process is in the GPU's chart already */
+    charts_release(&c);
+    buf_release(&telemetry);
+}
+
 static void what_nobody_sampled_is_a_gap(void **state)
 {
     static const char telemetry[] = HEADER "0.5,,17179869184,,,,,,,,\n0.6,,17179869184,1073741824,,,,,,,\n";
@@ -294,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_what_is_used),
+        cmocka_unit_test(each_rank_is_seen),
         cmocka_unit_test(what_nobody_sampled_is_a_gap),
         cmocka_unit_test(a_peak_is_not_thinned_away),
         cmocka_unit_test(no_table_gives_no_chart),
