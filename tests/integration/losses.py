@@ -61,7 +61,7 @@ def program_of_32_bits():
 
 
 def shim():
-    return compiled("shim.so", "-shared", "-fPIC", os.path.join(FAULTS, "shim.c"))
+    return compiled("shim.so", "-shared", "-fPIC", *(os.path.join(FAULTS, name) for name in ("shim.c", "fault.c")))
 
 
 def durable():
