@@ -23,15 +23,17 @@ static int compare_entries(const void *a, const void *b)
 }
 
 struct totals {
+    const char *source;
     size_t shown, others;
 };
 
-static void put_fact(struct collect_out *out, const char *name, size_t len, const char *value)
+static void put_fact(struct collect_out *out, const char *name, size_t len, const char *value,
+                     const char *source)
 {
     char fact[NAME_MAX_BYTES + 8] = "env.";
     memcpy(fact + 4, name, len);
     fact[4 + len] = '\0';
-    collect_text(out, fact, FACT_STATIC, value, "environment of the process");
+    collect_text(out, fact, FACT_STATIC, value, source);
 }
 
 /* PATH tells which ROCm's tools come first; its other parts are private. */
@@ -78,7 +80,7 @@ static void put_entry(struct collect_out *out, struct buf *text, const char *ent
     totals->shown++;
     buf_append(text, entry, len);
     buf_printf(text, "=%s\n", buf_str(&value));
-    put_fact(out, entry, len, buf_str(&value));
+    put_fact(out, entry, len, buf_str(&value), totals->source);
     buf_release(&value);
 }
 
@@ -96,7 +98,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     memcpy(sorted, ctx->environ_at_impact, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_entries);
     struct buf text = BUF_INIT;
-    struct totals totals = {.shown = 0};
+    struct totals totals = {
+        .source = ctx->environ_source != NULL ? ctx->environ_source : "environment of the process"};
     for (size_t i = 0; i < count; i++)
         put_entry(out, &text, sorted[i], &totals);
     buf_printf(&text,

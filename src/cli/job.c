@@ -167,8 +167,9 @@ static void fill_context(struct job *job)
     job->fds = failed != NULL ? impact_record_text(failed, CHUNK_FDS) : NULL;
     unsigned refused = memory_refusals();
     job->environ_list = failed != NULL ? job_environment(failed, &job->environ_text) : NULL;
-    bool has_environ = job->environ_list != NULL;
-    bool lost_environ = memory_refusals() != refused; /* ours would be taken for it */
+    /* Not of a `recover`, which is started in another shell; not if memory was refused. */
+    bool inherits_ours =
+        job->environ_list == NULL && memory_refusals() == refused && job->shared != NULL;
     job->ctx = (struct collect_ctx){
         .run_dir = info->dir,
         .target_pid = info->target_pid,
@@ -177,9 +178,10 @@ static void fill_context(struct job *job)
         .cwd = info->cwd,
         .maps = job->maps != NULL ? job->maps : "",
         .fds = job->fds != NULL ? job->fds : "",
-        .environ_at_impact = has_environ    ? job->environ_list
-                             : lost_environ ? no_strings
-                                            : (const char *const *)environ,
+        .environ_at_impact = job->environ_list != NULL ? job->environ_list
+                             : inherits_ours           ? (const char *const *)environ
+                                                       : no_strings,
+        .environ_source = inherits_ours ? "environment of rocmcrash, which the process inherited" : NULL,
         .start_mono_ns = info->start_mono_ns,
         .end_mono_ns = info->end_mono_ns,
         .start_wall_ns = info->start_wall_ns,
@@ -261,7 +263,8 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
 static void learn_about_run(struct job *job)
 {
     struct buf text = BUF_INIT;
-    for (const char *const *entry = job->ctx.environ_at_impact; *entry != NULL; entry++) {
+    const char *const *list = job->environ_list != NULL ? job->environ_list : (const char *const *)environ;
+    for (const char *const *entry = list; *entry != NULL; entry++) {
         buf_puts(&text, *entry);
         buf_putc(&text, '\n');
     }

@@ -47,7 +47,8 @@ struct collect_ctx {
     const char *cwd;
     const char *maps; /* /proc/PID/maps of the failed process at impact, "" = none */
     const char *fds;  /* lines "FD TARGET" at impact, "" = none */
-    const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process, or our own */
+    const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process; see environ_source */
+    const char *environ_source;           /* of those; NULL = "environment of the process" */
     uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
     uint64_t start_wall_ns;
     const char *boot_id;       /* of the run, if the machine was rebooted since; else NULL */

@@ -146,10 +146,12 @@ class ProcessTheCallerStarted(Attack):
         self.assertEqual(self.run_it("/bin/sleep", "0.3").stderr, "")
         done = self.run_it("/bin/sh", "-c", "sleep 0.3; exit 3")
         self.assertIn("1 earlier run left no bundle", done.stderr)
+        self.environ["HIP_VISIBLE_DEVICES"] = "7"  # of the shell of `recover`, not of the program
         recovered = self.verb("recover")
         self.assertEqual(recovered.returncode, 0, recovered.stderr)
         bundle = self.only_bundle(done) if done.bundles else self.bundle_there()[0]
         self.assertEqual(bundle.fact("target.exit_code").get("status"), "unreadable")
+        self.assertIsNone(bundle.value("env.HIP_VISIBLE_DEVICES"))
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         self.assertIn("every run is finished", self.verb("recover").stdout)
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "diagnose/fact.h"
 #include "harness.h"
 
 extern const struct collector collector_environment, collector_job;
@@ -265,6 +266,19 @@ static void test_hostile_environments(void **state)
     assert_int_equal(h->status, COLLECT_SKIPPED);
 }
 
+/* The environment of another process is not called that of the program. */
+static void test_source(void **state)
+{
+    struct harness *h = *state;
+    const char *const list[] = {"HIP_VISIBLE_DEVICES=1", NULL};
+    h->ctx.environ_at_impact = list;
+    harness_run(h, &collector_environment, NULL);
+    assert_string_equal(facts_best(h->facts, "env.HIP_VISIBLE_DEVICES")->source, "environment of the process");
+    h->ctx.environ_source = "environment of rocmcrash";
+    harness_run(h, &collector_environment, NULL);
+    assert_string_equal(facts_best(h->facts, "env.HIP_VISIBLE_DEVICES")->source, "environment of rocmcrash");
+}
+
 /* --- job --- */
 
 static void test_torchrun_below_slurm(void **state)
@@ -349,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_no_planted_secret_is_shown),
+        TEST(test_source),
         TEST(test_rocm_variables_are_kept),
         TEST(test_same_bytes_whatever_the_order),
         TEST(test_hostile_environments),
