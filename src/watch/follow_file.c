@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stderr in a regular file: nothing is put in between, the relay process reads the file behind the
- * target. By polling, as an inotify watch costs the target at every write; only when nothing was
- * written for a while a watch for one write takes the polling's place.
+ * stderr is a regular file: no relay in between, the relay process reads the file while the target
+ * writes it. It polls, because an inotify watch costs the target at every write. Only after a quiet
+ * while it waits by a watch for one write instead.
  */
 #include "watch/relay_internal.h"
 
@@ -19,17 +19,17 @@
 #include "record/shared.h"
 
 #define FOLLOW_POLL_MS 100
-#define FOLLOW_CALM_MS 200     /* nothing new for CALM_AFTER looks, and no watch to be had */
+#define FOLLOW_CALM_MS 200     /* nothing new for CALM_AFTER looks, and no watch available */
 #define FOLLOW_WATCHED_MS 1000 /* the same, with a watch */
 #define CALM_AFTER 50
-/* Of a program that writes more than 80 MB/s no more than this is read at a time, so that reading costs
- * it no more; the rest is read later. */
+/* Bytes read at a time if a program writes more than 80 MB/s, to bound the cost for the program; the
+ * rest is read later. */
 #define FOLLOW_TURN_BYTES ((uint64_t)8 << 20)
-/* Behind by more than can be read after the end, while the caller waits: look at the last part only. */
+/* If more is left than can be read after the end, while the caller waits: scan only the last part. */
 #define FOLLOW_BACKLOG_BYTES ((uint64_t)256 << 20)
 
-/* Where the target is. With O_APPEND the size tells; else the position of fd 2, which all who
- * inherited it share: the file may hold older bytes behind it ("2<> file"). */
+/* The target's position. With O_APPEND it is the file's size. Else it is the position of fd 2,
+ * which all heirs share: the file may hold older bytes after it ("2<> file"). */
 static int64_t file_end(const struct relay *relay)
 {
     if (!relay->file_appends)
@@ -59,14 +59,14 @@ bool file_pending(const struct relay *relay, uint64_t read_bytes)
     return end > 0 && (uint64_t)end > relay->file_start + read_bytes;
 }
 
-/* What is new from *offset on, all of it or a turn's worth. The count of bytes tells S how far we are, so
- * it follows the offset. */
+/* Reads the new bytes from *offset on, all of them or a turn's worth. S reads our progress from the count
+ * of bytes, so it follows the offset. */
 static void read_new(struct carrier *c, uint64_t *offset, bool all)
 {
     int64_t end = file_end(c->relay);
     if (end < 0)
         return;
-    if ((uint64_t)end < *offset) { /* truncated, or the target went back */
+    if ((uint64_t)end < *offset) { /* truncated, or the target has seeked back */
         matcher_gap(&c->matcher);
         report_gap(c);
         *offset = 0;
@@ -93,14 +93,14 @@ static void read_new(struct carrier *c, uint64_t *offset, bool all)
                  *offset > c->relay->file_start ? *offset - c->relay->file_start : 0);
 }
 
-/* What ends a sleep early. */
+/* Events that end a sleep early. */
 struct alarms {
     pid_t parent;
-    int target_pidfd; /* -1 = not yet known, -2 = ended, or cannot be had */
+    int target_pidfd; /* -1 = not yet known, -2 = ended, or not available */
     int watch_fd;     /* inotify, or -1 */
 };
 
-/* Its last words are what we are here for. */
+/* The last output matters most. */
 static void open_target(const struct carrier *c, struct alarms *a)
 {
     int32_t pid = atomic_load(&c->shared->target_pid);
@@ -119,7 +119,7 @@ static bool watch_once(const struct carrier *c, const struct alarms *a)
     return a->watch_fd >= 0 && inotify_add_watch(a->watch_fd, path, IN_MODIFY | IN_ONESHOT) >= 0;
 }
 
-/* To be chosen before the look at the file, so that no write falls between that and the watch. */
+/* Choose it before reading the file, so that no write falls between the read and the watch. */
 static int next_wait_ms(const struct carrier *c, const struct alarms *a, unsigned quiet)
 {
     if (quiet < CALM_AFTER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the kernel log record by record, in the recorder process; see kernel_log.h. The device
- * gives a record a read, a file that stands for it is cut into records here.
+ * Reads the kernel log record by record, in the recorder process; see kernel_log.h. The device
+ * gives one record per read; a file in its place is cut into records here.
  */
 #include "watch/kernel_log.h"
 
@@ -48,7 +48,7 @@ static void note_seq(struct kernel_log *log, const char *record)
     log->next_seq = seq + 1;
 }
 
-/* /dev/kmsg gives one record a read; EPIPE once when what comes next was overwritten. */
+/* /dev/kmsg gives one record per read; EPIPE once if the next record was overwritten. */
 static ssize_t read_device(struct kernel_log *log, char *buf, size_t size)
 {
     for (int tries = 0; tries < 8; tries++) {
@@ -97,7 +97,7 @@ static ssize_t read_regular(struct kernel_log *log, char *buf, size_t size)
     if (len == 0 && n < KERNEL_LOG_RECORD_MAX)
         return 0; /* still being written */
     if (len == 0)
-        len = (size_t)n; /* no record is that long: pass it on in pieces */
+        len = (size_t)n; /* no record is so long: pass it on in pieces */
     log->offset += len;
     buf[len < size ? len : size - 1] = '\0';
     note_seq(log, buf);
@@ -112,8 +112,8 @@ ssize_t kernel_log_read(struct kernel_log *log, char *buf, size_t size)
 }
 
 /*
- * The number of the next record is known only from the one before it, so the old records are read
- * (1.2 us each: 341 in 0.4 ms). Where that takes long, go to the end without knowing.
+ * The number of the next record is known only from the one before it, so read the old records (1.2
+ * us each: 341 in 0.4 ms). If that takes long, go to the end without the number.
  */
 static void go_to_end_of_device(struct kernel_log *log)
 {
@@ -152,7 +152,7 @@ int kernel_log_mark(void)
     return fd;
 }
 
-/* What is behind the mark was written since; its numbers may be below the next one that is known.
+/* Records behind the mark were written since; their numbers may be below the next known one.
  */
 static void go_to_mark(struct kernel_log *log, int mark)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel log, followed from the start of the run on: /dev/kmsg, or the regular file that stands
- * for it below the sysroot. Used by the recorder process. One record is one read:
+ * Follows the kernel log from the start of the run on: /dev/kmsg, or a regular file in its place
+ * below the sysroot. Used by the recorder process. One record per read:
  *
  *   3,1042,70212345,-;amdgpu 0000:03:00.0: amdgpu: ring sdma0 timeout, signaled seq=1, ...\n
  *    SUBSYSTEM=pci\n
@@ -22,9 +22,9 @@ struct rc_err;
 
 struct kernel_log {
     int fd;
-    bool regular;      /* a file: poll() always says ready, ask by timer */
+    bool regular;      /* a file: poll() always says ready, so read it by a timer */
     uint64_t next_seq; /* of the next record to be read; KERNEL_LOG_SEQ_UNKNOWN */
-    uint64_t overruns; /* how often the kernel overwrote what we had not read */
+    uint64_t overruns; /* how often the kernel overwrote records that we had not read */
     uint64_t lost;     /* records that are missing by their numbers */
     uint64_t offset;   /* regular only */
 };
@@ -37,12 +37,12 @@ enum kernel_line {
     KERNEL_LINE_HANG,   /* ring timeout, firmware that does not answer, reset */
 };
 
-/* The end of the log at this moment, for kernel_log_open(): a descriptor or -errno. Reads nothing.
+/* A descriptor at the current end of the log, for kernel_log_open(), or -errno. Reads nothing.
  */
 int kernel_log_mark(void);
-/* Opens and goes to the end, or to `mark` (>= 0: the descriptor is the log's now, and nobody has
- * read from it yet). 0 or -errno: -ENOENT (none on this machine), -EPERM or -EACCES
- * (dmesg_restrict). Reads at most 10 ms of old records to learn the sequence number. */
+/* Opens and goes to the end, or to `mark` (>= 0: takes the descriptor over; nothing was read from
+ * it yet). 0 or -errno: -ENOENT (none on this machine), -EPERM or -EACCES (dmesg_restrict). Reads
+ * at most 10 ms of old records to learn the sequence number. */
 int kernel_log_open(struct kernel_log *log, int mark, struct rc_err *err);
 void kernel_log_close(struct kernel_log *log);
 /*
@@ -51,7 +51,7 @@ void kernel_log_close(struct kernel_log *log);
  */
 ssize_t kernel_log_read(struct kernel_log *log, char *buf, size_t size);
 
-/* Of one record or one line of dmesg; the prefix does not matter. */
+/* Classifies one record or one line of dmesg; the prefix does not matter. */
 enum kernel_line kernel_log_classify(const char *record);
 
 #endif

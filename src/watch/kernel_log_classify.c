@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one kernel-log record is about. Whether a line is a cause or a consequence is not decided
- * here: that needs the order of all of them.
+ * Classifies one kernel-log record. It does not tell causes from consequences: that needs the order
+ * of all records.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a descriptor is; see stream.h. Runs in the supervisor, asks the kernel, changes nothing. */
+/* The kind of a descriptor; see stream.h. Runs in the supervisor, asks the kernel, changes
+ * nothing. */
 #include "watch/stream.h"
 
 #include <sys/ioctl.h>

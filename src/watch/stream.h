@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a descriptor is, as far as carrying its output is concerned. Pure look-ups, no state; used
- * by the supervisor before the first fork.
+ * The kind of a descriptor, for relaying its output. Pure look-ups, no state; used by the
+ * supervisor before the first fork.
  */
 #ifndef WATCH_STREAM_H
 #define WATCH_STREAM_H

@@ -21,7 +21,7 @@ TROUBLES_MAX = 100
 FAULTS_FD = 1000  # far above what programs use, below what select() can take
 STACKS_SIGNAL = 58  # a real-time signal; faulthandler writes all threads' stacks when it comes
 
-# Whose import means that native code will run.
+# Modules whose import means that native code will run.
 NATIVE = frozenset(("torch", "numpy", "jax", "jaxlib", "tensorflow", "cupy", "triton", "vllm",
                     "llama_cpp", "onnxruntime"))
 
@@ -32,12 +32,13 @@ monotonic_ns = time.monotonic_ns
 sleep = time.sleep
 getpid = posix.getpid
 
-# What could not be written into the run directory, for the manifest (hook_trouble of record/shared.h).
+# Troubles that could not be written into the run directory, for the manifest (hook_trouble of
+# record/shared.h).
 SLOTS = 8
 SLOT_BYTES = 256
 S_IFREG = 0o100000
 
-OWN = "<rocmcrash_"  # how the names of our files begin for Python
+OWN = "<rocmcrash_"  # prefix of our files' names in Python
 EFBIG = 27
 SIGXFSZ = 25
 
@@ -47,8 +48,8 @@ supervisor = 0
 flags = ()
 memory = ""  # "12+4096": the supervisor's descriptor of the run's memory, and where in it
 told = set()  # troubles, a line each
-untold = {}  # of these what is not in the file of events, by where it was
-too_deep = []  # where the program had left no room for frames of ours
+untold = {}  # those that are not in the file of events, by their place
+too_deep = []  # places where the program had left no room for our frames
 watching_signals = False
 sampler = None  # globals of rocmcrash_sampler.py
 torch = None  # globals of rocmcrash_torch.py, once PyTorch is loaded
@@ -188,7 +189,7 @@ def trouble(where, error):
     """Something of ours did not work: for the manifest, nobody else is told."""
     try:
         text = _described(where, error)
-        if text in told or len(told) == TROUBLES_MAX:  # a program may go on failing for weeks
+        if text in told or len(told) == TROUBLES_MAX:  # a program may fail again and again for weeks
             return
         told.add(text)
         try:
@@ -242,7 +243,7 @@ def _tell_in_memory(text):
 def from_program(error):
     """Is it the program's own? Its signal handlers run wherever the main thread is, also in here."""
     if not isinstance(error, Exception):
-        return True  # KeyboardInterrupt, SystemExit: nothing of ours raises them
+        return True  # KeyboardInterrupt, SystemExit: our code raises neither
     return handled_signal(error) != 0
 
 
@@ -348,11 +349,11 @@ def chain_of(kind, value, tb):
 
 def uncaught(kind, value, tb):
     event("exception", chain=chain_of(kind, value, tb))
-    if isinstance(kind, type) and issubclass(kind, MemoryError):  # of RAM; its message may be empty
+    if isinstance(kind, type) and issubclass(kind, MemoryError):  # RAM; its message may be empty
         append("%d.oom.ram" % getpid(), b"\n", 4096)
     if torch is not None:
         torch["at_exception"]()
-    for name in POOLS:  # imported behind PyTorch, when nobody was looking any more
+    for name in POOLS:  # imported after PyTorch, when imports were no longer watched
         if name in ARRIVALS and name in sys.modules:
             _pool_is_there(sys.modules[name])
     if pools is not None:
@@ -445,7 +446,7 @@ class TorchFinder:
             return None
         try:
             spec = _spec_of(name, path, target)
-        except Exception as error:  # it will come again, and without a frame of ours in its traceback
+        except Exception as error:  # the next finder raises it again, without our frames in its traceback
             if from_program(error):
                 raise
             return None
@@ -475,7 +476,7 @@ def _watch_loader(name, loader):
         if arrived is not None:
             guarded("hook of " + name, arrived, module)
 
-    # Frames of the import system are left out of the traceback of an import that fails, and this is
+    # Python leaves frames of the import system out of the traceback of a failed import, and this is
     # one of them.
     watched.__code__ = watched.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
     loader.exec_module = watched

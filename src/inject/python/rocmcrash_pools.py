@@ -16,18 +16,18 @@ VERSION_MAX = 200
 DEVICES_MAX = 64
 HOST_PLATFORMS = ("cpu", "interpreter")
 PAUSE_SHARE = 50  # a sample may hold the GIL for 1/50 of the time
-REFUSALS_APART_NS = 1000000000  # a program may try again and again: the records of refusals are this far apart
-MODEL_ENDS = 4096  # bytes of a model at either end, by which two are taken to be the same
+REFUSALS_APART_NS = 1000000000  # a program may try again and again: minimum time between two records of refusals
+MODEL_ENDS = 4096  # bytes at either end of a model; models with equal ends count as the same
 
-# of memory_stats(); a build that does not count something leaves its cell empty
+# keys of memory_stats(); a value that the build does not count leaves its cell empty
 KEYS = ("bytes_in_use", "peak_bytes_in_use", "bytes_limit", "largest_alloc_size", "num_allocs", "pool_bytes",
         "largest_free_block_bytes")
 
 hook = {}  # globals of rocmcrash_hook
 frameworks = {}  # name: Jax, TensorFlow, CuPy or OnnxRuntime
 sampler = None
-owner = 0  # the process that has the devices; a fork has not
-held_ns = 0  # how long the last look held the GIL while it asked
+owner = 0  # the process that owns the devices; a forked child does not
+held_ns = 0  # how long the last look held the GIL
 
 
 def install(module, hook_names):
@@ -158,7 +158,7 @@ class CuPy(Framework):
         self.gc = hook["builtin"]("gc")
         self.used = set()  # devices on which something has been allocated
         self.refusals = 0
-        self.unwritten = None  # the last refusal, where another had just been written
+        self.unwritten = None  # the last refusal, if another had just been written
         self.written_ns = 0
 
     def watch(self):
@@ -342,7 +342,7 @@ def _look():
     room = _sample()
     sampler.pause_s = held_ns * PAUSE_SHARE / 1e9
     if not any([framework.counts or framework.pending() for framework in list(frameworks.values())]):
-        return "end"  # there is no device, and none may still come
+        return "end"  # there is no device, and none can come
     return "go on" if room else "full"
 
 

@@ -15,23 +15,24 @@ HISTORY_BYTES_MAX = 16 << 20
 HISTORY_ENTRIES = 20000
 SAMPLES_BYTES_MAX = 1 << 20
 VERSION_MAX = 200
-UNUSED_EVERY = 8  # so many samples leave out the devices on which nothing has been allocated
+UNUSED_EVERY = 8  # only each 8th sample includes the devices without allocations
 PYTHON_FRAMES_MAX = 4
 SITE_FRAMES = 3  # TORCH_SITE_FRAMES
 SITE_MAX = 511  # bytes: TORCH_SITE_MAX
-# A mark says what is in use, by size and call site. Without --torch-history only where reading the
-# blocks stays below a millisecond.
+# A mark lists the memory in use, by size and call site. Without --torch-history only if reading the
+# blocks takes less than a millisecond.
 MARK_FIRST_S = 2
 MARK_BLOCKS_MAX = 300
 MARK_SITES = 100
 MARKS_BYTES_MAX = 512 << 10
 CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors/lib/torch_snapshot.h
-# An allocation that fails may be retried for ever (a search for the largest batch): only so much of the run may go
-# into records. Of the others the last is kept in memory, with the counters, until an exception ends the program.
+# A failed allocation may be retried for ever (a search for the largest batch), so only this share of the run may
+# go into records. The last of the others is kept in memory, with the counters, until an exception ends the
+# program.
 FREE_BUDGET_NS = 100000000
 BUDGET_SHARE = 200  # 1/200
-# A step that is shorter than the looks are apart is not seen. Where a quarter of the pool was handed out between two
-# looks, the next comes sooner, so many times in a run.
+# A step shorter than the time between two looks is not seen. If a quarter of the pool was handed out between two
+# looks, the next look comes sooner, but only so often in a run.
 SOON_S = 0.01
 SOON_SHARE = 4
 SOON_MAX = 400
@@ -47,7 +48,7 @@ COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes"
 hook = {}  # globals of rocmcrash_hook
 torch = None
 devices = 0  # how many PyTorch sees: constant once it has initialised them
-used = set()  # those of them on which something has been allocated
+used = set()  # those with allocations
 looks = 0  # of the sampler
 sampler = None
 KEPT = {}  # names of rocmcrash_kept
@@ -61,9 +62,9 @@ mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
 ooms = 0
-unwritten = None  # the last refusal, where there was no time for its record
+unwritten = None  # the last refusal, if there was no time for its record
 snapshot_ns = 0  # when the last one was written
-owner = 0  # the process that has the device; a fork has not
+owner = 0  # the process that owns the device; a forked child does not
 
 
 def install(module, hook_names):
@@ -116,7 +117,7 @@ def _record_history():
     if "history" not in hook["flags"]:
         return False
     record = torch.cuda.memory._record_memory_history
-    try:  # stacks of C++ too would have to be looked up at each snapshot
+    try:  # C++ stacks would have to be looked up at each snapshot, too
         record(max_entries=HISTORY_ENTRIES, stacks="python")
     except TypeError:
         record(max_entries=HISTORY_ENTRIES)
@@ -336,7 +337,7 @@ def _on_oom(device, requested, total, free):
             _write_oom(hook["_thread"].get_ident(), device, requested, total, free)
         finally:
             spent_ns += hook["monotonic_ns"]() - start_ns
-    except RecursionError:  # the program has left no room for frames of ours: another thread has some
+    except RecursionError:  # the program has left no room for our frames; another thread has some
         try:
             done = hook["allocate_lock"]()
             done.acquire()

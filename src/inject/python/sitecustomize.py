@@ -11,15 +11,15 @@ import sys
 def _start(folder):
     names = {"__name__": "rocmcrash_hook", "__builtins__": __builtins__}
     try:
-        if sys.version_info >= (3, 8):  # not by an import: -X importtime would tell of it
+        if sys.version_info >= (3, 8):  # not by an import, which -X importtime would list
             loader = sys.modules["_frozen_importlib_external"].SourceFileLoader(
                 "rocmcrash_hook", folder + "/rocmcrash_hook.py")
             code = loader.get_code("rocmcrash_hook")
-            # What measures the program (coverage, profilers) leaves out what is no file.
+            # Tools that measure the program (coverage, profilers) leave out code that is no file.
             sys.modules["_imp"]._fix_co_filename(code, "<rocmcrash_hook>")
             exec(code, names)
             names["start"](folder)
-    except Exception as error:  # the program comes first, whatever is wrong with us
+    except Exception as error:  # the program comes first, whatever is wrong with our code
         if "trouble" in names:
             names["trouble"]("start", error)
 
@@ -42,7 +42,7 @@ def _users_own():
 _modern = sys.version_info >= (3, 8)
 _start(__file__.rpartition("/")[0])
 _leave(__file__.rpartition("/")[0])
-if _modern:  # Python 2 has made None of all names here, as the module is gone
+if _modern:  # Python 2 has set all names here to None, because the module is gone
     _users_own()
 else:
     import sitecustomize  # noqa: F401
