@@ -10,24 +10,6 @@
 
 #define REDACTED "<redacted>"
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
-static bool has_secret_prefix(const char *t, size_t len)
-{
-    static const char *const known[] = {
-        "sk-",      "sk_",   "pk_",         "rk_",   "hf_",         "api_org_",  "ghp_",
-        "gho_",     "ghu_",  "ghs_",        "ghr_",  "github_pat_", "glpat-",    "gldt-",
-        "xoxb-",    "xoxp-", "xoxa-",       "xoxr-", "xapp-",       "AKIA",      "ASIA",
-        "AIza",     "ya29.", "eyJ",         "npm_",  "pypi-",       "dckr_pat_", "nvapi-",
-        "r8_",      "gsk_",  "xai-",        "SG.",   "key-",        "dop_v1_",   "shpat_",
-        "lin_api_", "ATATT", "AGE-SECRET-", "hvs.",  "wandb_",      "tskey-",    "-----BEGIN",
-    };
-    for (size_t i = 0; i < COUNT(known); i++)
-        if (text_starts((struct text){t, len}, known[i]) && len >= strlen(known[i]) + 8)
-            return true;
-    return false;
-}
-
 struct classes {
     size_t lower, upper, digit, hex, other;
     size_t longest; /* run without '_', '-', '.' and the like */
@@ -81,7 +63,7 @@ static bool is_gpu_uuid(const char *t, size_t len)
 
 static bool token_is_secret(const char *t, size_t len)
 {
-    return has_secret_prefix(t, len) || is_gpu_uuid(t, len) || looks_random(t, len);
+    return env_value_begins_secret(t, len) || is_gpu_uuid(t, len) || looks_random(t, len);
 }
 
 /* "Bearer x", "token=x", "password: x": the token after such a word is a secret, whatever it looks

@@ -8,6 +8,8 @@
 
 extern const char environment_rows[]; /* templates/environment.tsv */
 
+#define SECRET_REST_MIN 8 /* characters of a token after its known beginning */
+
 /* Does the row name `name`? "*" at its end: anything may follow. */
 static bool names_it(struct text row, const char *name, size_t len)
 {
@@ -35,6 +37,18 @@ static bool has_secret_part(struct text name)
     while (text_next_line(&rest, &line)) {
         struct text part = text_skip(line, sizeof rule - 1);
         if (text_starts(line, rule) && text_search(name, part.at, part.len) != NULL)
+            return true;
+    }
+    return false;
+}
+
+bool env_value_begins_secret(const char *value, size_t len)
+{
+    static const char rule[] = "secret-value\t";
+    struct text rest = {environment_rows, strlen(environment_rows)}, line;
+    while (text_next_line(&rest, &line)) {
+        struct text begin = text_skip(line, sizeof rule - 1);
+        if (text_starts(line, rule) && len >= begin.len + SECRET_REST_MIN && memcmp(value, begin.at, begin.len) == 0)
             return true;
     }
     return false;

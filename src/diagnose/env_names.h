@@ -21,5 +21,7 @@ enum env_rule {
 enum env_rule env_rule_of(const char *name, size_t len);
 /* A word in the name hints at a secret: "HF_TOKEN", "apikey". */
 bool env_name_is_secret(const char *name, size_t len);
+/* The word begins like the token of a known service: "hf_...". */
+bool env_value_begins_secret(const char *value, size_t len);
 
 #endif
