@@ -93,6 +93,22 @@ static int set_hash_budget(void *field, const char *value, struct rc_err *err)
     return 0;
 }
 
+static int set_hang_after(void *field, const char *value, struct rc_err *err)
+{
+    if (option_milliseconds(value, field) < 0)
+        return rc_err_set(err, -EINVAL, "--hang-after is a time like 300s, not '%s'", value);
+    return 0;
+}
+
+static int set_on_hang(void *field, const char *value, struct rc_err *err)
+{
+    static const struct choice ends[] = {{"go-on", false}, {"kill", true}, {NULL, 0}};
+    int kill = choose("on-hang", value, ends, err);
+    if (kill >= 0)
+        *(bool *)field = kill;
+    return kill < 0 ? kill : 0;
+}
+
 static int set_inject(void *field, const char *value, struct rc_err *err)
 {
     static const struct choice parts[] = {{"none", INJECT_NONE}, {"python", INJECT_PYTHON},
@@ -129,6 +145,7 @@ static int set_keep(void *field, const char *value, struct rc_err *err)
 const struct config_default run_defaults[] = {
     {"bundle-on", "failure"}, {"finish-within", "5s"}, {"hash-budget", "60s"},
     {"trace", "auto"},        {"follow", "stderr"},      {"orphan", "kill"},      {"inject", "all"},
+    {"on-hang", "go-on"},
     {"color", "auto"},        {"site", SITE_DEFAULT},  {NULL, NULL},
 };
 
@@ -153,6 +170,10 @@ const struct option_def run_options[] = {
      set_orphan, offsetof(struct command_line, launch.keep_orphan)},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
      set_inject, offsetof(struct command_line, launch.inject)},
+    {"hang-after", 0, "TIME", "look at the program when it stands still for so long (300s)",
+     set_hang_after, offsetof(struct command_line, launch.hang_after_ms)},
+    {"on-hang", 0, "WHAT", "then go-on (default), or kill: TERM, and KILL 10 s later",
+     set_on_hang, offsetof(struct command_line, launch.hang_kill)},
     {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (slower)",
      option_on, offsetof(struct command_line, launch.torch_history)},
     {"quiet", 'q', NULL, "print nothing after the program has ended",

@@ -29,9 +29,11 @@
 #define STOP_WAIT_MS 20 /* for the other threads to stop; one in D state is left out */
 #if defined(__x86_64__)
 #define STACK_POINTER(regs) ((regs).rsp)
+#define PROGRAM_COUNTER(regs) ((regs).rip)
 #define RED_ZONE 128u
 #elif defined(__aarch64__)
 #define STACK_POINTER(regs) ((regs).sp)
+#define PROGRAM_COUNTER(regs) ((regs).pc)
 #define RED_ZONE 0u
 #else
 #error "only x86_64 and aarch64 run ROCm"
@@ -61,6 +63,19 @@ static void copy_stack(struct copier *c, int mem_fd, uint64_t stack_pointer, pid
                   (uint64_t[2]){from, (uint64_t)tid});
 }
 
+static void put_thread(struct copier *c, int mem_fd, pid_t tid, const struct user_regs_struct *regs,
+                       size_t length)
+{
+    char path[64];
+    char comm[32];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", c->impact->pid, (int)tid);
+    if (fs_read_text(path, comm, sizeof comm) > 0)
+        impact_put(c, CHUNK_COMM, comm, strlen(comm), (uint64_t)tid);
+    impact_put(c, CHUNK_REGS, regs, length, (uint64_t)tid);
+    copy_stack(c, mem_fd, STACK_POINTER(*regs), tid);
+    c->impact->threads_copied++;
+}
+
 static void copy_thread(struct copier *c, int mem_fd, pid_t tid, const void *registers)
 {
     struct user_regs_struct regs;
@@ -70,14 +85,7 @@ static void copy_thread(struct copier *c, int mem_fd, pid_t tid, const void *reg
     /* The handler runs above the frames of the fault, or on a stack of its own: they are still there. */
     if (registers != NULL)
         memcpy(&regs, registers, sizeof regs);
-    char path[64];
-    char comm[32];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", c->impact->pid, (int)tid);
-    if (fs_read_text(path, comm, sizeof comm) > 0)
-        impact_put(c, CHUNK_COMM, comm, strlen(comm), (uint64_t)tid);
-    impact_put(c, CHUNK_REGS, &regs, iov.iov_len, (uint64_t)tid);
-    copy_stack(c, mem_fd, STACK_POINTER(regs), tid);
-    c->impact->threads_copied++;
+    put_thread(c, mem_fd, tid, &regs, iov.iov_len);
 }
 
 static bool is_stopped(pid_t tid)
@@ -85,6 +93,51 @@ static bool is_stopped(pid_t tid)
     siginfo_t si = {.si_pid = 0};
     return waitid(P_PID, (id_t)tid, &si, WSTOPPED | WNOWAIT | WNOHANG | __WALL) == 0 &&
            si.si_pid == tid;
+}
+
+/*
+ * A thread that sleeps in the kernel has told where: "202 ARGUMENT... SP PC". Its other registers are not
+ * known, which may end its stack early.
+ */
+static void copy_sleeping(struct copier *c, int mem_fd, pid_t tid)
+{
+    char path[64];
+    char text[192];
+    char *rest = text;
+    uint64_t words[9] = {0};
+    int count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)c->impact->pid, (int)tid);
+    if (fs_read_text(path, text, sizeof text) <= 0)
+        return;
+    (void)strtol(text, &rest, 10);
+    if (rest == text)
+        return; /* "running" */
+    for (char *end; count < 9; rest = end) {
+        words[count] = strtoull(rest, &end, 16);
+        if (end == rest)
+            break;
+        count++;
+    }
+    if (count < 2)
+        return;
+    struct user_regs_struct regs;
+    memset(&regs, 0, sizeof regs);
+    STACK_POINTER(regs) = words[count - 2];
+    PROGRAM_COUNTER(regs) = words[count - 1];
+    put_thread(c, mem_fd, tid, &regs, sizeof regs);
+}
+
+struct sleepers {
+    struct copier *copier;
+    int mem_fd;
+};
+
+static bool copy_one_sleeping(void *context, long tid)
+{
+    const struct sleepers *sleepers = context;
+    sleepers->copier->impact->threads_seen++;
+    copy_sleeping(sleepers->copier, sleepers->mem_fd, (pid_t)tid);
+    return true;
 }
 
 /* Linux answers these calls with EINTR after a stop (signal(7)); others go on as if nothing had been. */
@@ -122,8 +175,11 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
         c->impact->threads_seen++;
         if (thread->tid == c->impact->tid && c->impact->kind == IMPACT_SIGNAL_STOP)
             continue; /* it is stopped, and was copied first */
-        if (c->impact->kind == IMPACT_SNAPSHOT && is_disturbed_by_a_stop(c->impact->pid, thread->tid))
+        if (c->impact->kind == IMPACT_SNAPSHOT &&
+            is_disturbed_by_a_stop(c->impact->pid, thread->tid)) {
+            copy_sleeping(c, mem_fd, thread->tid);
             continue;
+        }
         if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
             waiting[count++] = thread->tid;
     }
@@ -307,6 +363,17 @@ static void copy_held(struct copier *c, struct tracees *tracees, struct traced_p
     c->shared->held_since_ns = 0;
 }
 
+/* Somebody else traces it, or nobody may: what its memory and /proc tell without a stop. */
+static void copy_unheld(struct copier *c, const struct impact_live *live)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)live->pid);
+    RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct sleepers sleepers = {.copier = c, .mem_fd = mem_fd};
+    impact_each_number(live->pid, "task", copy_one_sleeping, &sleepers);
+    copy_python(c, live, clock_mono_ns() + LIVE_PYTHON_UNTIL_MS * NS_PER_MS);
+}
+
 void impact_copy_live(struct shared *shared, struct tracees *tracees,
                       struct traced_process *process, const struct impact_live *live)
 {
@@ -323,6 +390,6 @@ void impact_copy_live(struct shared *shared, struct tracees *tracees,
     if (process != NULL)
         copy_held(&copier, tracees, process, live);
     else
-        copy_python(&copier, live, clock_mono_ns() + LIVE_PYTHON_UNTIL_MS * NS_PER_MS);
+        copy_unheld(&copier, live);
     close_copy(&copier);
 }

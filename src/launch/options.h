@@ -48,6 +48,8 @@ struct launch_options {
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */
     const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT where
                                 nobody names one. Never NULL */
+    uint32_t hang_after_ms;  /* a program that stands still for so long is looked at; 0 = never */
+    bool hang_kill;          /* and ended */
     bool preview;            /* show what is redacted before the bundle is written */
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */

@@ -232,6 +232,16 @@ static void watch_child(struct shared *shared, pid_t child)
     shared->held_since_ns = 0;
 }
 
+static bool is_traced(pid_t pid)
+{
+    char path[64];
+    char status[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    (void)fs_read_text(path, status, sizeof status);
+    const char *line = strstr(status, "\nTracerPid:\t");
+    return line != NULL && strtol(line + 12, NULL, 10) != 0;
+}
+
 static int touch_in_children(struct shared *shared)
 {
     for (uint32_t i = 0; i < subject_count; i++) {
@@ -243,7 +253,7 @@ static int touch_in_children(struct shared *shared)
         watch_child(shared, child);
     }
     if (shared->processes_traced == 0)
-        shared->trace_state = TRACE_STATE_REFUSED;
+        shared->trace_state = is_traced(shared->target_pid) ? TRACE_STATE_OFF : TRACE_STATE_REFUSED;
     return 0;
 }
 

@@ -23,7 +23,7 @@ static void target_ended_here(struct supervisor *s, int status)
 
 static void child_ended(struct supervisor *s, pid_t pid, int status)
 {
-    if (helper_ended(&s->helpers, pid, status))
+    if (helper_ended(&s->helpers, pid, status) || hang_child_ended(&s->hang, pid))
         return;
     if (pid == s->finisher) {
         s->finisher_ended = true;
@@ -226,11 +226,13 @@ int launch_run(const struct launch_options *options, char *const argv[])
         return run_unobserved(&s, argv, start_error(r, &err));
 
     while (s.shared->target_state != TARGET_ENDED) {
-        supervisor_turn(&s, helpers_calm(&s.helpers) ? CALM_TICK_MS : TICK_MS);
+        supervisor_turn(&s, helpers_calm(&s.helpers) && !hang_is_busy(&s.hang) ? CALM_TICK_MS : TICK_MS);
         mirror_stop(&s);
+        hang_turn(&s.hang, s.shared, options, s.helpers.relays);
     }
     supervisor_drain_relays(&s);
     tell_of_unfinished_runs(&s);
+    hang_tell(&s.hang, options);
     int status = own_status(&s, argv);
     if (s.shared->exec_errno != 0)
         supervisor_end_recorder(&s, 1);

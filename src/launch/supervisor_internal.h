@@ -16,6 +16,7 @@
 
 #include "inject/preload.h"
 #include "launch/forward.h"
+#include "launch/hang.h"
 #include "launch/helpers.h"
 #include "launch/inherited.h"
 #include "launch/supervisor.h"
@@ -41,6 +42,7 @@ struct supervisor {
     pid_t finisher;
     int finisher_status;
     bool finisher_ended, hurry, told_unfinished;
+    struct hang hang;
     uint64_t asked_to_end_ns; /* SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
 };
 

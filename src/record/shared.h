@@ -215,6 +215,8 @@ struct shared {
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
     _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
+    _Atomic uint64_t still_since_ns; /* S: since when the target stands still, for a minute or more; 0 = it
+                                      * does something */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
     /* T: what tracing could not see, for the manifest. */

@@ -19,6 +19,8 @@ from replay import GIB, Machine
 PAGE = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "src", "cli", "manual", "rocmcrash.1")
 # These need a machine, a framework or an allocator of their own: the test that has it, and says the option's name.
 ELSEWHERE = {
+    "run --hang-after": "hang:Hang.hang",
+    "run --on-hang": "hang:Hang.test_it_is_looked_at_and_ended",
     "snap --color": "snap:WhatCanBeHad.test_options",
     "snap --keep": "snap:WhatCanBeHad.test_options",
     "snap --quiet": "snap:WhatCanBeHad.test_options",

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does the target stand still? It says nothing on stderr, its processes neither read nor write, and they use
+ * hardly any CPU time. Runs in the supervisor; looks at the processes only when stderr has been silent
+ * for STILL_LOOK_MS, and then every STILL_LOOK_MS.
+ *
+ * A program that waits for its GPU in a loop of its own uses the CPU and does not stand still by this rule.
+ */
+#ifndef LAUNCH_STILL_H
+#define LAUNCH_STILL_H
+
+#include <stdint.h>
+
+struct shared;
+
+#define STILL_SILENT_MINUTE_MS 60000u
+#define STILL_LOOK_MS 5000u
+
+struct still_watch {
+    uint64_t output_bytes;   /* when it last said something */
+    uint64_t since_ns;       /* when that was, or when it last worked */
+    uint64_t look_ns;        /* of the last look at the processes; 0 = none */
+    uint64_t cpu_ns, io_bytes; /* of all processes at that look */
+    uint32_t processes;
+};
+
+/* In each turn of the supervisor's loop. `look_ms` is how often it looks. Returns for how many ms the
+ * target has stood still, and publishes it: shared->still_since_ns is set from a silent minute on. */
+uint64_t still_turn(struct still_watch *watch, struct shared *shared, uint32_t look_ms);
+
+#endif
