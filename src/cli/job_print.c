@@ -66,7 +66,13 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
     buf_puts(&line, "rocmcrash: bundle: ");
     say_word(&line, bundle_path);
     buf_puts(&line, style.line_end);
-    report_terminal_line("next: ", "'rocmcrash show' prints it, 'rocmcrash open' draws it, 'rocmcrash issue' writes the report",
+    /* Without its name these verbs take the newest bundle of the current folder. */
+    report_terminal_line("next: ",
+                         strncmp(bundle_path, "./", 2) == 0
+                             ? "'rocmcrash show' prints it, 'rocmcrash open' draws it, "
+                               "'rocmcrash issue' writes the report"
+                             : "'rocmcrash show BUNDLE' prints it, 'rocmcrash open BUNDLE' draws it, "
+                               "'rocmcrash issue BUNDLE' writes the report",
                          &style, &line);
     struct buf tracker = BUF_INIT;
     if (job->verdict.file_at != NULL) /* what else to attach is told in the summary */

@@ -59,6 +59,7 @@ ROWS = {
     "export": (USAGE, row("--trace {}", nasty=FAILED), row("--trace -o {out} {}", nasty=FAILED, writes=("jail/out",)),
                row("--torch {}", good=FAILED, cut=FAILED, nasty=FAILED)),
     "stacks": (USAGE, row("{}", NOTHING)),
+    "snap": (USAGE, row("{}", NOTHING)),
     "complete": (USAGE, row("{}", cut=FAILED, writes=("{}",))),
     "reveal": (USAGE, row("{}", nasty=FAILED, json="one"), row("{} {text}", nasty=FAILED)),
     "redact": (USAGE, row("{}", STRICT, fifo=OK, writes=("{}",)), row("--preview {}", STRICT, fifo=OK)),
@@ -199,7 +200,7 @@ class Verbs(support.Case):
         self.assert_no_stage_left(self.stages_before)
 
     def test_a_process_of_ours(self):
-        """`stacks` and `release` take a process: good is one that is watched."""
+        """`stacks`, `snap` and `release` take a process: good is one that is watched."""
         self.write("numpy.py", "")  # the hook takes it for the library
         process = self.start(PYTHON, "-c", "import numpy, sys; print('ready', flush=True); sys.stdin.read()", cwd=self.folder,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
