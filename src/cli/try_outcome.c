@@ -110,16 +110,13 @@ static void failure_key(const struct try_run *run, const struct try_verdict *ver
         (void)snprintf(out, size, "exit code %d", WEXITSTATUS(run->wait_status));
 }
 
-/* 125: rocmcrash itself; the command was not run. */
 static enum run_end end_of(const struct try_run *run)
 {
     bool exited = WIFEXITED(run->wait_status);
-    if (run->ended_by_us)
+    if (run->ended_by_us || run->not_started)
         return RUN_LOST;
     if (run->failed_late || run->outlived)
         return run->outlived ? RUN_PASSED : RUN_FAILED;
-    if (exited && WEXITSTATUS(run->wait_status) == 125 && run->bundle[0] == '\0')
-        return RUN_LOST;
     return exited && WEXITSTATUS(run->wait_status) == 0 ? RUN_PASSED : RUN_FAILED;
 }
 

@@ -21,7 +21,7 @@
 #include "experiment/changes.h"
 
 #define TICK_MS 100
-#define NO_BUNDLE_MS 2000 /* where most probably none comes */
+#define NO_BUNDLE_MS 5000 /* where most probably none comes */
 #define GRACE_NS (10000 * NS_PER_MS) /* from SIGTERM to SIGKILL: a bundle is made meanwhile */
 
 /* --- in the child --- */
@@ -106,6 +106,18 @@ struct watch {
 };
 
 /* Waits for output or for a tick. */
+/* The last bytes of everything that was read. */
+static void keep_tail(struct try_run *run, const char *bytes, size_t n)
+{
+    size_t have = strlen(run->tail);
+    size_t most = sizeof run->tail - 1;
+    size_t taken = n < most ? n : most;
+    size_t kept = have < most - taken ? have : most - taken;
+    memmove(run->tail, run->tail + have - kept, kept);
+    memcpy(run->tail + kept, bytes + n - taken, taken);
+    run->tail[kept + taken] = '\0';
+}
+
 static void read_output(struct watch *w, struct try_run *run)
 {
     char bytes[65536];
@@ -115,6 +127,8 @@ static void read_output(struct watch *w, struct try_run *run)
     ssize_t n = read(w->output, bytes, sizeof bytes);
     for (ssize_t i = 0; i < n; i++)
         run->lines += bytes[i] == '\n';
+    if (n > 0)
+        keep_tail(run, bytes, (size_t)n);
     if (n == 0) {
         (void)close(w->output);
         w->output = -1;
@@ -163,10 +177,20 @@ static void read_rest(struct watch *w, struct try_run *run)
         (void)close(w->output);
 }
 
-/* A command that was not found leaves none; rocmcrash that was killed may not. */
-static bool leaves_a_bundle(const struct watch *w, int status)
+/* It could not start the command, which then left no bundle; or the command ended with this status. */
+static bool is_rocmcrashs_own(int status)
 {
-    return !w->killed && !(WIFEXITED(status) && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127);
+    return WIFEXITED(status) && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127;
+}
+
+static void keep_last_line(char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0 && text[len - 1] == '\n')
+        text[--len] = '\0';
+    char *newline = strrchr(text, '\n');
+    if (newline != NULL)
+        memmove(text, newline + 1, strlen(newline));
 }
 
 int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err)
@@ -186,8 +210,11 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
     if (w.asked_ns == 0)
         ret->seconds = (double)(clock_mono_ns() - w.start_ns) / 1e9;
     read_rest(&w, ret);
-    if (again_wait_for_bundle(plan->folder, leaves_a_bundle(&w, ret->wait_status) ? AGAIN_BUNDLE_MS : NO_BUNDLE_MS, ret->bundle, sizeof ret->bundle) < 0)
+    if (again_wait_for_bundle(plan->folder, w.killed || is_rocmcrashs_own(ret->wait_status) ? NO_BUNDLE_MS : AGAIN_BUNDLE_MS, ret->bundle, sizeof ret->bundle) < 0)
         ret->bundle[0] = '\0';
+    ret->not_started = ret->bundle[0] == '\0' && is_rocmcrashs_own(ret->wait_status);
+    if (ret->not_started)
+        keep_last_line(ret->tail);
     return 0;
 }
 

@@ -30,6 +30,8 @@ struct try_run {
     bool outlived;     /* it was still there after pass_after */
     double seconds;    /* with what rocmcrash does after the command's end */
     uint64_t lines;    /* on stdout and stderr */
+    bool not_started;  /* rocmcrash could not; `tail` says why */
+    char tail[200];    /* of what was printed */
     char bundle[FS_PATH_MAX]; /* "" = it left none */
 };
 
@@ -43,7 +45,7 @@ struct try_plan {
     void *context;        /* of tick() */
 };
 
-/* 0 or -errno with *err when it could not be run. */
+/* 0 or -errno with *err. */
 int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err);
 
 /* A new folder "rocmcrash-VERB-<time>-..." in output_dir (NULL = here) for the bundles of runs. Each gets

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -162,10 +161,7 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
     (void)snprintf(r->class_name, sizeof r->class_name, "%s", failed ? verdict.class_name : "");
     facts_free(verdict.facts);
     if (r->outcome.end == RUN_LOST)
-        return rc_err_set(err, stop ? -EINTR : -EIO, stop ? "ended" : "a run could not be started");
-    int status = WIFEXITED(run.wait_status) ? WEXITSTATUS(run.wait_status) : 0;
-    if (status == 126 || status == 127)
-        return rc_err_set(err, -ENOENT, "'%s' cannot be run", job->command[0]);
+        return stop ? rc_err_set(err, -EINTR, "ended") : rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail);
     say_run(job, r);
     fit_note(&job->fit, value, !failed, r->bytes, room);
     if (has_hint)

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -180,10 +179,7 @@ static int run_cell(struct try_job *job, size_t cell, struct try_verdict *ret, s
         (void)snprintf(job->experiment.class_name, sizeof job->experiment.class_name, "%s", ret->class_name);
     }
     try_show_run(job);
-    int status = WIFEXITED(run.wait_status) ? WEXITSTATUS(run.wait_status) : 0;
-    return cell == 0 && (status == 126 || status == 127)
-               ? rc_err_set(err, -ENOENT, "'%s' cannot be run", job->again.command[0])
-               : 0;
+    return cell == 0 && run.not_started ? rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail) : 0;
 }
 
 /* --- which changes --- */

@@ -215,7 +215,7 @@ class Budgets(TryCase):
 
     def test_what_cannot_be_tried(self):
         for words, status, said in ((["--with", "A", "--", "true"], 125, "NAME=VALUE"), (["--with-limit", "files=1", "--", "true"], 125, "a limit is"),
-                                    (["--runs", "1", "--", "true"], 125, "--runs"), (["--", self.path("nothing")], 2, "cannot be run"),
+                                    (["--runs", "1", "--", "true"], 125, "--runs"), (["--", self.path("nothing")], 2, "was not started: rocmcrash: "),
                                     ([], 125, "usage"), ([self.path("nothing.tar.gz")], 2, "nothing.tar.gz")):
             _, err = self.try_it(*words, status=status)
             self.assertIn(said, err)
