@@ -89,7 +89,7 @@ class Manual(support.Case):
             self.assertIn(path if "/" not in path else path.split("/")[0], page)
             self.assertTrue("/" not in path or path.split("/")[0] in named, path)
         listed = {line.split()[0] for line in self.verb("collectors").stdout.splitlines()}
-        self.assertEqual(named - listed, {"output", "run", "telemetry", "impact"})
+        self.assertEqual(named - listed, {"output", "run", "telemetry", "impact", "experiment"})
         keys = set(re.findall(r"^\.B ([\w_]+)$", page, re.M))
         for document in (bundle.manifest, bundle.verdict, json.loads(bundle.files["facts.json"])):
             for key in set(document) | set(self.keys_below(document)):

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "snap --output-dir": "snap:SnapCase.snap",
     "snap --sysroot": "snap:ToldApart.test_gpu_hang_by_the_kernel_log",
     "snap --tree": "snap:NotNoticed.test_tree_of_eight",
-    "run --torch-history": "hook:Bundles.test_who_grew",
+    "run --torch-history": "hook_bundles:Bundles.test_who_grew",
     "run --include": "privacy:PlantedInRun.test_a_dump_only_when_included",
     "redact --include": "surface:Foreign.test_binary_only_when_included",
     "rerun --trace-alloc": "samples:Rerun.test_trace",
