@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program said on stdout, where that is a regular file of its own: vLLM reports its start-up
- * there. It is read once, after the end, so that it costs the program nothing. On --follow=all the
- * relay has kept such lines of a pipe, too. Whole lines only, and
- * only those that tell of memory or of a failure: the rest of stdout is the program's product, often
- * a text that somebody asked a model for.
+ * The program's stdout, if that is a separate regular file: vLLM reports its start-up there. It is
+ * read once, after the end, so it costs the program nothing. With --follow=all the relay has kept
+ * such lines of a pipe, too. Keeps only whole lines about memory or a failure: the rest of stdout is
+ * the program's result, often a text that a user asked a model for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 
 #define HEAD_BYTES ((uint64_t)8 << 20)  /* start-up */
 #define TAIL_BYTES ((uint64_t)32 << 20) /* the end */
-#define KEPT_BYTES ((size_t)128 << 10)  /* of each of them */
+#define KEPT_BYTES ((size_t)128 << 10)  /* bytes of each part */
 #define LINE_BYTES 4096                 /* a longer one is no message */
 #define CHUNK_BYTES (256 << 10)
 #define RELAYED_BYTES ((size_t)1 << 20)
@@ -32,11 +31,11 @@ struct reader {
     int fd;
     char *chunk;
     uint64_t at;   /* the first byte that was not read as part of a whole line */
-    bool is_begun; /* a line begins at `at` */
+    bool is_begun; /* `at` is the start of a line */
     struct buf *kept;
 };
 
-/* The whole lines of the chunk; returns the bytes that they take. */
+/* Reads the whole lines of the chunk; returns their bytes. */
 static size_t read_lines(struct reader *r, size_t len)
 {
     size_t at = 0;
