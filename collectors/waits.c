@@ -161,7 +161,7 @@ static int own_number(const struct process *p)
     if (line == NULL)
         return number;
     for (line += strlen("\nNSpid:"); *line == '\t'; line += strcspn(line + 1, "\t\n") + 1)
-        number = atoi(line + 1);
+        number = (int)strtol(line + 1, NULL, 10);
     return number;
 }
 

@@ -59,7 +59,7 @@ static void parse_lock(struct wait_thread *thread, const char *field)
 
 static bool parse_line(const char *line, struct wait_thread *thread)
 {
-    *thread = (struct wait_thread){.tid = atoi(line)};
+    *thread = (struct wait_thread){.tid = (int)strtol(line, NULL, 10)};
     const char *state = next_field(line);
     const char *cpu = next_field(state);
     const char *wchan = next_field(cpu);

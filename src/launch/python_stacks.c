@@ -57,9 +57,9 @@ static uint64_t word_at(const unsigned char *bytes, size_t offset)
 
 __attribute__((format(printf, 2, 3))) static void print(struct reader *r, const char *fmt, ...)
 {
+    size_t room = r->size - r->length;
     va_list args;
     va_start(args, fmt);
-    size_t room = r->size - r->length;
     int n = vsnprintf(r->out + r->length, room, fmt, args);
     va_end(args);
     if (n < 0 || (size_t)n >= room)

@@ -310,6 +310,21 @@ class WhatCanBeHad(SnapCase):
         process.kill()
         wait_for(lambda: not is_running(inside), "its end")
 
+    def test_one_that_another_rocmcrash_traces(self):
+        run = self.start(program(), "deadlock", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.terminate)
+        self.assertEqual(run.stdout.readline(), b"ready\n")
+        target = self.target_pid(run.pid)
+        wait_for(lambda: "TracerPid:\t0\n" not in read(f"/proc/{target}/status"), "the tracer")
+        bundle = self.snap(target)
+        self.assertIn("traced by another", bundle.value("run.trace_lost"))
+        self.assertEqual(bundle.value("run.snapshot_held_us"), 0)
+        if os.geteuid() == 0:
+            self.is_told(bundle, "alive-deadlock")
+            self.assertIn("take_second_then_first", bundle.text("stacks/stacks.0.txt"))
+
     def test_options(self):
         process = self.live(program(), "sleep", cwd=self.folder)
         bundle = self.snap(process.pid, "--quiet", "--keep=paths,homes,projects")
