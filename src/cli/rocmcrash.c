@@ -55,7 +55,7 @@ static const struct {
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
     {"try", "try BUNDLE|-- COMMAND", "run it under single changes until one is told to help", true},
     {"fit", "fit --vary \"OPTION A..B\" -- COMMAND", "find the largest value that still runs", true},
-    {"collectors", "collectors", "list what is collected", false},
+    {"collectors", "collectors", "list what is collected", true},
     {"config", "config", "the settings in force, and where each comes from", true},
     {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},
     {"help", "help [VERB]", "print this, or the help of a verb", false},

@@ -282,6 +282,13 @@ class OptionsOfVerbs(Claims):
         rows = [json.loads(line) for line in self.out("list", "--json", folder).splitlines()]
         self.assertEqual([os.path.basename(row["path"]) for row in rows], [os.path.basename(self.first)])
 
+    def test_collectors(self):
+        """--json"""
+        done = self.verb("collectors", "--json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([row["name"] for row in rows], [line.split()[0] for line in self.verb("collectors").stdout.splitlines()])
+        self.assertTrue(all(row["describe"] and row["phase"] for row in rows))
+
     def test_verify(self):
         """--json"""
         self.assertTrue(self.json("verify", "--json", self.first)["good"])

@@ -72,7 +72,7 @@ ROWS = {
     "release": (USAGE, row("{}", NOTHING)),
     "help": (OK, row("{}", NOTHING)),
 }
-JSON_ALONE = {"list", "config"}  # with --json and no operand
+JSON_ALONE = {"list", "config", "collectors"}  # with --json and no operand
 
 
 def tree(folder):
@@ -182,7 +182,7 @@ class Verbs(support.Case):
             with self.subTest(verb=verb):
                 self.call(verb, [], status)
                 if verb in JSON_ALONE:
-                    self.call(verb, [], OK, "lines" if verb == "list" else "one")
+                    self.call(verb, [], OK, "one" if verb == "config" else "lines")
 
     def test_with_input_of_every_kind(self):
         inputs = self.inputs()
