@@ -30,10 +30,17 @@ struct redactor *redactor_new_rules(const char *rules, size_t len, const char *n
     return NULL;
 }
 
+const char *redactor_builtin_rules(size_t *ret_len)
+{
+    *ret_len = redact_builtin_rules_len;
+    return (const char *)redact_builtin_rules;
+}
+
 struct redactor *redactor_new(void)
 {
-    return redactor_new_rules((const char *)redact_builtin_rules, redact_builtin_rules_len,
-                              "redaction.rules", NULL);
+    size_t len = 0;
+    const char *rules = redactor_builtin_rules(&len);
+    return redactor_new_rules(rules, len, "redaction.rules", NULL);
 }
 
 void redactor_free(struct redactor *r)

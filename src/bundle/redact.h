@@ -38,6 +38,8 @@ enum redact_kind {
 
 /* With the rules the program was built with; NULL when there is no memory. */
 struct redactor *redactor_new(void);
+/* The text of those rules: *ret_len bytes, without a NUL. */
+const char *redactor_builtin_rules(size_t *ret_len);
 /* With these rules; `name` is for the complaint. NULL with *err. */
 struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
                                     struct rc_err *err);

@@ -132,7 +132,14 @@ static struct redactor *with_rules(struct rc_err *err)
     struct buf all;
     ssize_t len = asset_read(RULES_NAME, &rules, err);
     buf_init(&all, ALL_RULES_MAX);
-    buf_append(&all, len > 0 ? rules : "", len > 0 ? (size_t)len : 0);
+    if (len == -ENOENT) { /* an installation has them in the program only */
+        size_t size = 0;
+        const char *builtin = redactor_builtin_rules(&size);
+        buf_append(&all, builtin, size);
+        len = (ssize_t)size;
+    } else if (len > 0) {
+        buf_append(&all, rules, (size_t)len);
+    }
     if (of_site != NULL)
         buf_printf(&all, "\n%s", of_site);
     struct redactor *redactor = len > 0 && !buf_failed(&all)
