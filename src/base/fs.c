@@ -220,9 +220,11 @@ static int open_regular(int dirfd, const char *name, int flags)
 int fs_open_write(int dirfd, const char *name, int flags)
 {
     int fd = open_regular(dirfd, name, flags);
-    if ((fd == -ENXIO || fd == -ELOOP) && unlinkat(dirfd, name, 0) == 0)
-        fd = open_regular(dirfd, name, flags);
-    return fd;
+    if (fd != -ENXIO && fd != -ELOOP)
+        return fd;
+    if ((flags & O_APPEND) != 0)
+        return -ELOOP;
+    return unlinkat(dirfd, name, 0) == 0 ? open_regular(dirfd, name, flags) : fd;
 }
 
 int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, bool durable)

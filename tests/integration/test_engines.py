@@ -325,7 +325,7 @@ finally:
     del work
 """, path=[STUB])
         self.assertIn("OutOfMemoryError: Out of memory allocating 9,663,676,416 bytes", run.stderr)
-        self.assertNotIn("rocmcrash", run.stderr)
+        self.assertNotIn("rocmcrash_", run.stderr)  # no frame of the hook; the checkout's folder may have our name
         record = self.one_json("*.cupy.json")
         self.assertEqual(record["stats"], {"0": {"bytes_in_use": 18 * GIB, "pool_bytes": 18 * GIB}})
         refused = record["refused"]
