@@ -38,7 +38,8 @@ HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 G
 
 # The shared memory's helpers name themselves (launch/helpers.c).
 HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
-           "recorder": "rocmcrash-R", "stdout relay": "rocmcrash-O1"}
+           "recorder": "rocmcrash-R"}
+SECOND_RELAY = {"stdout relay": "rocmcrash-O1"}  # with --follow=all only
 
 
 @functools.lru_cache(maxsize=None)
@@ -324,7 +325,7 @@ class Case(unittest.TestCase):
     def helper(self, supervisor_pid, name):
         """Pid of a helper, once it has named itself."""
         def find():
-            return next((pid for pid in children(supervisor_pid) if comm(pid) == HELPERS[name]), 0)
+            return next((pid for pid in children(supervisor_pid) if comm(pid) == {**HELPERS, **SECOND_RELAY}[name]), 0)
         return wait_for(find, f"the {name} of {supervisor_pid}")
 
     def target_pid(self, supervisor_pid):

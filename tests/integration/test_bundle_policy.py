@@ -5,6 +5,7 @@ import glob
 import os
 import pty
 import signal
+import shutil
 import subprocess
 import unittest
 
@@ -118,6 +119,8 @@ class Policy(support.Case):
             file.write("all: a b\na: ; @false\nb: ; @true\n")
         for name, (command, status, kept) in COMMANDS.items():
             with self.subTest(name):
+                if shutil.which(command[0]) is None:
+                    self.skipTest(f"no {command[0]} here")
                 left, ended, _ = self.run_of([part.replace("{file}", makefile) for part in command], *EAGER)
                 self.assertEqual((left, ended if status is not None else None), (kept, status))
 
