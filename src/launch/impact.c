@@ -95,36 +95,50 @@ static bool is_stopped(pid_t tid)
            si.si_pid == tid;
 }
 
-/*
- * A thread that sleeps in the kernel has told where: "202 ARGUMENT... SP PC". Its other registers are not
- * known, which may end its stack early.
- */
-static void copy_sleeping(struct copier *c, int mem_fd, pid_t tid)
+/* Where a thread sleeps in the kernel, as it has told: "202 ARGUMENT... SP PC". */
+struct asleep {
+    pid_t tid;
+    long call;
+    uint64_t stack_pointer, program_counter; /* 0 = it does not sleep, or that may not be read */
+};
+
+static struct asleep where_asleep(pid_t pid, pid_t tid)
 {
+    struct asleep asleep = {.tid = tid};
     char path[64];
     char text[192];
     char *rest = text;
     uint64_t words[9] = {0};
     int count = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)c->impact->pid, (int)tid);
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
     if (fs_read_text(path, text, sizeof text) <= 0)
-        return;
-    (void)strtol(text, &rest, 10);
+        return asleep;
+    asleep.call = strtol(text, &rest, 10);
     if (rest == text)
-        return; /* "running" */
+        return asleep; /* "running" */
     for (char *end; count < 9; rest = end) {
         words[count] = strtoull(rest, &end, 16);
         if (end == rest)
             break;
         count++;
     }
-    if (count < 2)
-        return;
+    if (count >= 2) {
+        asleep.stack_pointer = words[count - 2];
+        asleep.program_counter = words[count - 1];
+    }
+    return asleep;
+}
+
+/* Its other registers are not known, which may end its stack early. */
+static void copy_asleep(struct copier *c, int mem_fd, const struct asleep *asleep)
+{
     struct user_regs_struct regs;
+    if (asleep->program_counter == 0)
+        return;
     memset(&regs, 0, sizeof regs);
-    STACK_POINTER(regs) = words[count - 2];
-    PROGRAM_COUNTER(regs) = words[count - 1];
-    put_thread(c, mem_fd, tid, &regs, sizeof regs);
+    STACK_POINTER(regs) = asleep->stack_pointer;
+    PROGRAM_COUNTER(regs) = asleep->program_counter;
+    put_thread(c, mem_fd, asleep->tid, &regs, sizeof regs);
 }
 
 struct sleepers {
@@ -132,31 +146,26 @@ struct sleepers {
     int mem_fd;
 };
 
-static bool copy_one_sleeping(void *context, long tid)
+static bool copy_one_asleep(void *context, long tid)
 {
     const struct sleepers *sleepers = context;
-    sleepers->copier->impact->threads_seen++;
-    copy_sleeping(sleepers->copier, sleepers->mem_fd, (pid_t)tid);
+    struct copier *c = sleepers->copier;
+    struct asleep asleep = where_asleep(c->impact->pid, (pid_t)tid);
+    c->impact->threads_seen++;
+    copy_asleep(c, sleepers->mem_fd, &asleep);
     return true;
 }
 
 /* Linux answers these calls with EINTR after a stop (signal(7)); others go on as if nothing had been. */
-static bool is_disturbed_by_a_stop(pid_t pid, pid_t tid)
+static bool is_disturbed_by_a_stop(const struct asleep *asleep)
 {
     static const long calls[] = {SYS_epoll_pwait, SYS_rt_sigtimedwait, SYS_semtimedop,
 #if defined(__x86_64__)
                                  SYS_epoll_wait,
 #endif
                                  SYS_semop};
-    char path[64];
-    char text[192];
-    char *end;
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)tid);
-    if (fs_read_text(path, text, sizeof text) <= 0)
-        return false;
-    long number = strtol(text, &end, 10);
-    for (size_t i = 0; end != text && i < sizeof calls / sizeof calls[0]; i++)
-        if (number == calls[i])
+    for (size_t i = 0; asleep->program_counter != 0 && i < sizeof calls / sizeof calls[0]; i++)
+        if (asleep->call == calls[i])
             return true;
     return false;
 }
@@ -166,29 +175,30 @@ static bool is_disturbed_by_a_stop(pid_t pid, pid_t tid)
 static void copy_other_threads(struct copier *c, struct tracees *tracees,
                                const struct traced_process *process, int mem_fd)
 {
-    static pid_t waiting[TRACEE_THREADS_MAX];
+    static struct asleep waiting[TRACEE_THREADS_MAX];
+    bool is_live = c->impact->kind == IMPACT_SNAPSHOT;
     uint32_t count = 0;
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
         const struct traced_thread *thread = &tracees->threads[i];
         if (thread->tid == 0 || &tracees->processes[thread->process] != process || thread->exiting)
             continue;
         c->impact->threads_seen++;
-        if (thread->tid == c->impact->tid && c->impact->kind == IMPACT_SIGNAL_STOP)
+        if (thread->tid == c->impact->tid && !is_live)
             continue; /* it is stopped, and was copied first */
-        if (c->impact->kind == IMPACT_SNAPSHOT &&
-            is_disturbed_by_a_stop(c->impact->pid, thread->tid)) {
-            copy_sleeping(c, mem_fd, thread->tid);
-            continue;
-        }
-        if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
-            waiting[count++] = thread->tid;
+        struct asleep asleep = {.tid = thread->tid};
+        if (is_live)
+            asleep = where_asleep(c->impact->pid, thread->tid);
+        if (is_disturbed_by_a_stop(&asleep))
+            copy_asleep(c, mem_fd, &asleep);
+        else if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
+            waiting[count++] = asleep;
     }
     uint64_t give_up_ns = clock_mono_ns() + STOP_WAIT_MS * NS_PER_MS;
     while (count > 0 && clock_mono_ns() < give_up_ns) {
         uint32_t left = 0;
         for (uint32_t i = 0; i < count; i++) {
-            if (is_stopped(waiting[i]))
-                copy_thread(c, mem_fd, waiting[i], NULL);
+            if (is_stopped(waiting[i].tid))
+                copy_thread(c, mem_fd, waiting[i].tid, NULL);
             else
                 waiting[left++] = waiting[i];
         }
@@ -196,6 +206,8 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
             (void)sched_yield();
         count = left;
     }
+    for (uint32_t i = 0; i < count; i++)
+        copy_asleep(c, mem_fd, &waiting[i]); /* the machine is busy, or it is in D state */
 }
 
 static void copy_threads(struct copier *c, struct tracees *tracees,
@@ -370,7 +382,7 @@ static void copy_unheld(struct copier *c, const struct impact_live *live)
     (void)snprintf(path, sizeof path, "/proc/%d/mem", (int)live->pid);
     RC_AUTO_CLOSE int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
     struct sleepers sleepers = {.copier = c, .mem_fd = mem_fd};
-    impact_each_number(live->pid, "task", copy_one_sleeping, &sleepers);
+    impact_each_number(live->pid, "task", copy_one_asleep, &sleepers);
     copy_python(c, live, clock_mono_ns() + LIVE_PYTHON_UNTIL_MS * NS_PER_MS);
 }
 

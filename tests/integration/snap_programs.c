@@ -81,6 +81,8 @@ static int gap(int threads)
     while (!ended) {
         uint64_t delay_ns = waited_ns(schedstat);
         uint64_t at_ns = now_ns();
+        if (waited_ns(schedstat) != delay_ns)
+            continue; /* it lost the CPU in between: the two are not of one moment */
         uint64_t passed_ns = at_ns - before_ns;
         uint64_t queued_ns = delay_ns - delayed_ns;
         if (passed_ns > queued_ns && passed_ns - queued_ns > longest_ns)
