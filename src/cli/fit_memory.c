@@ -22,7 +22,7 @@ static double peak(const struct facts *facts, const char *name)
 
 double fit_memory_wanted(const struct facts *facts, int failed)
 {
-    double torch = number(facts, failed ? "torch.allocated_bytes" : "torch.allocated_peak_bytes");
+    double torch = failed ? number(facts, "torch.allocated_bytes") : peak(facts, "torch.allocated_bytes");
     double ledger = peak(facts, "ledger.vram.live_bytes");
     if (torch > 0)
         return torch + (failed ? number(facts, "oom.requested_bytes") : 0);

@@ -179,6 +179,14 @@ static const struct fit_run *run_of(const struct fit_job *job, int64_t value)
     return NULL;
 }
 
+/* A run that ends between two readings had more than was read. The line is told only where it leads to
+ * what the runs have shown. */
+static bool model_agrees(const struct fit *fit, const struct fit_model *m)
+{
+    int64_t distance = m->predicted > fit->passed ? m->predicted - fit->passed : fit->passed - m->predicted;
+    return m->known && m->has_prediction && fit->failed == fit->passed + 1 && distance <= 1 + fit->passed / 20;
+}
+
 static void say_model(const struct fit_job *job)
 {
     struct fit_model m;
@@ -186,7 +194,7 @@ static void say_model(const struct fit_job *job)
     char slope[64];
     char error[64];
     fit_model(&job->fit, &m);
-    if (!m.known || m.slope <= 0)
+    if (!model_agrees(&job->fit, &m))
         return;
     fit_memory_text(m.fixed > 0 ? m.fixed : 0, fixed, sizeof fixed);
     fit_memory_text(m.slope, slope, sizeof slope);
@@ -256,13 +264,12 @@ static void print_json(const struct fit_job *job)
         (void)cJSON_AddNumberToObject(json, "largest_that_runs", (double)job->fit.passed);
     if (job->fit.failed <= job->fit.max)
         (void)cJSON_AddNumberToObject(json, "smallest_that_fails", (double)job->fit.failed);
-    if (m.known) {
+    if (model_agrees(&job->fit, &m)) {
         (void)cJSON_AddNumberToObject(json, "fixed_bytes", m.fixed);
         (void)cJSON_AddNumberToObject(json, "bytes_a_unit", m.slope);
         (void)cJSON_AddNumberToObject(json, "error_bytes", m.error);
-    }
-    if (m.has_prediction)
         (void)cJSON_AddNumberToObject(json, "predicted", (double)m.predicted);
+    }
     (void)cJSON_AddNumberToObject(json, "seconds", job->seconds);
     add_runs(job, json);
     char *text = cJSON_Print(json);

@@ -119,15 +119,29 @@ static void say_postponed(const struct experiment *e, struct conclusion *c)
     }
 }
 
-/* The class follows from a change only where no other one helps, too: several often help by changing
- * the times of things, and then none of them is the cause. */
+/* The class that every change that helps tells; "" where one tells another, or none. */
+static const char *common_class(const struct experiment *e)
+{
+    const char *common = NULL;
+    for (size_t i = 1; i < e->campaign.count; i++) {
+        const char *its = change_of(e, i)->class_name;
+        if (!finding_confirms(e->campaign.cell[i].finding))
+            continue;
+        if (common != NULL && strcmp(common, its) != 0)
+            return "";
+        common = its;
+    }
+    return common != NULL ? common : "";
+}
+
+/* The class follows only where no change of another kind helps, too: several often help by changing the
+ * times of things, and then none of them is the cause. */
 static void confirm(const struct experiment *e, struct conclusion *c, unsigned helping)
 {
     char text[160];
     const struct cell *cell = &e->campaign.cell[c->cell];
     c->status = CONCLUSION_CONFIRMED;
-    if (helping == 1)
-        (void)snprintf(c->class_name, sizeof c->class_name, "%s", change_of(e, (size_t)c->cell)->class_name);
+    (void)snprintf(c->class_name, sizeof c->class_name, "%s", common_class(e));
     append(c, "confirmed: ");
     say_pair(e, c, (size_t)c->cell);
     if (cell->finding == FINDING_LOWERS)
@@ -138,8 +152,8 @@ static void confirm(const struct experiment *e, struct conclusion *c, unsigned h
         append(c, text);
     }
     if (helping > 1) {
-        (void)snprintf(text, sizeof text, "; %u changes help, so none of them alone is shown to be the cause",
-                       helping);
+        (void)snprintf(text, sizeof text, "; %u changes help%s", helping,
+                       c->class_name[0] != '\0' ? "" : ", so none of them alone is shown to be the cause");
         append(c, text);
     }
     say_postponed(e, c);

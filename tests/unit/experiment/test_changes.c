@@ -234,6 +234,8 @@ static void test_conclusions(void **state)
     conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, as it is 6 of 6; at most 40 %");
     set_cell(&e, 2, "", false, FINDING_CURES, 0); /* two that help: none is shown to be the cause */
     conclude(&e, CONCLUSION_CONFIRMED, "", "2 changes help");
+    set_cell(&e, 2, "sdma", false, FINDING_CURES, 0); /* both of one kind */
+    conclude(&e, CONCLUSION_CONFIRMED, "sdma", "; 2 changes help");
     set_cell(&e, 1, "sdma", true, FINDING_LOWERS, 1);
     set_cell(&e, 2, "", false, FINDING_REFUTED, 6);
     conclude(&e, CONCLUSION_CONFIRMED, "sdma", "fewer, but not none");
