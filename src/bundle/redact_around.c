@@ -110,8 +110,8 @@ static size_t git_value(const char *line, size_t len, const char *key, const cha
     return len > at ? len - at : 0;
 }
 
-/* Of a file that another can write, as /tmp/.git/config, he would say what is hidden from our
- * bundles: "out of memory", as if it were a name. */
+/* Another user who can write the file (/tmp/.git/config) could choose what our bundles hide: "out of
+ * memory", as if it were a name. */
 static bool is_ours(const char *path)
 {
     struct stat st;

@@ -11,7 +11,7 @@
 
 #include "bundle/redact_rules.h"
 
-#define WORD_MAX 32u /* longer runs of letters are no word */
+#define WORD_MAX 30u /* longer runs of letters are no word */
 #define BASE_MIN 4u  /* of a word behind "un" and the like */
 #define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
 
@@ -32,7 +32,7 @@ struct redact_vocabulary *redact_vocabulary_new(void)
     struct redact_vocabulary *v = calloc(1, sizeof *v);
     if (v == NULL)
         return NULL;
-    v->size = 8192;
+    v->size = 32768; /* room for the words of the rules that are built in */
     v->table = calloc(v->size, sizeof *v->table);
     if (v->table == NULL) {
         free(v);
