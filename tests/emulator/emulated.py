@@ -115,7 +115,8 @@ class Machine:
         environ = dict(os.environ)
         for name in ("EMULATOR_FAULTS", "EMULATOR_LOG", "ROCMCRASH_SYSROOT"):
             environ.pop(name, None)
-        environ.update(EMULATOR_ROOT=self.root, LD_PRELOAD=preload)
+        # rocmcrash's own processes read the emulated machine, too.
+        environ.update(EMULATOR_ROOT=self.root, LD_PRELOAD=preload, ROCMCRASH_LOADER="keep")
         environ.update(more)
         if faults is not None:
             environ["EMULATOR_FAULTS"] = faults

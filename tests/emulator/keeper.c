@@ -59,7 +59,9 @@ static int set_environment(void)
                      others != NULL ? others : "");
     if (n < 0 || (size_t)n >= sizeof preload)
         return -ENAMETOOLONG;
-    if (setenv("LD_PRELOAD", preload, 1) != 0 || setenv("EMULATOR_ROOT", machine.root, 1) != 0)
+    /* rocmcrash's own processes read the emulated machine, too. */
+    if (setenv("LD_PRELOAD", preload, 1) != 0 || setenv("EMULATOR_ROOT", machine.root, 1) != 0 ||
+        setenv("ROCMCRASH_LOADER", "keep", 1) != 0)
         return -ENOMEM;
     return 0;
 }

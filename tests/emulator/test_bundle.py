@@ -23,7 +23,7 @@ class Bundles(emulated.Case):
         outdir = os.path.join(self.folder, "out")
         os.makedirs(outdir, exist_ok=True)
         inner = host.environ(faults)
-        changed = {name: inner[name] for name in ("EMULATOR_ROOT", "EMULATOR_FAULTS", "LD_PRELOAD")
+        changed = {name: inner[name] for name in ("EMULATOR_ROOT", "EMULATOR_FAULTS", "LD_PRELOAD", "ROCMCRASH_LOADER")
                    if name in inner}
         environ = dict(os.environ, ROCMCRASH_STATE_DIR=os.path.join(self.folder, "state"),
                        XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
