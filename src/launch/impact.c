@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "launch/impact_internal.h"
 #include "launch/python_stacks.h"
 #include "launch/tracee.h"
@@ -175,8 +176,11 @@ static bool is_disturbed_by_a_stop(const struct asleep *asleep)
 static void copy_other_threads(struct copier *c, struct tracees *tracees,
                                const struct traced_process *process, int mem_fd)
 {
-    static struct asleep waiting[TRACEE_THREADS_MAX];
+    static pid_t waiting[TRACEE_THREADS_MAX];
+    static struct asleep *sleeps; /* of `waiting`; for a live process only */
     bool is_live = c->impact->kind == IMPACT_SNAPSHOT;
+    if (is_live && sleeps == NULL)
+        sleeps = room_for(TRACEE_THREADS_MAX * sizeof *sleeps);
     uint32_t count = 0;
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
         const struct traced_thread *thread = &tracees->threads[i];
@@ -190,24 +194,30 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
             asleep = where_asleep(c->impact->pid, thread->tid);
         if (is_disturbed_by_a_stop(&asleep))
             copy_asleep(c, mem_fd, &asleep);
-        else if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
-            waiting[count++] = asleep;
+        else if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0) {
+            if (sleeps != NULL)
+                sleeps[count] = asleep;
+            waiting[count++] = thread->tid;
+        }
     }
     uint64_t give_up_ns = clock_mono_ns() + STOP_WAIT_MS * NS_PER_MS;
     while (count > 0 && clock_mono_ns() < give_up_ns) {
         uint32_t left = 0;
         for (uint32_t i = 0; i < count; i++) {
-            if (is_stopped(waiting[i].tid))
-                copy_thread(c, mem_fd, waiting[i].tid, NULL);
-            else
-                waiting[left++] = waiting[i];
+            if (is_stopped(waiting[i])) {
+                copy_thread(c, mem_fd, waiting[i], NULL);
+                continue;
+            }
+            if (sleeps != NULL)
+                sleeps[left] = sleeps[i];
+            waiting[left++] = waiting[i];
         }
         if (left == count)
             (void)sched_yield();
         count = left;
     }
-    for (uint32_t i = 0; i < count; i++)
-        copy_asleep(c, mem_fd, &waiting[i]); /* the machine is busy, or it is in D state */
+    for (uint32_t i = 0; is_live && sleeps != NULL && i < count; i++)
+        copy_asleep(c, mem_fd, &sleeps[i]); /* the machine is busy, or it is in D state */
 }
 
 static void copy_threads(struct copier *c, struct tracees *tracees,

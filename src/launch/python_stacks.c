@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "base/room.h"
 
 #define THREADS_MAX 4096
 #define INTERPRETERS_MAX 16
@@ -39,7 +40,7 @@ struct reader {
     const char *ended; /* why it ended early, NULL = it did not */
 };
 
-static struct code codes[CODES];
+static struct code *codes; /* of CODES */
 
 static bool read_there(const struct reader *r, uint64_t address, void *out, size_t length)
 {
@@ -269,9 +270,11 @@ size_t python_stacks_read(const struct python_place *place, pid_t pid, char *out
                        .size = size > 128 ? size - 128 : 0};
     uint64_t interpreter = 0;
     uint64_t threads = 0;
-    memset(codes, 0, sizeof codes);
-    if (r.size == 0)
+    if (codes == NULL)
+        codes = room_for(CODES * sizeof *codes);
+    if (r.size == 0 || codes == NULL)
         return 0;
+    memset(codes, 0, CODES * sizeof *codes);
     if (!read_there(&r, place->runtime + place->layout.interpreters, &interpreter,
                     sizeof interpreter))
         r.ended = "its memory may not be read";

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "launch/impact.h"
 #include "launch/options.h"
 #include "launch/python_stacks.h"
@@ -34,7 +35,7 @@
 #define TOUCH_MAX_MS 5000 /* for the reading of one process, most of which does not hold it */
 #define SEIZE_PASSES 8
 
-static struct tracees tracees;
+static struct tracees *tracees;
 
 /* --- what is known before anything is touched --- */
 
@@ -159,7 +160,7 @@ static void look_first(struct subject *s)
 
 static bool add_threads(struct shared *shared, pid_t pid)
 {
-    return tree_scan_seize_threads(shared, &tracees, pid, 0) > 0;
+    return tree_scan_seize_threads(shared, tracees, pid, 0) > 0;
 }
 
 /* A signal that stopped the thread reaches it now. */
@@ -194,7 +195,7 @@ static _Noreturn void touch(struct shared *shared, struct subject *s)
     prepare_arena(shared);
     for (int pass = 0; pass < SEIZE_PASSES && add_threads(shared, s->pid); pass++)
         ;
-    struct traced_process *process = tracee_find_process(&tracees, s->pid);
+    struct traced_process *process = tracee_find_process(tracees, s->pid);
     if (process != NULL)
         shared->processes_traced++;
     s->tasks_again_ns = clock_mono_ns();
@@ -209,7 +210,7 @@ static _Noreturn void touch(struct shared *shared, struct subject *s)
         .no_python = s->no_python[0] != '\0' ? s->no_python : NULL,
         .let_go = let_go,
     };
-    impact_copy_live(shared, &tracees, process, &live);
+    impact_copy_live(shared, tracees, process, &live);
     _exit(0);
 }
 
@@ -288,6 +289,9 @@ int snapshot_take(struct shared *shared, const struct snapshot_options *options,
 {
     if (kill(options->pid, 0) != 0 && errno == ESRCH)
         return rc_err_set(err, -ESRCH, "there is no process %d", (int)options->pid);
+    tracees = room_for(sizeof *tracees);
+    if (tracees == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot look at process %d", (int)options->pid);
     fill_run(shared, options);
     find_subjects(shared, options);
     pid_t sampler = start_sampler(shared);
