@@ -408,8 +408,8 @@ static void drop_others(struct search *s)
                 memcpy(value, s->t->p + span->from, span->to - span->from);
             common = value[0] != '\0' && redact_is_common(value);
         }
-        if (!common && !is_hidden_already(s->t, span) && !s->r->kept[span->kind] &&
-            (s->learning || !span->learn_only))
+        if (!common && !is_hidden_already(s->t, span) &&
+            (s->learning || (!s->r->kept[span->kind] && !span->learn_only)))
             spans->list[kept++] = *span;
     }
     spans->count = kept;
