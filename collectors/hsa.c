@@ -5,22 +5,28 @@
  * own).
  */
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fs.h"
+#include "base/own_folder.h"
 #include "collectors/probe_run.h"
 #include "probe/rocminfo.h"
 #include "telemetry/machine.h"
 
 #define DEADLINE_MS 3000
 
-/* The path of the mapped libhsa-runtime64 in `out`; false if there is none that we may load. */
-static bool mapped_runtime(const char *maps, char *out, size_t size)
+/* The path of the mapped libhsa-runtime64 in `out` (PATH_MAX); false if there is none that we may load. The
+ * program chose that name, and ran as somebody else, perhaps, or in another root folder: only a file that
+ * nobody else could have written or can exchange is loaded, by its real path. */
+static bool mapped_runtime(const char *maps, char *out)
 {
+    char path[PATH_MAX];
+    struct stat st;
     const char *name = strstr(maps, "/libhsa-runtime64.so");
     if (name == NULL)
         return false;
@@ -29,15 +35,15 @@ static bool mapped_runtime(const char *maps, char *out, size_t size)
         start--;
     start = memchr(start, '/', (size_t)(name - start) + 1);
     size_t length = start != NULL ? strcspn(start, "\n") : 0;
-    if (length == 0 || length >= size)
+    if (length == 0 || length >= sizeof path)
         return false;
-    memcpy(out, start, length);
-    out[length] = '\0';
-    struct stat st;
-    if (stat(out, &st) != 0 || !S_ISREG(st.st_mode))
+    memcpy(path, start, length);
+    path[length] = '\0';
+    if (realpath(path, out) == NULL || lstat(out, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
-    /* Root must not run a file that another user could have written. */
-    return geteuid() != 0 || (st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0);
+    if (geteuid() != 0 && st.st_uid == geteuid())
+        st.st_mode &= ~(mode_t)S_IWGRP; /* a user's own group (umask 002), where it is his own file */
+    return own_path_distrust(out, &st) == NULL;
 }
 
 static void add_agent_facts(struct collect_out *out, const struct machine *machine,
@@ -103,9 +109,9 @@ static void write_text(struct collect_out *out, const cJSON *json)
 static enum collect_status run_hsa(const struct collect_ctx *ctx, struct collect_out *out)
 {
     static struct machine machine;
-    char library[FS_PATH_MAX];
+    char library[PATH_MAX];
     const char *arguments[] = {"hsa", NULL, NULL, NULL};
-    if (mapped_runtime(ctx->maps, library, sizeof library)) {
+    if (mapped_runtime(ctx->maps, library)) {
         arguments[1] = "--library";
         arguments[2] = library;
     }

@@ -22,7 +22,7 @@ _Static_assert(offsetof(struct shared, impact_pid) - offsetof(struct shared, imp
 
 struct ledger *ledger_create(int *ret_fd, struct rc_err *err)
 {
-    int fd = memfd_create("rocmcrash-ledger", MFD_CLOEXEC);
+    int fd = memfd_create("rocmcrash-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         (void)rc_err_errno(err, -errno, "cannot create the ledger");
         return NULL;

@@ -2,6 +2,7 @@
 #include "record/shared.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,12 +48,15 @@ int shared_set_size(int fd, uint64_t size)
     int r = fs_truncate(fd, (off_t)size);
     if (lift)
         (void)setrlimit(RLIMIT_FSIZE, &caller);
+    /* A mapping of a file that somebody made shorter (/proc/PID/fd/N) is a SIGBUS for all of us. */
+    if (r == 0)
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return r;
 }
 
 struct shared *shared_create(int *ret_fd, struct rc_err *err)
 {
-    int fd = memfd_create("rocmcrash", MFD_CLOEXEC);
+    int fd = memfd_create("rocmcrash", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         (void)rc_err_errno(err, -errno, "cannot create the shared memory of the run");
         return NULL;

@@ -293,7 +293,7 @@ struct shared {
 
 struct rc_err;
 
-/* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit; 0 or -errno. */
+/* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit, and seals the size; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.
  * NULL and *err on failure; then the run goes on without us. */

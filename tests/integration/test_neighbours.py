@@ -133,6 +133,29 @@ class Neighbours(support.Case):
             env=self.environ, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_runtime_that_another_could_have_laid_is_not_loaded(self):
+        """The program names the HSA runtime that the probe loads, with the rights of rocmcrash."""
+        as_root(self)
+        machine = next(iter(sorted(glob.glob(os.path.join(support.RECORDED, "machines", "*7900*", "sys")))), None)
+        if machine is None or not shutil.which("cc") or subprocess.run(
+                ["unshare", "-m", "mount", "--bind", machine, "/sys"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no recorded machine, compiler or mount namespace here")
+        folder = self.path("laid")
+        os.mkdir(folder)
+        library = os.path.join(folder, "libhsa-runtime64.so.1")
+        source = self.write("laid.c", '#include <fcntl.h>\n__attribute__((constructor)) static void loaded(void) '
+                                      f'{{ (void)!open("{self.path("was-loaded")}", O_CREAT | O_WRONLY, 0600); }}\n')
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+        code = "import mmap, os, sys; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); os.abort()"
+        above = [self.folder[:i] or "/" for i, c in enumerate(self.folder + "/") if c == "/"]
+        ours = all(os.stat(path).st_uid == 0 and os.stat(path).st_mode & 0o1002 != 0o0002 for path in above)
+        for owner, loaded in ((NOBODY, False), (0, ours)):  # where the tests themselves lie in another's folder: never
+            os.chown(folder, owner, owner)
+            subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$1" /sys; shift; exec "$@"', "sh", machine,
+                            support.ROCMCRASH, "-o", self.outdir, "--", PYTHON, "-c", code, library],
+                           env=self.environ, capture_output=True, timeout=60, check=False)
+            self.assertEqual(os.path.exists(self.path("was-loaded")), loaded)
+
     def test_a_script_of_our_name_is_no_run(self):
         path = self.write("rocmcrash", f'#!/bin/sh\n"{support.ROCMCRASH}" "$@"\n')
         os.chmod(path, 0o755)

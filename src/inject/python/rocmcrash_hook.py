@@ -131,7 +131,8 @@ def _check_size_limit():
 
 def open_file(name, mode):
     _check_size_limit()
-    flags_ = (posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | mode)
+    # a pipe that somebody laid there is refused (ENXIO) instead of waited for
+    flags_ = (posix.O_WRONLY | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK | mode)
     path = directory + "/" + name
     try:
         return posix.open(path, flags_, 0o600)
