@@ -38,7 +38,7 @@ ENDS_WITH = {"pinned_staging": ("out of memory", "Unable to allocate", "can't al
              "smaller_batches_then_report": ("KeyError",), "rare_label_classifier": ("device-side assert",),
              "jax_keep_best_params": ("deleted",), "shard_reader_fds": ("Too many open files",),
              "kmeans_report": ("JSON serializable",), "ticket_tags_bert": ("Assertion",),
-             "triton_paged_gather": ("",), "labels_from_workers": ("Too many open files", "ancdata"),
+             "triton_paged_gather": ("illegal memory access", "CUDA error"), "labels_from_workers": ("Too many open files", "ancdata"),
              "pinned_ring": ("CUDA error", "out of memory", "can't allocate")}
 
 
@@ -169,7 +169,7 @@ def holds(expected, record):
         return False
     if expected["family"] == "healthy":
         return record["status"] == 0
-    if expected["family"] in ("app-bug", "resource-limit"):
+    if expected["family"] in ("app-bug", "page-fault", "resource-limit"):
         return record["status"] != 0 and any(w in text for w in ENDS_WITH[record["name"]])
     return record["status"] != 0 and refused and record.get("other_was_there", True)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chat gateway: asyncio front end, one GPU worker, the key/value caches of open chats in a dict.
 Three clients at a time; each opens a chat, asks one follow-up question and says goodbye."""
 import asyncio

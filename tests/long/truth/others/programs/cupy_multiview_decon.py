@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 #!/usr/bin/env python
 """Multi-view Richardson-Lucy deconvolution of a light-sheet stack (CuPy).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Domain decomposition with CuPy.
 
 A first guess is made on the whole domain in one array. Then 80 patches are set up, each with an operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distillation with two cached sets of logits on the GPU.
 
 Stage A needs the teacher's logits of all 80 batches at once (its scores are centred per class).

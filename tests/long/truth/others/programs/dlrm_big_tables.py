@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Click model with nine embedding tables of 59M rows on one card, row-sparse gradients and Adagrad."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saliency audit: Grad-CAM maps of four stages for every batch, to find images that are classified by their frame."""
 import time
 

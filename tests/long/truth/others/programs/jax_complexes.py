@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Protein complexes in JAX: 88 chains are embedded (kept), their pair tensors are compared and dropped,
 # then one large complex is folded with the chains' embeddings as input.
 import sys

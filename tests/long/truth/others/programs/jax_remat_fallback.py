@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a deep MLP tower in JAX. Keeping all activations is fastest, so that is tried first;
 if the device refuses, the step is rebuilt with rematerialisation."""
 import time

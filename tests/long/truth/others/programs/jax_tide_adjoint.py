@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Recovers the sea floor from tide gauges: gradient of the misfit through a shallow-water model.
 # The window of observations is lengthened in stages, as is usual in variational assimilation.
 import functools

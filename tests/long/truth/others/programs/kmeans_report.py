@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """k-means over 100 GiB of embeddings on one card, with a JSON report at the end."""
 import json
 import time

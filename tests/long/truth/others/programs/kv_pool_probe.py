@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start of an inference server: finds how large a key/value pool the card can give, then decodes in it."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates a ViT-like encoder with four loader workers and a confusion matrix at the end.
 The site's job script sets 256 open files per process; the same is set here."""
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer study of a 60-layer residual stack.
  1. outliers: all layers' activations at once (the cross-layer maximum per token needs them together)
  2. CKA: one Gram matrix over 15360 tokens per layer, kept, since every pair of layers is compared

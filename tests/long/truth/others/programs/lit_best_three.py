@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lightning run that keeps the three best states (weights and optimizer) in GPU memory for a quick roll-back."""
 import copy
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads 96 copies of a book (other names swapped in) into a small Llama, 512 tokens of each at a time.
 The whole book is 16k tokens; the answers need the keys and values of all of it."""
 import time

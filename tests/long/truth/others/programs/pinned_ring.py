@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams shards to the GPU through a ring of pinned buffers, 48 shards deep, under the site's host-memory guard.
 The guard allows six GiB beyond what the process has mapped once CUDA is up."""
 import collections

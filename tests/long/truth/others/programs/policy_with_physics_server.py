@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy training in PyTorch against a physics service in its own process (JAX), both on the one GPU."""
 import os
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """x4 super-resolution with a metrics log that is plotted at the end of the run."""
 import time
 

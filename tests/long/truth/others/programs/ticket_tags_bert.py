@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes support tickets with BERT. Three tags for masked customer data were added to the tokenizer's word list."""
 import time
 

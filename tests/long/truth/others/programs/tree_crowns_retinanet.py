@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fine-tunes RetinaNet on aerial tiles with one box per tree crown. Most tiles hold a few hundred trees;
 the last one of the epoch is an oil-palm plantation with 245 x 245 of them."""
 import math

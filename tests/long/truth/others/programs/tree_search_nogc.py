@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Latent-space tree search for planning (a MuZero-like player without the training part).
 # The collector is off, because its pauses showed up in the 99th percentile of the move times.
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paged attention's gather step as a Triton kernel: copies the pages of each sequence into one dense block.
 Pages that a sequence does not have are marked with NO_PAGE in its block table."""
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physics service: steps 4096 pendulums in JAX for whoever asks over the pipe."""
 import sys
 
