@@ -17,7 +17,8 @@ const char *name_of_signal(int signo)
         SIGNAL(TTOU) SIGNAL(URG) SIGNAL(XCPU) SIGNAL(XFSZ) SIGNAL(VTALRM) SIGNAL(PROF) SIGNAL(WINCH)
         SIGNAL(POLL) SIGNAL(PWR) SIGNAL(SYS)
     };
-    return signo > 0 && (size_t)signo < sizeof names / sizeof names[0] ? names[signo] : NULL;
+    size_t at = signo > 0 ? (size_t)signo : 0;
+    return at < sizeof names / sizeof names[0] ? names[at] : NULL;
 }
 
 const char *name_of_error(int error)

@@ -52,7 +52,7 @@ static bool folder_of_name(char *out, size_t size)
 int own_path_find(const char *name, int mode, char *out, size_t size)
 {
     static bool (*const folders[])(char *, size_t) = {folder_of_file, folder_of_name};
-    char folder[PATH_MAX];
+    char folder[PATH_MAX] = "";
     int result = -ENOENT;
     for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
         if (!folders[f](folder, sizeof folder))

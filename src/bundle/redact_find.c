@@ -58,6 +58,7 @@ static bool has_word(const char *text, size_t len, const char *word)
 static bool excused(const struct redact_rule *rule, const char *text, size_t at)
 {
     char window[UNLESS_MAX + 1];
+    window[0] = '\0';
     size_t n = 0;
     size_t reach = rule->unless_reach < UNLESS_MAX ? rule->unless_reach : UNLESS_MAX;
     for (size_t i = at > reach ? at - reach : 0; i < at; i++) {

@@ -276,7 +276,7 @@ static void take_process(struct facts *facts)
 static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
                       size_t count)
 {
-    const char *there[sizeof account_parts / sizeof account_parts[0]];
+    const char *there[sizeof account_parts / sizeof account_parts[0]] = {NULL};
     size_t n = 0;
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
