@@ -35,12 +35,13 @@ static bool is_longer_than_terminal(const char *text)
 }
 
 /* The user's own variable: a command line for the shell, as for git and man. */
-static _Noreturn void run_pager(const char *command, int from)
+static _Noreturn void run_pager(int from)
 {
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGPIPE, SIG_DFL);
     (void)dup2(from, STDIN_FILENO);
     (void)setenv("LESS", "FRX", 0); /* ends by itself on one page, shows colours, clears nothing */
+    const char *command = getenv("PAGER"); /* setenv() may have moved it */
     if (command != NULL)
         (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
     else
@@ -63,7 +64,7 @@ static void feed(int fd, const char *text)
 }
 
 /* False when there is no such pager: nothing was shown. */
-static bool page(const char *command, const char *text)
+static bool page(const char *text)
 {
     int ends[2];
     int status = 0;
@@ -75,7 +76,7 @@ static bool page(const char *command, const char *text)
     void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     pid_t pid = fork();
     if (pid == 0)
-        run_pager(command, ends[0]);
+        run_pager(ends[0]);
     (void)close(ends[0]);
     if (pid > 0)
         feed(ends[1], text);
@@ -93,7 +94,7 @@ bool pager_print(const char *text, bool may_page)
     if (command != NULL && (command[0] == '\0' || strcmp(command, "cat") == 0))
         may_page = false;
     if (may_page && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && is_longer_than_terminal(text) &&
-        fflush(stdout) == 0 && page(command, text))
+        fflush(stdout) == 0 && page(text))
         return true;
     return print_plain(text);
 }
