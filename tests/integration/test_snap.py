@@ -36,15 +36,13 @@ print('ready', flush=True)
 sleeps()
 """
 
+# Its children end soon after it, also where it is killed: they hold the output of the test.
 TREE = """
 import subprocess, sys, time
-children = [subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']) for _ in range(7)]
+child = 'import os, time\\nparent = os.getppid()\\nwhile os.getppid() == parent: time.sleep(1)'
+children = [subprocess.Popen([sys.executable, '-c', child]) for _ in range(7)]
 print('ready', flush=True)
-try:
-    time.sleep(600)
-finally:
-    for child in children:
-        child.kill()
+time.sleep(600)
 """
 
 LOCKED = """
