@@ -114,12 +114,12 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
 static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
 {
     char parent[FS_PATH_MAX];
-    const char *name = strrchr(path, '/') + 1;
-    (void)snprintf(parent, sizeof parent, "%.*s", (int)(name - path), path);
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(parent, sizeof parent, "%.*s", slash > path ? (int)(slash - path) : 1, path);
     int r = fs_mkdir_p(parent);
     if (r < 0)
         return rc_err_errno(err, r, "cannot make '%s'", parent);
-    return own_folder_open(parent, name, S_IWGRP | S_IWOTH, ret_fd, err);
+    return own_folder_open(parent, slash + 1, S_IWGRP | S_IWOTH, ret_fd, err);
 }
 
 /* /tmp/rocmcrash-<uid>, or a fresh one when somebody else sits there. Path in `out`. */

@@ -415,6 +415,14 @@ static void drop_others(struct search *s)
     spans->count = kept;
 }
 
+static bool keeps_any(const struct redactor *r)
+{
+    bool any = false;
+    for (size_t kind = 0; kind < REDACT_KIND_MAX; kind++)
+        any = any || r->kept[kind];
+    return any;
+}
+
 static int search_once(struct redactor *r, const struct redact_text *t, bool learning, bool folded,
                        struct redact_spans *out)
 {
@@ -434,7 +442,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
         if (!folded && !learning)
             on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
-        if (memchr(r->kept, true, sizeof r->kept) != NULL)
+        if (keeps_any(r))
             drop_guesses_at_kept(&s);
         drop_others(&s);
     }

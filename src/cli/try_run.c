@@ -40,26 +40,34 @@ static void take_streams(const int output[2])
         _exit(125);
 }
 
-static _Noreturn void exec_run(const struct try_plan *plan)
+/* rocmcrash with the plan's command; NULL and errno: there is no memory. The caller's. */
+static const char **command_under_us(const struct try_plan *plan, const char *rocmcrash)
 {
-    char rocmcrash[FS_PATH_MAX];
     size_t n = 0;
     char **own = plan->change != NULL ? change_command(plan->change, plan->command) : NULL;
     char *const *wanted = plan->change != NULL ? own : plan->command;
-    const char *const before[] = {NULL, "--always", "--quiet", "--hash-budget=0s", "--output-dir",
-                                  plan->folder, "--"};
+    const char *const before[] = {rocmcrash, "--always", "--quiet", "--hash-budget=0s",
+                                  "--output-dir", plan->folder, "--"};
     enum { BEFORE = sizeof before / sizeof before[0] };
-    if (own_path_find("rocmcrash", X_OK, rocmcrash, sizeof rocmcrash) < 0 || wanted == NULL)
-        die("cannot start");
-    while (wanted[n] != NULL)
+    while (wanted != NULL && wanted[n] != NULL)
         n++;
-    const char **argv = calloc(BEFORE + n + 1, sizeof *argv);
+    const char **argv = wanted != NULL ? calloc(BEFORE + n + 1, sizeof *argv) : NULL;
     if (argv == NULL)
-        die("cannot start");
+        return NULL;
     memcpy(argv, before, sizeof before);
-    argv[0] = rocmcrash;
     for (size_t i = 0; i < n; i++)
         argv[BEFORE + i] = wanted[i];
+    return argv;
+}
+
+static _Noreturn void exec_run(const struct try_plan *plan)
+{
+    char rocmcrash[FS_PATH_MAX];
+    if (own_path_find("rocmcrash", X_OK, rocmcrash, sizeof rocmcrash) < 0)
+        die("cannot start");
+    const char **argv = command_under_us(plan, rocmcrash);
+    if (argv == NULL)
+        die("cannot start");
     if (plan->cwd[0] != '\0' && chdir(plan->cwd) != 0)
         die("cannot go to the run's folder");
     if (plan->change != NULL && (errno = -change_apply(plan->change)) != 0)

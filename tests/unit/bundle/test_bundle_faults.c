@@ -31,9 +31,12 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
+static pid_t owner;
+
+/* Not in a child that asks a file system: what libgcov allocates there at its end must not fail. */
 static bool fails_now(void)
 {
-    if (fail_at == 0 || --fail_at > 0)
+    if (fail_at == 0 || getpid() != owner || --fail_at > 0)
         return false;
     failed = true;
     return true;
@@ -162,6 +165,7 @@ static void test_each(void **state)
     (void)state;
     cJSON_Hooks hooks = {.malloc_fn = __wrap_malloc, .free_fn = free};
     cJSON_InitHooks(&hooks);
+    owner = getpid();
     bundle = make_bundle("faulty");
     (void)snprintf(stage_dir, sizeof stage_dir, "%s", scratch("stage-faulty"));
     (void)snprintf(out_dir, sizeof out_dir, "%s", scratch("out"));
