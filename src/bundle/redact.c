@@ -258,6 +258,11 @@ void redact_apply(struct redactor *r, const struct redact_text *t, const struct 
     buf_append(out, t->p + done, t->len - done);
 }
 
+void redactor_measured(struct redactor *r, bool is_measured)
+{
+    r->is_measured = is_measured;
+}
+
 int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)
 {
     const struct redact_text t = {in, len};

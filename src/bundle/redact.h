@@ -72,6 +72,10 @@ void redactor_reserve(struct redactor *, const char *text, size_t len);
  * gives them away. All texts first, then redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
+/* What follows was measured, not written by somebody (/proc/meminfo, versions of packages, hashes of models):
+ * a word in it that the vocabulary lacks is no name. Names that are known or learned, and all other rules,
+ * count there as elsewhere. */
+void redactor_measured(struct redactor *, bool is_measured);
 /* Append `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);
 /* Every string of a document in place, but those under the keys of `keep` (NULL-terminated, or

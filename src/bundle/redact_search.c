@@ -109,7 +109,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
     /* Two words of two lines that were put together are no word. */
-    if (rule->unless_known != KNOWN_NONE && s->folded)
+    if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_measured))
         return;
     find_line(s, from);
     if (rule->unless_known == KNOWN_PLAIN && !rule->across && !has_unknown_word(s)) {
@@ -439,7 +439,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
                      (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
-        if (!folded && !learning)
+        if (!folded && !learning && !r->is_measured)
             on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
         if (keeps_any(r))

@@ -184,9 +184,20 @@ static size_t word_end(const char *p, size_t len, size_t from)
     return end;
 }
 
+/* A digest or a commit is nobody's name. */
+static bool is_digest(const char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && isxdigit((unsigned char)p[n]))
+        n++;
+    return n == len && len >= 32;
+}
+
 bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                      size_t len)
 {
+    if (is_digest(p, len))
+        return true;
     for (size_t at = 0; at < len;) {
         if (!is_letter(p[at])) {
             at++;

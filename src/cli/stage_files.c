@@ -202,6 +202,19 @@ static uint64_t total_count(const struct redactor *redactor)
     return sum;
 }
 
+/* Files of numbers, states and versions that collectors read of the machine and of the process. */
+static bool is_measured(const char *name)
+{
+    static const char *const folders[] = {"cgroup/", "drm/",    "gpu/",    "host/",     "hsa/",
+                                          "impact/", "ledger/", "limits/", "models/",   "nvml/",
+                                          "python/", "software/", "stacks/", "telemetry/", "waits/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        if (strncmp(name, folders[i], strlen(folders[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int handle_file(struct files *files, const char *path)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -216,7 +229,9 @@ static int handle_file(struct files *files, const char *path)
     if (blob || len == -EFBIG) /* too long to be searched */
         return leave_out(files, path);
     redactor_begin_file(files->redactor, name);
+    redactor_measured(files->redactor, is_measured(name));
     int r = len < 0 ? (int)len : handle_text(files, path, text, (size_t)len, &clean);
+    redactor_measured(files->redactor, false);
     if (r == 0 && buf_failed(&clean))
         r = -ENOMEM;
     if (r == 0 && total_count(files->redactor) != before)

@@ -6,6 +6,8 @@ import glob
 import hashlib
 import json
 import os
+import random
+import re
 import resource
 import shutil
 import signal
@@ -421,7 +423,7 @@ class Times(FailureCase):
     def test_model_argument_is_hashed(self):
         header = json.dumps({"w": {"dtype": "BF16", "shape": [1024, 1024],
                                    "data_offsets": [0, 2 << 20]}}).encode()
-        data = struct.pack("<Q", len(header)) + header + os.urandom(2 << 20)
+        data = struct.pack("<Q", len(header)) + header + random.Random(1).randbytes(2 << 20)
         path = self.path("weights.safetensors")
         with open(path, "wb") as file:
             file.write(data)
@@ -433,6 +435,13 @@ class Times(FailureCase):
         self.assertIn("BF16", bundle.text("models/models.json"))
         self.assertEqual(bundle.value("models.0.bytes"), len(data))
         self.assertEqual(bundle.value("models.0.sha256"), hashlib.sha256(data).hexdigest())
+
+    def test_words_of_measurements_are_no_names(self):
+        bundle = self.only_bundle(self.python(NO_CORE + CRASH))
+        names = re.findall(r"^(\w+):", support.read("/proc/meminfo"), re.M)
+        self.assertEqual([name for name in names if name not in bundle.text("host/host.txt")], [])
+        for name in ("rchar", "syscr", "voluntary_ctxt_switches"):
+            self.assertIn(name, bundle.text("impact/0/io.txt") + bundle.text("impact/0/status.txt"))
 
 
 if __name__ == "__main__":
