@@ -289,7 +289,8 @@ static void read_output(struct job *job)
     int r = stage_redact_text(job->redactor, "output/stderr.txt", &job->info.output,
                               &job->info.output_len);
     job_trouble(job, "messages on stderr", r);
-    if (r < 0)
+    job->is_output_clean = r == 0;
+    if (!job->is_output_clean)
         return;
     output_to_facts(job->facts, job->info.output, job->info.output_len, "stderr");
     site_messages(job->facts, job->info.output, job->info.output_len, "stderr");

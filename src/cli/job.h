@@ -51,6 +51,7 @@ struct job {
     struct cJSON *items;       /* the manifest's rows, for the summary */
     struct series_set series;
     bool has_series;
+    bool is_output_clean; /* info.output was redacted; false after a failure to do so */
     int series_error; /* of the last look; 0 or -errno */
     unsigned troubles;  /* what the bundle lacks, and no row of its own tells */
     char trouble[160];  /* the first of them */

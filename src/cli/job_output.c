@@ -259,8 +259,7 @@ static void load_sparks(struct sparks *sparks, const struct job *job)
     cJSON_Delete(json);
 }
 
-/* A text of the stage; NULL where there is none. The program's output was redacted when it was
- * read; what a collector wrote has not been yet. */
+/* A text of the stage, redacted; NULL where there is none. The stage's files are redacted later. */
 static char *read_staged(const struct job *job, const char *name, bool is_clean)
 {
     char path[FS_PATH_MAX + 64];
@@ -311,7 +310,7 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     input.command = is_clean ? buf_str(&command) : NULL;
     input.bundle_name = name;
     input.template_text = template_text;
-    RC_AUTO_FREE char *output = read_staged(job, "output/stderr.txt", true);
+    RC_AUTO_FREE char *output = read_staged(job, "output/stderr.txt", job->is_output_clean);
     RC_AUTO_FREE char *stacks = read_stacks(job, judged);
     list_stage(job, &names);
     input.output = output;
