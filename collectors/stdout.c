@@ -36,59 +36,61 @@ struct reader {
 };
 
 /* Reads the whole lines of the chunk; returns their bytes. */
-static size_t read_lines(struct reader *r, size_t len)
+static size_t read_lines(struct reader *reader, size_t len)
 {
     size_t at = 0;
-    for (char *end; (end = memchr(r->chunk + at, '\n', len - at)) != NULL;) {
-        size_t line = (size_t)(end + 1 - (r->chunk + at));
-        if (line <= LINE_BYTES && match_line(r->chunk + at, line))
-            buf_append(r->kept, r->chunk + at, line);
+    for (char *end; (end = memchr(reader->chunk + at, '\n', len - at)) != NULL;) {
+        size_t line = (size_t)(end + 1 - (reader->chunk + at));
+        if (line <= LINE_BYTES && match_line(reader->chunk + at, line))
+            buf_append(reader->kept, reader->chunk + at, line);
         at += line;
     }
     return at;
 }
 
-static ssize_t read_chunk(struct reader *r, uint64_t to)
+static ssize_t read_chunk(struct reader *reader, uint64_t to)
 {
-    size_t want = to - r->at < CHUNK_BYTES ? (size_t)(to - r->at) : CHUNK_BYTES;
+    size_t want = to - reader->at < CHUNK_BYTES ? (size_t)(to - reader->at) : CHUNK_BYTES;
     ssize_t n;
-    while ((n = pread(r->fd, r->chunk, want, (off_t)r->at)) < 0 && errno == EINTR)
+    while ((n = pread(reader->fd, reader->chunk, want, (off_t)reader->at)) < 0 && errno == EINTR)
         ;
     return n < 0 ? -errno : n;
 }
 
 /* The whole lines that end before `to`. A line that goes on behind it stays for the next part. */
-static int read_part(struct reader *r, uint64_t to)
+static int read_part(struct reader *reader, uint64_t to)
 {
-    while (r->at < to) {
-        ssize_t n = read_chunk(r, to);
+    while (reader->at < to) {
+        ssize_t n = read_chunk(reader, to);
         if (n <= 0)
             return (int)n;
         size_t len = (size_t)n;
-        const char *first = memchr(r->chunk, '\n', len);
-        size_t used = r->is_begun ? read_lines(r, len) : first != NULL ? (size_t)(first + 1 - r->chunk) : len;
-        r->is_begun = r->is_begun || first != NULL;
+        const char *first = memchr(reader->chunk, '\n', len);
+        size_t used = first != NULL ? (size_t)(first + 1 - reader->chunk) : len;
+        if (reader->is_begun)
+            used = read_lines(reader, len);
+        reader->is_begun = reader->is_begun || first != NULL;
         if (used == 0 && len < CHUNK_BYTES)
             return 0;
         if (used == 0) { /* longer than any message */
             used = len;
-            r->is_begun = false;
+            reader->is_begun = false;
         }
-        r->at += used;
+        reader->at += used;
     }
     return 0;
 }
 
 /* The last line of a file may have no end. */
-static int read_unfinished_line(struct reader *r, uint64_t end)
+static int read_unfinished_line(struct reader *reader, uint64_t end)
 {
-    if (!r->is_begun || end - r->at >= LINE_BYTES)
+    if (!reader->is_begun || end - reader->at >= LINE_BYTES)
         return 0;
-    ssize_t n = read_chunk(r, end);
+    ssize_t n = read_chunk(reader, end);
     if (n <= 0)
         return (int)n;
-    r->chunk[n] = '\n';
-    (void)read_lines(r, (size_t)n + 1);
+    reader->chunk[n] = '\n';
+    (void)read_lines(reader, (size_t)n + 1);
     return 0;
 }
 
@@ -110,26 +112,26 @@ static void keep_first(struct buf *head)
     }
 }
 
-static int read_all(struct reader *r, uint64_t end, struct buf *out)
+static int read_all(struct reader *reader, uint64_t end, struct buf *out)
 {
     struct buf tail = BUF_INIT;
-    uint64_t head_end = end - r->at > HEAD_BYTES ? r->at + HEAD_BYTES : end;
-    r->kept = out;
-    int rc = read_part(r, head_end);
+    uint64_t head_end = end - reader->at > HEAD_BYTES ? reader->at + HEAD_BYTES : end;
+    reader->kept = out;
+    int r = read_part(reader, head_end);
     keep_first(out);
     if (end - head_end > TAIL_BYTES) {
-        r->at = end - TAIL_BYTES;
-        r->is_begun = false;
+        reader->at = end - TAIL_BYTES;
+        reader->is_begun = false;
     }
-    r->kept = &tail;
-    if (rc == 0)
-        rc = read_part(r, end);
-    if (rc == 0)
-        rc = read_unfinished_line(r, end);
-    r->kept = NULL;
+    reader->kept = &tail;
+    if (r == 0)
+        r = read_part(reader, end);
+    if (r == 0)
+        r = read_unfinished_line(reader, end);
+    reader->kept = NULL;
     keep_last(&tail, out);
     buf_release(&tail);
-    return rc;
+    return r;
 }
 
 /* The file that the run began with: another may have its name by now. */
@@ -151,14 +153,14 @@ static int open_it(const struct collect_ctx *ctx, uint64_t *ret_end, const char 
 }
 
 /* `kept` is released. */
-static enum collect_status write_kept(struct collect_out *out, struct buf *kept, int rc)
+static enum collect_status write_kept(struct collect_out *out, struct buf *kept, int r)
 {
-    if (kept->len > 0 && rc == 0)
-        rc = collect_write(out, "stdout.txt", kept->data, kept->len);
+    if (kept->len > 0 && r == 0)
+        r = collect_write(out, "stdout.txt", kept->data, kept->len);
     bool is_empty = kept->len == 0;
     buf_release(kept);
-    if (rc < 0)
-        return collect_reason(out, COLLECT_FAILED, "stdout: %s", strerror(-rc));
+    if (r < 0)
+        return collect_reason(out, COLLECT_FAILED, "stdout: %s", strerror(-r));
     if (is_empty)
         return collect_reason(out, COLLECT_SKIPPED, "nothing on stdout tells of memory or a failure");
     return COLLECT_OK;
@@ -197,9 +199,9 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     uint64_t from = ctx->stdout_start <= end ? ctx->stdout_start : 0; /* truncated since */
     struct buf kept = BUF_INIT;
     RC_AUTO_FREE char *chunk = malloc(CHUNK_BYTES);
-    struct reader r = {.fd = fd, .chunk = chunk, .at = from, .is_begun = true};
-    int rc = chunk != NULL ? read_all(&r, end, &kept) : -ENOMEM;
-    return write_kept(out, &kept, rc);
+    struct reader reader = {.fd = fd, .chunk = chunk, .at = from, .is_begun = true};
+    int r = chunk != NULL ? read_all(&reader, end, &kept) : -ENOMEM;
+    return write_kept(out, &kept, r);
 }
 
 const struct collector collector_stdout = {

@@ -227,16 +227,16 @@ static int read_snapshot(const char *text, size_t len, int device, struct torch_
 int torch_snapshot_read(const char *text, size_t len, int device, struct torch_snapshot *ret)
 {
     struct torch_live live;
-    int result = read_snapshot(text, len, device, ret, &live);
+    int r = read_snapshot(text, len, device, ret, &live);
     torch_live_release(&live);
-    return result == -ENODATA ? 0 : result;
+    return r == -ENODATA ? 0 : r;
 }
 
 int torch_live_of_snapshot(const char *text, size_t len, int device, struct torch_live *ret)
 {
     struct torch_snapshot snapshot;
-    int result = read_snapshot(text, len, device, &snapshot, ret);
-    if (result != 0)
+    int r = read_snapshot(text, len, device, &snapshot, ret);
+    if (r != 0)
         torch_live_release(ret);
-    return result;
+    return r;
 }

@@ -53,17 +53,17 @@ int own_path_find(const char *name, int mode, char *out, size_t size)
 {
     static bool (*const folders[])(char *, size_t) = {folder_of_file, folder_of_name};
     char folder[PATH_MAX] = "";
-    int result = -ENOENT;
+    int r = -ENOENT;
     for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++) {
         if (!folders[f](folder, sizeof folder))
             continue;
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
             int n = snprintf(out, size, "%s%s%s", folder, places[i], name);
             if (n < 0 || (size_t)n >= size)
-                result = -ENAMETOOLONG;
+                r = -ENAMETOOLONG;
             else if (access(out, mode) == 0)
                 return 0;
         }
     }
-    return result;
+    return r;
 }

@@ -55,14 +55,14 @@ struct computed {
 static int read_way(const struct loader *l, const cJSON *object, struct way *way)
 {
     static const char *const keys[] = {"if", "is", "source", NULL};
-    int rc = cJSON_IsObject(object) ? 0 : loader_wrong_key(l, "is", "must be texts or objects");
-    if (rc == 0)
-        rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "if", false, &way->when);
-    if (rc == 0)
-        rc = loader_text(l, object, "source", false, &way->source);
-    return rc == 0 ? loader_expr(l, object, "is", true, &way->is) : rc;
+    int r = cJSON_IsObject(object) ? 0 : loader_wrong_key(l, "is", "must be texts or objects");
+    if (r == 0)
+        r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = loader_expr(l, object, "if", false, &way->when);
+    if (r == 0)
+        r = loader_text(l, object, "source", false, &way->source);
+    return r == 0 ? loader_expr(l, object, "is", true, &way->is) : r;
 }
 
 /* One expression (a text or its lines), or a list of ways. */
@@ -78,9 +78,9 @@ static int read_ways(const struct loader *l, const cJSON *object, struct entry *
     {
         if (e->way_count == WAYS_MAX)
             return loader_wrong_key(l, "is", "has too many entries");
-        int rc = read_way(l, item, &e->way[e->way_count++]);
-        if (rc < 0)
-            return rc;
+        int r = read_way(l, item, &e->way[e->way_count++]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -97,13 +97,13 @@ static int read_absent(const struct loader *l, const cJSON *object, struct entry
         if (e->reason_count == REASONS_MAX || !cJSON_IsObject(item))
             return loader_wrong_key(l, "absent", "must be a short list of {\"if\", \"say\"}");
         struct reason *reason = &e->absent[e->reason_count++];
-        int rc = loader_check_keys(l, item, keys);
-        if (rc == 0)
-            rc = loader_expr(l, item, "if", false, &reason->when);
-        if (rc == 0)
-            rc = loader_text(l, item, "say", true, &reason->say);
-        if (rc < 0)
-            return rc;
+        int r = loader_check_keys(l, item, keys);
+        if (r == 0)
+            r = loader_expr(l, item, "if", false, &reason->when);
+        if (r == 0)
+            r = loader_text(l, item, "say", true, &reason->say);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -111,25 +111,25 @@ static int read_absent(const struct loader *l, const cJSON *object, struct entry
 static int read_entry(struct loader *l, const cJSON *object, struct entry *e)
 {
     static const char *const keys[] = {"fact", "only_if", "is", "absent", "quiet", NULL};
-    int rc = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a fact must be an object");
-    if (rc == 0)
-        rc = loader_text(l, object, "fact", true, &e->name);
-    if (rc < 0 || e->name == NULL)
-        return rc;
+    int r = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a fact must be an object");
+    if (r == 0)
+        r = loader_text(l, object, "fact", true, &e->name);
+    if (r < 0 || e->name == NULL)
+        return r;
     l->item = e->name;
     if (!fact_name_plausible(e->name, strlen(e->name)))
-        rc = loader_wrong(l, e->name, "is not the name of a fact");
-    if (rc == 0)
-        rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "only_if", false, &e->only_if);
-    if (rc == 0)
-        rc = read_ways(l, object, e);
-    if (rc == 0)
-        rc = read_absent(l, object, e);
+        r = loader_wrong(l, e->name, "is not the name of a fact");
+    if (r == 0)
+        r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = loader_expr(l, object, "only_if", false, &e->only_if);
+    if (r == 0)
+        r = read_ways(l, object, e);
+    if (r == 0)
+        r = read_absent(l, object, e);
     e->quiet = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "quiet"));
     l->item = NULL;
-    return rc;
+    return r;
 }
 
 static int read_all(struct loader *l, const cJSON *root, struct computed *c)
@@ -137,19 +137,19 @@ static int read_all(struct loader *l, const cJSON *root, struct computed *c)
     static const char *const keys[] = {"format", "how_to_read", "computed", NULL};
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "computed");
     const cJSON *item = NULL;
-    int rc = loader_check_format(l, root);
-    if (rc == 0)
-        rc = loader_check_keys(l, root, keys);
-    if (rc == 0 && !cJSON_IsArray(list))
-        rc = loader_wrong_key(l, "computed", "must be a list");
+    int r = loader_check_format(l, root);
+    if (r == 0)
+        r = loader_check_keys(l, root, keys);
+    if (r == 0 && !cJSON_IsArray(list))
+        r = loader_wrong_key(l, "computed", "must be a list");
     cJSON_ArrayForEach(item, list)
     {
-        if (rc == 0 && c->count == ENTRIES_MAX)
-            rc = loader_wrong(l, NULL, "more than %d facts", ENTRIES_MAX);
-        if (rc == 0)
-            rc = read_entry(l, item, &c->entry[c->count++]);
+        if (r == 0 && c->count == ENTRIES_MAX)
+            r = loader_wrong(l, NULL, "more than %d facts", ENTRIES_MAX);
+        if (r == 0)
+            r = read_entry(l, item, &c->entry[c->count++]);
     }
-    return rc;
+    return r;
 }
 
 struct computed *computed_parse(const char *json, size_t len, const char *name, struct rc_err *err)
@@ -158,12 +158,12 @@ struct computed *computed_parse(const char *json, size_t len, const char *name, 
     struct computed *c = calloc(1, sizeof(*c));
     struct loader l = {.text = text, .near = text, .file = name, .err = err};
     cJSON *root = text != NULL && c != NULL ? loader_json(&l, strlen(text)) : NULL;
-    int rc = root != NULL ? read_all(&l, root, c) : -EINVAL;
-    if (rc == -ENOMEM || text == NULL || c == NULL)
-        rc = rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", name);
+    int r = root != NULL ? read_all(&l, root, c) : -EINVAL;
+    if (r == -ENOMEM || text == NULL || c == NULL)
+        r = rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", name);
     cJSON_Delete(root);
     free(text);
-    if (rc == 0)
+    if (r == 0)
         return c;
     computed_free(c);
     return NULL;

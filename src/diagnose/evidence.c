@@ -18,23 +18,23 @@ static int read_row(struct loader *l, const cJSON *object)
     if (e->row_count == EVIDENCE_ROWS_MAX)
         return loader_wrong_key(l, "evidence", "has too many rows");
     struct evidence_row *row = &e->row[e->row_count++];
-    int rc = cJSON_IsObject(object) ? loader_text(l, object, "id", true, &row->id)
+    int r = cJSON_IsObject(object) ? loader_text(l, object, "id", true, &row->id)
                                     : loader_wrong_key(l, "evidence", "must be a list of objects");
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     loader_go_to(l, row->id);
-    rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "if", true, &row->when);
-    if (rc == 0)
-        rc = loader_text(l, object, "for", true, &weights);
-    if (rc == 0)
-        rc = loader_template(l, object, "say", true, &row->say);
-    row->of_code = rc == 0 && strcmp(weights, "the error code") == 0;
-    if (rc == 0 && !row->of_code && !prior_parse(weights, &row->prior))
-        rc = loader_wrong_key(l, "for", "must be \"class weight, class weight\"");
+    r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = loader_expr(l, object, "if", true, &row->when);
+    if (r == 0)
+        r = loader_text(l, object, "for", true, &weights);
+    if (r == 0)
+        r = loader_template(l, object, "say", true, &row->say);
+    row->of_code = r == 0 && strcmp(weights, "the error code") == 0;
+    if (r == 0 && !row->of_code && !prior_parse(weights, &row->prior))
+        r = loader_wrong_key(l, "for", "must be \"class weight, class weight\"");
     free(weights);
-    return rc;
+    return r;
 }
 
 static int read_pair(struct loader *l, const cJSON *item)
@@ -59,18 +59,18 @@ int evidence_read(struct loader *l, const cJSON *root)
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(root, "evidence");
     const cJSON *pairs = cJSON_GetObjectItemCaseSensitive(root, "decides");
     const cJSON *item = NULL;
-    int rc = 0;
+    int r = 0;
     cJSON_ArrayForEach(item, rows)
     {
-        if (rc == 0)
-            rc = read_row(l, item);
+        if (r == 0)
+            r = read_row(l, item);
     }
     cJSON_ArrayForEach(item, pairs)
     {
-        if (rc == 0)
-            rc = read_pair(l, item);
+        if (r == 0)
+            r = read_pair(l, item);
     }
-    return rc;
+    return r;
 }
 
 void evidence_release(struct evidence *e)

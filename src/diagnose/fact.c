@@ -148,9 +148,9 @@ static int add_item(struct facts *f, const char *name, struct fact *values)
     if (f->count >= FACTS_MAX)
         return -E2BIG;
     if (f->count == f->capacity) {
-        int err = reserve(f, f->capacity * 2);
-        if (err < 0)
-            return err;
+        int r = reserve(f, f->capacity * 2);
+        if (r < 0)
+            return r;
     }
     values->name = strdup(name);
     if (values->name == NULL)
@@ -173,21 +173,21 @@ static int set(struct facts *f, const char *name, const struct fact *value)
 
     struct fact copy = *value;
     copy.text = copy.source = copy.reason = NULL;
-    int err = -ENOMEM;
+    int r = -ENOMEM;
     if (copy_optional(&copy.text, value->text) && copy_optional(&copy.source, value->source) &&
         copy_optional(&copy.reason, value->reason)) {
         if (old == NULL) {
-            err = add_item(f, name, &copy);
+            r = add_item(f, name, &copy);
         } else {
             release_strings(old);
             copy.name = old->name;
             *old = copy;
-            err = 0;
+            r = 0;
         }
     }
-    if (err < 0)
+    if (r < 0)
         release_strings(&copy);
-    return err;
+    return r;
 }
 
 int facts_set_integer(struct facts *f, const char *name, enum fact_when when, int64_t value,

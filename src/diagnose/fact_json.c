@@ -201,9 +201,9 @@ static int read_object(struct facts *f, const char *name, enum fact_when when, c
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(item, "value");
     if (value == NULL)
         return rc_err_set(err, -EINVAL, "fact '%s' has neither \"value\" nor \"status\"", name);
-    int res = set_value(f, name, when, value, member_text(item, "type"), source);
-    if (res < 0)
-        return rc_err_set(err, res, "fact '%s' has a value or name that cannot be used", name);
+    int r = set_value(f, name, when, value, member_text(item, "type"), source);
+    if (r < 0)
+        return rc_err_set(err, r, "fact '%s' has a value or name that cannot be used", name);
     return 0;
 }
 
@@ -216,9 +216,9 @@ static int read_array(struct facts *f, const cJSON *array, struct rc_err *err)
         const char *name = member_text(item, "name");
         if (name == NULL)
             return rc_err_set(err, -EINVAL, "entry %u of \"facts\" has no \"name\"", n);
-        int res = read_object(f, name, FACT_STATIC, item, err);
-        if (res < 0)
-            return res;
+        int r = read_object(f, name, FACT_STATIC, item, err);
+        if (r < 0)
+            return r;
         n++;
     }
     return 0;
@@ -242,9 +242,9 @@ static int read_short(struct facts *f, const cJSON *item, struct rc_err *err)
     }
     if (cJSON_IsObject(item))
         return read_object(f, name, when, item, err);
-    int res = set_value(f, name, when, item, NULL, "facts file");
-    if (res < 0)
-        return rc_err_set(err, res, "fact '%s' has a value or name that cannot be used", name);
+    int r = set_value(f, name, when, item, NULL, "facts file");
+    if (r < 0)
+        return rc_err_set(err, r, "fact '%s' has a value or name that cannot be used", name);
     return 0;
 }
 
@@ -266,9 +266,9 @@ int facts_from_json(struct facts *f, const cJSON *json, struct rc_err *err)
     {
         if (item == format)
             continue;
-        int res = read_short(f, item, err);
-        if (res < 0)
-            return res;
+        int r = read_short(f, item, err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }

@@ -25,20 +25,20 @@ static const char *const classes[] = {
 static int read_rule(const struct loader *l, const cJSON *object, struct tree_rule *rule)
 {
     static const char *const keys[] = {"if", "say", "source", "verify", "lowers", NULL};
-    int rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "if", false, &rule->when);
-    if (rc == 0)
-        rc = loader_template(l, object, "say", true, &rule->say);
-    if (rc == 0)
-        rc = loader_text(l, object, "source", false, &rule->source);
-    if (rc == 0)
-        rc = loader_template(l, object, "verify", false, &rule->verify);
+    int r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = loader_expr(l, object, "if", false, &rule->when);
+    if (r == 0)
+        r = loader_template(l, object, "say", true, &rule->say);
+    if (r == 0)
+        r = loader_text(l, object, "source", false, &rule->source);
+    if (r == 0)
+        r = loader_template(l, object, "verify", false, &rule->verify);
     const cJSON *lowers = cJSON_GetObjectItemCaseSensitive(object, "lowers");
-    if (rc == 0 && lowers != NULL && !cJSON_IsBool(lowers))
-        rc = loader_wrong_key(l, "lowers", "must be true or false");
+    if (r == 0 && lowers != NULL && !cJSON_IsBool(lowers))
+        r = loader_wrong_key(l, "lowers", "must be true or false");
     rule->lowers = lowers == NULL || cJSON_IsTrue(lowers);
-    return rc;
+    return r;
 }
 
 /* A list of rules; a single text stands for one rule that always holds. */
@@ -61,9 +61,9 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
             return loader_wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
         if (rules->count == TREE_RULES_MAX)
             return loader_wrong_key(l, key, "has too many entries");
-        int rc = read_rule(l, item, &rules->rule[rules->count++]);
-        if (rc < 0)
-            return rc;
+        int r = read_rule(l, item, &rules->rule[rules->count++]);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -88,24 +88,24 @@ static int read_confidence(const struct loader *l, const cJSON *object, struct t
         return 0;
     if (!cJSON_IsObject(c))
         return loader_wrong_key(l, "confidence", "must be {\"high\": ..., \"medium\": ...}");
-    int rc = loader_check_keys(l, c, keys);
-    if (rc == 0)
-        rc = loader_expr(l, c, "high", false, &node->high);
-    return rc == 0 ? loader_expr(l, c, "medium", false, &node->medium) : rc;
+    int r = loader_check_keys(l, c, keys);
+    if (r == 0)
+        r = loader_expr(l, c, "high", false, &node->high);
+    return r == 0 ? loader_expr(l, c, "medium", false, &node->medium) : r;
 }
 
 static int read_node_texts(const struct loader *l, const cJSON *object, struct tree_node *node)
 {
-    int rc = loader_text(l, object, "question", true, &node->question);
-    if (rc == 0)
-        rc = loader_text(l, object, "class", true, &node->class_name);
-    if (rc == 0)
-        rc = check_class(l, node->class_name);
-    if (rc == 0)
-        rc = loader_text(l, object, "subclass", false, &node->subclass);
-    if (rc == 0)
-        rc = loader_template(l, object, "sentence", true, &node->sentence);
-    return rc == 0 ? loader_template(l, object, "attach", false, &node->attach) : rc;
+    int r = loader_text(l, object, "question", true, &node->question);
+    if (r == 0)
+        r = loader_text(l, object, "class", true, &node->class_name);
+    if (r == 0)
+        r = check_class(l, node->class_name);
+    if (r == 0)
+        r = loader_text(l, object, "subclass", false, &node->subclass);
+    if (r == 0)
+        r = loader_template(l, object, "sentence", true, &node->sentence);
+    return r == 0 ? loader_template(l, object, "attach", false, &node->attach) : r;
 }
 
 static int read_node_body(const struct loader *l, const cJSON *object, struct tree_node *node)
@@ -113,20 +113,20 @@ static int read_node_body(const struct loader *l, const cJSON *object, struct tr
     static const char *const keys[] = {"id",       "question",   "test", "class",   "subclass",
                                        "sentence", "confidence", "why",  "against", "advice",
                                        "file_at",  "attach",     NULL};
-    int rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = read_node_texts(l, object, node);
-    if (rc == 0)
-        rc = loader_expr(l, object, "test", true, &node->test);
-    if (rc == 0)
-        rc = read_confidence(l, object, node);
-    if (rc == 0)
-        rc = read_rules(l, object, "why", &node->why);
-    if (rc == 0)
-        rc = read_rules(l, object, "against", &node->against);
-    if (rc == 0)
-        rc = read_rules(l, object, "advice", &node->advice);
-    return rc == 0 ? read_rules(l, object, "file_at", &node->file_at) : rc;
+    int r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = read_node_texts(l, object, node);
+    if (r == 0)
+        r = loader_expr(l, object, "test", true, &node->test);
+    if (r == 0)
+        r = read_confidence(l, object, node);
+    if (r == 0)
+        r = read_rules(l, object, "why", &node->why);
+    if (r == 0)
+        r = read_rules(l, object, "against", &node->against);
+    if (r == 0)
+        r = read_rules(l, object, "advice", &node->advice);
+    return r == 0 ? read_rules(l, object, "file_at", &node->file_at) : r;
 }
 
 static int read_node(struct loader *l, const cJSON *object)
@@ -139,22 +139,22 @@ static int read_node(struct loader *l, const cJSON *object)
     l->item = "a node";
     if (!cJSON_IsObject(object))
         return loader_wrong(l, NULL, "must be an object");
-    int rc = loader_text(l, object, "id", true, &node->id);
-    if (rc < 0)
-        return rc;
+    int r = loader_text(l, object, "id", true, &node->id);
+    if (r < 0)
+        return r;
     loader_go_to(l, node->id);
     (void)snprintf(item, sizeof(item), "node '%.60s'", node->id);
     l->item = item;
     for (size_t i = 0; i + 1 < tree->node_count; i++) {
         if (strcmp(tree->node[i].id, node->id) == 0) {
-            rc = loader_wrong(l, node->id, "this id was used before");
+            r = loader_wrong(l, node->id, "this id was used before");
             break;
         }
     }
-    if (rc == 0)
-        rc = read_node_body(l, object, node);
+    if (r == 0)
+        r = read_node_body(l, object, node);
     l->item = NULL;
-    return rc;
+    return r;
 }
 
 int tree_read_nodes(struct loader *l, const cJSON *root)
@@ -165,9 +165,9 @@ int tree_read_nodes(struct loader *l, const cJSON *root)
         return loader_wrong_key(l, "nodes", "must be a list");
     cJSON_ArrayForEach(item, nodes)
     {
-        int rc = read_node(l, item);
-        if (rc < 0)
-            return rc;
+        int r = read_node(l, item);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -199,9 +199,9 @@ static int read_terms(struct loader *l, const cJSON *root)
         if (strncmp(item->string, "t.", 2) != 0)
             return loader_wrong_key(l, item->string, "must begin with 't.'");
         struct expr *e = NULL;
-        int rc = loader_expr(l, terms, item->string, true, &e);
-        if (rc < 0)
-            return rc;
+        int r = loader_expr(l, terms, item->string, true, &e);
+        if (r < 0)
+            return r;
         struct expr_term *term = &out->term[out->count++];
         term->expr = e;
         term->name = strdup(item->string);
@@ -265,10 +265,10 @@ static int read_inputs(struct loader *l, const cJSON *root)
 
 int tree_read_words(struct loader *l, const cJSON *root)
 {
-    int rc = read_terms(l, root);
-    if (rc == 0)
-        rc = read_labels(l, root);
-    if (rc == 0)
-        rc = read_inputs(l, root);
-    return rc;
+    int r = read_terms(l, root);
+    if (r == 0)
+        r = read_labels(l, root);
+    if (r == 0)
+        r = read_inputs(l, root);
+    return r;
 }

@@ -30,13 +30,13 @@ static int read_text(struct tree *tree, const char *json, size_t len, const char
     if (text == NULL)
         return rc_err_set(err, -ENOMEM, "out of memory while reading '%s'", name);
     cJSON *root = loader_json(&l, strlen(text));
-    int rc = root != NULL ? loader_check_format(&l, root) : -EINVAL;
-    if (rc == 0)
-        rc = read(&l, root);
-    if (rc == -ENOMEM)
-        (void)rc_err_set(err, rc, "out of memory while reading '%s'", name);
+    int r = root != NULL ? loader_check_format(&l, root) : -EINVAL;
+    if (r == 0)
+        r = read(&l, root);
+    if (r == -ENOMEM)
+        (void)rc_err_set(err, r, "out of memory while reading '%s'", name);
     cJSON_Delete(root);
-    return rc;
+    return r;
 }
 
 static int read_file(struct tree *tree, const char *path, part_reader read, struct rc_err *err)
@@ -50,18 +50,18 @@ static int read_file(struct tree *tree, const char *path, part_reader read, stru
 
 static int read_words_and_evidence(struct loader *l, const cJSON *root, const char *const *keys)
 {
-    int rc = loader_check_keys(l, root, keys);
-    if (rc == 0)
-        rc = tree_read_words(l, root);
-    return rc == 0 ? evidence_read(l, root) : rc;
+    int r = loader_check_keys(l, root, keys);
+    if (r == 0)
+        r = tree_read_words(l, root);
+    return r == 0 ? evidence_read(l, root) : r;
 }
 
 static int read_stage(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "stage",    "why_here", "terms",
                                        "nodes",  "evidence", "decides",  NULL};
-    int rc = read_words_and_evidence(l, root, keys);
-    return rc == 0 ? tree_read_nodes(l, root) : rc;
+    int r = read_words_and_evidence(l, root, keys);
+    return r == 0 ? tree_read_nodes(l, root) : r;
 }
 
 /* `name` is relative to the folder of the file that names it. */
@@ -88,17 +88,17 @@ static int read_head(struct loader *l, const cJSON *root)
                                        "decides", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
-    int rc = read_words_and_evidence(l, root, keys);
-    if (rc == 0 && stages != NULL && !cJSON_IsArray(stages))
-        rc = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
+    int r = read_words_and_evidence(l, root, keys);
+    if (r == 0 && stages != NULL && !cJSON_IsArray(stages))
+        r = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)
     {
-        if (rc == 0)
-            rc = read_named_stage(l, stage);
+        if (r == 0)
+            r = read_named_stage(l, stage);
     }
-    if (rc == 0 && (stages == NULL || cJSON_HasObjectItem(root, "nodes")))
-        rc = tree_read_nodes(l, root);
-    return rc == 0 ? tree_check_last_node(l) : rc;
+    if (r == 0 && (stages == NULL || cJSON_HasObjectItem(root, "nodes")))
+        r = tree_read_nodes(l, root);
+    return r == 0 ? tree_check_last_node(l) : r;
 }
 
 static struct tree *new_tree(const char *name, struct rc_err *err)
@@ -109,9 +109,9 @@ static struct tree *new_tree(const char *name, struct rc_err *err)
     return tree;
 }
 
-static struct tree *whole_or_none(struct tree *tree, int rc)
+static struct tree *whole_or_none(struct tree *tree, int r)
 {
-    if (rc == 0)
+    if (r == 0)
         return tree;
     tree_free(tree);
     return NULL;
@@ -139,22 +139,22 @@ static int read_defect(struct loader *l, const cJSON *object)
     if (tree->defect_count == TREE_DEFECTS_MAX)
         return loader_wrong(l, NULL, "more than %d defects", TREE_DEFECTS_MAX);
     struct tree_defect *d = &tree->defect[tree->defect_count++];
-    int rc = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a defect must be an object");
-    if (rc == 0)
-        rc = loader_text(l, object, "id", true, &d->id);
-    if (rc < 0)
-        return rc;
+    int r = cJSON_IsObject(object) ? 0 : loader_wrong(l, NULL, "a defect must be an object");
+    if (r == 0)
+        r = loader_text(l, object, "id", true, &d->id);
+    if (r < 0)
+        return r;
     loader_go_to(l, d->id);
-    rc = loader_check_keys(l, object, keys);
-    if (rc == 0)
-        rc = loader_expr(l, object, "if", true, &d->when);
-    if (rc == 0)
-        rc = loader_text(l, object, "classes", true, &d->classes);
-    if (rc == 0)
-        rc = loader_template(l, object, "say", true, &d->say);
-    if (rc == 0)
-        rc = loader_text(l, object, "source", true, &d->source);
-    return rc == 0 ? loader_template(l, object, "verify", false, &d->verify) : rc;
+    r = loader_check_keys(l, object, keys);
+    if (r == 0)
+        r = loader_expr(l, object, "if", true, &d->when);
+    if (r == 0)
+        r = loader_text(l, object, "classes", true, &d->classes);
+    if (r == 0)
+        r = loader_template(l, object, "say", true, &d->say);
+    if (r == 0)
+        r = loader_text(l, object, "source", true, &d->source);
+    return r == 0 ? loader_template(l, object, "verify", false, &d->verify) : r;
 }
 
 static int read_defects(struct loader *l, const cJSON *root)
@@ -162,15 +162,15 @@ static int read_defects(struct loader *l, const cJSON *root)
     static const char *const keys[] = {"format", "how_to_read", "defects", NULL};
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "defects");
     const cJSON *item = NULL;
-    int rc = loader_check_keys(l, root, keys);
-    if (rc == 0 && !cJSON_IsArray(list))
-        rc = loader_wrong_key(l, "defects", "must be a list");
+    int r = loader_check_keys(l, root, keys);
+    if (r == 0 && !cJSON_IsArray(list))
+        r = loader_wrong_key(l, "defects", "must be a list");
     cJSON_ArrayForEach(item, list)
     {
-        if (rc == 0)
-            rc = read_defect(l, item);
+        if (r == 0)
+            r = read_defect(l, item);
     }
-    return rc;
+    return r;
 }
 
 int tree_add_defects(struct tree *tree, const char *json, size_t len, const char *name,
@@ -216,12 +216,12 @@ int tree_add_site(struct tree *tree, const char *path, struct rc_err *err)
 {
     size_t before = tree->node_count;
     size_t to = 0;
-    int rc = read_file(tree, path, read_stage, err);
-    if (rc == 0)
-        rc = check_site_ids(tree, before, path, err);
+    int r = read_file(tree, path, read_stage, err);
+    if (r == 0)
+        r = check_site_ids(tree, before, path, err);
     /* Nodes that say that nothing failed stay first; sites' files keep their order. */
     while (to < before && (strcmp(tree->node[to].class_name, "unknown") == 0 ||
                            strncmp(tree->node[to].id, SITE_PREFIX, strlen(SITE_PREFIX)) == 0))
         to++;
-    return rc == 0 ? move_nodes(tree, before, to) : rc;
+    return r == 0 ? move_nodes(tree, before, to) : r;
 }

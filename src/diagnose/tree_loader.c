@@ -75,9 +75,9 @@ int loader_template(const struct loader *l, const cJSON *object, const char *key
                     char **ret)
 {
     char bad[80];
-    int rc = loader_text(l, object, key, required, ret);
-    if (rc < 0 || *ret == NULL || template_check(*ret, bad, sizeof(bad)) == NULL)
-        return rc;
+    int r = loader_text(l, object, key, required, ret);
+    if (r < 0 || *ret == NULL || template_check(*ret, bad, sizeof(bad)) == NULL)
+        return r;
     free(*ret);
     *ret = NULL;
     return loader_wrong(l, bad, "'%s': no such placeholder '%s'", key, bad);
@@ -88,10 +88,10 @@ int loader_expr(const struct loader *l, const cJSON *object, const char *key, bo
 {
     char *text = NULL;
     struct rc_err inner = {""};
-    int rc = loader_text(l, object, key, required, &text);
+    int r = loader_text(l, object, key, required, &text);
     *ret = NULL;
-    if (rc < 0 || text == NULL)
-        return rc;
+    if (r < 0 || text == NULL)
+        return r;
     *ret = expr_parse(text, l->tree != NULL ? &l->tree->terms : NULL, &inner);
     if (*ret == NULL) {
         char anchor[40];
@@ -99,10 +99,10 @@ int loader_expr(const struct loader *l, const cJSON *object, const char *key, bo
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
         if (cJSON_IsArray(item) && item->child != NULL && item->child->valuestring != NULL)
             (void)snprintf(anchor, sizeof(anchor), "%s", item->child->valuestring);
-        rc = loader_wrong(l, anchor, "'%s': %s", key, inner.msg);
+        r = loader_wrong(l, anchor, "'%s': %s", key, inner.msg);
     }
     free(text);
-    return rc;
+    return r;
 }
 
 int loader_check_keys(const struct loader *l, const cJSON *object, const char *const *allowed)

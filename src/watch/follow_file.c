@@ -44,9 +44,9 @@ int file_plan(struct relay *relay, struct rc_err *err)
     if (fd < 0)
         return rc_err_errno(err, -errno, "cannot read the file that stderr is written to");
     relay->file = fd;
-    int rc = relay_fd_high(&relay->file);
+    int r = relay_fd_high(&relay->file);
     relay->file_appends = (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
-    int64_t end = rc == 0 ? file_end(relay) : rc;
+    int64_t end = r == 0 ? file_end(relay) : r;
     if (end < 0)
         return rc_err_set(err, -EIO, "cannot tell where stderr stands in its file");
     relay->file_start = (uint64_t)end;

@@ -171,9 +171,9 @@ int kernel_log_open(struct kernel_log *log, int mark, struct rc_err *err)
         return rc_err_errno(err, fd, "cannot read the kernel log");
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        int rc = -errno;
+        int r = -errno;
         (void)close(fd);
-        return rc_err_errno(err, rc, "cannot read the kernel log");
+        return rc_err_errno(err, r, "cannot read the kernel log");
     }
     log->fd = fd;
     log->regular = S_ISREG(st.st_mode);

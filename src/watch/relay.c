@@ -45,8 +45,8 @@ static int pipe_high(int ends[2], int flags)
         ends[0] = ends[1] = -1;
         return -errno;
     }
-    int rc = relay_fd_high(&ends[0]);
-    return rc != 0 ? rc : relay_fd_high(&ends[1]);
+    int r = relay_fd_high(&ends[0]);
+    return r != 0 ? r : relay_fd_high(&ends[1]);
 }
 
 /* One byte through tee and splice: an emulated kernel (gVisor) or a seccomp filter may refuse them,
@@ -55,16 +55,16 @@ static int probe_splice(void)
 {
     int a[2] = {-1, -1}, b[2] = {-1, -1}, c[2] = {-1, -1};
     char byte = 'x';
-    int rc = pipe_high(a, 0);
-    rc = rc != 0 ? rc : pipe_high(b, 0);
-    rc = rc != 0 ? rc : pipe_high(c, 0);
-    if (rc == 0 && (write(a[1], &byte, 1) != 1 || tee(a[0], b[1], 1, SPLICE_F_NONBLOCK) != 1 ||
+    int r = pipe_high(a, 0);
+    r = r != 0 ? r : pipe_high(b, 0);
+    r = r != 0 ? r : pipe_high(c, 0);
+    if (r == 0 && (write(a[1], &byte, 1) != 1 || tee(a[0], b[1], 1, SPLICE_F_NONBLOCK) != 1 ||
                     splice(a[0], NULL, c[1], NULL, 1, SPLICE_F_NONBLOCK) != 1))
-        rc = errno != 0 ? -errno : -EIO;
+        r = errno != 0 ? -errno : -EIO;
     int *all[] = {&a[0], &a[1], &b[0], &b[1], &c[0], &c[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         relay_close(all[i]);
-    return rc;
+    return r;
 }
 
 /* fd 1 gets a description of its own only where O_NONBLOCK differs; the write end of a pipe can be
@@ -98,18 +98,18 @@ static int pipe_plan(struct relay *relay, struct rc_err *err)
     if ((flags_2 & O_DIRECT) != 0)
         return rc_err_set(err, -EOPNOTSUPP, "%s is a packet pipe", name);
     int ends[2];
-    int rc = pipe_high(ends, 0);
+    int r = pipe_high(ends, 0);
     relay->from = ends[0];
     relay->replacement = ends[1];
-    if (rc == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
-        rc = -errno;
-    if (rc == 0)
-        rc = pipe_second_end(relay, flags_2, flags_1);
-    if (rc == 0) {
+    if (r == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
+        r = -errno;
+    if (r == 0)
+        r = pipe_second_end(relay, flags_2, flags_1);
+    if (r == 0) {
         relay->down = fcntl(relay->stream, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
-        rc = relay->down < 0 ? -errno : 0;
+        r = relay->down < 0 ? -errno : 0;
     }
-    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot put a pipe in front of %s", name);
+    return r == 0 ? 0 : rc_err_errno(err, r, "cannot put a pipe in front of %s", name);
 }
 
 static bool writable_mode(int fd)
@@ -121,13 +121,13 @@ static bool writable_mode(int fd)
 /* `kind`: of the stream that the relay carries. */
 static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
-    int rc = 0;
+    int r = 0;
     switch (kind) {
     case STREAM_PIPE:
     case STREAM_TERMINAL:
-        rc = probe_splice();
-        if (rc != 0)
-            return rc_err_errno(err, rc, "this kernel does not splice pipes");
+        r = probe_splice();
+        if (r != 0)
+            return rc_err_errno(err, r, "this kernel does not splice pipes");
         relay->way = kind == STREAM_PIPE ? RELAY_PIPE : RELAY_TERMINAL;
         return relay->way == RELAY_PIPE ? pipe_plan(relay, err) : terminal_plan(relay, err);
     case STREAM_FILE:
@@ -143,12 +143,12 @@ static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *e
 
 static int plan_or_drop(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
-    int rc = plan_way(relay, kind, err);
-    if (rc != 0) {
+    int r = plan_way(relay, kind, err);
+    if (r != 0) {
         relay_drop(relay);
         relay->way = RELAY_NONE;
     }
-    return rc;
+    return r;
 }
 
 int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err)

@@ -59,11 +59,11 @@ static int open_pty(struct relay *relay)
     relay->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (relay->master < 0)
         return -errno;
-    int rc = relay_fd_high(&relay->master);
-    if (rc == 0 && (unlockpt(relay->master) != 0 || fcntl(relay->master, F_SETFL, O_NONBLOCK) != 0))
-        rc = -errno;
-    if (rc != 0)
-        return rc;
+    int r = relay_fd_high(&relay->master);
+    if (r == 0 && (unlockpt(relay->master) != 0 || fcntl(relay->master, F_SETFL, O_NONBLOCK) != 0))
+        r = -errno;
+    if (r != 0)
+        return r;
     relay->replacement = open_slave(relay->master);
     return relay->replacement < 0 ? relay->replacement : relay_fd_high(&relay->replacement);
 }
@@ -93,13 +93,13 @@ static int dress_slave(struct relay *relay)
 int terminal_plan(struct relay *relay, struct rc_err *err)
 {
     relay->down = open_down();
-    int rc = relay->down < 0 ? -errno : relay_fd_high(&relay->down);
-    if (rc == 0)
-        rc = open_pty(relay);
-    if (rc == 0)
-        rc = dress_slave(relay);
-    if (rc != 0)
-        return rc_err_errno(err, rc, "cannot put a pty in front of the terminal");
+    int r = relay->down < 0 ? -errno : relay_fd_high(&relay->down);
+    if (r == 0)
+        r = open_pty(relay);
+    if (r == 0)
+        r = dress_slave(relay);
+    if (r != 0)
+        return rc_err_errno(err, r, "cannot put a pty in front of the terminal");
     relay->replacement_stdout = relay->replacement;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -107,9 +107,9 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
     relay->from = ends[0];
     relay->feed = ends[1];
     (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* little lies between us and the eye */
-    rc = relay_fd_high(&relay->from);
-    rc = rc != 0 ? rc : relay_fd_high(&relay->feed);
-    return rc == 0 ? 0 : rc_err_errno(err, rc, "cannot place a pipe");
+    r = relay_fd_high(&relay->from);
+    r = r != 0 ? r : relay_fd_high(&relay->feed);
+    return r == 0 ? 0 : rc_err_errno(err, r, "cannot place a pipe");
 }
 
 /* Only for kernels that cannot splice from a pty: a SIGKILL between the two calls loses a chunk. */

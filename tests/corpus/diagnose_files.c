@@ -45,12 +45,12 @@ static int read_facts(struct facts *facts, const char *path)
     struct rc_err err = {""};
     ssize_t n = fs_read_all(path, INPUT_MAX, &text);
     cJSON *json = n >= 0 ? cJSON_Parse(text) : NULL;
-    int rc = json != NULL ? facts_from_json(facts, json, &err) : -1;
-    if (rc < 0)
+    int r = json != NULL ? facts_from_json(facts, json, &err) : -1;
+    if (r < 0)
         (void)fprintf(stderr, "%s: %s\n", path, err.msg[0] != '\0' ? err.msg : "not JSON");
     cJSON_Delete(json);
     free(text);
-    return rc;
+    return r;
 }
 
 static int add_option(struct facts *facts, const char *option, const char *path)
@@ -137,20 +137,20 @@ struct how {
 
 static int collect(struct facts **facts, int argc, char **argv, struct how *how)
 {
-    int rc = *facts != NULL ? 0 : -1;
-    for (int i = 0; i < argc && rc == 0; i++) {
+    int r = *facts != NULL ? 0 : -1;
+    for (int i = 0; i < argc && r == 0; i++) {
         if (strcmp(argv[i], "--dump") == 0)
             how->dump = true;
         else if (i + 1 < argc)
-            rc = add_option(*facts, argv[i], argv[i + 1]), i++;
+            r = add_option(*facts, argv[i], argv[i + 1]), i++;
     }
-    for (size_t i = 0; i < how->drops && rc == 0; i++) {
+    for (size_t i = 0; i < how->drops && r == 0; i++) {
         struct facts *left = facts_without(*facts, how->drop[i]);
         facts_free(*facts);
         *facts = left;
-        rc = left != NULL ? 0 : -1;
+        r = left != NULL ? 0 : -1;
     }
-    return rc;
+    return r;
 }
 
 static int judge(const struct tree *tree, int argc, char **argv, struct how how)
@@ -160,13 +160,13 @@ static int judge(const struct tree *tree, int argc, char **argv, struct how how)
     struct rc_err err = {""};
     cJSON *names = NULL;
     cJSON *starved = NULL;
-    int rc = collect(&facts, argc, argv, &how);
-    if (rc == 0) {
+    int r = collect(&facts, argc, argv, &how);
+    if (r == 0) {
         names = name_list(facts);
         starved = how.starve ? starved_list(facts, tree) : NULL;
-        rc = diagnose(facts, tree, &verdict, &err);
+        r = diagnose(facts, tree, &verdict, &err);
     }
-    if (rc == 0) {
+    if (r == 0) {
         if (how.dump)
             print_json(facts_to_json(facts));
         cJSON *json = verdict_to_json(&verdict, facts);
@@ -180,7 +180,7 @@ static int judge(const struct tree *tree, int argc, char **argv, struct how how)
     }
     verdict_release(&verdict);
     facts_free(facts);
-    return rc;
+    return r;
 }
 
 static int batch(const struct tree *tree, const struct how *how)
@@ -197,10 +197,10 @@ static int batch(const struct tree *tree, const struct how *how)
         for (char *a = strtok_r(text, "\n", &save); a != NULL && count < ARGS_MAX;
              a = strtok_r(NULL, "\n", &save))
             args[count++] = a;
-        int rc = judge(tree, count, args, *how);
+        int r = judge(tree, count, args, *how);
         free(text);
-        if (rc < 0)
-            return rc;
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--drop") == 0 && i + 1 < argc && how.drops < ARGS_MAX)
             how.drop[how.drops++] = argv[++i];
     }
-    int rc = many ? batch(tree, &how) : judge(tree, argc - 3, argv + 3, how);
+    int r = many ? batch(tree, &how) : judge(tree, argc - 3, argv + 3, how);
     tree_free(tree);
-    return rc == 0 ? 0 : 1;
+    return r == 0 ? 0 : 1;
 }

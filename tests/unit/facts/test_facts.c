@@ -221,9 +221,9 @@ static int load(struct facts *f, const char *text, struct rc_err *err)
 {
     cJSON *json = cJSON_Parse(text);
     assert_non_null(json);
-    int res = facts_from_json(f, json, err);
+    int r = facts_from_json(f, json, err);
     cJSON_Delete(json);
-    return res;
+    return r;
 }
 
 static void test_json_short_form(void **state)

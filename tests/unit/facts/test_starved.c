@@ -37,9 +37,9 @@ static bool fill_and_write(long n)
     }
     for (int i = 0; i < 300; i++) { /* grows once, at 256 */
         (void)snprintf(name, sizeof name, "fact.%d", i);
-        int res = facts_set_text(f, name, FACT_LOG, "value", "source");
-        all = all && res == 0;
-        assert_true(res == 0 || res == -ENOMEM);
+        int r = facts_set_text(f, name, FACT_LOG, "value", "source");
+        all = all && r == 0;
+        assert_true(r == 0 || r == -ENOMEM);
     }
     all = facts_set_missing(f, "m", FACT_LOG, FACT_ABSENT, "why", "s") == 0 && all;
     all = facts_set_integer(f, "m", FACT_LOG, INT64_MAX, "s") == 0 && all;

@@ -49,10 +49,10 @@ static void one_name(const char *pattern, char out[128])
 
 static void set_fact(struct facts *facts, const char *name, const char *type)
 {
-    int rc = strcmp(type, "text") == 0      ? facts_set_text(facts, name, FACT_IMPACT, "seen", "here")
-             : strcmp(type, "boolean") == 0 ? facts_set_boolean(facts, name, FACT_IMPACT, true, "here")
-                                            : facts_set_integer(facts, name, FACT_IMPACT, 4711, "here");
-    assert_int_equal(rc, 0);
+    int r = strcmp(type, "text") == 0      ? facts_set_text(facts, name, FACT_IMPACT, "seen", "here")
+            : strcmp(type, "boolean") == 0 ? facts_set_boolean(facts, name, FACT_IMPACT, true, "here")
+                                           : facts_set_integer(facts, name, FACT_IMPACT, 4711, "here");
+    assert_int_equal(r, 0);
 }
 
 /* Markup's backslashes are no part of a name. */

@@ -243,10 +243,10 @@ static void test_real_device(void **state)
     fs_set_sysroot("");
     struct kernel_log log;
     struct rc_err err;
-    int rc = kernel_log_open(&log, -1, &err);
+    int r = kernel_log_open(&log, -1, &err);
     int out = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
-    if (rc != 0 || out < 0) {
-        print_message("skipped: %s\n", rc != 0 ? err.msg : "cannot write /dev/kmsg");
+    if (r != 0 || out < 0) {
+        print_message("skipped: %s\n", r != 0 ? err.msg : "cannot write /dev/kmsg");
         kernel_log_close(&log);
         skip();
     }
