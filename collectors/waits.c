@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the threads of a live process were doing when a snapshot was taken: in which system call each waits
- * and for what, how much CPU time each used between two looks, and the stacks of Python. From the
- * snapshot's copies in the run directory.
+ * The threads of a live process at the time of a snapshot: the system call in which each waits and for what,
+ * the CPU time that each used between two looks, and the stacks of Python. Read from the snapshot's copies
+ * in the run directory.
  */
 #include <errno.h>
 #include <stdio.h>

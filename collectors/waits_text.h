@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What threads wait for, by the lines of launch/tasks.h: pure functions on text.
+ * Finds out what threads wait for, from the lines of launch/tasks.h. Pure functions on text.
  */
 #ifndef COLLECTORS_WAITS_TEXT_H
 #define COLLECTORS_WAITS_TEXT_H

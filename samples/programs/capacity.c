@@ -12,7 +12,7 @@
 
 static void *layers[BUFFERS_MAX];
 
-/* What an application does that knows how to go on: half the batch. */
+/* Does what an application does that can go on: it halves the batch. */
 static int go_on_smaller(size_t count, size_t bytes)
 {
     void *batch = NULL;

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     if (is_near_miss)
         return read_freed(allocate(&found, found.gpu));
     sample_watchdog(20, "the copy did not end");
-    /* What the runtime makes at its first copy would else get the address that is given back. */
+    /* The runtime allocates at its first copy, and could get the address that is freed below. So it copies first. */
     if (!copy(&found, allocate(&found, found.gpu), host) ||
         !copy(&found, target_address(&found), host))
         return 3;

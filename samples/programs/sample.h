@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the samples share: their one option, sizes as shares of the GPU, and how an application ends
- * when the runtime refuses.
+ * Shared by the samples: their one option, sizes as shares of the GPU, and the end of an application
+ * after the runtime's refusal.
  */
 #ifndef SAMPLES_SAMPLE_H
 #define SAMPLES_SAMPLE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes first when the bundle would pass the limit of an attachment.
+ * The order in which files are shortened when the bundle would pass the limit of an attachment.
  *
  * The table is the value order. Text loses its middle (the beginning says what was started, the end
- * what happened), tables lose every so many lines, what is neither is left out whole. Each loss is
+ * what happened), tables lose every n-th line, other files are left out whole. Each loss is
  * a row of the manifest's "cut".
  */
 #include <errno.h>

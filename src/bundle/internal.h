@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of bundle/ share. Writing: stage (what is there) -> cut (what must go) -> archive
+ * Shared by the files of bundle/. Writing: stage (what is there) -> cut (what must go) -> archive
  * (bytes out) -> place (where to). Reading: gunzip (CRC, caps) -> tar_gate (strict structure) ->
  * archive_read (libarchive, names) -> verify, unpack, rewrite.
  */

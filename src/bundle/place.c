@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a bundle goes: the folder that was asked for, else the user's state folder, else a private
- * folder in /tmp. A temporary name in the same folder, fsync, rename without overwriting, fsync of
- * the folder; when anything fails no partial file stays.
+ * The place of a bundle: the requested folder, else the user's state folder, else a private
+ * folder in /tmp. The steps: a temporary name in the same folder, fsync, rename without overwriting, fsync of
+ * the folder. When anything fails, no partial file stays.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -19,7 +19,7 @@
 
 #define RUN_JSON_MAX ((size_t)4 << 20)
 
-/* What was private was replaced: such a command line cannot be run. */
+/* A command line with pseudonyms cannot be run. */
 static bool has_pseudonym(const char *text)
 {
     const char *open = strchr(text, '<');

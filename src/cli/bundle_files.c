@@ -14,7 +14,7 @@
 
 #define FILE_MAX ((size_t)8 << 20)
 
-/* Where the files are: a folder, or else an archive. */
+/* The place of the files: a folder, or else an archive. */
 struct source {
     const char *stage;
     const char *bundle;
@@ -112,7 +112,7 @@ int bundle_files_of_archive(struct bundle_files *ret, const char *path, struct r
     char *end = strstr(ret->name, ".tar.gz");
     if (end != NULL)
         *end = '\0';
-    /* Of a damaged archive, what is whole is used: read_all() says whether that is enough. */
+    /* If the archive is damaged, its intact files are used. read_all() fails if they are not enough. */
     struct rc_err unused = {""};
     int listed = bundle_list(path, add_name, &ret->names, err);
     int r = read_all(ret, &(struct source){.bundle = path}, listed < 0 ? &unused : err);

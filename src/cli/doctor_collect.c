@@ -92,7 +92,7 @@ static void take_sample(struct facts *facts, const char *dir)
 
 /* --- the collectors --- */
 
-/* What needs a run or takes long is left out: stacks, models, devcoredump, the job. */
+/* Collectors that need a run or take long are left out: stacks, models, devcoredump, job. */
 static bool is_wanted(const char *name)
 {
     static const char *const names[] = {"kernel_log",  "gpu",    "host",     "limits", "cgroup",

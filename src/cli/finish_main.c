@@ -70,8 +70,8 @@ static void *run_verb(void *argument)
     return NULL;
 }
 
-/* Where the limit (ulimit -Hs) leaves the first thread a stack too small for our work, a thread with
- * a stack of its own does it. */
+/* If the limit (ulimit -Hs) leaves the first thread too small a stack, the work is done by a thread
+ * with a stack of its own. */
 static bool run_on_own_stack(struct call *call)
 {
     struct rlimit limit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a verb is given to work on: a bundle, a text file, or text on stdin ("-"). Finisher. */
+/* The input of a verb: a bundle, a text file, or text on stdin ("-"). Finisher. */
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 

@@ -80,7 +80,7 @@ void job_trouble(struct job *job, const char *what, int code)
         (void)snprintf(job->trouble, sizeof job->trouble, "%s: %s", what, strerror(-code));
 }
 
-/* Nobody else would tell: what is not in the bundle looks like what never was. */
+/* Without this note a missing file would look like one that never existed. */
 int job_tell_troubles(struct job *job)
 {
     char reason[sizeof job->trouble + 96];
@@ -258,8 +258,8 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
     return r;
 }
 
-/* What the environment and the command line give away is looked for everywhere: a password that a
- * variable names stands without its name in a traceback. */
+/* Secrets in the environment and the command line are searched for in every file: a traceback shows the
+ * value of a variable without its name. */
 static void learn_about_run(struct job *job)
 {
     struct buf text = BUF_INIT;
@@ -325,8 +325,8 @@ static void read_stdout(struct job *job)
     read_collected(job, "stdout/stdout.txt", "stdout", output_to_facts);
 }
 
-/* Where the machine is so slow, out of memory perhaps, that the first verdict could not wait for
- * them, there is time afterwards. */
+/* Runs the collectors that the first verdict could not wait for, on a machine that is slow, perhaps because
+ * it is out of memory. */
 static void collect_late(struct job *job)
 {
     const struct collector *late[JOB_LATE_MAX + 1] = {NULL};

@@ -179,7 +179,7 @@ static void write_run(struct job *job)
         write_impact(job, i);
 }
 
-/* What the table lacks is told. */
+/* Tells in the manifest what telemetry.csv lacks. */
 static void add_telemetry_row(const struct job *job, int result)
 {
     char reason[96];

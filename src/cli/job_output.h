@@ -18,10 +18,10 @@ const char **job_environment(const struct impact_record *impact, char **ret_text
 /* Facts of the time series: baseline, peak, impact, after, growth. */
 void job_series_facts(struct job *job);
 
-/* What is not a collector's into the stage: run, output, impacts, telemetry. */
+/* Stages the files that no collector writes: run, output, impacts, telemetry. */
 void job_stage_run(struct job *job);
 
-/* The judgement into the stage, then redact, manifest, archive. */
+/* Stages the verdict, then redacts, writes the manifest and the archive. */
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
               struct rc_err *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a job tells the user: the verdict, where the bundle is, and what it is busy with. The
- * program's last words may have left the cursor in a line, and the terminal in raw mode.
+ * Messages of a job for the user: the verdict, the place of the bundle, and what it is busy with. The
+ * program may have left the cursor within a line, and the terminal in raw mode.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the pseudonyms of a bundle stand for: kept for the owner on his own machine, in
+ * The names behind a bundle's pseudonyms: kept for the owner on his own machine, in
  * $XDG_STATE_HOME/rocmcrash/names/BUNDLE.json (0600, in a folder of 0700), for the last
  * NAME_MAPS_KEPT bundles. Secrets are in no map.
  */

@@ -163,7 +163,7 @@ int options_parse_around(const struct option_def *table, void *target, int argc,
     return argc - operands;
 }
 
-/* What does not fit beside `left` goes below, in the column of the text. */
+/* Text that does not fit beside `left` continues below, in its own column. */
 void option_help_row(const char *left, const char *help)
 {
     int column = printf("  %-*s", LEFT_COLUMNS, left);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ps(1) shows of rocmcrash itself. */
+/* The arguments that ps(1) shows for rocmcrash itself. */
 #ifndef CLI_OWN_ARGUMENTS_H
 #define CLI_OWN_ARGUMENTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tracer and the supervisor saw, as facts. */
+/* Facts from the records of the tracer and the supervisor. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ static void add_part(char *text, size_t size, const char *part, uint32_t count)
         (void)snprintf(text + len, size - len, "%s%s (%u)", len > 0 ? ", " : "", part, count);
 }
 
-/* What a tracer that worked did not see. */
+/* True if a working tracer missed something; `text` gets the list. */
 static bool lost_in_part(const struct run_info *info, char *text, size_t size)
 {
     text[0] = '\0';

@@ -134,7 +134,8 @@ static uint64_t start_in_name(const char *dir)
     return seconds > 0 ? (uint64_t)seconds * 1000000000u : 0;
 }
 
-/* Else it is this process that lacks something, and somebody else may do better. */
+/* True if the file itself is the trouble. Otherwise this process lacks something, such as memory, and a
+ * later attempt may succeed. */
 static bool is_of_the_file(int code)
 {
     return code == -ENOENT || code == -EIO || code == -EFBIG || code == -ELOOP || code == -EISDIR;
@@ -183,7 +184,7 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
                : 0;
 }
 
-/* What is not there was not recorded; what cannot be read is evidence that the bundle lacks. */
+/* A file that is absent was never recorded. One that cannot be read is missing evidence, which is noted. */
 static void note_unread(struct run_info *info, const char *name, int code)
 {
     if (code < 0 && code != -ENOENT && code != -EFBIG && info->unread[0] == '\0')
@@ -259,7 +260,7 @@ static void append_output(struct run_info *info, struct buf *text, const char *n
         buf_append(text, data, len >= 0 ? (size_t)len : strlen(data));
 }
 
-/* What follows a gap is the end of a line whose beginning is lost. */
+/* Removes the rest of a line after each gap, because its beginning is lost. */
 static void drop_cut_lines(struct buf *text)
 {
     static const char mark[] = OUTPUT_WITHIN_LINE "\n";
@@ -291,7 +292,7 @@ static void append_found(struct run_info *info, struct buf *text)
     buf_release(&last);
 }
 
-/* Where the first gap in the output is told of; the beginning when there is none. */
+/* Offset of the first note about a gap in the output; 0 if there is none. */
 static size_t first_gap(const struct buf *all)
 {
     static const char note[] = "[rocmcrash: ";
@@ -410,7 +411,8 @@ static const char *last_component(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* Behind "rocmcrash ... --", as often as it is there: an inner one only runs its command. */
+/* The command behind "rocmcrash ... --", however often that is repeated: an inner rocmcrash only runs its
+ * command. */
 static char **own_argv(const struct run_info *info)
 {
     char **argv = info->argv;

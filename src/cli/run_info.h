@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run directory tells about its run: run.json as a struct, the impacts, the recorded output.
+ * The contents of a run directory: run.json as a struct, the impacts, the recorded output.
  * The finisher starts from here, whether the run ended a moment ago or before the machine died.
  */
 #ifndef CLI_RUN_INFO_H

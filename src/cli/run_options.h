@@ -15,7 +15,7 @@ struct command_line {
 };
 
 extern const struct option_def run_options[]; /* their target is a struct command_line, with `follow` set */
-/* What holds where nobody says otherwise; also in the options' help. */
+/* Values of options that nobody set. The options' help shows them, too. */
 extern const struct config_default run_defaults[];
 
 #endif

@@ -41,7 +41,7 @@ struct site {
 struct site *site_get(void);
 /* Adds the site's nodes. 0, or -errno with *err; then the tree must not be used. */
 int site_add_nodes(const struct site *site, struct tree *tree, struct rc_err *err);
-/* What the site's message rules find in a text. */
+/* Sets the facts that the site's message rules find in a text. */
 void site_messages(struct facts *facts, const char *text, size_t len, const char *source);
 /* Notes what is wrong, for site_trouble(). */
 void site_note(struct site *site, const struct rc_err *err);

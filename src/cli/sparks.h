@@ -27,7 +27,7 @@ struct sparks {
 
 void sparks_fill(struct sparks *sparks, const struct series_set *set);
 struct cJSON *sparks_to_json(const struct sparks *sparks);
-/* What does not fit the shape is left out; NULL gives none. */
+/* Members of the wrong shape are left out. NULL gives no series. */
 void sparks_from_json(struct sparks *sparks, const struct cJSON *json);
 
 #endif

@@ -302,8 +302,8 @@ static int walk_entry(struct files *files, const struct entry *folder, const cha
     return r == 0 ? handle(files, &entry) : r;
 }
 
-/* What is in it, and then it itself, since it may get another name. Nothing is passed by: what could
- * not be looked at could not be redacted. */
+/* Handles the contents of a folder, then the folder itself, which may get another name. An entry that
+ * cannot be read is an error: it could not be redacted. */
 static int walk(struct files *files, const struct entry *folder, dev_t device,
                 entry_fn handle) /* NOLINT(misc-no-recursion) */
 {

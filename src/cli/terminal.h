@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a descriptor can show: width, colour, line ends. */
+/* Abilities of a terminal: width, colour, line ends. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 

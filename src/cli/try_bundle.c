@@ -153,7 +153,7 @@ static int rewrite_verdict(const struct campaign_bundle *b, const char *stage, i
     return judged == NULL ? -ENOMEM : fs_write_file_at(stage_fd, "verdict.json", judged, strlen(judged), false);
 }
 
-/* Behind the heading, ahead of everything that was known from one run alone. */
+/* Inserts the campaign's result after the heading, before the findings of the single run. */
 static int rewrite_summary(const struct campaign_bundle *b, const char *stage, int stage_fd)
 {
     char path[FS_PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `rocmcrash try` share. */
+/* Shared by the parts of `rocmcrash try`. */
 #ifndef CLI_TRY_JOB_H
 #define CLI_TRY_JOB_H
 
@@ -44,7 +44,7 @@ struct try_job {
 
 /* A line that is written over on a terminal; nothing elsewhere. */
 void try_show_progress(const struct try_job *job, double seconds);
-/* What became of the last run. */
+/* How the last run ended. */
 void try_show_run(const struct try_job *job);
 void try_show_result(const struct try_job *job, const struct conclusion *conclusion, const char *bundle);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What became of a run: its end, what kind of failure, how far it came. */
+/* The outcome of a run: its end, the kind of failure, its progress. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ enum try_measure try_measure_of(const struct try_run *run, const struct try_verd
     return allocated(verdict, &bytes) ? TRY_BYTES : run->lines >= LINES_MIN ? TRY_LINES : TRY_SECONDS;
 }
 
-/* Of the command alone; with rocmcrash's work behind it where no bundle tells. */
+/* The command's own time if a bundle tells it, else the time with rocmcrash's work after the failure. */
 static double seconds_of(const struct try_run *run, const struct try_verdict *verdict)
 {
     double ms = 0;
@@ -91,7 +91,7 @@ static bool is_of_memory(const char *class_name)
     return false;
 }
 
-/* Where the class says nothing of the kind, the way in which the command ended does. */
+/* The kind of failure: the class or, if that is too vague, the way in which the command ended. */
 static void failure_key(const struct try_run *run, const struct try_verdict *verdict, char *out,
                         size_t size)
 {

@@ -53,14 +53,14 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
 int try_make_folder(const char *output_dir, const char *verb, char *ret_here, char *ret_folder,
                     struct rc_err *err);
 
-/* What was said of the run in its bundle. */
+/* The verdict of the run, read from its bundle. */
 struct try_verdict {
     char class_name[32];
     char runner_up[32];
     struct facts *facts; /* NULL = no bundle; facts_free() it */
 };
 
-/* What progress can be counted in. The first of a campaign's failing runs chooses. */
+/* Units of progress. The first failing run of a campaign decides which one is used. */
 enum try_measure { TRY_BYTES, TRY_LINES, TRY_SECONDS };
 const char *try_measure_name(enum try_measure measure);
 enum try_measure try_measure_of(const struct try_run *run, const struct try_verdict *verdict);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `try` prints: progress and runs on stderr, the result on stdout. */
+/* Output of `try`: progress and runs on stderr, the result on stdout. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>

@@ -49,7 +49,7 @@ static cJSON *read_document(const char *stage, const char *name)
     return len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
 }
 
-/* What the kernel log said is read anew, features are derived anew. */
+/* Facts of the kernel log and derived facts are made again, so old ones are dropped. */
 static bool is_stale(const char *name)
 {
     return name == NULL || strncmp(name, "kmsg.", 5) == 0 || strncmp(name, "event.", 6) == 0 ||

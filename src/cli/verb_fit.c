@@ -203,7 +203,7 @@ static void say_model(const struct fit_job *job)
                    job->change.name, error);
 }
 
-/* What the search takes for granted and the runs do not show. */
+/* Warns where the runs do not support what the search assumes. */
 static void say_doubts(const struct fit_job *job)
 {
     int64_t smaller;

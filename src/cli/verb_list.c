@@ -40,7 +40,7 @@ static const struct option_def list_options[] = {
     {NULL, 0, NULL, NULL, NULL, 0},
 };
 
-/* What a row says of its bundle or run; texts are not owned. */
+/* The columns of one row, a bundle or a run. Texts are not owned. */
 struct row {
     const char *class_name, *confidence, *path;
     struct stat st;
@@ -144,7 +144,7 @@ static void on_unfinished(void *context, const char *run_dir)
     prune_add(&line->found, run_dir, row.bytes, row.st.st_mtime, true);
 }
 
-/* Where bundles go that could not be where they should: beside the runs. */
+/* The fallback folder for bundles, beside the runs: used when the wanted folder could not take them. */
 static int list_own_folders(struct list_line *line, struct rc_err *err)
 {
     char base[FS_PATH_MAX];

@@ -46,7 +46,7 @@ static const struct option_def show_options[] = {
     {NULL, 0, NULL, NULL, NULL, 0},
 };
 
-/* What cannot be read draws nothing. */
+/* Files that cannot be read give no chart. */
 static void charts_of(const char *path, const struct report_style *style, struct buf *out)
 {
     RC_AUTO_FREE char *facts_text = NULL;

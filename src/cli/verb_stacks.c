@@ -53,8 +53,8 @@ static int open_faults(pid_t pid)
     return -ENOENT;
 }
 
-/* Of `pid` or, where that is rocmcrash or a launcher, of the first process below it that has the
- * hook; *ret_pid is that one. */
+/* Opens the file of `pid` or, if `pid` is rocmcrash or a launcher, of the first process below it that has
+ * the hook. *ret_pid is that process. */
 static int open_below(pid_t pid, int depth, pid_t *ret_pid)
 {
     char path[64];
@@ -78,7 +78,8 @@ static int open_below(pid_t pid, int depth, pid_t *ret_pid)
     return -ENOENT;
 }
 
-/* Nobody may be sent a signal that ends it: "SigCgt:\t0200000000000000" has bit 58 - 1. */
+/* True if the process catches our signal. Without a handler the signal would end it.
+ * "SigCgt:\t0200000000000000": signal n has bit n - 1. */
 static bool takes_signal(pid_t pid)
 {
     char path[64];

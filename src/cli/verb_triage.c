@@ -160,7 +160,7 @@ static void print_table_row(const struct facts *facts, const struct verdict *ver
     buf_release(&happened);
 }
 
-/* What runs under single changes have shown is no fact of one run: it is told as the bundle has it. */
+/* The result of a campaign is not a fact of one run, so it is not judged again. It is printed as it stands. */
 static void print_experiment(const cJSON *experiment)
 {
     const char *sentence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(experiment, "sentence"));
@@ -196,7 +196,7 @@ static int judge_and_print(struct facts *facts, const struct tree *tree, const s
     return r;
 }
 
-/* What a bundle holds that is judged. */
+/* The files of a bundle that are judged. */
 enum { OF_FACTS, OF_OUTPUT, OF_STDOUT, OF_KERNEL_LOG, PARTS, OF_VERDICT = PARTS, FILES };
 
 static void read_output(struct facts *facts, const char *text, size_t len, const char *source)
@@ -267,7 +267,7 @@ static void read_texts(struct facts *facts, const struct bundle_file parts[PARTS
 static int add_logs(struct facts *facts, const struct triage_line *line, struct rc_err *err)
 {
     int r = 0;
-    /* What was given was read: that nothing is found in it is then a finding. */
+    /* The user gave a log, so it was read: finding nothing in it is then a result. */
     if (line->kernel_log != NULL)
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
     if (r == 0 && line->kernel_log != NULL)

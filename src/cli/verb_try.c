@@ -195,7 +195,7 @@ static int choose(struct try_job *job, const struct try_verdict *verdict, struct
                           verdict->runner_up, verdict->facts, err);
 }
 
-/* Of a command that nobody has seen fail: until it does. */
+/* Without a bundle nobody has seen the command fail yet, so it is run until it does. */
 static int run_until_failure(struct try_job *job, struct rc_err *err)
 {
     int r = 0;

@@ -95,11 +95,11 @@ struct engine_state {
 /* True; see rules_run.act. */
 bool engine_read(struct rules_run *, struct engine_state *, enum rule_reader,
                  const struct rule_takes *);
-/* Behind rules_emit(). */
+/* Call it after rules_emit(). */
 void engine_emit(const struct rules_run *, const struct engine_state *);
 
 /* --- messages_warned.c: mere warnings --- */
-/* Called last: is a warning the failure? */
+/* Call it last: decides whether a warning was the failure. */
 void warned_settle(const struct rules_run *);
 
 /* Faults, HSA, loader, Python: one line. */

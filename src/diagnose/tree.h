@@ -117,7 +117,7 @@ struct expr_terms {
 struct expr *expr_parse(const char *text, const struct expr_terms *terms, struct rc_err *err);
 void expr_free(struct expr *e);
 
-/* What a version text compares as; -1 when it holds no number. */
+/* A number for comparing versions, from a text like "2.9.1"; -1 if the text has no number. */
 double version_number(const char *text);
 
 enum value_kind { VALUE_UNDECIDED, VALUE_NUMBER, VALUE_TEXT, VALUE_BOOLEAN };

@@ -46,7 +46,7 @@ struct word {
     bool upper, lower, underscore;
 };
 
-/* What is known of the line so far. */
+/* The state of reading one line. */
 struct line {
     struct text text;
     struct text domain;    /* the last domain named, directly or by a call */

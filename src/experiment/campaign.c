@@ -104,7 +104,7 @@ static void compare(struct campaign *c, size_t i)
  * Two claims a cell share the error: whatever the true rates are, at most two of the events that would
  * make a finding wrong are possible. Where changed runs fail as often, these are "helps" and "later".
  * Where they fail as often in another way, "helps" and "no help". Where they fail half as often or
- * less, the two counts of "no help" ("later" is said only of what is no help).
+ * less, the two counts of "no help" ("later" is possible only for a change that is no help).
  */
 static enum finding judge(const struct campaign *c, const struct cell *cell)
 {

@@ -73,9 +73,9 @@ struct campaign {
 void campaign_init(struct campaign *c, size_t cells, double error, uint64_t seed);
 /* The cell whose turn it is; -1 when everything is decided. */
 int campaign_next(struct campaign *c);
-/* What became of the run of that cell. */
+/* Notes how the run of that cell ended. */
 void campaign_note(struct campaign *c, const struct outcome *outcome);
-/* Runs until everything is decided, if things go on as they went so far; -1 = not known. */
+/* Expected number of runs until everything is decided, at the rates so far; -1 = not known. */
 double campaign_runs_left(const struct campaign *c);
 /* The median of progress / the baseline's, of pairs that failed alike; 0 = not known. */
 double campaign_gain(const struct cell *cell);

@@ -199,7 +199,7 @@ static const char *alloc_variable(const struct facts *facts)
     return names[has_new ? 0 : hip_only ? 2 : 1];
 }
 
-/* What is so already is no change. */
+/* False if the setting already has this value. */
 static bool changes_something(const struct change *c)
 {
     const char *now = getenv(c->name);

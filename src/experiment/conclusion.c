@@ -53,7 +53,8 @@ void experiment_finding(const struct experiment *e, size_t cell, char *out, size
 
 /* --- the conclusion --- */
 
-/* Of changes that help, one that cures is better, and one that tells a class is better still. */
+/* The most telling change that helps. Rank: a cure first, then a change that stands for a class, then one that
+ * stands for the class of the verdict. Also counts the changes that help. */
 static int best_change(const struct experiment *e, unsigned *ret_helping)
 {
     int best = 0;

@@ -103,8 +103,8 @@ static bool show(const struct fit *fit, int64_t value, int64_t *ret)
     return value >= fit->passed && value < fit->failed && *ret < fit->failed;
 }
 
-/* What the model or a hint says, or the middle. The first run is a small one: it shows whether any value
- * runs, and is a point of the line. */
+/* The value that the model or a hint predicts, else the middle. The first run uses a small value: it shows
+ * whether any value runs, and gives a first point of the line. */
 static int64_t wish(const struct fit *fit)
 {
     struct fit_model m;

@@ -45,12 +45,12 @@ int fit_init(struct fit *fit, int64_t min, int64_t max);
 bool fit_next(const struct fit *fit, int64_t *ret);
 /* `room` 0 = the run does not tell. */
 void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double room);
-/* What the run that was noted last says that would fit: of a model's header, of an engine's report. It is
- * run like any other value. */
+/* A value that would fit, according to the run noted last: from a model's header or an engine's report.
+ * The search tries it like any other value. */
 void fit_hint(struct fit *fit, int64_t value);
 void fit_model(const struct fit *fit, struct fit_model *ret);
-/* Memory fell where the value rose: then a larger value may run although a smaller one does not. Sets
- * the two values. */
+/* True if memory fell while the value rose: then a larger value may run although a smaller one does not.
+ * Sets the two values. */
 bool fit_is_not_monotone(const struct fit *fit, int64_t *ret_smaller, int64_t *ret_larger);
 
 #endif

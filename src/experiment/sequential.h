@@ -27,7 +27,7 @@ enum claim {
     CLAIM_NO_HELP, /* they fail more than SEQUENTIAL_WORTH times as often */
 };
 
-/* Of pairs of one run as it is and one changed run. */
+/* Counts over pairs: one run of the unchanged command, one run with the change. */
 struct pairs_of_runs {
     unsigned count;
     unsigned base_failed;

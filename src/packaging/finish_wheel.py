@@ -31,7 +31,7 @@ LINKED = (
 )
 
 
-# What the library in the target may ask of libc (src/README.md).
+# The only symbols that the library in the target may import from libc (src/README.md).
 LEDGER_IMPORTS = {"__environ", "__errno_location", "dl_iterate_phdr", "environ", "fileno", "getauxval"}
 
 

@@ -2,9 +2,9 @@
 /*
  * Shared memory -> run directory (record/rundir.h has the layout).
  *
- * Called once a second by the recorder and once by the finisher, which may be the only one left.
- * What has been written is remembered in the shared memory itself (struct record_progress), so the
- * two never write the same bytes twice.
+ * The recorder calls it once a second; the finisher calls it once, because the recorder may be dead.
+ * The shared memory itself remembers what has been written (struct record_progress), so the two
+ * never write the same bytes twice.
  */
 #ifndef RECORDER_FLUSH_H
 #define RECORDER_FLUSH_H

@@ -324,8 +324,8 @@ static size_t next_largest(const double *peaks, size_t count, const bool *taken)
     return best;
 }
 
-/* Where several of the program's processes hold GPU memory, as the ranks of a job do: who holds how
- * much. The largest ones; the rest is in the charts of the GPUs. */
+/* GPU memory of each process, for a program with several, such as the ranks of a job. Shows the largest
+ * ones; the rest is in the charts of the GPUs. */
 static int processes_chart(struct charts *c, const struct sources *s)
 {
     double peaks[PROCESSES_MAX];

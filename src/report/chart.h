@@ -21,7 +21,7 @@ struct report_style;
 #define CHART_MARKS_MAX 16
 #define CHART_ROWS_MAX 800
 
-/* Whose memory it is: the same colour in every chart. */
+/* The owner of the memory. Each has the same colour in every chart. */
 enum chart_kind { CHART_OTHERS, CHART_UNKNOWN, CHART_OWN, CHART_LIVE, CHART_IDLE, CHART_KINDS };
 
 struct chart_part {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happened, in one sentence with the figures: the first line on the terminal and the heading
+ * One sentence about what happened, with the figures: the first line on the terminal and the heading
  * of SUMMARY.md. Every figure is a fact; a clause [[...]] whose fact is absent is left out.
  */
 #include "report/report.h"

@@ -13,10 +13,10 @@ void issue_body(const struct report_files *in, const struct cJSON *tracker, stru
 /* The address of the form, with the title and each field that has an id and still fits; empty if
  * the tracker has no form on the web. */
 void issue_link(const struct report_files *in, const struct cJSON *tracker, struct buf *out);
-/* What a reader of the issue learns, one item a line ("the command line: python3 train.py"). */
+/* The private things that the issue makes public, one a line ("the command line: python3 train.py"). */
 void issue_makes_public(const struct report_files *in, const struct cJSON *tracker,
                         struct buf *out);
-/* By the verdict's file_at; the last one if none fits. NULL: the list is empty. */
+/* The tracker that the verdict's file_at names, else the last one of the list. NULL: the list is empty. */
 const struct cJSON *issue_tracker(const struct report_files *in, const struct cJSON *trackers);
 
 #endif

@@ -120,7 +120,7 @@ static bool repeats_vram(const struct facts *facts, int gpu, const char *total)
            facts_get_integer(facts, total, &visible) && visible >= all;
 }
 
-/* Of several GPUs: the one that had no memory left. */
+/* True for the GPU that refused memory, if the machine has several. */
 static bool has_refused(const struct facts *facts, int gpu)
 {
     int64_t count = 0;

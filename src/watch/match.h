@@ -41,7 +41,7 @@ struct matcher {
     uint16_t state;
     uint64_t count[MATCH_KINDS];       /* occurrences so far */
     uint16_t first_index[MATCH_KINDS]; /* pattern of the first occurrence, valid when count > 0 */
-    /* Where the first and the last failure end in the last chunk; 0 = none. */
+    /* Ends of the first and the last failure in the last chunk, as offsets; 0 = none. */
     size_t first_end, last_end;
 };
 

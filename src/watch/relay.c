@@ -240,7 +240,7 @@ bool relay_supervise(struct relay *relay, const struct shared *shared)
     return true;
 }
 
-/* What poll() says of it now. */
+/* The events that are ready now, asked without waiting. */
 static short ready_now(int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};

@@ -117,8 +117,8 @@ bool relay_supervise(struct relay *relay, const struct shared *shared);
 /* Nothing is left between the target and the caller's end, and O is waiting. Does not block. */
 bool relay_drained(const struct relay *relay, const struct shared *shared);
 
-/* Nobody is left who could write, and nothing is pending: O, if it still lives, is about to leave.
- * Not while the target runs, as it polls the pipe (relay_wait.c says why). */
+/* No writer is left, and nothing is pending. If O still lives, it is about to leave. Do not call this while
+ * the target runs: it polls the pipe (relay_wait.c says why). */
 bool relay_over(const struct relay *relay);
 
 /*

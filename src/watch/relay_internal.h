@@ -50,7 +50,7 @@ struct carrier {
     uint64_t reports_seen;
     uint64_t report_window_ns, report_window_bytes; /* looked through for lines since */
 
-    /* Of a failure and the lines around it, as offsets of the output: */
+    /* A failure and the lines around it, as offsets in the output: */
     uint64_t found_from, found_to; /* kept up to, and wanted up to */
     bool found_within_line;        /* it begins within a line */
     uint64_t found_window_ns, found_window_bytes; /* kept since */

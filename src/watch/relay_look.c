@@ -124,8 +124,8 @@ static size_t lies_in(int fd)
     return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* What stayed behind would be taken for what comes next, and fill the pipe until tee(2) finds no
- * room in it for ever: a read that fails while bytes are there is made again. */
+/* A read that fails while bytes are in the pipe is repeated. Bytes left behind would be taken for the next
+ * ones, and would fill the pipe until tee(2) never finds room in it again. */
 ssize_t look_read_all(int fd, char *data, size_t len)
 {
     size_t have = 0;

@@ -38,7 +38,7 @@ static void keep_line_of_stdout(struct shared *s, const char *line, size_t len)
     atomic_store(&s->stdout_head_used, used + (uint32_t)len);
 }
 
-/* What lies in the head of the output is there for good. */
+/* A line within the head of the output needs no copy: the head is kept anyway. */
 static void keep_line(struct carrier *c, const char *line, size_t len)
 {
     if (len > REPORT_LINE_MAX)

@@ -28,11 +28,11 @@
 #define BUSY_WAIT_MS 50
 #define QUIET_WAIT_MS 250
 #define QUIET_AFTER_NS 1000000000u
-/* Where the terminal cannot be reopened a write may block; this much fits after POLLOUT. */
+/* If the terminal cannot be reopened, a write may block. This much always fits after POLLOUT. */
 #define BLOCKING_WRITE_BYTES 200u
 
 /* The real terminal with a description of our own: O_NONBLOCK on it concerns nobody else, and
- * O_APPEND (2>>/dev/tty), with which splice is refused, is gone. Else the inherited one. */
+ * O_APPEND (2>>/dev/tty), which makes splice(2) fail, is gone. If that fails: the inherited one. */
 static int open_down(void)
 {
     int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -254,7 +254,7 @@ void terminal_modes_sync(struct carrier *c)
         apply_changes(&pty, &c->real_seen, &real);
         (void)tcsetattr(c->relay->master, TCSANOW, &pty);
         (void)tcgetattr(c->relay->master, &pty);
-        /* What the program changed on the pty meanwhile still shows as a change of its own. */
+        /* pty_seen takes the same changes, so that only the program's own changes remain a difference. */
         apply_changes(&c->pty_seen, &c->real_seen, &real);
         c->real_seen = real;
     }

@@ -16,7 +16,7 @@ COUNTER_WIDTH = 21  # 20 digits and a newline: the library stores in place, so t
 TOPOLOGY = "sys/devices/virtual/kfd/kfd/topology"
 LARGE_BAR_LINK = 2  # PCIe
 
-# What KFD's properties of the chip say. gfx90a and gfx942 follow recorded trees (MI210, MI300X);
+# KFD's properties of each chip. gfx90a and gfx942 follow recorded trees (MI210, MI300X);
 # the others are put together from public specifications.
 MODELS = {
     "gfx90a": dict(

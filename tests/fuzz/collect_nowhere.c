@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a collector calls, for fuzz targets: reads all that it is given, and keeps nothing. */
+/* The collectors' output functions for fuzz targets: they read all their arguments, and keep nothing. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

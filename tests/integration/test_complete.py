@@ -17,7 +17,7 @@ from support import PYTHON
 
 NOBODY = 65534
 DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--bounding-set=-all"]
-# What amdgpu prints for a page fault of a compute queue (amdgpu_gmc.c, gmc_v9_0.c).
+# Printed by amdgpu for a page fault of a compute queue (amdgpu_gmc.c, gmc_v9_0.c).
 PAGE_FAULT = ("amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 "
               "pasid:32770, for process python3 pid {pid} thread python3 pid {pid})\n"
               "amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0c1a000000 from client "

@@ -155,8 +155,8 @@ class Failures(FailureCase):
         size = os.stat(cores[0]).st_size
         os.unlink(cores[0])
         self.assertGreater(size, 2 << 30)
-        # Of the signal stop, which comes before the dump: the exit event has no fault address, and
-        # the process still had its memory.
+        # These values are from the signal stop, before the core dump, when the process still had its memory.
+        # The later exit event has no fault address.
         self.assertGreater(bundle.value("proc.0.rss_bytes"), 2 << 30)
         self.assertLess(bundle.value("target.held_us"), 1000000)
         print(f"core of {size >> 20} MiB; target held {bundle.value('target.held_us')} us, run of "

@@ -14,7 +14,7 @@ import support
 KEPT = sorted(glob.glob(os.path.join(support.SOURCE, "tests", "fixtures", "bundle", "rocmcrash-*.tar.gz")))
 
 
-# Where today's rules tell more than those of then: the program of 0.1.0 was `train.py leak`.
+# Classes that today's rules find and the old ones did not: the program of 0.1.0 was `train.py leak`.
 TODAY = {"0.1.0": "leak"}
 
 

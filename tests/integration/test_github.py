@@ -74,7 +74,7 @@ class Judge(support.BundleCase):
         help_text = subprocess.run([support.PYTHON, "-B", JUDGE, "--help"], capture_output=True, text=True, check=True).stdout
         for word in re.findall(r"--[a-z]+", line):
             self.assertIn(word, help_text)
-        # What a stranger wrote is never part of a command.
+        # Text written by a stranger must never become part of a command.
         for block in re.findall(r"run: \|\n((?: {10,}.*\n)+)", text):
             self.assertNotIn("${{", block)
 

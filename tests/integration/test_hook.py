@@ -32,7 +32,7 @@ class Unseen(Direct):
                         if python == PYTHON or os.environ.get("ROCMCRASH_LONG") == "1" else ())
                 for options in ((), *rest):
                     self.same(*options, "-c", STATE, python=python)
-                # Nobody takes the folder out where site.py is not run.
+                # With -S site.py does not run, so nothing removes our folder from sys.path.
                 self.same("-S", "-c", "import sys; print(sorted(sys.modules), sys.meta_path,"
                                       "sys.excepthook is sys.__excepthook__)", python=python)
 

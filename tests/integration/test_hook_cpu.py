@@ -16,7 +16,7 @@ from hooked import Direct, HOOK
 
 TIMEOUT_S = 900  # a wheel's import reads gigabytes
 
-# What a CPU program does with PyTorch. `spawn` starts new Pythons, `fork` copies this one.
+# A CPU program's use of PyTorch. `spawn` starts new Pythons, `fork` copies this one.
 WORK = """
 import hashlib, io, os, sys, warnings
 import torch

@@ -13,7 +13,7 @@ import support
 
 BUILD = os.path.dirname(os.path.dirname(support.ROCMCRASH))
 LEDGER = "librocmcrash-ledger.so"
-# What the target sees of us, then a death that makes a bundle.
+# Prints the traces of rocmcrash that the target can see, then dies so that a bundle is made.
 TARGET = r"""
 import os, re, signal
 print("preload", os.environ.get("LD_PRELOAD"))

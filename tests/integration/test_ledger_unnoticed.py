@@ -19,7 +19,7 @@ HELLO = """
 extern char **environ;
 int main(int argc, char **argv)
 {
-    /* What a library that was not quite invisible would change. */
+    /* A library that is not quite invisible would change one of these. */
     char *p = malloc(100);
     strcpy(p, argc > 1 ? argv[1] : "world");
     errno = 0;

@@ -99,7 +99,7 @@ class Limits(support.Case):
             for name in ("state", "events"):
                 with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                     file.write("running\n" if name == "state" else "1 x y\n")
-        # Where no lock is to be had (a file system without flock(2)), nobody knows whether the run has ended.
+        # Without a lock (a file system without flock(2)) it is unknown whether the run has ended.
         unknown = os.path.join(runs, "20200101T000100Z-1")
         os.unlink(os.path.join(unknown, "state"))
         os.mkdir(os.path.join(unknown, "state"))

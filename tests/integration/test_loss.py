@@ -59,7 +59,7 @@ class RandomMoments(LossCase):
         if met and name in ("supervisor", "all"):
             self.let_it_end(pid)
         harmed = "" if name in ("supervisor", "target", "all") and met else self.harm(status)
-        # Where nothing was on the disk yet there is nothing; the target's own end is told.
+        # If everything was killed before the run directory existed, there is no bundle to expect.
         nothing = met and (name == "all" or name == "supervisor") and not had_run_dir
         self.harvest("helpers killed and stopped at random moments", what, harmed, nothing)
 
@@ -184,7 +184,7 @@ class MachineReset(LossCase):
         self.assertEqual(bundle.row("run")["status"], "failed")
         self.assertIn("run.json", bundle.row("run")["reason"])
         self.assertEqual(bundle.fact("run.traced")["status"], "unreadable")
-        # Nobody knows since when: what the machine's log says of others is not blamed on it.
+        # Without run.json the start of the run is unknown, so older lines of the machine's log must not count.
         alone = {**whole, "run.json": b""}
         alone.pop("kmsg", None)
         alone.pop("boot", None)

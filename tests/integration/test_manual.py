@@ -161,7 +161,7 @@ class Manual(support.Case):
                             (["rocmcrash", "--quiet", "--", "./he"], ["./here.tar.gz"])):
             self.assertEqual(self.complete(*words), want, words)
 
-    # What somebody types, and the only word that it can become.
+    # The typed words, and the only word that completes them.
     TYPED = (("doct", "doctor"), ("doctor --j", "--json"), ("show --a", "--all"), ("show he", "here.tar.gz"), ("help doct", "doctor"),
              ("--quie", "--quiet"), ("--trace=late --quie", "--quiet"), ("-- cat ./he", "./here.tar.gz"),
              ("--quiet -- only-th", "only-this-program"))

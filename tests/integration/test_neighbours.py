@@ -52,7 +52,7 @@ class Neighbours(support.Case):
             self.skipTest("no mount namespace can be made here")
         if not os.access("/dev/shm", os.W_OK):
             self.skipTest("no /dev/shm here")
-        # What is mounted over /tmp hides everything below it.
+        # The test mounts something over /tmp, which hides everything below it.
         out, source = (tempfile_outside_tmp(self, name) for name in ("out", "program"))
         program = os.path.join(source, "bin")
         shutil.copytree(os.path.dirname(support.ROCMCRASH), program)

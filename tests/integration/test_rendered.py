@@ -20,7 +20,7 @@ WORDS = ["@zzforeign", "@zzforeign/team", "#77", "GH-88", "zzforeign/repo#9", "z
          "`zzforeign`", "``@zzforeign``", "```", "~~~", "| @zzforeign |", "</details>", "</summary>", "<!--", "-->",
          "&lt;zzforeign&gt;", "&#64;zzforeign", "\\@zzforeign", "[^1]", "- [ ] zzforeign", "# zzforeign", "> @zzforeign",
          "http://e.example/@zzforeign|", "PROJ-123", "mailto:zzforeign@e.example"]
-# What GitHub's filters take out of a text node, with what may stand before it.
+# The patterns by which GitHub's filters turn plain text into links, with the characters allowed before them.
 GITHUB = {
     "mention": re.compile(r"(?:^|[^\w`/.@])@[a-z0-9][a-z0-9-]*", re.I),
     "reference": re.compile(r"(?:^|[^\w&])(?:[\w.-]+/[\w.-]+)?#\d+\b"),

@@ -179,8 +179,8 @@ class Corpus(Collections):
         self.assertLessEqual(counts["wrong"], 0.10 * total)
 
 
-# What the recordings are, by their README; the class or an honest unknown. tests/corpus/recordings.py says why
-# frag_churn may be either.
+# The accepted classes of each recording, by its README; "unknown" is accepted, too. tests/corpus/recordings.py
+# says why frag_churn has two.
 TRUE_OF = {"capacity": ["capacity"], "capacity_act": ["capacity"], "fragmentation": ["fragmentation"],
            "frag_churn": ["fragmentation", "capacity"], "leak": ["leak", "capacity"],
            "leak_swap": ["leak", "capacity"], "held": ["held-by-other"],

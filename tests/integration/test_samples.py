@@ -17,7 +17,7 @@ import on_emulator  # noqa: E402
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(support.ROCMCRASH)))
 AT_ONCE = 4  # most of a run is waiting for the counters a second after its end
 LEDGER_KINDS = {"vram": "vram", "gtt": "gtt", "userptr": "userptr"}
-# What a caching allocator keeps idle is known to its message only.
+# Only the allocator's own message tells how much memory it keeps idle.
 NEEDS_ITS_MESSAGE = {"fragmentation"}
 # SAMPLES_MODEL may be an APU's chip, whose memory is the host's: what fills a card ends at a GTT limit there.
 IS_APU = on_emulator.machine.MODELS[on_emulator.DEFAULT_MODEL].get("is_apu", False)
@@ -111,7 +111,7 @@ class Samples(unittest.TestCase):
         self.assertIn(sample.subclass, verdict["subclass"])
         # In another pid namespace KFD's figures may be anybody's: who holds the memory is not known.
         held = verdict["class"] == "held-by-other" and not FIRST_PID_NAMESPACE
-        # Where ROCm 7.2 returns an error instead of an abort, a silent program says nothing of the reset.
+        # ROCm 7.2 returns an error instead of aborting. Then a silent program does not mention the reset.
         unsaid = verdict["class"] == "gpu-hang" and result.silent and result.status == 1
         wanted = ("medium",) if held else ("medium", "high") if unsaid else sample.confidence
         self.assertIn(verdict["confidence"], wanted, verdict["sentence"])
@@ -199,7 +199,7 @@ class Rerun(unittest.TestCase):
             self.skipTest(reason)
         folder = tempfile.TemporaryDirectory(prefix="rc-rerun-")
         self.addCleanup(folder.cleanup)
-        # Where the checkout lies below a home or a scratch folder, its name would be replaced.
+        # Keep names of homes and projects: the checkout may lie below one, and the command must stay runnable.
         self.first = Result("oversize", True, False, folder.name,
                             ["--keep=homes,paths,projects"])
         self.out = os.path.join(folder.name, "again")

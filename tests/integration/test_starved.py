@@ -78,7 +78,7 @@ class Reference:
         crashed = [(name, rows[name][1]) for name in told if rows.get(name, ("",))[0] == "crashed"]
         if crashed:
             return f"crashed: {crashed}"
-        # What vanishes under the writer is filled up with newlines.
+        # A file that shrinks while it is archived is filled up with newlines: it counts as missing.
         files = self.files - {self.plain(name) for name, data in bundle.files.items() if data.strip()}
         said = {(name, fact.get("when")) for name, several in bundle.facts.items() for fact in several}
         facts = self.facts - said

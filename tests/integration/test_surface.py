@@ -219,7 +219,7 @@ class Hostile(support.Case):
         os.unlink(os.path.join(self.jail, name))
         return rows
 
-    # What export, diff and complete read of a bundle.
+    # The files of a bundle that export, diff and complete read.
     TABLES = ("telemetry/telemetry.csv", "telemetry/torch-stats.csv", "hook/events.jsonl", "hook/oom-first.json",
               "run/events.txt", "environment/environment.txt", "kernel_log/kernel.log", "verdict.json")
 

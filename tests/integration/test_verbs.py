@@ -23,10 +23,10 @@ ANY = (OK, BAD, FAILED)
 NASTY = "n\x1b[2J\x9b31m\u202e\u2066\u200b\ufeff\u00ad\u2028\U000e0041\r\nrocmcrash: forged\x07\x7f"
 FACTS = ("run.program", "env.HSA_XNACK", "os.kernel_release", "hsa.library", "python.version", "torch.version")
 
-# What is given, and the kinds that a verb answers alike.
+# Kinds of input. A verb answers all inputs of one kind in the same way.
 KINDS = {
     "good": ("good",),
-    "cut": ("cut",),  # its last bytes are missing: what is whole is used
+    "cut": ("cut",),  # its last bytes are missing: the intact files are used
     "broken": ("torn", "empty", "bomb", "text", "up", "absolute", "link", "device"),
     "nasty": ("nasty",),  # in every field, and in the name
     "gone": ("gone", "nasty gone"),
@@ -109,7 +109,7 @@ class Verbs(support.Case):
         for folder in ("tmp", "home", "jail", "empty"):
             os.mkdir(self.path(folder))
         self.write("sysroot/dev/kmsg", "6,1,1,-;usb 1-2: new high-speed USB device number 7\n")
-        # Of a machine without a kernel log, so that `complete` has something to add.
+        # Made without a kernel log, so that `complete` has something to add.
         code = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
         self.bundle = self.only_bundle(self.python(code, options=["--sysroot", self.path("empty")]))
         self.good = self.path("good.tar.gz")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cppcheck has to know of a library whose header it is not given: cJSON's loop, which is a for
- * statement and not a call. (As -D it cannot be said: cppcheck splits definitions at ';'.)
+ * cppcheck does not read cJSON's header, so it gets this macro: a loop, not a call. (-D cannot define it,
+ * because cppcheck splits definitions at ';'.)
  */
 #define cJSON_ArrayForEach(element, array)                                                         \
     for (element = (array) != NULL ? (array)->child : NULL; element != NULL; element = element->next)

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-# Whose functions have no version: by how their names begin.
+# Libraries without symbol versions, with the prefixes of their functions.
 PREFIXES = {"librccl": ("nccl", "pnccl"), "librocprofiler-sdk": ("rocprofiler",), "libroctracer64": ("roctracer", "roctx"),
             "libamd_smi": ("amdsmi",), "librocm_smi64": ("rsmi",), "libhipsolver": ("hipsolver", "hipsolverRf"),
             "librocm_sysdeps_numa": ("numa",), "librocm_sysdeps_drm_amdgpu": ("amdgpu",), "librocm_sysdeps_drm": ("drm",)}

@@ -190,7 +190,7 @@ def sources_of(runner, package, pattern, given):
     return target
 
 
-# What differs from run to run in the output of a test.
+# Parts of a test's output that differ from run to run.
 NOISE = [(re.compile(r"\b\d{3,}\b"), "#"), (re.compile(r"0x[0-9a-f]+"), "0x#"),
          (re.compile(r"(bashtst|sh-np|bash|tmp)[-.]?\w+"), r"\1#"), (re.compile(r"\d+\.\d+s?"), "#.#")]
 
@@ -277,7 +277,7 @@ class Busybox(Suite):
         return found
 
 
-# What tests/init.sh asks of a build: its config.h, and a program of the build that prints limits.
+# tests/init.sh needs the build's config.h, and its program that prints limits. These stand in for them.
 COREUTILS_CONFIG = "".join(f"#define {name} 1\n" for name in (
     "HAVE_INOTIFY HAVE_UTIMENSAT HAVE_LUTIMES HAVE_LINKAT HAVE_PTHREAD_T USE_ACL USE_XATTR").split())
 COREUTILS_INTEGERS = {"CHAR": 8, "SCHAR": 8, "SHRT": 16, "INT": 32, "LONG": 64, "SSIZE": 64, "TIME_T": 64,

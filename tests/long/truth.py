@@ -32,7 +32,7 @@ TWICE = 2
 # Which change cures what; the first that does names the cause.
 CAUSE_OF = {"holes": "fragmentation", "expandable": "fragmentation", "growth": "growth", "other": "held",
             "size": "capacity"}
-# What a judgement of memory needs, and nothing that tells whose machine it was.
+# The facts that a judgement of memory needs. None of them identifies the machine.
 KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "cupy.", "f.growth.", "gpu.", "others.", "siblings.", "proc.0.", "target.exit",
         "target.signal", "msg.", "log.output", "kmsg.readable", "vendor.", "host.mem", "run.duration", "hook.torch_build",
         "target.failed_pid", "hook.torch_pid",

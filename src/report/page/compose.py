@@ -50,7 +50,7 @@ def main():
             sys.exit("compose: a part would end its element")
     parts["script_hashes"] = " ".join(csp_hash(parts[n]) for n in ("library_script", "script"))
     parts["style_hashes"] = " ".join(csp_hash(parts[n]) for n in ("library_style", "style"))
-    # Of the page first, so that braces in a library are no marks.
+    # The page is split before the parts go in, so that braces in a library are not taken for marks.
     pieces = re.split(r"\{\{(\w+)\}\}", read(os.path.join(folder, "page.html")))
     texts, marks = [pieces[0]], []
     for mark, text in zip(pieces[1::2], pieces[2::2]):

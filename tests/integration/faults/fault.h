@@ -30,7 +30,7 @@ bool chance(unsigned one_in);
 
 #pragma GCC visibility pop
 
-/* What free() belongs to in programs with AddressSanitizer. */
+/* AddressSanitizer's own malloc family: its free() accepts only their memory. */
 extern __attribute__((weak)) void *__interceptor_malloc(size_t);
 extern __attribute__((weak)) void *__interceptor_calloc(size_t, size_t);
 extern __attribute__((weak)) void *__interceptor_realloc(void *, size_t);

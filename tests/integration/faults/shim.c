@@ -287,7 +287,7 @@ static bool interrupted(void)
     return true;
 }
 
-/* Of a descriptor that is not waited for, "come again" is as likely. */
+/* Fails with EINTR, or with EAGAIN for a descriptor that does not block. */
 static bool put_off(int fd)
 {
     if (!struck())

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a bundle goes: as requested, else elsewhere; with hostile files in the way, and with full
- * disks. */
+/* The place of a bundle: as requested, else elsewhere; with hostile files in the way, and with full disks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads wait for (collectors/waits_text.h), by lines as launch/tasks.c writes them, and by garbage. */
+/* Finding out what threads wait for (collectors/waits_text.h), from lines as launch/tasks.c writes them and from
+ * garbage. */
 #include "collectors/waits_text.h"
 
 #include <setjmp.h>

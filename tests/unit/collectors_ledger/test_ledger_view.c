@@ -95,7 +95,7 @@ static int64_t live_at(uint64_t at_ns)
     return bytes;
 }
 
-/* What HIP does: refused at 50, everything given back by its exit handlers. */
+/* HIP's behaviour: a refusal at 50, then its exit handlers give everything back. */
 static void test_refusal_before_the_end(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void test_a_failure_in_the_middle(void **state)
     buf_release(&b);
 }
 
-/* Of too many lines the first and the last are kept, and the others are counted. */
+/* If there are too many lines, the first and the last are kept and the others are counted. */
 static void test_too_many(void **state)
 {
     (void)state;

@@ -115,7 +115,7 @@ static void test_refusal_of_an_unknown_program(void **state)
     assert_false(says("could not allocate 3.0 GiB of pinned host memory, RAM is short\n", "oom.requested_bytes"));
 }
 
-/* Where a parser of a product and the quantity reader both read a figure of one line they agree. */
+/* If a product's parser and the quantity reader both read a figure of one line, they agree. */
 static void test_agreement(void **state)
 {
     static const char *const names[][2] = {{"oom.requested_bytes", "quantity.asked_bytes"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would have fitted by an engine's own report; the expected figures were computed by hand. */
+/* The size that would have fitted, from an engine's own report. The expected figures were computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

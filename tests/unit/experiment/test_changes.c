@@ -108,7 +108,7 @@ static void test_options_that_this_pytorch_has(void **state)
     assert_string_equal(chosen(&c, "expandable")->name, "PYTORCH_ALLOC_CONF");
 }
 
-/* What is so already would be a run for nothing. */
+/* A change to the value that is set already is not tried: the run would be wasted. */
 static void test_no_change_is_not_tried(void **state)
 {
     struct changes c;

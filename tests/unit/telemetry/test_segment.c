@@ -281,7 +281,7 @@ static void test_interrupted_thinning(void **state)
 
 /* --- a week --- */
 
-/* What the sampler writes for `gpus` busy GPUs and some processes, one second of it. */
+/* One second of the sampler's records for `gpus` busy GPUs and some processes. */
 static size_t second_of_run(unsigned char *out, uint64_t second, unsigned gpus, uint64_t *random)
 {
     size_t len = 0;

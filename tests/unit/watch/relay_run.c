@@ -46,7 +46,7 @@ static void open_terminal(struct run *run)
     }
 }
 
-/* What becomes the driver's fd 2. */
+/* Opens the driver's future fd 2. */
 static int open_stderr(struct run *run)
 {
     int write_end = -1;

@@ -399,7 +399,7 @@ static void test_file_is_read_not_replaced(void **state)
     }
 }
 
-/* Where the target is tells its position, not the file's size: behind it older bytes may stand. */
+/* The target's position in the file counts, not the file's size: older bytes may stand behind it. */
 static void test_file_that_is_written_over(void **state)
 {
     (void)state;
