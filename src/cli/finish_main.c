@@ -32,7 +32,7 @@ static const struct {
     {"reveal", verb_reveal},         {"try", verb_try},               {"fit", verb_fit},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
     {"redact", verb_redact},     {"export", verb_export},
-    {"config", verb_config},     {"stacks", verb_stacks},     {"list", verb_list},               {"version", verb_version},
+    {"config", verb_config},     {"stacks", verb_stacks},     {"release", verb_release},     {"list", verb_list},               {"version", verb_version},   {"failed", verb_failed},
 };
 
 void verb_complain(const char *path, const struct rc_err *err)

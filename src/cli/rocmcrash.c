@@ -29,7 +29,6 @@
 
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
-#define RELEASE "release"
 #define SNAP "snap"
 
 static const struct {
@@ -46,18 +45,18 @@ static const struct {
     {"diff", "diff A B", "what differs between bundles, likely causes first", true},
     {"doctor", "doctor [-- COMMAND]", "look at this machine before anything fails", true},
     {"export", "export BUNDLE", "the run for Perfetto, its allocator for PyTorch", true},
-    {"stacks", "stacks PID", "where the Python threads of a hanging program are", false},
+    {"stacks", "stacks PID", "where the Python threads of a hanging program are", true},
     {SNAP, "snap PID", "bundle a running process; it goes on", true},
-    {"complete", "complete BUNDLE", "as root: add the kernel log of the run", false},
+    {"complete", "complete BUNDLE", "as root: add the kernel log of the run", true},
     {"reveal", "reveal BUNDLE [TEXT]", "say what pseudonyms of your bundle stand for", true},
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
-    {"recover", "recover", "bundle runs that did not finish", false},
+    {"recover", "recover", "bundle runs that did not finish", true},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
     {"try", "try BUNDLE|-- COMMAND", "run it under single changes until one is told to help", true},
     {"fit", "fit --vary \"OPTION A..B\" -- COMMAND", "find the largest value that still runs", true},
     {"collectors", "collectors", "list what is collected", true},
     {"config", "config", "the settings in force, and where each comes from", true},
-    {RELEASE, "release PID", "let go of a process, so that gdb -p can attach", false},
+    {"release", "release PID", "let go of a process, so that gdb -p can attach", true},
     {"help", "help [VERB]", "print this, or the help of a verb", false},
 };
 
@@ -190,8 +189,6 @@ static int snap(int argc, char *argv[])
     return verb_snap(argc - 2, argv + 2, line.launch.site, find_finisher());
 }
 
-#define RELEASE_FAILED 2 /* as other verbs that could not do it */
-
 /* The program that the process runs; "" where it may not be asked. */
 static void exe_of(pid_t pid, char *out, size_t size)
 {
@@ -199,35 +196,6 @@ static void exe_of(pid_t pid, char *out, size_t size)
     (void)snprintf(path, sizeof path, "/proc/%ld/exe", (long)pid);
     ssize_t n = pid > 0 ? readlink(path, out, size - 1) : -1;
     out[n > 0 ? n : 0] = '\0';
-}
-
-/* The tracer of the process, which must be a rocmcrash, is asked by SIGUSR2 to let it go. */
-static int release(const char *word)
-{
-    uint64_t pid;
-    char path[64];
-    char status[4096];
-    char exe[FS_PATH_MAX];
-    if (word == NULL || fs_parse_u64(word, &pid) < 0 || pid == 0 || pid > INT32_MAX) {
-        (void)fprintf(stderr, "rocmcrash: release needs the number of a process\n");
-        return LAUNCH_EXIT_OWN_FAILURE;
-    }
-    (void)snprintf(path, sizeof path, "/proc/%llu/status", (unsigned long long)pid);
-    (void)fs_read_text(path, status, sizeof status);
-    const char *line = strstr(status, "\nTracerPid:\t");
-    long tracer = line != NULL ? strtol(line + 12, NULL, 10) : 0;
-    exe_of((pid_t)tracer, exe, sizeof exe);
-    const char *name = strrchr(exe, '/');
-    if (name == NULL || strcmp(name, "/rocmcrash") != 0) {
-        (void)fprintf(stderr, "rocmcrash: process %llu is not traced by a rocmcrash\n",
-                      (unsigned long long)pid);
-        return RELEASE_FAILED;
-    }
-    if (sigqueue((pid_t)tracer, SIGUSR2, (union sigval){.sival_int = (int)pid}) != 0) {
-        (void)say_line(stderr, "rocmcrash: cannot reach tracer %ld: %s", tracer, strerror(errno));
-        return RELEASE_FAILED;
-    }
-    return 0;
 }
 
 /* Not by the name in `stat`: a script called rocmcrash has it, too. */
@@ -342,8 +310,6 @@ int main(int argc, char *argv[])
         return 0;
     if (argc > 1 && strcmp(argv[1], "help") == 0)
         return help(argc, argv);
-    if (argc > 1 && strcmp(argv[1], RELEASE) == 0)
-        return release(argv[2]);
     if (argc > 1 && strcmp(argv[1], SNAP) == 0)
         return snap(argc, argv);
     if (argc > 1 && is_verb(argv[1]))

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/say.h"
+#include "cli/json_print.h"
 #include "cli/terminal.h"
 #include "cli/try_job.h"
 
@@ -108,11 +109,7 @@ void try_show_result(const struct try_job *job, const struct conclusion *conclus
     if (job->json) {
         cJSON *json = try_to_json(job, conclusion);
         (void)cJSON_AddStringToObject(json, "bundle", bundle);
-        char *text = cJSON_Print(json);
-        if (text != NULL)
-            (void)say_json(stdout, text);
-        free(text);
-        cJSON_Delete(json);
+        (void)json_print(json, JSON_PAGES);
         return;
     }
     for (size_t i = 0; i < job->experiment.campaign.count; i++)

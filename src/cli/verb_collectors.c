@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/say.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/site.h"
 #include "cli/verbs.h"
@@ -37,10 +38,7 @@ static void print_one(const struct collector *c, bool json)
     (void)cJSON_AddStringToObject(row, "phase", phases[c->phase]);
     (void)cJSON_AddStringToObject(row, is_site ? "program" : "describe",
                                   is_site ? c->program : c->describe);
-    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(row);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    cJSON_Delete(row);
+    (void)json_print(row, JSON_LINE);
 }
 
 int verb_collectors(int argc, char *argv[])

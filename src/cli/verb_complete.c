@@ -20,6 +20,7 @@
 #include "cli/assets.h"
 #include "cli/job.h"
 #include "cli/job_output.h"
+#include "cli/outcome.h"
 #include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
@@ -163,7 +164,7 @@ static double seconds_of(const char *line)
 }
 
 /* The user sees what root adds to the bundle before the bundle is written. */
-static void announce_lines(const char *log)
+static void announce_lines(const char *log, struct outcome *outcome)
 {
     size_t count = 0;
     double first_s = 0, last_s = 0;
@@ -177,6 +178,7 @@ static void announce_lines(const char *log)
             break;
         line = end + 1;
     }
+    outcome_number(outcome, "kernel_lines", (double)count);
     if (count == 0)
         (void)printf("rocmcrash: the kernel log has no line about GPUs or memory from the run\n");
     else
@@ -186,7 +188,7 @@ static void announce_lines(const char *log)
     (void)fflush(stdout);
 }
 
-static void read_kernel_log(struct job *job)
+static void read_kernel_log(struct job *job, struct outcome *outcome)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *log = NULL;
@@ -194,7 +196,7 @@ static void read_kernel_log(struct job *job)
     ssize_t len = fs_read_all(path, DOCUMENT_MAX, &log);
     if (log == NULL)
         return;
-    announce_lines(log);
+    announce_lines(log, outcome);
     kernel_log_to_facts(job->facts, log, len >= 0 ? (size_t)len : strlen(log), "kernel log");
 }
 
@@ -207,11 +209,17 @@ static int check_read(const struct job *job, struct rc_err *err)
     return rc_err_set(err, -EPERM, "the kernel log cannot be read: %s", log->reason);
 }
 
+struct completion {
+    struct job *job;
+    struct outcome *outcome;
+};
+
 static int change_bundle(void *context, const char *stage_dir, struct manifest *manifest,
                          struct rc_err *err)
 {
     static const struct job_options options = {.cancel_fd = -1};
-    struct job *job = context;
+    const struct completion *completion = context;
+    struct job *job = completion->job;
     struct facts *judged = NULL;
     char path[FS_PATH_MAX + 64];
     char name[256];
@@ -239,7 +247,7 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
         r = check_read(job, err);
     }
     if (r == 0) {
-        read_kernel_log(job);
+        read_kernel_log(job, completion->outcome);
         r = stage_learn(job->redactor, stage_dir, err);
     }
     if (r == 0) {
@@ -261,18 +269,24 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
 
 int verb_complete(int argc, char *argv[])
 {
+    static const struct plain_verb verb = {
+        .name = "complete", .usage = "complete [--json] BUNDLE", .has_operand = true,
+        .help = "As root: adds the kernel log of the run and the GPU's core dump to a bundle, and\n"
+                "judges it again. Call it before the machine is started anew."};
     static struct job job;
+    struct outcome outcome;
+    struct completion completion = {&job, &outcome};
     struct rc_err err = {""};
-    if (argc != 1 || argv[0][0] == '-') {
-        (void)fprintf(stderr, "rocmcrash: usage: sudo rocmcrash complete BUNDLE\n");
-        return VERB_EXIT_USAGE;
-    }
-    int r = bundle_rewrite(argv[0], BUNDLE_MODE_PRIVATE, change_bundle, &job, &err);
+    const char *path = NULL;
+    bool json = false;
+    int status = plain_verb_parse(&verb, argc, argv, &json, &path);
+    if (status != OUTCOME_GOES_ON)
+        return status;
+    outcome_begin(&outcome, verb.name, json);
+    int r = bundle_rewrite(path, BUNDLE_MODE_PRIVATE, change_bundle, &completion, &err);
     job_close(&job);
-    if (r < 0) {
-        verb_complain(argv[0], &err);
-        return VERB_EXIT_FAILED;
-    }
-    (void)say_line(stdout, "rocmcrash: completed: %s", argv[0]);
-    return VERB_EXIT_OK;
+    outcome_bundle(&outcome, path);
+    if (r == 0 && !json)
+        (void)say_line(stdout, "rocmcrash: completed: %s", path);
+    return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, path, &err);
 }

@@ -11,6 +11,7 @@
 #include "base/say.h"
 #include "cli/assets.h"
 #include "cli/config.h"
+#include "cli/json_print.h"
 #include "cli/run_options.h"
 #include "cli/site.h"
 #include "cli/verbs.h"
@@ -135,12 +136,7 @@ static int print_json(const struct config *config)
     }
     if (site_trouble(site_get()) != NULL)
         (void)cJSON_AddStringToObject(root, "site_trouble", site_trouble(site_get()));
-    char *text = cJSON_Print(root);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-    return text != NULL ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+    return json_print(root, JSON_PAGES) == 0 ? VERB_EXIT_OK : VERB_EXIT_FAILED;
 }
 
 static int print_help(void)

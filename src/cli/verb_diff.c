@@ -16,6 +16,7 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "diagnose/diff.h"
@@ -263,9 +264,11 @@ static int print_json(const struct side side[2], const struct diff_result *resul
               cJSON_AddItemToObject(root, "known_to_one_only", lists[1]) &&
               cJSON_AddNumberToObject(root, "compared", (double)result->compared) != NULL &&
               cJSON_AddNumberToObject(root, "left_out", (double)result->ignored) != NULL;
-    RC_AUTO_FREE char *text = ok ? cJSON_Print(root) : NULL;
-    cJSON_Delete(root);
-    return text != NULL ? say_json(stdout, text) : -EIO;
+    if (!ok) {
+        cJSON_Delete(root);
+        root = NULL;
+    }
+    return json_print(root, JSON_PAGES);
 }
 
 /* --- */

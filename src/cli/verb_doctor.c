@@ -18,6 +18,7 @@
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/doctor_collect.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "diagnose/computed.h"
@@ -160,14 +161,6 @@ static int print_words(const struct facts *facts, const struct doctor_report *re
     return ok ? 0 : -EIO;
 }
 
-static int print_json(const struct doctor_report *report)
-{
-    cJSON *document = doctor_report_to_json(report);
-    RC_AUTO_FREE char *text = document != NULL ? cJSON_Print(document) : NULL;
-    cJSON_Delete(document);
-    return text != NULL ? say_json(stdout, text) : -EIO;
-}
-
 /* --- the examination --- */
 
 static struct doctor_rules *read_rules(const char *own, struct rc_err *err)
@@ -264,7 +257,7 @@ static int examine(const struct doctor_line *line, const char *const *argv,
     if (r == 0)
         r = doctor_examine(facts, computed, rules, &report, err);
     if (r == 0)
-        r = line->json ? print_json(&report) : print_words(facts, &report, line->all);
+        r = line->json ? json_print(doctor_report_to_json(&report), JSON_PAGES) : print_words(facts, &report, line->all);
     *ret = doctor_worst(&report);
     doctor_report_release(&report);
     facts_free(facts);

@@ -20,6 +20,7 @@
 #include "bundle/bundle.h"
 #include "cli/export_torch.h"
 #include "cli/option.h"
+#include "cli/outcome.h"
 #include "cli/stage_places.h"
 #include "cli/verbs.h"
 
@@ -31,7 +32,7 @@
 #define PID_TORCH 1000001000u
 
 struct export_line {
-    bool trace, torch, help;
+    bool trace, torch, json, help;
     const char *output;
 };
 
@@ -57,6 +58,8 @@ static const struct option_def export_options[] = {
      option_on, offsetof(struct export_line, torch)},
     {"output", 'o', "FILE", "write there instead of to stdout",
      option_text, offsetof(struct export_line, output)},
+    {"json", 0, NULL, "with -o: print what was written as a JSON object",
+     option_on, offsetof(struct export_line, json)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct export_line, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
@@ -352,6 +355,8 @@ static int parse(int argc, char *argv[], struct export_line *line, const char **
         return rc_err_set(err, -EINVAL, at < argc ? "export takes one bundle" : "export needs a bundle");
     if (line->trace == line->torch)
         return rc_err_set(err, -EINVAL, "export as what? --trace or --torch");
+    if (line->json && line->output == NULL)
+        return rc_err_set(err, -EINVAL, "--json needs --output: stdout cannot have both");
     *ret_bundle = argv[at];
     return 0;
 }
@@ -385,15 +390,19 @@ int verb_export(int argc, char *argv[])
         options_help(export_options);
         return VERB_EXIT_OK;
     }
+    struct outcome outcome;
+    outcome_begin(&outcome, "export", line.json);
     int r = line.torch ? make_torch(&e, &err) : make_trace(&e, &err);
     if (r == 0 && line.torch && line.output == NULL && isatty(STDOUT_FILENO))
         r = rc_err_set(&err, -EINVAL, "a pickle is not text: name a file with -o");
     if (r == 0)
         r = write_out(&e, line.output, &err);
-    buf_release(&e.out);
-    if (r < 0)
-        verb_complain(e.bundle, &err);
-    else
+    if (r == 0) {
         verb_tell_damage(e.bundle);
-    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+        outcome_text(&outcome, "output", line.output);
+        outcome_number(&outcome, "bytes", (double)e.out.len);
+    }
+    outcome_bundle(&outcome, e.bundle);
+    buf_release(&e.out);
+    return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, e.bundle, &err);
 }

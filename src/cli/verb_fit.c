@@ -18,6 +18,7 @@
 #include "base/number.h"
 #include "base/say.h"
 #include "cli/fit_memory.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/try_run.h"
 #include "cli/verbs.h"
@@ -272,11 +273,7 @@ static void print_json(const struct fit_job *job)
     }
     (void)cJSON_AddNumberToObject(json, "seconds", job->seconds);
     add_runs(job, json);
-    char *text = cJSON_Print(json);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    free(text);
-    cJSON_Delete(json);
+    (void)json_print(json, JSON_PAGES);
 }
 
 static int find(struct fit_job *job, struct rc_err *err)

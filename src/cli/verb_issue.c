@@ -14,6 +14,7 @@
 #include "cli/assets.h"
 #include "cli/bundle_files.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "report/issue.h"
@@ -63,10 +64,7 @@ static void print_json(const struct issue_text *text, const cJSON *tracker)
         (void)cJSON_AddItemToArray(is_public, cJSON_CreateString(copy != NULL ? copy : ""));
         line += len + 1;
     }
-    RC_AUTO_FREE char *printed = cJSON_PrintUnformatted(json);
-    if (printed != NULL)
-        (void)say_json(stdout, printed);
-    cJSON_Delete(json);
+    (void)json_print(json, JSON_LINE);
 }
 
 static void print_text(const struct issue_text *text, const char *bundle)

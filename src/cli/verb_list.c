@@ -16,6 +16,7 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/prune.h"
 #include "cli/terminal.h"
@@ -59,10 +60,7 @@ static void print_json_row(const struct row *row)
         (void)cJSON_AddStringToObject(json, "class", row->class_name);
     if (row->confidence != NULL)
         (void)cJSON_AddStringToObject(json, "confidence", row->confidence);
-    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(json);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    cJSON_Delete(json);
+    (void)json_print(json, JSON_LINE);
 }
 
 static void print_row(struct list_line *line, const struct row *row)

@@ -17,6 +17,7 @@
 #include "base/say.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/outcome.h"
 #include "cli/stage_page.h"
 #include "cli/verbs.h"
 
@@ -24,7 +25,7 @@
 
 struct open_line {
     const char *output;
-    bool print, help;
+    bool print, json, help;
 };
 
 static const struct option_def open_options[] = {
@@ -32,6 +33,8 @@ static const struct option_def open_options[] = {
      option_text, offsetof(struct open_line, output)},
     {"print", 0, NULL, "print where the page is; start no browser",
      option_on, offsetof(struct open_line, print)},
+    {"json", 0, NULL, "print where the page is as a JSON object; start no browser",
+     option_on, offsetof(struct open_line, json)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct open_line, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
@@ -91,7 +94,8 @@ static int write_page(int fd, const struct buf *page, const char *path, struct r
     return r < 0 ? rc_err_errno(err, r, "cannot write '%s'", path) : 0;
 }
 
-static int open_page(const struct open_line *line, const struct buf *page, struct rc_err *err)
+static int open_page(const struct open_line *line, const struct buf *page, struct outcome *outcome,
+                     struct rc_err *err)
 {
     char path[FS_PATH_MAX];
     if (line->output != NULL && strcmp(line->output, "-") == 0)
@@ -104,7 +108,10 @@ static int open_page(const struct open_line *line, const struct buf *page, struc
     int r = write_page(fd < 0 && line->output != NULL ? -errno : fd, page, path, err);
     if (r < 0)
         return r;
-    bool shown = line->output == NULL && !line->print && start_browser(path);
+    bool shown = line->output == NULL && !line->print && !line->json && start_browser(path);
+    outcome_text(outcome, "page", path);
+    if (line->json)
+        return 0;
     if (shown)
         (void)say_line(stdout, "rocmcrash: the browser shows: %s", path);
     else
@@ -126,18 +133,21 @@ int verb_open(int argc, char *argv[])
         options_help(open_options);
         return VERB_EXIT_OK;
     }
-    static const char usage[] = "rocmcrash open [--output=FILE] [--print] BUNDLE";
+    static const char usage[] = "rocmcrash open [--output=FILE] [--print] [--json] BUNDLE";
+    if (at >= 0 && line.json && line.output != NULL && strcmp(line.output, "-") == 0)
+        at = rc_err_set(&err, -EINVAL, "stdout cannot have both: the page (--output=-) and JSON");
     RC_AUTO_FREE char *newest = NULL;
     const char *path = input_one_bundle(argc, argv, at, usage, &err, &newest);
     if (path == NULL)
         return VERB_EXIT_USAGE;
+    struct outcome outcome;
+    outcome_begin(&outcome, "open", line.json);
+    outcome_bundle(&outcome, path);
     int r = bundle_page(path, &page, &err);
     if (r == 0)
-        r = open_page(&line, &page, &err);
-    if (r < 0)
-        verb_complain(path, &err);
-    else
+        r = open_page(&line, &page, &outcome, &err);
+    if (r == 0)
         verb_tell_damage(path);
     buf_release(&page);
-    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+    return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, path, &err);
 }

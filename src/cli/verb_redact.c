@@ -3,6 +3,7 @@
  * `redact BUNDLE`: clean an old bundle, or one that somebody else made, in place. `redact LOG`: the
  * text on stdout with what is private replaced, for pasting into an issue.
  */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "bundle/redact.h"
 #include "cli/input.h"
 #include "cli/option.h"
+#include "cli/outcome.h"
 #include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/verbs.h"
@@ -28,7 +30,8 @@
 struct redact_line {
     struct privacy privacy;
     struct redactor *redactor;
-    bool help;
+    bool json, help;
+    struct outcome outcome;
     char new_name[256]; /* of the bundle, "" = as it was */
 };
 
@@ -40,21 +43,27 @@ static const struct option_def option_table[] = {
      option_text, offsetof(struct redact_line, privacy.include)},
     {"preview", 0, NULL, "show each change and write nothing",
      option_on, offsetof(struct redact_line, privacy.preview)},
+    {"json", 0, NULL, "print what was done as a JSON object, also the text",
+     option_on, offsetof(struct redact_line, json)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct redact_line, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
 
-static void print_counts(const struct redactor *redactor)
+static void print_counts(struct redact_line *redact)
 {
+    const struct redactor *redactor = redact->redactor;
+    cJSON *replaced = redact->json ? cJSON_AddObjectToObject(redact->outcome.json, "replaced") : NULL;
     struct buf line = BUF_INIT;
     for (int kind = 0; kind < REDACT_KIND_MAX; kind++) {
         uint64_t count = redactor_count(redactor, (enum redact_kind)kind);
         if (count == 0)
             continue;
+        (void)cJSON_AddNumberToObject(replaced, redact_kind_name((enum redact_kind)kind), (double)count);
         buf_printf(&line, "%s%llu %s", line.len > 0 ? ", " : "", (unsigned long long)count,
                    redact_kind_name((enum redact_kind)kind));
     }
-    (void)say_line(stderr, "rocmcrash: replaced: %s", line.len > 0 ? buf_str(&line) : "nothing");
+    if (!redact->json)
+        (void)say_line(stderr, "rocmcrash: replaced: %s", line.len > 0 ? buf_str(&line) : "nothing");
     buf_release(&line);
 }
 
@@ -142,19 +151,21 @@ static const char *rename_file(const struct redact_line *line, const char *path,
     return path;
 }
 
-static int redact_bundle(struct redact_line *line, const char *path)
+static int redact_bundle(struct redact_line *line, const char *path, struct rc_err *err)
 {
-    struct rc_err err = {""};
     char to[FS_PATH_MAX];
-    int r = bundle_rewrite(path, BUNDLE_MODE_KEPT, change_bundle, line, &err);
-    if (r == -ECANCELED && line->privacy.preview)
+    int r = bundle_rewrite(path, BUNDLE_MODE_KEPT, change_bundle, line, err);
+    if (r == -ECANCELED && line->privacy.preview) {
+        outcome_bundle(&line->outcome, path);
         return VERB_EXIT_OK;
-    if (r < 0) {
-        verb_complain(path, &err);
-        return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
     }
-    print_counts(line->redactor);
-    (void)say_line(stdout, "rocmcrash: redacted: %s", rename_file(line, path, to, sizeof to));
+    if (r < 0)
+        return r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
+    print_counts(line);
+    path = rename_file(line, path, to, sizeof to);
+    outcome_bundle(&line->outcome, path);
+    if (!line->json)
+        (void)say_line(stdout, "rocmcrash: redacted: %s", path);
     return VERB_EXIT_OK;
 }
 
@@ -174,28 +185,26 @@ static int put_text(const char *text, size_t len)
     return r;
 }
 
-static int redact_log(struct redact_line *line, const char *path)
+static int redact_log(struct redact_line *line, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
-    struct rc_err err = {""};
     size_t len = 0;
-    int r = input_read(path, TEXT_MAX, &text, &len, &err);
-    if (r < 0) {
-        verb_complain(NULL, &err);
+    int r = input_read(path, TEXT_MAX, &text, &len, err);
+    if (r < 0)
         return VERB_EXIT_FAILED;
-    }
     if (len > 0)
         r = stage_redact_text(line->redactor, path, &text, &len);
     if (r == 0 && line->privacy.preview)
         stage_print_preview_end(line->redactor);
+    else if (r == 0 && line->json)
+        outcome_text(&line->outcome, "text", text != NULL ? text : "");
     else if (r == 0)
         r = put_text(text, len);
     if (r < 0) {
-        (void)rc_err_errno(&err, r, "cannot redact '%s'", path);
-        verb_complain(path, &err);
+        (void)rc_err_errno(err, r, "cannot redact '%s'", path);
         return VERB_EXIT_FAILED;
     }
-    print_counts(line->redactor);
+    print_counts(line);
     return VERB_EXIT_OK;
 }
 
@@ -216,7 +225,7 @@ int verb_redact(int argc, char *argv[])
         (void)say_line(stderr, "rocmcrash: %s",
                       at < 0 ? err.msg
                              : "usage: rocmcrash redact [--keep=KINDS] [--include=NAMES] "
-                               "[--preview] BUNDLE|LOG|-");
+                               "[--preview] [--json] BUNDLE|LOG|-");
         return VERB_EXIT_USAGE;
     }
     line.redactor = stage_redactor(&line.privacy, &err);
@@ -232,7 +241,11 @@ int verb_redact(int argc, char *argv[])
     }
     if (err.msg[0] != '\0')
         (void)say_line(stderr, "rocmcrash: %s; the rules that are built in are used", err.msg);
-    status = input_is_bundle(argv[at]) ? redact_bundle(&line, argv[at]) : redact_log(&line, argv[at]);
+    err = (struct rc_err){""};
+    outcome_begin(&line.outcome, "redact", line.json);
+    outcome_flag(&line.outcome, "preview", line.privacy.preview);
+    status = input_is_bundle(argv[at]) ? redact_bundle(&line, argv[at], &err)
+                                       : redact_log(&line, argv[at], &err);
     redactor_free(line.redactor);
-    return status;
+    return outcome_end(&line.outcome, status, argv[at], &err);
 }

@@ -26,6 +26,7 @@
 #include "bundle/redact.h"
 #include "cli/again.h"
 #include "cli/option.h"
+#include "cli/outcome.h"
 #include "cli/stage_redact.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
@@ -34,7 +35,8 @@
 #define TRACE_BYTES 8000000u
 
 struct rerun {
-    bool trace, help;
+    bool trace, json, help;
+    struct outcome outcome;
     const char *output_dir;
     char folder[FS_PATH_MAX]; /* ours: trace and new bundle */
     struct again again;
@@ -47,6 +49,8 @@ static const struct option_def table[] = {
      option_on, offsetof(struct rerun, again.yes)},
     {"output-dir", 'o', "DIR", "where the new bundle goes (default: the current directory)",
      option_text, offsetof(struct rerun, output_dir)},
+    {"json", 0, NULL, "print the new bundle as a JSON object; all else goes to stderr",
+     option_on, offsetof(struct rerun, json)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct rerun, help)},
     {NULL, 0, NULL, NULL, NULL, 0},
 };
@@ -254,8 +258,11 @@ static int rerun(struct rerun *r, struct rc_err *err)
     (void)fs_remove_tree(AT_FDCWD, r->folder);
     if (code < 0)
         return code;
-    print_verdict(path);
-    (void)say_line(stdout, "rocmcrash: bundle%s: %s", r->trace ? " with the trace" : "", path);
+    outcome_bundle(&r->outcome, path);
+    if (!r->json) {
+        print_verdict(path);
+        (void)say_line(stdout, "rocmcrash: bundle%s: %s", r->trace ? " with the trace" : "", path);
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -275,6 +282,7 @@ int verb_rerun(int argc, char *argv[])
         (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");
         return VERB_EXIT_OK;
     }
+    outcome_begin(&r.outcome, "rerun", at >= 0 && r.json);
     int code = at < 0 ? at : again_choose(&r.again, argc, argv, at, "rerun [--trace-alloc] BUNDLE | -- COMMAND...", &err);
     if (code == 0) {
         if (r.output_dir == NULL || r.output_dir[0] != '/') {
@@ -283,8 +291,11 @@ int verb_rerun(int argc, char *argv[])
         }
         code = rerun(&r, &err);
     }
-    if (code < 0)
-        verb_complain(r.again.bundle, &err);
+    int status = code >= 0                       ? code
+                 : at < 0 || code == -EINVAL ? VERB_EXIT_USAGE
+                                             : VERB_EXIT_FAILED;
+    static const struct rc_err none = {""}; /* the status is the command's */
+    status = outcome_end(&r.outcome, status, r.again.bundle, code < 0 ? &err : &none);
     again_release(&r.again);
-    return code < 0 ? (at < 0 || code == -EINVAL ? VERB_EXIT_USAGE : VERB_EXIT_FAILED) : code;
+    return status;
 }

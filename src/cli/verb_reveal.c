@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/say.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/name_map.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
@@ -33,9 +34,8 @@ static const struct option_def reveal_options[] = {
 static void print_map(const cJSON *map, bool json)
 {
     const cJSON *name = NULL;
-    RC_AUTO_FREE char *text = json ? cJSON_PrintUnformatted(map) : NULL;
-    if (text != NULL)
-        (void)say_json(stdout, text);
+    if (json)
+        (void)json_print(cJSON_Duplicate(map, true), JSON_LINE);
     for (name = json || map == NULL ? NULL : map->child; name != NULL; name = name->next) {
         if (cJSON_IsString(name))
             (void)say_line(stdout, "%-12s %s", name->string, name->valuestring);

@@ -15,6 +15,7 @@
 #include "base/say.h"
 #include "cli/job.h"
 #include "cli/option.h"
+#include "cli/outcome.h"
 #include "cli/verbs.h"
 #include "record/rundir.h"
 #include "record/shared.h"
@@ -24,6 +25,7 @@
 
 struct run_line {
     struct job_options job;
+    bool json; /* a snapshot's */
     unsigned shared_fd;
 };
 
@@ -64,6 +66,7 @@ static const struct option_def option_table[] = {
     {"hash-budget-ms", 0, "N", "further time for hashing",
      set_number, offsetof(struct run_line, job.hash_budget_ms)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct run_line, job.quiet)},
+    {"json", 0, NULL, "an object on stdout", option_on, offsetof(struct run_line, json)},
     {"color", 0, "WHEN", "auto, always or never",
      option_text, offsetof(struct run_line, job.colour)},
     {"keep", 0, "KINDS", "what is not redacted",
@@ -139,8 +142,10 @@ int verb_run(int argc, char *argv[])
 {
     struct run_line line = {.job = {.finish_within_ms = 5000, .hash_budget_ms = 60000}};
     struct rc_err err = {""};
+    struct outcome outcome;
     char path[FS_PATH_MAX];
     struct shared *shared = open_run(argc, argv, &line, &err);
+    outcome_begin(&outcome, "snap", line.json);
     if (shared == NULL) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
@@ -157,6 +162,11 @@ int verb_run(int argc, char *argv[])
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
     if (r == 0)
         (void)snprintf(shared->bundle_path, sizeof shared->bundle_path, "%s", path);
+    if (line.json) {
+        if (r == 0)
+            outcome_bundle(&outcome, path);
+        return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &err);
+    }
     if (r < 0 && !line.job.quiet) {
         bool kept = shared->run.run_dir[0] != '\0';
         (void)say_line(stdout, "rocmcrash: no bundle: %s", err.msg);

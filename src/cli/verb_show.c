@@ -13,6 +13,7 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/pager.h"
 #include "cli/stage_places.h"
@@ -116,9 +117,7 @@ static int print_json(const char *path)
     (void)cJSON_AddStringToObject(row, "path", path);
     if (!cJSON_AddItemToObject(row, "verdict", verdict))
         cJSON_Delete(verdict);
-    RC_AUTO_FREE char *json = cJSON_PrintUnformatted(row);
-    bool ok = json != NULL && say_json(stdout, json) == 0;
-    cJSON_Delete(row);
+    bool ok = json_print(row, JSON_LINE) == 0;
     verb_tell_damage(path);
     return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
 }

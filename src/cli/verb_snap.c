@@ -31,6 +31,8 @@ static const struct option_def snap_options[] = {
     {"tree", 0, NULL, "its descendants, too", option_on, offsetof(struct snap_line, tree)},
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
      option_text, offsetof(struct snap_line, launch.output_dir)},
+    {"json", 0, NULL, "print the bundle as a JSON object",
+     option_on, offsetof(struct snap_line, launch.json)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct snap_line, launch.quiet)},
     {"color", 0, "WHEN", "auto (default), always or never",
      option_colour, offsetof(struct snap_line, launch.colour)},
@@ -65,6 +67,21 @@ static int make_bundle(int shared_fd, const struct launch_options *options)
     return WIFEXITED(status) ? WEXITSTATUS(status) : SNAP_FAILED;
 }
 
+/* The finisher prints it: it has the library for that. */
+static int tell_failure(const struct launch_options *options, const struct rc_err *err)
+{
+    char name[] = "rocmcrash-finish";
+    char verb[] = "failed";
+    char of[] = "snap";
+    char message[sizeof err->msg];
+    char *argv[] = {name, verb, of, message, NULL};
+    (void)snprintf(message, sizeof message, "%s", err->msg);
+    if (options->json && options->finisher != NULL)
+        (void)execv(options->finisher, argv);
+    (void)say_line(stderr, "rocmcrash: %s", err->msg);
+    return SNAP_FAILED;
+}
+
 static int take_and_bundle(const struct snap_line *line, pid_t pid)
 {
     struct rc_err err = {""};
@@ -74,10 +91,8 @@ static int take_and_bundle(const struct snap_line *line, pid_t pid)
                                              .tree = line->tree,
                                              .why = "asked for by rocmcrash snap",
                                              .output_dir = line->launch.output_dir};
-    if (shared == NULL || snapshot_take(shared, &options, &err) < 0) {
-        (void)say_line(stderr, "rocmcrash: %s", err.msg);
-        return SNAP_FAILED;
-    }
+    if (shared == NULL || snapshot_take(shared, &options, &err) < 0)
+        return tell_failure(&line->launch, &err);
     return make_bundle(shared_fd, &line->launch);
 }
 

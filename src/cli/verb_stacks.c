@@ -16,9 +16,11 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
+#include "cli/outcome.h"
 #include "cli/verbs.h"
 
 #define STACKS_SIGNAL 58 /* STACKS_SIGNAL of rocmcrash_hook.py */
@@ -110,7 +112,8 @@ static off_t wait_for_answer(int fd, off_t before)
     return last;
 }
 
-static bool print_from(int fd, off_t from, off_t to)
+/* As text in the object; else on stdout. */
+static bool give_from(int fd, off_t from, off_t to, struct outcome *outcome)
 {
     size_t want = (size_t)(to - from) < TEXT_MAX ? (size_t)(to - from) : TEXT_MAX;
     RC_AUTO_FREE char *text = malloc(want);
@@ -119,39 +122,57 @@ static bool print_from(int fd, off_t from, off_t to)
     buf_init(&shown, 4 * want + 16);
     if (n > 0)
         say_clean(&shown, text, (size_t)n); /* names of functions are the program's */
-    bool good = shown.len > 0 && fwrite(shown.data, 1, shown.len, stdout) == shown.len &&
-                fflush(stdout) == 0;
+    bool good = shown.len > 0;
+    if (good && outcome->json != NULL)
+        outcome_text(outcome, "stacks", buf_str(&shown));
+    else if (good)
+        good = fwrite(shown.data, 1, shown.len, stdout) == shown.len && fflush(stdout) == 0;
     buf_release(&shown);
     return good;
 }
 
-static int complain(const char *word, const char *what)
+static int show_stacks(pid_t asked, struct outcome *outcome, struct rc_err *err)
 {
-    (void)say_line(stderr, "rocmcrash: process %s: %s", word, what);
-    return VERB_EXIT_FAILED;
+    pid_t pid = asked;
+    RC_AUTO_CLOSE int fd = open_below(asked, DEPTH_MAX, &pid);
+    if (fd == -ENOENT && kill(pid, 0) == 0)
+        return rc_err_set(err, fd, "no Python under rocmcrash that has imported a library with native code");
+    if (fd < 0)
+        return rc_err_set(err, fd, "%s", strerror(-fd));
+    outcome_number(outcome, "pid", pid);
+    if (!takes_signal(pid))
+        return rc_err_set(err, -EPERM, "it has taken the handler for its stacks away");
+    off_t before = size_of(fd);
+    if (kill(pid, STACKS_SIGNAL) != 0)
+        return rc_err_set(err, -errno, "%s", strerror(errno));
+    off_t after = wait_for_answer(fd, before);
+    if (after <= before)
+        return rc_err_set(err, -ETIMEDOUT, "no answer: it does not even take signals");
+    return give_from(fd, before, after, outcome) ? 0 : rc_err_set(err, -EIO, "cannot print its stacks");
 }
 
 int verb_stacks(int argc, char *argv[])
 {
+    static const struct plain_verb verb = {
+        .name = "stacks", .usage = "stacks [--json] PID", .has_operand = true,
+        .help = "Shows where every Python thread of a hanging program is. The program goes on.\n"
+                "PID may be the program's or rocmcrash's own."};
+    struct outcome outcome;
+    struct rc_err err = {""};
+    struct rc_err told = {""};
+    const char *word = NULL;
     uint64_t number = 0;
-    if (argc != 1 || fs_parse_u64(argv[0], &number) < 0 || number == 0 || number > INT32_MAX) {
-        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash stacks PID\n");
+    bool json = false;
+    int status = plain_verb_parse(&verb, argc, argv, &json, &word);
+    if (status != OUTCOME_GOES_ON)
+        return status;
+    if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT32_MAX) {
+        (void)fprintf(stderr, "rocmcrash: stacks needs the number of a process\n");
         return VERB_EXIT_USAGE;
     }
-    pid_t pid = (pid_t)number;
-    RC_AUTO_CLOSE int fd = open_below((pid_t)number, DEPTH_MAX, &pid);
-    if (fd == -ENOENT && kill(pid, 0) == 0)
-        return complain(argv[0],
-                        "no Python under rocmcrash that has imported a library with native code");
-    if (fd < 0)
-        return complain(argv[0], strerror(-fd));
-    if (!takes_signal(pid))
-        return complain(argv[0], "it has taken the handler for its stacks away");
-    off_t before = size_of(fd);
-    if (kill(pid, STACKS_SIGNAL) != 0)
-        return complain(argv[0], strerror(errno));
-    off_t after = wait_for_answer(fd, before);
-    if (after <= before)
-        return complain(argv[0], "no answer: it does not even take signals");
-    return print_from(fd, before, after) ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+    outcome_begin(&outcome, verb.name, json);
+    int r = show_stacks((pid_t)number, &outcome, &err);
+    if (r < 0)
+        (void)rc_err_set(&told, r, "process %s: %s", word, err.msg);
+    return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &told);
 }

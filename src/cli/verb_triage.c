@@ -21,6 +21,7 @@
 #include "bundle/bundle.h"
 #include "cli/assets.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/site.h"
 #include "cli/terminal.h"
@@ -102,13 +103,7 @@ static void print_json(const struct facts *facts, const struct verdict *verdict,
         (void)cJSON_AddStringToObject(document, "file", name);
     if (why != NULL)
         cJSON_AddItemToObject(document, "explain", explanation_to_json(why));
-    char *text = document == NULL ? NULL
-                 : name != NULL   ? cJSON_PrintUnformatted(document)
-                                  : cJSON_Print(document);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    free(text);
-    cJSON_Delete(document);
+    (void)json_print(document, name != NULL ? JSON_LINE : JSON_PAGES);
 }
 
 static void print_conditions(const char *what, const struct verdict_list *list)

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 
@@ -28,10 +29,7 @@ static void print_json(const char *path, bool good, const struct rc_err *err)
     (void)cJSON_AddBoolToObject(row, "good", good);
     if (!good)
         (void)cJSON_AddStringToObject(row, "error", err->msg);
-    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(row);
-    if (text != NULL)
-        (void)say_json(stdout, text);
-    cJSON_Delete(row);
+    (void)json_print(row, JSON_LINE);
 }
 
 static int verify_one(const char *path, bool json)

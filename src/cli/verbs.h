@@ -34,10 +34,12 @@ int verb_fit(int argc, char *argv[]);
 int verb_diff(int argc, char *argv[]);
 int verb_export(int argc, char *argv[]);
 int verb_stacks(int argc, char *argv[]);
+int verb_release(int argc, char *argv[]);
 int verb_issue(int argc, char *argv[]);
 int verb_reveal(int argc, char *argv[]);
 int verb_open(int argc, char *argv[]);
 int verb_list(int argc, char *argv[]);
+int verb_failed(int argc, char *argv[]);  /* internal: VERB MESSAGE as the object of --json */
 int verb_version(int argc, char *argv[]); /* internal: the libraries, for --version */
 
 #endif

@@ -111,6 +111,8 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc++] = hash;
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
+    if (options->json)
+        argv[argc++] = "--json";
     if (options->colour != NULL) {
         argv[argc++] = "--color";
         argv[argc++] = options->colour;

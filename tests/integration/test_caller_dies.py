@@ -3,6 +3,7 @@
 it (or, asked for, goes on), and the bundle is made by who is left, or by `recover`."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -147,9 +148,12 @@ class ProcessTheCallerStarted(Attack):
         done = self.run_it("/bin/sh", "-c", "sleep 0.3; exit 3")
         self.assertIn("1 earlier run left no bundle", done.stderr)
         self.environ["HIP_VISIBLE_DEVICES"] = "7"  # of the shell of `recover`, not of the program
-        recovered = self.verb("recover")
+        recovered = self.verb("recover", "--json")
         self.assertEqual(recovered.returncode, 0, recovered.stderr)
+        told = json.loads(recovered.stdout)
         bundle = self.only_bundle(done) if done.bundles else self.bundle_there()[0]
+        self.assertEqual((told["verb"], told["status"], told["class"]), ("recover", 0, bundle.verdict["class"]))
+        self.assertEqual(os.path.realpath(told["bundle"]), os.path.realpath(bundle.path))
         self.assertEqual(bundle.fact("target.exit_code").get("status"), "unreadable")
         self.assertIsNone(bundle.value("env.HIP_VISIBLE_DEVICES"))
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)

@@ -53,7 +53,12 @@ ELSEWHERE = {
     "show --no-pager": "terminal:Show.test_pager",
     "list --prune": "terminal:Listing.test_prune",
     "list --yes": "terminal:Listing.test_prune",
+    "stacks --json": "verbs:Verbs.test_a_process_of_ours",
+    "snap --json": "verbs:Verbs.test_a_process_of_ours",
+    "release --json": "verbs:Verbs.test_a_process_of_ours",
+    "complete --json": "verbs:Verbs.call",
     "export --torch": "export:Torch.export",
+    "recover --json": "caller_dies:ProcessTheCallerStarted.everything",
 }
 OOM = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free."
 ABORT = "import os, sys; print('read /home/marlowe/data.txt', file=sys.stderr); os.abort()"
@@ -265,7 +270,7 @@ class OptionsOfVerbs(Claims):
         self.assertTrue({"title", "body", "link", "makes_public"} <= set(made["rocm"]), made["rocm"].keys())
 
     def test_open(self):
-        """--output, --print"""
+        """--output, --print, --json"""
         page = support.Bundle(self.first).text("report.html")
         self.assertEqual(self.out("open", "-o", "-", self.first), page)
         self.out("open", "--output=" + self.path("page.html"), self.first)
@@ -273,7 +278,9 @@ class OptionsOfVerbs(Claims):
         self.environ["BROWSER"] = self.write("browser", f"#!/bin/sh\ntouch {self.path('started')}\n", 0o755)
         said = self.out("open", "--print", self.first)
         self.assertEqual(support.read(re.search(r"/\S+\.html", said).group()), page)
+        self.assertEqual(support.read(self.json("open", "--json", self.first)["page"]), page)
         self.assertFalse(os.path.exists(self.path("started")))
+        self.assertEqual(self.verb("open", "--json", "-o", "-", self.first).returncode, 125)
 
     def test_list(self):
         """--json"""
@@ -336,11 +343,12 @@ class OptionsOfVerbs(Claims):
         self.assertNotIn("no-gpu", self.verb("doctor", "--facts=" + facts, "--rules=" + self.write("r.json", json.dumps(rules))).stdout)
 
     def test_export(self):
-        """--trace, --output"""
+        """--trace, --output, --json"""
         trace = json.loads(self.out("export", "--trace", self.first))
         self.assertIn("traceEvents", trace)
         for option in (("-o", self.path("a.json")), ("--output=" + self.path("a.json"),)):
-            self.out("export", "-t", *option, self.first)
+            told = self.json("export", "-t", "--json", *option, self.first)
+            self.assertEqual(told["bytes"], os.path.getsize(told["output"]))
             with open(self.path("a.json"), encoding="utf-8") as file:
                 self.assertEqual(json.load(file), trace)
             os.remove(self.path("a.json"))
@@ -354,9 +362,13 @@ class OptionsOfVerbs(Claims):
         self.assertIn("/home/marlowe/data.txt", self.out("reveal", run.bundles[0].path, self.write("t", f"read {hidden}/data.txt\n")))
 
     def test_redact(self):
-        """--keep, --preview"""
+        """--keep, --preview, --json"""
         log = self.write("log", "user marlowe reads /home/marlowe/data.txt\n")
-        self.assertNotIn("marlowe", self.out("redact", log))
+        clean = self.out("redact", log)
+        self.assertNotIn("marlowe", clean)
+        told = self.json("redact", "--json", log)
+        self.assertEqual((told["text"], told["preview"]), (clean, False))
+        self.assertGreater(sum(told["replaced"].values()), 0)
         self.assertIn("/home/marlowe", self.out("redact", "--keep=homes,users", log))
         done = self.verb("redact", "--preview", log)
         self.assertIn("/home/marlowe", done.stdout + done.stderr)
@@ -366,7 +378,7 @@ class OptionsOfVerbs(Claims):
         self.assertEqual(os.listdir(self.folder), before)
 
     def test_rerun(self):
-        """--yes, --output-dir"""
+        """--yes, --output-dir, --json"""
         run = self.run_of(ABORT)
         path = self.only_bundle(run).path
         for words in (["-y", "-o", self.outdir], ["--yes", "--output-dir=" + self.outdir]):
@@ -374,6 +386,8 @@ class OptionsOfVerbs(Claims):
             self.assertEqual(done.returncode, 128 + signal.SIGABRT, done.stderr)
             self.assertEqual(len(os.listdir(self.outdir)), 1)
             os.remove(os.path.join(self.outdir, os.listdir(self.outdir)[0]))
+        told = self.json("rerun", "--json", "-y", path, status=128 + signal.SIGABRT)
+        self.assertEqual((told["status"], told["class"]), (128 + signal.SIGABRT, support.Bundle(told["bundle"]).verdict["class"]))
         done = self.verb("rerun", path, stdin=subprocess.DEVNULL)
         self.assertNotEqual(done.returncode, 128 + signal.SIGABRT)  # nobody said yes
 

@@ -17,6 +17,7 @@ except ImportError:
 
 KEPT = sorted(glob.glob(os.path.join(support.SOURCE, "tests", "fixtures", "bundle", "rocmcrash-*.tar.gz")))
 NAMES = ("manifest", "facts", "verdict", "telemetry")
+OUTCOME = {"verb": "release", "status": 0, "pid": 1}
 
 
 class Schemas(support.Case):
@@ -25,7 +26,7 @@ class Schemas(support.Case):
         if jsonschema is None:
             self.skipTest("no jsonschema for this Python (python3-jsonschema)")
         self.checks = {}
-        for name in NAMES:
+        for name in (*NAMES, "outcome"):
             schema = json.loads(support.read(os.path.join(support.SOURCE, "templates", "schema", name + ".json")))
             jsonschema.Draft7Validator.check_schema(schema)
             self.checks[name] = jsonschema.Draft7Validator(schema)
@@ -74,11 +75,13 @@ class Schemas(support.Case):
         bundle = support.Bundle(KEPT[-1])
         good = {name: json.loads(bundle.files[name + ".json"]) for name in NAMES[:3]}
         good["telemetry"] = next(self.rows(bundle))
+        good["outcome"] = OUTCOME
         changes = (("manifest", ["format"], 2), ("manifest", ["files", 0, "sha256"], "abc"), ("manifest", ["items", 0, "status"], "fine"),
                    ("manifest", ["created"], "yesterday"), ("facts", ["facts", 0, "when"], "then"), ("facts", ["facts", 0, "name"], "A b"),
                    ("facts", ["facts", 0, "colour"], 1), ("facts", ["facts", 0, "value"], None), ("verdict", ["confidence"], "sure"),
                    ("verdict", ["path", 0, "answer"], "maybe"), ("verdict", ["why"], "a text"), ("telemetry", ["host.x"], "12 GiB"),
-                   ("telemetry", ["nonsense"], 1))
+                   ("telemetry", ["nonsense"], 1),
+                   ("outcome", ["status"], "0"), ("outcome", ["pid"], 0), ("outcome", ["error"], ""), ("outcome", ["nonsense"], 1))
         for name, path, value in changes:
             document = copy.deepcopy(good[name])
             at = document
@@ -86,7 +89,7 @@ class Schemas(support.Case):
                 at = at[key]
             at[path[-1]] = value
             self.assertFalse(self.checks[name].is_valid(document), (name, path))
-        for name in NAMES:
+        for name in (*NAMES, "outcome"):
             self.assertTrue(self.checks[name].is_valid(good[name]))
             self.assertFalse(self.checks[name].is_valid({}))
 

@@ -13,6 +13,11 @@ import shutil
 import subprocess
 import unicodedata
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 import support
 from attack_table import Attacks
 from support import HIP_OOM, PYTHON, ROCMCRASH
@@ -41,7 +46,8 @@ NOTHING = dict.fromkeys(KINDS, USAGE)           # takes none
 
 
 def row(words, status=None, json="", writes=(), **others):
-    """{} is the input. `others`: the status for a kind, where it is not that of `status`. `json`: "lines" or "one".
+    """{} is the input. `others`: the status for a kind, where it is not that of `status`. `json`: "lines", "one", or
+    "outcome", an object of templates/schema/outcome.json.
     `writes`: the input itself, or names below the folder of the test."""
     return Row(words.split(" ") if words else [], {**(status or BUNDLE), **others}, json, writes)
 
@@ -50,29 +56,30 @@ def row(words, status=None, json="", writes=(), **others):
 ROWS = {
     "show": (USAGE, row("{}", json="lines"), row("--all {}"), row("--raw {}"), row("{} {good}")),
     "issue": (USAGE, row("{}", json="one"), row("--for drm-amd {}")),
-    "open": (USAGE, row("--print {}", writes=("tmp/rocmcrash-page-",))),
+    "open": (USAGE, row("--print {}", json="outcome", writes=("tmp/rocmcrash-page-",)), row("-o - {}")),
     "list": (OK, row("{}", dict.fromkeys(KINDS, FAILED), folder=OK, json="lines")),
     "verify": (USAGE, row("{}", STRICT, json="lines"), row("{} {good}", STRICT)),
     "triage": (USAGE, row("{}", fifo=OK, json="one"), row("--explain leak {}", fifo=OK), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
     "diff": (FAILED, row("{good} {}", nasty=BAD, json="one"), row("{} {}")),  # as diff(1)
     "doctor": (ANY, row("--facts={}", NOTHING, json="one")),  # as the machine is
-    "export": (USAGE, row("--trace {}", nasty=FAILED), row("--trace -o {out} {}", nasty=FAILED, writes=("jail/out",)),
+    "export": (USAGE, row("--trace {}", nasty=FAILED), row("--trace -o {out} {}", nasty=FAILED, json="outcome", writes=("jail/out",)),
                row("--torch {}", good=FAILED, cut=FAILED, nasty=FAILED)),
-    "stacks": (USAGE, row("{}", NOTHING)),
-    "snap": (USAGE, row("{}", NOTHING)),
-    "complete": (USAGE, row("{}", cut=FAILED, writes=("{}",))),
+    "stacks": (USAGE, row("{}", NOTHING, json="outcome")),
+    "snap": (USAGE, row("{}", NOTHING, json="outcome")),
+    "complete": (USAGE, row("{}", cut=FAILED, json="outcome", writes=("{}",))),
     "reveal": (USAGE, row("{}", nasty=FAILED, json="one"), row("{} {text}", nasty=FAILED)),
-    "redact": (USAGE, row("{}", STRICT, fifo=OK, writes=("{}",)), row("--preview {}", STRICT, fifo=OK)),
-    "recover": (OK, row("{}", NOTHING)),
-    "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE)),  # nobody is there who could be asked
+    "redact": (USAGE, row("{}", STRICT, fifo=OK, json="outcome", writes=("{}",)), row("--preview {}", STRICT, fifo=OK, json="outcome")),
+    "recover": (OK, row("{}", NOTHING, json="outcome")),
+    "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="outcome")),  # nobody is there who could be asked
     "try": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="one")),
     "fit": (USAGE, row("{}", NOTHING, json="one")),
     "collectors": (OK, row("{}", NOTHING)),
     "config": (OK, row("{}", NOTHING)),
-    "release": (USAGE, row("{}", NOTHING)),
+    "release": (USAGE, row("{}", NOTHING, json="outcome")),
     "help": (OK, row("{}", NOTHING)),
 }
-JSON_ALONE = {"list", "config", "collectors"}  # with --json and no operand
+JSON_ALONE = {"list", "config", "collectors", "recover"}  # with --json and no operand
+WITHOUT_JSON = {"help"}
 
 
 def tree(folder):
@@ -151,6 +158,14 @@ class Verbs(support.Case):
         self.assertEqual(hidden, set(), text[:400])
         self.assertNotIn("rocmcrash: forged", [line[:17] for line in text.split("\n")])
 
+    def check_json(self, document, verb, status):
+        self.assertIsInstance(document, (dict, list))
+        if verb is not None:
+            self.assertEqual((document["verb"], document["status"], "error" in document), (verb, status, status != OK), document)
+        if verb is not None and jsonschema is not None:
+            schema = json.loads(support.read(os.path.join(support.SOURCE, "templates", "schema", "outcome.json")))
+            jsonschema.Draft7Validator(schema).validate(document)
+
     def call(self, verb, words, status, json_as="", writes=()):
         before = tree(self.folder)
         done = subprocess.run([ROCMCRASH, verb, *(["--json"] if json_as else []), *words], capture_output=True,
@@ -162,9 +177,10 @@ class Verbs(support.Case):
             self.assertTrue(json_as or done.stdout == b"", done.stdout)
             self.assertEqual(len(done.stderr.splitlines()), 0 if done.stdout else 1, done.stderr)
         self.assertTrue(status == OK or not done.stderr or done.stderr.startswith(b"rocmcrash: "), done.stderr)
-        if json_as and (status in (OK, BAD) or done.stdout):
-            for text in done.stdout.splitlines() if json_as == "lines" else [done.stdout]:
-                self.assertIsInstance(json.loads(text), (dict, list))
+        if json_as and (status in (OK, BAD) or done.stdout) and words:
+            for text in [done.stdout] if json_as == "one" else done.stdout.splitlines():
+                self.check_json(json.loads(text), verb if json_as == "outcome" else None, done.returncode)
+            self.assertTrue(json_as == "lines" or done.stdout)
         changed = {name for name, _ in tree(self.folder).items() ^ before.items()}
         if status == OK:
             changed = {name for name in changed if not name.startswith(writes)}
@@ -174,7 +190,7 @@ class Verbs(support.Case):
         self.assertEqual(set(ROWS), set(support.verbs()))
         for verb, (_, *rows) in ROWS.items():
             told = "--json" in self.verb(verb, "--help").stdout
-            self.assertEqual(told, verb in JSON_ALONE or any(item.json for item in rows), verb)
+            self.assertEqual((told, verb in JSON_ALONE or any(item.json for item in rows)), (verb not in WITHOUT_JSON,) * 2, verb)
 
     def test_without_an_operand(self):
         """In a folder without a bundle."""
@@ -216,6 +232,14 @@ class Verbs(support.Case):
             self.check_text(done.stdout.encode())
             done = self.verb(verb, str(other.pid))
             self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done)
+        for verb, status in (("stacks", OK), ("snap", OK), ("release", FAILED)):  # which was let go above
+            done = self.verb(verb, "--json", pid, cwd=self.jail)
+            self.assertEqual(done.returncode, status, done.stderr)
+            document = json.loads(done.stdout)
+            self.check_json(document, verb, status)
+            if verb == "snap":
+                self.assertTrue(os.path.exists(os.path.join(self.jail, document["bundle"])), document)
+            self.check_json(json.loads(self.verb(verb, "--json", "2147483647").stdout), verb, FAILED)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pages.py ROCMCRASH SOURCE OUTDIR: rocmcrash-bundle(5) out of templates/schema and the list of collectors, and
+"""pages.py ROCMCRASH SOURCE OUTDIR: the part of rocmcrash(1), which generate.py made, about JSON; rocmcrash-bundle(5) out of templates/schema and the list of collectors, and
 rocmcrash-tree(5) out of what templates/tree.json, templates/*.rules and src/diagnose/tree.h say of their languages."""
 
 import json
@@ -46,12 +46,20 @@ def properties(schema, inner=False):
     return out + ([".RE"] if inner else [])
 
 
+def schema_of(source, name):
+    return json.loads(read(source, "templates", "schema", name + ".json"))
+
+
 def schemas(source):
     out = []
-    for name in SCHEMAS:
-        schema = json.loads(read(source, "templates", "schema", name + ".json"))
+    for schema in (schema_of(source, name) for name in SCHEMAS):
         out += [f".SH {roff(schema['title'].upper())}", roff(schema["description"]), *properties(schema)]
     return "\n".join(out)
+
+
+def outcome(source):
+    schema = schema_of(source, "outcome")
+    return "\n".join([roff(schema["description"]), *properties(schema)])
 
 
 def collectors(program):
@@ -81,14 +89,15 @@ def main():
     made = {
         "@VERSION@": version,
         "@SCHEMAS@": schemas(source),
+        "@OUTCOME@": outcome(source),
         "@COLLECTORS@": collectors(program),
         "@TREE@": "\n.PP\n".join(roff(line) for line in json.loads(read(source, "templates", "tree.json"))["how_to_read"]),
         "@LANGUAGE@": verbatim(comment(read(source, "src", "diagnose", "tree.h"), "or, and, not, ( )", "*")),
         "@MESSAGES@": verbatim(comment(read(source, "templates", "messages.rules"), "scope NAME...", "#")),
         "@REDACTION@": verbatim(comment(read(source, "templates", "redaction.rules"), "rule NAME", "#")),
     }
-    for page in ("rocmcrash-bundle.5", "rocmcrash-tree.5"):
-        text = read(source, "src", "cli", "manual", page + ".in")
+    for page in ("rocmcrash.1", "rocmcrash-bundle.5", "rocmcrash-tree.5"):
+        text = read(outdir, page) if page == "rocmcrash.1" else read(source, "src", "cli", "manual", page + ".in")
         for name, words in made.items():
             text = text.replace(name, words)
         with open(os.path.join(outdir, page), "w", encoding="utf-8") as file:
