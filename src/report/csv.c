@@ -47,10 +47,9 @@ static void read_rows(struct csv *t, const char *text)
     }
 }
 
-int csv_read(struct csv *t, const char *text)
+static int read_table(struct csv *t, const char *text)
 {
     size_t len = strcspn(text, "\n");
-    *t = (struct csv){.rows = 0};
     if (text[len] == '\0')
         return 0;
     int r = read_names(t, text, len);
@@ -62,6 +61,15 @@ int csv_read(struct csv *t, const char *text)
         return -ENOMEM;
     read_rows(t, text);
     return 0;
+}
+
+int csv_read(struct csv *ret, const char *text)
+{
+    *ret = (struct csv){.rows = 0};
+    int r = read_table(ret, text);
+    if (r < 0)
+        csv_release(ret);
+    return r;
 }
 
 void csv_release(struct csv *t)

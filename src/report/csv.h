@@ -15,7 +15,7 @@ struct csv {
     const char **cells; /* rows * columns; each ends at ',' or '\n' */
 };
 
-/* 0 or -ENOMEM. Rows that are shorter than the line of names are left out. A table with too many columns
+/* 0 or -ENOMEM; then the table is empty. Rows that are shorter than the line of names are left out. A table with too many columns
  * is read as an empty one. */
 int csv_read(struct csv *ret, const char *text);
 void csv_release(struct csv *table);

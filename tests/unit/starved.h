@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One allocation of the program is refused. For one source file of a program that is linked with
- * --wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup.
+ * One allocation of the program is refused. For one source file of an rc_unit_test() that is STARVED.
  */
 #ifndef TEST_STARVED_H
 #define TEST_STARVED_H
@@ -21,10 +20,12 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
 char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
@@ -44,6 +45,11 @@ void *__wrap_realloc(void *old, size_t size)
 char *__wrap_strdup(const char *s)
 {
     return starved() ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t size)
+{
+    return starved() ? NULL : __real_strndup(s, size);
 }
 
 #endif
