@@ -59,7 +59,8 @@ struct traced_thread *tracee_add(struct tracees *t, pid_t tid, pid_t pid, uint64
 void tracee_remove(struct tracees *t, struct traced_thread *thread);
 struct traced_process *tracee_process(struct tracees *t, const struct traced_thread *thread);
 struct traced_process *tracee_find_process(struct tracees *t, pid_t pid);
-/* Thread group of a thread by /proc/TID/status, 0 when it is gone. */
-pid_t tracee_read_tgid(pid_t tid);
+bool tracee_is_thread_of(pid_t pid, pid_t tid);
+/* The process of any thread of the machine, 0 when it is gone. Fast for the processes of `t`. */
+pid_t tracee_tgid(const struct tracees *t, pid_t tid);
 
 #endif

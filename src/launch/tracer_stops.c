@@ -2,7 +2,6 @@
 #include "launch/tracer_internal.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,10 +46,8 @@ static void new_child_event(const struct traced_thread *parent, int event)
     pid_t tid = (pid_t)message;
     pid_t tgid = tid;
     if (event == PTRACE_EVENT_CLONE) {
-        char path[64];
         pid_t parent_tgid = tracee_process(&tracer.tracees, parent)->pid;
-        (void)snprintf(path, sizeof path, "/proc/%d/task/%d", (int)parent_tgid, (int)tid);
-        tgid = access(path, F_OK) == 0 ? parent_tgid : tid;
+        tgid = tracee_is_thread_of(parent_tgid, tid) ? parent_tgid : tid;
     }
     if (tgid == tid && tracee_find(&tracer.tracees, tid) == NULL)
         tracer.shared->processes_seen++;
@@ -149,7 +146,7 @@ static void signal_stop(struct traced_thread *thread, int signo)
 /* The thread stopped before its clone event announced it. */
 static struct traced_thread *unknown_thread(pid_t tid)
 {
-    pid_t tgid = tracee_read_tgid(tid);
+    pid_t tgid = tracee_tgid(&tracer.tracees, tid);
     if (tgid == 0 || (tgid != tid && tracer_was_released(tgid)))
         return NULL;
     bool new_process = tracee_find_process(&tracer.tracees, tgid) == NULL;
