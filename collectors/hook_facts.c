@@ -9,6 +9,7 @@
 #include "collectors/hook.h"
 #include "collectors/lib/torch_kept.h"
 #include "collectors/lib/torch_snapshot.h"
+#include "diagnose/tree.h"
 
 static void put(struct collect_out *out, const char *name, int64_t value, const char *source)
 {
@@ -116,17 +117,21 @@ void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source
     put(out, "torch.ooms_count", hook_number(stats, "num_ooms"), source);
 }
 
-/* "3840 MiB in 60 blocks up to 100 MiB, 12 MiB in 9000 blocks up to 1 MiB" */
+/* "3.75 GiB in 60 blocks up to 100 MiB, 12.0 MiB in 9000 blocks up to 1 MiB" */
 static void put_classes(const struct torch_class *classes, const char *name, const char *source,
                         struct collect_out *out)
 {
     char text[512];
+    char amount[32];
     int n = 0;
-    for (size_t i = 0; i < TORCH_CLASSES && n >= 0 && (size_t)n < sizeof text; i++)
-        if (classes[i].blocks > 0 && classes[i].bytes > 0)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld MiB in %lld blocks %s",
-                          n > 0 ? ", " : "", (long long)(classes[i].bytes >> 20),
-                          (long long)classes[i].blocks, classes[i].name);
+    for (size_t i = 0; i < TORCH_CLASSES && n >= 0 && (size_t)n < sizeof text; i++) {
+        if (classes[i].blocks <= 0 || classes[i].bytes <= 0)
+            continue;
+        fact_format_bytes((double)classes[i].bytes, amount, sizeof amount);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s in %lld block%s %s", n > 0 ? ", " : "",
+                      amount, (long long)classes[i].blocks, classes[i].blocks == 1 ? "" : "s",
+                      classes[i].name);
+    }
     if (n > 0)
         collect_text(out, name, FACT_IMPACT, text, source);
 }

@@ -53,6 +53,15 @@ void job_print_verdict(const struct job *job, const struct facts *judged, const 
     buf_release(&text);
 }
 
+/* In the current folder? */
+static bool lies_here(const char *path)
+{
+    char here[FS_PATH_MAX];
+    const char *name = strrchr(path, '/');
+    return name != NULL && getcwd(here, sizeof here) != NULL &&
+           strlen(here) == (size_t)(name - path) && strncmp(path, here, (size_t)(name - path)) == 0;
+}
+
 void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path)
 {
@@ -68,7 +77,7 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
     buf_puts(&line, style.line_end);
     /* Without its name these verbs take the newest bundle of the current folder. */
     report_terminal_line("next: ",
-                         strncmp(bundle_path, "./", 2) == 0
+                         lies_here(bundle_path)
                              ? "'rocmcrash show' prints it, 'rocmcrash open' draws it, "
                                "'rocmcrash issue' writes the report"
                              : "'rocmcrash show BUNDLE' prints it, 'rocmcrash open BUNDLE' draws it, "

@@ -211,6 +211,8 @@ const char *tree_label(const struct tree *tree, const char *name);
 
 /* "6.22 GiB", "yes", "97 %", "gfx1100": by type and by the unit at the end of the name. */
 void fact_format(const struct fact *f, char *out, size_t size);
+/* "1.50 GiB", "12.0 MiB", "512 bytes" */
+void fact_format_bytes(double bytes, char *out, size_t size);
 /* Replace {fact.name} by values, "(unknown)" if there is none. A clause [[...]] with an unknown
  * fact is left out. With `cite`, append the sources of the values in square brackets. Caller frees;
  * NULL when out of memory. */

@@ -22,7 +22,7 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static void format_bytes(double bytes, char *out, size_t size)
+void fact_format_bytes(double bytes, char *out, size_t size)
 {
     double magnitude = bytes < 0 ? -bytes : bytes;
     if (magnitude >= 1073741824.0)
@@ -65,9 +65,9 @@ static void format_number(const struct fact *f, char *out, size_t size)
     bool integer = f->type == FACT_INTEGER;
     double n = integer ? (double)f->integer : f->real;
     if (ends_with(f->name, "_bytes"))
-        format_bytes(n, out, size);
+        fact_format_bytes(n, out, size);
     else if (ends_with(f->name, "_bytes_per_s")) {
-        format_bytes(n, out, size);
+        fact_format_bytes(n, out, size);
         (void)strncat(out, "/s", size - strlen(out) - 1);
     } else if (format_unit(f->name, n, out, size))
         return;

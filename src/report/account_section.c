@@ -4,6 +4,7 @@
 #include "diagnose/account.h"
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
 #include "diagnose/verdict.h"
@@ -12,6 +13,8 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BAR_COLUMNS 60
@@ -37,6 +40,28 @@ static void draw(const struct facts *facts, const struct account *a, double tota
     buf_puts(out, "]`\n\n");
 }
 
+/* Where the figure was read: of a computed one the places of its inputs. */
+static void put_source(const struct facts *facts, const char *fact, struct buf *out)
+{
+    char cited[80];
+    (void)snprintf(cited, sizeof cited, "{%s}", fact);
+    RC_AUTO_FREE char *text = template_fill(cited, facts, true); /* "1.5 GiB [place; place]" */
+    char *places = text != NULL ? strstr(text, " [") : NULL;
+    if (places == NULL)
+        return;
+    size_t len = strlen(places);
+    if (places[len - 1] == ']')
+        places[len - 1] = '\0';
+    escape_markdown(out, places + 2, SOURCE_MAX);
+}
+
+static bool is_remainder(const char *fact)
+{
+    static const char end[] = "remainder_bytes";
+    size_t len = strlen(fact);
+    return len >= sizeof end - 1 && strcmp(fact + len - (sizeof end - 1), end) == 0;
+}
+
 static void row(const struct facts *facts, const struct account_part *part, double total,
                 struct buf *out)
 {
@@ -48,7 +73,10 @@ static void row(const struct facts *facts, const struct account_part *part, doub
     fact_format(f, text, sizeof text);
     buf_printf(out, "| `%c` %s | %s | %.1f %% | ", part->mark, part->label, text,
                100 * value / total);
-    escape_markdown(out, f->source != NULL ? f->source : "", SOURCE_MAX);
+    if (is_remainder(part->fact))
+        buf_puts(out, "the total without the rows above");
+    else
+        put_source(facts, part->fact, out);
     buf_puts(out, " |\n");
 }
 
@@ -97,6 +125,6 @@ void report_account(const struct report_input *in, struct buf *out)
     for (size_t i = 0; i < a->count; i++)
         row(in->facts, &a->parts[i], total, out);
     buf_printf(out, "| total | %s | 100 %% | ", text);
-    escape_markdown(out, whole->source != NULL ? whole->source : "", SOURCE_MAX);
+    put_source(in->facts, a->total, out);
     buf_puts(out, " |\n");
 }

@@ -33,6 +33,7 @@ struct process_columns {
 struct sources {
     struct csv telemetry;
     struct csv torch;
+    bool is_apu; /* the first GPU */
     unsigned gpu_count;
     struct gpu_columns gpus[GPUS_MAX];
     size_t process_count;
@@ -205,7 +206,7 @@ static double own_vram(const struct sources *s, size_t row)
         kfd = add_known(kfd, csv_number(&s->telemetry, row, s->processes[i].kfd_vram));
         drm = add_known(drm, csv_number(&s->telemetry, row, s->processes[i].drm_vram));
     }
-    return fmax(kfd, drm);
+    return s->is_apu ? drm : fmax(kfd, drm);
 }
 
 static double own_rss(const struct sources *s, size_t row)
@@ -452,12 +453,13 @@ static int make(struct charts *c, const struct sources *s)
     return r;
 }
 
-int charts_read(struct charts *ret, const char *telemetry, const char *torch)
+int charts_read(struct charts *ret, const char *telemetry, const char *torch, bool is_apu)
 {
     RC_AUTO_FREE struct sources *s = calloc(1, sizeof *s);
     *ret = (struct charts){.rows = 0};
     if (s == NULL)
         return -ENOMEM;
+    s->is_apu = is_apu;
     int r = csv_read(&s->telemetry, telemetry != NULL ? telemetry : "");
     if (r == 0)
         r = csv_read(&s->torch, torch != NULL ? torch : "");

@@ -51,9 +51,9 @@ struct charts {
     struct chart_mark marks[CHART_MARKS_MAX];
 };
 
-/* From telemetry/telemetry.csv and telemetry/torch-stats.csv (either may be NULL). No rows if there is
- * nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
-int charts_read(struct charts *ret, const char *telemetry, const char *torch);
+/* From telemetry/telemetry.csv and telemetry/torch-stats.csv (either may be NULL). `is_apu`: KFD's count of a
+ * process has its GTT in it, so that it does not say what is held of VRAM. No rows if there is nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
+int charts_read(struct charts *ret, const char *telemetry, const char *torch, bool is_apu);
 void charts_release(struct charts *charts);
 /* The same for a bundle. PyTorch's table is left out if it is not known which GPU its device 0 is.
  * `facts`: facts.json, or NULL. */

@@ -5,17 +5,22 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-static bool is_known(const cJSON *facts, const char *name)
+static const cJSON *value_of(const cJSON *facts, const char *name)
 {
     const cJSON *fact = NULL;
     cJSON_ArrayForEach(fact, cJSON_GetObjectItemCaseSensitive(facts, "facts"))
     {
         const char *its = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fact, "name"));
-        if (its != NULL && strcmp(its, name) == 0 &&
-            cJSON_GetObjectItemCaseSensitive(fact, "value") != NULL)
-            return true;
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(fact, "value");
+        if (its != NULL && strcmp(its, name) == 0 && value != NULL)
+            return value;
     }
-    return false;
+    return NULL;
+}
+
+static bool is_known(const cJSON *facts, const char *name)
+{
+    return value_of(facts, name) != NULL;
 }
 
 /* The allocator's device 0 is GPU 0, unless only some of several GPUs were visible to the
@@ -33,5 +38,6 @@ static bool knows_devices(const cJSON *facts)
 int charts_of_bundle(struct charts *ret, const cJSON *facts, const char *telemetry,
                      const char *torch)
 {
-    return charts_read(ret, telemetry, knows_devices(facts) ? torch : NULL);
+    return charts_read(ret, telemetry, knows_devices(facts) ? torch : NULL,
+                       cJSON_IsTrue(value_of(facts, "gpu.0.is_apu")));
 }

@@ -127,14 +127,10 @@ static void code_word(struct buf *out, const char *word, size_t len)
     }
 }
 
-/* "<", ">=", "&" as a single word. */
-static bool put_sign(struct buf *out, const char *word, size_t len)
+/* "<", ">=", "&", "@" before a blank or the end of the line: no tag, entity or mention begins so. */
+static bool is_sign(const char *word, size_t len)
 {
-    if (strspn(word, "<>&=") < len)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        buf_puts(out, word[i] == '<' ? "&lt;" : word[i] == '>' ? "&gt;" : word[i] == '&' ? "&amp;" : "=");
-    return true;
+    return strspn(word, "<>&=@") >= len;
 }
 
 /* Punctuation around a word that is harmless by itself stays outside its code span. */
@@ -142,8 +138,10 @@ static void markdown_word(struct buf *out, const char *word, size_t len, bool fi
 {
     size_t before = 0;
     size_t end = len;
-    if (!first && put_sign(out, word, len))
+    if (!first && is_sign(word, len)) {
+        buf_append(out, word, len);
         return;
+    }
     /* One half of "[source *; other *]"; no link can begin or end with it. */
     bool opens = !first && word[0] == '[' && memchr(word, ']', len) == NULL;
     bool closes = memchr(word, '[', len) == NULL && memchr(word, ':', len) == NULL;

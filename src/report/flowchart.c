@@ -34,6 +34,21 @@ static void choose_alone(const struct verdict *v, bool alone[VERDICT_STEPS_MAX])
     }
 }
 
+/* "free 13.1 GiB [place], idle 50.4 GiB [computed]": without the places, which the details have. */
+static void put_numbers(const char *numbers, struct buf *out)
+{
+    struct buf plain = BUF_INIT;
+    for (const char *at = numbers; *at != '\0'; at++) {
+        const char *end = strncmp(at, " [", 2) == 0 ? strchr(at, ']') : NULL;
+        if (end != NULL && (end[1] == ',' || end[1] == '\0'))
+            at = end;
+        else
+            buf_putc(&plain, *at);
+    }
+    escape_mermaid(out, buf_str(&plain), NUMBERS_MAX);
+    buf_release(&plain);
+}
+
 static void step_box(const struct verdict_step *s, size_t index, struct buf *out)
 {
     buf_printf(out, "  q%zu{{\"", index);
@@ -42,14 +57,14 @@ static void step_box(const struct verdict_step *s, size_t index, struct buf *out
     escape_mermaid(out, s->question, LABEL_MAX);
     if (has_numbers(s)) {
         buf_puts(out, "<br/>");
-        escape_mermaid(out, s->numbers, NUMBERS_MAX);
+        put_numbers(s->numbers, out);
     }
     buf_puts(out, "\"}}\n");
 }
 
 /* "3 undecided: a, b, c"; for many only their number, verdict.json lists them. */
-static void names_with(const struct verdict *v, size_t from, size_t to, const char *answer,
-                       struct buf *out)
+static bool names_with(const struct verdict *v, size_t from, size_t to, const char *answer,
+                       bool is_first, struct buf *out)
 {
     size_t n = 0;
     struct buf names = BUF_INIT;
@@ -60,19 +75,19 @@ static void names_with(const struct verdict *v, size_t from, size_t to, const ch
         buf_puts(&names, v->path[i].node);
     }
     if (n > 0)
-        buf_printf(out, n > NAMES_MAX ? "%zu questions: %s<br/>" : "%zu %s: ", n, answer);
-    if (n > 0 && n <= NAMES_MAX) {
+        buf_printf(out, n > NAMES_MAX ? "%s%zu questions: %s" : "%s%zu %s: ",
+                   is_first ? "" : "<br/>", n, answer);
+    if (n > 0 && n <= NAMES_MAX)
         escape_mermaid(out, buf_str(&names), 400);
-        buf_puts(out, "<br/>");
-    }
     buf_release(&names);
+    return n > 0;
 }
 
 static void group_box(const struct verdict *v, size_t from, size_t to, struct buf *out)
 {
     buf_printf(out, "  q%zu[\"", from);
-    names_with(v, from, to, "no", out);
-    names_with(v, from, to, "undecided", out);
+    bool any = names_with(v, from, to, "no", true, out);
+    (void)names_with(v, from, to, "undecided", !any, out);
     buf_puts(out, "\"]\n");
 }
 

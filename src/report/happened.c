@@ -34,8 +34,11 @@ static const struct wording memory[] = {
     {"gtt-limit", "f.ledger_request_bytes",
      "GPU out of memory: {f.ledger_request_bytes} wanted[[, {f.gtt_used_bytes} in use of "
      "{f.ttm_limit_bytes}]]"},
+    {NULL, "f.ledger_request_bytes f.ledger_free_bytes",
+     "GPU out of memory: {f.ledger_request_bytes} wanted, {f.ledger_free_bytes} free of "
+     "{f.vram_total_bytes}"},
     {NULL, "f.ledger_request_bytes",
-     "GPU out of memory: {f.ledger_request_bytes} wanted[[, {f.sysfs_free_bytes} free of "
+     "GPU out of memory: {f.ledger_request_bytes} wanted[[, {f.vram_used_bytes} in use of "
      "{f.vram_total_bytes}]]"},
     {NULL, "oom.free_bytes", "GPU out of memory[[: {oom.free_bytes} free of {oom.total_bytes}]]"},
     {NULL, NULL, "GPU out of memory"},
@@ -92,8 +95,10 @@ static const struct wording wordings[] = {
      "A BLAS library got no workspace although GPU memory was free[[: {f.sysfs_free_bytes}]]"},
     {"version-mismatch/MES firmware", NULL, "Firmware of the GPU and driver do not fit together"},
     {"version-mismatch", NULL, "Software versions do not fit together"},
+    {"resource-limit/file descriptors", "f.fds_used_up_count",
+     "Out of file descriptors: {f.fds_used_up_count} open of {proc.0.fds_limit}"},
     {"resource-limit/file descriptors", NULL,
-     "Out of file descriptors[[: {f.fds_used_up_count} open of {proc.0.fds_limit}]]"},
+     "Out of file descriptors[[: this process may open {proc.0.fds_limit}]]"},
     {"resource-limit/mappings", NULL,
      "Out of memory mappings[[: {proc.0.maps_count} of {host.max_map_count}]]"},
     {"resource-limit/address space", NULL,
@@ -120,6 +125,8 @@ static const struct wording wordings[] = {
     {"resource-limit/scratch or queue resources", NULL, "The GPU's queue or scratch memory failed"},
     {"resource-limit", NULL, "A resource limit was reached"},
     {"collective", NULL, "Communication between ranks failed"},
+    {"app-bug", "msg.device_assert_text", "An assertion in a GPU kernel failed: {msg.device_assert_text}"},
+    {"app-bug", "msg.device_assert", "An assertion in a GPU kernel failed"},
     {"app-bug/absurd size", "oom.requested_bytes",
      "An absurd size was requested: {oom.requested_bytes}[[ on a GPU of {oom.total_bytes}]]"},
 };

@@ -30,8 +30,8 @@ static void now(const struct facts *facts, struct buf *out)
             out);
     if (is_positive(facts, "torch.retries_count"))
         report_sentence(facts,
-                        "what it tried itself: it gave back what lay idle and asked the driver again, "
-                        "{torch.retries_count} times in this run",
+                        "what it tried itself (count {torch.retries_count}): it gave back what lay idle "
+                        "and asked the driver again",
                         out);
     if (is_positive(facts, "torch.private_pools_bytes"))
         report_sentence(

@@ -47,7 +47,7 @@ class Bundles(support.Case):
         self.assertEqual(bundle.value("f.growth.total_bytes"), bundle.value("torch.growth.total_bytes"))
         self.assertEqual(bundle.value("torch.growth.steady"), True)
         self.assertEqual(bundle.value("f.torch_grown_block_bytes"), 60 * MIB)
-        self.assertRegex(bundle.value("torch.grown_by_size"), r"^\d+ MiB in \d+ blocks up to 100 MiB")
+        self.assertRegex(bundle.value("torch.grown_by_size"), r"^[\d.]+ [MG]iB in \d+ blocks up to 100 MiB")
         self.assertIsNone(bundle.value("torch.grown_site"))
         self.assertIsNone(bundle.value("f.torch_full_in_min"))  # it is full
         self.assert_memory_rows(bundle)

@@ -33,7 +33,7 @@ ABORTS = "import os, sys; sys.stderr.write({!r}); sys.stderr.flush(); os.abort()
 KINDS = [
     ("torch_oom.py", TORCH, r"GPU out of memory: 20.00 GiB wanted, 4.0 MiB free of 23.98 GiB \(capacity, ",
      "Tried to allocate 20.00 GiB."),
-    ("many_files.py", OPENS, r"Out of file descriptors(: \d+ open of 64)? \(resource-limit, ", "Too many open files"),
+    ("many_files.py", OPENS, r"Out of file descriptors: (\d+ open of|this process may open) 64 \(resource-limit, ", "Too many open files"),
     ("segv.py", "import ctypes; ctypes.string_at(8)\n", r"The program died of SIGSEGV \(app-bug, ", None),
     ("fault.py", ABORTS.format("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f0011220000. Reason: "
                                "Page not present or supervisor privilege.\n"),

@@ -133,8 +133,11 @@ class Run:
 class OptionsOfARun(Claims):
     def test_run_output_dir(self):
         folders = [tempfile.mkdtemp(dir=self.folder) for _ in range(2)]
-        runs = at_once(lambda: self.run_of(ABORT, "-o", folders[0]), lambda: self.run_of(ABORT, "--output-dir=" + folders[1]))
+        *runs, here = at_once(lambda: self.run_of(ABORT, "-o", folders[0]), lambda: self.run_of(ABORT, "--output-dir=" + folders[1]),
+                              lambda: self.run_of(ABORT))
         self.assertEqual([run.bundles for run in runs], [[], []])
+        for run, words in (*((run, "'rocmcrash show BUNDLE' prints it") for run in runs), (here, "'rocmcrash show' prints it")):
+            self.assertIn("rocmcrash: next: " + words, run.stderr)
         self.assertEqual([len(os.listdir(folder)) for folder in folders], [1, 1])
 
     def test_run_bundle_on(self):

@@ -81,6 +81,15 @@
     return element("span", {class: "swatch " + partClass(part), "aria-hidden": "true"});
   }
 
+  /* Where the figure was read: "computed from oom.free_bytes (stderr line 19)" was read in that line. */
+  function place(part) {
+    const source = part.source || "";
+    if (part.name === "remainder_bytes") return "the total without the rows above";
+    if (!source.startsWith("computed from ")) return source;
+    const places = [...source.matchAll(/ \(((?:[^()]|\([^()]*\))*)\)(?=, |$)/g)].map(found => found[1]);
+    return [...new Set(places)].filter(word => word !== "no source").join("; ") || "computed";
+  }
+
   function account() {
     const parts = ((verdict.account || {}).parts || []).filter(part => part.bytes > 0);
     const total = parts.reduce((sum, part) => sum + part.bytes, 0);
@@ -94,7 +103,7 @@
     });
     return [bar, table([["part"], ["bytes", "number"], ["share", "number"], ["source", "source"]],
       parts.map(part => [[swatch(part), part.label], bytes(part.bytes),
-        (100 * part.bytes / total).toFixed(1) + " %", part.source || ""]))];
+        (100 * part.bytes / total).toFixed(1) + " %", place(part)]))];
   }
 
   /* --- charts --- */

@@ -382,7 +382,7 @@ static void test_growers_of_a_run(void **state)
                "{\"size\":314572800,\"state\":\"active_allocated\",\"at\":[\"a.py:1 f\"]}]}]}");
     out = collected(40, 0, COLLECT_OK);
     assert_int_equal(sink_integer(out, "torch.grown_bytes"), 100 * MIB);
-    assert_string_equal(sink_text(out, "torch.grown_by_size"), "300 MiB in 1 blocks up to 1 GiB");
+    assert_string_equal(sink_text(out, "torch.grown_by_size"), "300.0 MiB in 1 block up to 1 GiB");
     assert_string_equal(sink_text(out, "torch.grown_site"), "a.py:1 f");
     assert_int_equal(sink_integer(out, "torch.grown_ms"), 0); /* 6 us */
     assert_non_null(strstr(sink_file(out, "live.csv"), "\n0.000001,1,2,104857600,10,\n"));

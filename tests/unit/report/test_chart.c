@@ -44,7 +44,7 @@ static void parts_add_up_to_what_is_used(void **state)
                                       "0.95,1,1,2\n7,0,9,9\n";
     struct charts c;
     (void)state;
-    assert_int_equal(charts_read(&c, telemetry, torch), 0);
+    assert_int_equal(charts_read(&c, telemetry, torch, false), 0);
     assert_int_equal(c.rows, 2);
     const struct chart *vram = &c.charts[0];
     assert_string_equal(vram->title, "GPU 0 VRAM");
@@ -66,6 +66,20 @@ static void parts_add_up_to_what_is_used(void **state)
     charts_release(&c);
 }
 
+/* KFD counts what the process holds of GTT there, too. */
+static void vram_of_an_apu_has_no_owner_by_kfd(void **state)
+{
+    static const char telemetry[] = HEADER "0.5,,536870912,201326592,0,,6442450944,,,,\n";
+    (void)state;
+    for (int is_apu = 0; is_apu < 2; is_apu++) {
+        struct charts c;
+        assert_int_equal(charts_read(&c, telemetry, NULL, is_apu == 1), 0);
+        assert_true(part(&c.charts[0], "this program")->bytes[0] == (is_apu ? 0 : 201326592));
+        assert_true(part(&c.charts[0], "not known")->bytes[0] == (is_apu ? 201326592 : 0));
+        charts_release(&c);
+    }
+}
+
 /* Two ranks of a job, a launcher that holds next to nothing, and a process of somebody else. */
 static void each_rank_is_seen(void **state)
 {
@@ -79,7 +93,7 @@ static void each_rank_is_seen(void **state)
     struct charts c;
     (void)state;
     buf_printf(&telemetry, "%s%s", header, two);
-    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL), 0);
+    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL, false), 0);
     assert_int_equal(c.count, 2);
     const struct chart *ranks = &c.charts[1];
     assert_string_equal(ranks->title, "GPU memory of this program's processes");
@@ -90,7 +104,7 @@ static void each_rank_is_seen(void **state)
     charts_release(&c);
     buf_release(&telemetry);
     buf_printf(&telemetry, "%s%s", header, one);
-    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL), 0);
+    assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL, false), 0);
     assert_int_equal(c.count, 1); /* one process is in the GPU's chart already */
     charts_release(&c);
     buf_release(&telemetry);
@@ -101,7 +115,7 @@ static void what_nobody_sampled_is_a_gap(void **state)
     static const char telemetry[] = HEADER "0.5,,17179869184,,,,,,,,\n0.6,,17179869184,1073741824,,,,,,,\n";
     struct charts c;
     (void)state;
-    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    assert_int_equal(charts_read(&c, telemetry, NULL, false), 0);
     assert_true(isnan(part(&c.charts[0], "this program")->bytes[0]));
     assert_true(part(&c.charts[0], "not known")->bytes[1] == 1 * GIB);
     struct buf json = BUF_INIT;
@@ -126,7 +140,7 @@ static void a_peak_is_not_thinned_away(void **state)
     for (int row = 0; row < ROWS; row++)
         buf_printf(&csv, "%d,%s,17179869184,%d,,,,,,,\n", row, row == 20001 ? "impact" : "",
                    row == PEAK ? 2000000000 : 1000000000 + row);
-    assert_int_equal(charts_read(&c, buf_str(&csv), NULL), 0);
+    assert_int_equal(charts_read(&c, buf_str(&csv), NULL, false), 0);
     assert_in_range(c.rows, CHART_ROWS_MAX / 2, CHART_ROWS_MAX + 1);
     for (size_t row = 0; row < c.rows; row++)
         most = fmax(most, part(&c.charts[0], "not known")->bytes[row]);
@@ -145,7 +159,7 @@ static void no_table_gives_no_chart(void **state)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         struct charts c;
         struct buf json = BUF_INIT;
-        assert_int_equal(charts_read(&c, tables[i], tables[i]), 0);
+        assert_int_equal(charts_read(&c, tables[i], tables[i], false), 0);
         assert_int_equal(c.count, 0);
         charts_to_json(&c, &json);
         cJSON *doc = cJSON_Parse(buf_str(&json));
@@ -162,7 +176,7 @@ static void a_drawing_has_its_parts_and_its_limit(void **state)
     struct charts c;
     struct buf svg = BUF_INIT;
     (void)state;
-    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    assert_int_equal(charts_read(&c, telemetry, NULL, false), 0);
     chart_to_svg(&c, &c.charts[0], &svg);
     assert_non_null(strstr(buf_str(&svg), "class=\"part part1\""));
     assert_non_null(strstr(buf_str(&svg), "16.00 GiB"));
@@ -184,7 +198,7 @@ static void a_terminal_gets_braille_or_letters(void **state)
     struct charts c;
     struct buf out = BUF_INIT;
     (void)state;
-    assert_int_equal(charts_read(&c, telemetry, NULL), 0);
+    assert_int_equal(charts_read(&c, telemetry, NULL, false), 0);
     assert_int_equal(charts_to_terminal(&c, 4, &ascii, &out), 1);
     assert_string_equal(buf_str(&out),
                         "GPU 0 VRAM: peak 12.00 GiB, limit 16.00 GiB\n"
@@ -216,10 +230,10 @@ static void what_does_not_change_is_not_drawn(void **state)
     struct charts c;
     struct buf out = BUF_INIT;
     (void)state;
-    assert_int_equal(charts_read(&c, flat, NULL), 0);
+    assert_int_equal(charts_read(&c, flat, NULL, false), 0);
     assert_int_equal(charts_to_terminal(&c, 4, &style, &out), 0);
     charts_release(&c);
-    assert_int_equal(charts_read(&c, "", ""), 0);
+    assert_int_equal(charts_read(&c, "", "", false), 0);
     assert_int_equal(charts_to_terminal(&c, 4, &style, &out), 0);
     charts_release(&c);
     assert_int_equal(out.len, 0);
@@ -275,7 +289,7 @@ static void a_huge_line_of_names_costs_its_length(void **state)
     for (size_t columns = 60000; columns <= 600000; columns *= 10) {
         char *names = many("time_s,flags", ",proc.1.rss_bytes", columns, ",proc.1.outside\n1,");
         char *table = many(names, ",", columns, ",1\n");
-        assert_int_equal(charts_read(&c, table, NULL), 0);
+        assert_int_equal(charts_read(&c, table, NULL, false), 0);
         assert_int_equal(c.rows, columns < CSV_COLUMNS_MAX ? 1 : 0);
         charts_release(&c);
         free(table);
@@ -324,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_what_is_used),
+        cmocka_unit_test(vram_of_an_apu_has_no_owner_by_kfd),
         cmocka_unit_test(each_rank_is_seen),
         cmocka_unit_test(what_nobody_sampled_is_a_gap),
         cmocka_unit_test(a_peak_is_not_thinned_away),

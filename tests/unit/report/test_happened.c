@@ -49,9 +49,15 @@ static void a_sentence_for_each(void **state)
          "GPU out of memory: 64.0 MiB wanted, 1.94 GiB in use of 2.00 GiB (gtt-limit, high "
          "confidence)"},
         {"capacity", "",
-         "{\"f.ledger_request_bytes\":67108864,\"f.sysfs_free_bytes\":1048576,"
+         "{\"f.ledger_request_bytes\":67108864,\"f.ledger_free_bytes\":1048576,"
          "\"f.vram_total_bytes\":2147483648}",
          "GPU out of memory: 64.0 MiB wanted, 1.0 MiB free of 2.00 GiB (capacity, high "
+         "confidence)"},
+        /* More was free than wanted: that figure would not explain it. */
+        {"capacity", "",
+         "{\"f.ledger_request_bytes\":6291456,\"f.sysfs_free_bytes\":10485760,"
+         "\"f.vram_used_bytes\":2136997888,\"f.vram_total_bytes\":2147483648}",
+         "GPU out of memory: 6.0 MiB wanted, 1.99 GiB in use of 2.00 GiB (capacity, high "
          "confidence)"},
         {"page-fault", "null pointer", "{\"ledger.fault.address\":\"0x0\"}",
          "GPU memory access fault at 0x0 (page-fault, high confidence)"},
@@ -66,7 +72,8 @@ static void a_sentence_for_each(void **state)
          "{\"f.fds_used_up_count\":1024,\"proc.0.fds_count\":46,\"proc.0.fds_limit\":1024}",
          "Out of file descriptors: 1024 open of 1024 (resource-limit, high confidence)"},
         {"resource-limit", "file descriptors", "{\"proc.0.fds_count\":46,\"proc.0.fds_limit\":1024}",
-         "Out of file descriptors (resource-limit, high confidence)"},
+         "Out of file descriptors: this process may open 1024 (resource-limit, high confidence)"},
+        {"resource-limit", "file descriptors", "{}", "Out of file descriptors (resource-limit, high confidence)"},
         {"leak", "",
          "{" OOM "," FREE ",\"oom.allowed_bytes\":21474836480,\"account.room_bytes\":1048576,"
          "\"account.budget_bytes\":21474836480}",
@@ -101,6 +108,11 @@ static void a_sentence_for_each(void **state)
          "Process worker died of SIGSEGV (app-bug, high confidence)"},
         {"app-bug", "", "{\"hook.exception_type\":\"KeyError\",\"target.exit_code\":1}",
          "The program failed with KeyError (app-bug, high confidence)"},
+        {"app-bug", "",
+         "{\"msg.device_assert\":3,\"msg.device_assert_text\":\"i < n\",\"hook.exception_type\":\"E\"}",
+         "An assertion in a GPU kernel failed: i < n (app-bug, high confidence)"},
+        {"app-bug", "", "{\"msg.device_assert\":3}",
+         "An assertion in a GPU kernel failed (app-bug, high confidence)"},
         {"a-class-of-tomorrow", "", "{\"target.exit_code\":7}",
          "The program ended with exit code 7 (a-class-of-tomorrow, high confidence)"},
         {"unknown", "nothing failed", "{\"target.exit_code\":0}",

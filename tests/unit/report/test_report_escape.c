@@ -23,8 +23,10 @@ static void each_text_is_harmless(void **state)
     } rows[] = {
         {escape_markdown, "HSA_XNACK=1", 99, "HSA_XNACK=1"},
         {escape_markdown, "_x_ *b* `c` [l](u)", 99, "`_x_` `*b*` `'c'` `[l](u`)"},
-        {escape_markdown, "<img src=x> & (@me) #12,", 99, "`<img` `src=x>` &amp; (`@me`) `#12`,"},
-        {escape_markdown, "a < b >= c", 99, "a &lt; b &gt;= c"},
+        {escape_markdown, "<img src=x> & (@me) #12,", 99, "`<img` `src=x>` & (`@me`) `#12`,"},
+        {escape_markdown, "a < b >= c", 99, "a < b >= c"},
+        {escape_markdown, "at @ 0x8 <b <!-- x", 99, "at @ 0x8 `<b` `<!--` x"},
+        {escape_markdown, "& amp; a <", 99, "`&` amp; a <"},
         {escape_markdown, "a|b\nc\td | `x|y`", 99, "`a`\\|`b` c d \\| `'x`\\|`y'`"},
         {escape_markdown, "- item", 99, "`-` item"},
         {escape_markdown, "\n- item", 99, "`-` item"},
