@@ -26,7 +26,7 @@ static bool read_without(long n)
     struct charts charts;
     struct buf text = BUF_INIT;
     allocations_left = n;
-    int r = charts_read(&charts, telemetry, torch);
+    int r = charts_read(&charts, telemetry, torch, false);
     bool reached = allocations_left < 0;
     allocations_left = -1;
     assert_true(r == 0 || (r == -ENOMEM && reached));
