@@ -3,8 +3,8 @@
  * GPU page faults in the kernel log; each has several records.
  *
  * Pure. The records of one fault may come in any order with others between them, so a block is
- * filled piece by piece and closed by the next head or by another event. Shapes: gmc_v9_0.c,
- * gmc_v10_0.c, gmc_v11_0.c, gmc_v12_0.c, amdgpu_job.c of Linux 5.x to 7.1.
+ * filled piece by piece and closed by the next head or by another event. Shapes: gmc_v6_0.c to
+ * gmc_v12_0.c, amdgpu_job.c of Linux 5.x to 7.1.
  */
 #include <stdio.h>
 #include <string.h>

@@ -21,6 +21,9 @@
 /* A call is on the line of its code, or on a neighbouring line. */
 #define CALL_LINES 3
 #define OTHERS_COUNT 0.5F
+/* hipErrorInvalidDevicePointer of hipMalloc() is no want of memory: a call counts less beside a code that says enough. */
+#define SAYS_ENOUGH 2.0F
+#define CALL_COUNTS 0.5F
 
 struct hit {
     const struct code *code;
@@ -344,6 +347,12 @@ static void read_line(struct reader *r, struct text text)
         add_failed_call(r, &l);
 }
 
+static bool says_enough(const struct code *code)
+{
+    int best = prior_best(&code->prior, -1);
+    return best >= 0 && code->prior.weight[best] > SAYS_ENOUGH;
+}
+
 static void emit(const struct scan *s, const struct reader *r)
 {
     struct prior sum = {{0}};
@@ -354,7 +363,7 @@ static void emit(const struct scan *s, const struct reader *r)
         prior_add(&sum, &r->hits[i].code->prior, i == 0 ? 1.0F : OTHERS_COUNT);
     const struct prior *call = first->call.len > 0 ? vocabulary_call(first->call) : NULL;
     if (call != NULL)
-        prior_add(&sum, call, 1.0F);
+        prior_add(&sum, call, says_enough(first->code) ? CALL_COUNTS : 1.0F);
     int best = prior_best(&sum, -1), second = prior_best(&sum, best);
     scan_text(&at, "err.domain", first->code->domain);
     scan_text(&at, "err.code", first->code->name);
