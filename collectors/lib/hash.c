@@ -11,7 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,55 +37,50 @@ struct residency {
 };
 
 struct digest {
-    EVP_MD_CTX *sha256;
-    EVP_MD_CTX *git; /* NULL = not wanted */
+    SHA256_CTX sha256;
+    SHA_CTX git;
+    bool git_wanted;
 };
 
-static void digest_release(struct digest *d)
+static void digest_start(struct digest *d, const uint64_t *git_size)
 {
-    EVP_MD_CTX_free(d->sha256);
-    EVP_MD_CTX_free(d->git);
-    *d = (struct digest){0};
-}
-
-static int digest_start(struct digest *d, const uint64_t *git_size)
-{
-    /* No openssl.cnf: it may name engines and providers of the machine, and costs a file read. */
-    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-    d->sha256 = EVP_MD_CTX_new();
-    if (d->sha256 == NULL || EVP_DigestInit_ex(d->sha256, EVP_sha256(), NULL) != 1)
-        return -ENOMEM;
-    if (git_size == NULL)
-        return 0;
+    (void)SHA256_Init(&d->sha256);
+    d->git_wanted = git_size != NULL;
+    if (!d->git_wanted)
+        return;
     char head[32];
     int n = snprintf(head, sizeof head, "blob %llu", (unsigned long long)*git_size);
-    d->git = EVP_MD_CTX_new();
-    if (d->git == NULL || EVP_DigestInit_ex(d->git, EVP_sha1(), NULL) != 1 ||
-        EVP_DigestUpdate(d->git, head, (size_t)n + 1) != 1)
-        return -ENOMEM;
-    return 0;
+    (void)SHA1_Init(&d->git);
+    (void)SHA1_Update(&d->git, head, (size_t)n + 1);
 }
 
-static int digest_update(struct digest *d, const void *data, size_t len)
+static void digest_update(struct digest *d, const void *data, size_t len)
 {
-    if (EVP_DigestUpdate(d->sha256, data, len) != 1)
-        return -EIO;
-    return d->git == NULL || EVP_DigestUpdate(d->git, data, len) == 1 ? 0 : -EIO;
+    (void)SHA256_Update(&d->sha256, data, len);
+    if (d->git_wanted)
+        (void)SHA1_Update(&d->git, data, len);
 }
 
-static int digest_hex(EVP_MD_CTX *context, char *out)
+static void to_hex(const unsigned char *raw, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";
-    unsigned char raw[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    if (EVP_DigestFinal_ex(context, raw, &len) != 1)
-        return -EIO;
-    for (unsigned i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++) {
         out[2 * i] = digits[raw[i] >> 4];
         out[2 * i + 1] = digits[raw[i] & 15];
     }
     out[2 * len] = '\0';
-    return 0;
+}
+
+/* ret_git: only where digest_start() was given a size. */
+static void digest_end(struct digest *d, char ret_sha256[HASH_SHA256_HEX], char *ret_git)
+{
+    unsigned char raw[SHA256_DIGEST_LENGTH];
+    (void)SHA256_Final(raw, &d->sha256);
+    to_hex(raw, SHA256_DIGEST_LENGTH, ret_sha256);
+    if (d->git_wanted) {
+        (void)SHA1_Final(raw, &d->git);
+        to_hex(raw, SHA_DIGEST_LENGTH, ret_git);
+    }
 }
 
 static void residency_ask(struct residency *res, int fd, uint64_t size)
@@ -138,9 +134,7 @@ static int hash_range(struct digest *d, int fd, uint64_t from, uint64_t to, unsi
             return (int)n;
         if ((size_t)n != want)
             return -EBUSY;
-        int r = digest_update(d, buffer, want);
-        if (r < 0)
-            return r;
+        digest_update(d, buffer, want);
         from += want;
     }
     return 0;
@@ -172,22 +166,20 @@ int hash_file(int fd, uint64_t size, struct hash_budget *budget, char ret_sha256
         hopeless(budget->bytes_per_ns, size, clock_mono_ns(), budget->deadline_mono_ns))
         return -ETIME;
     RC_AUTO_FREE unsigned char *buffer = malloc(CHUNK);
-    struct digest d = {0};
+    if (buffer == NULL)
+        return -ENOMEM;
+    struct digest d;
+    digest_start(&d, ret_git != NULL ? &size : NULL);
     struct residency res;
-    int r = buffer == NULL ? -ENOMEM : digest_start(&d, ret_git != NULL ? &size : NULL);
     residency_ask(&res, fd, size);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    if (r == 0)
-        r = hash_windows(&d, fd, size, budget, buffer, &res);
+    int r = hash_windows(&d, fd, size, budget, buffer, &res);
     struct stat st;
     if (r == 0 && (fstat(fd, &st) != 0 || (uint64_t)st.st_size != size))
         r = -EBUSY;
     if (r == 0)
-        r = digest_hex(d.sha256, ret_sha256);
-    if (r == 0 && ret_git != NULL)
-        r = digest_hex(d.git, ret_git);
+        digest_end(&d, ret_sha256, ret_git);
     free(res.cold);
-    digest_release(&d);
     return r;
 }
 
@@ -197,27 +189,23 @@ int hash_ends(int fd, uint64_t size, const struct hash_budget *budget,
     if (size <= 2 * HASH_END_BYTES)
         return -EINVAL;
     RC_AUTO_FREE unsigned char *buffer = malloc(CHUNK);
-    struct digest d = {0};
-    int r = buffer == NULL ? -ENOMEM : digest_start(&d, NULL);
+    if (buffer == NULL)
+        return -ENOMEM;
+    struct digest d;
+    digest_start(&d, NULL);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* no read-ahead after the head */
-    if (r == 0)
-        r = hash_range(&d, fd, 0, HASH_END_BYTES, buffer, budget->deadline_mono_ns);
+    int r = hash_range(&d, fd, 0, HASH_END_BYTES, buffer, budget->deadline_mono_ns);
     if (r == 0)
         r = hash_range(&d, fd, size - HASH_END_BYTES, size, buffer, budget->deadline_mono_ns);
     if (r == 0)
-        r = digest_hex(d.sha256, ret_sha256);
-    digest_release(&d);
+        digest_end(&d, ret_sha256, NULL);
     return r;
 }
 
-int hash_memory(const void *data, size_t len, char ret_sha256[HASH_SHA256_HEX])
+void hash_memory(const void *data, size_t len, char ret_sha256[HASH_SHA256_HEX])
 {
-    struct digest d = {0};
-    int r = digest_start(&d, NULL);
-    if (r == 0)
-        r = digest_update(&d, data, len);
-    if (r == 0)
-        r = digest_hex(d.sha256, ret_sha256);
-    digest_release(&d);
-    return r;
+    struct digest d;
+    digest_start(&d, NULL);
+    digest_update(&d, data, len);
+    digest_end(&d, ret_sha256, NULL);
 }

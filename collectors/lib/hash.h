@@ -33,6 +33,6 @@ int hash_file(int fd, uint64_t size, struct hash_budget *budget, char ret_sha256
 int hash_ends(int fd, uint64_t size, const struct hash_budget *budget,
               char ret_sha256[HASH_SHA256_HEX]);
 
-int hash_memory(const void *data, size_t len, char ret_sha256[HASH_SHA256_HEX]);
+void hash_memory(const void *data, size_t len, char ret_sha256[HASH_SHA256_HEX]);
 
 #endif

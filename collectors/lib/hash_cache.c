@@ -97,9 +97,8 @@ static int check_sum(char *text, size_t len)
     if (len < tail || strlen(text) != len)
         return -EINVAL;
     char *last = text + len - tail;
-    if (!cleantext_starts(last, "end ") || hash_memory(text, len - tail, sum) < 0)
-        return -EINVAL;
-    if (memcmp(last + 4, sum, HASH_SHA256_HEX - 1) != 0)
+    hash_memory(text, len - tail, sum);
+    if (!cleantext_starts(last, "end ") || memcmp(last + 4, sum, HASH_SHA256_HEX - 1) != 0)
         return -EINVAL;
     *last = '\0';
     return 0;
@@ -195,10 +194,9 @@ int hash_cache_save(const struct hash_cache *cache, const char *folder)
         buf_printf(&text, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n",
                    e->dev, e->ino, e->size, e->mtime_ns, e->ctime_ns, e->sha256);
     }
-    int r = hash_memory(buf_str(&text), text.len, sum);
-    buf_printf(&text, "end %s\n", r == 0 ? sum : "");
-    if (r == 0 && buf_failed(&text))
-        r = -ENOMEM;
+    hash_memory(buf_str(&text), text.len, sum);
+    buf_printf(&text, "end %s\n", sum);
+    int r = buf_failed(&text) ? -ENOMEM : 0;
     if (r == 0)
         r = fs_mkdir_p(folder);
     RC_AUTO_CLOSE int dir = r == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;

@@ -10,7 +10,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ struct pass {
     uint64_t bytes;   /* compressed so far, also those not written because over the limit */
     time_t newest;    /* mtime of what we make ourselves: deterministic */
     time_t now;
-    EVP_MD_CTX *sha;
+    SHA256_CTX sha; /* of the entry that is being written */
     struct rc_err *err;
 };
 
@@ -74,6 +74,7 @@ static int put_header(struct pass *pass, const char *path, mode_t type, uint64_t
 {
     char full[BUNDLE_TOP_MAX + BUNDLE_NAME_MAX + 3];
     (void)snprintf(full, sizeof full, "%s/%s", pass->top, path);
+    (void)SHA256_Init(&pass->sha);
     struct archive_entry *entry = archive_entry_new2(pass->a);
     if (entry == NULL)
         return rc_err_errno(pass->err, -ENOMEM, "cannot write the archive");
@@ -89,8 +90,7 @@ static int put_header(struct pass *pass, const char *path, mode_t type, uint64_t
 
 static int put_data(struct pass *pass, const void *data, size_t len)
 {
-    if (EVP_DigestUpdate(pass->sha, data, len) != 1)
-        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
+    (void)SHA256_Update(&pass->sha, data, len);
     while (len > 0) {
         la_ssize_t n = archive_write_data(pass->a, data, len);
         if (n <= 0 || pass->output_error < 0)
@@ -98,23 +98,6 @@ static int put_data(struct pass *pass, const void *data, size_t len)
         data = (const char *)data + n;
         len -= (size_t)n;
     }
-    return 0;
-}
-
-static int hash_start(struct pass *pass)
-{
-    const EVP_MD *md = stage_sha256();
-    if (md == NULL || EVP_DigestInit_ex(pass->sha, md, NULL) != 1)
-        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
-    return 0;
-}
-
-static int hash_end(struct pass *pass, char hex[SHA256_HEX])
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    if (EVP_DigestFinal_ex(pass->sha, digest, NULL) != 1)
-        return rc_err_errno(pass->err, -ENOMEM, "cannot hash");
-    sha256_to_hex(digest, hex);
     return 0;
 }
 
@@ -159,13 +142,12 @@ static int put_file(struct pass *pass, struct stage_file *file)
         return rc_err_errno(pass->err, r, "cannot shorten '%s'", file->path);
     }
     file->archived = whole ? file->bytes : cut.len;
-    r = hash_start(pass);
-    if (r == 0)
-        r = put_header(pass, file->path, S_IFREG, file->archived, file->mtime);
+    r = put_header(pass, file->path, S_IFREG, file->archived, file->mtime);
     if (r == 0)
         r = whole ? put_file_bytes(pass, file, fd) : put_data(pass, buf_str(&cut), cut.len);
     buf_release(&cut);
-    return r == 0 ? hash_end(pass, file->sha256) : r;
+    sha256_to_hex(&pass->sha, file->sha256);
+    return r;
 }
 
 /* Folders on the way to `path` that `previous` had not. */
@@ -191,8 +173,6 @@ static int put_manifest(struct pass *pass, const char *base)
     int r = manifest_for_archive(base, pass->stage, pass->top, &text, pass->err);
     if (r == 0)
         r = put_header(pass, MANIFEST_NAME, S_IFREG, text.len, pass->newest);
-    if (r == 0)
-        r = hash_start(pass);
     if (r == 0)
         r = put_data(pass, buf_str(&text), text.len);
     buf_release(&text);
@@ -237,10 +217,7 @@ static int one_pass(struct pass *pass, const char *base)
     if (pass->output_error < 0)
         return rc_err_errno(pass->err, pass->output_error, "cannot write the archive");
     pass->a = archive_write_new();
-    pass->sha = EVP_MD_CTX_new();
-    int r = pass->a == NULL || pass->sha == NULL
-                ? rc_err_errno(pass->err, -ENOMEM, "cannot write the archive")
-                : 0;
+    int r = pass->a == NULL ? rc_err_errno(pass->err, -ENOMEM, "cannot write the archive") : 0;
     if (r == 0 && !set_up(pass))
         r = pass_failed(pass);
     if (r == 0)
@@ -249,7 +226,6 @@ static int one_pass(struct pass *pass, const char *base)
         r = pass_failed(pass);
     if (pass->a != NULL)
         (void)archive_write_free(pass->a);
-    EVP_MD_CTX_free(pass->sha);
     return r;
 }
 

@@ -15,6 +15,7 @@
 #include "bundle/bundle.h"
 
 struct archive;
+struct SHA256state_st; /* OpenSSL's SHA256_CTX */
 
 #define BUNDLE_MAX_FILES 5000u
 #define BUNDLE_MAX_TOTAL ((uint64_t)512 << 20)   /* uncompressed, reading */
@@ -67,13 +68,12 @@ int stage_open(struct stage *stage, const char *dir, struct rc_err *err);
 void stage_release(struct stage *stage);
 /* Open for reading, regular files only, never through a link in the last part. */
 int stage_open_file(const struct stage *stage, const char *path);
-/* For EVP_DigestInit_ex(); NULL = no memory. */
-const struct evp_md_st *stage_sha256(void);
 bool stage_open_may_pass(int code); /* the -errno of that: the file itself is there */
 /* SHA-256 of a file as it is now; *ret_bytes its length. */
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],
                     uint64_t *ret_bytes, struct rc_err *err);
-void sha256_to_hex(const unsigned char digest[32], char hex[SHA256_HEX]);
+/* The end of a digest, in hexadecimal digits. */
+void sha256_to_hex(struct SHA256state_st *sha, char hex[SHA256_HEX]);
 
 /* --- manifest.c --- */
 

@@ -13,6 +13,7 @@ void bundle_libraries(struct buf *out)
 {
     char pcre2[64] = "";
     (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
-    buf_printf(out, "%s, %s, zlib %s, PCRE2 %s", archive_version_string(),
-               OpenSSL_version(OPENSSL_VERSION), zlibVersion(), pcre2);
+    buf_printf(out, "%s, OpenSSL %u.%u.%u, zlib %s, PCRE2 %s", archive_version_string(),
+               OPENSSL_version_major(), OPENSSL_version_minor(), OPENSSL_version_patch(),
+               zlibVersion(), pcre2);
 }

@@ -8,8 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,28 +189,16 @@ int stage_open_file(const struct stage *stage, const char *path)
     return -EINVAL;
 }
 
-void sha256_to_hex(const unsigned char digest[32], char hex[SHA256_HEX])
+void sha256_to_hex(SHA256_CTX *sha, char hex[SHA256_HEX])
 {
     static const char digits[] = "0123456789abcdef";
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    (void)SHA256_Final(digest, sha);
     for (size_t i = 0; i < 32; i++) {
         hex[2 * i] = digits[digest[i] >> 4];
         hex[2 * i + 1] = digits[digest[i] & 15];
     }
     hex[64] = '\0';
-}
-
-/* In a context of our own: where memory is refused while OpenSSL 3.0 makes its default one, it goes on
- * with what was not made of it, and crashes. */
-const EVP_MD *stage_sha256(void)
-{
-    static EVP_MD *sha256;
-    if (sha256 == NULL) {
-        OSSL_LIB_CTX *context = OSSL_LIB_CTX_new();
-        sha256 = context != NULL ? EVP_MD_fetch(context, "SHA256", NULL) : NULL;
-        if (sha256 == NULL)
-            OSSL_LIB_CTX_free(context);
-    }
-    return sha256;
 }
 
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],
@@ -220,28 +207,20 @@ int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256
     RC_AUTO_CLOSE int fd = stage_open_file(stage, path);
     if (fd < 0)
         return rc_err_errno(err, fd, "cannot open '%s'", path);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    SHA256_CTX sha;
     char data[64 * 1024];
     uint64_t bytes = 0;
-    ssize_t n = 0;
-    const EVP_MD *md = stage_sha256();
-    bool good = ctx != NULL && md != NULL && EVP_DigestInit_ex(ctx, md, NULL) == 1;
-    while (good && (n = read(fd, data, sizeof data)) != 0) {
+    ssize_t n;
+    (void)SHA256_Init(&sha);
+    while ((n = read(fd, data, sizeof data)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            break;
-        good = EVP_DigestUpdate(ctx, data, (size_t)n) == 1;
+            return rc_err_errno(err, -errno, "cannot hash '%s'", path);
+        (void)SHA256_Update(&sha, data, (size_t)n);
         bytes += (uint64_t)n;
     }
-    int r = n < 0 ? -errno : 0;
-    if (r == 0 && (!good || EVP_DigestFinal_ex(ctx, digest, NULL) != 1))
-        r = -ENOMEM;
-    EVP_MD_CTX_free(ctx);
-    if (r < 0)
-        return rc_err_errno(err, r, "cannot hash '%s'", path);
-    sha256_to_hex(digest, hex);
+    sha256_to_hex(&sha, hex);
     *ret_bytes = bytes;
     return 0;
 }

@@ -7,7 +7,7 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +27,6 @@ struct check {
     struct found *files;
     size_t count, capacity;
     char *manifest; /* its text */
-    EVP_MD_CTX *sha;
 };
 
 /* The data of the entry into memory of at most max bytes. -EFBIG: longer, the beginning is there.
@@ -55,26 +54,18 @@ static ssize_t read_entry(struct reader *reader, const struct reader_entry *entr
     return (ssize_t)len;
 }
 
-static int hash_entry(struct reader *reader, EVP_MD_CTX *sha, struct found *file,
-                      struct rc_err *err)
+static int hash_entry(struct reader *reader, struct found *file, struct rc_err *err)
 {
     char data[64 * 1024];
-    unsigned char digest[EVP_MAX_MD_SIZE];
+    SHA256_CTX sha;
     ssize_t n;
-    const EVP_MD *md = stage_sha256();
-    if (md == NULL || EVP_DigestInit_ex(sha, md, NULL) != 1)
-        return rc_err_errno(err, -ENOMEM, "cannot hash");
+    (void)SHA256_Init(&sha);
     while ((n = reader_data(reader, data, sizeof data, err)) > 0) {
-        if (EVP_DigestUpdate(sha, data, (size_t)n) != 1)
-            return rc_err_errno(err, -ENOMEM, "cannot hash");
+        (void)SHA256_Update(&sha, data, (size_t)n);
         file->bytes += (uint64_t)n;
     }
-    if (n < 0)
-        return (int)n;
-    if (EVP_DigestFinal_ex(sha, digest, NULL) != 1)
-        return rc_err_errno(err, -ENOMEM, "cannot hash");
-    sha256_to_hex(digest, file->sha256);
-    return 0;
+    sha256_to_hex(&sha, file->sha256);
+    return (int)n;
 }
 
 static int take_file(struct check *check, struct reader *reader, const struct reader_entry *entry,
@@ -95,7 +86,7 @@ static int take_file(struct check *check, struct reader *reader, const struct re
         return rc_err_errno(err, -ENOMEM, "cannot verify");
     memcpy(file->name, entry->name, len + 1);
     check->count++;
-    return hash_entry(reader, check->sha, file, err);
+    return hash_entry(reader, file, err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -171,11 +162,10 @@ static int take_manifest(struct check *check, struct reader *reader,
 
 int bundle_verify_fd(int fd, struct rc_err *err)
 {
-    struct check check = {.sha = EVP_MD_CTX_new()};
+    struct check check = {0};
     struct reader *reader = NULL;
     struct reader_entry entry;
-    int r = check.sha == NULL ? rc_err_errno(err, -ENOMEM, "cannot verify")
-                              : reader_open(&reader, fd, err);
+    int r = reader_open(&reader, fd, err);
     while (r == 0 && (r = reader_next(reader, &entry, err)) > 0) {
         if (strcmp(entry.name, MANIFEST_NAME) == 0)
             r = take_manifest(&check, reader, &entry, err);
@@ -189,7 +179,6 @@ int bundle_verify_fd(int fd, struct rc_err *err)
         free(check.files[i].name);
     free(check.files);
     free(check.manifest);
-    EVP_MD_CTX_free(check.sha);
     return r;
 }
 

@@ -42,6 +42,12 @@ def check_ledger(data):
         raise SystemExit(f"finish_wheel: the ledger's library imports {sorted(strange)}")
 
 
+def check_init(name, data):
+    """Nothing calls a program's .init section: zig links without crti.o. A constructor is in .init_array."""
+    if data.startswith(b"\x7fELF") and ELFFile(io.BytesIO(data)).get_section_by_name(".init") is not None:
+        raise SystemExit(f"finish_wheel: {name} has a section .init, which would never run")
+
+
 def archives(here):
     """{name: (version, SHA-256, package URL)} of the two locks."""
     found = {}
@@ -106,6 +112,7 @@ def main():
                 data = re.sub(rb"(?m)^Tag: .*$", f"Tag: py3-none-{TAG}".encode(), data)
             if item.filename.endswith("librocmcrash-ledger.so"):
                 check_ledger(data)
+            check_init(item.filename, data)
             item.date_time = (2026, 1, 1, 0, 0, 0)
             item.compress_type, item._compresslevel = 8, 9
             new.writestr(item, data)

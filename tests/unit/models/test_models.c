@@ -374,7 +374,7 @@ static void test_cache_bounds(void **state)
     struct hash_cache cache;
     struct stat st = {.st_size = 5, .st_mtim = {.tv_sec = 1000}};
     char sum[65];
-    assert_int_equal(hash_memory("x", 1, sum), 0);
+    hash_memory("x", 1, sum);
     assert_string_equal(sum, "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881");
     hash_cache_load(&cache, temp_path("empty"));
     for (unsigned i = 0; i < HASH_CACHE_MAX + 10; i++) {
@@ -502,7 +502,7 @@ static void test_budget(void **state)
     char *text = NULL;
     assert_int_equal(fs_read_all(temp_path("large.safetensors"), 64 * MIB, &text), 40 * MIB);
     memmove(text + 16 * MIB, text + 24 * MIB, 16 * MIB);
-    assert_int_equal(hash_memory(text, 32 * MIB, ends), 0);
+    hash_memory(text, 32 * MIB, ends);
     free(text);
     struct run r = {.argv = {"x", "large.safetensors", "small.safetensors"}, .budget_ms = 0};
     run_past_budget(&r);
