@@ -204,11 +204,14 @@ static bool is_libpython(const char *path)
     return strncmp(name + 1, "libpython3.", 11) == 0;
 }
 
-/* The file as the process sees it, whatever its mount namespace. */
-static int open_file(pid_t pid, const char *path)
+/* The file as the process sees it, whatever its mount namespace; the program's own even if it was removed since. */
+static int open_file(pid_t pid, const char *path, bool is_exe)
 {
     char there[FS_PATH_MAX];
-    (void)snprintf(there, sizeof there, "/proc/%d/root%s", (int)pid, path);
+    if (is_exe)
+        (void)snprintf(there, sizeof there, "/proc/%d/exe", (int)pid);
+    else
+        (void)snprintf(there, sizeof there, "/proc/%d/root%s", (int)pid, path);
     int fd = fs_open_read(there);
     return fd >= 0 ? fd : fs_open_read(path);
 }
@@ -219,9 +222,12 @@ static int try_mappings(pid_t pid, char *maps, const char *exe, struct python_pl
     for (char *line = strtok_r(maps, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         uint64_t address;
         const char *path;
-        if (!first_page(line, &address, &path) || (!is_libpython(path) && strcmp(path, exe) != 0))
+        if (!first_page(line, &address, &path))
             continue;
-        RC_AUTO_CLOSE int fd = open_file(pid, path);
+        bool is_exe = strcmp(path, exe) == 0;
+        if (!is_exe && !is_libpython(path))
+            continue;
+        RC_AUTO_CLOSE int fd = open_file(pid, path, is_exe);
         int r = look_into(pid, fd, address, place);
         if (r != -ENOENT)
             return r;

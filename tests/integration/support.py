@@ -335,8 +335,8 @@ class Case(unittest.TestCase):
     def wait_for_file(self, path):
         return wait_for(lambda: os.path.exists(path), path)
 
-    def verb(self, *argv, **kwargs):
-        return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=60,
+    def verb(self, *argv, timeout=60, **kwargs):
+        return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=timeout,
                               env=self.environ, check=False, **kwargs)
 
     def stages(self):

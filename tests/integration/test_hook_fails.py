@@ -310,8 +310,10 @@ class Fails(support.Case):
     def check(self, name):
         way = WAYS[name]
         plain, done = self.results[name]
-        addresses = [re.sub(r"0x[0-9a-f]{8,}", "0x", text) for text in (plain.stderr, done.target_stderr)]
-        self.assertEqual([plain.returncode, plain.stdout, addresses[0]], [done.status, done.stdout, addresses[1]])
+        printed = [re.sub(r"0x[0-9a-f]{8,}", "0x", text) for text in (plain.stderr, done.target_stderr)]
+        if name == "little_memory_is_left":  # CPython 3.13 quotes the source with the memory that is left (LIMITS.md)
+            printed = [re.findall(r"^(?:  File|(?!Traceback)\S).*", text, re.M) for text in printed]
+        self.assertEqual([plain.returncode, plain.stdout, printed[0]], [done.status, done.stdout, printed[1]])
         self.assertNotIn("AssertionError", plain.stderr)
         if way.stdout is not None:
             self.assertEqual(plain.stdout, way.stdout)

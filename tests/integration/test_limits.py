@@ -109,7 +109,7 @@ class Limits(support.Case):
         self.assertFalse(os.path.exists(os.path.join(runs, "20200101T000000Z-1")), "the oldest go first")
         done = self.aborted("sleep 0.5; " + self.ABORTS)
         self.assertRegex(done.stderr, r"rocmcrash: 200 earlier runs left no bundle")
-        done = self.verb("recover")
+        done = self.verb("recover", timeout=300)  # 200 bundles
         self.assertRegex(done.stdout[-80:], "rocmcrash: 168 more unfinished runs remain")
 
     def test_limits_of_an_ordinary_user(self):

@@ -162,7 +162,7 @@ class Manual(support.Case):
             self.assertEqual(self.complete(*words), want, words)
 
     # The typed words, and the only word that completes them.
-    TYPED = (("doct", "doctor"), ("doctor --j", "--json"), ("show --a", "--all"), ("show he", "here.tar.gz"), ("help doct", "doctor"),
+    TYPED = (("doct", "doctor"), ("doctor --j", "--json"), ("show --al", "--all"), ("show he", "here.tar.gz"), ("help doct", "doctor"),
              ("--quie", "--quiet"), ("--trace=late --quie", "--quiet"), ("-- cat ./he", "./here.tar.gz"),
              ("--quiet -- only-th", "only-this-program"))
 

@@ -89,7 +89,7 @@ class SnapCase(Case):
         self.assertEqual(bundle.wrong_facts(), [])
         self.assertIn("-snapshot", bundle.name)
         for word in ("failed", "crash", "died"):
-            self.assertNotIn(word, bundle.verdict["sentence"], word)
+            self.assertNotRegex(bundle.verdict["sentence"], rf"\b{word}")  # not in the name of a folder
         self.assertNotIn("cause is unknown", self.done.stdout)
         return bundle
 
@@ -166,14 +166,26 @@ class Stacks(SnapCase):
             self.skipTest("gdb may not attach here")
         text = self.snap(process.pid).text("stacks/stacks.0.txt")
         own = [name for names in theirs.values() for name in names
-               if name in ("main", "deadlock", "take_second_then_first", "idle", "start_thread", "pause")]
-        self.assertGreaterEqual(len(own), 6)
+               if name in ("main", "deadlock", "take_second_then_first", "idle")]  # libc's have names with its symbols only
+        self.assertGreaterEqual(len(own), 4)
         for tid, names in theirs.items():
             part = next(part for part in text.split("\n\n") if re.search(rf"^Thread .*\b{tid} \"", part.split("\n")[0]))
             ours = re.findall(r"^  #\d+ +0x[0-9a-f]+ in (\w+)", part, re.M)
             for name in names:
                 if name in own:
                     self.assertIn(name, ours, f"thread {tid}")
+
+    def test_python_that_was_upgraded_meanwhile(self):
+        """The interpreter's file was removed since; what it exports is still to be read."""
+        python = shutil.copy(os.path.realpath(PYTHON), self.path("python3"))
+        prefix = subprocess.run([PYTHON, "-c", "import sys; print(sys.base_prefix)"], capture_output=True, text=True, check=True)
+        code = "import time\ndef waits():\n    time.sleep(600)\nprint('ready', flush=True)\nwaits()"
+        process = self.live(python, "-c", code, env=dict(self.environ, PYTHONHOME=prefix.stdout.strip()))
+        os.unlink(python)
+        bundle = self.snap(process.pid)
+        if bundle.fact("snap.python_stack").get("status", "present") != "present":
+            self.skipTest(bundle.fact("snap.python_stack")["reason"])
+        self.assertIn("in waits", bundle.value("snap.python_stack"))
 
     def test_python_as_faulthandler_shows_them(self):
         dump = self.path("dump")
