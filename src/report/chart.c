@@ -329,7 +329,7 @@ static size_t next_largest(const double *peaks, size_t count, const bool *taken)
  * ones; the rest is in the charts of the GPUs. */
 static int processes_chart(struct charts *c, const struct sources *s)
 {
-    double peaks[PROCESSES_MAX];
+    double peaks[PROCESSES_MAX] = {0};
     bool taken[PROCESSES_MAX] = {false};
     size_t chosen[CHART_PARTS_MAX];
     size_t count = 0;
