@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -355,6 +356,23 @@ static int write_text(struct collect_out *out, const char *name, struct buf *tex
     return r;
 }
 
+/* How far the wall clock may be off, as the kernel was told by whoever sets it (NTP, PTP). Only asks. */
+static void collect_clock(struct collect_out *out)
+{
+    static const char fact[] = "host.clock_error_us";
+    static const char source[] = "adjtimex";
+    struct timex timex = {.modes = 0};
+    if (fs_sysroot()[0] != '\0')
+        return;
+    int state = adjtimex(&timex);
+    if (state < 0)
+        collect_missing(out, fact, FACT_AFTER, FACT_UNREADABLE, strerror(errno), source);
+    else if (state == TIME_ERROR)
+        collect_missing(out, fact, FACT_AFTER, FACT_ABSENT, "the clock is not synchronised", source);
+    else
+        collect_integer(out, fact, FACT_AFTER, timex.maxerror, source);
+}
+
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
     (void)ctx;
@@ -367,6 +385,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     collect_kernel_limits(out, &text);
     collect_shm(out, &text);
     collect_memory(out, &text);
+    collect_clock(out);
     collect_ttm(out);
     collect_amdgpu_parameters(out);
     bool any = text.len > 0;

@@ -31,6 +31,7 @@ static const struct {
     {"doctor", verb_doctor},     {"issue", verb_issue},
     {"reveal", verb_reveal},         {"try", verb_try},               {"fit", verb_fit},
     {"rerun", verb_rerun},       {"trace-split", verb_trace_split}, {"diff", verb_diff},
+    {"fleet", verb_fleet},
     {"redact", verb_redact},     {"export", verb_export},
     {"config", verb_config},     {"stacks", verb_stacks},     {"release", verb_release},     {"list", verb_list},               {"version", verb_version},   {"failed", verb_failed},
 };

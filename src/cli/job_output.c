@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,16 +368,21 @@ static void add_left_out_row(struct job *job)
     cJSON_Delete(report);
 }
 
-static const char *rank_of(const struct facts *facts)
+/* "" = not a rank of a job. */
+static const char *rank_of(const struct facts *facts, char *text, size_t size)
 {
-    const char *rank = NULL;
-    return facts_get_text(facts, "job.rank", &rank) ? rank : NULL;
+    int64_t rank;
+    text[0] = '\0';
+    if (facts_get_integer(facts, "job.rank", &rank))
+        (void)snprintf(text, size, "%" PRId64, rank);
+    return text;
 }
 
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
               struct rc_err *err)
 {
     char name[256];
+    char rank[24];
     bool elsewhere = false;
     const char *folder =
         job->options->output_dir != NULL ? job->options->output_dir : job->info.output_dir;
@@ -387,7 +393,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     bool alive = job->info.snapshot_wall_ns != 0;
     bundle_name(name, sizeof name, alive ? job->info.snapshot_wall_ns : job->info.start_wall_ns,
                 program != NULL ? program : "program", alive ? "snapshot" : job->verdict.class_name,
-                rank_of(judged));
+                rank_of(judged, rank, sizeof rank));
     int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,

@@ -43,6 +43,7 @@ static const struct {
     {"triage", "triage BUNDLE|DIR|LOG...", "judge a bundle, or text that somebody pasted",
      true},
     {"diff", "diff A B", "what differs between bundles, likely causes first", true},
+    {"fleet", "fleet DIR|BUNDLE...", "which rank of a job fell first, and which followed", true},
     {"doctor", "doctor [-- COMMAND]", "look at this machine before anything fails", true},
     {"export", "export BUNDLE", "the run for Perfetto, its allocator for PyTorch", true},
     {"stacks", "stacks PID", "where the Python threads of a hanging program are", true},

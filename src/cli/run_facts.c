@@ -100,6 +100,8 @@ static void failed_process_facts(const struct run_info *info, const struct share
     (void)facts_set_integer(facts, "target.failed_pid", FACT_IMPACT, impact->pid, source);
     (void)facts_set_integer(facts, "target.failed_tid", FACT_IMPACT, impact->tid, source);
     (void)facts_set_text(facts, "target.failed_comm", FACT_IMPACT, impact->comm, source);
+    (void)facts_set_integer(facts, "target.failed_uptime_us", FACT_IMPACT,
+                            (int64_t)(impact->time_ns / 1000), "the tracer, CLOCK_MONOTONIC");
     (void)facts_set_boolean(facts, "target.failed_is_child", FACT_IMPACT,
                             impact->pid != info->target_pid, source);
     (void)facts_set_integer(facts, "target.held_us", FACT_IMPACT, (int64_t)(impact->held_ns / 1000),
@@ -257,8 +259,28 @@ static void snapshot_facts(const struct run_info *info, struct facts *facts)
                             source);
 }
 
+#define BOOT_CHARACTERS 13 /* "4f2a91c0-77b3": enough to tell nodes apart */
+
+/* What puts the failures of several ranks on one clock: CLOCK_MONOTONIC where they ran on one boot of
+ * one machine, else the machines' wall clocks. */
+static void clock_facts(const struct run_info *info, struct facts *facts)
+{
+    char boot[BOOT_CHARACTERS + 1];
+    (void)snprintf(boot, sizeof boot, "%.*s", BOOT_CHARACTERS, info->boot_id);
+    if (boot[0] != '\0')
+        (void)facts_set_text(facts, "run.boot", FACT_STATIC, boot, "boot_id");
+    if (info->start_wall_ns > 0 && info->start_mono_ns > 0)
+        (void)facts_set_integer(facts, "run.wall_offset_us", FACT_STATIC,
+                                (int64_t)(info->start_wall_ns / 1000) - (int64_t)(info->start_mono_ns / 1000),
+                                "CLOCK_REALTIME less CLOCK_MONOTONIC");
+    if (info->end_mono_ns > 0)
+        (void)facts_set_integer(facts, "run.end_uptime_us", FACT_STATIC,
+                                (int64_t)(info->end_mono_ns / 1000), "CLOCK_MONOTONIC");
+}
+
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
+    clock_facts(info, facts);
     (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
     if (info->end_mono_ns > info->start_mono_ns)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
@@ -276,6 +298,8 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         run_boot_time_fact(facts);
     if (info->supervisor_killed)
         (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
+    if (info->stderr_is_file)
+        (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "stderr of the program");
     if (info->follow_error[0] != '\0')
         (void)facts_set_missing(facts, "run.output", FACT_LOG, FACT_UNREADABLE, info->follow_error,
                                 "stderr of the program");

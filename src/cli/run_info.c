@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "record/rundir.h"
+#include "watch/stream.h"
 
 #define RUN_JSON_MAX (1u << 20)
 #define OUTPUT_MAX (2u << 20)
@@ -83,6 +84,7 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->start_wall_ns = json_u64(json, "start_wall_ns", 0);
     info->end_mono_ns = json_u64(json, "target_end_ns", 0);
     info->kmsg_start_seq = json_u64(json, "kmsg_start_seq", UINT64_MAX);
+    info->stderr_is_file = json_int(json, "stderr_kind") == STREAM_FILE;
     info->output_lost_bytes = json_u64(json, "output_lost_bytes", 0);
     info->samples_lost_bytes = json_u64(json, "samples_lost_bytes", 0);
     info->argv = json_argv(json);

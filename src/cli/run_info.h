@@ -41,6 +41,7 @@ struct run_info {
     char boot_id[40];        /* of the run, "" = unknown */
     int64_t boot_time_s;     /* of that boot, 0 = unknown */
     bool restarted;          /* the machine, since */
+    bool stderr_is_file;     /* to which others may write, too */
     uint64_t output_lost_bytes, samples_lost_bytes;
     unsigned oom_matches;
     struct impact_record impacts[SHARED_IMPACTS_MAX];

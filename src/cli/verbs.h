@@ -32,6 +32,7 @@ int verb_rerun(int argc, char *argv[]);
 int verb_try(int argc, char *argv[]);
 int verb_fit(int argc, char *argv[]);
 int verb_diff(int argc, char *argv[]);
+int verb_fleet(int argc, char *argv[]);
 int verb_export(int argc, char *argv[]);
 int verb_stacks(int argc, char *argv[]);
 int verb_release(int argc, char *argv[]);

@@ -13,6 +13,7 @@
 #include "diagnose/messages.h"
 #include "diagnose/pairs.h"
 #include "diagnose/quantity.h"
+#include "diagnose/rank_lines.h"
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
@@ -105,9 +106,12 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
+    char *own = rank_lines_own(facts, text, len, &len);
+    text = own != NULL ? own : text;
     messages_to_facts(facts, text, len, source);
     read_repaired(facts, text, len, source, readers, &repairs[0]);
     quantities_to_facts(facts, text, len, source);
+    free(own);
 }
 
 /* Does the text tell of a failure? A table of a healthy machine does not. */

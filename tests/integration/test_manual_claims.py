@@ -345,6 +345,14 @@ class OptionsOfVerbs(Claims):
         rules["rules"] = [rule for rule in rules["rules"] if rule["id"] != "no-gpu"]
         self.assertNotIn("no-gpu", self.verb("doctor", "--facts=" + facts, "--rules=" + self.write("r.json", json.dumps(rules))).stdout)
 
+    def test_fleet(self):
+        """--json, --rows, --no-pager"""
+        self.assertEqual(self.json("fleet", "--json", self.first, self.second)["bundles"], 2)
+        ranks = [self.only_bundle(self.run_of(ABORT, RANK=rank, WORLD_SIZE="2")).path for rank in "01"]
+        whole = self.out("fleet", "--no-pager", *ranks)
+        self.assertIn("and 1 more (--rows)", self.out("fleet", "--rows=1", *ranks))
+        self.assertNotIn("(--rows)", whole)
+
     def test_export(self):
         """--trace, --output, --json"""
         trace = json.loads(self.out("export", "--trace", self.first))

@@ -61,6 +61,7 @@ ROWS = {
     "verify": (USAGE, row("{}", STRICT, json="lines"), row("{} {good}", STRICT)),
     "triage": (USAGE, row("{}", fifo=OK, json="one"), row("--explain leak {}", fifo=OK), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
     "diff": (FAILED, row("{good} {}", nasty=BAD, json="one"), row("{} {}")),  # as diff(1)
+    "fleet": (USAGE, row("{}", fifo=FAILED, folder=FAILED, json="one"), row("{} {good}", dict.fromkeys(KINDS, OK), json="one", folder=OK)),
     "doctor": (ANY, row("--facts={}", NOTHING, json="one")),  # as the machine is
     "export": (USAGE, row("--trace {}", nasty=FAILED), row("--trace -o {out} {}", nasty=FAILED, json="outcome", writes=("jail/out",)),
                row("--torch {}", good=FAILED, cut=FAILED, nasty=FAILED)),

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `fleet DIR|BUNDLE...`: what the bundles of many ranks say together. The bundles may be a stranger's. */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/say.h"
+#include "bundle/bundle.h"
+#include "cli/input.h"
+#include "cli/option.h"
+#include "cli/pager.h"
+#include "cli/verbs.h"
+#include "diagnose/fact.h"
+#include "fleet/fleet.h"
+
+#define FACTS_MAX ((size_t)16 << 20)
+#define VERDICT_MAX ((size_t)4 << 20)
+#define TEXT_MAX ((size_t)64 << 20)
+#define ROWS_DEFAULT 12
+#define USAGE "rocmcrash fleet [OPTIONS] DIR|BUNDLE..."
+
+struct fleet_line {
+    bool json, no_pager, help;
+    size_t rows;
+    struct fleet fleet;
+    size_t unreadable;
+};
+
+static int option_rows(void *field, const char *value, struct rc_err *err)
+{
+    uint64_t rows;
+    if (fs_parse_u64(value, &rows) < 0 || rows == 0 || rows > 1000000)
+        return rc_err_set(err, -EINVAL, "'%s' is no number of rows", value);
+    *(size_t *)field = (size_t)rows;
+    return 0;
+}
+
+static const struct option_def fleet_options[] = {
+    {"rows", 0, "N", "longest time line of a job (12)", option_rows, offsetof(struct fleet_line, rows)},
+    {"json", 0, NULL, "everything as one JSON object", option_on, offsetof(struct fleet_line, json)},
+    {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal",
+     option_on, offsetof(struct fleet_line, no_pager)},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct fleet_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
+};
+
+static cJSON *parse(const struct bundle_file *file)
+{
+    return file->len > 0 ? cJSON_ParseWithLength(file->data, (size_t)file->len) : NULL;
+}
+
+static int add_parts(struct fleet_line *line, const char *path, const struct bundle_file parts[2], struct rc_err *err)
+{
+    cJSON *document = parse(&parts[0]);
+    cJSON *verdict = parse(&parts[1]);
+    struct facts *facts = facts_new();
+    int r = facts == NULL ? -ENOMEM : 0;
+    if (r == 0 && document == NULL)
+        r = rc_err_set(err, -EBADMSG, "facts.json in it cannot be read");
+    if (r == 0)
+        r = facts_from_json(facts, document, err);
+    if (r == 0)
+        r = fleet_add(&line->fleet, path, facts, verdict);
+    if (r == -ENOMEM)
+        (void)rc_err_errno(err, r, "cannot read it");
+    facts_free(facts);
+    cJSON_Delete(document);
+    cJSON_Delete(verdict);
+    return r;
+}
+
+/* A bundle that cannot be read is told, and counts as such; the others still say what they know. */
+static void add_bundle(struct fleet_line *line, const char *path)
+{
+    struct rc_err err = {""};
+    struct bundle_file parts[2] = {{.name = "facts.json", .max = FACTS_MAX},
+                                   {.name = "verdict.json", .max = VERDICT_MAX}};
+    int r = bundle_read_files(path, parts, 2, &err);
+    if (r == 0)
+        r = add_parts(line, path, parts, &err);
+    if (r < 0) {
+        verb_complain(path, &err);
+        line->unreadable++;
+    }
+    free(parts[0].data);
+    free(parts[1].data);
+}
+
+static int add_folder(struct fleet_line *line, const char *folder, struct rc_err *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return rc_err_errno(err, -errno, "cannot read the folder '%s'", folder);
+    for (int i = 0; i < count; i++) {
+        char path[FS_PATH_MAX];
+        struct stat st;
+        int n = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (n > 0 && (size_t)n < sizeof path && input_has_bundle_name(path) && stat(path, &st) == 0 &&
+            S_ISREG(st.st_mode))
+            add_bundle(line, path);
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}
+
+static int add_all(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
+{
+    for (int i = 0; i < count; i++) {
+        struct stat st;
+        bool folder = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
+        int r = folder ? add_folder(line, paths[i], err) : 0;
+        if (r < 0)
+            return r;
+        if (!folder)
+            add_bundle(line, paths[i]);
+    }
+    if (line->fleet.count == 0 && line->unreadable == 0)
+        return rc_err_set(err, -ENOENT, "there is no bundle (*.tar.gz)");
+    return line->fleet.count == 0 ? -EIO : 0; /* why has been said of each */
+}
+
+static int print_json(const struct fleet_line *line)
+{
+    cJSON *json = fleet_to_json(&line->fleet);
+    (void)cJSON_AddNumberToObject(json, "unreadable", (double)line->unreadable);
+    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text != NULL ? say_json(stdout, text) : -ENOMEM;
+}
+
+static int print_text(const struct fleet_line *line)
+{
+    struct buf out = BUF_INIT;
+    buf_init(&out, TEXT_MAX);
+    fleet_to_text(&line->fleet, line->rows, &out);
+    if (line->unreadable > 0)
+        buf_printf(&out, "%zu bundle%s could not be read\n", line->unreadable, line->unreadable == 1 ? "" : "s");
+    bool ok = !buf_failed(&out) && pager_print(buf_str(&out), !line->no_pager);
+    buf_release(&out);
+    return ok ? 0 : -EIO;
+}
+
+static int tell(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
+{
+    int r = add_all(line, count, paths, err);
+    if (r == 0 && (r = fleet_merge(&line->fleet)) < 0)
+        return rc_err_errno(err, r, "cannot merge the bundles");
+    if (r == 0)
+        r = line->json ? print_json(line) : print_text(line);
+    return r;
+}
+
+static void print_help(void)
+{
+    (void)printf("Usage: rocmcrash fleet [OPTIONS] DIR|BUNDLE...\n\n"
+                 "Merges the bundles of many ranks: which rank fell first and why, which ones only\n"
+                 "followed, which left nothing, and what is different about one of them.\n\nOptions:\n");
+    options_help(fleet_options);
+    (void)printf("\nExit status: 0 told, 2 no bundle could be read, 125 wrong option.\n");
+}
+
+int verb_fleet(int argc, char *argv[])
+{
+    struct fleet_line line = {.rows = ROWS_DEFAULT};
+    struct rc_err err = {""};
+    int at = options_parse_around(fleet_options, &line, argc, argv, &err);
+    if (at >= 0 && line.help) {
+        print_help();
+        return VERB_EXIT_OK;
+    }
+    if (at < 0 || at == argc) {
+        (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : "usage: " USAGE);
+        return VERB_EXIT_USAGE;
+    }
+    int r = tell(&line, argc - at, argv + at, &err);
+    if (r < 0 && err.msg[0] != '\0')
+        verb_complain(NULL, &err);
+    fleet_release(&line.fleet);
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the parts of the fleet. */
+#ifndef FLEET_INTERNAL_H
+#define FLEET_INTERNAL_H
+
+#include "fleet/fleet.h"
+
+struct facts;
+
+/* role.c: why it failed, seen from the other ranks. Sets role and reason. */
+void fleet_decide_role(struct fleet_record *record, const struct facts *facts);
+/* jobs.c: divides the records. 0 or -ENOMEM. */
+int fleet_divide(struct fleet *fleet);
+/* clock.c: gives all records of a boot one offset of the wall clock, which may have been set meanwhile.
+ * 0 or -ENOMEM. */
+int fleet_align_clocks(struct fleet *fleet);
+/* story.c: who fell first in a job whose members are known. 0 or -ENOMEM. */
+int fleet_tell(struct fleet *fleet, struct fleet_job *job);
+/* groups.c, outliers.c */
+int fleet_group_records(struct fleet *fleet);
+int fleet_find_outliers(struct fleet *fleet);
+
+#endif

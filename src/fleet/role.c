@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One failure, seen from the other ranks: does it stand for itself, or does another rank's explain it? */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diagnose/fact.h"
+#include "fleet/internal.h"
+
+const char *fleet_role_name(enum fleet_role role)
+{
+    static const char *const names[] = {"caused", "elsewhere", "killed",  "unclear",
+                                        "lost-peer", "waited", "ended"};
+    return names[role];
+}
+
+const char *fleet_sure_name(enum fleet_sure sure)
+{
+    static const char *const names[] = {"none", "low", "medium", "high"};
+    return names[sure];
+}
+
+static void decide(struct fleet_record *record, enum fleet_role role, const char *reason)
+{
+    record->role = role;
+    (void)snprintf(record->reason, sizeof record->reason, "%s", reason);
+}
+
+static bool said(const struct facts *facts, const char *name)
+{
+    int64_t count;
+    return facts_get_integer(facts, name, &count) && count > 0;
+}
+
+/* A process that is alive: it waits for the others, or is where they do not wait for it. */
+static void decide_alive(struct fleet_record *record)
+{
+    bool waits = strcmp(record->class_name, "collective") == 0;
+    decide(record, waits ? FLEET_WAITED : FLEET_ELSEWHERE,
+           waits ? "alive, waits in a collective" : "alive, and not in a collective");
+}
+
+static bool is_polite(int64_t signo)
+{
+    return signo == SIGTERM || signo == SIGINT || signo == SIGHUP;
+}
+
+static void decide_ended(struct fleet_record *record, const struct facts *facts)
+{
+    int64_t sender;
+    char reason[160];
+    const char *name = NULL;
+    if (!facts_get_text(facts, "target.signal_name", &name))
+        (void)facts_get_text(facts, "target.failed_signal_name", &name);
+    int n = snprintf(reason, sizeof reason, "ended by SIG%s", name != NULL ? name : "TERM");
+    if (facts_get_integer(facts, "target.signal_sender_pid", &sender) && n > 0)
+        (void)snprintf(reason + n, sizeof reason - (size_t)n, " from process %" PRId64, sender);
+    decide(record, FLEET_ENDED, reason);
+}
+
+/* The class says whether it failed by itself: the decision tree calls a failure "collective" only where the rank
+ * shows none of its own. A signal counts only where the class says nothing: a program that is out of memory may be
+ * killed in the end, too. */
+void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
+{
+    bool timed_out = said(facts, "msg.collective_timeout");
+    bool lost_peer = said(facts, "msg.remote_process_exited");
+    bool unknown = strcmp(record->class_name, "unknown") == 0;
+    if (record->snapshot)
+        decide_alive(record);
+    else if (strcmp(record->class_name, "collective") == 0 && lost_peer)
+        decide(record, FLEET_LOST_PEER, "its peer was gone");
+    else if (strcmp(record->class_name, "collective") == 0 && timed_out)
+        decide(record, FLEET_WAITED, "waited for another rank until it gave up");
+    else if (strcmp(record->class_name, "collective") == 0)
+        decide(record, FLEET_UNCLEAR, "a collective failed");
+    else if (!unknown)
+        decide(record, FLEET_CAUSED, "a failure of its own");
+    else if (is_polite(record->signal))
+        decide_ended(record, facts);
+    else if (record->signal == SIGKILL)
+        decide(record, FLEET_KILLED, "SIGKILL, which names no sender");
+    else
+        decide(record, FLEET_UNCLEAR, "nothing tells why it failed");
+}
