@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
+#include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/pager.h"
 #include "cli/verbs.h"
@@ -133,9 +133,7 @@ static int print_json(const struct fleet_line *line)
 {
     cJSON *json = fleet_to_json(&line->fleet);
     (void)cJSON_AddNumberToObject(json, "unreadable", (double)line->unreadable);
-    RC_AUTO_FREE char *text = cJSON_PrintUnformatted(json);
-    cJSON_Delete(json);
-    return text != NULL ? say_json(stdout, text) : -ENOMEM;
+    return json_print(json, JSON_PAGES);
 }
 
 static int print_text(const struct fleet_line *line)
