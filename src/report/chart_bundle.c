@@ -3,6 +3,7 @@
 #include "report/chart.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 static const cJSON *value_of(const cJSON *facts, const char *name)
@@ -35,9 +36,32 @@ static bool knows_devices(const cJSON *facts)
     return !hidden || !is_known(facts, "gpu.1.vram.total_bytes");
 }
 
+/* Of the processes only the one that failed has told its rank. */
+static void name_failed_process(struct charts *charts, const cJSON *facts)
+{
+    const cJSON *pid = value_of(facts, "target.failed_pid");
+    const cJSON *rank = value_of(facts, "job.rank");
+    char name[sizeof charts->charts[0].parts[0].label];
+    if (!cJSON_IsNumber(pid))
+        return;
+    (void)snprintf(name, sizeof name, "process %d", pid->valueint);
+    for (size_t i = 0; i < charts->count; i++)
+        for (size_t k = 0; k < charts->charts[i].part_count; k++) {
+            char *label = charts->charts[i].parts[k].label;
+            if (strcmp(label, name) != 0)
+                continue;
+            if (cJSON_IsNumber(rank))
+                (void)snprintf(label, sizeof name, "process %d, rank %d, failed", pid->valueint, rank->valueint);
+            else
+                (void)snprintf(label, sizeof name, "process %d, failed", pid->valueint);
+        }
+}
+
 int charts_of_bundle(struct charts *ret, const cJSON *facts, const char *telemetry,
                      const char *torch)
 {
-    return charts_read(ret, telemetry, knows_devices(facts) ? torch : NULL,
-                       cJSON_IsTrue(value_of(facts, "gpu.0.is_apu")));
+    int r = charts_read(ret, telemetry, knows_devices(facts) ? torch : NULL,
+                        cJSON_IsTrue(value_of(facts, "gpu.0.is_apu")));
+    name_failed_process(ret, facts);
+    return r;
 }

@@ -74,7 +74,7 @@
 
   /* The colours of the charts; the parts of what the program holds differ by shade. */
   const kinds = {others_bytes: 0, remainder_bytes: 1, idle_whole_bytes: 4, idle_split_bytes: 4, idle_bytes: 4,
-    growth_bytes: 5, context_bytes: 2, outside_bytes: 2};
+    growth_bytes: 5, step_bytes: 6, context_bytes: 2, outside_bytes: 2};
   const partClass = part => part.name === "free_bytes" ? "free" : "part" + (kinds[part.name] ?? 3);
 
   function swatch(part) {
@@ -205,7 +205,23 @@
   }
 
   const waiting = [];
+
+  /* Of what never held a quarter of its limit the drawing is an empty frame. The GPU's own chart, the first, stays. */
+  function isQuiet(chart, i) {
+    const peak = Math.max(...stacked(chart).pop().map(v => v || 0));
+    return i > 0 && chart.limit_mib > 0 && peak < 0.25 * chart.limit_mib;
+  }
+
   function charts() {
+    const nodes = allCharts();
+    const quiet = drawn.charts.map(isQuiet);
+    const names = drawn.charts.filter((_, i) => quiet[i]).map(chart => chart.title);
+    const hidden = nodes.filter((_, i) => quiet[i]);
+    return nodes.filter((_, i) => !quiet[i])
+      .concat(hidden.length > 0 ? folded("Far from their limit: " + names.join(", "), hidden) : []);
+  }
+
+  function allCharts() {
     const figures = Array.from(document.querySelectorAll("#static figure"));
     return drawn.charts.map((chart, i) => {
       const title = chart.title + (chart.limit_mib ? ", of " + bytes(chart.limit_mib * 1048576) : "");
@@ -313,13 +329,13 @@
   section("said", "What the program said", pre(data.program_said), data.frames && element("h3", {}, "Where it crashed, innermost first"),
     pre(data.frames));
   section("memory", "Who held the memory", account(), charts());
-  section("allocations", "Allocations", sizes(), segmentMap());
   section("try", "What to try", (verdict.advice || []).length > 0 && list(verdict.advice, "ol"),
     verdict.file_at && element("p", {}, "File at: " + verdict.file_at));
   section("why", "Why this verdict", named("What decides it", verdict.why), named("What speaks against it", verdict.against),
     verdict.runner_up && element("p", {}, "Next likely: ", element("b", {}, verdict.runner_up),
       verdict.decides ? ". What would decide: " + verdict.decides + "." : "."),
     named("Also seen", verdict.also), path());
+  section("allocations", "Allocations", sizes(), segmentMap());
   section("kernel", "Kernel log", pre(data.kernel_log));
   section("stacks", "Stacks of the process that failed", pre(data.stacks));
   section("machine", "Machine, versions, environment", list((data.machine || "").split("\n").filter(line => line.startsWith("- ")).map(line => line.slice(2))),

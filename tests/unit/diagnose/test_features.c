@@ -66,6 +66,12 @@ static const struct {
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "unknown"}}},
     {"f.is_apu", "0", {{"report.gpu", 0, "Strix Halo"}, {"gpu.0.is_apu", 0, NULL}}},
+    /* What programs can get of the GPU is an estimate; what this one held, it did get. */
+#define LEDGER(held)                                                                               \
+    {"ledger.pid", 7, NULL}, {"gpu.count", 1, NULL}, {"gpu.0.vram.total_bytes", GIB(16), NULL},    \
+        {"ledger.vram.live_bytes", held, NULL}, {"ledger.hip.size_bytes", 1048576, NULL}
+    {"f.ledger_room_bytes", "17008070492", {LEDGER(GIB(8))}},
+    {"f.ledger_room_bytes", "17072917053", {LEDGER(INT64_C(17072917053))}},
     /* The user's cap, if it is one; else by version. */
     {"f.alloc_cap_percent", "50", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50"}}},
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50%"}}},

@@ -102,6 +102,18 @@ static void each_rank_is_seen(void **state)
     assert_true(part(ranks, "process 8")->bytes[0] == 4 * GIB);
     assert_true(part(ranks, "process 7")->bytes[0] == 1 * GIB);
     charts_release(&c);
+    static const char *const facts[] = {
+        "{\"facts\":[{\"name\":\"target.failed_pid\",\"value\":8},{\"name\":\"job.rank\",\"value\":3}]}",
+        "{\"facts\":[{\"name\":\"target.failed_pid\",\"value\":8}]}", "{}"};
+    static const char *const labels[] = {"process 8, rank 3, failed", "process 8, failed", "process 8"};
+    for (size_t i = 0; i < 3; i++) {
+        cJSON *document = cJSON_Parse(facts[i]);
+        assert_int_equal(charts_of_bundle(&c, document, buf_str(&telemetry), NULL), 0);
+        assert_string_equal(c.charts[1].parts[0].label, labels[i]);
+        assert_string_equal(c.charts[1].parts[1].label, "process 7");
+        charts_release(&c);
+        cJSON_Delete(document);
+    }
     buf_release(&telemetry);
     buf_printf(&telemetry, "%s%s", header, one);
     assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL, false), 0);
