@@ -35,31 +35,23 @@ static void append(char *out, size_t size, const char *word, size_t len)
 
 /* --- PyTorch's allocator options --- */
 
+/* All names that any version reads. f.alloc.variables (templates/computed.json) has those that this one reads,
+ * the preferred one first. */
 static const char *const conf_names[] = {"env.PYTORCH_ALLOC_CONF", "env.PYTORCH_CUDA_ALLOC_CONF",
                                          "env.PYTORCH_HIP_ALLOC_CONF"};
-enum { CONF_NEW, CONF_CUDA, CONF_HIP, CONF_COUNT };
+enum { CONF_COUNT = sizeof conf_names / sizeof conf_names[0] };
 
-/*
- * Which of the three names a ROCm build of this version reads, the preferred one first. Up to 2.6
- * there was one name, which hipify renamed. Then the CUDA name came before the HIP name. Since 2.9
- * there is a name without a vendor. -1 ends the list.
- */
-static const int *read_order(double version)
+/* The place of a variable in the list "A B C"; -1 = it is not there. */
+static int place_in(const char *list, const char *variable)
 {
-    static const int hip_only[] = {CONF_HIP, -1};
-    static const int cuda_first[] = {CONF_CUDA, CONF_HIP, -1};
-    static const int current[] = {CONF_NEW, CONF_CUDA, CONF_HIP, -1};
-    if (version < 0 || version >= version_number("2.9"))
-        return current;
-    return version >= version_number("2.7") ? cuda_first : hip_only;
-}
-
-static bool reads(const int *order, int name)
-{
-    for (; *order >= 0; order++)
-        if (*order == name)
-            return true;
-    return false;
+    size_t len = strlen(variable);
+    for (int place = 0; *list != '\0'; place++) {
+        size_t word = strcspn(list, " ");
+        if (word == len && strncmp(list, variable, len) == 0)
+            return place;
+        list += word + strspn(list + word, " ");
+    }
+    return -1;
 }
 
 /* Options of PyTorch 2.0 to 2.12 (CUDAAllocatorConfig.cpp, AllocatorConfig.h); any other ends the
@@ -166,38 +158,51 @@ static void options_not_set(struct facts *facts)
                                 "environment");
 }
 
+/* The names of the variables that are set; those that are read come in the order in which they are. */
+struct confs {
+    const char *winner;         /* the fact of the one whose options count, NULL = none is set */
+    char not_read[TEXT_SIZE];   /* "A, B" */
+    char overruled[TEXT_SIZE];
+};
+
+static void sort_confs(const struct facts *facts, const char *variables, struct confs *ret)
+{
+    const char *by_place[CONF_COUNT] = {NULL};
+    const char *value = NULL;
+    for (int i = 0; i < CONF_COUNT; i++) {
+        const char *name = conf_names[i] + 4;
+        int place = place_in(variables, name);
+        if (!feature_text(facts, conf_names[i], &value))
+            continue;
+        if (place < 0)
+            append(ret->not_read, sizeof ret->not_read, name, strlen(name));
+        else
+            by_place[place] = conf_names[i];
+    }
+    for (int place = 0; place < CONF_COUNT; place++) {
+        if (by_place[place] != NULL && ret->winner == NULL)
+            ret->winner = by_place[place];
+        else if (by_place[place] != NULL)
+            append(ret->overruled, sizeof ret->overruled, by_place[place] + 4, strlen(by_place[place] + 4));
+    }
+}
+
 static void alloc_features(struct facts *facts)
 {
-    const char *version_text = NULL;
-    const char *set[CONF_COUNT] = {NULL};
-    bool known = feature_text(facts, "software.torch_version", &version_text);
-    const int *order = read_order(known ? version_number(version_text) : -1);
-    char not_read[TEXT_SIZE] = "";
-    char overruled[TEXT_SIZE] = "";
-    const char *winner = NULL;
-    for (int i = 0; i < CONF_COUNT; i++)
-        (void)feature_text(facts, conf_names[i], &set[i]);
-    for (const int *name = order; *name >= 0; name++) {
-        const char *word = conf_names[*name] + 4;
-        if (set[*name] == NULL)
-            continue;
-        if (winner == NULL)
-            winner = conf_names[*name];
-        else
-            append(overruled, sizeof overruled, word, strlen(word));
+    const char *variables = "";
+    struct confs confs = {.winner = NULL};
+    bool known = facts_is_present(facts, "software.torch_version");
+    (void)feature_text(facts, "f.alloc.variables", &variables);
+    sort_confs(facts, variables, &confs);
+    const char *inputs[] = {confs.winner != NULL ? confs.winner : conf_names[0], "software.torch_version"};
+    if (confs.winner != NULL) {
+        set_text(facts, "f.alloc.read", confs.winner + 4, inputs, known ? 2 : 1);
+        read_options(facts, confs.winner);
     }
-    for (int i = 0; known && i < CONF_COUNT; i++)
-        if (set[i] != NULL && !reads(order, i))
-            append(not_read, sizeof not_read, conf_names[i] + 4, strlen(conf_names[i] + 4));
-    const char *inputs[] = {winner != NULL ? winner : conf_names[0], "software.torch_version"};
-    if (winner != NULL) {
-        set_text(facts, "f.alloc.read", winner + 4, inputs, known ? 2 : 1);
-        read_options(facts, winner);
-    }
-    if (not_read[0] != '\0')
-        set_text(facts, "f.alloc.not_read", not_read, inputs + 1, 1);
-    if (overruled[0] != '\0')
-        set_text(facts, "f.alloc.overruled", overruled, inputs, known ? 2 : 1);
+    if (confs.not_read[0] != '\0' && known)
+        set_text(facts, "f.alloc.not_read", confs.not_read, inputs + 1, 1);
+    if (confs.overruled[0] != '\0')
+        set_text(facts, "f.alloc.overruled", confs.overruled, inputs, known ? 2 : 1);
     options_not_set(facts);
 }
 

@@ -183,23 +183,26 @@ static int holds(const char *condition, const struct facts *facts, struct rc_err
     return answer == ANSWER_YES;
 }
 
-/* The name of the variable that this PyTorch reads, unless one that it reads is set. */
-static const char *alloc_variable(const struct facts *facts)
+/* Sets the variable with the allocator's options that this PyTorch reads: the first one that is set, else the
+ * one that it prefers. "" = not known. */
+static void set_alloc_variable(struct change *c, const struct facts *facts)
 {
-    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
-                                        "PYTORCH_HIP_ALLOC_CONF"};
-    const char *text = "";
-    bool is_rocm = facts_is_present(facts, "software.torch_hip_version");
-    double version = facts_get_text(facts, "software.torch_version", &text) ? version_number(text) : -1;
-    bool has_new = version < 0 || version >= version_number("2.9");
-    bool hip_only = is_rocm && version >= 0 && version < version_number("2.7");
-    for (size_t i = has_new ? 0 : hip_only ? 2 : 1; i < (is_rocm ? 3 : 2); i++)
-        if (getenv(names[i]) != NULL)
-            return names[i];
-    return names[has_new ? 0 : hip_only ? 2 : 1];
+    const char *names = "";
+    char name[sizeof c->name];
+    c->name[0] = '\0';
+    (void)facts_get_text(facts, "f.alloc.variables", &names);
+    for (size_t len; (len = strcspn(names, " ")) > 0; names += len + strspn(names + len, " ")) {
+        if (!copy(name, sizeof name, names, len))
+            return;
+        bool is_set = getenv(name) != NULL;
+        if (is_set || c->name[0] == '\0')
+            (void)snprintf(c->name, sizeof c->name, "%s", name);
+        if (is_set)
+            return;
+    }
 }
 
-/* False if the setting already has this value. */
+/* False if the setting already has this value, or if nobody knows which variable is read. */
 static bool changes_something(const struct change *c)
 {
     const char *now = getenv(c->name);
@@ -212,7 +215,7 @@ static bool changes_something(const struct change *c)
     if (c->kind == CHANGE_LIMIT)
         return getrlimit((__rlimit_resource_t)limit_of(c->name), &limit) == 0 &&
                limit_wanted(c->value, &limit, &wanted) && wanted != limit.rlim_cur;
-    return true;
+    return c->kind != CHANGE_ALLOC || c->name[0] != '\0';
 }
 
 /* False: the row is wrong. */
@@ -228,7 +231,7 @@ static bool change_of_row(struct change *c, char *const column[COLUMNS], const s
         !copy(c->what, sizeof c->what, column[7], strlen(column[7])))
         return false;
     if (c->kind == CHANGE_ALLOC)
-        (void)snprintf(c->name, sizeof c->name, "%s", alloc_variable(facts));
+        set_alloc_variable(c, facts);
     c->refutes = strcmp(column[6], "yes") == 0;
     return strcmp(column[5], "-") == 0 ||
            copy(c->class_name, sizeof c->class_name, column[5], strlen(column[5]));

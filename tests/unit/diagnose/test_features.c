@@ -79,6 +79,15 @@ static const struct {
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "101"}}},
     {"f.alloc_cap_percent", "85", {{"software.rocm_version", 0, "6.3.4"}}},
     {"f.alloc_cap_percent", "100", {{"software.rocm_version", 0, "6.4.0"}}},
+    /* The allocator's options count only in a variable that this PyTorch reads. */
+    {"f.alloc.conf", "a:1", {{"env.PYTORCH_ALLOC_CONF", 0, "a:1"}, {"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}}},
+    {"f.alloc.conf", "a:1", {{"env.PYTORCH_ALLOC_CONF", 0, "a:1"}, {"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}, {"software.torch_version", 0, "2.9.0"}}},
+    {"f.alloc.conf", "b:1", {{"env.PYTORCH_ALLOC_CONF", 0, "a:1"}, {"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}, {"software.torch_version", 0, "2.8.0"}}},
+    {"f.alloc.conf", "c:1", {{"env.PYTORCH_CUDA_ALLOC_CONF", 0, "c:1"}, {"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}, {"software.torch_version", 0, "2.8.0"}}},
+    {"f.alloc.conf", "b:1", {{"env.PYTORCH_CUDA_ALLOC_CONF", 0, "c:1"}, {"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}, {"software.torch_version", 0, "2.6.0"}}},
+    {"f.alloc.conf", "c:1", {{"env.PYTORCH_CUDA_ALLOC_CONF", 0, "c:1"}, {"software.torch_version", 0, "2.6.0"}, {"f.vendor", 0, "nvidia"}}},
+    {"f.alloc.conf", "", {{"env.PYTORCH_HIP_ALLOC_CONF", 0, "b:1"}, {"software.torch_version", 0, "2.12.0"}, {"f.vendor", 0, "nvidia"}}},
+    {"f.alloc.conf", "", {{"software.torch_version", 0, "2.12.0"}}},
     /* Without a device in the message: the fullest GPU. */
     {"f.gpu",
      "1",

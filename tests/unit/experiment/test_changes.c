@@ -70,12 +70,19 @@ static void choose(struct changes *ret, const char *class_name, const char *runn
 
 static const struct fact_row amd[] = {{"f.vendor", "amd", 0}, {"gpu.count", NULL, 2}, {NULL, NULL, 0}};
 static const struct fact_row nvidia[] = {{"f.vendor", "nvidia", 0}, {NULL, NULL, 0}};
-static const struct fact_row torch_cuda[] = {{"f.vendor", "nvidia", 0}, {"software.torch_version", "2.8.0+cu128", 0}, {NULL, NULL, 0}};
+static const struct fact_row torch_cuda[] = {{"f.vendor", "nvidia", 0}, {"software.torch_version", "2.8.0+cu128", 0},
+                                             {"f.alloc.variables", "PYTORCH_CUDA_ALLOC_CONF", 0},
+                                             {NULL, NULL, 0}};
 static const struct fact_row torch_rocm[] = {{"f.vendor", "amd", 0},
                                              {"software.torch_version", "2.6.0+rocm6.2", 0},
                                              {"software.torch_hip_version", "6.2", 0},
+                                             {"f.alloc.variables", "PYTORCH_HIP_ALLOC_CONF", 0},
                                              {NULL, NULL, 0}};
-static const struct fact_row torch_new[] = {{"software.torch_version", "2.12.0", 0}, {"software.torch_hip_version", "7.2", 0}, {NULL, NULL, 0}};
+static const struct fact_row torch_new[] = {{"software.torch_version", "2.12.0", 0}, {"software.torch_hip_version", "7.2", 0},
+                                            {"f.alloc.variables", "PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF PYTORCH_HIP_ALLOC_CONF", 0},
+                                            {NULL, NULL, 0}};
+
+static const struct fact_row torch_unread[] = {{"software.torch_version", "2.12.0", 0}, {NULL, NULL, 0}};
 
 static void test_the_verdict_chooses(void **state)
 {
@@ -106,6 +113,12 @@ static void test_options_that_this_pytorch_has(void **state)
     assert_string_equal(chosen(&c, "max-split")->name, "PYTORCH_HIP_ALLOC_CONF");
     choose(&c, "fragmentation", NULL, torch_new);
     assert_string_equal(chosen(&c, "expandable")->name, "PYTORCH_ALLOC_CONF");
+    assert_int_equal(0, setenv("PYTORCH_HIP_ALLOC_CONF", "backend:native", 1)); /* the one that is set */
+    choose(&c, "fragmentation", NULL, torch_new);
+    assert_string_equal(chosen(&c, "expandable")->name, "PYTORCH_HIP_ALLOC_CONF");
+    assert_int_equal(0, unsetenv("PYTORCH_HIP_ALLOC_CONF"));
+    choose(&c, "fragmentation", NULL, torch_unread);
+    assert_null(chosen(&c, "expandable")); /* no variable is known */
 }
 
 /* A change to the value that is set already is not tried: the run would be wasted. */
