@@ -17,7 +17,7 @@
 struct option_def;
 struct rc_err;
 
-#define CONFIG_SETTINGS_MAX 24
+#define CONFIG_SETTINGS_MAX 32
 #define CONFIG_FILES 2
 #define CONFIG_FILE_MAX 16384
 

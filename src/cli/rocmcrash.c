@@ -23,6 +23,7 @@
 #include "cli/run_options.h"
 #include "cli/suggest.h"
 #include "cli/verb_snap.h"
+#include "cli/verb_watch.h"
 #include "cli/version.h"
 #include "launch/supervisor.h"
 #include "launch/target.h"
@@ -30,6 +31,7 @@
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
 #define SNAP "snap"
+#define WATCH "watch"
 
 static const struct {
     const char *name, *usage, *help;
@@ -48,6 +50,7 @@ static const struct {
     {"export", "export BUNDLE", "the run for Perfetto, its allocator for PyTorch", true},
     {"stacks", "stacks PID", "where the Python threads of a hanging program are", true},
     {SNAP, "snap PID", "bundle a running process; it goes on", true},
+    {WATCH, "watch PID", "look after a process that is running already", true},
     {"complete", "complete BUNDLE", "as root: add the kernel log of the run", true},
     {"reveal", "reveal BUNDLE [TEXT]", "say what pseudonyms of your bundle stand for", true},
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
@@ -180,14 +183,16 @@ static int run_verb(char *argv[])
     return LAUNCH_EXIT_OWN_FAILURE;
 }
 
-static int snap(int argc, char *argv[])
+/* The two verbs that this program does itself. */
+static int look_at_process(int argc, char *argv[])
 {
     struct command_line line = {.launch = {.follow = true}};
     if (asks_for_help(argv[2]))
         line.launch.site = SITE_DEFAULT;
     else if (take_settings(&line) < 0)
         return LAUNCH_EXIT_OWN_FAILURE;
-    return verb_snap(argc - 2, argv + 2, line.launch.site, find_finisher());
+    return (strcmp(argv[1], SNAP) == 0 ? verb_snap : verb_watch)(argc - 2, argv + 2, line.launch.site,
+                                                                 find_finisher());
 }
 
 /* The program that the process runs; "" where it may not be asked. */
@@ -275,6 +280,8 @@ static int help(int argc, char *argv[])
     }
     if (strcmp(argv[2], SNAP) == 0)
         return verb_snap(1, of_verb + 2, SITE_DEFAULT, NULL);
+    if (strcmp(argv[2], WATCH) == 0)
+        return verb_watch(1, of_verb + 2, SITE_DEFAULT, NULL);
     return help_of_verb(argv[2], word) ? 0 : run_verb(of_verb);
 }
 
@@ -311,8 +318,8 @@ int main(int argc, char *argv[])
         return 0;
     if (argc > 1 && strcmp(argv[1], "help") == 0)
         return help(argc, argv);
-    if (argc > 1 && strcmp(argv[1], SNAP) == 0)
-        return snap(argc, argv);
+    if (argc > 1 && (strcmp(argv[1], SNAP) == 0 || strcmp(argv[1], WATCH) == 0))
+        return look_at_process(argc, argv);
     if (argc > 1 && is_verb(argv[1]))
         return settle_for_verb(argv) == 0 ? run_verb(argv) : LAUNCH_EXIT_OWN_FAILURE;
     int at = options_parse(run_options, &line, argc - 1, argv + 1, &err);

@@ -78,6 +78,11 @@ static void status_facts(const struct run_info *info, struct facts *facts)
                                 "the end of the program was not seen", source);
         return;
     }
+    if (info->status_unknown) {
+        (void)facts_set_missing(facts, "target.exit_code", FACT_IMPACT, FACT_UNREADABLE,
+                                "rocmcrash did not start it, and could not trace it", source);
+        return;
+    }
     int status = info->target_status;
     if (WIFSIGNALED(status)) {
         (void)facts_set_integer(facts, "target.signal", FACT_IMPACT, WTERMSIG(status), source);
@@ -247,6 +252,7 @@ static void snapshot_facts(const struct run_info *info, struct facts *facts)
 {
     static const char source[] = "the snapshot";
     (void)facts_set_boolean(facts, "run.snapshot", FACT_STATIC, true, source);
+    (void)facts_set_text(facts, "snap.life", FACT_IMPACT, "The process is alive", source);
     (void)facts_set_text(facts, "run.snapshot_why", FACT_STATIC, info->snapshot_why, source);
     (void)facts_set_integer(facts, "run.snapshot_age_ms", FACT_STATIC,
                             (int64_t)((info->snapshot_wall_ns - info->start_wall_ns) / NS_PER_MS),
@@ -278,6 +284,23 @@ static void clock_facts(const struct run_info *info, struct facts *facts)
                                 (int64_t)(info->end_mono_ns / 1000), "CLOCK_MONOTONIC");
 }
 
+/* "The program stood still for 75 s until SIGINT came" */
+static void still_facts(const struct run_info *info, struct facts *facts)
+{
+    static const char source[] = "/proc/PID of its processes: no output, CPU time or I/O";
+    char text[120];
+    char name[24] = "a signal";
+    uint64_t still_ms = (info->still_asked_ns - info->still_began_ns) / NS_PER_MS;
+    if (name_of_signal(info->still_signal) != NULL)
+        (void)snprintf(name, sizeof name, "SIG%s", name_of_signal(info->still_signal));
+    (void)facts_set_integer(facts, "run.still_ms", FACT_IMPACT, (int64_t)still_ms, source);
+    (void)facts_set_text(facts, "run.still_signal", FACT_IMPACT, name, "the supervisor or the tracer");
+    (void)snprintf(text, sizeof text, "The program stood still for %llu s until %s came",
+                   (unsigned long long)(still_ms / 1000), name);
+    if (run_info_ended_still(info))
+        (void)facts_set_text(facts, "snap.life", FACT_IMPACT, text, source);
+}
+
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
     clock_facts(info, facts);
@@ -292,6 +315,10 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
     if (info->start_wall_ns > 0)
         (void)facts_set_integer(facts, "run.start_time_s", FACT_STATIC,
                                 (int64_t)(info->start_wall_ns / 1000000000u), "CLOCK_REALTIME");
+    if (info->attached_wall_ns > info->start_wall_ns)
+        (void)facts_set_integer(facts, "run.attached_after_ms", FACT_STATIC,
+                                (int64_t)((info->attached_wall_ns - info->start_wall_ns) / NS_PER_MS),
+                                "start time of the process");
     if (info->restarted)
         restart_facts(info, facts);
     else
@@ -313,6 +340,12 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         snapshot_facts(info, facts);
         if (info->failed >= 0)
             process_facts(&info->impacts[info->failed], facts);
+        return;
+    }
+    if (info->still_asked_ns > info->still_began_ns)
+        still_facts(info, facts);
+    if (info->failed >= 0 && info->impacts[info->failed].header.kind == IMPACT_SNAPSHOT) {
+        process_facts(&info->impacts[info->failed], facts);
     } else if (info->failed >= 0) {
         failed_process_facts(info, &info->impacts[info->failed].header, facts);
         process_facts(&info->impacts[info->failed], facts);

@@ -99,8 +99,14 @@ static void parse_run(struct run_info *info, const cJSON *json)
     info->follows_stdout = json_int(json, "follows_stdout") != 0;
     info->stdout_error = json_string(json, "stdout_error");
     info->ledger_error = json_string(json, "ledger_error");
+    info->attached_wall_ns = json_u64(json, "attached_wall_ns", 0);
+    info->status_unknown = json_int(json, "status_unknown") != 0;
     info->snapshot_wall_ns = json_u64(json, "snapshot_wall_ns", 0);
     info->snapshot_why = json_string(json, "snapshot_why");
+    info->still_began_ns = json_u64(json, "still_began_ns", 0);
+    info->still_asked_ns = json_u64(json, "still_asked_ns", 0);
+    info->still_signal = json_int(json, "still_signal");
+    info->first_match_ns = json_u64(json, "first_match_ns", 0);
     info->hook_trouble = json_lines(json, "hook_trouble");
     info->target_state = json_int(json, "target_state");
     info->target_status = json_int(json, "target_status");
@@ -230,13 +236,37 @@ static int first_failure(const struct run_info *info)
     return best;
 }
 
-/* A launcher waits for those that work. */
-static int subject_of_snapshot(const struct run_info *info)
+/* A launcher waits for those that work. -1 = none was copied since. */
+static int subject_since(const struct run_info *info, uint64_t since_ns)
 {
-    for (size_t i = 0; i < info->impact_count; i++)
+    int first = -1;
+    for (size_t i = 0; i < info->impact_count; i++) {
+        const struct shared_impact *impact = &info->impacts[i].header;
+        if (impact->kind != IMPACT_SNAPSHOT || impact->time_ns < since_ns)
+            continue;
         if (impact_record_uses_gpu(&info->impacts[i]))
             return (int)i;
-    return info->impact_count > 0 ? 0 : -1;
+        if (first < 0)
+            first = (int)i;
+    }
+    return first;
+}
+
+bool run_info_ended_still(const struct run_info *info)
+{
+    return info->still_asked_ns != 0 && info->still_began_ns < info->still_asked_ns &&
+           (info->first_match_ns == 0 || info->first_match_ns > info->still_asked_ns);
+}
+
+/* Of one that stood still: what it did then, unless it crashed. */
+static int process_to_tell_of(const struct run_info *info)
+{
+    int failed = first_failure(info);
+    if (info->snapshot_wall_ns != 0)
+        return subject_since(info, 0);
+    int still = run_info_ended_still(info) ? subject_since(info, info->still_began_ns) : -1;
+    bool crashed = failed >= 0 && info->impacts[failed].header.kind == IMPACT_SIGNAL_STOP;
+    return still >= 0 && !crashed ? still : failed;
 }
 
 static void load_impacts(struct run_info *info)
@@ -248,7 +278,7 @@ static void load_impacts(struct run_info *info)
         info->impact_count += r == 0;
         note_unread(info, path + strlen(info->dir) + 1, r);
     }
-    info->failed = info->snapshot_wall_ns != 0 ? subject_of_snapshot(info) : first_failure(info);
+    info->failed = process_to_tell_of(info);
 }
 
 static void append_output(struct run_info *info, struct buf *text, const char *name)

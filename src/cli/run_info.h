@@ -25,8 +25,13 @@ struct run_info {
     bool follows_stdout; /* a relay has kept lines of it */
     char *stdout_error;  /* why none has although one was asked for, "" = nothing */
     char *ledger_error; /* why there is no ledger, "" = there is, or nobody said */
+    uint64_t attached_wall_ns; /* != 0: somebody else started it, and rocmcrash came then */
+    bool status_unknown;       /* nobody told how it ended */
     uint64_t snapshot_wall_ns; /* != 0: a look at a live process, made then; not a run */
     char *snapshot_why;        /* what asked for it, "" = it is a run */
+    uint64_t still_began_ns, still_asked_ns; /* it stood still, and a signal asked it to end; 0 = not so */
+    int still_signal;
+    uint64_t first_match_ns;   /* of the first message of failure, 0 = none was seen */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
     uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */
     int target_state, target_status, target_pid;
@@ -62,5 +67,8 @@ const char *run_info_program(const struct run_info *info);
 void run_info_to_facts(const struct run_info *info, struct facts *facts);
 /* run.boot_time_s of the machine as it is now. */
 void run_boot_time_fact(struct facts *facts);
+
+/* A signal asked it to end while it stood still, and no message of failure came before. */
+bool run_info_ended_still(const struct run_info *info);
 
 #endif

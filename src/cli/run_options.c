@@ -109,6 +109,11 @@ static int set_on_hang(void *field, const char *value, struct rc_err *err)
     return kill < 0 ? kill : 0;
 }
 
+static int set_bundle_at(void *field, const char *value, struct rc_err *err)
+{
+    return conditions_parse(value, field, err);
+}
+
 static int set_inject(void *field, const char *value, struct rc_err *err)
 {
     static const struct choice parts[] = {{"none", INJECT_NONE}, {"python", INJECT_PYTHON},
@@ -174,6 +179,8 @@ const struct option_def run_options[] = {
      set_hang_after, offsetof(struct command_line, launch.hang_after_ms)},
     {"on-hang", 0, "WHAT", "then go-on (default), or kill: TERM, and KILL 10 s later",
      set_on_hang, offsetof(struct command_line, launch.hang_kill)},
+    {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
+     set_bundle_at, offsetof(struct command_line, launch.bundle_at)},
     {"torch-history", 0, NULL, "let PyTorch record where each block was allocated (slower)",
      option_on, offsetof(struct command_line, launch.torch_history)},
     {"quiet", 'q', NULL, "print nothing after the program has ended",

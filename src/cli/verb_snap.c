@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/say.h"
 #include "cli/option.h"
+#include "launch/await.h"
 #include "launch/finish.h"
 #include "launch/options.h"
 #include "launch/snapshot.h"
@@ -22,13 +23,35 @@
 #define SNAP_FAILED 2 /* as other verbs that could not do it */
 #define SNAP_HASH_MS 5000
 
+#define TIMES_MAX 100
+
 struct snap_line {
     bool tree, help;
+    struct condition_list conditions;
+    unsigned times; /* how many bundles at most, 0 = one */
     struct launch_options launch;
 };
 
+static int set_watch(void *field, const char *value, struct rc_err *err)
+{
+    return conditions_parse(value, field, err);
+}
+
+static int set_times(void *field, const char *value, struct rc_err *err)
+{
+    uint64_t times;
+    if (fs_parse_u64(value, &times) < 0 || times == 0 || times > TIMES_MAX)
+        return rc_err_set(err, -EINVAL, "--times is a number from 1 to %d, not '%s'", TIMES_MAX, value);
+    *(unsigned *)field = (unsigned)times;
+    return 0;
+}
+
 static const struct option_def snap_options[] = {
     {"tree", 0, NULL, "its descendants, too", option_on, offsetof(struct snap_line, tree)},
+    {"watch", 0, "COND", "wait for vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
+     set_watch, offsetof(struct snap_line, conditions)},
+    {"times", 0, "N", "with --watch: a bundle at each crossing, N at most (default 1)",
+     set_times, offsetof(struct snap_line, times)},
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
      option_text, offsetof(struct snap_line, launch.output_dir)},
     {"json", 0, NULL, "print the bundle as a JSON object",
@@ -51,6 +74,12 @@ static void print_help(void)
                  "memory and the GPU's. The process goes on; it is held for 50 ms at most.\n\n"
                  "Options:\n");
     options_help(snap_options);
+    char names[160];
+    conditions_names(names, sizeof names);
+    (void)printf("\nA condition compares one of\n");
+    (void)say_line(stdout, "  %s", names);
+    (void)printf("with < or >; sizes have a growth, too (rss_growth>1GiB/min). Several:\n"
+                 "'vram>90%%,idle>120s'.\n");
 }
 
 static int make_bundle(int shared_fd, const struct launch_options *options)
@@ -82,18 +111,63 @@ static int tell_failure(const struct launch_options *options, const struct rc_er
     return SNAP_FAILED;
 }
 
-static int take_and_bundle(const struct snap_line *line, pid_t pid)
+static int take_and_bundle(const struct snap_line *line, pid_t pid, const char *why)
 {
     struct rc_err err = {""};
     int shared_fd = -1;
     struct shared *shared = shared_create(&shared_fd, &err);
     const struct snapshot_options options = {.pid = pid,
                                              .tree = line->tree,
-                                             .why = "asked for by rocmcrash snap",
+                                             .why = why,
                                              .output_dir = line->launch.output_dir};
     if (shared == NULL || snapshot_take(shared, &options, &err) < 0)
         return tell_failure(&line->launch, &err);
     return make_bundle(shared_fd, &line->launch);
+}
+
+static int report_end(const struct launch_options *options, struct await *await, unsigned made,
+                      int reason)
+{
+    char what[CONDITION_TEXT_MAX];
+    struct rc_err err = {""};
+    if (!await_end(await, what, sizeof what))
+        (void)rc_err_set(&err, -ENODATA, "--watch=%s: that was never known here", what);
+    else if (reason < 0)
+        (void)rc_err_set(&err, reason, "nobody reads the counters any more");
+    else if (made == 0)
+        (void)rc_err_set(&err, -ESRCH, "the process ended, and the condition did not come to hold");
+    if (made == 0)
+        return tell_failure(options, &err);
+    if (err.msg[0] != '\0')
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
+    return 0;
+}
+
+/* A child takes each snapshot, so that the next one begins as the first did. */
+static int watch(const struct snap_line *line, pid_t pid)
+{
+    static struct await await;
+    struct rc_err err = {""};
+    char why[96];
+    unsigned made = 0;
+    int r = await_begin(&await, pid, &line->conditions, &err);
+    if (r < 0)
+        return tell_failure(&line->launch, &err);
+    unsigned times = line->times > 0 ? line->times : 1;
+    while (made < times && (r = await_next(&await, why, sizeof why)) > 0) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(take_and_bundle(line, pid, why));
+        while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+            ;
+        if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+            (void)await_end(&await, why, sizeof why);
+            return SNAP_FAILED;
+        }
+        made++;
+    }
+    return report_end(&line->launch, &await, made, r);
 }
 
 int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
@@ -118,5 +192,11 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
         (void)fprintf(stderr, "rocmcrash: snap needs the number of one process\n");
         return LAUNCH_EXIT_OWN_FAILURE;
     }
-    return take_and_bundle(&line, (pid_t)pid);
+    if (line.times > 0 && line.conditions.count == 0) {
+        (void)fprintf(stderr, "rocmcrash: --times needs --watch\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    if (line.conditions.count > 0)
+        return watch(&line, (pid_t)pid);
+    return take_and_bundle(&line, (pid_t)pid, "asked for by rocmcrash snap");
 }

@@ -34,6 +34,17 @@ static bool gpu_trouble_seen(const struct shared *s)
     return s->oom_matches > 0 || s->fault_matches > 0 || s->hang_matches > 0;
 }
 
+#define LIVED_ON_NS 60000000000u /* one that is asked to end, and lives on for longer, goes on */
+
+/* It stood still, and not only because nobody spoke to it; then somebody ended it. */
+static bool was_ended_in_a_hang(const struct shared *s)
+{
+    uint64_t asked_ns = s->still_asked_ns;
+    uint64_t end_ns = s->target_end_ns;
+    return asked_ns != 0 && s->still_awaits_input == 0 &&
+           (end_ns < asked_ns || end_ns - asked_ns < LIVED_ON_NS);
+}
+
 enum finish_what finish_decide(const struct shared *s, const struct launch_options *options)
 {
     int status = s->target_status;
@@ -41,9 +52,15 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
         return FINISH_BUNDLE;
     if (options->bundle_on == BUNDLE_ALWAYS)
         return FINISH_BUNDLE;
+    bool kernel_saw = gpu_trouble_seen(s) || s->kernel_oom_matches > 0;
+    if (s->status_unknown != 0)
+        return kernel_saw || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
+    /* What it printed was not read: nothing tells a plain error from another. */
+    if (s->run.attached_wall_ns != 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        return FINISH_BUNDLE;
     if (WIFSIGNALED(status)) {
         bool polite = is_polite_signal(WTERMSIG(status)) && !gpu_trouble_seen(s) &&
-                      options->bundle_on != BUNDLE_ON_SIGNAL;
+                      options->bundle_on != BUNDLE_ON_SIGNAL && !was_ended_in_a_hang(s);
         return polite && !a_process_crashed(s) ? FINISH_NOTHING : FINISH_BUNDLE;
     }
     if (WEXITSTATUS(status) != 0) {
@@ -52,7 +69,7 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
         /* More was printed than could be read. The part that was not read may hold a message. */
         bool unseen = s->stderr_carried.unseen > 0;
-        if (pattern || silent || unseen || a_process_crashed(s))
+        if (pattern || silent || unseen || a_process_crashed(s) || was_ended_in_a_hang(s))
             return FINISH_BUNDLE;
         if (s->plain_matches == 0)
             return FINISH_NOTHING;

@@ -3,94 +3,27 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/descriptors.h"
-#include "base/err.h"
-#include "base/loader_variables.h"
 #include "base/say.h"
-#include "launch/finish.h"
 #include "launch/options.h"
-#include "launch/snapshot.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
 #include "watch/relay.h"
 
 #define TERM_GRACE_MS 10000u
 #define KILL_GRACE_MS 5000u
-#define HASH_MS 5000u
-
-static int finish(int fd, const struct launch_options *options, enum loader_variables aside)
-{
-    int status = -1;
-    pid_t finisher = finish_start(fd, options, FINISH_BUNDLE, aside, true);
-    if (finisher > 0 && waitpid(finisher, &status, 0) != finisher)
-        status = -1;
-    return status;
-}
-
-static _Noreturn void make_snapshot(struct shared *snapshot, int fd, pid_t target,
-                                    const struct launch_options *options, struct relay *relays,
-                                    uint64_t still_ms)
-{
-    char why[96];
-    struct rc_err err = {""};
-    struct launch_options own = *options;
-    own.preview = false; /* nobody is asked while the program runs */
-    own.hash_budget_ms = HASH_MS;
-    (void)snprintf(why, sizeof why, "no output, CPU time or I/O for %llu s",
-                   (unsigned long long)(still_ms / 1000));
-    (void)umask(077);
-    relays_drop(relays);
-    leave_caller();
-    finish_lift_limits();
-    const struct snapshot_options what = {
-        .pid = target, .tree = true, .why = why, .output_dir = options->output_dir};
-    if (snapshot_take(snapshot, &what, &err) < 0)
-        _exit(1);
-    int status = finish(fd, &own, LOADER_VARIABLES_ALL);
-    if (status != 0 && snapshot->bundle_path[0] == '\0') /* its libraries may be where LD_LIBRARY_PATH says */
-        status = finish(fd, &own, LOADER_VARIABLES_NONE);
-    _exit(status == 0 ? 0 : 1);
-}
+#define SILENT_LOOK_MS 15000u /* how often, where nobody waits for a hang */
 
 static void start_snapshot(struct hang *h, struct shared *shared,
                            const struct launch_options *options, struct relay *relays,
                            uint64_t still_ms)
 {
-    struct rc_err err = {""};
-    int fd = -1;
+    char why[96];
+    (void)snprintf(why, sizeof why, "no output, CPU time or I/O for %llu s",
+                   (unsigned long long)(still_ms / 1000));
     h->looked = true;
-    if (h->count >= HANG_SNAPSHOTS_MAX)
-        return;
-    struct shared *snapshot = shared_create(&fd, &err);
-    if (snapshot == NULL) {
-        shared_event(shared, "supervisor", "hang watch: %s", err.msg);
-        return;
-    }
-    if (h->snapshot != NULL)
-        (void)munmap(h->snapshot, sizeof *h->snapshot);
-    h->snapshot = snapshot;
-    h->count++;
-    h->child = fork();
-    if (h->child == 0)
-        make_snapshot(snapshot, fd, shared->target_pid, options, relays, still_ms);
-    (void)close(fd);
-    shared_event(shared, "supervisor", "hang watch: no output, CPU time or I/O for %llu ms",
-                 (unsigned long long)still_ms);
-}
-
-bool hang_child_ended(struct hang *h, pid_t pid)
-{
-    if (pid != h->child || pid <= 0)
-        return false;
-    h->child = 0;
-    return true;
+    (void)aside_start(&h->aside, shared, options, relays, why);
 }
 
 /* --- ending it --- */
@@ -118,6 +51,7 @@ static void end_program(struct hang *h, struct shared *shared, bool quiet)
 {
     uint64_t waited_ms = h->end == HANG_END_NOT ? 0 : (clock_mono_ns() - h->end_ns) / NS_PER_MS;
     if (h->end == HANG_END_NOT) {
+        shared_note_still_signal(shared, SIGTERM);
         (void)kill(shared->target_pid, SIGTERM);
         next_end(h, shared, HANG_END_TERM);
     } else if (h->end == HANG_END_TERM && waited_ms >= TERM_GRACE_MS) {
@@ -131,39 +65,59 @@ static void end_program(struct hang *h, struct shared *shared, bool quiet)
     }
 }
 
+void hang_wake_tracer(const struct shared *shared)
+{
+    pid_t tracer = shared->helpers[HELPER_TRACER].pid;
+    if (tracer > 0)
+        (void)kill(tracer, SIGALRM);
+}
+
+static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32_t after_ms)
+{
+    uint32_t idle_ms = h->idle_ms; /* --bundle-at=idle>... */
+    uint32_t soonest_ms = after_ms == 0 || (idle_ms > 0 && idle_ms < after_ms) ? idle_ms : after_ms;
+    uint32_t silent_ms = after_ms > 0 && after_ms < STILL_SILENT_MS ? after_ms : STILL_SILENT_MS;
+    uint32_t look_ms = soonest_ms == 0                  ? SILENT_LOOK_MS
+                       : soonest_ms < 4 * STILL_LOOK_MS ? soonest_ms / 4
+                                                        : STILL_LOOK_MS;
+    uint64_t still_ms = still_turn(&h->still, shared, look_ms, silent_ms);
+    bool is_new = shared->still_since_ns != h->woken_for_ns;
+    h->woken_for_ns = shared->still_since_ns;
+    if (shared->look_answer != shared->look_request ||
+        (h->woken_for_ns != 0 && (is_new || shared->still_looks < 2)))
+        hang_wake_tracer(shared);
+    h->still_ms = still_ms;
+    return still_ms;
+}
+
 void hang_turn(struct hang *h, struct shared *shared, const struct launch_options *options,
                struct relay *relays)
 {
     uint32_t after_ms = options->hang_after_ms;
-    if (after_ms == 0)
-        return;
-    uint32_t look_ms = after_ms > 0 && after_ms < 4 * STILL_LOOK_MS ? after_ms / 4 : STILL_LOOK_MS;
-    uint64_t still_ms = still_turn(&h->still, shared, look_ms);
-    if (shared->target_state != TARGET_RUNNING)
+    uint64_t still_ms = look_whether_still(h, shared, after_ms);
+    if (after_ms == 0 || shared->target_state != TARGET_RUNNING)
         return;
     if (still_ms < after_ms && h->end == HANG_END_NOT) {
-        h->looked = h->looked && (h->child != 0 || still_ms > 0);
+        h->looked = h->looked && (h->aside.child != 0 || still_ms > 0);
         return;
     }
     if (!h->looked)
         start_snapshot(h, shared, options, relays, still_ms);
-    else if (h->child == 0 && options->hang_kill)
+    else if (h->aside.child == 0 && options->hang_kill)
         end_program(h, shared, options->quiet);
 }
 
 bool hang_is_busy(const struct hang *h)
 {
-    return h->child != 0 || (h->end != HANG_END_NOT && h->end != HANG_END_TOLD);
+    return h->aside.child != 0 || (h->end != HANG_END_NOT && h->end != HANG_END_TOLD);
 }
 
 void hang_tell(const struct hang *h, const struct launch_options *options)
 {
-    char path[sizeof h->snapshot->bundle_path];
-    if (h->snapshot == NULL || options->quiet)
+    char path[ASIDE_PATH_MAX];
+    if (h->aside.count == 0 || options->quiet)
         return;
-    memcpy(path, h->snapshot->bundle_path, sizeof path);
-    path[sizeof path - 1] = '\0';
-    if (path[0] != '\0')
+    if (aside_bundle(&h->aside, path, sizeof path))
         (void)say_line(stderr, "rocmcrash: the program stood still%s; bundle of that moment: %s",
                        h->end != HANG_END_NOT ? " and was ended" : "", path);
     else

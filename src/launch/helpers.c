@@ -124,7 +124,9 @@ bool helper_ended(struct helpers *h, pid_t pid, int status)
     }
     /* A new tracer would not be an ancestor of the target; go on by the wait status alone. */
     h->shared->held_since_ns = 0;
-    if (h->shared->target_state != TARGET_ENDED) {
+    uint32_t state = h->shared->trace_state;
+    bool traced = state != TRACE_STATE_REFUSED && state != TRACE_STATE_OFF;
+    if (h->shared->target_state != TARGET_ENDED && (traced || h->tracer.attach_pid == 0)) {
         h->shared->trace_state = TRACE_STATE_LOST;
         shared_event(h->shared, "supervisor", "the tracer ended (wait status %#x)", status);
     }

@@ -344,7 +344,8 @@ static struct shared_impact *take_live_slot(struct shared *s)
     uint64_t arena = is_run ? sizeof s->arena / 2 : sizeof s->arena;
     if (s->impacts_used < usable && s->arena_used + (64u << 10) <= arena)
         return &s->impacts[s->impacts_used];
-    atomic_fetch_add(&s->impacts_dropped, 1);
+    if (!is_run)
+        atomic_fetch_add(&s->impacts_dropped, 1);
     return NULL;
 }
 

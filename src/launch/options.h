@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "telemetry/condition.h"
 #include "watch/relay.h"
 
 #define SITE_DEFAULT "/etc/rocmcrash/site.d" /* below the sysroot */
@@ -51,6 +52,7 @@ struct launch_options {
                                 nobody names one. Never NULL */
     uint32_t hang_after_ms;  /* a program that stands still for so long is looked at; 0 = never */
     bool hang_kill;          /* and ended */
+    struct condition_list bundle_at; /* a bundle is left when one of them comes to hold */
     bool preview;            /* show what is redacted before the bundle is written */
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */

@@ -160,7 +160,7 @@ static uint64_t linked_at(const struct elf_image *image)
     return 0;
 }
 
-static int look_into(pid_t pid, int fd, uint64_t mapped_at, struct python_place *place)
+static int look_into(int fd, uint64_t mapped_at, struct python_symbols *ret)
 {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
@@ -176,11 +176,8 @@ static int look_into(pid_t pid, int fd, uint64_t mapped_at, struct python_place 
     (void)munmap(data, image.size);
     if (runtime == 0)
         return -ENOENT;
-    unsigned long hex = 0;
-    place->runtime = base + runtime;
-    if (version != 0 && !read_there(pid, base + version, &hex, sizeof hex))
-        return -EACCES;
-    place->version = (uint32_t)hex;
+    ret->runtime = base + runtime;
+    ret->version = version != 0 ? base + version : 0;
     return 0;
 }
 
@@ -216,7 +213,7 @@ static int open_file(pid_t pid, const char *path, bool is_exe)
     return fd >= 0 ? fd : fs_open_read(path);
 }
 
-static int try_mappings(pid_t pid, char *maps, const char *exe, struct python_place *place)
+static int try_mappings(pid_t pid, char *maps, const char *exe, struct python_symbols *ret)
 {
     char *rest = NULL;
     for (char *line = strtok_r(maps, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -228,31 +225,39 @@ static int try_mappings(pid_t pid, char *maps, const char *exe, struct python_pl
         if (!is_exe && !is_libpython(path))
             continue;
         RC_AUTO_CLOSE int fd = open_file(pid, path, is_exe);
-        int r = look_into(pid, fd, address, place);
+        int r = look_into(fd, address, ret);
         if (r != -ENOENT)
             return r;
     }
     return -ENOENT;
 }
 
-int python_place_find(pid_t pid, struct python_place *ret, char *why, size_t size)
+int python_symbols_find(pid_t pid, struct python_symbols *ret)
 {
     char path[64];
     char exe[FS_PATH_MAX];
     RC_AUTO_FREE char *maps = NULL;
-    *ret = (struct python_place){.runtime = 0};
-    why[0] = '\0';
+    *ret = (struct python_symbols){.runtime = 0};
     (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
     ssize_t n = readlink(path, exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = '\0';
     (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     if (fs_read_all(path, MAPS_MAX, &maps) <= 0)
         return -ENOENT;
-    int r = try_mappings(pid, maps, exe, ret);
-    if (r == -EACCES)
+    return try_mappings(pid, maps, exe, ret);
+}
+
+int python_place_read(pid_t pid, const struct python_symbols *symbols, struct python_place *ret,
+                      char *why, size_t size)
+{
+    unsigned long version = 0;
+    *ret = (struct python_place){.runtime = symbols->runtime};
+    why[0] = '\0';
+    if (symbols->version != 0 && !read_there(pid, symbols->version, &version, sizeof version)) {
         (void)snprintf(why, size, "its memory may not be read");
-    if (r < 0)
-        return r;
+        return -EACCES;
+    }
+    ret->version = (uint32_t)version;
     if (ret->version == 0)
         (void)snprintf(why, size, "CPython before 3.11: its frames are not known here");
     else if (!layout_of(pid, ret))

@@ -2,8 +2,8 @@
 /*
  * Stacks of CPython, read out of the memory of a live process. No code of it runs.
  *
- * Two steps, because the first reads files, which may hang, and the second happens while the process
- * is held: find the interpreter and how its structures lie; read the frames. The layout is that of
+ * Three steps: find the interpreter by its symbols, which reads files and may hang; find out how its
+ * structures lie; read the frames, which happens while the process is held. The layout is that of
  * CPython 3.11 and 3.12, and what 3.13 says about itself (_Py_DebugOffsets). Others are told of by name.
  *
  * Text: for each Python thread "Thread TID:\n", then "  FILE:LINE in FUNCTION\n", the innermost first.
@@ -37,8 +37,17 @@ struct python_place {
     struct python_layout layout;
 };
 
-/* 0; -ENOENT: it is no CPython; -ENOTSUP or -EACCES with the reason in `why`. */
-int python_place_find(pid_t pid, struct python_place *ret, char *why, size_t size);
+/* Addresses in the process. */
+struct python_symbols {
+    uint64_t runtime; /* _PyRuntime */
+    uint64_t version; /* Py_Version, 0 = not exported: before 3.11 */
+};
+
+/* Reads the files that the process has mapped. 0, or -ENOENT: it is no CPython. */
+int python_symbols_find(pid_t pid, struct python_symbols *ret);
+/* Reads its memory. 0; -ENOTSUP or -EACCES with the reason in `why`. */
+int python_place_read(pid_t pid, const struct python_symbols *symbols, struct python_place *ret,
+                      char *why, size_t size);
 
 /* Returns the length of the text in `out`, which ends with a line that says so when the time, the
  * room or the layout ended it. */

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -22,8 +21,7 @@
 #include "base/room.h"
 #include "launch/impact.h"
 #include "launch/options.h"
-#include "launch/python_stacks.h"
-#include "launch/tasks.h"
+#include "launch/subject.h"
 #include "launch/tracee.h"
 #include "launch/tracer.h"
 #include "launch/tree_scan.h"
@@ -34,6 +32,7 @@
 #define COUNTERS_WAIT_MS 1500
 #define TOUCH_MAX_MS 5000 /* for the reading of one process, most of which does not hold it */
 #define SEIZE_PASSES 8
+#define TRACER_WAIT_MS 3000
 
 static struct tracees *tracees;
 
@@ -53,25 +52,30 @@ static uint64_t stat_field(pid_t pid, int wanted)
     return p != NULL ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-static void fill_command(struct shared_run *run, pid_t pid)
+void snapshot_fill_command(struct shared_run *run, pid_t pid)
 {
     char path[64];
+    char argv[sizeof run->argv];
     (void)snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     RC_AUTO_CLOSE int fd = fs_open_read(path);
-    ssize_t n = fd >= 0 ? fs_pread_full(fd, run->argv, sizeof run->argv - 1, 0) : 0;
+    ssize_t n = fd >= 0 ? fs_pread_full(fd, argv, sizeof argv - 1, 0) : 0;
+    if (n <= 0 && run->argc > 0)
+        return; /* it has ended since */
     if (n <= 0) { /* a kernel thread or a zombie has a name only */
         (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-        n = fs_read_text(path, run->argv, 64);
-        n = n > 0 ? (ssize_t)strcspn(run->argv, "\n") : 0;
+        n = fs_read_text(path, argv, 64);
+        n = n > 0 ? (ssize_t)strcspn(argv, "\n") : 0;
     }
-    run->argv[n] = '\0';
-    run->argv_bytes = (uint32_t)n + (n > 0 && run->argv[n - 1] != '\0');
-    run->argv_cut = n == (ssize_t)sizeof run->argv - 1;
+    argv[n] = '\0';
+    memcpy(run->argv, argv, (size_t)n + 1);
+    run->argv_bytes = (uint32_t)n + (n > 0 && argv[n - 1] != '\0');
+    run->argv_cut = n == (ssize_t)sizeof argv - 1;
+    run->argc = 0;
     for (uint32_t i = 0; i < run->argv_bytes; i++)
         run->argc += run->argv[i] == '\0';
 }
 
-static void fill_run(struct shared *shared, const struct snapshot_options *options)
+void snapshot_fill_run(struct shared *shared, const struct snapshot_options *options)
 {
     struct shared_run *run = &shared->run;
     char path[64];
@@ -86,11 +90,14 @@ static void fill_run(struct shared *shared, const struct snapshot_options *optio
     run->supervisor_pid = getpid();
     run->kmsg_start_seq = UINT64_MAX;
     run->ledger_fd = -1;
-    (void)snprintf(run->ledger_error, sizeof run->ledger_error,
-                   "the process was not started by rocmcrash");
-    (void)snprintf(run->follow_error, sizeof run->follow_error,
-                   "the process was not started by rocmcrash: its output is not known");
-    fill_command(run, options->pid);
+    (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",
+                   options->run != NULL ? "the run goes on: the bundle of its end has the ledger"
+                                        : "the process was not started by rocmcrash");
+    (void)snprintf(run->follow_error, sizeof run->follow_error, "%s",
+                   options->run != NULL
+                       ? "the run goes on: the bundle of its end has the output"
+                       : "the process was not started by rocmcrash: its output is not known");
+    snapshot_fill_command(run, options->pid);
     (void)snprintf(path, sizeof path, "/proc/%d/cwd", (int)options->pid);
     ssize_t n = readlink(path, run->cwd, sizeof run->cwd - 1);
     run->cwd[n > 0 ? n : 0] = '\0';
@@ -104,16 +111,6 @@ static void fill_run(struct shared *shared, const struct snapshot_options *optio
     shared->target_state = TARGET_RUNNING;
     shared->trace_state = TRACE_STATE_TRACING;
 }
-
-/* One process of the snapshot. */
-struct subject {
-    pid_t pid;
-    struct buf tasks, tasks_again;
-    uint64_t tasks_ns, tasks_again_ns;
-    struct python_place python;
-    bool has_python;
-    char no_python[192];
-};
 
 static struct subject subjects[PROCESSES_MAX];
 static uint32_t subject_count;
@@ -143,17 +140,6 @@ static void find_subjects(struct shared *shared, const struct snapshot_options *
         else
             shared->impacts_dropped++;
     }
-}
-
-static void look_first(struct subject *s)
-{
-    s->tasks_ns = clock_mono_ns();
-    tasks_read(s->pid, &s->tasks);
-    char why[128];
-    int r = python_place_find(s->pid, &s->python, why, sizeof why);
-    s->has_python = r == 0;
-    if (r < 0 && why[0] != '\0')
-        (void)snprintf(s->no_python, sizeof s->no_python, "no stacks: %s\n", why);
 }
 
 /* --- the child that holds them --- */
@@ -198,19 +184,8 @@ static _Noreturn void touch(struct shared *shared, struct subject *s)
     struct traced_process *process = tracee_find_process(tracees, s->pid);
     if (process != NULL)
         shared->processes_traced++;
-    s->tasks_again_ns = clock_mono_ns();
-    tasks_read(s->pid, &s->tasks_again);
-    const struct impact_live live = {
-        .pid = s->pid,
-        .tasks = s->tasks.data,
-        .tasks_ns = s->tasks_ns,
-        .tasks_again = s->tasks_again.data,
-        .tasks_again_ns = s->tasks_again_ns,
-        .python = s->has_python ? &s->python : NULL,
-        .no_python = s->no_python[0] != '\0' ? s->no_python : NULL,
-        .let_go = let_go,
-    };
-    impact_copy_live(shared, tracees, process, &live);
+    subject_look_again(s);
+    subject_copy(s, shared, tracees, process, let_go);
     _exit(0);
 }
 
@@ -243,9 +218,52 @@ static bool is_traced(pid_t pid)
     return line != NULL && strtol(line + 12, NULL, 10) != 0;
 }
 
+/* --- what the tracer of the run has copied --- */
+
+static bool is_copied(const struct shared *shared, pid_t pid)
+{
+    for (uint32_t i = 0; i < shared->impacts_used && i < SHARED_IMPACTS_MAX; i++)
+        if (shared->impacts[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* The newest copy of each process, since `since_ns`. */
+static void take_copies(struct shared *shared, const struct shared *run, uint64_t since_ns)
+{
+    uint32_t used = run->impacts_used < SHARED_IMPACTS_MAX ? run->impacts_used : SHARED_IMPACTS_MAX;
+    for (uint32_t i = used; i-- > 0;) {
+        const struct shared_impact *from = &run->impacts[i];
+        uint64_t length = from->arena_length;
+        if (from->kind != IMPACT_SNAPSHOT || from->state != IMPACT_COMPLETE ||
+            from->time_ns < since_ns || is_copied(shared, from->pid) ||
+            from->arena_offset > sizeof run->arena || length > sizeof run->arena - from->arena_offset ||
+            length > sizeof shared->arena - shared->arena_used)
+            continue;
+        struct shared_impact *to = &shared->impacts[shared->impacts_used];
+        *to = *from;
+        to->arena_offset = shared->arena_used;
+        memcpy(shared->arena + to->arena_offset, run->arena + from->arena_offset, length);
+        shared->arena_used += length;
+        shared->impacts_used++;
+        shared->processes_traced++;
+    }
+}
+
+/* The tracer answers in some milliseconds; without it the processes are read without being held. */
+static void wait_for_tracer(struct shared *shared, const struct snapshot_options *options)
+{
+    const struct shared *run = options->run;
+    for (int ms = 0; ms < TRACER_WAIT_MS && (int32_t)(run->look_answer - options->request) < 0; ms += 10)
+        (void)poll(NULL, 0, 10);
+    take_copies(shared, run, options->since_ns);
+}
+
 static int touch_in_children(struct shared *shared)
 {
     for (uint32_t i = 0; i < subject_count; i++) {
+        if (is_copied(shared, subjects[i].pid))
+            continue;
         pid_t child = fork();
         if (child < 0)
             return -errno;
@@ -260,8 +278,9 @@ static int touch_in_children(struct shared *shared)
 
 /* --- counters --- */
 
-static pid_t start_sampler(struct shared *shared)
+pid_t snapshot_start_sampler(struct shared *shared)
 {
+    shared->sampler_baseline_done = 1; /* what is in use now is not what was before the process */
     pid_t pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -292,14 +311,16 @@ int snapshot_take(struct shared *shared, const struct snapshot_options *options,
     tracees = room_for(sizeof *tracees);
     if (tracees == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot look at process %d", (int)options->pid);
-    fill_run(shared, options);
+    snapshot_fill_run(shared, options);
     find_subjects(shared, options);
-    pid_t sampler = start_sampler(shared);
+    pid_t sampler = snapshot_start_sampler(shared);
     uint64_t due_ns = clock_mono_ns() + SNAPSHOT_INTERVAL_MS * NS_PER_MS;
     for (uint32_t i = 0; i < subject_count; i++)
-        look_first(&subjects[i]);
+        subject_look(&subjects[i], 0);
     while (clock_mono_ns() < due_ns)
         (void)poll(NULL, 0, 20);
+    if (options->run != NULL)
+        wait_for_tracer(shared, options);
     int r = touch_in_children(shared);
     end_sampler(shared, sampler);
     return r < 0 ? rc_err_errno(err, r, "cannot look at process %d", (int)options->pid) : 0;

@@ -12,10 +12,12 @@
 #define LAUNCH_SNAPSHOT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct rc_err;
 struct shared;
+struct shared_run;
 
 #define SNAPSHOT_INTERVAL_MS 1000u
 
@@ -24,11 +26,26 @@ struct snapshot_options {
     bool tree;              /* its descendants, too */
     const char *why;        /* what asked for it */
     const char *output_dir; /* NULL = the current folder */
+    /* Of a run of ours, whose tracer holds the threads: what it copies since `since_ns` as answer to
+     * shared->look_request number `request` is taken over. NULL = not of a run of ours. */
+    const struct shared *run;
+    uint32_t request;
+    uint64_t since_ns;
 };
 
 /* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when nothing of it may be
  * read; *err has the words. What could not be had else is in shared->trace_errno and the copies. */
 int snapshot_take(struct shared *shared, const struct snapshot_options *options,
                   struct rc_err *err);
+
+/* The process that reads the counters of shared->target_pid's tree, the GPUs and the host; it ends with us.
+ * Its pid, or -1. */
+pid_t snapshot_start_sampler(struct shared *shared);
+
+/* What is known of the process without touching it: its command, its start, its folder. */
+void snapshot_fill_run(struct shared *shared, const struct snapshot_options *options);
+
+/* The part of it that an exec changes; nothing is changed when the process is gone. */
+void snapshot_fill_command(struct shared_run *run, pid_t pid);
 
 #endif

@@ -84,7 +84,8 @@ static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
     w->processes = now.processes;
 }
 
-uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_ms)
+uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_ms,
+                    uint32_t silent_ms)
 {
     uint64_t now_ns = clock_mono_ns();
     uint64_t said = shared->stderr_carried.bytes + shared->stdout_carried.bytes;
@@ -99,6 +100,6 @@ uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_
     if (now_ns - last_ns >= look_ms * NS_PER_MS)
         look_again(w, shared->target_pid, now_ns);
     uint64_t still_ms = (now_ns - w->since_ns) / NS_PER_MS;
-    shared->still_since_ns = still_ms >= STILL_SILENT_MINUTE_MS ? w->since_ns : 0;
+    shared->still_since_ns = still_ms >= silent_ms ? w->since_ns : 0;
     return still_ms;
 }

@@ -2,7 +2,7 @@
 /*
  * Does the target stand still? It says nothing on stderr, its processes neither read nor write, and they use
  * hardly any CPU time. Runs in the supervisor; looks at the processes only when stderr has been silent
- * for STILL_LOOK_MS, and then every STILL_LOOK_MS.
+ * for `look_ms`, and then every `look_ms`.
  *
  * A program that waits for its GPU in a loop of its own uses the CPU and does not stand still by this rule.
  */
@@ -13,7 +13,7 @@
 
 struct shared;
 
-#define STILL_SILENT_MINUTE_MS 60000u
+#define STILL_SILENT_MS 60000u /* after which a program stands still, where nobody says otherwise */
 #define STILL_LOOK_MS 5000u
 
 struct still_watch {
@@ -25,7 +25,8 @@ struct still_watch {
 };
 
 /* In each turn of the supervisor's loop. `look_ms` is how often it looks. Returns for how many ms the
- * target has stood still, and publishes it: shared->still_since_ns is set from a silent minute on. */
-uint64_t still_turn(struct still_watch *watch, struct shared *shared, uint32_t look_ms);
+ * target has stood still, and publishes it: shared->still_since_ns is set from `silent_ms` on. */
+uint64_t still_turn(struct still_watch *watch, struct shared *shared, uint32_t look_ms,
+                    uint32_t silent_ms);
 
 #endif

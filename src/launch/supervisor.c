@@ -23,7 +23,8 @@ static void target_ended_here(struct supervisor *s, int status)
 
 static void child_ended(struct supervisor *s, pid_t pid, int status)
 {
-    if (helper_ended(&s->helpers, pid, status) || hang_child_ended(&s->hang, pid))
+    if (helper_ended(&s->helpers, pid, status) || aside_ended(&s->hang.aside, pid) ||
+        aside_ended(&s->crossing.aside, pid))
         return;
     if (pid == s->finisher) {
         s->finisher_ended = true;
@@ -91,11 +92,33 @@ static void mirror_stop(struct supervisor *s)
         (void)sigaction((int)stop, &before, NULL);
 }
 
+/* What ends a program that stands still ends a hang: the bundle says what it was doing. */
+static void note_if_still(struct supervisor *s, int signo)
+{
+    if (s->shared->still_since_ns == 0 ||
+        (signo != SIGINT && signo != SIGTERM && signo != SIGHUP && signo != SIGQUIT))
+        return;
+    shared_note_still_signal(s->shared, signo);
+    hang_wake_tracer(s->shared);
+}
+
+/* What is sent to us is not meant for a process that somebody else started. */
+static void take_own_signal(struct supervisor *s, int signo)
+{
+    if (signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGQUIT)
+        s->leave_signal = signo;
+}
+
 static void take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
     while (!forward_is_full(&s->forwarder) &&
            read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (s->is_attached) {
+            take_own_signal(s, (int)info.ssi_signo);
+            continue;
+        }
+        note_if_still(s, (int)info.ssi_signo);
         switch ((int)info.ssi_signo) {
         case SIGCHLD:
             break; /* supervisor_reap() follows in any case */
@@ -126,9 +149,10 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
     struct pollfd fds[] = {
         {.fd = forward_is_full(&s->forwarder) ? -1 : s->signal_fd, .events = POLLIN},
         {.fd = s->wake_fd, .events = POLLIN},
+        {.fd = s->target_pidfd, .events = POLLIN},
     };
     uint64_t count;
-    if (poll(fds, 2, timeout_ms) > 0 && (fds[1].revents & POLLIN) != 0)
+    if (poll(fds, 3, timeout_ms) > 0 && (fds[1].revents & POLLIN) != 0)
         (void)!read(s->wake_fd, &count, sizeof count);
     take_signals(s);
     supervisor_reap(s);
@@ -175,7 +199,7 @@ static int run_unobserved(struct supervisor *s, char *const argv[], const char *
     return target_exec_here(argv);
 }
 
-static void take_over_signals(struct supervisor *s)
+void supervisor_take_over_signals(struct supervisor *s)
 {
     sigset_t all;
     (void)sigfillset(&all);
@@ -207,9 +231,9 @@ int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
     struct rc_err err = {""};
-    s = (struct supervisor){.options = options, .helpers = {.options = options,
+    s = (struct supervisor){.options = options, .target_pidfd = -1, .helpers = {.options = options,
                                            .relays = {RELAY_INIT, RELAY_INIT}}};
-    take_over_signals(&s);
+    supervisor_take_over_signals(&s);
     inherited_list(&s.inherited);
     if (check_waiting() < 0)
         return run_unobserved(&s, argv, "waitid() is refused here");
@@ -225,14 +249,19 @@ int launch_run(const struct launch_options *options, char *const argv[])
     if (r < 0)
         return run_unobserved(&s, argv, start_error(r, &err));
 
+    s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
+    (void)crossing_begin(&s.crossing, &options->bundle_at);
     while (s.shared->target_state != TARGET_ENDED) {
-        supervisor_turn(&s, helpers_calm(&s.helpers) && !hang_is_busy(&s.hang) ? CALM_TICK_MS : TICK_MS);
+        bool busy = hang_is_busy(&s.hang) || s.crossing.aside.child != 0;
+        supervisor_turn(&s, helpers_calm(&s.helpers) && !busy ? CALM_TICK_MS : TICK_MS);
         mirror_stop(&s);
         hang_turn(&s.hang, s.shared, options, s.helpers.relays);
+        crossing_turn(&s.crossing, s.shared, options, s.helpers.relays, s.hang.still_ms);
     }
     supervisor_drain_relays(&s);
     tell_of_unfinished_runs(&s);
     hang_tell(&s.hang, options);
+    crossing_tell(&s.crossing, options);
     int status = own_status(&s, argv);
     if (s.shared->exec_errno != 0)
         supervisor_end_recorder(&s, 1);

@@ -6,6 +6,8 @@
 #ifndef LAUNCH_SUPERVISOR_H
 #define LAUNCH_SUPERVISOR_H
 
+#include <sys/types.h>
+
 #include "launch/options.h"
 
 #define LAUNCH_EXIT_OWN_FAILURE 125 /* ours, before exec; 126 and 127 as env(1) has them */
@@ -16,5 +18,15 @@
  * fails, the target runs: without shared memory or helpers it is simply executed.
  */
 int launch_run(const struct launch_options *options, char *const argv[]);
+
+#define ATTEND_BAD 1    /* it ended by a signal, with another exit code than 0, or nobody knows how */
+#define ATTEND_FAILED 2 /* it could not be watched */
+
+/*
+ * Look after a process that somebody else started until it ends; a bundle is left when it ends badly. It is
+ * traced where that is allowed, and let go when we end, however we end. A signal that would end us only
+ * ends the watching. Returns 0 when it ended well, or a number above.
+ */
+int launch_attend(const struct launch_options *options, pid_t pid);
 
 #endif

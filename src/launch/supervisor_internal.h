@@ -5,6 +5,7 @@
  *   supervisor.c        the turn of the loop: signals, children, job control
  *   supervisor_start.c  descriptors, processes
  *   supervisor_end.c    draining, the recorder's end, the finisher, our own exit
+ *   attend.c            the same for a process that somebody else started
  */
 #ifndef LAUNCH_SUPERVISOR_INTERNAL_H
 #define LAUNCH_SUPERVISOR_INTERNAL_H
@@ -15,6 +16,7 @@
 #include <sys/types.h>
 
 #include "inject/preload.h"
+#include "launch/crossing.h"
 #include "launch/forward.h"
 #include "launch/hang.h"
 #include "launch/helpers.h"
@@ -43,6 +45,10 @@ struct supervisor {
     int finisher_status;
     bool finisher_ended, hurry, told_unfinished;
     struct hang hang;
+    struct crossing crossing;
+    bool is_attached;    /* to a process that somebody else started */
+    int target_pidfd;    /* of that one, else -1 */
+    int leave_signal;    /* asks us, and not that process, to end; 0 = none came */
     uint64_t asked_to_end_ns; /* SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
 };
 
@@ -50,10 +56,14 @@ struct supervisor {
 /* One turn of the loop: wait at most timeout_ms, then see to signals, children and helpers. */
 void supervisor_turn(struct supervisor *s, int timeout_ms);
 void supervisor_reap(struct supervisor *s);
+/* All are blocked, and read from a descriptor. */
+void supervisor_take_over_signals(struct supervisor *s);
 
 /* --- supervisor_start.c --- */
 void supervisor_fill_run(struct supervisor *s, char *const argv[]);
 void supervisor_plan_relay(struct supervisor *s);
+/* For struct recorder_options: the context is a struct supervisor. */
+void supervisor_bundle_for_recorder(void *context);
 /* Fork the relay, the tracer (which forks the target) and all that only looks on. 0 or -errno. */
 int supervisor_start_processes(struct supervisor *s, char *const argv[]);
 

@@ -89,7 +89,7 @@ void supervisor_plan_relay(struct supervisor *s)
         (void)snprintf(run->stdout_error, sizeof run->stdout_error, "%s", err.msg);
 }
 
-static void bundle_for_recorder(void *context)
+void supervisor_bundle_for_recorder(void *context)
 {
     const struct supervisor *s = context;
     supervisor_count_refusals(s);
@@ -257,7 +257,7 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
         .kernel_log_mark = kernel_log_mark(),
         .ledger = s->ledger,
         .keep_orphan = s->options->keep_orphan,
-        .bundle = bundle_for_recorder,
+        .bundle = supervisor_bundle_for_recorder,
         .forget = forget_for_recorder,
         .context = s,
     };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,6 +19,8 @@
 #include "launch/tree_scan.h"
 #include "record/shared.h"
 #include "watch/relay.h"
+
+#define SEIZE_PASSES 8 /* until a scan finds no untraced thread */
 
 struct tracer tracer;
 
@@ -140,7 +143,6 @@ static int wait_for_what(void)
 
 static void seize_late(void)
 {
-    scan_due = 0;
     struct tree_scan scan = {
         .shared = tracer.shared,
         .tracees = &tracer.tracees,
@@ -213,10 +215,43 @@ static void start_target(const struct tracer_options *options)
     s->processes_seen = 1;
 }
 
-_Noreturn void tracer_run(struct shared *shared, const struct tracer_options *options)
+static bool is_traced(pid_t pid)
 {
-    tracer.shared = shared;
-    tracer.options = options;
+    char path[64];
+    char status[TRACER_STATUS_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    (void)fs_read_text(path, status, sizeof status);
+    const char *line = strstr(status, "\nTracerPid:\t");
+    return line != NULL && strtol(line + 12, NULL, 10) != 0;
+}
+
+/* Our death would detach it, and harm it in no other way: no PTRACE_O_EXITKILL. */
+static void attach(void)
+{
+    struct shared *s = tracer.shared;
+    tracer.target = tracer.options->attach_pid;
+    tracer.ptrace_options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
+    s->run.trace_mode = TRACE_LATE;
+    if (!may_trace(tracer.options->mode))
+        return;
+    if (tracer_is_sanitized(tracer.target)) {
+        s->trace_state = TRACE_STATE_OFF;
+        return;
+    }
+    uint32_t seized = 0;
+    for (uint32_t pass = 0, now = 1; pass < SEIZE_PASSES && now > 0; pass++, seized += now)
+        now = tree_scan_seize_threads(s, &tracer.tracees, tracer.target, tracer.ptrace_options);
+    s->processes_traced = seized > 0;
+    s->trace_state = seized > 0                  ? TRACE_STATE_TRACING
+                     : is_traced(tracer.target) ? TRACE_STATE_OFF
+                                                 : TRACE_STATE_REFUSED;
+    if (seized > 0)
+        tracer_scan_every_second();
+}
+
+static void start(void)
+{
+    const struct tracer_options *options = tracer.options;
     start_target(options);
     (void)prctl(PR_SET_NAME, "rocmcrash-T");
     install_handlers(options->keep_orphan);
@@ -231,6 +266,20 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
     (void)close(options->go_write_fd);
     (void)close(options->target.exec_error_fd);
     (void)close(options->target.go_fd);
+}
+
+_Noreturn void tracer_run(struct shared *shared, const struct tracer_options *options)
+{
+    tracer.shared = shared;
+    tracer.options = options;
+    if (options->attach_pid == 0) {
+        start();
+    } else {
+        (void)prctl(PR_SET_NAME, "rocmcrash-T");
+        install_handlers(true);
+        leave_caller();
+        attach();
+    }
     struct shared_helper *me = &shared->helpers[HELPER_TRACER];
     for (;;) {
         siginfo_t si = {.si_pid = 0};
@@ -242,7 +291,10 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
         /* A process that was shown as untraced may be traced now. Its stop then means something
          * else: look again. */
         if (scan_due) {
-            seize_late();
+            scan_due = 0;
+            if (tracer.scans)
+                seize_late();
+            tracer_still_turn();
             continue;
         }
         if (r != 0 || si.si_pid == 0)

@@ -13,6 +13,7 @@
 #define LAUNCH_TRACER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "launch/options.h"
 #include "launch/target.h"
@@ -33,6 +34,7 @@ enum trace_state {
 
 struct tracer_options {
     struct target_spec target;
+    pid_t attach_pid; /* not our child, but a process that somebody else started; 0 = start the target */
     int go_write_fd;
     int wake_fd; /* eventfd of the supervisor: something changed in the shared memory */
     const struct inherited *inherited; /* descriptors of the target only */

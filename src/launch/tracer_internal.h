@@ -6,6 +6,7 @@
  *   tracer_stops.c    what each stop means and how it is answered
  *   tracer_impact.c   which stop is the end of a process
  *   tracer_release.c  what is let go: the busy, debuggers, short children
+ *   tracer_still.c    what the processes do while the program stands still
  */
 #ifndef LAUNCH_TRACER_INTERNAL_H
 #define LAUNCH_TRACER_INTERNAL_H
@@ -32,6 +33,7 @@ struct tracer {
     struct tracees tracees;
     pid_t target;
     bool eager;
+    bool scans; /* every second, for processes that are not traced yet */
     int ptrace_options;
     struct rate forks; /* of the whole tree */
     struct released released[TRACER_RELEASED_MAX]; /* newest last */
@@ -79,5 +81,13 @@ bool tracer_is_debugger(pid_t pid);
 /* LeakSanitizer traces its own process when that ends, and fails where another does. */
 bool tracer_is_sanitized(pid_t pid);
 void tracer_scan_every_second(void);
+
+/* --- tracer_still.c --- */
+/* The supervisor woke us, or a second has passed: the next look at a program that stands still, and the
+ * copies that were asked for. */
+void tracer_still_turn(void);
+/* The process is about to take a signal that asks it to end. One that stood still is copied first;
+ * then, and in any other case, the signal goes on at once. */
+void tracer_still_signal(const struct traced_process *process, int signo);
 
 #endif

@@ -182,6 +182,7 @@ bool tracer_is_sanitized(pid_t pid)
 void tracer_scan_every_second(void)
 {
     struct itimerval period = {{LATE_SCAN_PERIOD_S, 0}, {LATE_SCAN_PERIOD_S, 0}};
+    tracer.scans = true;
     (void)setitimer(ITIMER_REAL, &period, NULL);
 }
 

@@ -139,6 +139,8 @@ static void signal_stop(struct traced_thread *thread, int signo)
             tracer_note_target_signal(&si);
         if (tracer_is_fatal_signal(signo))
             tracer_fatal_signal(thread, &si);
+        else
+            tracer_still_signal(tracee_process(&tracer.tracees, thread), signo);
     }
     resume(thread->tid, signo);
 }

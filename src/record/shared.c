@@ -103,6 +103,17 @@ struct shared *shared_map(int fd, struct rc_err *err)
     return s;
 }
 
+void shared_note_still_signal(struct shared *s, int signo)
+{
+    uint64_t began_ns = s->still_since_ns;
+    uint64_t known_ns = s->still_began_ns;
+    if (began_ns == 0 || began_ns == known_ns ||
+        !atomic_compare_exchange_strong(&s->still_began_ns, &known_ns, began_ns))
+        return;
+    s->still_signal = (uint32_t)signo;
+    s->still_asked_ns = clock_mono_ns();
+}
+
 uint32_t shared_ask_counters(struct shared *s, int32_t pid)
 {
     s->impact_pid = pid;

@@ -19,7 +19,7 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 5u
+#define SHARED_VERSION 6u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
@@ -161,6 +161,7 @@ struct shared_run {
     int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
     char ledger_error[128];  /* why there is no ledger, or why the target has no library; "" = both
                               * are there */
+    uint64_t attached_wall_ns; /* != 0: somebody else started it, and we came then */
     uint64_t snapshot_wall_ns; /* != 0: not a run but a look at a live process, made then */
     char snapshot_why[128];    /* what asked for it: "asked for", "vram>95%", ... */
 };
@@ -208,6 +209,7 @@ struct shared {
     _Atomic int32_t target_pid;
     _Atomic int32_t target_status;    /* wait(2) status, valid when TARGET_ENDED */
     _Atomic int32_t exec_errno;       /* != 0: exec failed before anything ran */
+    _Atomic uint32_t status_unknown;  /* S: 1 = nobody told how it ended; it is not our child */
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
     _Atomic uint32_t target_stops;    /* how often it stopped: S shows each stop to its own
@@ -215,8 +217,16 @@ struct shared {
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
     _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
-    _Atomic uint64_t still_since_ns; /* S: since when the target stands still, for a minute or more; 0 = it
-                                      * does something */
+    /* S: since when the target stands still, for a minute or more; 0 = it does something. */
+    _Atomic uint64_t still_since_ns;
+    _Atomic uint32_t still_looks;  /* T: how often it has looked at its processes since, without a stop */
+    _Atomic uint32_t look_request; /* S: T copies what they are doing; counts up */
+    _Atomic uint32_t look_answer;  /* T: the last request that is done */
+    /* S or T, who sees it first: a signal asked the target to end while it stood still. */
+    _Atomic uint64_t still_asked_ns;  /* when, 0 = none did */
+    _Atomic uint64_t still_began_ns;  /* since when it stood still then */
+    _Atomic uint32_t still_signal;
+    _Atomic uint32_t still_awaits_input; /* T: 1 = it only waited for somebody outside, who had to speak first */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
     /* T: what tracing could not see, for the manifest. */
@@ -293,6 +303,8 @@ struct shared {
 
 struct rc_err;
 
+/* `signo` asks the target to end: noted where it stands still, once for a standstill. */
+void shared_note_still_signal(struct shared *s, int signo);
 /* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit, and seals the size; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.

@@ -100,9 +100,13 @@ static void render_target(struct text *t, const struct shared *s)
     field_number(t, "target_state", s->target_state);
     field_number(t, "target_pid", s->target_pid);
     field_number(t, "target_status", s->target_status);
+    field_number(t, "status_unknown", s->status_unknown);
     field_number(t, "exec_errno", s->exec_errno);
     field_u64(t, "target_end_ns", s->target_end_ns);
     field_number(t, "supervisor_killed", s->supervisor_killed);
+    field_u64(t, "still_began_ns", s->still_began_ns);
+    field_u64(t, "still_asked_ns", s->still_asked_ns);
+    field_number(t, "still_signal", s->still_signal);
 }
 
 static void render_tracing(struct text *t, const struct shared *s)
@@ -184,6 +188,7 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     field_number(&t, "follows_stdout", run->follows_stdout);
     field_string(&t, "stdout_error", run->stdout_error);
     field_string(&t, "ledger_error", run->ledger_error);
+    field_u64(&t, "attached_wall_ns", run->attached_wall_ns);
     field_u64(&t, "snapshot_wall_ns", run->snapshot_wall_ns);
     field_string(&t, "snapshot_why", run->snapshot_why);
     field_hook_trouble(&t, shared);

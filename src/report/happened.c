@@ -50,14 +50,15 @@ static const char *const memory_classes[] = {"capacity", "fragmentation", "leak"
 /* The first row that fits is used. */
 static const struct wording wordings[] = {
     {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
-    {"unknown", "run.snapshot snap.deadlock", "The process is alive, in a deadlock"},
-    {"unknown", "run.snapshot snap.blocked", "The process is alive; a thread of it {snap.blocked}"},
-    {"unknown", "run.snapshot snap.self_wait",
-     "The process is alive, but nothing except a signal can make it go on"},
+    {"unknown", "snap.life snap.deadlock", "{snap.life}, in a deadlock"},
+    {"unknown", "snap.life snap.blocked", "{snap.life}; a thread of it {snap.blocked}"},
+    {"unknown", "snap.life snap.self_wait",
+     "{snap.life}; nothing except a signal could make it go on"},
     {"unknown", "run.snapshot snap.main_does",
-     "The process is alive[[, using {snap.cpu_percent} of a CPU]]; its main thread {snap.main_does}"},
-    {"unknown", "run.snapshot", "The process is alive"},
-    {"collective", "run.snapshot", "The process is alive, in a collective operation"},
+     "{snap.life}[[, using {snap.cpu_percent} of a CPU]]; its main thread {snap.main_does}"},
+    {"unknown", "snap.life snap.main_does", "{snap.life}; its main thread {snap.main_does}"},
+    {"unknown", "snap.life", "{snap.life}"},
+    {"collective", "snap.life", "{snap.life}, in a collective operation"},
     {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
     {"unknown/no failure shown", NULL, "The text shows no failure"},
     {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},
@@ -211,7 +212,7 @@ static void add_class(const struct verdict *v, struct buf *out)
         buf_puts(out, "; who sent it is not known");
     else if (v->subclass == NULL ||
              (strcmp(v->subclass, "nothing failed") != 0 && strcmp(v->subclass, "no failure shown") != 0 &&
-              strncmp(v->subclass, "alive", 5) != 0))
+              strncmp(v->subclass, "seen alive", 10) != 0))
         buf_puts(out, "; the cause is unknown");
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 #include "report/internal.h"
 
@@ -123,7 +124,10 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
     buf_release(&happened);
     if (v->runner_up != NULL && v->runner_up[0] != '\0' && strcmp(v->confidence, "high") != 0)
         runner_up_line(v, style, out);
-    if (strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0)
+    /* What is missing is about a failure. A process that was looked at has none. */
+    const struct fact *life = facts_best(in->facts, "snap.life");
+    if (strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 &&
+        (life == NULL || life->status != FACT_PRESENT))
         line(out, "missing: ", v->missing.text[0], false, style);
     if (v->advice.count > 0)
         advice_line(v, style, out);

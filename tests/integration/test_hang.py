@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """--hang-after: a program that stands still is looked at once, and goes on; --on-hang=kill ends it. One that works, says
-something, reads or writes is left alone."""
+something, reads or writes is left alone. A signal that ends it while it stands still leaves a bundle of what it did.
+--bundle-at: a bundle when a condition comes to hold."""
 
 import os
 import signal
@@ -90,6 +91,169 @@ class Hang(Case):
             done = self.verb(option, "--", "true")
             self.assertEqual(done.returncode, 125)
             self.assertIn(option.split("=", maxsplit=1)[0], done.stderr)
+
+
+HANDLES = """
+import os, signal, sys, threading
+taken = []
+def handler(signo, frame):
+    taken.append(signo)
+    print('took', len(taken), file=sys.stderr, flush=True)
+    if len(taken) == LAST:
+        os._exit(STATUS)
+signal.signal(signal.SIGINT, handler)
+print('begins', file=sys.stderr, flush=True)
+def stuck():
+    while True:
+        signal.pause()
+stuck()
+"""
+LISTENS = """
+import select, socket, sys
+s = socket.create_server(('127.0.0.1', 0))
+print('begins', file=sys.stderr, flush=True)
+WAIT
+"""
+WAITS_FOR_CLIENTS = {
+    "accept": "s.accept()",
+    "epoll": "e = select.epoll(); e.register(s, select.EPOLLIN); e.poll()",
+    "poll": "p = select.poll(); p.register(s, select.POLLIN); p.poll()",
+    "select": "select.select([s], [], [])",
+}
+
+
+class EndedWhileItStoodStill(Case):
+    """The snapshot of --hang-after says that the program stands still by now."""
+
+    def end(self, code, signo, stdin=None):
+        process = self.start(PYTHON, "-c", code, options=("--hang-after=1s",), stdin=stdin, stderr=subprocess.PIPE,
+                             start_new_session=True)
+        wait_for(self.snapshots, "the snapshot", timeout_s=60)
+        os.killpg(process.pid, signo)  # as a terminal and a scheduler do
+        _, err = process.communicate(timeout=60)
+        self.done = self.finished(process, b"", err)
+        return [bundle for bundle in self.done.bundles if "-snapshot" not in bundle.name]
+
+    def snapshots(self):
+        return [bundle for bundle in self.bundles() if "-snapshot" in bundle.name]
+
+    def test_ctrl_c_leaves_what_it_did(self):
+        bundle, = self.end(STUCK, signal.SIGINT)
+        self.assertEqual(self.done.status, -signal.SIGINT)
+        self.assertEqual(bundle.wrong_facts(), [])
+        self.assertEqual(bundle.value("run.still_signal"), "SIGINT")
+        self.assertGreaterEqual(bundle.value("run.still_ms"), 1000)
+        self.assertEqual(bundle.verdict["path"][-1]["node"], "alive-self-wait", bundle.verdict["sentence"])
+        self.assertIn("in stuck", bundle.value("snap.python_stack"))
+        self.assertIn("lock", bundle.value("snap.native_stack"))
+        self.assertIn("alive: a snapshot", bundle.text("impact/0/impact.txt"))
+        self.assertNotIn("missing:", self.done.stderr)
+
+    def test_its_tree_is_in_it(self):
+        code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {STUCK!r}]).wait()"
+        bundle, = self.end(code, signal.SIGTERM)
+        self.assertEqual(bundle.value("snap.processes_count"), 2)
+        self.assertIn("in stuck", "".join(bundle.text(f"waits/python.{i}.txt") for i in range(2)))
+
+    def test_its_own_handler_decides(self):
+        bundle, = self.end(HANDLES.replace("LAST", "1").replace("STATUS", "3"), signal.SIGINT)
+        self.assertEqual(self.done.status, 3)
+        self.assertIn("took 1", self.done.stderr)
+        self.assertIn("in stuck", bundle.value("snap.python_stack"))
+
+    def test_one_that_takes_it_and_ends_well_leaves_none(self):
+        self.assertEqual(self.end(HANDLES.replace("LAST", "1").replace("STATUS", "0"), signal.SIGINT), [])
+        self.assertEqual(self.done.status, 0)
+
+    def test_a_second_signal_comes_through(self):
+        process = self.start(PYTHON, "-c", HANDLES.replace("LAST", "2").replace("STATUS", "3"),
+                             options=("--hang-after=1s",), stderr=subprocess.PIPE)
+        wait_for(self.snapshots, "the snapshot", timeout_s=60)
+        os.kill(process.pid, signal.SIGINT)
+        said = b""
+        while b"took 1" not in said:
+            said += os.read(process.stderr.fileno(), 4096)
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertIn(b"took 2", said + err)
+        self.assertEqual(process.returncode, 3)
+
+    def test_a_server_that_nobody_calls_leaves_none(self):
+        for how, wait in WAITS_FOR_CLIENTS.items():
+            with self.subTest(how=how):
+                self.setUp()
+                self.assertEqual(self.end(LISTENS.replace("WAIT", wait), signal.SIGTERM), [])
+                self.assertEqual(self.done.status, -signal.SIGTERM)
+        self.setUp()  # a client waits for somebody, too: but not to be called
+        pair = LISTENS.replace("WAIT", "a, b = socket.socketpair(); a.recv(1)")
+        self.assertEqual(len(self.end(pair, signal.SIGTERM)), 1)
+
+    def test_a_prompt_leaves_none(self):
+        master, slave = os.openpty()
+        try:
+            code = "import sys\nprint('begins', file=sys.stderr, flush=True)\nsys.stdin.readline()"
+            self.assertEqual(self.end(code, signal.SIGINT, stdin=slave), [])
+        finally:
+            os.close(master)
+            os.close(slave)
+
+    def test_a_message_of_failure_comes_first(self):
+        bundle, = self.end(f"import sys\nsys.stderr.write({support.HIP_OOM!r})\n" + STUCK, signal.SIGINT)
+        self.assertEqual(bundle.verdict["class"], "capacity")
+        self.assertEqual(bundle.value("run.still_signal"), "SIGINT")
+
+    def test_one_that_works_leaves_none(self):
+        code = "import sys, time\nprint('begins', file=sys.stderr, flush=True)\nwhile True: pass"
+        process = self.start(PYTHON, "-c", code, options=("--hang-after=1s",), stderr=subprocess.PIPE)
+        self.assertEqual(process.stderr.readline(), b"begins\n")
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(self.bundles(), [])
+
+    def test_of_an_ordinary_user(self):
+        """As an ordinary user, whom Yama lets trace his children only."""
+        support.need_ordinary_user(self)
+        os.chmod(self.folder, 0o777)
+        os.chmod(self.outdir, 0o777)
+        process = self.start(PYTHON, "-c", STUCK, options=("--hang-after=1s",), stderr=subprocess.PIPE,
+                             user=support.NOBODY, group=support.NOBODY, extra_groups=[])
+        bundle = wait_for(self.snapshots, "the snapshot", timeout_s=60)[0]
+        self.assertIn("in stuck", bundle.value("snap.python_stack"))
+        self.assertIn("lock", bundle.value("snap.native_stack"))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+class BundleAt(Case):
+    GROWS = ("import os, sys\nheld = bytearray(b'x' * (200 << 20))\nprint('begins', file=sys.stderr, flush=True)\n"
+             "os.read(0, 1)\nprint('goes on', file=sys.stderr, flush=True)")
+
+    def test_a_bundle_once_a_crossing_and_the_program_goes_on(self):
+        process = self.start(PYTHON, "-c", self.GROWS, options=("--bundle-at=fds>100000,rss>150MiB",),
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        bundle = wait_for(self.bundles, "the bundle", timeout_s=60)[0]
+        out, err = process.communicate(b"x", timeout=60)
+        done = self.finished(process, out, err)
+        self.assertEqual(done.status, 0)
+        self.assertIn("goes on", done.stderr)
+        self.assertIn("1 bundle by --bundle-at", done.stderr)
+        self.assertEqual(len(done.bundles), 1)
+        self.assertEqual(bundle.wrong_facts(), [])
+        self.assertIn("rss>150MiB (it is ", bundle.value("run.snapshot_why"))
+        self.assertIn("stacks/stacks.0.txt", bundle.files)
+
+    def test_what_is_never_known_is_said(self):
+        self.write("machine/dev/kmsg", "")
+        done = self.run_it(PYTHON, "-c", "pass", options=("--bundle-at=vram>1%", "--sysroot", self.path("machine")))
+        self.assertEqual((done.status, done.bundles), (0, []))
+        self.assertIn("--bundle-at=vram>1%: that was never known here", done.stderr)
+
+    def test_wrong_conditions(self):
+        for text in ("", "vram", "vram>90", "x>1%", "rss>9%", "vram_growth>1GiB", "vram>1%," * 5):
+            done = self.verb(f"--bundle-at={text}", "--", "true")
+            self.assertEqual(done.returncode, 125, text)
+            self.assertIn("condition" if "GiB" not in text and "90" not in text and "9%" not in text else "compared",
+                          done.stderr, text)
 
 
 if __name__ == "__main__":

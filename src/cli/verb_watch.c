@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/verb_watch.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/say.h"
+#include "cli/option.h"
+#include "launch/options.h"
+#include "launch/supervisor.h"
+
+#define WATCH_HASH_MS 60000
+
+struct watch_line {
+    bool help;
+    struct launch_options launch;
+};
+
+static int set_hang_after(void *field, const char *value, struct rc_err *err)
+{
+    if (option_milliseconds(value, field) < 0)
+        return rc_err_set(err, -EINVAL, "--hang-after is a time like 300s, not '%s'", value);
+    return 0;
+}
+
+static int set_bundle_at(void *field, const char *value, struct rc_err *err)
+{
+    return conditions_parse(value, field, err);
+}
+
+static const struct option_def watch_options[] = {
+    {"hang-after", 0, "TIME", "bundle it, too, when it stands still for so long (300s)",
+     set_hang_after, offsetof(struct watch_line, launch.hang_after_ms)},
+    {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
+     set_bundle_at, offsetof(struct watch_line, launch.bundle_at)},
+    {"output-dir", 'o', "DIR", "where bundles go (default: here)",
+     option_text, offsetof(struct watch_line, launch.output_dir)},
+    {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct watch_line, launch.quiet)},
+    {"color", 0, "WHEN", "auto (default), always or never",
+     option_colour, offsetof(struct watch_line, launch.colour)},
+    {"keep", 0, "KINDS", "do not replace these: hosts, users, homes, ips, paths, ...",
+     option_text, offsetof(struct watch_line, launch.keep)},
+    {"sysroot", 0, "DIR", "read /sys, /dev/kmsg and machine-wide /proc files below DIR",
+     option_sysroot, 0},
+    {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct watch_line, help)},
+    {NULL, 0, NULL, NULL, NULL, 0},
+};
+
+static void print_help(void)
+{
+    (void)printf("Usage: rocmcrash watch [OPTIONS] PID\n\n"
+                 "Looks after a process that is running already, and leaves a bundle when it ends\n"
+                 "badly. Ctrl-C ends the watching; the process goes on.\n\n"
+                 "Options:\n");
+    options_help(watch_options);
+    (void)printf("\nExit status: 0 when the process ended well, or the watching was ended; 1 when it\n"
+                 "ended badly, or nobody knows how; 2 when it could not be watched.\n");
+}
+
+int verb_watch(int argc, char *argv[], const char *site, const char *finisher)
+{
+    struct watch_line line = {.launch = {.finish_within_ms = 5000,
+                                         .hash_budget_ms = WATCH_HASH_MS,
+                                         .site = site,
+                                         .finisher = finisher}};
+    struct rc_err err = {""};
+    uint64_t pid = 0;
+    int at = options_parse_around(watch_options, &line, argc, argv, &err);
+    if (at < 0) {
+        (void)say_line(stderr, "rocmcrash: %s", err.msg);
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    if (line.help) {
+        print_help();
+        return 0;
+    }
+    if (at != argc - 1 || fs_parse_u64(argv[at], &pid) < 0 || pid == 0 || pid > INT32_MAX) {
+        (void)fprintf(stderr, "rocmcrash: watch needs the number of one process\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    return launch_attend(&line.launch, (pid_t)pid);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/aside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/err.h"
+#include "base/loader_variables.h"
+#include "launch/finish.h"
+#include "launch/options.h"
+#include "launch/snapshot.h"
+#include "record/shared.h"
+#include "watch/relay.h"
+
+#define HASH_MS 5000u
+
+static int finish(int fd, const struct launch_options *options, enum loader_variables aside)
+{
+    int status = -1;
+    pid_t finisher = finish_start(fd, options, FINISH_BUNDLE, aside, true);
+    if (finisher > 0 && waitpid(finisher, &status, 0) != finisher)
+        status = -1;
+    return status;
+}
+
+static _Noreturn void make_bundle(struct shared *snapshot, int fd, const struct shared *run,
+                                  const struct launch_options *options, struct relay *relays,
+                                  const char *why)
+{
+    struct rc_err err = {""};
+    struct launch_options own = *options;
+    own.preview = false; /* nobody is asked while the program runs */
+    own.hash_budget_ms = HASH_MS;
+    (void)umask(077);
+    relays_drop(relays);
+    leave_caller();
+    finish_lift_limits();
+    uint64_t still_ns = run->still_since_ns;
+    const struct snapshot_options what = {
+        .pid = run->target_pid,
+        .tree = true,
+        .why = why,
+        .output_dir = options->output_dir,
+        .run = run,
+        .request = run->look_request,
+        .since_ns = still_ns != 0 ? still_ns : clock_mono_ns(),
+    };
+    if (snapshot_take(snapshot, &what, &err) < 0)
+        _exit(1);
+    int status = finish(fd, &own, LOADER_VARIABLES_ALL);
+    if (status != 0 && snapshot->bundle_path[0] == '\0') /* its libraries may be where LD_LIBRARY_PATH says */
+        status = finish(fd, &own, LOADER_VARIABLES_NONE);
+    _exit(status == 0 ? 0 : 1);
+}
+
+bool aside_start(struct aside *a, struct shared *shared, const struct launch_options *options,
+                 struct relay *relays, const char *why)
+{
+    struct rc_err err = {""};
+    int fd = -1;
+    if (a->count >= ASIDE_MAX || a->child != 0)
+        return false;
+    struct shared *snapshot = shared_create(&fd, &err);
+    if (snapshot == NULL) {
+        shared_event(shared, "supervisor", "no snapshot: %s", err.msg);
+        return false;
+    }
+    if (a->snapshot != NULL)
+        (void)munmap(a->snapshot, sizeof *a->snapshot);
+    a->snapshot = snapshot;
+    a->count++;
+    shared->look_request++;
+    a->child = fork();
+    if (a->child == 0)
+        make_bundle(snapshot, fd, shared, options, relays, why);
+    (void)close(fd);
+    shared_event(shared, "supervisor", "snapshot: %s", why);
+    if (a->child < 0)
+        a->child = 0;
+    return true;
+}
+
+bool aside_ended(struct aside *a, pid_t pid)
+{
+    if (pid != a->child || pid <= 0)
+        return false;
+    a->child = 0;
+    return true;
+}
+
+/* A copy: others can write to what is shared. */
+bool aside_bundle(const struct aside *a, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (a->snapshot != NULL)
+        (void)snprintf(out, size, "%.*s", (int)sizeof a->snapshot->bundle_path - 1,
+                       a->snapshot->bundle_path);
+    return out[0] != '\0';
+}
