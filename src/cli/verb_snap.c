@@ -24,6 +24,7 @@
 #define SNAP_HASH_MS 5000
 
 #define TIMES_MAX 100
+#define HELP_WIDTH 76
 
 struct snap_line {
     bool tree, help;
@@ -76,10 +77,12 @@ static void print_help(void)
     options_help(snap_options);
     char names[160];
     conditions_names(names, sizeof names);
-    (void)printf("\nA condition compares one of\n");
-    (void)say_line(stdout, "  %s", names);
-    (void)printf("with < or >; sizes have a growth, too (rss_growth>1GiB/min). Several:\n"
-                 "'vram>90%%,idle>120s'.\n");
+    (void)printf("\nA condition compares one of these with < or >; sizes have a growth, too\n"
+                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'.\n");
+    for (char *at = names, *end = names; *at != '\0'; at = end) {
+        end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
+        (void)say_line(stdout, "  %.*s", (int)(end - at), at);
+    }
 }
 
 static int make_bundle(int shared_fd, const struct launch_options *options)

@@ -103,3 +103,9 @@ bool aside_bundle(const struct aside *a, char *out, size_t size)
                        a->snapshot->bundle_path);
     return out[0] != '\0';
 }
+
+const char *aside_why_none(const struct aside *a)
+{
+    return a->child != 0 ? "the bundle of that moment is still being made"
+                         : "no bundle of that moment could be made";
+}

@@ -33,4 +33,7 @@ bool aside_ended(struct aside *aside, pid_t pid);
 /* The path of the last bundle, in `out`; false = none was made. */
 bool aside_bundle(const struct aside *aside, char *out, size_t size);
 
+/* Then: in words. */
+const char *aside_why_none(const struct aside *aside);
+
 #endif

@@ -273,6 +273,7 @@ int launch_attend(const struct launch_options *options, pid_t pid)
             (void)say_line(stderr, "rocmcrash: process %d is no longer watched; it goes on", (int)pid);
     } else {
         status = tell_end(&s) ? ATTEND_BAD : 0;
+        supervisor_wait_for_asides(&s);
         hang_tell(&s.hang, options);
         crossing_tell(&s.crossing, options);
         supervisor_finish(&s);

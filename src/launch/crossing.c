@@ -44,5 +44,5 @@ void crossing_tell(const struct crossing *c, const struct launch_options *option
         (void)say_line(stderr, "rocmcrash: %u bundle%s by --bundle-at%s, the last one: %s", c->aside.count,
                        c->aside.count == 1 ? "" : "s", c->untold > 0 ? " (more were due)" : "", path);
     else
-        (void)say_line(stderr, "rocmcrash: a condition of --bundle-at was met; no bundle could be made");
+        (void)say_line(stderr, "rocmcrash: a condition of --bundle-at was met; %s", aside_why_none(&c->aside));
 }

@@ -121,5 +121,5 @@ void hang_tell(const struct hang *h, const struct launch_options *options)
         (void)say_line(stderr, "rocmcrash: the program stood still%s; bundle of that moment: %s",
                        h->end != HANG_END_NOT ? " and was ended" : "", path);
     else
-        (void)say_line(stderr, "rocmcrash: the program stood still; no bundle of that moment could be made");
+        (void)say_line(stderr, "rocmcrash: the program stood still; %s", aside_why_none(&h->aside));
 }

@@ -14,6 +14,8 @@
 #include "base/err.h"
 #include "base/say.h"
 
+#define ASIDE_WAIT_MS 1000
+
 static void target_ended_here(struct supervisor *s, int status)
 {
     s->shared->target_status = status;
@@ -227,6 +229,14 @@ static const char *start_error(int code, struct rc_err *err)
     return err->msg;
 }
 
+/* Those that make a bundle of an earlier moment may be almost done. */
+void supervisor_wait_for_asides(struct supervisor *s)
+{
+    uint64_t give_up_ns = clock_mono_ns() + ASIDE_WAIT_MS * NS_PER_MS;
+    while ((s->hang.aside.child != 0 || s->crossing.aside.child != 0) && clock_mono_ns() < give_up_ns)
+        supervisor_turn(s, 20);
+}
+
 int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
@@ -260,6 +270,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     }
     supervisor_drain_relays(&s);
     tell_of_unfinished_runs(&s);
+    supervisor_wait_for_asides(&s);
     hang_tell(&s.hang, options);
     crossing_tell(&s.crossing, options);
     int status = own_status(&s, argv);

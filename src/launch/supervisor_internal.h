@@ -56,6 +56,8 @@ struct supervisor {
 /* One turn of the loop: wait at most timeout_ms, then see to signals, children and helpers. */
 void supervisor_turn(struct supervisor *s, int timeout_ms);
 void supervisor_reap(struct supervisor *s);
+/* At the end of the program; bounded. */
+void supervisor_wait_for_asides(struct supervisor *s);
 /* All are blocked, and read from a descriptor. */
 void supervisor_take_over_signals(struct supervisor *s);
 

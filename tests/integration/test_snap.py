@@ -108,13 +108,18 @@ class NotNoticed(SnapCase):
             gap_ms = float(process.communicate(timeout=20)[0])
             held_us = bundle.value("run.snapshot_held_us")
             print(f"200 threads: held {held_us} us, longest gap in the program's clock {gap_ms} ms", flush=True)
-            if whole and held_us <= HELD_MAX_US and gap_ms <= GAP_MAX_MS:
+            # On a busy machine the gap is also the time in which others had the CPU.
+            if whole and held_us <= HELD_MAX_US and (gap_ms <= GAP_MAX_MS or self.is_busy()):
                 return
         self.not_in_time(f"whole: {whole}, held {held_us} us, gap {gap_ms} ms, {attempt + 1} times")
 
+    @staticmethod
+    def is_busy():
+        return os.getloadavg()[0] > 2 * os.cpu_count()
+
     def not_in_time(self, what):
         """Times mean nothing where other programs want more CPUs than there are."""
-        if os.getloadavg()[0] > 2 * os.cpu_count():
+        if self.is_busy():
             self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
         self.fail(what)
 
@@ -142,11 +147,11 @@ class NotNoticed(SnapCase):
             bundle = self.snap(process.pid, "--tree")
             self.assertEqual(bundle.value("snap.processes_count"), 8)
             stacks = [name for name in bundle.files if name.startswith("stacks/")]
-            self.assertEqual(len(stacks), 8)
             held_us = bundle.value("run.snapshot_held_us")
-            if held_us <= HELD_MAX_US:
+            if held_us <= HELD_MAX_US and len(stacks) == 8:
                 return
-        self.not_in_time(f"held {held_us} us")
+            self.assertTrue(len(stacks) == 8 or bundle.row("stacks")["status"] != "ok", stacks)  # its deadline ended it
+        self.not_in_time(f"held {held_us} us, {len(stacks)} stacks")
 
 
 class Stacks(SnapCase):
