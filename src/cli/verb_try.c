@@ -246,6 +246,8 @@ static int run_campaign(struct try_job *job, struct rc_err *err)
     int r = 0;
     int cell;
     campaign_init(c, job->experiment.changes.count, job->error, SEED);
+    for (unsigned i = 0; i < job->count; i++)
+        campaign_learn(c, &job->records[i].outcome);
     while (r == 0 && budget_is_left(job) && !(job->first && one_is_confirmed(c)) && (cell = campaign_next(c)) >= 0) {
         struct try_verdict verdict = {.facts = NULL};
         r = run_cell(job, (size_t)cell, &verdict, err);

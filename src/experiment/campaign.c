@@ -56,7 +56,7 @@ static bool is_baselines(const struct campaign *c, const char *key)
     return false;
 }
 
-static void learn_key(struct campaign *c, const struct outcome *base)
+void campaign_learn(struct campaign *c, const struct outcome *base)
 {
     if (base->end == RUN_FAILED && !is_baselines(c, base->key) && c->key_count < CAMPAIGN_KEYS_MAX)
         (void)snprintf(c->keys[c->key_count++], CAMPAIGN_KEY_MAX, "%s", base->key);
@@ -79,6 +79,11 @@ static void note_progress(struct cell *cell, const struct outcome *base, const s
     cell->later += o->progress > base->progress * LATER_BY;
 }
 
+/*
+ * Both runs of a pair are counted alike. A failure is one of the baseline's kinds only if an earlier round
+ * has shown that kind: the run as it is of this round must not choose what the changed run is compared with.
+ * As long as no kind is known, there is nothing to compare kinds by.
+ */
 static void compare(struct campaign *c, size_t i)
 {
     const struct outcome *base = &c->now[0];
@@ -86,45 +91,66 @@ static void compare(struct campaign *c, size_t i)
     struct cell *cell = &c->cell[i];
     if (base->end == RUN_LOST || o->end == RUN_LOST)
         return;
-    bool same = o->end == RUN_FAILED && is_baselines(c, o->key);
-    note_pair(&cell->any, base->end == RUN_FAILED, o->end == RUN_FAILED);
-    note_pair(&cell->same, base->end == RUN_FAILED, same);
-    cell->same_failed += same;
-    if (o->end == RUN_FAILED && !same)
+    bool base_failed = base->end == RUN_FAILED;
+    bool changed_failed = o->end == RUN_FAILED;
+    note_pair(&cell->any, base_failed, changed_failed);
+    if (c->key_count > 0)
+        note_pair(&cell->same, base_failed && is_baselines(c, base->key), changed_failed && is_baselines(c, o->key));
+    if (changed_failed && !is_baselines(c, o->key) && strcmp(o->key, base->key) != 0)
         (void)snprintf(cell->other, sizeof cell->other, "%s", o->key);
-    if (base->end == RUN_FAILED && same)
+    if (base_failed && changed_failed && strcmp(base->key, o->key) == 0)
         note_progress(cell, base, o);
+}
+
+/* Shares of the error of a cell. At most SHARE_HELPS + SHARE_OTHERWISE + SHARE_LATER, or SHARE_HELPS +
+ * SHARE_NO_HELP, is ever at stake (see judge()). */
+#define SHARE_HELPS 0.5
+#define SHARE_NO_HELP 0.5
+#define SHARE_OTHERWISE 0.25
+#define SHARE_LATER 0.25
+
+/* The log e-value at which a claim with this share is made. */
+static double needed(const struct campaign *c, double share)
+{
+    return sequential_threshold(c->error * share, (unsigned)(c->count - 1));
+}
+
+/* Of both counts: a change that takes one kind of failure away and leaves another is not called no help,
+ * nor is one that brings a failure of another kind. */
+static double evidence_of_no_help(const struct cell *cell)
+{
+    return fmin(sequential_evidence(&cell->any, CLAIM_NO_HELP), sequential_evidence(&cell->same, CLAIM_NO_HELP));
 }
 
 /*
  * A change "helps" when runs fail less often in any way: one that makes the program stop early for
- * another reason must not be called a cure. It is "no help" when the baseline's own kind of failure
- * stays. So each claim is tested with the count that is harder for it.
+ * another reason must not be called a cure. It is "no help" when failures of any kind, and those of the
+ * baseline's kinds, stay. It "fails otherwise" when failures stay and the baseline's kinds become rarer.
  *
- * Two claims a cell share the error: whatever the true rates are, at most two of the events that would
- * make a finding wrong are possible. Where changed runs fail as often, these are "helps" and "later".
- * Where they fail as often in another way, "helps" and "no help". Where they fail half as often or
- * less, the two counts of "no help" ("later" is possible only for a change that is no help).
+ * Which of these can be wrong depends on the true rates. Let "any" be all failures, "same" those of the
+ * baseline's kinds.
+ *  - "any" falls to half or less: every wrong finding needs the evidence that "any" is no help.
+ *  - Else, "same" falls to half or less: "helps" may be wrong, and "no help" by its count of "same".
+ *  - Else: "helps", "otherwise" and "later" may be wrong.
+ * So the shares of each line sum up to 1 at most.
  */
 static enum finding judge(const struct campaign *c, const struct cell *cell)
 {
-    unsigned claims = (unsigned)(c->count - 1) * 2;
-    double threshold = sequential_threshold(c->error, claims);
-    bool kind_helped = sequential_evidence(&cell->same, CLAIM_HELPS) >= threshold;
-    if (kind_helped && sequential_evidence(&cell->any, CLAIM_HELPS) >= threshold)
+    double no_help = needed(c, SHARE_NO_HELP);
+    if (sequential_evidence(&cell->any, CLAIM_HELPS) >= needed(c, SHARE_HELPS))
         return cell->failed == 0 ? FINDING_CURES : FINDING_LOWERS;
-    if (kind_helped && sequential_evidence(&cell->any, CLAIM_NO_HELP) >= threshold)
+    if (sequential_evidence(&cell->same, CLAIM_HELPS) >= needed(c, SHARE_OTHERWISE) &&
+        sequential_evidence(&cell->any, CLAIM_NO_HELP) >= no_help)
         return FINDING_OTHERWISE;
-    if (sequential_evidence(&cell->same, CLAIM_NO_HELP) < threshold)
+    if (evidence_of_no_help(cell) < no_help)
         return FINDING_UNDECIDED;
-    return sequential_majority(cell->later, cell->compared) >= threshold ? FINDING_POSTPONES
-                                                                        : FINDING_REFUTED;
+    return sequential_majority(cell->later, cell->compared) >= needed(c, SHARE_LATER) ? FINDING_POSTPONES
+                                                                                      : FINDING_REFUTED;
 }
 
 static void end_round(struct campaign *c)
 {
     c->rounds++;
-    learn_key(c, &c->now[0]);
     for (size_t i = 1; i < c->count; i++) {
         struct cell *cell = &c->cell[i];
         if (cell->decided_in > 0)
@@ -134,6 +160,7 @@ static void end_round(struct campaign *c)
         if (cell->finding != FINDING_UNDECIDED)
             cell->decided_in = c->rounds;
     }
+    campaign_learn(c, &c->now[0]);
 }
 
 void campaign_note(struct campaign *c, const struct outcome *outcome)
@@ -150,15 +177,14 @@ void campaign_note(struct campaign *c, const struct outcome *outcome)
 
 double campaign_runs_left(const struct campaign *c)
 {
-    double threshold = sequential_threshold(c->error, (unsigned)(c->count - 1) * 2);
+    double threshold = needed(c, SHARE_NO_HELP); /* SHARE_HELPS is the same */
     double cells = 0;
     double longest = 0;
     for (size_t i = 1; i < c->count; i++) {
         const struct cell *cell = &c->cell[i];
         if (cell->decided_in > 0)
             continue;
-        double evidence = fmax(sequential_evidence(&cell->any, CLAIM_HELPS),
-                               sequential_evidence(&cell->same, CLAIM_NO_HELP));
+        double evidence = fmax(sequential_evidence(&cell->any, CLAIM_HELPS), evidence_of_no_help(cell));
         if (c->rounds < 2 || evidence < 0.5)
             return -1;
         /* The mean over the guesses costs a part of the first rounds: about log(2). */

@@ -16,7 +16,7 @@
 
 #define CAMPAIGN_CELLS_MAX 16 /* with the baseline, which is cell 0 */
 #define CAMPAIGN_KEY_MAX 64
-#define CAMPAIGN_KEYS_MAX 4
+#define CAMPAIGN_KEYS_MAX 16 /* failures of further kinds are none of the baseline's */
 #define CAMPAIGN_ERROR 0.01   /* default: of all claims of a campaign together */
 
 enum run_end {
@@ -39,14 +39,13 @@ enum finding {
     FINDING_LOWERS,    /* fails less often */
     FINDING_REFUTED,   /* takes away less than half of the failures */
     FINDING_POSTPONES, /* refuted, and the failure comes later */
-    FINDING_OTHERWISE, /* the baseline's failure is gone, another one came instead */
+    FINDING_OTHERWISE, /* the baseline's kinds of failure are rarer, others came instead */
 };
 
 struct cell {
     unsigned runs, failed;      /* of all rounds; lost runs are not counted */
-    unsigned same_failed;       /* with a key that the baseline has, too */
     struct pairs_of_runs any;   /* pairs with the baseline: any failure */
-    struct pairs_of_runs same;  /* changed_failed counts the baseline's kind only */
+    struct pairs_of_runs same;  /* failures of kinds that the baseline had shown before */
     unsigned later, compared;   /* pairs in which both failed alike, and this one came further */
     double gains[64];           /* progress of this one / of the baseline, of such pairs */
     double seconds;             /* of all its runs */
@@ -71,6 +70,8 @@ struct campaign {
 /* `cells` changes beside the baseline, at most CAMPAIGN_CELLS_MAX - 1. `error` 0: CAMPAIGN_ERROR. The
  * order of runs follows from `seed`. */
 void campaign_init(struct campaign *c, size_t cells, double error, uint64_t seed);
+/* A run as it is from before the campaign: shows a kind of failure that the baseline has. */
+void campaign_learn(struct campaign *c, const struct outcome *base);
 /* The cell whose turn it is; -1 when everything is decided. */
 int campaign_next(struct campaign *c);
 /* Notes how the run of that cell ended. */

@@ -94,6 +94,7 @@ struct scenario {
     double drift; /* added to every rate, times -1 .. 1 over 200 rounds */
     unsigned runs;
     struct planted cell[CELLS];
+    unsigned kinds; /* of failure, each as probable; 0 = 1 */
 };
 
 #define BIT(finding) (1u << FINDING_##finding)
@@ -120,15 +121,28 @@ static const struct scenario scenarios[] = {
      {{0, 0, 1, BIT(CURES) | BIT(UNDECIDED)}, {0.3, 0, 1, NOTHING}, {0.3, 0, 1, NOTHING}, {0.3, 0, 1, NOTHING}}},
     {"a change that breaks the program instead", 0.3, 0, 600,
      {{0, 0.6, 0.1, BIT(OTHERWISE) | BIT(UNDECIDED)}, {0.3, 0, 1, NOTHING}, {0.3, 0, 1, NOTHING}, {0.3, 0, 1, NOTHING}}},
+    {"six kinds of failure with no cause", 1, 0, 300,
+     {{1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}}, 6},
+    {"20 kinds of failure with no cause", 1, 0, 300,
+     {{1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}, {1, 0, 1, NOTHING}}, 20},
+    {"50 % flaky, 100 kinds with no cause", 0.5, 0, 1500,
+     {{0.5, 0, 1, NOTHING}, {0.5, 0, 1, NOTHING}, {0.5, 0, 1, NOTHING}, {0.5, 0, 1, NOTHING}}, 100},
+    {"100 kinds of failure, one change cures", 1, 0, 60,
+     {{0, 0, 1, BIT(CURES)}, {1, 0, 1, NOTHING}, {0, 1, 0.1, BIT(OTHERWISE) | BIT(UNDECIDED)}, {1, 0, 1, NOTHING}}, 100},
+    {"two kinds of failure, one change lowers", 1, 0, 300,
+     {{0.2, 0, 1, BIT(LOWERS) | BIT(CURES)}, {0, 1, 0.1, BIT(OTHERWISE)}, {1, 0, 1, NOTHING}, {1, 0, 1.2, NOTHING | BIT(POSTPONES)}}, 2},
 };
 
-static struct outcome run_once(const struct planted *p, double drift)
+static struct outcome run_once(const struct planted *p, double drift, unsigned kinds)
 {
     struct outcome o = {.has_progress = true, .seconds = 1};
     double u = draw();
     double fails = p->fails > 0 ? p->fails + drift * (p->fails / 0.3) : 0;
     o.end = u < fails + p->otherwise ? RUN_FAILED : RUN_PASSED;
-    (void)snprintf(o.key, sizeof o.key, "%s", u < fails ? "memory" : "exit 2");
+    if (u < fails && kinds > 1)
+        (void)snprintf(o.key, sizeof o.key, "signal %u", (unsigned)(draw() * kinds));
+    else
+        (void)snprintf(o.key, sizeof o.key, "%s", u < fails ? "memory" : "exit 2");
     o.progress = p->later * (100 + 0.5 * draw()); /* half a percent of noise */
     return o;
 }
@@ -141,7 +155,7 @@ static void run_campaign(const struct scenario *s, struct campaign *c, uint64_t 
     campaign_init(c, CELLS, 0, seed);
     for (unsigned run = 0; run < s->runs && (cell = campaign_next(c)) >= 0; run++) {
         double drift = s->drift * fmin(c->rounds / 100.0 - 1, 1);
-        struct outcome o = run_once(cell == 0 ? &base : &s->cell[cell - 1], drift);
+        struct outcome o = run_once(cell == 0 ? &base : &s->cell[cell - 1], drift, s->kinds);
         campaign_note(c, &o);
     }
 }
