@@ -90,6 +90,17 @@ static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
     return relay_fd_high(&relay->replacement_stdout);
 }
 
+/* stdout is only carried where that was asked for, and may be bulk. With a pipe of 64 KiB every write of that
+ * size waits for the relay, which wakes the reader: 0.62 times the throughput of a pipe alone, 0.79 with this
+ * size (src/COST.md). Where the user has no more pipe pages, it stays as it is. */
+#define BULK_PIPE_BYTES (1 << 20)
+
+static void widen_for_bulk(const struct relay *relay)
+{
+    if (relay->stream == STDOUT_FILENO)
+        (void)fcntl(relay->replacement, F_SETPIPE_SZ, BULK_PIPE_BYTES);
+}
+
 static int pipe_plan(struct relay *relay, struct rc_err *err)
 {
     const char *name = relay->stream == STDERR_FILENO ? "stderr" : "stdout";
@@ -103,6 +114,8 @@ static int pipe_plan(struct relay *relay, struct rc_err *err)
     relay->replacement = ends[1];
     if (r == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
         r = -errno;
+    if (r == 0)
+        widen_for_bulk(relay);
     if (r == 0)
         r = pipe_second_end(relay, flags_2, flags_1);
     if (r == 0) {

@@ -75,6 +75,15 @@ class FollowAll(support.Case):
         self.assertEqual(numbers, sorted(set(numbers)))
         self.assertEqual((numbers[0], numbers[-1]), (0, 199999))
 
+    def test_the_pipe_is_large(self):
+        """Else bulk output waits for the relay at each write of 64 KiB."""
+        with open("/proc/sys/fs/pipe-max-size", encoding="ascii") as file:
+            if int(file.read()) < 1 << 20:
+                self.skipTest("pipes may not be larger than " + file.name + " says")
+        code = "import fcntl; print(fcntl.fcntl(1, 1032), fcntl.fcntl(2, 1032))"  # F_GETPIPE_SZ
+        done = self.run_it(PYTHON, "-S", "-c", code, options=ALL)
+        self.assertEqual([int(word) for word in done.stdout.split()], [1 << 20, 1 << 16])
+
     def test_reader_that_goes_away_ends_the_writer(self):
         process = self.start("/bin/sh", "-c", "while :; do echo x; done", stdout=subprocess.PIPE,
                              options=[*ALL, "--quiet"])
