@@ -62,7 +62,8 @@ static bool excused(const struct redact_rule *rule, const char *text, size_t at)
     size_t n = 0;
     size_t reach = rule->unless_reach < UNLESS_MAX ? rule->unless_reach : UNLESS_MAX;
     for (size_t i = at > reach ? at - reach : 0; i < at; i++) {
-        if (text[i] == '\n')
+        bool ends_path = strchr(" \t\"'`=;,:", text[i]) != NULL && text[i] != '\0';
+        if (text[i] == '\n' || (rule->unless_in_path && ends_path))
             n = 0;
         else
             window[n++] = (char)tolower((unsigned char)text[i]);
@@ -80,8 +81,20 @@ static bool stays(const struct redact_rules *rules, const struct redact_rule *ru
 {
     if (rule->bits > 0 && redact_entropy(p, len) < rule->bits)
         return true;
-    return rule->unless_known != KNOWN_NONE &&
+    return rule->unless_known != KNOWN_NONE && !rule->has_label &&
            redact_is_known(rules->vocabulary, rule->unless_known, p, len);
+}
+
+/* Is what says what the rule's findings are ("MRN: 123") a word that every log has? */
+static bool is_label_known(const struct redact_rules *rules, const struct redact_rule *rule,
+                           const char *piece, const PCRE2_SIZE *ovector, int pairs)
+{
+    for (int i = 1; i < pairs; i++) {
+        if (rule->group_label[i] && ovector[2 * i] != PCRE2_UNSET)
+            return redact_is_known(rules->vocabulary, rule->unless_known, piece + ovector[2 * i],
+                                   ovector[2 * i + 1] - ovector[2 * i]);
+    }
+    return false;
 }
 
 /* `base` is the place of the searched piece in the text. */
@@ -91,6 +104,8 @@ static void add_match(const struct redact_rules *rules, const struct redact_rule
 {
     bool any_group = false;
     if (rule->unless_count > 0 && excused(rule, text, base + ovector[0]))
+        return;
+    if (rule->has_label && is_label_known(rules, rule, text + base, ovector, pairs))
         return;
     for (int i = 1; i <= (int)rule->groups; i++) {
         struct redact_span span = {.kind = rule->group_kind[i],

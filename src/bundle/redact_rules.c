@@ -113,6 +113,8 @@ static int name_groups(const struct parser *p, struct redact_rule *rule)
         int kind = redact_kind_of(name + (only ? 5 : 0), strlen(name) - (only ? 5 : 0));
         rule->group_kind[number] = kind >= 0 ? (unsigned char)kind : NOT_HIDDEN;
         rule->group_learn_only[number] = only;
+        rule->group_label[number] = strcmp(name, "label") == 0;
+        rule->has_label = rule->has_label || rule->group_label[number];
     }
     return 0;
 }
@@ -242,9 +244,19 @@ static int set_kind(const struct parser *p, const char *value)
 
 static enum redact_known known_of(const char *name, size_t len)
 {
-    if (len == 9 && memcmp(name, "technical", len) == 0)
-        return KNOWN_TECHNICAL;
-    return len == 5 && memcmp(name, "plain", len) == 0 ? KNOWN_PLAIN : KNOWN_NONE;
+    static const struct {
+        const char *name;
+        enum redact_known level;
+    } levels[] = {{"product", KNOWN_PRODUCT},
+                  {"joining", KNOWN_JOINING},
+                  {"single", KNOWN_SINGLE},
+                  {"technical", KNOWN_TECHNICAL},
+                  {"plain", KNOWN_PLAIN}};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strlen(levels[i].name) == len && memcmp(name, levels[i].name, len) == 0)
+            return levels[i].level;
+    }
+    return KNOWN_NONE;
 }
 
 /* "known technical gpu memory ..." */
@@ -252,7 +264,7 @@ static int add_known(const struct parser *p, const char *value)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
-    if (level == KNOWN_NONE)
+    if (level == KNOWN_NONE || level == KNOWN_SINGLE)
         return wrong(p, "not a vocabulary:", value);
     int r = 0;
     for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {
@@ -265,7 +277,8 @@ static int add_known(const struct parser *p, const char *value)
 static int set_unless_known(const struct parser *p, const char *value)
 {
     p->rule->unless_known = known_of(value, strlen(value));
-    return p->rule->unless_known != KNOWN_NONE ? 0 : wrong(p, "not a vocabulary:", value);
+    bool is_level = p->rule->unless_known != KNOWN_NONE && p->rule->unless_known != KNOWN_JOINING;
+    return is_level ? 0 : wrong(p, "not a vocabulary:", value);
 }
 
 static int rule_line(struct parser *p, const char *key, const char *value)
@@ -301,6 +314,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->run = (size_t)strtoul(value, NULL, 10);
     else if (strcmp(key, "reach") == 0)
         rule->unless_reach = (size_t)strtoul(value, NULL, 10);
+    else if (strcmp(key, "in-path") == 0)
+        rule->unless_in_path = true;
     else
         return wrong(p, "not a word of the rules:", key);
     return 0;

@@ -34,6 +34,9 @@ struct redact_example {
 /* Words that are evidence, or say nothing about anybody (redact_vocabulary.c). */
 enum redact_known {
     KNOWN_NONE,
+    KNOWN_PRODUCT,   /* of a rule: several words, and one of them is a product ("llama-3-8b-chat") */
+    KNOWN_JOINING,   /* of a word only: evidence with others joined to it, too ("user-supplied") */
+    KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
 };
@@ -52,9 +55,12 @@ struct redact_rule {
     size_t near_count;
     char *unless[RULE_WORDS_MAX]; /* not when one of these stands shortly before, on the line */
     size_t unless_count, unless_reach;
+    bool unless_in_path; /* ... in the path that the match lies in, not in another before it */
     pcre2_code *code;
     uint32_t groups;
     unsigned char group_kind[RULE_GROUPS_MAX]; /* of what group i hides; NOT_HIDDEN = nothing */
+    bool has_label; /* groups called "label": the rule hides unless that is known */
+    bool group_label[RULE_GROUPS_MAX];
     bool group_learn_only[RULE_GROUPS_MAX];
     struct redact_example *examples;
     size_t example_count;

@@ -193,11 +193,89 @@ static bool is_digest(const char *p, size_t len)
     return n == len && len >= 32;
 }
 
-bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
-                     size_t len)
+/* The end of a name's part that begins at `from`. */
+static size_t part_end(const char *p, size_t len, size_t from, enum redact_known level)
 {
-    if (is_digest(p, len))
+    while (from < len && p[from] != '-' && (level != KNOWN_SINGLE || p[from] != '_'))
+        from++;
+    return from;
+}
+
+/* What counts as a part of a joined name: not a version, nor a letter and a number ("8b", "v2"). */
+static bool is_part(const char *p, size_t len, enum redact_known level)
+{
+    size_t letters = 0;
+    while (letters < len && is_letter(p[letters]))
+        letters++;
+    return letters >= 2 || (level == KNOWN_SINGLE && len > 0);
+}
+
+/* Does it begin with such a word? A version may follow ("qwen3"). */
+static bool begins_with(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                        size_t len)
+{
+    char word[WORD_MAX];
+    size_t n = 0;
+    while (n < len && n < WORD_MAX && is_letter(p[n])) {
+        word[n] = (char)tolower((unsigned char)p[n]);
+        n++;
+    }
+    return n > 0 && n < WORD_MAX && has(v, level, word, n);
+}
+
+/* As a whole, without an "s" at its end, without what follows its first digit ("us-east" of "us-east-1"). */
+static bool is_listed(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    char word[WORD_MAX];
+    size_t digit = 0;
+    if (len >= WORD_MAX)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        word[i] = (char)tolower((unsigned char)p[i]);
+    if (has(v, KNOWN_PLAIN, word, len) || (word[len - 1] == 's' && has(v, KNOWN_PLAIN, word, len - 1)))
         return true;
+    while (digit < len && !isdigit((unsigned char)p[digit]))
+        digit++;
+    while (digit > 0 && !is_letter(p[digit - 1]))
+        digit--;
+    return digit > 0 && digit < len && memchr(p, '-', digit) != NULL && has(v, KNOWN_PLAIN, word, digit);
+}
+
+/* Known words joined make a name that nobody has listed ("gpu-batch-prod"): it is evidence where a product
+ * is in it, or where it is listed as a whole. */
+static bool is_known_joined(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                            size_t len)
+{
+    size_t parts = 0;
+    bool joining = false;
+    for (size_t at = 0; at < len; at++) {
+        size_t end = part_end(p, len, at, level);
+        parts += is_part(p + at, end - at, level);
+        joining = joining || begins_with(v, KNOWN_JOINING, p + at, end - at);
+        at = end;
+    }
+    return parts < 2 || (joining && level != KNOWN_SINGLE) || is_listed(v, p, len);
+}
+
+/* Of several words one is a product: the name of a model or a library that everybody has. */
+static bool is_of_product(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    size_t words = 0;
+    for (size_t at = 0; at < len; at++) {
+        size_t end = at;
+        while (end < len && is_letter(p[end]))
+            end++;
+        words += end - at >= 3;
+        if (end > at && begins_with(v, KNOWN_PRODUCT, p + at, end - at))
+            return true;
+        at = end;
+    }
+    return words < 2 || is_listed(v, p, len);
+}
+
+static bool are_known_words(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                            size_t len)
+{
     for (size_t at = 0; at < len;) {
         if (!is_letter(p[at])) {
             at++;
@@ -218,6 +296,24 @@ bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level,
     return true;
 }
 
+bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
+                     size_t len)
+{
+    if (is_digest(p, len))
+        return true;
+    enum redact_known word = level == KNOWN_SINGLE    ? KNOWN_TECHNICAL
+                             : level == KNOWN_PRODUCT ? KNOWN_PLAIN
+                                                      : level;
+    if (!are_known_words(v, word, p, len))
+        return false;
+    return level == KNOWN_PRODUCT ? is_of_product(v, p, len) : is_known_joined(v, level, p, len);
+}
+
+static bool is_of_joined(char c)
+{
+    return is_letter(c) || isdigit((unsigned char)c) || c == '-';
+}
+
 size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, size_t from,
                            size_t to)
 {
@@ -225,7 +321,13 @@ size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, 
         size_t end = from;
         while (end < to && is_letter(text[end]))
             end++;
-        if (end > from && !redact_is_known(v, KNOWN_PLAIN, text + from, end - from))
+        if (end > from && !are_known_words(v, KNOWN_PLAIN, text + from, end - from))
+            return from;
+        bool begins = end > from && (from == 0 || !is_of_joined(text[from - 1]));
+        size_t joined = end;
+        while (begins && joined < to && is_of_joined(text[joined]))
+            joined++;
+        if (joined > end && !is_known_joined(v, KNOWN_PLAIN, text + from, joined - from))
             return from;
         from = end > from ? end : from + 1;
     }

@@ -422,13 +422,50 @@ static void test_budget(void **state)
     redactor_free(r);
 }
 
+/* Names of several known words are no known word, unless a product or a joining word is in them or the list has
+ * them. A rule may ask for one word, or for a product. */
+static void test_joined_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum redact_known level;
+        bool known;
+    } rows[] = {
+        {"gpu-batch-prod", KNOWN_PLAIN, false},      {"gpu_batch_prod", KNOWN_PLAIN, true},
+        {"torch-nightly", KNOWN_PLAIN, true},        {"user-supplied", KNOWN_PLAIN, true},
+        {"command-line", KNOWN_PLAIN, true},         {"command-lines", KNOWN_PLAIN, true},
+        {"us-east-1", KNOWN_PLAIN, true},            {"gpu-3", KNOWN_PLAIN, true},
+        {"gpu-3-8b", KNOWN_PLAIN, true},             {"gpu-node3", KNOWN_PLAIN, false},
+        {"gpu", KNOWN_SINGLE, true},                 {"gpu-batch", KNOWN_SINGLE, false},
+        {"gpu_batch", KNOWN_SINGLE, false},          {"gpu-3", KNOWN_SINGLE, false},
+        {"torch-nightly", KNOWN_SINGLE, false},      {"glorfindel", KNOWN_SINGLE, false},
+        {"Llama-3-8B-Instruct", KNOWN_PRODUCT, true}, {"contract-review-8b", KNOWN_PRODUCT, false},
+        {"model", KNOWN_PRODUCT, true},              {"adapter_model", KNOWN_PRODUCT, true},
+        {"Customer Support 8B", KNOWN_PRODUCT, false}, {"llama-glorfindel", KNOWN_PRODUCT, false},
+    };
+    struct redact_rules *rules = NULL;
+    struct rc_err err = {""};
+    unsigned wrong = 0;
+    assert_int_equal(redact_rules_parse(&rules, rules_text, strlen(rules_text), "rules", &err), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool known =
+            redact_is_known(rules->vocabulary, rows[i].level, rows[i].name, strlen(rows[i].name));
+        if (known != rows[i].known)
+            print_error("%s at level %d: known %d\n", rows[i].name, (int)rows[i].level, known);
+        wrong += known != rows[i].known;
+    }
+    redact_rules_free(rules);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_builtin),     cmocka_unit_test(test_examples),
         cmocka_unit_test(test_without_jit), cmocka_unit_test(test_every_rule_is_needed),
         cmocka_unit_test(test_wrong_rules), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_budget),      cmocka_unit_test(test_joined_names),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
