@@ -103,39 +103,40 @@ static void take(struct stack_summary *summary, const struct frame_line *frame)
     }
 }
 
+/* The next frame of the thread; *at lies in the line before it. False: the thread has no more. */
+static bool next_frame(const char **at, struct frame_line *ret)
+{
+    while (*at != NULL && (*at = strchr(*at, '\n')) != NULL) {
+        *at += 1;
+        size_t length = strcspn(*at, "\n");
+        if (length == 0 || strncmp(*at, "Thread ", 7) == 0)
+            return false;
+        if (parse_frame(*at, length, ret))
+            return true;
+    }
+    return false;
+}
+
 bool stack_text_summary(const char *text, struct stack_summary *ret)
 {
     *ret = (struct stack_summary){.top_frame = -1};
-    const char *line = strstr(text, "(faulting): ");
+    const char *at = strstr(text, "(faulting): ");
+    struct frame_line frame;
     bool any = false;
-    for (line = line != NULL ? strchr(line, '\n') : NULL; line != NULL;
-         line = strchr(line, '\n')) {
-        line++;
-        struct frame_line frame;
-        size_t length = strcspn(line, "\n");
-        if (length == 0 || strncmp(line, "Thread ", 7) == 0)
-            break;
-        if (!parse_frame(line, length, &frame))
-            continue;
-        any = true;
+    for (; next_frame(&at, &frame); any = true)
         take(ret, &frame);
-    }
     return any;
 }
 
 bool stack_text_frames(const char *text, char *out, size_t size)
 {
     size_t n = 0;
-    const char *line = strstr(text, "\nThread ");
+    const char *at = strstr(text, "\nThread ");
+    struct frame_line frame;
+    at = at != NULL ? at + 1 : NULL;
     out[0] = '\0';
-    for (line = line != NULL ? strchr(line + 1, '\n') : NULL; line != NULL && n < size;
-         line = strchr(line, '\n')) {
-        line++;
-        struct frame_line frame;
-        size_t length = strcspn(line, "\n");
-        if (length == 0 || strncmp(line, "Thread ", 7) == 0)
-            break;
-        if (!parse_frame(line, length, &frame) || frame.module[0] == '\0')
+    while (n < size && next_frame(&at, &frame)) {
+        if (frame.module[0] == '\0')
             continue;
         const char *symbol = frame.symbol[0] != '\0' ? frame.symbol : "?";
         n += (size_t)snprintf(out + n, size - n, "%s%s (%s)", n > 0 ? " < " : "", symbol, frame.module);

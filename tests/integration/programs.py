@@ -2,6 +2,7 @@
 """Compiles programs.c, and finds every process of a run: for tests that attack them."""
 
 import atexit
+import functools
 import os
 import select
 import shutil
@@ -17,23 +18,24 @@ NAMES = {"tracer": ("rocmcrash-T",), "sampler": ("rocmcrash-M",),
          "relay": ("rocmcrash-O", "rocmcrash-relay"), "recorder": ("rocmcrash-R",),
          "finisher": ("rocmcrash-finis",)}
 
-_compiled = ""
+
+@functools.cache
+def compiled(name, *options):
+    """Path of the program `name`, made of the file NAMEs.c of this folder; compiled once in each test file."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise unittest.SkipTest("no C compiler here")
+    folder = tempfile.mkdtemp(prefix="rc-programs-")
+    atexit.register(shutil.rmtree, folder, True)
+    os.chmod(folder, 0o755)
+    path = os.path.join(folder, name)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}s.c")
+    subprocess.run([compiler, "-O1", "-g", "-pthread", *options, "-o", path, source], check=True)
+    return path
 
 
 def program():
-    """Path of the compiled programs.c."""
-    global _compiled  # one per test file
-    if not _compiled:
-        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-        if compiler is None:
-            raise unittest.SkipTest("no C compiler here")
-        folder = tempfile.mkdtemp(prefix="rc-programs-")
-        atexit.register(shutil.rmtree, folder, True)
-        os.chmod(folder, 0o755)
-        _compiled = os.path.join(folder, "program")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.c")
-        subprocess.run([compiler, "-O1", "-g", "-pthread", "-o", _compiled, source], check=True)
-    return _compiled
+    return compiled("program")
 
 
 def find(supervisor, name):

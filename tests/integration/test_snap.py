@@ -2,22 +2,19 @@
 """`snap PID`: a bundle of a live process, which does not notice it. What the program does is told apart from what it
 does not do; its stacks are those that gdb and faulthandler show."""
 
-import atexit
 import os
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
-import unittest
 
+import programs
 import support
 from silent_fuse import SilentFuse
 from support import PYTHON, ROCMCRASH, Case, comm, is_running, read, state, wait_for
 
 HELD_MAX_US = 50000
 GAP_MAX_MS = 50.0
-_compiled = ""
 
 THREADS_200 = """
 import faulthandler, signal, sys, threading, time
@@ -58,18 +55,7 @@ lock.acquire()
 
 
 def program():
-    """Path of the compiled snap_programs.c."""
-    global _compiled  # one per test file
-    if not _compiled:
-        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-        if compiler is None:
-            raise unittest.SkipTest("no C compiler here")
-        folder = tempfile.mkdtemp(prefix="rc-snap-")
-        atexit.register(shutil.rmtree, folder, True)
-        _compiled = os.path.join(folder, "snap_program")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "snap_programs.c")
-        subprocess.run([compiler, "-O1", "-fno-inline", "-g", "-pthread", "-o", _compiled, source], check=True)
-    return _compiled
+    return programs.compiled("snap_program", "-fno-inline")
 
 
 class SnapCase(Case):

@@ -366,18 +366,6 @@ static void json_has_the_agreed_keys(void **state)
     verdict_release(&v);
 }
 
-static int load(void **state)
-{
-    *state = fixture_tree();
-    return 0;
-}
-
-static int unload(void **state)
-{
-    tree_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,5 +382,5 @@ int main(void)
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(json_has_the_agreed_keys),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
 }

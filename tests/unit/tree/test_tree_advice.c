@@ -295,18 +295,6 @@ static void a_cap_set_by_the_user_is_found(void **state)
     }
 }
 
-static int load(void **state)
-{
-    *state = fixture_tree();
-    return 0;
-}
-
-static int unload(void **state)
-{
-    tree_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,5 +311,5 @@ int main(void)
         cmocka_unit_test(an_xid_is_named),
         cmocka_unit_test(a_cap_set_by_the_user_is_found),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
 }

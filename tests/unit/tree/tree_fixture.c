@@ -55,6 +55,18 @@ struct tree *fixture_tree(void)
     return tree;
 }
 
+int fixture_load_tree(void **state)
+{
+    *state = fixture_tree();
+    return 0;
+}
+
+int fixture_free_tree(void **state)
+{
+    tree_free(*state);
+    return 0;
+}
+
 /* Moves the items of `from` to the end of `to`. */
 static void move_items(cJSON *to, cJSON *from)
 {

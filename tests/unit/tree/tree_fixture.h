@@ -18,6 +18,9 @@ struct cJSON *fixture_json(const char *relative_path);
 char *fixture_tree_text(void);
 /* templates/tree.json with its stages and templates/defects.json. */
 struct tree *fixture_tree(void);
+/* The same as the state of a group of tests. */
+int fixture_load_tree(void **state);
+int fixture_free_tree(void **state);
 /* `json` in a form of facts_from_json(); `change` overrides (null removes) names of the short form
  * or replaces the long form; NULL = none. Sets the facts that output and kernel log were read. */
 struct facts *fixture_facts(const struct cJSON *json, const struct cJSON *change);
