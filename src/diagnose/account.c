@@ -234,7 +234,8 @@ static bool take_allocator(struct facts *facts)
 
 /* --- XLA --- */
 
-/* After unwinding the pool is half empty again: take its own peak as the memory in use. */
+/* After unwinding the pool may be half empty again: then its own peak was in use. Where its largest idle piece
+ * is too small for the request even now, it is as it was. */
 static bool take_xla(struct facts *facts)
 {
     static const char *const pools[] = {"jax.pool_bytes", "jax.limit_bytes"};
@@ -242,13 +243,22 @@ static bool take_xla(struct facts *facts)
     static const char *const peak_name = "jax.in_use_bytes";
     const struct fact *peak = facts_find(facts, peak_name, FACT_PEAK);
     double pool = 0;
+    double live = 0;
+    double requested = 0;
+    double largest_idle = 0;
     size_t which = feature_input(facts, pools[0], &pool) && pool > 0 ? 0 : 1;
     if (peak == NULL || peak->status != FACT_PRESENT ||
         !feature_input(facts, pools[which], &pool) || pool < (double)peak->integer)
         return false;
-    const char *const inputs[] = {pools[which], peak_name};
-    split_live(facts, (double)peak->integer, 0, peak_name, &jax_lows);
-    feature_set(facts, "account.idle_bytes", pool - (double)peak->integer, inputs, 2);
+    bool as_it_was = feature_input(facts, "oom.requested_bytes", &requested) &&
+                     feature_input(facts, "jax.largest_free_bytes", &largest_idle) &&
+                     largest_idle < requested && feature_input(facts, "f.pool_in_use_bytes", &live) &&
+                     live <= (double)peak->integer;
+    if (!as_it_was)
+        live = (double)peak->integer;
+    const char *const inputs[] = {pools[which], as_it_was ? "f.pool_in_use_bytes" : peak_name};
+    split_live(facts, live, 0, inputs[1], &jax_lows);
+    feature_set(facts, "account.idle_bytes", pool - live, inputs, 2);
     (void)take_sum(facts, "account.context_bytes", driver, minus, 2);
     return true;
 }

@@ -81,13 +81,19 @@
     return element("span", {class: "swatch " + partClass(part), "aria-hidden": "true"});
   }
 
-  /* Where the figure was read: "computed from oom.free_bytes (stderr line 19)" was read in that line. */
+  /* Where a figure was read: "computed from oom.free_bytes (stderr line 19), f.idle_bytes" was read in that line, and
+     where f.idle_bytes was. */
+  function placesOf(source, depth) {
+    if (!source.startsWith("computed from ")) return [source];
+    const inputs = source.slice("computed from ".length).match(/[^\s,()]+( \((?:[^()]|\([^()]*\))*\))?/g) || [];
+    return inputs.flatMap(input => input.includes(" (") ? [input.slice(input.indexOf(" (") + 2, -1)] :
+      depth > 0 && byName.has(input) ? placesOf(byName.get(input).source || "", depth - 1) : []);
+  }
+
   function place(part) {
-    const source = part.source || "";
     if (part.name === "remainder_bytes") return "the total without the rows above";
-    if (!source.startsWith("computed from ")) return source;
-    const places = [...source.matchAll(/ \(((?:[^()]|\([^()]*\))*)\)(?=, |$)/g)].map(found => found[1]);
-    return [...new Set(places)].filter(word => word !== "no source").join("; ") || "computed";
+    const places = placesOf(part.source || "", 4).filter(word => word && word !== "no source");
+    return [...new Set(places)].join("; ") || "computed";
   }
 
   function account() {
@@ -206,19 +212,19 @@
 
   const waiting = [];
 
-  /* Of what never held a quarter of its limit the drawing is an empty frame. The GPU's own chart, the first, stays. */
-  function isQuiet(chart, i) {
-    const peak = Math.max(...stacked(chart).pop().map(v => v || 0));
-    return i > 0 && chart.limit_mib > 0 && peak < 0.25 * chart.limit_mib;
+  function fullness(chart) {
+    return chart.limit_mib > 0 ? Math.max(...stacked(chart).pop().map(v => v || 0)) / chart.limit_mib : 0.5;
   }
 
+  /* What came closest to its limit is first. Of what never held a quarter of it the drawing is an empty frame. */
   function charts() {
     const nodes = allCharts();
-    const quiet = drawn.charts.map(isQuiet);
-    const names = drawn.charts.filter((_, i) => quiet[i]).map(chart => chart.title);
-    const hidden = nodes.filter((_, i) => quiet[i]);
-    return nodes.filter((_, i) => !quiet[i])
-      .concat(hidden.length > 0 ? folded("Far from their limit: " + names.join(", "), hidden) : []);
+    const all = drawn.charts.map((chart, i) => ({title: chart.title, full: fullness(chart), node: nodes[i]}));
+    all.sort((a, b) => Math.round(10 * b.full) - Math.round(10 * a.full)); /* stable */
+    const quiet = all.filter((chart, i) => i > 0 && chart.full < 0.25);
+    return all.filter(chart => !quiet.includes(chart)).map(chart => chart.node)
+      .concat(quiet.length > 0 ? folded("Far from their limit: " + quiet.map(chart => chart.title).join(", "),
+        quiet.map(chart => chart.node)) : []);
   }
 
   function allCharts() {

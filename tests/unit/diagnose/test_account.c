@@ -198,6 +198,23 @@ static void the_peak_of_xla_counts(void **state)
     assert_int_equal(value_of(facts, "account.free_bytes"), 30 * GIB);
     facts_free(facts);
 
+    /* Small arrays lie in every piece: idle enough, and no piece is large enough. */
+    for (int fits = 0; fits < 2; fits++) {
+        facts = facts_new();
+        (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
+        (void)facts_set_integer(facts, "oom.requested_bytes", FACT_LOG, 16 * GIB, "test");
+        (void)facts_set_integer(facts, "gpu.0.vram.total_bytes", FACT_STATIC, 140 * GIB, "test");
+        (void)facts_set_integer(facts, "gpu.0.vram.used_bytes", FACT_IMPACT, 110 * GIB, "test");
+        (void)facts_set_integer(facts, "jax.pool_bytes", FACT_IMPACT, 105 * GIB, "test");
+        (void)facts_set_integer(facts, "jax.largest_free_bytes", FACT_IMPACT, (fits ? 20 : 9) * GIB, "test");
+        (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_IMPACT, 8 * GIB, "test");
+        (void)facts_set_integer(facts, "jax.in_use_bytes", FACT_PEAK, 96 * GIB, "test");
+        features_derive(facts, computed);
+        assert_int_equal(value_of(facts, "account.live_bytes"), (fits ? 96 : 8) * GIB);
+        assert_int_equal(value_of(facts, "account.idle_bytes"), (fits ? 9 : 97) * GIB);
+        facts_free(facts);
+    }
+
     /* The driver's counter of the end, when the pool is given back, is not that of the refusal. */
     facts = facts_new();
     (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
