@@ -100,6 +100,7 @@ static bool is_stopped(pid_t tid)
 struct asleep {
     pid_t tid;
     long call;
+    uint64_t argument; /* the call's first */
     uint64_t stack_pointer, program_counter; /* 0 = it does not sleep, or that may not be read */
 };
 
@@ -124,6 +125,7 @@ static struct asleep where_asleep(pid_t pid, pid_t tid)
         count++;
     }
     if (count >= 2) {
+        asleep.argument = words[0];
         asleep.stack_pointer = words[count - 2];
         asleep.program_counter = words[count - 1];
     }
@@ -157,18 +159,41 @@ static bool copy_one_asleep(void *context, long tid)
     return true;
 }
 
-/* Linux answers these calls with EINTR after a stop (signal(7)); others go on as if nothing had been. */
-static bool is_disturbed_by_a_stop(const struct asleep *asleep)
+static bool is_fd_of(pid_t pid, uint64_t fd, const char *const *names)
 {
-    static const long calls[] = {SYS_epoll_pwait, SYS_rt_sigtimedwait, SYS_semtimedop,
-#if defined(__x86_64__)
-                                 SYS_epoll_wait,
-#endif
-                                 SYS_semop};
-    for (size_t i = 0; asleep->program_counter != 0 && i < sizeof calls / sizeof calls[0]; i++)
-        if (asleep->call == calls[i])
+    char path[64], target[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, (int)fd);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = '\0';
+    for (; *names != NULL; names++)
+        if (strncmp(target, *names, strlen(*names)) == 0)
             return true;
     return false;
+}
+
+/* Linux starts these calls again after a stop as if nothing had been (signal(7), and the calls'
+ * sources). It answers others with EINTR (epoll_wait(), recv() of a socket with a timeout) or ends
+ * them early (write() of much to a pipe, recv() with MSG_WAITALL): a thread in such a call is not
+ * stopped. */
+static bool goes_on_after_a_stop(pid_t pid, const struct asleep *asleep)
+{
+    static const char *const drivers[] = {"/dev/kfd", "/dev/dri/", NULL}; /* -ERESTARTSYS */
+    static const char *const pipes[] = {"pipe:", NULL};
+    static const long calls[] = {SYS_futex,  SYS_nanosleep, SYS_clock_nanosleep,
+                                 SYS_ppoll,  SYS_pselect6,  SYS_rt_sigsuspend,
+#if defined(__x86_64__)
+                                 SYS_select, SYS_poll,      SYS_pause,
+#endif
+                                 SYS_wait4,  SYS_waitid};
+    if (asleep->program_counter == 0) /* it runs */
+        return true;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (asleep->call == calls[i])
+            return true;
+    return (asleep->call == SYS_ioctl && is_fd_of(pid, asleep->argument, drivers)) ||
+           (asleep->call == SYS_read && is_fd_of(pid, asleep->argument, pipes));
 }
 
 /* Stop all others and copy each as soon as it has stopped. The stops stay unconsumed: the main
@@ -192,7 +217,7 @@ static void copy_other_threads(struct copier *c, struct tracees *tracees,
         struct asleep asleep = {.tid = thread->tid};
         if (is_live)
             asleep = where_asleep(c->impact->pid, thread->tid);
-        if (is_disturbed_by_a_stop(&asleep))
+        if (!goes_on_after_a_stop(c->impact->pid, &asleep))
             copy_asleep(c, mem_fd, &asleep);
         else if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0) {
             if (sleeps != NULL)

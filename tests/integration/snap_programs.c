@@ -3,13 +3,17 @@
  * Programs that test_snap.py looks at while they live: snap_programs MODE [ARGUMENT]. Each prints "ready" when
  * it does what it is for, and lives until it is killed.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,6 +140,66 @@ static int contended(void)
     return 0;
 }
 
+/* Calls that Linux ends early where the thread is stopped. Each says so if it ends. */
+static void ended_early(const char *call, ssize_t result)
+{
+    (void)printf("%s: %zd, %s\n", call, result, result < 0 ? strerror(errno) : "");
+    (void)fflush(stdout);
+}
+
+static void *receive_with_a_timeout(void *argument)
+{
+    const struct timeval limit = {.tv_sec = 600};
+    char byte;
+    int sockets[2];
+    (void)argument;
+    (void)socketpair(AF_UNIX, SOCK_STREAM, 0, sockets);
+    (void)setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ended_early("recv with a timeout", recv(sockets[0], &byte, 1, 0));
+    return NULL;
+}
+
+static void *receive_all(void *argument)
+{
+    char bytes[64];
+    int sockets[2];
+    (void)argument;
+    (void)socketpair(AF_UNIX, SOCK_STREAM, 0, sockets);
+    if (write(sockets[1], "abc", 3) == 3)
+        ended_early("recv of all", recv(sockets[0], bytes, sizeof bytes, MSG_WAITALL));
+    return NULL;
+}
+
+static void *write_much(void *argument)
+{
+    static const char bytes[1 << 20];
+    int ends[2];
+    (void)argument;
+    if (pipe(ends) == 0)
+        ended_early("write of 1 MiB", write(ends[1], bytes, sizeof bytes));
+    return NULL;
+}
+
+static void *wait_for_events(void *argument)
+{
+    struct epoll_event event;
+    (void)argument;
+    ended_early("epoll_wait", epoll_wait(epoll_create1(0), &event, 1, 600000));
+    return NULL;
+}
+
+static int calls(void)
+{
+    void *(*const waits[])(void *) = {receive_with_a_timeout, receive_all, write_much, wait_for_events};
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+        pthread_t thread;
+        (void)pthread_create(&thread, NULL, waits[i], NULL);
+    }
+    ready();
+    (void)sleep(600);
+    return 0;
+}
+
 static int busy(void)
 {
     volatile unsigned long count = 0;
@@ -156,6 +220,8 @@ int main(int argc, char *argv[])
         return contended();
     if (strcmp(mode, "busy") == 0)
         return busy();
+    if (strcmp(mode, "calls") == 0)
+        return calls();
     ready();
     if (strcmp(mode, "sleep") == 0)
         (void)sleep(600);

@@ -118,6 +118,16 @@ class NotNoticed(SnapCase):
         process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0)
 
+    def test_no_call_ends_early(self):
+        process = self.live(program(), "calls")
+        tasks = f"/proc/{process.pid}/task"
+        wait_for(lambda: len(os.listdir(tasks)) == 5 and
+                 not any(read(f"{tasks}/{tid}/syscall").startswith("running") for tid in os.listdir(tasks)), "five calls")
+        bundle = self.snap(process.pid)
+        self.assertIn("5 of 5 threads copied", bundle.text("impact/0/impact.txt"))
+        process.kill()
+        self.assertEqual(process.communicate(timeout=20)[0], "")
+
     def test_one_that_is_stopped_stays_so(self):
         process = self.live(program(), "sleep")
         process.send_signal(signal.SIGSTOP)
