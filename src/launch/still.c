@@ -22,36 +22,42 @@ struct totals {
     uint32_t processes;
 };
 
-/* utime and stime, fields 14 and 15 of /proc/PID/stat; the name in field 2 may hold anything. */
-static uint64_t cpu_of(pid_t pid)
+static uint64_t ticks_to_ns(uint64_t ticks)
 {
-    char path[64];
-    char stat[1024];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (fs_read_text(path, stat, sizeof stat) <= 0)
-        return 0;
-    const char *p = strrchr(stat, ')');
-    for (int field = 2; p != NULL && field < 14; field++)
-        p = strchr(p + 1, ' ');
-    if (p == NULL)
-        return 0;
-    char *rest;
-    uint64_t ticks = strtoull(p + 1, &rest, 10);
-    ticks += strtoull(rest, NULL, 10);
     return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* "rchar: 4711\nwchar: 42\n...": also what goes to stdout, a pipe or a socket by read() and write(). */
-static uint64_t io_of(pid_t pid)
+/* majflt, utime and stime: fields 12, 14 and 15 of /proc/PID/stat. The name in field 2 may hold anything. */
+static void add_stat(pid_t pid, struct totals *all)
 {
+    char path[64];
+    char stat[1024];
+    unsigned long long major_faults, user, system;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return;
+    const char *name_end = strrchr(stat, ')');
+    if (name_end == NULL || sscanf(name_end + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu %llu",
+                                   &major_faults, &user, &system) != 3)
+        return;
+    all->cpu_ns += ticks_to_ns(user + system);
+    all->io_bytes += major_faults * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* "rchar: 4711\nwchar: 42\n...": rchar and wchar have also what goes to a pipe or a socket by read() and
+ * write(); read_bytes has what a mapped file reads ahead. */
+static void add_io(pid_t pid, struct totals *all)
+{
+    static const char *const counters[] = {"rchar: ", "wchar: ", "\nread_bytes: ", "\nwrite_bytes: "};
     char path[64];
     char text[512];
     (void)snprintf(path, sizeof path, "/proc/%d/io", (int)pid);
     if (fs_read_text(path, text, sizeof text) <= 0)
-        return 0;
-    const char *written = strstr(text, "wchar: ");
-    return strtoull(text + strcspn(text, " "), NULL, 10) +
-           (written != NULL ? strtoull(written + 7, NULL, 10) : 0);
+        return;
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        const char *at = strstr(text, counters[i]);
+        all->io_bytes += at != NULL ? strtoull(at + strlen(counters[i]), NULL, 10) : 0;
+    }
 }
 
 static struct totals look(pid_t root)
@@ -59,8 +65,8 @@ static struct totals look(pid_t root)
     static pid_t pids[TREE_SCAN_MAX];
     struct totals all = {.processes = tree_scan_list(root, pids, TREE_SCAN_MAX)};
     for (uint32_t i = 0; i < all.processes; i++) {
-        all.cpu_ns += cpu_of(pids[i]);
-        all.io_bytes += io_of(pids[i]);
+        add_stat(pids[i], &all);
+        add_io(pids[i], &all);
     }
     return all;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the target stand still? It says nothing on stderr, its processes neither read nor write, and they use
- * hardly any CPU time. Runs in the supervisor; looks at the processes only when stderr has been silent
+ * Does the target stand still? It says nothing on stderr, its processes neither read nor write, nor do pages of
+ * their mapped files come from a disk, and they use hardly any CPU time. Runs in the supervisor; looks at the processes only when stderr has been silent
  * for `look_ms`, and then every `look_ms`.
  *
  * A program that waits for its GPU in a loop of its own uses the CPU and does not stand still by this rule.

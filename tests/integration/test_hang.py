@@ -34,6 +34,21 @@ WORKS = {
     "a child computes": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time\\nend = time.monotonic() + 6\\n"
                         "while time.monotonic() < end: pass'])",
 }
+READS_A_MAPPED_FILE = """
+import mmap, os, resource, sys, time
+with open('model', 'w+b') as file:
+    file.write(bytes(8 << 20))
+    file.flush()
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    pages.madvise(mmap.MADV_RANDOM)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+    for page in range(0, 8 << 20, 80 << 10):
+        pages[page]
+        time.sleep(.06)
+print('faults:', resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before, file=sys.stderr)
+"""
 
 
 class Hang(Case):
@@ -72,6 +87,12 @@ class Hang(Case):
             with self.subTest(why=why):
                 self.assertEqual(self.hang(code, cwd=self.folder), [])
                 self.assertEqual(self.done.status, 0, self.done.stderr)
+
+    def test_one_that_reads_a_mapped_file_is_left_alone(self):
+        found = self.hang(READS_A_MAPPED_FILE, cwd=self.folder)
+        if "faults: 0\n" in self.done.stderr:
+            self.skipTest("this file system has no pages that must be read")
+        self.assertEqual((self.done.status, found), (0, []), self.done.stderr)
 
     def test_one_that_job_control_stopped(self):
         code = "import os, signal, subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import os, signal, time; time.sleep(6);" \
