@@ -7,12 +7,10 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "launch/options.h"
-#include "launch/tree_scan.h"
 #include "record/shared.h"
 #include "watch/relay.h"
 
-#define TERM_GRACE_MS 10000u
-#define KILL_GRACE_MS 5000u
+#define BUNDLE_GRACE_MS 10000u
 #define SILENT_LOOK_MS 15000u /* how often, where nobody waits for a hang */
 
 static void start_snapshot(struct hang *h, struct shared *shared,
@@ -23,46 +21,8 @@ static void start_snapshot(struct hang *h, struct shared *shared,
     (void)snprintf(why, sizeof why, "no output, CPU time or I/O for %llu s",
                    (unsigned long long)(still_ms / 1000));
     h->looked = true;
+    h->looked_ns = clock_mono_ns();
     (void)aside_start(&h->aside, shared, options, relays, why);
-}
-
-/* --- ending it --- */
-
-static void kill_tree(pid_t root)
-{
-    static pid_t pids[TREE_SCAN_MAX];
-    uint32_t count = tree_scan_list(root, pids, TREE_SCAN_MAX);
-    for (uint32_t i = 0; i < count; i++)
-        (void)kill(pids[i], SIGKILL);
-}
-
-static void next_end(struct hang *h, struct shared *shared, enum hang_end end)
-{
-    h->end = end;
-    h->end_ns = clock_mono_ns();
-    shared_event(shared, "supervisor", "hang watch: %s",
-                 end == HANG_END_TERM   ? "SIGTERM"
-                 : end == HANG_END_KILL ? "SIGKILL, as SIGTERM did not end it"
-                                        : "not even SIGKILL ends it: it is blocked in the kernel");
-}
-
-/* TERM, grace, KILL; one in D state outlives that, and is told of. */
-static void end_program(struct hang *h, struct shared *shared, bool quiet)
-{
-    uint64_t waited_ms = h->end == HANG_END_NOT ? 0 : (clock_mono_ns() - h->end_ns) / NS_PER_MS;
-    if (h->end == HANG_END_NOT) {
-        shared_note_still_signal(shared, SIGTERM);
-        (void)kill(shared->target_pid, SIGTERM);
-        next_end(h, shared, HANG_END_TERM);
-    } else if (h->end == HANG_END_TERM && waited_ms >= TERM_GRACE_MS) {
-        kill_tree(shared->target_pid);
-        next_end(h, shared, HANG_END_KILL);
-    } else if (h->end == HANG_END_KILL && waited_ms >= KILL_GRACE_MS) {
-        next_end(h, shared, HANG_END_TOLD);
-        if (!quiet)
-            (void)say_line(stderr, "rocmcrash: process %d does not even end by SIGKILL: it is blocked in "
-                                   "the kernel", (int)shared->target_pid);
-    }
 }
 
 void hang_wake_tracer(const struct shared *shared)
@@ -90,6 +50,13 @@ static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32
     return still_ms;
 }
 
+/* Not for ever: what makes it may hang as the program does. */
+static bool still_makes_bundle(const struct hang *h, const struct launch_options *options)
+{
+    uint64_t limit_ms = (uint64_t)options->finish_within_ms + BUNDLE_GRACE_MS;
+    return h->aside.child != 0 && clock_mono_ns() - h->looked_ns < limit_ms * NS_PER_MS;
+}
+
 void hang_turn(struct hang *h, struct shared *shared, const struct launch_options *options,
                struct relay *relays)
 {
@@ -97,29 +64,34 @@ void hang_turn(struct hang *h, struct shared *shared, const struct launch_option
     uint64_t still_ms = look_whether_still(h, shared, after_ms);
     if (after_ms == 0 || shared->target_state != TARGET_RUNNING)
         return;
-    if (still_ms < after_ms && h->end == HANG_END_NOT) {
+    if (still_ms < after_ms && h->ending.step == HANG_END_NOT) {
         h->looked = h->looked && (h->aside.child != 0 || still_ms > 0);
         return;
     }
     if (!h->looked)
         start_snapshot(h, shared, options, relays, still_ms);
-    else if (h->aside.child == 0 && options->hang_kill)
-        end_program(h, shared, options->quiet);
+    else if (options->hang_kill && !still_makes_bundle(h, options))
+        hang_ending_turn(&h->ending, shared, options->quiet);
 }
 
 bool hang_is_busy(const struct hang *h)
 {
-    return h->aside.child != 0 || (h->end != HANG_END_NOT && h->end != HANG_END_TOLD);
+    return h->aside.child != 0 || (h->ending.step != HANG_END_NOT && h->ending.step != HANG_END_TOLD);
 }
 
-void hang_tell(const struct hang *h, const struct launch_options *options)
+void hang_tell(struct hang *h, const struct launch_options *options)
 {
     char path[ASIDE_PATH_MAX];
+    bool ended = h->ending.step != HANG_END_NOT;
+    uint32_t left = ended ? hang_ending_rest(&h->ending) : 0;
     if (h->aside.count == 0 || options->quiet)
         return;
+    if (left > 0)
+        (void)say_line(stderr, "rocmcrash: %u processes of the program do not end, not even by SIGKILL", left);
     if (aside_bundle(&h->aside, path, sizeof path))
         (void)say_line(stderr, "rocmcrash: the program stood still%s; bundle of that moment: %s",
-                       h->end != HANG_END_NOT ? " and was ended" : "", path);
+                       ended ? " and was ended" : "", path);
     else
-        (void)say_line(stderr, "rocmcrash: the program stood still; %s", aside_why_none(&h->aside));
+        (void)say_line(stderr, "rocmcrash: the program stood still%s; %s", ended ? " and was ended" : "",
+                       aside_why_none(&h->aside));
 }

@@ -12,13 +12,12 @@
 #include <sys/types.h>
 
 #include "launch/aside.h"
+#include "launch/hang_end.h"
 #include "launch/still.h"
 
 struct launch_options;
 struct relay;
 struct shared;
-
-enum hang_end { HANG_END_NOT, HANG_END_TERM, HANG_END_KILL, HANG_END_TOLD };
 
 struct hang {
     struct still_watch still;
@@ -27,8 +26,8 @@ struct hang {
     uint64_t still_ms;       /* for how long it has stood still */
     uint64_t woken_for_ns;   /* the standstill of which the tracer was told */
     bool looked;             /* at this standstill */
-    enum hang_end end;       /* how far the program is ended */
-    uint64_t end_ns;         /* when that was asked for */
+    uint64_t looked_ns;
+    struct hang_ending ending;
 };
 
 /* In each turn of the supervisor's loop. */
@@ -38,7 +37,7 @@ void hang_turn(struct hang *hang, struct shared *shared, const struct launch_opt
 void hang_wake_tracer(const struct shared *shared);
 /* The next turn must not be later than this; at most CALM_TICK_MS matters. */
 bool hang_is_busy(const struct hang *hang);
-/* At the end of the run: say where the bundles are. */
-void hang_tell(const struct hang *hang, const struct launch_options *options);
+/* At the end of the run: ends what is left of a program that was ended, and says where the bundle is. */
+void hang_tell(struct hang *hang, const struct launch_options *options);
 
 #endif

@@ -72,6 +72,34 @@ class Hang(Case):
         self.hang(STUBBORN, "--on-hang=kill", timeout=60)
         self.assertEqual(self.done.status, -signal.SIGKILL)
 
+    def test_what_a_script_started_ends_too(self):
+        self.done = self.run_it("/bin/sh", "-c", "sleep 600 & echo $! >pid; wait; echo never", cwd=self.folder,
+                                options=("--hang-after=2s", "--on-hang=kill"))
+        self.assertIn("stood still and was ended", self.done.stderr)
+        with open(os.path.join(self.folder, "pid"), encoding="ascii") as file:
+            self.assertFalse(os.path.exists(f"/proc/{int(file.read())}"), "the script's child lives")
+
+    def test_a_bundle_that_is_never_made_does_not_keep_it_alive(self):
+        process = self.start(PYTHON, "-c", STUCK, options=("--hang-after=2s", "--on-hang=kill", "--finish-within=1s"),
+                             stderr=subprocess.PIPE)
+        finisher = wait_for(lambda: self.finisher_below(process.pid), "what makes the bundle", timeout_s=60)
+        os.kill(finisher, signal.SIGSTOP)
+        try:
+            _, err = process.communicate(timeout=90)
+        finally:
+            os.kill(finisher, signal.SIGKILL)
+        self.done = self.finished(process, b"", err)
+        self.assertEqual(self.done.status, -signal.SIGTERM)
+        self.assertIn("stood still and was ended; the bundle of that moment is still being made", self.done.stderr)
+
+    @staticmethod
+    def finisher_below(supervisor):
+        for maker in support.children(supervisor):
+            for child in support.children(maker):
+                if support.comm(child).startswith("rocmcrash-fin"):
+                    return child
+        return None
+
     def test_it_goes_on(self):
         process = self.start(PYTHON, "-c", GOES_ON, options=("--hang-after=2s",), stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
