@@ -28,6 +28,7 @@
 #include "record/shared.h"
 #include "telemetry/sampler.h"
 
+#define FILES_MS 1000u /* to find CPython in the files of the first process */
 #define PROCESSES_MAX SHARED_IMPACTS_MAX
 #define COUNTERS_WAIT_MS 1500
 #define TOUCH_MAX_MS 5000 /* for the reading of one process, most of which does not hold it */
@@ -316,7 +317,7 @@ int snapshot_take(struct shared *shared, const struct snapshot_options *options,
     pid_t sampler = snapshot_start_sampler(shared);
     uint64_t due_ns = clock_mono_ns() + SNAPSHOT_INTERVAL_MS * NS_PER_MS;
     for (uint32_t i = 0; i < subject_count; i++)
-        subject_look(&subjects[i], 0);
+        subject_look(&subjects[i], FILES_MS / (i + 1));
     while (clock_mono_ns() < due_ns)
         (void)poll(NULL, 0, 20);
     if (options->run != NULL)

@@ -34,9 +34,7 @@ static void find_python(struct subject *s, unsigned patience_ms)
     *search = (struct search){.pid = s->pid, .result = -1};
     s->has_python = false;
     s->no_python[0] = '\0';
-    if (patience_ms == 0)
-        (void)search_symbols(search);
-    else if (!bounded_ask(search_symbols, search, patience_ms)) {
+    if (!bounded_ask(search_symbols, search, patience_ms)) {
         (void)snprintf(s->no_python, sizeof s->no_python,
                        "no stacks: the files that it has mapped do not answer\n");
         return;

@@ -27,8 +27,8 @@ struct subject {
     char no_python[192]; /* a line that says why its stacks cannot be read, "" = it is no CPython */
 };
 
-/* The first look, and where its CPython lies. For that, files are read, which may hang: in a child
- * that gets `patience_ms` for it; 0 = in this process. */
+/* The first look, and where its CPython lies. For that, files are read, which may hang: a child does it
+ * and gets `patience_ms`. */
 void subject_look(struct subject *subject, unsigned patience_ms);
 void subject_look_again(struct subject *subject);
 /* `process`: its threads are traced by the caller; NULL = they are not. `let_go` as in struct

@@ -319,6 +319,23 @@ class WhatCanBeHad(SnapCase):
         self.assertIn("refused", bundle.value("run.trace_lost"))
         self.is_told(bundle, "alive")
 
+    def test_its_program_lies_where_nobody_answers(self):
+        folder = os.path.join(self.folder, "dead")
+        os.mkdir(folder)
+        support.with_dead_folder(self, folder)
+        shutil.copy(os.path.realpath(PYTHON), os.path.join(folder, "python"))
+        code = "import subprocess, sys, dead_file_system\n" \
+               "program = subprocess.Popen([sys.argv[1] + '/python', '-c', 'import time; print(1, flush=True); time.sleep(600)']," \
+               " stdout=subprocess.PIPE)\n" \
+               "program.stdout.readline()\ndead_file_system.mount(sys.argv[1])\n" \
+               "status = subprocess.run([*sys.argv[2:], str(program.pid)]).returncode\nprogram.kill()\nsys.exit(status)"
+        unshare = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "--mount"]
+        env = dict(self.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
+        done = subprocess.run([*unshare, PYTHON, "-B", "-c", code, folder, ROCMCRASH, "snap", "--output-dir", self.outdir],
+                              env=env, capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("in <module>", self.bundles()[-1].value("snap.python_stack"))
+
     def test_in_another_pid_namespace(self):
         support.need_unshare(self, "--pid", "--fork", "--mount-proc")
         script = "import time\ndef waits():\n    time.sleep(600)\nprint('ready', flush=True)\nwaits()"
