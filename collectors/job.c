@@ -10,10 +10,12 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "collect/collector.h"
+#include "collectors/job.h"
 #include "collectors/machine.h"
 
 /* For each fact in order of trust: the launcher nearest to the program first. With torchrun under
- * srun, RANK counts over all nodes, and SLURM_PROCID counts the agents. */
+ * srun, RANK counts over all nodes, and SLURM_PROCID counts the agents. Open MPI's
+ * OMPI_COMM_WORLD_NODE_RANK is no node: it counts the processes of a node. */
 static const struct {
     const char *fact;
     const char *variables[8];
@@ -25,7 +27,7 @@ static const struct {
     {"job.local_rank",
      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}},
     {"job.local_world_size", {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
-    {"job.node_rank", {"GROUP_RANK", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK", "SLURM_NODEID"}},
+    {"job.node_rank", {"GROUP_RANK", "NODE_RANK", "SLURM_NODEID"}},
     {"job.nodes_count", {"GROUP_WORLD_SIZE", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
     {"job.id", {"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}},
     {"job.step_id", {"SLURM_STEP_ID", "SLURM_STEPID"}},
@@ -64,6 +66,35 @@ static bool give_number(struct collect_out *out, struct buf *text, const char *f
     }
     collect_missing(out, fact, FACT_STATIC, FACT_UNREADABLE, "the variable is not a number",
                     variable);
+    return false;
+}
+
+/* The variable that tells the number, NULL = none. */
+static const char *variable_of(const char *const *environ_list, const char *const variables[])
+{
+    for (const char *const *v = variables; *v != NULL; v++) {
+        /* RANK alone is a common name: torch's needs WORLD_SIZE beside it. */
+        bool is_ours = strcmp(*v, "RANK") != 0 || environ_get(environ_list, "WORLD_SIZE") != NULL;
+        uint64_t number;
+        const char *value = environ_get(environ_list, *v);
+        if (is_ours && value != NULL && fs_parse_u64(value, &number) == 0 && number <= INT64_MAX)
+            return *v;
+    }
+    return NULL;
+}
+
+bool job_number(const char *const *environ_list, const char *fact, int64_t *ret)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint64_t number;
+        if (strcmp(numbers[i].fact, fact) != 0)
+            continue;
+        const char *variable = variable_of(environ_list, numbers[i].variables);
+        if (variable == NULL || fs_parse_u64(environ_get(environ_list, variable), &number) < 0)
+            return false;
+        *ret = (int64_t)number;
+        return true;
+    }
     return false;
 }
 

@@ -166,7 +166,7 @@ static void fill_context(struct job *job)
     job->maps = failed != NULL ? impact_record_text(failed, CHUNK_MAPS) : NULL;
     job->fds = failed != NULL ? impact_record_text(failed, CHUNK_FDS) : NULL;
     unsigned refused = memory_refusals();
-    job->environ_list = failed != NULL ? job_environment(failed, &job->environ_text) : NULL;
+    job->environ_list = failed != NULL ? impact_record_environ(failed, &job->environ_text) : NULL;
     /* Not of a `recover`, which is started in another shell; not if memory was refused. */
     bool inherits_ours =
         job->environ_list == NULL && memory_refusals() == refused && job->shared != NULL;

@@ -31,37 +31,6 @@
 #define CSV_ROWS_MAX 20000
 #define OUTPUT_MAX ((size_t)8 << 20)
 
-const char **job_environment(const struct impact_record *impact, char **ret_text)
-{
-    struct impact_view view;
-    char *text = NULL;
-    size_t len = 0;
-    for (size_t at = 0; text == NULL && impact_record_next(impact, &at, &view);) {
-        if (view.chunk->type != CHUNK_ENVIRON)
-            continue;
-        len = (size_t)view.chunk->length;
-        text = calloc(len + 1, 1);
-        if (text == NULL)
-            return NULL;
-        memcpy(text, view.data, len);
-    }
-    if (text == NULL)
-        return NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < len; i++)
-        count += text[i] == '\0';
-    const char **list = calloc(count + 2, sizeof *list);
-    size_t n = 0;
-    for (size_t at = 0; list != NULL && at < len && n <= count; at += strlen(text + at) + 1)
-        list[n++] = text + at;
-    if (list == NULL) {
-        free(text);
-        return NULL;
-    }
-    *ret_text = text;
-    return list;
-}
-
 static const struct shared_impact *failed_impact(const struct run_info *info)
 {
     return info->failed >= 0 ? &info->impacts[info->failed].header : NULL;

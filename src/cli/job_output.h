@@ -11,10 +11,6 @@ struct impact_record;
 struct job;
 struct rc_err;
 
-/* CHUNK_ENVIRON as a NULL-terminated list of "NAME=VALUE"; the text and the list are the caller's
- * to free. NULL when it was not copied. */
-const char **job_environment(const struct impact_record *impact, char **ret_text);
-
 /* Facts of the time series: baseline, peak, impact, after, growth. */
 void job_series_facts(struct job *job);
 

@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/names.h"
 #include "cli/run_info.h"
+#include "cli/workers.h"
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
 
@@ -348,6 +349,7 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         process_facts(&info->impacts[info->failed], facts);
     } else if (info->failed >= 0) {
         failed_process_facts(info, &info->impacts[info->failed].header, facts);
+        workers_to_facts(info, facts);
         process_facts(&info->impacts[info->failed], facts);
     } else {
         (void)facts_set_missing(facts, "target.failed_pid", FACT_IMPACT, FACT_ABSENT,

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "cli/workers.h"
 #include "record/rundir.h"
 #include "watch/stream.h"
 
@@ -233,7 +234,10 @@ static int first_failure(const struct run_info *info)
         if (better)
             best = (int)i;
     }
-    return best;
+    struct worker workers[SHARED_IMPACTS_MAX];
+    size_t ranks = workers_find(info, workers);
+    /* Of several ranks the first that fell: the others often crash because of it, or are killed. */
+    return ranks > 1 ? (int)workers[0].impact : best;
 }
 
 /* A launcher waits for those that work. -1 = none was copied since. */

@@ -122,7 +122,7 @@ static void put_missing(const struct fleet_job *job, struct buf *out)
 {
     if (job->missing_count == 0)
         return;
-    buf_printf(out, "  missing  %zu of %" PRId64 " ranks left no bundle: ", job->missing_count, job->world_size);
+    buf_printf(out, "  missing  %zu of %" PRId64 " ranks are in no bundle: ", job->missing_count, job->world_size);
     put_ranks(job->missing, job->missing_count, out);
     buf_puts(out, "\n           they ended well or on request, ran without rocmcrash, or their machine is gone\n");
 }

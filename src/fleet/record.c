@@ -201,23 +201,69 @@ static void release_record(struct fleet_record *record)
     free(record->sentence);
 }
 
-int fleet_add(struct fleet *fleet, const char *path, const struct facts *facts, const cJSON *verdict)
+static struct fleet_record *new_record(struct fleet *fleet)
 {
     if (fleet->count == fleet->capacity) {
         size_t capacity = fleet->capacity > 0 ? fleet->capacity * 2 : 16;
         struct fleet_record *grown = realloc(fleet->records, capacity * sizeof *grown);
         if (grown == NULL)
-            return -ENOMEM;
+            return NULL;
         fleet->records = grown;
         fleet->capacity = capacity;
     }
     struct fleet_record *record = &fleet->records[fleet->count];
     memset(record, 0, sizeof *record);
-    int r = fill(record, path, facts, verdict);
-    if (r < 0)
+    return record;
+}
+
+static int64_t worker_number(const struct facts *facts, size_t index, const char *what)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "worker.%zu.%s", index, what);
+    return integer_of(facts, name);
+}
+
+/* A bundle of a launcher has one verdict, which is of the rank that fell first. What is known of another one is
+ * how it ended, and when. */
+static int add_worker(struct fleet *fleet, const char *path, const struct facts *facts, size_t index)
+{
+    struct fleet_record *record = new_record(fleet);
+    if (record == NULL)
+        return -ENOMEM;
+    const struct fleet_record *first = &fleet->records[fleet->count - index];
+    enum fleet_role role = first->role;
+    set_identity(record, facts);
+    set_job(record, facts);
+    set_times(record, facts);
+    record->local_rank = FLEET_UNKNOWN;
+    record->rank = worker_number(facts, index, "rank");
+    record->pid = worker_number(facts, index, "pid");
+    record->signal = worker_number(facts, index, "signal");
+    record->exit_code = worker_number(facts, index, "exit_code");
+    int64_t uptime = worker_number(facts, index, "failed_uptime_us");
+    if (record->fell_us != FLEET_UNKNOWN)
+        record->fell_us += uptime - record->fell_uptime_us;
+    record->fell_uptime_us = uptime;
+    copy(record->class_name, sizeof record->class_name, "unknown");
+    record->role = role == FLEET_WAITED || role == FLEET_LOST_PEER ? role : FLEET_UNCLEAR;
+    copy(record->reason, sizeof record->reason, "below one launcher: the bundle's verdict is of the first");
+    record->path = strdup(path);
+    record->sentence = strdup("");
+    fleet->count++;
+    return record->path != NULL && record->sentence != NULL ? 0 : -ENOMEM;
+}
+
+int fleet_add(struct fleet *fleet, const char *path, const struct facts *facts, const cJSON *verdict)
+{
+    struct fleet_record *record = new_record(fleet);
+    int r = record != NULL ? fill(record, path, facts, verdict) : -ENOMEM;
+    if (r < 0 && record != NULL)
         release_record(record);
-    else
-        fleet->count++;
+    if (r < 0)
+        return r;
+    fleet->count++;
+    for (size_t i = 1; r == 0 && worker_number(facts, i, "failed_uptime_us") != FLEET_UNKNOWN; i++)
+        r = add_worker(fleet, path, facts, i);
     return r;
 }
 

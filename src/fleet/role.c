@@ -74,7 +74,7 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
     else if (strcmp(record->class_name, "collective") == 0 && timed_out)
         decide(record, FLEET_WAITED, "waited for another rank until it gave up");
     else if (strcmp(record->class_name, "collective") == 0)
-        decide(record, FLEET_UNCLEAR, "a collective failed");
+        decide(record, FLEET_WAITED, "a collective failed, and nothing of its own");
     else if (!unknown)
         decide(record, FLEET_CAUSED, "a failure of its own");
     else if (is_polite(record->signal))

@@ -111,3 +111,34 @@ bool impact_record_uses_gpu(const struct impact_record *file)
     free(fds);
     return found;
 }
+
+const char **impact_record_environ(const struct impact_record *impact, char **ret_text)
+{
+    struct impact_view view;
+    char *text = NULL;
+    size_t len = 0;
+    for (size_t at = 0; text == NULL && impact_record_next(impact, &at, &view);) {
+        if (view.chunk->type != CHUNK_ENVIRON)
+            continue;
+        len = (size_t)view.chunk->length;
+        text = calloc(len + 1, 1);
+        if (text == NULL)
+            return NULL;
+        memcpy(text, view.data, len);
+    }
+    if (text == NULL)
+        return NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < len; i++)
+        count += text[i] == '\0';
+    const char **list = calloc(count + 2, sizeof *list);
+    size_t n = 0;
+    for (size_t at = 0; list != NULL && at < len && n <= count; at += strlen(text + at) + 1)
+        list[n++] = text + at;
+    if (list == NULL) {
+        free(text);
+        return NULL;
+    }
+    *ret_text = text;
+    return list;
+}

@@ -39,6 +39,10 @@ bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_ty
  * such chunk; -ERANGE: too many to be counted. */
 int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_type type);
 
+/* CHUNK_ENVIRON as a NULL-terminated list of "NAME=VALUE"; the text and the list are the caller's
+ * to free. NULL when it was not copied. */
+const char **impact_record_environ(const struct impact_record *file, char **ret_text);
+
 /* Does a list of descriptors ("8 /dev/nvidiactl" a line) have a GPU's device? */
 bool impact_fds_have_gpu(const char *fds);
 /* The same of CHUNK_FDS; false when it was not copied. */

@@ -214,6 +214,14 @@ static void memory(const struct report_input *in, struct buf *out)
     report_memory_table(in->facts, out);
 }
 
+static void ranks(const struct report_input *in, struct buf *out)
+{
+    struct buf plain = BUF_INIT;
+    report_ranks(in->facts, &plain);
+    escape_markdown(out, buf_str(&plain), LINE_MAX_BYTES);
+    buf_release(&plain);
+}
+
 static void flowchart(const struct report_input *in, struct buf *out)
 {
     report_flowchart(in->verdict, out);
@@ -297,6 +305,7 @@ static const struct {
     {"tool_version", version},
     {"signature", signature},
     {"account", report_account},
+    {"ranks", ranks},
     {"memory_table", memory},
     {"sparklines", report_sparklines},
     {"first_advice", first_advice},

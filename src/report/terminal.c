@@ -109,12 +109,23 @@ static void runner_up_line(const struct verdict *v, const struct report_style *s
     buf_release(&text);
 }
 
+/* Of a process that was looked at nothing failed, and no figure says who sent a signal. */
+static bool figures_would_tell(const struct report_input *in)
+{
+    const struct verdict *v = in->verdict;
+    const struct fact *life = facts_best(in->facts, "snap.life");
+    bool alive = life != NULL && life->status == FACT_PRESENT;
+    bool killed = v->subclass != NULL && strcmp(v->subclass, "killed by SIGKILL") == 0;
+    return strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 && !alive && !killed;
+}
+
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out)
 {
     static const struct report_style plain = {.line_end = "\n"};
     const struct verdict *v = in->verdict;
     struct buf happened = BUF_INIT;
+    struct buf ranks = BUF_INIT;
     if (style == NULL)
         style = &plain;
     report_happened(in->facts, v, &happened);
@@ -122,12 +133,13 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
     if (!is_said(buf_str(&happened), v->sentence))
         line(out, "why: ", v->sentence, false, style);
     buf_release(&happened);
+    report_ranks(in->facts, &ranks);
+    if (ranks.len > 0)
+        line(out, "ranks: ", buf_str(&ranks), false, style);
+    buf_release(&ranks);
     if (v->runner_up != NULL && v->runner_up[0] != '\0' && strcmp(v->confidence, "high") != 0)
         runner_up_line(v, style, out);
-    /* What is missing is about a failure. A process that was looked at has none. */
-    const struct fact *life = facts_best(in->facts, "snap.life");
-    if (strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 &&
-        (life == NULL || life->status != FACT_PRESENT))
+    if (figures_would_tell(in))
         line(out, "missing: ", v->missing.text[0], false, style);
     if (v->advice.count > 0)
         advice_line(v, style, out);

@@ -63,7 +63,7 @@ class Fleet(support.Case):
         self.assertEqual([(record["rank"], record["role"]) for record in job["time_line"]], [(1, "caused"), (0, "lost-peer")])
         text = self.verb("fleet", *(bundle.path for bundle in self.bundles())).stdout
         self.assertIn("first    rank 1 ", text)
-        self.assertIn("1 of 3 ranks left no bundle: 2", text)
+        self.assertIn("1 of 3 ranks are in no bundle: 2", text)
 
     def test_words_of_others(self):
         """Ranks that write to one file: what PyTorch marks as another's is not read as their own."""
@@ -73,6 +73,36 @@ class Fleet(support.Case):
         job = self.fleet(self.outdir)["jobs"][0]
         self.assertEqual([(record["class"], record["role"]) for record in job["time_line"]], [("collective", "lost-peer")])
         self.assertEqual((job["causes"], job["missing"]), ([], [1, 2]))
+
+    def test_below_a_launcher(self):
+        """One rocmcrash for all ranks: the one that fell first is named although a later one crashed, and the one that did not fail."""
+        ends = {2: "sys.exit(3)", 0: "os.abort()", 1: "time.sleep(60)"}
+        rank = ("import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+                "exec({!r}[int(os.environ['RANK'])])\n")
+        code = ("import os, signal, subprocess, sys, time\n"
+                f"rank = {rank.format(ends)!r}\n"
+                f"gates = [{self.path('gate')!r} + str(i) for i in range(3)]\n"
+                "env = {**os.environ, 'WORLD_SIZE': '3', 'LOCAL_WORLD_SIZE': '3'}\n"
+                "ranks = [subprocess.Popen([sys.executable, '-c', rank, gates[i]], env={**env, 'RANK': str(i), 'LOCAL_RANK': str(i)}) for i in range(3)]\n"
+                "time.sleep(1.2)  # a process that fails within its first second is no worker\n"
+                "for i in (2, 0):\n"
+                "    open(gates[i], 'w').close()\n"
+                "    ranks[i].wait()\n"
+                "ranks[1].send_signal(signal.SIGTERM)\n"
+                "ranks[1].wait()\n"
+                "sys.exit(1)\n")
+        done = self.python(code)
+        bundle = self.only_bundle(done)
+        if bundle.value("run.traced") is not True or bundle.value("worker.story") is None:
+            self.skipTest("children are not traced from their start here")
+        self.assertEqual([(bundle.value(f"worker.{i}.rank"), bundle.value(f"worker.{i}.exit_code"), bundle.value(f"worker.{i}.signal")) for i in range(2)],
+                         [(2, 3, None), (0, None, 6)])
+        self.assertEqual((bundle.value("job.rank"), bundle.value("worker.not_failed")), (2, "1"))
+        self.assertRegex(done.stderr, r"ranks: rank 2 \(pid [0-9]+, exit status 3\) fell first; then rank 0 \(pid [0-9]+, SIGABRT\)")
+        self.assertIn("Ranks: rank 2 ", bundle.text("SUMMARY.md"))
+        job = self.fleet(bundle.path)["jobs"][0]
+        self.assertEqual([record["rank"] for record in job["time_line"]], [2, 0])
+        self.assertEqual((job["missing"], job["world_size"]), ([1], 3))
 
     def test_a_single_run(self):
         """No rank: not mixed with others."""

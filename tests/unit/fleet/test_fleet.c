@@ -369,7 +369,7 @@ static void test_output(void **state)
     merge(&fleet, plants, others_lose(plants, 1, 3, 60 * S) - 2, &agreeing, 1);
     fleet_to_text(&fleet, 4, &out);
     assert_non_null(strstr(buf_str(&out), "first    rank 3 "));
-    assert_non_null(strstr(buf_str(&out), "2 of 8 ranks left no bundle: 6-7"));
+    assert_non_null(strstr(buf_str(&out), "2 of 8 ranks are in no bundle: 6-7"));
     assert_non_null(strstr(buf_str(&out), "and 2 more (--rows)"));
     assert_null(strchr(buf_str(&out), '\033'));
     buf_release(&out);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rank of a job an environment is of. */
+#ifndef COLLECTORS_JOB_H
+#define COLLECTORS_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The number for a fact ("job.rank", "job.world_size", ...), by the variable of the launcher that is nearest to the
+ * program. False: no launcher set one. */
+bool job_number(const char *const *environ_list, const char *fact, int64_t *ret);
+
+#endif
