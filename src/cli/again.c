@@ -2,12 +2,15 @@
 #include "cli/again.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -208,19 +211,47 @@ void again_release(struct again *r)
     cJSON_Delete(r->run);
 }
 
-int again_wait_for_bundle(const char *folder, unsigned milliseconds, char *out, size_t size)
+/* --- the bundle of the run --- */
+
+void again_adopt_orphans(void)
 {
-    char pattern[FS_PATH_MAX + 32];
-    uint64_t until = clock_mono_ns() + milliseconds * NS_PER_MS;
-    (void)snprintf(pattern, sizeof pattern, "%s/rocmcrash-*.tar.gz", folder);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+static bool find_bundle(const char *folder, char *out, size_t size)
+{
+    bool found = false;
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir != NULL && !found && (entry = readdir(dir)) != NULL)
+        found = fnmatch("rocmcrash-*.tar.gz", entry->d_name, 0) == 0 &&
+                snprintf(out, size, "%s/%s", folder, entry->d_name) < (int)size;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return found;
+}
+
+/* The finisher is ours once rocmcrash has ended. Children that have ended are reaped. */
+static bool children_are_left(void)
+{
+    pid_t pid;
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+        ;
+    return pid == 0;
+}
+
+int again_wait_for_bundle(const char *folder, const struct again_wait *wait, char *out, size_t size)
+{
+    uint64_t until = clock_mono_ns() + wait->milliseconds * NS_PER_MS;
     for (;;) {
-        glob_t found;
-        bool there = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
-        if (there)
-            (void)snprintf(out, size, "%s", found.gl_pathv[0]);
-        globfree(&found);
-        if (there || clock_mono_ns() > until)
-            return there ? 0 : -ETIMEDOUT;
+        bool may_come = children_are_left(); /* asked first: the last of them may just have made it */
+        if (find_bundle(folder, out, size))
+            return 0;
+        uint64_t now = clock_mono_ns();
+        if (wait->go_on != NULL && !wait->go_on(wait->context) && now + AGAIN_ENDING_MS * NS_PER_MS < until)
+            until = now + AGAIN_ENDING_MS * NS_PER_MS;
+        if (!may_come || now > until)
+            return -ETIMEDOUT;
         (void)poll(NULL, 0, 50);
     }
 }

@@ -33,8 +33,20 @@ int again_choose(struct again *again, int argc, char *argv[], int at, const char
 void again_release(struct again *again);
 
 #define AGAIN_BUNDLE_MS 90000
-/* The finisher goes on when the command is over: the bundle of `folder` is there when it has its final
- * name. 0 or -ETIMEDOUT. */
-int again_wait_for_bundle(const char *folder, unsigned milliseconds, char *out, size_t size);
+#define AGAIN_ENDING_MS 5000 /* at most, once go_on() says that the wait is to end */
+
+/* Before the run: what the command's rocmcrash leaves behind becomes our child. */
+void again_adopt_orphans(void);
+
+struct again_wait {
+    unsigned milliseconds;        /* at most */
+    bool (*go_on)(void *context); /* asked a few times a second; NULL = it is waited in any case */
+    void *context;
+};
+
+/* After the end of the run's rocmcrash, whose finisher goes on: the bundle of `folder` is there when it has
+ * its final name. Ends early where no child is left that could make one. Reaps all children. 0 or
+ * -ETIMEDOUT: there is none. */
+int again_wait_for_bundle(const char *folder, const struct again_wait *wait, char *out, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,14 @@ void verb_tell_damage(const char *path)
                        err.msg);
 }
 
+static bool child_signal_was_ignored;
+
+void verb_put_back_child_signal(void)
+{
+    if (child_signal_was_ignored)
+        (void)signal(SIGCHLD, SIG_IGN);
+}
+
 struct call {
     int argc, status;
     char **argv;
@@ -90,6 +99,7 @@ static bool run_on_own_stack(struct call *call)
 int main(int argc, char *argv[])
 {
     struct call call = {.argc = argc, .argv = argv};
+    child_signal_was_ignored = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
     loader_variables_put_back();
     memory_watch_start();
     if (!run_on_own_stack(&call))

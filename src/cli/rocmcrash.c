@@ -187,6 +187,7 @@ static int run_verb(char *argv[])
 static int look_at_process(int argc, char *argv[])
 {
     struct command_line line = {.launch = {.follow = true}};
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, nobody could wait for the finisher */
     if (asks_for_help(argv[2]))
         line.launch.site = SITE_DEFAULT;
     else if (take_settings(&line) < 0)

@@ -136,6 +136,7 @@ static pid_t start(char *const argv[], int pipe_end)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(pipe_end, STDERR_FILENO) < 0)
         _exit(125);
+    verb_put_back_child_signal();
     (void)execvp(argv[0], argv);
     (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);

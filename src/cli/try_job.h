@@ -38,6 +38,7 @@ struct try_job {
     struct try_record *records; /* runs_max of them */
     bool is_terminal;
     size_t cell; /* that runs now */
+    unsigned lost; /* runs as it is that say nothing, since the last one that does */
 };
 
 /* --- try_show.c --- */
@@ -45,7 +46,7 @@ struct try_job {
 /* A line that is written over on a terminal; nothing elsewhere. */
 void try_show_progress(const struct try_job *job, double seconds);
 /* How the last run ended. */
-void try_show_run(const struct try_job *job);
+void try_show_run(const struct try_job *job, const struct try_run *run);
 void try_show_result(const struct try_job *job, const struct conclusion *conclusion, const char *bundle);
 
 /* --- try_bundle.c --- */

@@ -113,10 +113,12 @@ static void failure_key(const struct try_run *run, const struct try_verdict *ver
 static enum run_end end_of(const struct try_run *run)
 {
     bool exited = WIFEXITED(run->wait_status);
-    if (run->ended_by_us || run->not_started)
+    if (run->ended_by_us || run->not_started || run->end_unknown)
         return RUN_LOST;
-    if (run->failed_late || run->outlived)
+    if (run->failed_late || run->outlived) /* the clock judges, with a bundle or without */
         return run->outlived ? RUN_PASSED : RUN_FAILED;
+    if (run->bundle[0] == '\0') /* the end may have been that of rocmcrash itself */
+        return RUN_LOST;
     return exited && WEXITSTATUS(run->wait_status) == 0 ? RUN_PASSED : RUN_FAILED;
 }
 

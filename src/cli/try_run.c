@@ -18,6 +18,7 @@
 #include "base/own_path.h"
 #include "base/say.h"
 #include "cli/again.h"
+#include "cli/verbs.h"
 #include "experiment/changes.h"
 
 #define TICK_MS 100
@@ -88,6 +89,7 @@ static pid_t start(const struct try_plan *plan, int *ret_output)
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
         (void)signal(SIGINT, SIG_DFL);
         (void)signal(SIGTERM, SIG_DFL);
+        verb_put_back_child_signal();
         if (getppid() != parent)
             _exit(125);
         take_streams(output);
@@ -113,7 +115,6 @@ struct watch {
     bool killed;
 };
 
-/* Waits for output or for a tick. */
 /* The last bytes of everything that was read. */
 static void keep_tail(struct try_run *run, const char *bytes, size_t n)
 {
@@ -126,6 +127,7 @@ static void keep_tail(struct try_run *run, const char *bytes, size_t n)
     run->tail[kept + taken] = '\0';
 }
 
+/* Waits for output or for a tick. */
 static void read_output(struct watch *w, struct try_run *run)
 {
     char bytes[65536];
@@ -191,6 +193,27 @@ static bool is_rocmcrashs_own(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127;
 }
 
+struct bundle_wait {
+    const struct try_plan *plan;
+    const struct try_run *run;
+};
+
+static bool is_still_wanted(void *context)
+{
+    const struct bundle_wait *w = context;
+    return w->plan->tick(w->plan->context, w->run->seconds);
+}
+
+static void find_bundle(struct try_run *run, const struct try_plan *plan, bool killed)
+{
+    struct bundle_wait context = {.plan = plan, .run = run};
+    bool improbable = killed || is_rocmcrashs_own(run->wait_status);
+    const struct again_wait wait = {.milliseconds = improbable ? NO_BUNDLE_MS : AGAIN_BUNDLE_MS,
+                                    .go_on = is_still_wanted, .context = &context};
+    if (again_wait_for_bundle(plan->folder, &wait, run->bundle, sizeof run->bundle) < 0)
+        run->bundle[0] = '\0';
+}
+
 static void keep_last_line(char *text)
 {
     size_t len = strlen(text);
@@ -205,12 +228,14 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
 {
     struct watch w = {.start_ns = clock_mono_ns(), .output = -1};
     *ret = (struct try_run){.wait_status = 0};
+    again_adopt_orphans();
     w.pid = start(plan, &w.output);
     if (w.pid < 0)
         return rc_err_errno(err, w.pid, "cannot start a run");
     for (;;) {
         pid_t ended = waitpid(w.pid, &ret->wait_status, WNOHANG);
-        if (ended == w.pid || (ended < 0 && errno != EINTR))
+        ret->end_unknown = ended < 0 && errno != EINTR;
+        if (ended == w.pid || ret->end_unknown)
             break;
         read_output(&w, ret);
         look_at_clock(&w, ret, plan);
@@ -218,8 +243,7 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
     if (w.asked_ns == 0)
         ret->seconds = (double)(clock_mono_ns() - w.start_ns) / 1e9;
     read_rest(&w, ret);
-    if (again_wait_for_bundle(plan->folder, w.killed || is_rocmcrashs_own(ret->wait_status) ? NO_BUNDLE_MS : AGAIN_BUNDLE_MS, ret->bundle, sizeof ret->bundle) < 0)
-        ret->bundle[0] = '\0';
+    find_bundle(ret, plan, w.killed);
     ret->not_started = ret->bundle[0] == '\0' && is_rocmcrashs_own(ret->wait_status);
     if (ret->not_started)
         keep_last_line(ret->tail);

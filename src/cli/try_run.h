@@ -25,6 +25,7 @@ typedef bool (*try_tick)(void *context, double seconds);
 
 struct try_run {
     int wait_status;
+    bool end_unknown;  /* there was none to wait for: wait_status says nothing */
     bool ended_by_us;  /* tick() said so: it says nothing */
     bool failed_late;  /* it was still there after fail_after */
     bool outlived;     /* it was still there after pass_after */

@@ -71,7 +71,15 @@ void try_show_progress(const struct try_job *job, double seconds)
     buf_release(&line);
 }
 
-void try_show_run(const struct try_job *job)
+static const char *why_lost(const struct try_run *run)
+{
+    return run->ended_by_us                        ? ": it was ended"
+           : run->not_started                      ? ": it was not started"
+           : run->bundle[0] == '\0'                ? ": it left no bundle"
+                                                   : "";
+}
+
+void try_show_run(const struct try_job *job, const struct try_run *run)
 {
     const struct try_record *last = &job->records[job->count - 1];
     const struct outcome *o = &last->outcome;
@@ -79,11 +87,12 @@ void try_show_run(const struct try_job *job)
     change_of_cell(job, last->cell, text, sizeof text);
     if (job->is_terminal)
         (void)fputs(CLEAR_LINE, stderr);
-    (void)say_line(stderr, "rocmcrash: run %u: %s: %s%s, %.1f s", job->count, text,
+    (void)say_line(stderr, "rocmcrash: run %u: %s: %s%s%s, %.1f s", job->count, text,
                    o->end == RUN_PASSED ? "passed"
                    : o->end == RUN_LOST ? "says nothing"
                                         : "failed: ",
-                   o->end == RUN_FAILED ? o->key : "", o->seconds);
+                   o->end == RUN_FAILED ? o->key : "",
+                   o->end == RUN_LOST ? why_lost(run) : "", o->seconds);
 }
 
 static void print_row(const struct try_job *job, size_t i)

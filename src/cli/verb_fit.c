@@ -107,7 +107,8 @@ static int read_range(struct fit_job *job, struct rc_err *err)
 static int join_range(int argc, char *argv[], char *joined, size_t size)
 {
     for (int i = 0; i + 2 < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--vary") != 0 || strstr(argv[i + 2], "..") == NULL)
+        if (strcmp(argv[i], "--vary") != 0 || strstr(argv[i + 1], "..") != NULL ||
+            strstr(argv[i + 2], "..") == NULL)
             continue;
         (void)snprintf(joined, size, "%s %s", argv[i + 1], argv[i + 2]);
         argv[i + 1] = joined;
@@ -162,7 +163,9 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
     (void)snprintf(r->class_name, sizeof r->class_name, "%s", failed ? verdict.class_name : "");
     facts_free(verdict.facts);
     if (r->outcome.end == RUN_LOST)
-        return stop ? rc_err_set(err, -EINTR, "ended") : rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail);
+        return stop              ? rc_err_set(err, -EINTR, "ended")
+               : run.not_started ? rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail)
+                                 : rc_err_set(err, -ENODATA, "the run with %lld left no bundle to judge by", (long long)value);
     say_run(job, r);
     fit_note(&job->fit, value, !failed, r->bytes, room);
     if (has_hint)

@@ -109,10 +109,12 @@ static int run_command(const struct rerun *r, int *ret_status)
     /* The terminal's signals are for the command. */
     void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
     void (*quit)(int) = signal(SIGQUIT, SIG_IGN);
+    again_adopt_orphans();
     pid_t pid = fork();
     if (pid == 0) {
         (void)signal(SIGINT, interrupt);
         (void)signal(SIGQUIT, quit);
+        verb_put_back_child_signal();
         exec_run(r, r->folder);
     }
     while (pid > 0 && waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
@@ -250,7 +252,7 @@ static int rerun(struct rerun *r, struct rc_err *err)
         return rc_err_errno(err, -errno, "cannot write into '%s'", r->output_dir);
     int code = run_command(r, &status);
     if (code == 0)
-        code = again_wait_for_bundle(r->folder, AGAIN_BUNDLE_MS, bundle, sizeof bundle);
+        code = again_wait_for_bundle(r->folder, &(struct again_wait){.milliseconds = AGAIN_BUNDLE_MS}, bundle, sizeof bundle);
     if (code == -ETIMEDOUT)
         (void)rc_err_set(err, code, "the run left no bundle");
     if (code == 0)

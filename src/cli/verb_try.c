@@ -37,6 +37,11 @@ static void note_stop(int number)
     stop = 1;
 }
 
+static void note_nothing(int number)
+{
+    (void)number;
+}
+
 /* --- options --- */
 
 static int set_with(void *field, const char *value, struct rc_err *err)
@@ -133,17 +138,17 @@ static void print_help(void)
 
 /* --- one run --- */
 
-static bool tick(void *context, double seconds)
-{
-    const struct try_job *job = context;
-    try_show_progress(job, seconds);
-    return !stop;
-}
-
 static bool budget_is_left(const struct try_job *job)
 {
     uint64_t spent = clock_mono_ns() - job->start_ns;
     return !stop && job->count < job->runs_max && (job->for_ms == 0 || spent < job->for_ms * NS_PER_MS);
+}
+
+static bool tick(void *context, double seconds)
+{
+    const struct try_job *job = context;
+    try_show_progress(job, seconds);
+    return budget_is_left(job);
 }
 
 static const char *id_of_cell(const struct try_job *job, size_t cell)
@@ -178,8 +183,14 @@ static int run_cell(struct try_job *job, size_t cell, struct try_verdict *ret, s
         job->experiment.measure = try_measure_name(job->measure);
         (void)snprintf(job->experiment.class_name, sizeof job->experiment.class_name, "%s", ret->class_name);
     }
-    try_show_run(job);
-    return cell == 0 && run.not_started ? rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail) : 0;
+    try_show_run(job, &run);
+    if (cell == 0 && run.not_started)
+        return rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail);
+    if (cell == 0)
+        job->lost = record->outcome.end == RUN_LOST ? job->lost + 1 : 0;
+    return job->lost < CAMPAIGN_LOST_MAX
+               ? 0
+               : rc_err_set(err, -ENODATA, "%u runs of the command as it is left no bundle", job->lost);
 }
 
 /* --- which changes --- */
@@ -288,7 +299,12 @@ static void take_signals(void)
     struct sigaction action = {.sa_handler = note_stop};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    (void)signal(SIGHUP, SIG_IGN);
+    /* A terminal that goes away does not end the campaign. A handler, as the command would inherit that a
+     * signal is ignored. */
+    struct sigaction hangup;
+    action.sa_handler = note_nothing;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        (void)sigaction(SIGHUP, &action, NULL);
 }
 
 static int try_command(struct try_job *job, const char *bundle, struct rc_err *err)

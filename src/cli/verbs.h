@@ -43,4 +43,8 @@ int verb_list(int argc, char *argv[]);
 int verb_failed(int argc, char *argv[]);  /* internal: VERB MESSAGE as the object of --json */
 int verb_version(int argc, char *argv[]); /* internal: the libraries, for --version */
 
+/* In the child that becomes a user's command: SIGCHLD as this program found it. It is not ignored here, as
+ * nobody could wait for a child then. */
+void verb_put_back_child_signal(void);
+
 #endif

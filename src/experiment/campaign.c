@@ -156,7 +156,7 @@ static void end_round(struct campaign *c)
         if (cell->decided_in > 0)
             continue;
         compare(c, i);
-        cell->finding = judge(c, cell);
+        cell->finding = cell->lost >= CAMPAIGN_LOST_MAX ? FINDING_LOST : judge(c, cell);
         if (cell->finding != FINDING_UNDECIDED)
             cell->decided_in = c->rounds;
     }
@@ -171,6 +171,7 @@ void campaign_note(struct campaign *c, const struct outcome *outcome)
     cell->seconds += outcome->seconds;
     cell->runs += outcome->end != RUN_LOST;
     cell->failed += outcome->end == RUN_FAILED;
+    cell->lost = outcome->end == RUN_LOST ? cell->lost + 1 : 0;
     if (c->at == c->order_count)
         end_round(c);
 }
@@ -218,9 +219,14 @@ bool finding_confirms(enum finding finding)
     return finding == FINDING_CURES || finding == FINDING_LOWERS;
 }
 
+bool finding_is_shown(enum finding finding)
+{
+    return finding != FINDING_UNDECIDED && finding != FINDING_LOST;
+}
+
 const char *finding_name(enum finding finding)
 {
     static const char *const names[] = {"undecided", "cures",     "lowers",
-                                        "refuted",   "postpones", "otherwise"};
+                                        "refuted",   "postpones", "otherwise", "lost"};
     return names[finding];
 }

@@ -17,6 +17,7 @@
 #define CAMPAIGN_CELLS_MAX 16 /* with the baseline, which is cell 0 */
 #define CAMPAIGN_KEY_MAX 64
 #define CAMPAIGN_KEYS_MAX 16 /* failures of further kinds are none of the baseline's */
+#define CAMPAIGN_LOST_MAX 3 /* lost runs in a row after which a change is not tried any more */
 #define CAMPAIGN_ERROR 0.01   /* default: of all claims of a campaign together */
 
 enum run_end {
@@ -40,10 +41,12 @@ enum finding {
     FINDING_REFUTED,   /* takes away less than half of the failures */
     FINDING_POSTPONES, /* refuted, and the failure comes later */
     FINDING_OTHERWISE, /* the baseline's kinds of failure are rarer, others came instead */
+    FINDING_LOST,      /* given up: its runs say nothing */
 };
 
 struct cell {
     unsigned runs, failed;      /* of all rounds; lost runs are not counted */
+    unsigned lost;              /* runs that say nothing, since the last one that does */
     struct pairs_of_runs any;   /* pairs with the baseline: any failure */
     struct pairs_of_runs same;  /* failures of kinds that the baseline had shown before */
     unsigned later, compared;   /* pairs in which both failed alike, and this one came further */
@@ -81,6 +84,8 @@ double campaign_runs_left(const struct campaign *c);
 /* The median of progress / the baseline's, of pairs that failed alike; 0 = not known. */
 double campaign_gain(const struct cell *cell);
 bool finding_confirms(enum finding finding);
+/* The runs have shown it: neither undecided nor lost. */
+bool finding_is_shown(enum finding finding);
 const char *finding_name(enum finding finding); /* "cures", "lowers", "refuted", ... */
 
 #endif

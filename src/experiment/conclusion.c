@@ -47,6 +47,8 @@ void experiment_finding(const struct experiment *e, size_t cell, char *out, size
         (void)snprintf(out, size, "postpones by %.*f %%", percent < 10 ? 1 : 0, percent);
     else if (c->finding == FINDING_OTHERWISE)
         (void)snprintf(out, size, "fails otherwise: %s", c->other);
+    else if (c->finding == FINDING_LOST)
+        (void)snprintf(out, size, "given up: its runs left no bundle");
     else
         (void)snprintf(out, size, "%s", cell == 0 ? "" : finding_name(c->finding));
 }
@@ -166,8 +168,11 @@ static void say_none(const struct experiment *e, struct conclusion *c)
     const struct cell *base = &e->campaign.cell[0];
     unsigned decided = 0;
     for (size_t i = 1; i < e->campaign.count; i++)
-        decided += e->campaign.cell[i].finding != FINDING_UNDECIDED;
-    if (base->failed == 0) {
+        decided += finding_is_shown(e->campaign.cell[i].finding);
+    if (base->runs == 0) {
+        c->status = CONCLUSION_UNDECIDED;
+        (void)snprintf(text, sizeof text, "undecided: no run as it is came to an end that says something");
+    } else if (base->failed == 0) {
         c->status = CONCLUSION_NOT_REPRODUCED;
         (void)snprintf(text, sizeof text, "not reproduced: as it is, none of %u runs failed", base->runs);
     } else if (decided > 0 && decided + 1 == e->campaign.count) {

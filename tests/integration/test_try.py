@@ -197,9 +197,40 @@ class Budgets(TryCase):
         self.assertEqual(err.count("failed: exit code 3"), 2)
 
     def test_time(self):
-        out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sh", "-c", "sleep 1; exit 3", status=1)
-        self.assertIn("undecided within the budget", out)
+        """--for ends a run that goes on, too: it says nothing."""
+        out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sleep", "1000", status=1)
+        self.assertIn("rocmcrash: undecided: no run as it is came to an end", out)
         self.assertEqual(err.count("rocmcrash: run "), 1)
+        self.assertIn("says nothing: it was ended", err)
+
+    def test_a_folder_with_the_signs_of_a_pattern(self):
+        process = self.launch("of [ab]*?", "--runs", "2", "--with", "A=1", "--", "sh", "-c", "exit 3")
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, out + err)
+        self.assertEqual(err.count("failed: exit code 3"), 2, err)
+        self.assertEqual(len([name for name in os.listdir(self.path("of [ab]*?")) if name.endswith(".tar.gz")]), 1)
+
+    def test_signals_that_the_caller_ignores(self):
+        """A run's end is seen by whoever ignores SIGCHLD, and the command gets the caller's signals: SIGCHLD ignored, SIGHUP not."""
+        def ignore():
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        program = (f"import sys; open({self.path('seen')!r}, 'w').write(next(l for l in open('/proc/self/status') if l.startswith('SigIgn')));"
+                   "sys.exit(3)")
+        process = self.launch("out", "--runs", "2", "--with", "A=1", "--", PYTHON, "-S", "-c", program, preexec_fn=ignore)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, out + err)
+        self.assertEqual(err.count("failed: exit code 3"), 2, err)
+        ignored = int(support.read(self.path("seen")).split()[1], 16)
+        self.assertEqual([ignored >> (number - 1) & 1 for number in (signal.SIGCHLD, signal.SIGHUP)], [1, 0])
+
+    def test_runs_that_leave_no_bundle(self):
+        """A limit that ends rocmcrash itself: no run of the change says anything about the command."""
+        out, err = self.try_it("--with-limit", "as=100000", "--json", "--", "sh", "-c", "exit 3", status=1)
+        cell = json.loads(out)["cells"][1]
+        self.assertEqual((cell["runs"], cell["failed"], cell["finding"]), (0, 0, "lost"))
+        self.assertEqual(err.count("as=100000: says nothing: it left no bundle"), 3, err)
+        self.assertEqual(json.loads(out)["status"], "undecided")
 
     def test_ctrl_c_tells_what_is_known(self):
         process = self.launch("out", "--with", "A=1", "--", "sh", "-c", f"echo $$ > {self.path('pid')}; exec sleep 1000")
@@ -210,7 +241,7 @@ class Budgets(TryCase):
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + err)
         self.assertIn("says nothing", err)
-        self.assertIn("rocmcrash: not reproduced", out)
+        self.assertIn("rocmcrash: undecided: no run as it is came to an end", out)
         self.assertFalse(support.is_running(target))
 
     def test_what_cannot_be_tried(self):
@@ -274,6 +305,11 @@ if size > 28592:
         result = json.loads(done.stdout)
         self.assertEqual(result["largest_that_runs"], 28592)
         self.assertLess(len(result["runs"]), 10)
+
+    def test_one_word_before_an_option_with_two_dots(self):
+        os.mkdir(os.path.join(self.outdir, "other"))
+        self.fit("--vary", "--size 5..6", f"--output-dir={self.outdir}/../{os.path.basename(self.outdir)}/other")
+        self.assertEqual(len(os.listdir(os.path.join(self.outdir, "other"))), 1)
 
     def test_ends_of_the_range(self):
         self.assertIn("no value runs: --size 2 fails", self.fit("--vary", "--size 2..3", limit=1, status=1))
