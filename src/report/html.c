@@ -7,6 +7,8 @@
 #include "report/html.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +106,50 @@ static void keep_all(cJSON *entry)
     (void)entry;
 }
 
+static double number_of(const cJSON *object, const char *name)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static bool is_of_size(const cJSON *buffer, const cJSON *size)
+{
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(buffer, "kind"));
+    const char *wanted = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(size, "kind"));
+    return kind != NULL && wanted != NULL && strcmp(kind, wanted) == 0 &&
+           number_of(buffer, "bytes") == number_of(size, "bytes");
+}
+
+/* How old the live buffers of that size were, of those that the ledger lists one by one. */
+static void add_ages(cJSON *size, const cJSON *at_failure)
+{
+    double newest_s = INFINITY;
+    double oldest_s = -INFINITY;
+    const cJSON *buffer = NULL;
+    cJSON_ArrayForEach(buffer, cJSON_GetObjectItemCaseSensitive(at_failure, "largest_live"))
+    {
+        double age_s = (number_of(at_failure, "time_ns") - number_of(buffer, "time_ns")) / 1e9;
+        if (!is_of_size(buffer, size) || isnan(age_s))
+            continue;
+        newest_s = fmin(newest_s, age_s);
+        oldest_s = fmax(oldest_s, age_s);
+    }
+    if (newest_s > oldest_s)
+        return;
+    (void)cJSON_AddNumberToObject(size, "newest_s", newest_s);
+    (void)cJSON_AddNumberToObject(size, "oldest_s", oldest_s);
+}
+
+static cJSON *ledger_sizes(const char *json)
+{
+    cJSON *ret = kept(json, "sizes", LEDGER_SIZES_MAX, keep_all);
+    cJSON *all = ret != NULL ? cJSON_Parse(json) : NULL;
+    cJSON *size = NULL;
+    cJSON_ArrayForEach(size, cJSON_GetObjectItemCaseSensitive(ret, "sizes"))
+        add_ages(size, cJSON_GetObjectItemCaseSensitive(all, "at_failure"));
+    cJSON_Delete(all);
+    return ret;
+}
+
 /* The page's map needs only the sizes of blocks; their call sites and addresses are in the
  * bundle. */
 static void keep_sizes(cJSON *segment)
@@ -142,7 +188,7 @@ static void evidence(const struct report_files *in, const cJSON *facts, struct b
     add_text(data, "kernel_log", in->kernel_log);
     add(data, "verdict", in->verdict != NULL ? cJSON_Parse(in->verdict) : NULL);
     add(data, "facts", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(facts, "facts"), true));
-    add(data, "ledger", kept(in->ledger, "sizes", LEDGER_SIZES_MAX, keep_all));
+    add(data, "ledger", ledger_sizes(in->ledger));
     add(data, "snapshot", kept(in->snapshot, "segments", SEGMENTS_MAX, keep_sizes));
     add(data, "files", names(in->names, in->name_count));
     char *json = cJSON_PrintUnformatted(data);

@@ -156,20 +156,50 @@ class Page(support.BundleCase):
         ActionChains(self.browser).move_to_element(over).perform()
         self.assertNotEqual(self.find("#memory figure .when output")[0].text, before)
 
+    def with_file(self, name, document):
+        """The bundle with one more file."""
+        path = self.path("more.tar.gz")
+        with tarfile.open(self.bundle.path) as old, tarfile.open(path, "w:gz") as new:
+            for member in old.getmembers():
+                new.addfile(member, old.extractfile(member) if member.isfile() else None)
+            data = json.dumps(document).encode()
+            info = tarfile.TarInfo(self.bundle.name + "/" + name)
+            info.size = len(data)
+            new.addfile(info, io.BytesIO(data))
+        return path
+
+    def test_sizes_and_ages_of_the_ledger(self):
+        sizes = [{"bytes": size, "kind": "vram", "allocations": 5, "frees": frees} for size, frees in ((1 << 20, 2), (1 << 21, 0), (512, 5))]
+        live = [{"bytes": 1 << 20, "kind": kind, "time_ns": seconds * 10**9} for kind, seconds in (("vram", 1), ("vram", 8), ("gtt", 5))]
+        ledger = {"sizes": sizes, "at_failure": {"time_ns": 10 * 10**9, "largest_live": live}}
+        self.show(self.page_of(self.with_file("ledger/ledger.json", ledger)))
+        rows = [row.text for row in self.find("#allocations tbody tr")]
+        self.assertEqual(len(rows), 2, rows)  # of the third none is live
+        self.assertIn("2.00 s to 9.00 s", " ".join(row for row in rows if row.startswith("1 MiB") or row.startswith("1.0 MiB")))
+        self.assertNotIn(" s ", next(row for row in rows if row.startswith("2")))
+
+    def test_what_was_short_is_first(self):
+        """What came nowhere near its limit is folded, and what to try follows the memory."""
+        header = "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,host.mem_total_bytes,host.mem_available_bytes"
+        for used, available, shown, folded in ((15, 60, "GPU 0 VRAM", "Host memory"), (1, 2, "Host memory", "GPU 0 VRAM")):
+            rows = [f"{i}.000,,{16 * GIB},{used * GIB},{64 * GIB},{available * GIB}" for i in range(3)]
+            telemetry = "\n".join([header, *rows, ""]).encode()
+            path = self.changed_bundle(self.bundle, lambda name, data, new=telemetry: new if name == "telemetry/telemetry.csv" else data)
+            self.show(self.page_of(path))
+            titles = [caption.text.split(",")[0] for caption in self.find("#memory figcaption") if caption.is_displayed()]
+            self.assertEqual(titles[:1], [shown])
+            self.assertEqual(next(text.text for text in self.find("#memory > details > summary") if "limit" in text.text),
+                             "Far from their limit: " + folded)
+        order = [section.get_attribute("id") for section in self.find("section")]
+        self.assertLess(order.index("memory"), order.index("try"))
+        self.assertEqual(order[order.index("memory") + 1], "try")
+
     def test_segments_are_drawn(self):
         """As PyTorch's snapshot has them: a wide one in two colours, a narrow one that is idle."""
         blocks = [{"address": 1, "size": 3 << 20, "state": "active_allocated"}, {"address": 2, "size": 1 << 20, "state": "inactive"}]
         snapshot = {"segments": [{"total_size": 2 << 20, "allocated_size": 0, "blocks": [{"size": 2 << 20, "state": "inactive"}]},
                                  {"total_size": 4 << 20, "allocated_size": 3 << 20, "blocks": blocks}]}
-        path = self.path("snapshot.tar.gz")
-        with tarfile.open(self.bundle.path) as old, tarfile.open(path, "w:gz") as new:
-            for member in old.getmembers():
-                new.addfile(member, old.extractfile(member) if member.isfile() else None)
-            data = json.dumps(snapshot).encode()
-            info = tarfile.TarInfo(self.bundle.name + "/hook/snapshot.json")
-            info.size = len(data)
-            new.addfile(info, io.BytesIO(data))
-        self.show(self.page_of(path))
+        self.show(self.page_of(self.with_file("hook/snapshot.json", snapshot)))
         rows = self.find("#allocations .map")
         self.assertEqual([len(row.find_elements(By.CSS_SELECTOR, "span")) for row in rows], [2, 1])
         self.assertGreater(rows[0].size["width"], 1.8 * rows[1].size["width"])

@@ -265,14 +265,22 @@
         "60 of " + segments.length + " are drawn." : segments.length + " segments.")), rows];
   }
 
+  /* Before the failure, of the live buffers that the ledger lists one by one. */
+  function ageOf(size) {
+    if (typeof size.newest_s !== "number") return "";
+    const newest = seconds(size.newest_s), oldest = seconds(size.oldest_s);
+    return newest === oldest ? newest : newest + " to " + oldest;
+  }
+
   function sizes() {
     const rows = ((data.ledger || {}).sizes || []).map(size => ({size, live: size.allocations - size.frees}))
       .filter(row => row.live > 0).sort((a, b) => b.live * b.size.bytes - a.live * a.size.bytes).slice(0, 16);
     if (rows.length === 0) return [];
     return [element("h3", {}, "Driver allocations of this program that are live, by size"),
-      table([["size", "number"], ["live", "number"], ["allocated", "number"], ["freed", "number"], ["together", "number"], ["kind"]],
+      table([["size", "number"], ["live", "number"], ["allocated", "number"], ["freed", "number"], ["together", "number"],
+        ["age at the failure", "number"], ["kind"]],
         rows.map(({size, live}) => [bytes(size.bytes), String(live), String(size.allocations), String(size.frees),
-          bytes(live * size.bytes), size.kind]))];
+          bytes(live * size.bytes), ageOf(size), size.kind]))];
   }
 
   /* --- why --- */
