@@ -79,7 +79,7 @@ static int unknown_option(const struct option_def *table, const char *word, stru
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (; word[1] == '-' && table->name != NULL; table++) {
         unsigned distance = suggest_distance(name + 2, table->name);
-        if (distance < nearest && distance < strlen(table->name) / 2) {
+        if (distance < nearest && (distance == 1 || distance < strlen(table->name) / 2)) {
             nearest = distance;
             best = table->name;
         }

@@ -73,6 +73,7 @@ class CommandLine(BadCase):
                             (["--frobnicate", "--", "true"], ["--frobnicate", "--help"]),
                             (["-Z", "--", "true"], ["-Z"]),
                             (["--finsh-within=3", "--", "true"], ["did you mean '--finish-within'?"]),
+                            (["show", "--al"], ["unknown option '--al'; did you mean '--all'?"]),
                             (["--color=blue", "--", "true"], ["blue", "never"]),
                             (["--quiet=3", "--", "true"], ["--quiet=3", "no value"]),
                             (["--trace=often", "--", "true"], ["often", "eager"]),
