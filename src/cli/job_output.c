@@ -379,9 +379,9 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (job->stage_failed)
         (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
-        r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
+        name_map_write(job->redactor, name); /* whoever sees the bundle can reveal it */
     if (r == 0)
-        name_map_write(job->redactor, name);
+        r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && elsewhere && !job->options->quiet)
         (void)say_line(stdout, "rocmcrash: the bundle is not where it was asked for: %s", err->msg);
     return r;

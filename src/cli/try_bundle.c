@@ -18,6 +18,7 @@
 #include "base/fs.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
+#include "cli/name_map.h"
 #include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/try_job.h"
@@ -61,20 +62,37 @@ struct campaign_bundle {
     const char *deciding; /* bundle of the run that decides, NULL = none */
     const char *name;     /* of the new bundle */
     struct redactor *redactor;
-    char *sentence; /* redacted */
+    struct cJSON *names;    /* behind the base's pseudonyms, then of the whole bundle; NULL = not known */
+    struct cJSON *deciding_names; /* behind those of the deciding run */
+    const char *sentence;   /* redacted */
 };
+
+/* Without names, and with the pseudonyms that the base's run has. The redactor has numbers of its own. */
+static int clean(const struct campaign_bundle *b, const char *text, struct buf *out)
+{
+    struct buf redacted = BUF_INIT;
+    cJSON *own = cJSON_CreateObject();
+    int r = redact_text(b->redactor, text, strlen(text), &redacted);
+    name_map_add(own, b->redactor);
+    if (r == 0)
+        name_map_translate(b->names, own, buf_str(&redacted), out);
+    cJSON_Delete(own);
+    buf_release(&redacted);
+    return r == 0 && buf_failed(out) ? -ENOMEM : r;
+}
 
 static int write_clean(const struct campaign_bundle *b, int dir, const char *name, const char *text)
 {
-    struct buf clean = BUF_INIT;
-    int r = redact_text(b->redactor, text, strlen(text), &clean);
+    struct buf out = BUF_INIT;
+    int r = clean(b, text, &out);
     if (r == 0)
-        r = fs_write_file_at(dir, name, buf_str(&clean), clean.len, false);
-    buf_release(&clean);
+        r = fs_write_file_at(dir, name, buf_str(&out), out.len, false);
+    buf_release(&out);
     return r;
 }
 
-/* Verdict, facts and summary of the changed run beside those of the run as it is. */
+/* Verdict, facts and summary of the changed run beside those of the run as it is. Each bundle numbers its
+ * pseudonyms for itself. */
 static int write_pair(const struct campaign_bundle *b, int dir, struct rc_err *err)
 {
     static const char *const names[] = {"verdict.json", "facts.json", "SUMMARY.md"};
@@ -82,31 +100,40 @@ static int write_pair(const struct campaign_bundle *b, int dir, struct rc_err *e
     for (size_t i = 0; b->deciding != NULL && r == 0 && i < sizeof names / sizeof names[0]; i++) {
         RC_AUTO_FREE char *text = NULL;
         char name[64];
+        struct buf same = BUF_INIT;
         ssize_t len = bundle_read_file(b->deciding, names[i], FILE_BYTES_MAX, &text, err);
         (void)snprintf(name, sizeof name, "changed.%s", names[i]);
-        r = len < 0 ? (int)len : fs_write_file_at(dir, name, text, (size_t)len, false);
+        if (len >= 0)
+            name_map_translate(b->names, b->deciding_names, text, &same);
+        r = len < 0            ? (int)len
+            : buf_failed(&same) ? -ENOMEM
+                               : fs_write_file_at(dir, name, buf_str(&same), same.len, false);
+        buf_release(&same);
     }
     return r;
 }
 
-static int write_experiment(const struct campaign_bundle *b, const char *stage, struct rc_err *err)
+static int open_experiment(const char *stage, struct rc_err *err)
 {
     char folder[FS_PATH_MAX];
-    struct buf table = BUF_INIT;
     (void)snprintf(folder, sizeof folder, "%s/experiment", stage);
     int r = fs_mkdir_p(folder);
-    RC_AUTO_CLOSE int dir = r == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (dir < 0)
-        return rc_err_errno(err, r < 0 ? r : -errno, "cannot write the experiment");
+    int dir = r == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    return dir >= 0 ? dir : rc_err_errno(err, r < 0 ? r : -errno, "cannot write the experiment");
+}
+
+static int write_experiment(const struct campaign_bundle *b, int dir, struct rc_err *err)
+{
+    struct buf table = BUF_INIT;
     cJSON *json = try_to_json(b->job, b->conclusion);
     RC_AUTO_FREE char *text = cJSON_Print(json);
     cJSON_Delete(json);
     experiment_table(&b->job->experiment, &table);
-    r = text == NULL || buf_failed(&table) ? -ENOMEM : write_clean(b, dir, "experiment.json", text);
+    int r = text == NULL || buf_failed(&table) ? -ENOMEM : write_clean(b, dir, "experiment.json", text);
     if (r == 0)
         r = write_clean(b, dir, "table.md", buf_str(&table));
     buf_release(&table);
-    return r == 0 ? write_pair(b, dir, err) : rc_err_errno(err, r, "cannot write the experiment");
+    return r == 0 ? 0 : rc_err_errno(err, r, "cannot write the experiment");
 }
 
 static void set_text(cJSON *json, const char *key, const char *text)
@@ -185,14 +212,16 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     b->redactor = stage_redactor(&nothing_kept, &why);
     if (stage_fd < 0 || b->redactor == NULL)
         return rc_err_errno(err, stage_fd < 0 ? -errno : -ENOMEM, "cannot open the bundle's files");
-    int r = stage_reserve(b->redactor, stage, err);
+    RC_AUTO_CLOSE int dir = open_experiment(stage, err);
+    struct buf sentence = BUF_INIT;
+    int r = dir < 0 ? dir : stage_learn(b->redactor, stage, err);
     if (r == 0)
-        r = stage_learn(b->redactor, stage, err);
-    b->sentence = r == 0 ? stage_redact_line(b->redactor, b->conclusion->sentence) : NULL;
-    if (r == 0 && b->sentence == NULL)
-        r = -ENOMEM;
+        r = clean(b, b->conclusion->sentence, &sentence);
+    b->sentence = buf_str(&sentence);
     if (r == 0)
-        r = write_experiment(b, stage, err);
+        r = write_pair(b, dir, err);
+    if (r == 0)
+        r = write_experiment(b, dir, err);
     if (r == 0)
         r = rewrite_verdict(b, stage, stage_fd);
     if (r == 0)
@@ -203,8 +232,10 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
         r = manifest_rename(manifest, b->name);
     if (r == 0)
         r = stage_write_page(stage, stage_fd, b->name);
+    if (r == 0)
+        name_map_save(b->names, b->name);
     redactor_free(b->redactor);
-    free(b->sentence);
+    buf_release(&sentence);
     return r < 0 && err->msg[0] == '\0' ? rc_err_errno(err, r, "cannot write the experiment") : r;
 }
 
@@ -264,9 +295,14 @@ int try_write_bundle(const struct try_job *job, const struct conclusion *conclus
     bundle_name(name, sizeof name, clock_wall_ns(), job->again.command[0], kind, NULL);
     if (snprintf(ret_path, size, "%s/%s.tar.gz", job->output_dir, name) >= (int)size)
         return rc_err_set(err, -ENAMETOOLONG, "the path of the bundle is too long");
+    struct rc_err unknown = {""}; /* then a pseudonym of the other run has no number */
+    b.names = name_map_of_file(base, &unknown);
+    b.deciding_names = b.deciding != NULL ? name_map_of_file(b.deciding, &unknown) : NULL;
     int r = copy_file(base, ret_path, err);
     if (r == 0)
         r = bundle_rewrite(ret_path, BUNDLE_MODE_PRIVATE, change_stage, &b, err);
+    cJSON_Delete(b.names);
+    cJSON_Delete(b.deciding_names);
     if (r < 0)
         (void)unlink(ret_path);
     return r;

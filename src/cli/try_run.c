@@ -18,6 +18,7 @@
 #include "base/own_path.h"
 #include "base/say.h"
 #include "cli/again.h"
+#include "cli/name_map.h"
 #include "cli/verbs.h"
 #include "experiment/changes.h"
 
@@ -212,6 +213,8 @@ static void find_bundle(struct try_run *run, const struct try_plan *plan, bool k
                                     .go_on = is_still_wanted, .context = &context};
     if (again_wait_for_bundle(plan->folder, &wait, run->bundle, sizeof run->bundle) < 0)
         run->bundle[0] = '\0';
+    else
+        name_map_gather(run->bundle, plan->campaign);
 }
 
 static void keep_last_line(char *text)

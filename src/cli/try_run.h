@@ -41,6 +41,7 @@ struct try_plan {
     const char *cwd;      /* "" = here */
     const struct change *change; /* NULL = none */
     const char *folder;   /* exists and is ours; the bundle goes there */
+    const char *campaign; /* the folder with the folders of all runs */
     struct try_limits limits;
     try_tick tick;
     void *context;        /* of tick() */

@@ -144,7 +144,7 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
     struct try_verdict verdict;
     struct fit_run *r = &job->run[job->fit.runs % FIT_POINTS_MAX];
     const struct try_plan plan = {.command = job->command, .cwd = "", .change = &job->change, .folder = folder,
-                                  .limits = job->limits, .tick = tick};
+                                  .campaign = job->folder, .limits = job->limits, .tick = tick};
     (void)snprintf(job->change.value, sizeof job->change.value, "%lld", (long long)value);
     (void)snprintf(folder, sizeof folder, "%s/%02u-%lld", job->folder, job->fit.runs + 1, (long long)value);
     if (mkdir(folder, 0700) != 0)

@@ -167,7 +167,7 @@ static int run_cell(struct try_job *job, size_t cell, struct try_verdict *ret, s
     if (mkdir(folder, 0700) != 0)
         return rc_err_errno(err, -errno, "cannot make '%s'", folder);
     const struct try_plan plan = {.command = job->again.command, .cwd = job->again.cwd, .change = change, .folder = folder,
-                                  .limits = job->limits, .tick = tick, .context = job};
+                                  .campaign = job->folder, .limits = job->limits, .tick = tick, .context = job};
     int r = try_run(&run, &plan, err);
     if (r < 0)
         return r;

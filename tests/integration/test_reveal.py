@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rocmcrash reveal`: the owner reads pseudonyms back on his machine; nobody else can, and nothing grows without bound."""
 
+import glob
 import json
 import os
 import stat
@@ -51,6 +52,47 @@ class Reveal(support.Case):
         self.assertEqual(len(left), KEPT)
         self.assertIn(second.name + ".json", left)
         self.assertNotIn("rocmcrash-20200000T000000Z-x-leak.json", left)
+
+    def test_a_campaign(self):
+        """The campaign's bundle has its names, one pseudonym is one thing in the files of both runs, and the runs count as one bundle."""
+        program = ("import sys; other = '--other' in sys.argv; [sys.stderr.write(f'cannot connect to {name}.hpc.example.org:29500\\n') "
+                   "for name in (['otterling'] if other else []) + ['kestrel']]; sys.exit(0 if other else 3)")
+        for i in range(KEPT - 4):
+            with open(os.path.join(self.names, f"rocmcrash-2020{i:04}T000000Z-x-leak.json"), "w", encoding="utf-8") as file:
+                file.write("{}")
+        os.mkdir(self.path("campaign"))
+        done = self.verb("try", "--error", "0.2", "--first", "-o", self.path("campaign"), "--with-arg", "--other", "--", support.PYTHON, "-c", program)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        left = os.listdir(self.names)
+        self.assertIn("rocmcrash-20200000T000000Z-x-leak.json", left)
+        self.assertEqual(len(left), KEPT - 4 + 3, left)  # setUp()'s bundle, the campaign's, and its runs
+        runs = [name for name in left if name.startswith("rocmcrash-try-")]
+        for name in runs:
+            self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.names, name)).st_mode), 0o700)
+        campaign = support.Bundle(glob.glob(self.path("campaign", "*.tar.gz"))[0])
+        changed = campaign.text("experiment/changed.SUMMARY.md")
+        told = self.verb("reveal", campaign.path, "-", input=changed).stdout
+        self.assertIn("connect to otterling.hpc.example.org", told)
+        self.assertIn("connect to kestrel.hpc.example.org", told)
+        names = json.loads(self.verb("reveal", "--json", campaign.path).stdout)
+        kestrel = [pseudonym for pseudonym, name in names.items() if name == "kestrel.hpc.example.org"]
+        self.assertEqual(len(kestrel), 1, names)
+        self.assertIn(kestrel[0], changed)
+        self.assertIn(kestrel[0], campaign.text("output/stderr.txt"))
+        for path in glob.glob(self.path("campaign", "rocmcrash-try-*", "*", "*.tar.gz")):
+            self.assertIn("kestrel", self.verb("reveal", path).stdout)
+
+    def test_the_oldest_campaign_is_forgotten_like_a_bundle(self):
+        os.makedirs(os.path.join(self.names, "rocmcrash-try-20190101T000000Z-abcdef"))
+        with open(os.path.join(self.names, "rocmcrash-try-20190101T000000Z-abcdef", "rocmcrash-20190101T000000Z-x-leak.json"), "w",
+                  encoding="utf-8") as file:
+            file.write("{}")
+        for i in range(KEPT - 1):
+            with open(os.path.join(self.names, f"rocmcrash-2020{i:04}T000000Z-x-leak.json"), "w", encoding="utf-8") as file:
+                file.write("{}")
+        self.assertEqual(len(self.python(FAILS).bundles), 2)
+        left = os.listdir(self.names)
+        self.assertEqual((len(left), [name for name in left if "2019" in name]), (KEPT, []))
 
     def test_where_there_is_no_map(self):
         for words in (("/nowhere/rocmcrash-x.tar.gz",), ("..",), ("../../etc/passwd",)):
