@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/say.h"
 #include "launch/inject_python.h"
 #include "record/shared.h"
 
@@ -108,8 +109,9 @@ void finish_lift_limits(void)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
+/* `tells`: says why it could not be executed; of libraries that are missing the loader tells. */
 static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
-                                    enum finish_what what, bool silent)
+                                    enum finish_what what, bool silent, bool tells)
 {
     static char here[PATH_MAX];
     char fd[16];
@@ -172,6 +174,8 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
         (void)dup2(null_fd, STDERR_FILENO);
     (void)fcntl(shared_fd, F_SETFD, 0);
     (void)execv(options->finisher, (char *const *)argv);
+    if (tells)
+        (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", options->finisher, strerror(errno));
     _exit(127);
 }
 
@@ -185,7 +189,9 @@ pid_t finish_start(int shared_fd, const struct launch_options *options, enum fin
     pid_t pid = fork();
     if (pid == 0) {
         (void)loader_variables_put_aside(aside);
-        exec_finisher(shared_fd, options, what, silent);
+        /* With other variables it is tried once more. */
+        bool last = aside == LOADER_VARIABLES_NONE;
+        exec_finisher(shared_fd, options, what, silent, last && !silent && !options->quiet);
     }
     return pid;
 }

@@ -216,10 +216,13 @@ void supervisor_finish(struct supervisor *s)
     keep_run(s->shared);
     bool kept = s->shared->run.run_dir[0] != '\0';
     bool started = s->finisher > 0 && !finisher_cannot_work(s->finisher_status);
+    bool installed = s->options->finisher != NULL;
     if (!s->options->quiet)
         (void)say_line(stderr, "rocmcrash: %s; %s%s",
                       started ? "rocmcrash-finish was ended each time"
-                              : "cannot start rocmcrash-finish",
+                      : installed
+                          ? "cannot start rocmcrash-finish"
+                          : "cannot start rocmcrash-finish: it is not installed beside rocmcrash",
                       kept ? "the run is kept in " : "nothing of the run could be kept",
                       s->shared->run.run_dir);
 }

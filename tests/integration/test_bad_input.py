@@ -403,6 +403,19 @@ class Surroundings(BadCase):
         self.assertEqual(self.verb("recover").returncode, 0)
         self.assertFalse(os.path.exists(kept))
 
+    def test_finisher_that_is_no_program(self):
+        """A copy that was cut off: the reason is told once."""
+        alone = self.path("rocmcrash")
+        shutil.copy(ROCMCRASH, alone)
+        self.write("rocmcrash-finish", "garbage\n", 0o755)
+        done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True,
+                              env=self.environ, check=False, timeout=60)
+        self.assertEqual(done.returncode, -11)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 2, done.stderr)
+        self.assertRegex(lines[0], "rocmcrash: cannot run '.*rocmcrash-finish': Exec format error")
+        self.assertIn("cannot start rocmcrash-finish; the run is kept in ", lines[1])
+
     def test_finisher_missing(self):
         """A copy of the small program alone: the target runs, and one line says what is missing."""
         alone = self.path("far/from/others/rocmcrash")
@@ -412,7 +425,7 @@ class Surroundings(BadCase):
                               env=self.environ, check=False, timeout=60)
         self.assertEqual(done.returncode, -11)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertIn("rocmcrash-finish", done.stderr)
+        self.assertIn("cannot start rocmcrash-finish: it is not installed beside rocmcrash; ", done.stderr)
         done = subprocess.run([alone, "show", "x"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (USAGE, 1))
 
