@@ -258,6 +258,7 @@ const struct collector collector_devcoredump = {
     .name = "devcoredump",
     .describe = "header of the GPU's device core dump (job timeout, reset)",
     .phase = COLLECT_PERISHABLE,
+    .needs_run = true,
     .deadline_ms = 3000,
     .max_bytes = 6u << 20,
     .run = run,

@@ -72,6 +72,7 @@ const struct collector collector_drm = {
     .name = "drm",
     .describe = "heaps, evictions and reset counters from the amdgpu driver",
     .phase = COLLECT_SLOW,
+    .needs_run = true,
     .deadline_ms = DEADLINE_MS,
     .run = run_drm,
 };

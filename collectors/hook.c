@@ -418,6 +418,7 @@ const struct collector collector_hook = {
     .name = "hook",
     .describe = "what Python and PyTorch said from inside: allocator, exceptions, stacks",
     .phase = COLLECT_PERISHABLE,
+    .needs_run = true,
     .deadline_ms = 2000,
     .max_bytes = (uint64_t)40 << 20,
     .run = run,

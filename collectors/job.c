@@ -171,7 +171,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
 const struct collector collector_job = {
     .name = "job",
     .describe = "job, rank and world size (Slurm, torchrun, MPI, Kubernetes)",
-    .phase = COLLECT_PERISHABLE, /* whose words are the output's is told by the rank */
+    .phase = COLLECT_PERISHABLE, /* the rank says whose words the output holds */
+    .needs_run = true,
     .deadline_ms = 1000,
     .max_bytes = 64u << 10,
     .run = run,

@@ -392,6 +392,7 @@ const struct collector collector_ledger = {
     .name = "ledger",
     .describe = "GPU allocations: live set, peaks and refusals from the library in the target",
     .phase = COLLECT_QUICK,
+    .needs_run = true,
     .deadline_ms = 2000,
     .max_bytes = 4u << 20,
     .run = run,

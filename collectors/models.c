@@ -396,6 +396,7 @@ const struct collector collector_models = {
     .name = "models",
     .describe = "model files in use: header, quantisation, completeness, SHA-256",
     .phase = COLLECT_SLOW,
+    .needs_run = true,
     .deadline_ms = DEADLINE_MS,
     .max_bytes = 4u << 20,
     .run = run,

@@ -152,6 +152,7 @@ const struct collector collector_stacks = {
     .name = "stacks",
     .describe = "stacks of all threads of the failed processes, from the bytes copied at impact",
     .phase = COLLECT_QUICK,
+    .needs_run = true,
     .deadline_ms = DEADLINE_MS,
     .max_bytes = 4u << 20,
     .run = run_stacks,

@@ -208,5 +208,6 @@ const struct collector collector_stdout = {
     .name = "stdout",
     .describe = "lines on stdout about memory or a failure, where it is a file (or --follow=all)",
     .phase = COLLECT_QUICK,
+    .needs_run = true,
     .run = run,
 };

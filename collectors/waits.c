@@ -320,6 +320,7 @@ const struct collector collector_waits = {
     .name = "waits",
     .describe = "what the threads of a live process wait for, and its Python stacks, at a snapshot",
     .phase = COLLECT_QUICK,
+    .needs_run = true,
     .max_bytes = 16u << 20,
     .run = run_waits,
 };

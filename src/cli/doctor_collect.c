@@ -25,6 +25,7 @@
 #include "telemetry/sampler.h"
 #include "telemetry/series.h"
 
+#define COLLECTORS_MAX 64
 #define COLLECT_MS 5000u
 #define SAMPLE_MS 1500u
 #define KILL_MS 300u
@@ -92,17 +93,6 @@ static void take_sample(struct facts *facts, const char *dir)
 
 /* --- the collectors --- */
 
-/* Collectors that need a run or take long are left out: stacks, models, devcoredump, job. */
-static bool is_wanted(const char *name)
-{
-    static const char *const names[] = {"kernel_log",  "gpu",    "host",     "limits", "cgroup",
-                                        "environment", "python", "software", "hsa"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* The HSA runtime's answer is a finding itself: it opens the devices as a program would. */
 static void on_row(const struct runner_row *row, void *arg)
 {
@@ -125,14 +115,11 @@ static void on_row(const struct runner_row *row, void *arg)
 static int run_collectors(struct facts *facts, const char *dir, const struct collect_ctx *ctx,
                           struct rc_err *err)
 {
-    const struct collector *list[32];
+    const struct collector *list[COLLECTORS_MAX + 1];
     size_t count = 0;
-    for (const struct collector *const *c = collectors; *c != NULL && count < 28; c++)
-        if (is_wanted((*c)->name))
+    for (const struct collector *const *c = collectors; *c != NULL && count < COLLECTORS_MAX; c++)
+        if (!(*c)->needs_run)
             list[count++] = *c;
-    list[count++] = &collector_doctor_access;
-    list[count++] = &collector_doctor_tracing;
-    list[count++] = &collector_doctor_libraries;
     list[count] = NULL;
     struct runner_options options = {.stage_dir = dir,
                                      .cancel_fd = -1,

@@ -95,6 +95,7 @@ struct collector {
     const char *name;     /* [a-z0-9_]+: folder in the bundle, key in the manifest */
     const char *describe; /* one line for --list-collectors and the manual */
     enum collect_phase phase;
+    bool needs_run; /* without a run it has nothing to say, or takes too long: `doctor` leaves it out */
     uint32_t deadline_ms; /* 0 = runner's default (2000) */
     uint64_t max_bytes;   /* of everything it writes; 0 = runner's default (2 MiB) */
     enum collect_status (*run)(const struct collect_ctx *ctx, struct collect_out *out);

@@ -83,6 +83,11 @@ class RecordedMachines(Quick):
         known |= {f"gpu.{i}.{name}" for i in range(len(gpus))
                   for name in ("partition", "large_bar", "driver_version", "others_kfd_vram_bytes")}
         known |= {"gpu.count", "gpu.present"}
+        for index in range(len(gpus)):  # a recorded machine has no /dev
+            name = f"gpu.{index}.render_access"
+            known.add(name)
+            for fact in bundle.facts.get(name, []):
+                self.check_missing(name, fact)
         for name, facts in bundle.facts.items():
             if name.startswith("gpu."):
                 self.assertIn(name, known, facts)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector of the doctor: can a child be traced here? It is tried: Yama, a filter of system calls and
- * SELinux refuse it in ways that no file tells. What could refuse it is given beside the answer.
+ * Can a child be traced here? This is tried out, because Yama, a filter of system calls and SELinux refuse it in
+ * ways that no file tells. The settings that could refuse it are given beside the answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "cli/doctor_collect.h"
+#include "collect/collector.h"
 #include "collectors/machine.h"
 
 #define STATUS_SIZE 8192
@@ -112,14 +112,14 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     /* A debugger that follows children has ours already: that is no refusal. */
     if (field(status, "\nTracerPid:\t", 10, &tracer) && tracer != 0)
         collect_missing(out, "host.trace_access", FACT_STATIC, FACT_ABSENT,
-                        "the doctor itself is traced", path);
+                        "this process is traced already", path);
     else
         give_access(out);
     return COLLECT_OK;
 }
 
-const struct collector collector_doctor_tracing = {
-    .name = "tracing",
+const struct collector collector_ptrace = {
+    .name = "ptrace",
     .describe = "whether a child can be traced",
     .phase = COLLECT_QUICK,
     .deadline_ms = 2000,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector of the doctor: which HIP runtime would a program load? A wheel brings its own; a folder
- * in LD_LIBRARY_PATH is looked at before the wheel's RUNPATH, and then two releases of ROCm meet in
- * one process. Files are looked at, nothing is loaded.
+ * Which HIP runtime would a program load? A wheel brings its own, but a folder in LD_LIBRARY_PATH comes before
+ * the wheel's RUNPATH. Then two releases of ROCm meet in one process. This looks at files and loads nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
-#include "cli/doctor_collect.h"
+#include "collect/collector.h"
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/python_env.h"
 #include "collectors/lib/rocm_tree.h"
@@ -224,7 +223,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     return COLLECT_OK;
 }
 
-const struct collector collector_doctor_libraries = {
+const struct collector collector_libraries = {
     .name = "libraries",
     .describe = "HIP runtimes that a program would find",
     .phase = COLLECT_SLOW,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collector of the doctor: may this user open the devices, and read the logs? Opens none of them
- * (to open /dev/kfd makes us a GPU process); group names may come over a network, so this runs in a
- * child with a deadline like every collector.
+ * May this user open the devices, and read the logs? Opens none of them (to open /dev/kfd would make us a
+ * GPU process). Group names may come over a network and take long: the deadline covers that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "cli/doctor_collect.h"
+#include "collect/collector.h"
 #include "collectors/machine.h"
 #include "telemetry/machine.h"
 
@@ -147,7 +146,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     return COLLECT_OK;
 }
 
-const struct collector collector_doctor_access = {
+const struct collector collector_access = {
     .name = "access",
     .describe = "rights to the devices and logs",
     .phase = COLLECT_QUICK,
