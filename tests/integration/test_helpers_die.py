@@ -10,6 +10,7 @@ import time
 
 import programs
 import support
+from attack_table import Attacks
 from attacks import GO_ON_S, HELPERS, KILL, STOP, Attack
 from programs import find, gone, helper
 from support import PYTHON, Stopwatch, wait_for
@@ -34,10 +35,11 @@ class WhileItWrites(Attack):
         return self.check_bundle(what, "tracer" in names)
 
     def test_one_helper_at_a_time(self):
-        for name in HELPERS:
-            for how in (KILL, STOP):
-                with self.subTest(helper=name, how=how.name):
-                    self.attack([name], how)
+        with Attacks("helpers killed or stopped") as attacks:
+            for name in HELPERS:
+                for how in (KILL, STOP):
+                    with attacks.one(f"{name} {how.name}"):
+                        self.attack([name], how)
 
     def test_all_helpers_at_once(self):
         for how in (KILL, STOP):
@@ -103,11 +105,12 @@ class WhileItWrites(Attack):
 class AtTheStart(Attack):
     def test_killed_as_soon_as_it_is_there(self):
         """The moments between fork and exec of the target among them."""
-        for name in HELPERS:
-            for how in (KILL, STOP):
-                for delay_turns in (0, 1, 3, 10):
-                    with self.subTest(helper=name, how=how.name, turns=delay_turns):
-                        self.attack(name, how, delay_turns)
+        with Attacks("helpers killed or stopped") as attacks:
+            for name in HELPERS:
+                for how in (KILL, STOP):
+                    for delay_turns in (0, 1, 3, 10):
+                        with attacks.one(f"{name} {how.name} {delay_turns}"):
+                            self.attack(name, how, delay_turns)
 
     def attack(self, name, how, turns):
         process, reader = self.launch(
