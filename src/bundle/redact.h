@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is private in text that is staged becomes a stable pseudonym ("<user1>") or, a secret, its
- * kind ("<secret:github>"). Found by rules that are data (templates/redaction.rules) and by name:
- * of this machine, and of what a rule that learns has found anywhere in the bundle.
+ * Replaces private things in staged text by a stable pseudonym ("<user1>"), and secrets by their kind
+ * ("<secret:github>"). They are found by rules that are data (templates/redaction.rules), and by name: names
+ * of this machine, and names that a learning rule has found anywhere in the bundle.
  *
  * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they
  * are: a bundle must judge the same before and after. The map from pseudonym to name never goes into a
@@ -60,10 +60,9 @@ int redactor_add_domain(struct redactor *, const char *domain);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
  * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
 int redactor_add_machine(struct redactor *);
-/* What lies around a run in `cwd` (NULL: ours): where the home folder really lies and that the
- * folders beside it are homes, people and groups with an account here, names in the git
- * configuration, hosts of mounts, our domains, and the folders in which work is done: what people
- * named there is hidden as below a home. May take a second for each file system that does not
+/* Adds names around a run in `cwd` (NULL: ours): the real place of the home folder and the homes beside it,
+ * people and groups with an account here, names in the git configuration, hosts of mounts, our domains, and
+ * the folders in which people work: names in those are hidden as below a home. May take a second for each file system that does not
  * answer. 0 or -ENOMEM. */
 int redactor_add_around(struct redactor *, const char *cwd);
 /* Pseudonyms that stand in the text ("<user3>") are not given to others. */
@@ -72,9 +71,9 @@ void redactor_reserve(struct redactor *, const char *text, size_t len);
  * gives them away. All texts first, then redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
-/* What follows was measured, not written by somebody (/proc/meminfo, versions of packages, hashes of models):
- * a word in it that the vocabulary lacks is no name. Names that are known or learned, and all other rules,
- * count there as elsewhere. */
+/* True: the next texts are measurements, not written by somebody (/proc/meminfo, versions of packages, hashes of
+ * models), so a word that the vocabulary lacks is no name. Known and learned names, and all other rules, count as
+ * elsewhere. */
 void redactor_measured(struct redactor *, bool is_measured);
 /* Append `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine says about whoever runs us beyond the names in redact_machine.c: where the home
- * folder really lies, the git configuration, groups, other people with an account, and the folders
- * below which people name things. The rules know usual spellings ("/home/alice"); here the machine
- * says what is true on it.
+ * More names of this machine and its user than redact_machine.c has: the real place of the home folder, the
+ * git configuration, groups, other people with an account, and the folders in which people name things.
+ * The rules know usual spellings ("/home/alice"); this file asks the machine.
  */
 #include <errno.h>
 #include <grp.h>
@@ -290,7 +289,7 @@ static const struct redact_rule *rule_named(const struct redactor *r, const char
     return NULL;
 }
 
-/* What the rule says of the text; `spans` is released by the caller. */
+/* Applies one rule to the text. The caller releases `spans`. */
 static void ask_rule(const struct redactor *r, const char *name, const char *text, size_t len,
                      struct redact_spans *spans)
 {

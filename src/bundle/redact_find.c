@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one rule finds in a piece of text, and how findings of several are put together. Fails
- * closed: where the search was given up the whole piece is hidden.
+ * Applies one rule to a piece of text, and joins the findings of several. Fails closed: if a search is
+ * given up, the whole piece is hidden.
  */
 #include <ctype.h>
 #include <math.h>

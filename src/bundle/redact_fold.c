@@ -171,8 +171,8 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
-/* Where the text before the line's end stops and that behind it goes on: the box around both is
- * left out. False where no word was cut in two. */
+/* Finds the two parts of a word that a line's end cuts in two: where the first stops, and where the second goes
+ * on. The lines of a box around the text are skipped. False: no word was cut. */
 static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop,
                     size_t *ret_go_on)
 {
@@ -187,7 +187,7 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
             stop--;
         while (redact_at(t, go_on) == ' ')
             go_on++;
-        /* Behind the last line there is nothing, not even its end. */
+        /* The last line may lack its line end. */
         if (go_on < t->len && t->len - go_on > border && memcmp(t->p + go_on, BORDER, border) == 0)
             go_on += border;
         while (redact_at(t, go_on) == ' ')

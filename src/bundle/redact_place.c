@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in a text a name stands. A machine called "vm" and a user called "max" must not turn
- * /proc/sys/vm/max_map_count or max_split_size_mb into something else: the words of the trade are
- * hidden only where a host or a user is meant, and nothing is hidden inside a path of the kernel.
+ * Decides whether a name in a text means the machine or the user. A machine called "vm" and a user called "max" must not turn
+ * /proc/sys/vm/max_map_count or max_split_size_mb into something else: technical words are hidden only
+ * where a host or a user is meant, and nothing is hidden inside a path of the kernel.
  */
 #include "bundle/redact_internal.h"
 

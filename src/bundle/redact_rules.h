@@ -109,8 +109,8 @@ int redact_vocabulary_add(struct redact_vocabulary *, enum redact_known level, c
 bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, const char *p,
                      size_t len);
 
-/* The first word of text[from, to) that is in no vocabulary, by its place; `to` = there is none. What
- * a rule hides unless it is known holds such a word. */
+/* Offset of the first word of text[from, to) that is in no vocabulary; `to` = there is none. A rule with
+ * `unless-known` hides only text with such a word. */
 size_t redact_unknown_word(const struct redact_vocabulary *, const char *text, size_t from,
                            size_t to);
 

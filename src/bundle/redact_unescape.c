@@ -46,7 +46,7 @@ static char *copy_of(const struct redact_text *t, bool *ret_failed)
     return copy;
 }
 
-/* Where the list ends that is open at `from`, and where its last option begins; 0 = there is none. */
+/* The end of the list that is open at `from`, and the beginning of its last option; 0 = there is none. */
 struct list_end {
     size_t searched_to;
     size_t close;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a verb that acts has done, as one JSON object on stdout (--json): templates/schema/outcome.json has
+ * The outcome of a verb that acts, as one JSON object on stdout (--json). templates/schema/outcome.json has
  * its members. From outcome_begin() to outcome_end() everything else that is printed on stdout goes to
  * stderr, also what a child prints. Without --json nothing here prints anything but the error.
  */

@@ -268,8 +268,8 @@ static void snapshot_facts(const struct run_info *info, struct facts *facts)
 
 #define BOOT_CHARACTERS 13 /* "4f2a91c0-77b3": enough to tell nodes apart */
 
-/* What puts the failures of several ranks on one clock: CLOCK_MONOTONIC where they ran on one boot of
- * one machine, else the machines' wall clocks. */
+/* Facts that order the failures of several ranks in time: CLOCK_MONOTONIC if they ran on one boot of one
+ * machine, else the machines' wall clocks. */
 static void clock_facts(const struct run_info *info, struct facts *facts)
 {
     char boot[BOOT_CHARACTERS + 1];

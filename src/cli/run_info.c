@@ -236,7 +236,7 @@ static int first_failure(const struct run_info *info)
     }
     struct worker workers[SHARED_IMPACTS_MAX];
     size_t ranks = workers_find(info, workers);
-    /* Of several ranks the first that fell: the others often crash because of it, or are killed. */
+    /* With several ranks, the first that failed: the others often crash because of it, or are killed. */
     return ranks > 1 ? (int)workers[0].impact : best;
 }
 
@@ -262,7 +262,7 @@ bool run_info_ended_still(const struct run_info *info)
            (info->first_match_ns == 0 || info->first_match_ns > info->still_asked_ns);
 }
 
-/* Of one that stood still: what it did then, unless it crashed. */
+/* The process that the bundle is about: one that crashed, else the one that stood still. */
 static int process_to_tell_of(const struct run_info *info)
 {
     int failed = first_failure(info);

@@ -52,7 +52,7 @@ static uint64_t hash_of(const char *value, size_t len)
     return hash;
 }
 
-/* Of a secret only how it begins: the preview may itself end in a log. */
+/* A secret shows only its first characters: the preview itself may end up in a log. */
 static void describe(const struct redact_change *change, struct preview_value *ret)
 {
     size_t most = change->kind == REDACT_SECRET ? SECRET_SHOWN : PREVIEW_VALUE_MAX;

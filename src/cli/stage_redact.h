@@ -17,7 +17,7 @@ struct manifest;
 struct rc_err;
 struct redactor;
 
-/* What the user chose. */
+/* The user's choices. */
 struct privacy {
     const char *keep;    /* kinds that stay, NULL = none */
     const char *include; /* files that are not text and stay, NULL = none */

@@ -115,8 +115,8 @@ static double needed(const struct campaign *c, double share)
     return sequential_threshold(c->error * share, (unsigned)(c->count - 1));
 }
 
-/* Of both counts: a change that takes one kind of failure away and leaves another is not called no help,
- * nor is one that brings a failure of another kind. */
+/* The smaller evidence of the two counts. A change that removes one kind of failure but leaves another is not called
+ * "no help", and neither is one that brings another kind. */
 static double evidence_of_no_help(const struct cell *cell)
 {
     return fmin(sequential_evidence(&cell->any, CLAIM_NO_HELP), sequential_evidence(&cell->same, CLAIM_NO_HELP));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the bundles of many ranks say together: which rank fell first, which ones only followed, which
- * left nothing, what is different about one of them.
+ * Judges the bundles of many ranks together: which rank failed first, which ones only followed, which
+ * left nothing, and what is different about one of them.
  *
  * Each bundle becomes a small record; the bundle itself is not kept, so that thousands fit. The records
- * are divided into jobs. Of a job the ranks whose failure stands for itself (they caused) are told
- * from those whose failure another rank's explains (they followed); that needs no clock. Clocks
+ * are divided into jobs. Within a job, some failures stand for themselves (these ranks caused), and others are
+ * explained by another rank's failure (these followed). Telling them apart needs no clock. Clocks
  * only order ranks that caused: exactly on one boot of one machine (CLOCK_MONOTONIC), else as well as the
  * machines' wall clocks are known to agree. Pure.
  */

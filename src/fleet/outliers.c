@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one that is different: a value that nearly all ranks of a job share, and that one or few have another.
- * Of GPUs all are compared with all, whatever their number.
+ * Finds ranks that differ: nearly all ranks of a job share a value, and one or few have another. Each GPU is
+ * compared with all GPUs of the job, whatever its number.
  */
 #include <errno.h>
 #include <stdlib.h>

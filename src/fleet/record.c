@@ -13,8 +13,8 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define GPUS_MAX 16
 
-/* What ranks of a job should have in common. A size is compared in the unit that is given: the RAM of equal
- * machines differs by some pages. */
+/* Facts that the ranks of a job should share. A size is compared in the given unit: the RAM of equal machines
+ * differs by some pages. */
 static const struct {
     const char *name; /* with one %zu: of each GPU */
     int64_t unit;     /* 0 = a text, or a number as it is */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who fell first in a job, how sure that is, and who left nothing. */
+/* The rank that failed first in a job, how sure that is, and the ranks that left nothing. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -96,7 +96,7 @@ static bool is_stopped(pid_t tid)
            si.si_pid == tid;
 }
 
-/* Where a thread sleeps in the kernel, as it has told: "202 ARGUMENT... SP PC". */
+/* The system call in which a thread sleeps, from /proc/PID/task/TID/syscall: "202 ARGUMENT... SP PC". */
 struct asleep {
     pid_t tid;
     long call;

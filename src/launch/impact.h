@@ -33,7 +33,7 @@ struct impact_cause {
                               took and raised again; NULL = those that it has now */
 };
 
-/* What was learnt of a live process before it is held. Texts are NUL-terminated, NULL = none. */
+/* Facts about a live process, collected before it is held. Texts are NUL-terminated, NULL = none. */
 struct impact_live {
     pid_t pid;
     const char *tasks; /* launch/tasks.h, read at tasks_ns */

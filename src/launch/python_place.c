@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where CPython's runtime lies in a process, and how its structures are laid out. */
+/* Finds CPython's runtime in a process, and the layout of its structures. */
 #include "launch/python_stacks.h"
 
 #include <elf.h>

@@ -22,7 +22,7 @@
 #define THREAD_BYTES 192
 #define FRAME_BYTES 96
 
-/* What a code object says. */
+/* The parts of a code object that we use. */
 struct code {
     uint64_t address; /* 0 = free */
     uint64_t line_table;

@@ -37,7 +37,7 @@ static char state_in(const char *stat)
     return end != NULL && end[1] == ' ' ? end[2] : '?';
 }
 
-/* Nanoseconds on a CPU by schedstat; by the ticks of stat where the kernel lacks it. */
+/* Nanoseconds on a CPU, from schedstat; from the ticks of stat if the kernel lacks it. */
 static uint64_t cpu_ns(const char *dir, const char *stat)
 {
     char text[128];

@@ -40,7 +40,7 @@ static void draw(const struct facts *facts, const struct account *a, double tota
     buf_puts(out, "]`\n\n");
 }
 
-/* Where the figure was read: of a computed one the places of its inputs. */
+/* Prints the place where a figure was read; for a computed figure, the places of its inputs. */
 static void put_source(const struct facts *facts, const char *fact, struct buf *out)
 {
     char cited[80];

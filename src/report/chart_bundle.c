@@ -36,7 +36,7 @@ static bool knows_devices(const cJSON *facts)
     return !hidden || !is_known(facts, "gpu.1.vram.total_bytes");
 }
 
-/* Of the processes only the one that failed has told its rank. */
+/* Only the failed process has a known rank, so only its name gets one. */
 static void name_failed_process(struct charts *charts, const cJSON *facts)
 {
     const cJSON *pid = value_of(facts, "target.failed_pid");

@@ -109,7 +109,7 @@ static void runner_up_line(const struct verdict *v, const struct report_style *s
     buf_release(&text);
 }
 
-/* Of a process that was looked at nothing failed, and no figure says who sent a signal. */
+/* False for a snapshot, because nothing failed, and for SIGKILL, because no figure says who sent it. */
 static bool figures_would_tell(const struct report_input *in)
 {
     const struct verdict *v = in->verdict;

@@ -42,7 +42,7 @@ struct condition_list {
     struct condition list[CONDITIONS_MAX];
 };
 
-/* What the samples said last, of one condition. */
+/* One condition, with the last values that the samples had for it. */
 struct condition_watch {
     struct condition condition;
     struct condition_value {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the relay process share; private to watch/. One struct carrier lives in O, in
+ * Shared by the files of the relay process; private to watch/. One struct carrier lives in O, in
  * static memory.
  */
 #ifndef WATCH_RELAY_INTERNAL_H

@@ -124,7 +124,7 @@ SECRETS = [
     "GET /login?password={alnum:12}&x=1", "/cb?code={alnum:30}&state=x", "wss://x.example/?access_token={alnum:40}",
 ]
 
-# What shows only by the mixture of its letters, as it is.
+# Secrets that only the mixture of their letters shows, as they are.
 EXACT = ["posted to MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{alnum:27}", "X_THING={upnum:5}1b4{lownum:5}7{upnum:6}3x{lownum:4}9{upnum:4}"]
 
 OTHERS = [

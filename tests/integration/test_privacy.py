@@ -446,7 +446,7 @@ class PlantedInRun(support.Case):
 # --- the reverse: what is a fact stays ---
 
 CUT = "\n=== rocmcrash test: next part ===\n"
-# What a maintainer reads in a report: nothing of these may change.
+# The parts of a report that a maintainer reads. None of them may change.
 TOKENS = {
     "address": re.compile(r"(?<![\w-])0x[0-9a-fA-F]{2,16}(?!\w)"),
     "size": re.compile(r"(?<![\w.])\d+(?:\.\d+)? ?(?:[KMGT]i?B|bytes|kB|MB)(?!\w)"),
@@ -459,7 +459,7 @@ TOKENS = {
 }
 # Lines on which a number names a card, a machine or an account.
 IDENTITY = re.compile(r"serial|unique|uuid|machine.id", re.I)
-# What names a container, and what stands for it: nothing else of such a line may change.
+# Ids of containers and their pseudonyms. Nothing else of such a line may change.
 CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])|<id\d+>")
 # A fact that repeats another one has words around it.
 SAID = re.compile(r"(it says: )?(.*?)( \[[^\]]*\])?", re.S)

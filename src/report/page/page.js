@@ -81,7 +81,7 @@
     return element("span", {class: "swatch " + partClass(part), "aria-hidden": "true"});
   }
 
-  /* Where a figure was read: "computed from oom.free_bytes (stderr line 19), f.idle_bytes" was read in that line, and
+  /* The places where a figure was read. "computed from oom.free_bytes (stderr line 19), f.idle_bytes" was read in that line, and
      where f.idle_bytes was. */
   function placesOf(source, depth) {
     if (!source.startsWith("computed from ")) return [source];
@@ -216,7 +216,7 @@
     return chart.limit_mib > 0 ? Math.max(...stacked(chart).pop().map(v => v || 0)) / chart.limit_mib : 0.5;
   }
 
-  /* What came closest to its limit is first. Of what never held a quarter of it the drawing is an empty frame. */
+  /* The chart that came closest to its limit comes first. Charts that never reached a quarter of theirs are folded. */
   function charts() {
     const nodes = allCharts();
     const all = drawn.charts.map((chart, i) => ({title: chart.title, full: fullness(chart), node: nodes[i]}));

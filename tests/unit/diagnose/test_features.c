@@ -66,7 +66,7 @@ static const struct {
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "unknown"}}},
     {"f.is_apu", "0", {{"report.gpu", 0, "Strix Halo"}, {"gpu.0.is_apu", 0, NULL}}},
-    /* What programs can get of the GPU is an estimate; what this one held, it did get. */
+    /* The memory that programs can get is an estimate. Memory that this one held is certain. */
 #define LEDGER(held)                                                                               \
     {"ledger.pid", 7, NULL}, {"gpu.count", 1, NULL}, {"gpu.0.vram.total_bytes", GIB(16), NULL},    \
         {"ledger.vram.live_bytes", held, NULL}, {"ledger.hip.size_bytes", 1048576, NULL}

@@ -64,7 +64,7 @@ static void test_lines(void **state)
     }
 }
 
-/* What another rank says of its memory is no fact of this one; a line keeps its number. */
+/* A message of another rank about its memory is no fact of this rank. Lines keep their numbers. */
 static void test_facts(void **state)
 {
     static const char text[] = "[rank3]: torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.\n"

@@ -19,7 +19,7 @@
 #define RANKS 8
 #define S 1000000 /* microseconds */
 
-/* What a bundle of a rank says; 0 = nothing is said of it. */
+/* The contents of a rank's bundle; 0 = not said. */
 struct plant {
     int rank;
     const char *class_name;

@@ -103,7 +103,7 @@ static void test_cut_and_mutated(void **state)
     assert_true(files > 40);
 }
 
-/* Of this process alone: the machine may be busy. */
+/* CPU time of this process, because the machine may be busy. */
 static uint64_t cpu_ns(void)
 {
     struct timespec now = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a condition may say, and when one is crossed: samples as the sampler writes them. */
+/* The language of conditions, and the moment when one is crossed; samples as the sampler writes them. */
 #include "telemetry/condition.h"
 
 #include <setjmp.h>
