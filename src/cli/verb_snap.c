@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "cli/live_process.h"
 #include "cli/option.h"
 #include "launch/await.h"
 #include "launch/finish.h"
@@ -181,7 +182,7 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
                                         .site = site,
                                         .finisher = finisher}};
     struct rc_err err = {""};
-    uint64_t pid = 0;
+    pid_t pid = 0;
     int at = options_parse_around(snap_options, &line, argc, argv, &err);
     if (at < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
@@ -191,8 +192,12 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
         print_help();
         return 0;
     }
-    if (at != argc - 1 || fs_parse_u64(argv[at], &pid) < 0 || pid == 0 || pid > INT32_MAX) {
+    if (at != argc - 1) {
         (void)fprintf(stderr, "rocmcrash: snap needs the number of one process\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    if (live_process(argv[at], &pid, &err) < 0) {
+        (void)say_line(stderr, "rocmcrash: snap: %s", err.msg);
         return LAUNCH_EXIT_OWN_FAILURE;
     }
     if (line.times > 0 && line.conditions.count == 0) {
@@ -200,6 +205,6 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
         return LAUNCH_EXIT_OWN_FAILURE;
     }
     if (line.conditions.count > 0)
-        return watch(&line, (pid_t)pid);
-    return take_and_bundle(&line, (pid_t)pid, "asked for by rocmcrash snap");
+        return watch(&line, pid);
+    return take_and_bundle(&line, pid, "asked for by rocmcrash snap");
 }

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/fs.h"
 #include "base/say.h"
+#include "cli/live_process.h"
 #include "cli/option.h"
 #include "launch/options.h"
 #include "launch/supervisor.h"
@@ -67,7 +67,7 @@ int verb_watch(int argc, char *argv[], const char *site, const char *finisher)
                                          .site = site,
                                          .finisher = finisher}};
     struct rc_err err = {""};
-    uint64_t pid = 0;
+    pid_t pid = 0;
     int at = options_parse_around(watch_options, &line, argc, argv, &err);
     if (at < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
@@ -77,9 +77,13 @@ int verb_watch(int argc, char *argv[], const char *site, const char *finisher)
         print_help();
         return 0;
     }
-    if (at != argc - 1 || fs_parse_u64(argv[at], &pid) < 0 || pid == 0 || pid > INT32_MAX) {
+    if (at != argc - 1) {
         (void)fprintf(stderr, "rocmcrash: watch needs the number of one process\n");
         return LAUNCH_EXIT_OWN_FAILURE;
     }
-    return launch_attend(&line.launch, (pid_t)pid);
+    if (live_process(argv[at], &pid, &err) < 0) {
+        (void)say_line(stderr, "rocmcrash: watch: %s", err.msg);
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
+    return launch_attend(&line.launch, pid);
 }

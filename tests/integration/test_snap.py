@@ -305,6 +305,21 @@ class WhatCanBeHad(SnapCase):
         for word in ("", "0", "-1", "x", "99999999999"):
             self.assertEqual(self.verb("snap", word).returncode, 125, word)
 
+    def test_a_thread_stands_for_its_process(self):
+        process = self.live(program(), "contended")
+        thread, = set(os.listdir(f"/proc/{process.pid}/task")) - {str(process.pid)}
+        bundle = self.snap(int(thread))
+        self.assertIn(f"{thread} is a thread of process {process.pid}\n", self.done.stderr)
+        self.assertRegex(bundle.text("run/run.json"), rf'pid":\s*{process.pid}\b')
+
+    def test_threads_of_the_kernel_and_words(self):
+        for word, why in (("2", "2 is a thread of the kernel"), ("x", "'x' is not the number of a process"), ("0", "'0' is not")):
+            if word == "2" and comm(2) != "kthreadd":
+                continue  # in a PID namespace of its own
+            done = self.verb("snap", word)
+            self.assertEqual((done.returncode, self.bundles()), (125, []))
+            self.assertIn(why, done.stderr)
+
     def test_another_users_process_tells_what_is_missing(self):
         support.need_ordinary_user(self)
         process = self.live(program(), "sleep")

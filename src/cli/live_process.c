@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live_process.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+
+#define PF_KTHREAD 0x00200000u /* linux/sched.h, the same since 2.6.27 */
+
+/* 0 = it cannot be read: nobody is there, or it is gone. */
+static pid_t process_of(pid_t number)
+{
+    char path[64];
+    char status[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)number);
+    if (fs_read_text(path, status, sizeof status) <= 0)
+        return 0;
+    const char *line = strstr(status, "\nTgid:\t");
+    return line != NULL ? (pid_t)strtol(line + 7, NULL, 10) : 0;
+}
+
+static bool is_of_the_kernel(pid_t pid)
+{
+    char path[64];
+    char stat[1024];
+    unsigned flags = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    const char *name_end = fs_read_text(path, stat, sizeof stat) > 0 ? strrchr(stat, ')') : NULL;
+    return name_end != NULL && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+           (flags & PF_KTHREAD) != 0;
+}
+
+int live_process(const char *word, pid_t *ret, struct rc_err *err)
+{
+    uint64_t number = 0;
+    if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT_MAX)
+        return rc_err_set(err, -EINVAL, "'%s' is not the number of a process", word);
+    *ret = (pid_t)number;
+    if (is_of_the_kernel(*ret))
+        return rc_err_set(err, -ENOTSUP, "%d is a thread of the kernel", (int)*ret);
+    pid_t process = process_of(*ret);
+    if (process > 0 && process != *ret) {
+        (void)fprintf(stderr, "rocmcrash: %d is a thread of process %d\n", (int)*ret, (int)process);
+        *ret = process;
+    }
+    return 0;
+}
