@@ -81,7 +81,7 @@ ROWS = {
     "help": (OK, row("{}", NOTHING)),
 }
 JSON_ALONE = {"list", "config", "collectors", "recover"}  # with --json and no operand
-WITHOUT_JSON = {"help"}
+WITHOUT_JSON = {"help", "watch"}  # watch says on stderr what a run says
 
 
 def tree(folder):
