@@ -51,6 +51,7 @@ struct fleet_record {
     int64_t signal, exit_code;
     int64_t start_us, fell_us;  /* wall clock; fell: when the failure was seen */
     int64_t fell_uptime_us;     /* the same on CLOCK_MONOTONIC */
+    int64_t collective;         /* number of the last collective that it entered, by its own word */
     int64_t clock_error_us;     /* how far the wall clock may be off */
     bool snapshot;
     bool shares_output;         /* stderr is a file that other ranks of the machine may write to */

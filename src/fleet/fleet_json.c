@@ -35,6 +35,7 @@ static void put_record(cJSON *array, const struct fleet_record *record)
     put_text(o, "signature", record->signature);
     put_number(o, "signal", record->signal);
     put_number(o, "exit_code", record->exit_code);
+    put_number(o, "collective", record->collective);
     put_number(o, "fell_us", record->fell_us);
     put_number(o, "clock_error_us", record->clock_error_us);
     if (record->snapshot)

@@ -125,6 +125,7 @@ static void set_identity(struct fleet_record *record, const struct facts *facts)
     if (record->signal == FLEET_UNKNOWN)
         record->signal = integer_of(facts, "target.signal");
     record->exit_code = integer_of(facts, "target.exit_code");
+    record->collective = integer_of(facts, "msg.collective_number");
     copy(record->boot, sizeof record->boot, text_of(facts, "run.boot"));
     copy(record->launcher, sizeof record->launcher, text_of(facts, "job.launcher"));
     copy(record->program, sizeof record->program, text_of(facts, "run.program"));
@@ -236,6 +237,7 @@ static int add_worker(struct fleet *fleet, const char *path, const struct facts 
     set_job(record, facts);
     set_times(record, facts);
     record->local_rank = FLEET_UNKNOWN;
+    record->collective = FLEET_UNKNOWN; /* the words are those of the first */
     record->rank = worker_number(facts, index, "rank");
     record->pid = worker_number(facts, index, "pid");
     record->signal = worker_number(facts, index, "signal");

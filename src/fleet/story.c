@@ -105,6 +105,25 @@ static void doubt_shared_words(struct fleet *fleet, struct fleet_job *job)
     }
 }
 
+/* The number of the collective in which ranks wait. A rank that had entered fewer is the one that they wait for:
+ * its own library reports a time-out, too, but passes on that of another rank. */
+static void find_absent(struct fleet *fleet, const struct fleet_job *job)
+{
+    int64_t last = FLEET_UNKNOWN;
+    for (size_t i = 0; i < job->count; i++)
+        if (record_of(fleet, job->members[i])->collective > last)
+            last = record_of(fleet, job->members[i])->collective;
+    for (size_t i = 0; i < job->count; i++) {
+        struct fleet_record *record = &fleet->records[job->members[i]];
+        if (record->role != FLEET_WAITED || record->collective == FLEET_UNKNOWN || record->collective == last)
+            continue;
+        record->role = FLEET_ELSEWHERE;
+        (void)snprintf(record->reason, sizeof record->reason,
+                       "its last collective was number %" PRId64 ", others wait in number %" PRId64, record->collective,
+                       last);
+    }
+}
+
 static void take(const struct fleet *fleet, struct fleet_job *job, enum fleet_role role)
 {
     for (size_t i = 0; i < job->count; i++)
@@ -236,8 +255,13 @@ static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
                    : role == FLEET_ELSEWHERE  ? "it is the only one that was not in the collective in which others waited"
                    : role == FLEET_UNCLEAR    ? "it is the earliest, and nothing tells why it failed"
                                               : "it is the only one whose failure no other rank explains");
-    if (job->cause_count > 1)
+    if (role == FLEET_ELSEWHERE && job->cause_count > 1) {
+        job->sure = FLEET_SURE_NOT;
+        (void)snprintf(job->why, sizeof job->why, "%zu ranks were not in the collective in which others waited",
+                       job->cause_count);
+    } else if (job->cause_count > 1) {
         order_of_causes(fleet, job);
+    }
     look_for_earlier_loss(fleet, job);
 }
 
@@ -250,6 +274,7 @@ int fleet_tell(struct fleet *fleet, struct fleet_job *job)
     count_nodes(fleet, job);
     qsort(job->members, job->count, sizeof *job->members, by_time);
     doubt_shared_words(fleet, job);
+    find_absent(fleet, job);
     take_causes(fleet, job);
     decide_sure(fleet, job);
     return 0;

@@ -32,6 +32,15 @@ def bundle_bytes(name, files):
     return gzip.compress(out.getvalue(), 1)
 
 
+# Of two real GPUs (PyTorch 2.11): rank 1 slept, and passed on what rank 0 reported.
+NCCL_HANG = """\
+[rank0]:[E1123 08:08:42.777 ProcessGroupNCCL.cpp:689] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=21, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=12000) ran for 12042 milliseconds before timing out.
+[rank0]:[E1123 08:08:46.060 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 21, last completed NCCL work: 20.This is most likely caused by incorrect usages of collectives
+[rank1]:[E1123 08:08:46.077 ProcessGroupNCCL.cpp:1849] [PG ID 0 PG GUID 0(default_pg) Rank 1] Observed flight recorder dump signal from another rank via TCPStore.
+[rank1]:[E1123 08:08:46.078 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective timeout from  rank 0 and we will try our best to dump the debug info. Last enqueued NCCL work: 20, last completed NCCL work: 20.This is most likely caused by incorrect usages of collectives
+"""
+
+
 class Fleet(support.Case):
     def rank(self, rank, code, world=3, **others):
         environ = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "TORCHELASTIC_RUN_ID": "x",
@@ -73,6 +82,15 @@ class Fleet(support.Case):
         job = self.fleet(self.outdir)["jobs"][0]
         self.assertEqual([(record["class"], record["role"]) for record in job["time_line"]], [("collective", "lost-peer")])
         self.assertEqual((job["causes"], job["missing"]), ([], [1, 2]))
+
+    def test_the_rank_that_did_not_join(self):
+        """Both report a time-out, in one file; the counter of collectives tells which one was waited for."""
+        for rank in (1, 0):
+            self.rank(rank, f"import sys; sys.stderr.write({NCCL_HANG!r}); sys.exit(1)", world=2)
+        job = self.fleet(self.outdir)["jobs"][0]
+        self.assertEqual([(record["rank"], record["role"]) for record in job["causes"]], [(1, "elsewhere")])
+        self.assertEqual((job["sure"], job["missing"]), ("high", []))
+        self.assertIn("its last collective was number 20, others wait in number 21", job["causes"][0]["reason"])
 
     def test_below_a_launcher(self):
         """One rocmcrash for all ranks: the one that fell first is named although a later one crashed, and the one that did not fail."""

@@ -30,6 +30,7 @@ struct plant {
     bool alive, is_file, alone;
     const char *job;
     const char *gpu_bytes;
+    int64_t collective; /* number of the last one */
 };
 
 /* Two machines: ranks 0 to 3 and 4 to 7. */
@@ -91,6 +92,8 @@ static void add(struct fleet *fleet, const struct plant *plant, const struct wor
         (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "a test");
     if (plant->job != NULL)
         (void)facts_set_text(facts, "job.id", FACT_STATIC, plant->job, "a test");
+    if (plant->collective != 0)
+        set(facts, "msg.collective_number", plant->collective);
     if (plant->gpu_bytes != NULL)
         set(facts, "gpu.0.vram.total_bytes", strtoll(plant->gpu_bytes, NULL, 10));
     assert_int_equal(fleet_add(fleet, path, facts, verdict), 0);
@@ -213,6 +216,21 @@ static void test_hang(void **state)
     /* So was another one, in the collective: it waited, too. */
     plants[count++] = (struct plant){.rank = 3, .class_name = "collective", .alive = true, .fell_us = 300 * S};
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
+}
+
+/* Of two real GPUs: the rank that hung passed on the time-out of the other one. Its counter told. */
+static void test_behind(void **state)
+{
+    (void)state;
+    struct plant plants[RANKS];
+    for (int rank = 0; rank < RANKS; rank++)
+        plants[rank] = (struct plant){.rank = rank, .class_name = "collective", .says = WAITED, .fell_us = 600 * S,
+                                      .collective = rank == 4 ? 20 : 21};
+    expect(plants, RANKS, &agreeing, (struct story){4, FLEET_SURE, 1, 0});
+    plants[5].collective = 20;
+    expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 2, 0});
+    plants[4].collective = plants[5].collective = 0; /* nobody said */
+    expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 0});
 }
 
 /* All wait, none is elsewhere, none is missing: nothing tells. */
@@ -387,7 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_out_of_memory), cmocka_unit_test(test_oom_killer),
         cmocka_unit_test(test_clocks_off),        cmocka_unit_test(test_machine_faults),
-        cmocka_unit_test(test_hang),              cmocka_unit_test(test_all_wait),
+        cmocka_unit_test(test_hang),              cmocka_unit_test(test_all_wait), cmocka_unit_test(test_behind),
         cmocka_unit_test(test_killed),            cmocka_unit_test(test_asked_to_end),
         cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss),
         cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_nothing_is_known),
