@@ -75,13 +75,14 @@ static void print_help(void)
     (void)printf(
         "Usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND [ARGUMENT...]\n\n"
         "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
-        "still runs, by bisection: at most log2 of the number of values and two.\n"
+        "still runs, by bisection: at most log2 of the number of values and two, and one\n"
+        "that runs the smallest value that fails once more.\n"
         "A line that is fitted to the memory of the runs says where to look next. COMMAND\n"
         "should be short: a few steps, not a whole training. Of a context or of layers on\n"
         "the GPU, what a model's header or an engine says would fit is run next.\n\nOptions:\n");
     options_help(table);
     (void)printf("\nExit status: 0 a value was found; 1 none of them runs; 2 it could not be\n"
-                 "done; 125 wrong option.\n");
+                 "done, or a value failed once and ran once; 125 wrong option.\n");
 }
 
 /* "--batch_size 1..64", "--batch_size=1..64" */
@@ -137,7 +138,8 @@ static void say_run(const struct fit_job *job, const struct fit_run *run)
                    run->bytes > 0 ? ", wants " : "", bytes, run->outcome.seconds);
 }
 
-static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
+/* `again`: the value that the search has found to fail. */
+static int run_value(struct fit_job *job, int64_t value, bool again, struct rc_err *err)
 {
     char folder[FS_PATH_MAX + 64];
     struct try_run run;
@@ -167,6 +169,10 @@ static int run_value(struct fit_job *job, int64_t value, struct rc_err *err)
                : run.not_started ? rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail)
                                  : rc_err_set(err, -ENODATA, "the run with %lld left no bundle to judge by", (long long)value);
     say_run(job, r);
+    if (again) {
+        fit_note_check(&job->fit, !failed);
+        return 0;
+    }
     fit_note(&job->fit, value, !failed, r->bytes, room);
     if (has_hint)
         fit_hint(&job->fit, hint);
@@ -225,7 +231,10 @@ static void print_result(const struct fit_job *job)
 {
     const struct fit *fit = &job->fit;
     const char *name = job->change.name;
-    if (fit->passed < fit->min)
+    if (fit->unsure)
+        (void)say_line(stdout, "rocmcrash: %s %lld failed in 1 of 2 runs: the failure does not depend on %s alone", name,
+                       (long long)fit->failed, name);
+    else if (fit->passed < fit->min)
         (void)say_line(stdout, "rocmcrash: no value runs: %s %lld fails", name, (long long)fit->min);
     else if (fit->failed > fit->max)
         (void)say_line(stdout, "rocmcrash: %s %lld runs, the largest of the range", name, (long long)fit->passed);
@@ -235,8 +244,10 @@ static void print_result(const struct fit_job *job)
     else
         (void)say_line(stdout, "rocmcrash: %s %lld runs, %lld fails; between them nothing was run", name,
                        (long long)fit->passed, (long long)fit->failed);
-    say_model(job);
-    say_doubts(job);
+    if (!fit->unsure) {
+        say_model(job);
+        say_doubts(job);
+    }
     (void)say_line(stdout, "rocmcrash: %u run%s in %.0f s; their bundles: %s", fit->runs, fit->runs == 1 ? "" : "s",
                    job->seconds, job->folder);
 }
@@ -264,11 +275,13 @@ static void print_json(const struct fit_job *job)
     fit_model(&job->fit, &m);
     (void)cJSON_AddNumberToObject(json, "format", 1);
     (void)cJSON_AddStringToObject(json, "option", job->change.name);
-    if (job->fit.passed >= job->fit.min)
+    if (job->fit.passed >= job->fit.min && !job->fit.unsure)
         (void)cJSON_AddNumberToObject(json, "largest_that_runs", (double)job->fit.passed);
-    if (job->fit.failed <= job->fit.max)
+    if (job->fit.failed <= job->fit.max && !job->fit.unsure)
         (void)cJSON_AddNumberToObject(json, "smallest_that_fails", (double)job->fit.failed);
-    if (model_agrees(&job->fit, &m)) {
+    if (job->fit.unsure)
+        (void)cJSON_AddNumberToObject(json, "failed_once_and_ran_once", (double)job->fit.failed);
+    if (!job->fit.unsure && model_agrees(&job->fit, &m)) {
         (void)cJSON_AddNumberToObject(json, "fixed_bytes", m.fixed);
         (void)cJSON_AddNumberToObject(json, "bytes_a_unit", m.slope);
         (void)cJSON_AddNumberToObject(json, "error_bytes", m.error);
@@ -288,7 +301,9 @@ static int find(struct fit_job *job, struct rc_err *err)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     while (r == 0 && fit_next(&job->fit, &value))
-        r = run_value(job, value, err);
+        r = run_value(job, value, false, err);
+    if (r == 0 && fit_check(&job->fit, &value))
+        r = run_value(job, value, true, err);
     job->seconds = (double)(clock_mono_ns() - start) / 1e9;
     if (r < 0 && job->fit.runs == 0)
         return r;
@@ -298,7 +313,7 @@ static int find(struct fit_job *job, struct rc_err *err)
         print_json(job);
     else
         print_result(job);
-    return r < 0 ? VERB_EXIT_FAILED : job->fit.passed >= job->fit.min ? VERB_EXIT_OK : VERB_EXIT_BAD;
+    return r < 0 || job->fit.unsure ? VERB_EXIT_FAILED : job->fit.passed >= job->fit.min ? VERB_EXIT_OK : VERB_EXIT_BAD;
 }
 
 int verb_fit(int argc, char *argv[])

@@ -150,6 +150,19 @@ void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double 
         fit->room = room;
 }
 
+bool fit_check(const struct fit *fit, int64_t *ret)
+{
+    *ret = fit->failed;
+    return !fit->checked && fit->failed <= fit->max && fit->failed == fit->passed + 1;
+}
+
+void fit_note_check(struct fit *fit, bool passed)
+{
+    fit->runs++;
+    fit->checked = true;
+    fit->unsure = passed;
+}
+
 void fit_hint(struct fit *fit, int64_t value)
 {
     fit->hint = value;

@@ -2,7 +2,8 @@
 /*
  * The largest value of a numeric option that still runs, by bisection over real runs that a model of
  * memory guides: bytes = fixed + slope * value, fitted to the runs that passed, and the room that a run
- * which failed had. No more runs than floor(log2(number of values)) + 2, however wrong the model is.
+ * which failed had. No more runs than floor(log2(number of values)) + 2, however wrong the model is, and one
+ * that checks the answer.
  * Pure: who runs the command tells the outcome.
  */
 #ifndef EXPERIMENT_FIT_H
@@ -25,6 +26,8 @@ struct fit {
     int64_t passed; /* largest value known to run; min - 1 = none yet */
     int64_t failed; /* smallest value known not to; max + 1 = none yet */
     unsigned runs, runs_max;
+    bool checked;   /* `failed` was run a second time */
+    bool unsure;    /* and passed then: the failure does not depend on the value alone */
     int64_t hint;   /* what a run that failed said would fit; -1 = nothing */
     double room;    /* bytes that a run may have; 0 = not known */
     size_t count;
@@ -45,6 +48,9 @@ int fit_init(struct fit *fit, int64_t min, int64_t max);
 bool fit_next(const struct fit *fit, int64_t *ret);
 /* `room` 0 = the run does not tell. */
 void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double room);
+/* When the search is over: the value to run once more, the smallest that fails. False: none does, or it was. */
+bool fit_check(const struct fit *fit, int64_t *ret);
+void fit_note_check(struct fit *fit, bool passed);
 /* A value that would fit, according to the run noted last: from a model's header or an engine's report.
  * The search tries it like any other value. */
 void fit_hint(struct fit *fit, int64_t value);

@@ -277,11 +277,25 @@ if size > {limit}:
         return done.stdout
 
     def test_the_largest(self):
-        """--vary with one word and --json; log2(8) + 2 runs at most, each with its bundle."""
+        """--vary with one word and --json; log2(8) + 2 runs at most and one that checks, each with its bundle."""
         result = json.loads(self.fit("--vary", "--size=1..8", "--json"))
         self.assertEqual((result["largest_that_runs"], result["smallest_that_fails"]), (5, 6))
-        self.assertLessEqual(len(result["runs"]), 5)
+        self.assertLessEqual(len(result["runs"]), 6)
         self.assertEqual(len(glob.glob(os.path.join(self.outdir, "rocmcrash-fit-*", "*", "*.tar.gz"))), len(result["runs"]))
+
+    def test_a_failure_that_comes_and_goes(self):
+        """No answer is given where the smallest value that fails runs the next time."""
+        program = f"""
+import os, sys
+if "6" in sys.argv and not os.path.exists({self.path("failed")!r}):
+    open({self.path("failed")!r}, "w").close()
+    sys.exit(3)
+"""
+        done = subprocess.run([support.ROCMCRASH, "fit", "-o", self.outdir, "--vary", "--size 5..6", "--", PYTHON, "-c", program],
+                              capture_output=True, text=True, timeout=120, env=self.environ, check=False)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("rocmcrash: --size 6 failed in 1 of 2 runs: the failure does not depend on --size alone", done.stdout)
+        self.assertNotIn("largest", done.stdout)
 
     def test_two_words_and_another_failure(self):
         out = self.fit("--vary", "--size", "4..6", message="ValueError: odd\n")

@@ -115,6 +115,32 @@ static void test_hints(void **state)
     }
 }
 
+/* The smallest value that fails is run once more; nothing is where all run, or where the search did not end. */
+static void test_the_answer_is_checked(void **state)
+{
+    struct fit fit;
+    int64_t value = 0;
+    const struct program p = {1e8, 1e5, 1, 0, true};
+    (void)state;
+    assert_int_equal(fit_init(&fit, 1, 65536), 0);
+    assert_false(fit_check(&fit, &value));
+    unsigned used = search(&p, 1, 65536, &fit);
+    assert_true(fit_check(&fit, &value));
+    assert_int_equal(value, 9001);
+    fit_note_check(&fit, true);
+    assert_true(fit.unsure);
+    assert_int_equal(fit.runs, used + 1);
+    assert_int_equal(fit.passed, 9000);
+    assert_false(fit_check(&fit, &value));
+    (void)search(&p, 1, 9000, &fit);
+    assert_false(fit_check(&fit, &value));
+    (void)search(&p, 9001, 9010, &fit); /* none runs */
+    assert_true(fit_check(&fit, &value));
+    assert_int_equal(value, 9001);
+    fit_note_check(&fit, false);
+    assert_false(fit.unsure);
+}
+
 static void test_memory_that_falls_is_noticed(void **state)
 {
     struct fit fit;
@@ -146,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_exact_within_the_bound),
         cmocka_unit_test(test_a_line_is_found_sooner),
         cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_the_answer_is_checked),
         cmocka_unit_test(test_memory_that_falls_is_noticed),
         cmocka_unit_test(test_ranges),
     };
