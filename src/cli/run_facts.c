@@ -52,6 +52,10 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(text, sizeof text, "the kernel refused ptrace: %s",
                        strerror(info->trace_errno));
         break;
+    case TRACE_STATE_SLOW:
+        (void)snprintf(text, sizeof text,
+                       "the machine was too busy to copy it while it was held; it was read without that");
+        break;
     case TRACE_STATE_SETUID:
         (void)snprintf(text, sizeof text, "the program gains privilege when it starts");
         break;

@@ -34,6 +34,7 @@
 #define TOUCH_MAX_MS 5000 /* for the reading of one process, most of which does not hold it */
 #define SEIZE_PASSES 8
 #define TRACER_WAIT_MS 3000
+#define ATTEMPTS_MAX 4 /* of which the last holds nothing */
 
 static struct tracees *tracees;
 
@@ -175,12 +176,12 @@ static void prepare_arena(struct shared *shared)
 }
 
 /* In a child of its own. */
-static _Noreturn void touch(struct shared *shared, struct subject *s)
+static _Noreturn void touch(struct shared *shared, struct subject *s, bool may_hold)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, -20); /* where it is allowed: who holds others must not wait */
     prepare_arena(shared);
-    for (int pass = 0; pass < SEIZE_PASSES && add_threads(shared, s->pid); pass++)
+    for (int pass = 0; may_hold && pass < SEIZE_PASSES && add_threads(shared, s->pid); pass++)
         ;
     struct traced_process *process = tracee_find_process(tracees, s->pid);
     if (process != NULL)
@@ -196,17 +197,45 @@ static bool holds_too_long(const struct shared *shared)
     return since_ns != 0 && clock_mono_ns() > since_ns + shared->held_budget_ms * NS_PER_MS;
 }
 
-static void watch_child(struct shared *shared, pid_t child)
+/* False when it was ended before it was done. */
+static bool watch_child(struct shared *shared, pid_t child)
 {
     uint64_t give_up_ns = clock_mono_ns() + TOUCH_MAX_MS * NS_PER_MS;
+    bool in_time = true;
     while (waitpid(child, NULL, WNOHANG) == 0) {
         if (holds_too_long(shared) || clock_mono_ns() > give_up_ns) {
-            shared->watchdog_kills++;
+            in_time = false;
             (void)kill(child, SIGKILL);
         }
         (void)poll(NULL, 0, 1);
     }
     shared->held_since_ns = 0;
+    return in_time;
+}
+
+/* On a busy machine a copy may take longer than a process may be held: what is incomplete is dropped, and
+ * tried again; in the end without holding it, which tells less of threads that run. */
+static int touch_in_child(struct shared *shared, struct subject *s)
+{
+    for (int attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        const uint64_t arena_used = shared->arena_used;
+        const uint32_t impacts_used = shared->impacts_used;
+        const uint32_t traced = shared->processes_traced;
+        pid_t child = fork();
+        if (child < 0)
+            return -errno;
+        if (child == 0)
+            touch(shared, s, attempt < ATTEMPTS_MAX);
+        if (watch_child(shared, child))
+            return 0;
+        if (attempt == ATTEMPTS_MAX)
+            break;
+        shared->arena_used = arena_used;
+        shared->impacts_used = impacts_used;
+        shared->processes_traced = traced;
+    }
+    shared->watchdog_kills++;
+    return 0;
 }
 
 static bool is_traced(pid_t pid)
@@ -265,14 +294,13 @@ static int touch_in_children(struct shared *shared)
     for (uint32_t i = 0; i < subject_count; i++) {
         if (is_copied(shared, subjects[i].pid))
             continue;
-        pid_t child = fork();
-        if (child < 0)
-            return -errno;
-        if (child == 0)
-            touch(shared, &subjects[i]);
-        watch_child(shared, child);
+        int r = touch_in_child(shared, &subjects[i]);
+        if (r < 0)
+            return r;
     }
-    if (shared->processes_traced == 0)
+    if (shared->processes_traced == 0 && shared->trace_errno == 0 && !is_traced(shared->target_pid))
+        shared->trace_state = TRACE_STATE_SLOW;
+    else if (shared->processes_traced == 0)
         shared->trace_state = is_traced(shared->target_pid) ? TRACE_STATE_OFF : TRACE_STATE_REFUSED;
     return 0;
 }

@@ -12,82 +12,113 @@
 #include "launch/tree_scan.h"
 #include "record/shared.h"
 
-/* Beyond noise: a thread that wakes up ten times a second uses less than 1 % of a CPU. */
+/* Beyond noise. All threads together: heartbeats, our hook's own thread and those of the GPU's runtime take
+ * less than 1 % of a CPU. */
 #define CPU_NOISE_PPM 20000u
-/* A heartbeat through a pipe or an eventfd. */
-#define IO_NOISE_BYTES 4096u
+#define IO_NOISE_BYTES_PER_S 16384u
+#define DISK_NOISE_BYTES 4096u
+/* The first thread of a process alone: one that asks every 100 ms whether it may go on takes 0.05 %. */
+#define MAIN_CPU_NOISE_PPM 1000u
+#define MAIN_IO_NOISE_BYTES 32u
 
-struct totals {
-    uint64_t cpu_ns, io_bytes;
-    uint32_t processes;
+/* One process at the last look. */
+struct process {
+    pid_t pid;
+    uint64_t cpu_ns;
+    uint64_t io_bytes;   /* read and written, also to a pipe or a socket */
+    uint64_t disk_bytes; /* that came from a disk: also for a mapped file */
+    uint64_t main_cpu_ns, main_io_bytes; /* of its first thread */
 };
 
-static uint64_t ticks_to_ns(uint64_t ticks)
-{
-    return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
-}
+static struct process processes[2][TREE_SCAN_MAX]; /* the last look and this one, in turns */
 
 /* majflt, utime and stime: fields 12, 14 and 15 of /proc/PID/stat. The name in field 2 may hold anything. */
-static void add_stat(pid_t pid, struct totals *all)
+static void read_stat(struct process *p)
 {
     char path[64];
     char stat[1024];
     unsigned long long major_faults, user, system;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)p->pid);
     if (fs_read_text(path, stat, sizeof stat) <= 0)
         return;
     const char *name_end = strrchr(stat, ')');
     if (name_end == NULL || sscanf(name_end + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu %llu",
                                    &major_faults, &user, &system) != 3)
         return;
-    all->cpu_ns += ticks_to_ns(user + system);
-    all->io_bytes += major_faults * (uint64_t)sysconf(_SC_PAGESIZE);
+    p->cpu_ns = (user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    p->disk_bytes = major_faults * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t counter_in(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
 /* "rchar: 4711\nwchar: 42\n...": rchar and wchar have also what goes to a pipe or a socket by read() and
  * write(); read_bytes has what a mapped file reads ahead. */
-static void add_io(pid_t pid, struct totals *all)
+static uint64_t io_of(const char *path, uint64_t *ret_disk)
 {
-    static const char *const counters[] = {"rchar: ", "wchar: ", "\nread_bytes: ", "\nwrite_bytes: "};
-    char path[64];
     char text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/io", (int)pid);
     if (fs_read_text(path, text, sizeof text) <= 0)
-        return;
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        const char *at = strstr(text, counters[i]);
-        all->io_bytes += at != NULL ? strtoull(at + strlen(counters[i]), NULL, 10) : 0;
-    }
+        return 0;
+    if (ret_disk != NULL)
+        *ret_disk += counter_in(text, "\nread_bytes: ");
+    return counter_in(text, "rchar: ") + counter_in(text, "wchar: ");
 }
 
-static struct totals look(pid_t root)
+static void read_process(struct process *p, pid_t pid)
 {
-    static pid_t pids[TREE_SCAN_MAX];
-    struct totals all = {.processes = tree_scan_list(root, pids, TREE_SCAN_MAX)};
-    for (uint32_t i = 0; i < all.processes; i++) {
-        add_stat(pids[i], &all);
-        add_io(pids[i], &all);
-    }
-    return all;
+    char path[64];
+    char text[96];
+    *p = (struct process){.pid = pid};
+    read_stat(p);
+    (void)snprintf(path, sizeof path, "/proc/%d/io", (int)pid);
+    p->io_bytes = io_of(path, &p->disk_bytes);
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/io", (int)pid, (int)pid);
+    p->main_io_bytes = io_of(path, NULL);
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
+    if (fs_read_text(path, text, sizeof text) > 0)
+        p->main_cpu_ns = strtoull(text, NULL, 10);
+}
+
+static bool is_beyond(uint64_t before, uint64_t now, uint64_t noise)
+{
+    return now < before || now - before > noise;
 }
 
 /* Processes that come or go are work. */
-static bool has_worked(const struct still_watch *w, const struct totals *now, uint64_t passed_ns)
+static bool has_worked(const struct process *before, const struct process *now, uint32_t count,
+                       uint64_t passed_ns)
 {
-    return now->processes != w->processes || now->cpu_ns < w->cpu_ns ||
-           (now->cpu_ns - w->cpu_ns) * 1000000u > passed_ns * CPU_NOISE_PPM ||
-           now->io_bytes < w->io_bytes || now->io_bytes - w->io_bytes > IO_NOISE_BYTES;
+    uint64_t cpu_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (before[i].pid != now[i].pid || now[i].cpu_ns < before[i].cpu_ns ||
+            is_beyond(before[i].io_bytes, now[i].io_bytes,
+                      passed_ns / 1000000 * IO_NOISE_BYTES_PER_S / 1000) ||
+            is_beyond(before[i].disk_bytes, now[i].disk_bytes, DISK_NOISE_BYTES) ||
+            is_beyond(before[i].main_cpu_ns, now[i].main_cpu_ns,
+                      passed_ns / 1000000 * MAIN_CPU_NOISE_PPM) ||
+            is_beyond(before[i].main_io_bytes, now[i].main_io_bytes, MAIN_IO_NOISE_BYTES))
+            return true;
+        cpu_ns += now[i].cpu_ns - before[i].cpu_ns;
+    }
+    return cpu_ns > passed_ns / 1000000 * CPU_NOISE_PPM;
 }
 
 static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
 {
-    struct totals now = look(root);
-    if (w->look_ns == 0 || has_worked(w, &now, now_ns - w->look_ns))
+    static pid_t pids[TREE_SCAN_MAX];
+    const struct process *before = processes[w->turn % 2];
+    struct process *now = processes[++w->turn % 2];
+    uint32_t count = tree_scan_list(root, pids, TREE_SCAN_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        read_process(&now[i], pids[i]);
+    if (w->look_ns == 0 || count != w->processes ||
+        has_worked(before, now, count, now_ns - w->look_ns))
         w->since_ns = now_ns;
     w->look_ns = now_ns;
-    w->cpu_ns = now.cpu_ns;
-    w->io_bytes = now.io_bytes;
-    w->processes = now.processes;
+    w->processes = count;
 }
 
 uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_ms,

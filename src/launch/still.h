@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does the target stand still? It says nothing on stderr, its processes neither read nor write, nor do pages of
- * their mapped files come from a disk, and they use hardly any CPU time. Runs in the supervisor; looks at the processes only when stderr has been silent
+ * their mapped files come from a disk, and they use hardly any CPU time; the first thread of each uses and moves
+ * next to nothing. Runs in the supervisor, one watch in a process; looks at the processes only when stderr has been silent
  * for `look_ms`, and then every `look_ms`.
  *
  * A program that waits for its GPU in a loop of its own uses the CPU and does not stand still by this rule.
@@ -20,8 +21,8 @@ struct still_watch {
     uint64_t output_bytes;   /* when it last said something */
     uint64_t since_ns;       /* when that was, or when it last worked */
     uint64_t look_ns;        /* of the last look at the processes; 0 = none */
-    uint64_t cpu_ns, io_bytes; /* of all processes at that look */
-    uint32_t processes;
+    uint32_t processes;      /* how many there were at that look */
+    uint32_t turn;
 };
 
 /* In each turn of the supervisor's loop. `look_ms` is how often it looks. Returns for how many ms the

@@ -28,6 +28,9 @@ print('goes on', file=sys.stderr, flush=True)
 """
 WORKS = {
     "it computes": "import time\nend = time.monotonic() + 6\nwhile time.monotonic() < end: pass",
+    "it works a little": "import time\nfor _ in range(6):\n    end = time.process_time() + .015\n    while time.process_time() < end: pass\n"
+                         "    time.sleep(1.2)",
+    "it logs a line": "import os, time\nfor _ in range(14):\n    os.write(1, b'x' * 40)\n    time.sleep(.5)",
     "it prints": "import sys, time\nfor _ in range(30):\n    print('.', end='', file=sys.stderr, flush=True)\n    time.sleep(.2)",
     "it writes": "import time\nfor _ in range(30):\n    open('log', 'a').write('x' * 9000)\n    time.sleep(.2)",
     "its children come and go": "import subprocess, time\nfor _ in range(30):\n    subprocess.run(['true'])\n    time.sleep(.2)",
@@ -67,6 +70,12 @@ class Hang(Case):
             self.assertEqual(bundle.verdict["path"][-1]["node"], "alive-self-wait")
             self.assertIn("in stuck", bundle.value("snap.python_stack"))
             self.assertRegex(bundle.value("snap.native_stack"), "PyThread_acquire_lock_timed|_PySemaphore_Wait")
+
+    def test_the_heartbeat_of_another_thread_is_no_work(self):
+        beat = ("import os, threading, time\ndef beat():\n    with open('beats', 'wb', 0) as beats:\n        while True:\n"
+                "            beats.write(b'x' * 3000)\n            time.sleep(.25)\nthreading.Thread(target=beat, daemon=True).start()\n")
+        bundle, = self.hang(beat + STUCK, "--on-hang=kill", cwd=self.folder)
+        self.assertIn("in stuck", bundle.value("snap.python_stack"))
 
     def test_one_that_ignores_sigterm(self):
         self.hang(STUBBORN, "--on-hang=kill", timeout=60)
