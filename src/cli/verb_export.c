@@ -7,6 +7,7 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,7 +335,9 @@ static int make_trace(struct export *e, struct rc_err *err)
 
 static int write_out(const struct export *e, const char *path, struct rc_err *err)
 {
-    FILE *file = path != NULL ? fopen(path, "we") : stdout;
+    /* It holds what the bundle holds, and that is its owner's alone. */
+    int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    FILE *file = path == NULL ? stdout : fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file == NULL)
         return rc_err_errno(err, -errno, "cannot write '%s'", path != NULL ? path : "stdout");
     bool good = fwrite(e->out.data, 1, e->out.len, file) == e->out.len && fflush(file) == 0;

@@ -49,6 +49,7 @@ struct buf;
 #define TREE_DEFECTS_MAX 64
 #define EXPR_ARGS_MAX 8
 #define EXPR_DEPTH_MAX 64
+#define EXPR_PARTS_MAX 2000
 #define EVAL_NAMES_MAX 48
 
 enum expr_op {

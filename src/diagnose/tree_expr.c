@@ -21,6 +21,7 @@ struct parser {
     const struct expr_terms *terms;
     struct rc_err *err;
     int depth;
+    unsigned parts;
     bool failed;
 };
 
@@ -74,6 +75,9 @@ static struct expr *fail(struct parser *p, const char *at, const char *reason, c
 
 static struct expr *expr_new(struct parser *p, enum expr_op op)
 {
+    /* "1+1+1+..." is as deep as it is long. */
+    if (++p->parts > EXPR_PARTS_MAX)
+        return fail(p, p->at, "too long", NULL, 0);
     struct expr *e = calloc(1, sizeof(*e));
     if (e == NULL)
         return fail(p, p->at, "out of memory", NULL, 0);

@@ -50,6 +50,14 @@ class Torch(support.Case):
         self.assertIn("of 1 segments the bundle has no blocks", done.stderr)
         return out
 
+    def test_only_the_owner_may_read_it(self):
+        umask = os.umask(0o022)
+        try:
+            out = self.good()
+        finally:
+            os.umask(umask)
+        self.assertEqual(os.stat(out).st_mode & 0o777, 0o600)
+
     def test_the_shape(self):
         with open(self.good(), "rb") as file:
             data = pickle.load(file)

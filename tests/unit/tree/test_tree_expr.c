@@ -158,6 +158,22 @@ static void depth_is_limited(void **state)
     assert_non_null(strstr(err.msg, "nested too deeply"));
 }
 
+/* A chain is as deep as it is long, without any parenthesis. */
+static void length_is_limited(void **state)
+{
+    static char text[200001];
+    static const char *const chains[] = {"1+", "true and ", "true or "};
+    (void)state;
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++) {
+        struct rc_err err = {""};
+        size_t n = strlen(chains[i]);
+        for (size_t at = 0; at + n < sizeof(text); at += n)
+            memcpy(text + at, chains[i], n + 1);
+        assert_null(expr_parse(text, NULL, &err));
+        assert_non_null(strstr(err.msg, "too long"));
+    }
+}
+
 static void templates_fill_and_cite(void **state)
 {
     char bad[80];
@@ -181,6 +197,7 @@ int main(void)
         cmocka_unit_test(answers),
         cmocka_unit_test(wrong_texts_name_the_column),
         cmocka_unit_test(depth_is_limited),
+        cmocka_unit_test(length_is_limited),
         cmocka_unit_test(templates_fill_and_cite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
