@@ -25,7 +25,7 @@
 
 struct run_line {
     struct job_options job;
-    bool json; /* a snapshot's */
+    const char *json_of; /* the verb that prints an object; NULL = none */
     unsigned shared_fd;
 };
 
@@ -66,7 +66,7 @@ static const struct option_def option_table[] = {
     {"hash-budget-ms", 0, "N", "further time for hashing",
      set_number, offsetof(struct run_line, job.hash_budget_ms)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct run_line, job.quiet)},
-    {"json", 0, NULL, "an object on stdout", option_on, offsetof(struct run_line, json)},
+    {"json", 0, "VERB", "an object on stdout", option_text, offsetof(struct run_line, json_of)},
     {"color", 0, "WHEN", "auto, always or never",
      option_text, offsetof(struct run_line, job.colour)},
     {"keep", 0, "KINDS", "what is not redacted",
@@ -145,7 +145,7 @@ int verb_run(int argc, char *argv[])
     struct outcome outcome;
     char path[FS_PATH_MAX];
     struct shared *shared = open_run(argc, argv, &line, &err);
-    outcome_begin(&outcome, "snap", line.json);
+    outcome_begin(&outcome, line.json_of, line.json_of != NULL);
     if (shared == NULL) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;
@@ -162,7 +162,7 @@ int verb_run(int argc, char *argv[])
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
     if (r == 0)
         (void)snprintf(shared->bundle_path, sizeof shared->bundle_path, "%s", path);
-    if (line.json) {
+    if (line.json_of != NULL) {
         if (r == 0)
             outcome_bundle(&outcome, path);
         return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &err);

@@ -28,7 +28,7 @@
 #define HELP_WIDTH 76
 
 struct snap_line {
-    bool tree, help;
+    bool tree, json, help;
     struct condition_list conditions;
     unsigned times; /* how many bundles at most, 0 = one */
     struct launch_options launch;
@@ -57,7 +57,7 @@ static const struct option_def snap_options[] = {
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
      option_text, offsetof(struct snap_line, launch.output_dir)},
     {"json", 0, NULL, "print the bundle as a JSON object",
-     option_on, offsetof(struct snap_line, launch.json)},
+     option_on, offsetof(struct snap_line, json)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct snap_line, launch.quiet)},
     {"color", 0, "WHEN", "auto (default), always or never",
      option_colour, offsetof(struct snap_line, launch.colour)},
@@ -80,7 +80,7 @@ static void print_help(void)
     conditions_names(names, sizeof names);
     (void)printf("\nA condition compares one of these with < or >; sizes have a growth, too\n"
                  "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'.\n");
-    for (char *at = names, *end = names; *at != '\0'; at = end) {
+    for (char *at = names, *end; *at != '\0'; at = end) {
         end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
         (void)say_line(stdout, "  %.*s", (int)(end - at), at);
     }
@@ -109,7 +109,7 @@ static int tell_failure(const struct launch_options *options, const struct rc_er
     char message[sizeof err->msg];
     char *argv[] = {name, verb, of, message, NULL};
     (void)snprintf(message, sizeof message, "%s", err->msg);
-    if (options->json && options->finisher != NULL)
+    if (options->json_of != NULL && options->finisher != NULL)
         (void)execv(options->finisher, argv);
     (void)say_line(stderr, "rocmcrash: %s", err->msg);
     return SNAP_FAILED;
@@ -196,6 +196,7 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
         (void)fprintf(stderr, "rocmcrash: snap needs the number of one process\n");
         return LAUNCH_EXIT_OWN_FAILURE;
     }
+    line.launch.json_of = line.json ? "snap" : NULL;
     if (live_process(argv[at], &pid, &err) < 0) {
         (void)say_line(stderr, "rocmcrash: snap: %s", err.msg);
         return LAUNCH_EXIT_OWN_FAILURE;

@@ -15,7 +15,7 @@
 #define WATCH_HASH_MS 60000
 
 struct watch_line {
-    bool help;
+    bool json, help;
     struct launch_options launch;
 };
 
@@ -38,6 +38,8 @@ static const struct option_def watch_options[] = {
      set_bundle_at, offsetof(struct watch_line, launch.bundle_at)},
     {"output-dir", 'o', "DIR", "where bundles go (default: here)",
      option_text, offsetof(struct watch_line, launch.output_dir)},
+    {"json", 0, NULL, "print a JSON object for each bundle",
+     option_on, offsetof(struct watch_line, json)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct watch_line, launch.quiet)},
     {"color", 0, "WHEN", "auto (default), always or never",
      option_colour, offsetof(struct watch_line, launch.colour)},
@@ -81,6 +83,7 @@ int verb_watch(int argc, char *argv[], const char *site, const char *finisher)
         (void)fprintf(stderr, "rocmcrash: watch needs the number of one process\n");
         return LAUNCH_EXIT_OWN_FAILURE;
     }
+    line.launch.json_of = line.json ? "watch" : NULL;
     if (live_process(argv[at], &pid, &err) < 0) {
         (void)say_line(stderr, "rocmcrash: watch: %s", err.msg);
         return LAUNCH_EXIT_OWN_FAILURE;

@@ -130,8 +130,10 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc++] = hash;
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
-    if (options->json)
+    if (options->json_of != NULL) {
         argv[argc++] = "--json";
+        argv[argc++] = options->json_of;
+    }
     if (options->colour != NULL) {
         argv[argc++] = "--color";
         argv[argc++] = options->colour;
@@ -168,7 +170,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     int null_fd = open("/dev/null", O_RDWR);
     (void)dup2(null_fd, STDIN_FILENO);
     /* Its words are ours and belong on stderr; stdout is the target's alone. */
-    if (!options->on_stdout || silent)
+    if ((!options->on_stdout && options->json_of == NULL) || silent)
         (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
     if (silent)
         (void)dup2(null_fd, STDERR_FILENO);

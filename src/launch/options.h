@@ -40,7 +40,7 @@ struct launch_options {
     enum follow_mode follow; /* which of the target's streams go through us */
     bool keep_orphan;        /* SIGKILL of rocmcrash leaves the target running */
     bool quiet;              /* no lines on stderr after the target's end */
-    bool json;               /* a verb's: an object on stdout, those lines on stderr */
+    const char *json_of;     /* a verb's name: it prints an object on stdout, those lines on stderr */
     bool on_stdout;          /* those lines on stdout: a verb's, which runs no target */
     const char *colour;      /* of those lines: auto, always, never; NULL = auto */
     uint32_t finish_within_ms;

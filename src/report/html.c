@@ -145,7 +145,9 @@ static cJSON *ledger_sizes(const char *json)
     cJSON *all = ret != NULL ? cJSON_Parse(json) : NULL;
     cJSON *size = NULL;
     cJSON_ArrayForEach(size, cJSON_GetObjectItemCaseSensitive(ret, "sizes"))
+    {
         add_ages(size, cJSON_GetObjectItemCaseSensitive(all, "at_failure"));
+    }
     cJSON_Delete(all);
     return ret;
 }

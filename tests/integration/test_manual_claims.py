@@ -29,6 +29,7 @@ ELSEWHERE = {
     "watch --hang-after": "watch:Watch.test_options",
     "watch --quiet": "watch:Watch.test_options",
     "watch --color": "watch:Watch.test_options",
+    "watch --json": "watch:Watch.test_a_crash",
     "watch --keep": "watch:Watch.test_options",
     "watch --sysroot": "watch:Watch.test_options",
     "snap --color": "snap:WhatCanBeHad.test_options",

@@ -67,7 +67,7 @@ ROWS = {
                row("--torch {}", good=FAILED, cut=FAILED, nasty=FAILED)),
     "stacks": (USAGE, row("{}", NOTHING, json="outcome")),
     "snap": (USAGE, row("{}", NOTHING, json="outcome"), row("--watch {} 1", NOTHING), row("--times {} 1", NOTHING)),
-    "watch": (USAGE, row("{}", NOTHING), row("--bundle-at {} 1", NOTHING)),
+    "watch": (USAGE, row("{}", NOTHING, json="outcome"), row("--bundle-at {} 1", NOTHING)),
     "complete": (USAGE, row("{}", cut=FAILED, json="outcome", writes=("{}",))),
     "reveal": (USAGE, row("{}", nasty=FAILED, json="one"), row("{} {text}", nasty=FAILED)),
     "redact": (USAGE, row("{}", STRICT, fifo=OK, json="outcome", writes=("{}",)), row("--preview {}", STRICT, fifo=OK, json="outcome")),
@@ -81,7 +81,7 @@ ROWS = {
     "help": (OK, row("{}", NOTHING)),
 }
 JSON_ALONE = {"list", "config", "collectors", "recover"}  # with --json and no operand
-WITHOUT_JSON = {"help", "watch"}  # watch says on stderr what a run says
+WITHOUT_JSON = {"help"}
 
 
 def tree(folder):

@@ -2,6 +2,7 @@
 """`watch PID`: a process that somebody else started is looked after, and left alone in every other way. `snap --watch`:
 a bundle when a condition comes to hold."""
 
+import json
 import os
 import signal
 import subprocess
@@ -57,10 +58,16 @@ class WatchCase(Case):
 class Watch(WatchCase):
     def test_a_crash(self):
         process = self.live(SEGFAULT)
-        watcher = self.watch(process.pid)
+        watcher = self.watch(process.pid, "--json", stdout=subprocess.PIPE)
+        self.addCleanup(watcher.stdout.close)
         self.let_go_on(process)
-        status, (bundle,) = self.end(watcher)
-        self.assertEqual((status, process.returncode), (1, -signal.SIGSEGV))
+        out, err = watcher.communicate(timeout=60)
+        (bundle,) = self.bundles()
+        self.assertEqual((watcher.returncode, process.returncode), (1, -signal.SIGSEGV), err)
+        told = json.loads(out)
+        self.assertEqual((told["verb"], told["status"], told["class"]), ("watch", 0, bundle.verdict["class"]))
+        self.assertEqual(os.path.realpath(told["bundle"]), os.path.realpath(bundle.path))
+        self.assertIn(b"rocmcrash: ", err)  # words for people
         self.assertEqual(bundle.wrong_facts(), [])
         self.assertEqual(bundle.value("target.signal_name"), "SEGV")
         self.assertEqual(bundle.value("target.failed_pid"), process.pid)
