@@ -125,7 +125,8 @@ def start_slurm():
 
 def run(launcher, kind, who, ranks, number):
     """What fleet says of a job: (ranks named as causes, ranks of the job in bundles or missing)."""
-    folder = os.path.join(FOLDER, "out")
+    # Of its own: a finisher may outlive srun, and leave a bundle of that job while the next one runs.
+    folder = os.path.join(FOLDER, f"out-{number}")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     rank = ["rocmcrash", "--", sys.executable, os.path.abspath(__file__), "--rank", kind, ",".join(map(str, who)), str(21000 + number)]
