@@ -69,7 +69,7 @@ class Crashes(programs.Traced):
 
     def grandchild(self, seconds, mode):
         crash = f"sleep {seconds}; ulimit -c 0; kill -SEGV $$"
-        done = self.run_it("/bin/sh", "-c", f"sh -c 'sh -c \"{crash}\"; exit 3'; exit 4".replace(
+        done = self.run_it(self.shell(), "-c", f"sh -c 'sh -c \"{crash}\"; exit 3'; exit 4".replace(
             "$$", "\\$\\$"), options=["--trace=" + mode])
         self.assertEqual(done.status, 4)
         return done
@@ -83,12 +83,12 @@ class Crashes(programs.Traced):
     def test_of_children_that_fail_or_are_killed(self):
         """A grep that finds nothing is no failure of the job, a worker that is killed is."""
         bundle = self.only_bundle(self.run_it(
-            "/bin/sh", "-c", "ulimit -c 0; for i in 1 2 3; do sh -c 'exit 1'; done; kill -ABRT $$",
+            self.shell(), "-c", "ulimit -c 0; for i in 1 2 3; do sh -c 'exit 1'; done; kill -ABRT $$",
             options=["--trace=eager"]))
         self.assertEqual([name for name in bundle.files if name.endswith("/impact.txt")],
                          ["impact/0/impact.txt"])
         os.unlink(bundle.path)
-        done = self.run_it("/bin/sh", "-c", "sh -c 'kill -KILL $$'; exit 1", options=["--trace=eager"])
+        done = self.run_it(self.shell(), "-c", "sh -c 'kill -KILL $$'; exit 1", options=["--trace=eager"])
         bundle = self.only_bundle(done)
         self.assertEqual((done.status, bundle.value("target.failed_signal_name"),
                           bundle.value("target.failed_is_child")), (1, "KILL", True))
@@ -96,7 +96,7 @@ class Crashes(programs.Traced):
     def test_in_a_child_of_one_that_ends_politely(self):
         """SIGTERM alone is how somebody ends a program that works; beside a crash it is not."""
         code = "ulimit -c 0; sh -c 'kill -SEGV $$'; kill -TERM $$"
-        done = self.run_it("/bin/sh", "-c", code, options=["--trace=eager"])
+        done = self.run_it(self.shell(), "-c", code, options=["--trace=eager"])
         self.assertEqual(done.status, -signal.SIGTERM)
         self.assertEqual(self.only_bundle(done).value("target.failed_signal_name"), "SEGV")
 
@@ -149,7 +149,7 @@ class Crashes(programs.Traced):
         """Their ends must not take all the room there is."""
         code = ("i=0; while [ $i -lt 20 ]; do (sleep 1.2; exit 1) & i=$((i + 1)); done; wait\n"
                 "ulimit -c 0; sh -c 'kill -SEGV $$'; exit 1")
-        bundle = self.only_bundle(self.run_it("/bin/sh", "-c", code, options=["--trace=eager"]))
+        bundle = self.only_bundle(self.run_it(self.shell(), "-c", code, options=["--trace=eager"]))
         self.assertGreater(len([name for name in bundle.files if name.endswith("/impact.txt")]), 10)
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
 
@@ -157,7 +157,7 @@ class Crashes(programs.Traced):
         """Of a stack the first 64 KiB are kept; where that was not all, it is said."""
         for depth, cut in ((10, False), (200, True)):
             with self.subTest(depth=depth):
-                bundle = self.only_bundle(self.run_it("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+                bundle = self.only_bundle(self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
                                                       programs.program(), "deep", str(depth)))
                 text = bundle.text("stacks/stacks.0.txt")
                 self.assertIn(" deep+", text)
@@ -181,7 +181,7 @@ class Crashes(programs.Traced):
     def test_more_than_is_copied(self):
         """The first 4 MiB of mappings and 4,096 descriptors are kept; all are counted, or none."""
         path = self.write("mapped-" + "x" * 64, "one page")
-        done = self.run_it("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+        done = self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
                            programs.program(), "hoard", path, "60000", "6000")
         self.assertEqual(done.status, -signal.SIGSEGV)
         bundle = self.only_bundle(done)
@@ -239,7 +239,7 @@ class Unusual(programs.Traced):
         library = self.path("refused.so")
         subprocess.run([CC, "-shared", "-fPIC", "-o", library, self.write("refused.c", REFUSED)],
                        check=True)
-        done = self.run_it("/bin/sh", "-c", "kill -USR1 $$; exit 3", options=["--always"],
+        done = self.run_it(self.shell(), "-c", "kill -USR1 $$; exit 3", options=["--always"],
                            env=support.preloaded(self.environ, library))
         self.assertEqual(done.status, -signal.SIGUSR1)
         # Its stops may also be so many that it is let go for them first.
