@@ -199,6 +199,16 @@ static uint32_t line_of(const struct reader *r, const struct code *code, uint64_
 
 /* --- frames and threads --- */
 
+/* CPython 3.13 tells its layout itself, and the process may be any other that says so. */
+static bool fits(const struct python_layout *l)
+{
+    return l->thread_next <= THREAD_BYTES - 8 && l->native_tid <= THREAD_BYTES - 8 &&
+           l->frame <= THREAD_BYTES - 8 && l->code <= FRAME_BYTES - 8 &&
+           l->previous <= FRAME_BYTES - 8 && l->instruction <= FRAME_BYTES - 8 &&
+           l->owner < FRAME_BYTES && l->file <= CODE_BYTES - 8 && l->qualname <= CODE_BYTES - 8 &&
+           l->line_table <= CODE_BYTES - 8 && l->first_line <= CODE_BYTES - 4;
+}
+
 static void print_frame(struct reader *r, const unsigned char *frame)
 {
     const struct python_layout *l = &r->place->layout;
@@ -275,8 +285,10 @@ size_t python_stacks_read(const struct python_place *place, pid_t pid, char *out
     if (r.size == 0 || codes == NULL)
         return 0;
     memset(codes, 0, CODES * sizeof *codes);
-    if (!read_there(&r, place->runtime + place->layout.interpreters, &interpreter,
-                    sizeof interpreter))
+    if (!fits(&place->layout))
+        r.ended = "its structures are not those of this version";
+    else if (!read_there(&r, place->runtime + place->layout.interpreters, &interpreter,
+                         sizeof interpreter))
         r.ended = "its memory may not be read";
     for (int i = 0; interpreter != 0 && i < INTERPRETERS_MAX && r.ended == NULL; i++) {
         if (!read_there(&r, interpreter + place->layout.threads, &threads, sizeof threads))

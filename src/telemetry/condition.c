@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,7 @@ static int parse_one(const char *text, struct condition *ret, struct rc_err *err
     char *rest = NULL;
     if (isdigit((unsigned char)number[0]))
         ret->threshold = strtod(number, &rest);
-    if (rest == NULL || number[1] == 'x' || number[1] == 'X' || parse_unit(rest, growth, ret) < 0 ||
+    if (rest == NULL || !isfinite(ret->threshold) || number[1] == 'x' || number[1] == 'X' || parse_unit(rest, growth, ret) < 0 ||
         !allows(q, ret->unit))
         return rc_err_set(err, -EINVAL, "'%.40s': %.20s%s is compared with %s", text, q->name,
                           growth ? "_growth" : "",
