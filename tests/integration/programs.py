@@ -113,13 +113,6 @@ class Interactive(support.Case):
 
 
 class Traced(Interactive):
-    def shell(self):
-        """/bin/sh by a name that is no launcher's: what an ordinary user starts by one is observed after a second only."""
-        path = self.path("job-shell")
-        if not os.path.lexists(path):
-            os.symlink("/bin/sh", path)
-        return path
-
     def rest(self, process, reader):
         reader.drain()
         process.wait(timeout=60)

@@ -335,6 +335,13 @@ class Case(unittest.TestCase):
     def wait_for_file(self, path):
         return wait_for(lambda: os.path.exists(path), path)
 
+    def shell(self):
+        """/bin/sh by a name that is no launcher's: what an ordinary user starts by one is observed after a second only."""
+        path = self.path("job-shell")
+        if not os.path.lexists(path):
+            os.symlink("/bin/sh", path)
+        return path
+
     def verb(self, *argv, timeout=60, **kwargs):
         return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=timeout,
                               env=self.environ, check=False, **kwargs)

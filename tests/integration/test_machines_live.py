@@ -181,7 +181,7 @@ class HostFiles(support.Case):
             os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
             with open(os.path.join(tree, path), "w", encoding="ascii") as file:
                 file.write(text)
-        bundle = run_on(self, tree, "/bin/sh", "-c", "kill -SEGV $$").bundles[0]
+        bundle = run_on(self, tree, self.shell(), "-c", "kill -SEGV $$").bundles[0]
         for name, value in self.FACTS.items():
             for when in MOMENTS:
                 self.assertEqual(bundle.value(name, when), value, (name, when))
