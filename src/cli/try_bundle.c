@@ -145,6 +145,19 @@ static void set_text(cJSON *json, const char *key, const char *text)
         (void)cJSON_AddItemToObject(json, key, value);
 }
 
+/* What one run led the tree to say of the class, and of duplicates, is not what many runs have shown. */
+static void replace_advice(cJSON *verdict, const char *advice, const char *verify)
+{
+    static const char *const of_one_run[] = {"runner_up", "decides", "also", "verify", "file_at", "signature", "advice"};
+    for (size_t i = 0; i < sizeof of_one_run / sizeof of_one_run[0]; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(verdict, of_one_run[i]);
+    cJSON *list = cJSON_AddArrayToObject(verdict, "advice");
+    if (advice == NULL)
+        return;
+    (void)cJSON_AddItemToArray(list, cJSON_CreateString(advice));
+    (void)cJSON_AddStringToObject(verdict, "verify", verify);
+}
+
 /* Only what the runs have shown changes the verdict. */
 static void judge(const struct campaign_bundle *b, cJSON *verdict)
 {
@@ -159,10 +172,16 @@ static void judge(const struct campaign_bundle *b, cJSON *verdict)
     }
     if (c->status == CONCLUSION_CONFIRMED || c->status == CONCLUSION_REFUTED)
         set_text(verdict, "sentence", b->sentence);
-    if (c->status == CONCLUSION_CONFIRMED && c->class_name[0] != '\0')
-        set_text(verdict, "confidence", "high");
-    if (c->status == CONCLUSION_REFUTED)
+    if (c->status == CONCLUSION_CONFIRMED) {
+        if (c->class_name[0] != '\0')
+            set_text(verdict, "confidence", "high");
+        replace_advice(verdict, "Keep the change that the runs have confirmed (experiment/table.md).",
+                       "the command does not fail with it");
+    }
+    if (c->status == CONCLUSION_REFUTED) {
         set_text(verdict, "confidence", "low");
+        replace_advice(verdict, NULL, NULL);
+    }
 }
 
 static int rewrite_verdict(const struct campaign_bundle *b, const char *stage, int stage_fd)

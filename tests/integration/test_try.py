@@ -142,6 +142,8 @@ class Findings(TryCase):
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         self.assertEqual(bundle.verdict["experiment"]["status"], "confirmed")
         self.assertTrue(bundle.verdict["sentence"].startswith("confirmed: with nofile=512 "))
+        self.assertEqual([text[:15] for text in bundle.verdict["advice"]], ["Keep the change"])
+        self.assertEqual(bundle.verdict.keys() & {"signature", "file_at", "runner_up"}, set())
         self.assertEqual(bundle.row("experiment")["status"], "ok")
         self.assertIn("| nofile=512 | 3 | 0 | cures |", bundle.text("SUMMARY.md"))
         self.assertEqual(json.loads(bundle.text("experiment/changed.facts.json"))["format"], 1)
