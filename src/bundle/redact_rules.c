@@ -251,7 +251,8 @@ static enum redact_known known_of(const char *name, size_t len)
                   {"joining", KNOWN_JOINING},
                   {"single", KNOWN_SINGLE},
                   {"technical", KNOWN_TECHNICAL},
-                  {"plain", KNOWN_PLAIN}};
+                  {"plain", KNOWN_PLAIN},
+                  {"words", KNOWN_WORDS}};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strlen(levels[i].name) == len && memcmp(name, levels[i].name, len) == 0)
             return levels[i].level;

@@ -39,6 +39,7 @@ enum redact_known {
     KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
+    KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
 };
 
 struct redact_rule {

@@ -103,6 +103,12 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
         s->done[index] = to + WINDOW_AHEAD / 2;
 }
 
+/* Only a word that is not plain is of interest. */
+static bool is_of_sentences(const struct redact_rule *rule)
+{
+    return rule->unless_known == KNOWN_PLAIN || rule->unless_known == KNOWN_WORDS;
+}
+
 static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
 {
     const struct redact_rule *rule = &s->r->rules->list[index];
@@ -112,7 +118,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_measured))
         return;
     find_line(s, from);
-    if (rule->unless_known == KNOWN_PLAIN && !rule->across && !has_unknown_word(s)) {
+    if (is_of_sentences(rule) && !rule->across && !has_unknown_word(s)) {
         s->done[index] = s->line_to;
         return;
     }
@@ -134,7 +140,7 @@ static void on_unknown_words(struct search *s)
         s->unknown = at;
         for (size_t i = 0; i < s->r->rules->count; i++) {
             const struct redact_rule *rule = &s->r->rules->list[i];
-            if (rule->unless_known == KNOWN_PLAIN && rule->near_count == 0)
+            if (is_of_sentences(rule) && rule->near_count == 0)
                 on_keyword(s, i, at, at + 1);
         }
         find_line(s, at);

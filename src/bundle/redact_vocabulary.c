@@ -301,11 +301,13 @@ bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level,
 {
     if (is_digest(p, len))
         return true;
-    enum redact_known word = level == KNOWN_SINGLE    ? KNOWN_TECHNICAL
-                             : level == KNOWN_PRODUCT ? KNOWN_PLAIN
-                                                      : level;
+    enum redact_known word = level == KNOWN_SINGLE                            ? KNOWN_TECHNICAL
+                             : level == KNOWN_PRODUCT || level == KNOWN_WORDS ? KNOWN_PLAIN
+                                                                              : level;
     if (!are_known_words(v, word, p, len))
         return false;
+    if (level == KNOWN_WORDS)
+        return true;
     return level == KNOWN_PRODUCT ? is_of_product(v, p, len) : is_known_joined(v, level, p, len);
 }
 
