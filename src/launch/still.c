@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
 
@@ -30,7 +31,9 @@ struct process {
     uint64_t main_cpu_ns, main_io_bytes; /* of its first thread */
 };
 
-static struct process processes[2][TREE_SCAN_MAX]; /* the last look and this one, in turns */
+struct looks {
+    struct process processes[2][TREE_SCAN_MAX]; /* the last look and this one, in turns */
+};
 
 /* majflt, utime and stime: fields 12, 14 and 15 of /proc/PID/stat. The name in field 2 may hold anything. */
 static void read_stat(struct process *p)
@@ -109,8 +112,15 @@ static bool has_worked(const struct process *before, const struct process *now, 
 static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
 {
     static pid_t pids[TREE_SCAN_MAX];
-    const struct process *before = processes[w->turn % 2];
-    struct process *now = processes[++w->turn % 2];
+    static struct looks *looks;
+    if (looks == NULL)
+        looks = room_for(sizeof *looks);
+    if (looks == NULL) { /* nobody knows: it does not stand still */
+        w->since_ns = w->look_ns = now_ns;
+        return;
+    }
+    const struct process *before = looks->processes[w->turn % 2];
+    struct process *now = looks->processes[++w->turn % 2];
     uint32_t count = tree_scan_list(root, pids, TREE_SCAN_MAX);
     for (uint32_t i = 0; i < count; i++)
         read_process(&now[i], pids[i]);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/room.h"
 #include "launch/awaits_input.h"
 #include "launch/subject.h"
 #include "launch/tree_scan.h"
@@ -72,8 +73,12 @@ static void look_again(void)
 /* The threads that have stopped go on at once, and not when the loop finds them: others are copied next. */
 static void let_go(struct tracees *t, const struct traced_process *process)
 {
-    static pid_t tids[TRACEE_THREADS_MAX];
+    static pid_t *tids;
     uint32_t count = 0;
+    if (tids == NULL)
+        tids = room_for(TRACEE_THREADS_MAX * sizeof *tids);
+    if (tids == NULL)
+        return; /* the loop finds them */
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++)
         if (t->threads[i].tid != 0 && &t->processes[t->threads[i].process] == process)
             tids[count++] = t->threads[i].tid;
