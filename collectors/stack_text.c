@@ -106,7 +106,10 @@ static void take(struct stack_summary *summary, const struct frame_line *frame)
 /* The next frame of the thread; *at lies in the line before it. False: the thread has no more. */
 static bool next_frame(const char **at, struct frame_line *ret)
 {
-    while (*at != NULL && (*at = strchr(*at, '\n')) != NULL) {
+    while (*at != NULL) {
+        *at = strchr(*at, '\n');
+        if (*at == NULL)
+            return false;
         *at += 1;
         size_t length = strcspn(*at, "\n");
         if (length == 0 || strncmp(*at, "Thread ", 7) == 0)

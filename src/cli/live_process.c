@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 
 #define PF_KTHREAD 0x00200000u /* linux/sched.h, the same since 2.6.27 */
 
@@ -30,11 +31,8 @@ static bool is_of_the_kernel(pid_t pid)
 {
     char path[64];
     char stat[1024];
-    unsigned flags = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    const char *name_end = fs_read_text(path, stat, sizeof stat) > 0 ? strrchr(stat, ')') : NULL;
-    return name_end != NULL && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-           (flags & PF_KTHREAD) != 0;
+    return fs_read_text(path, stat, sizeof stat) > 0 && (proc_stat_field(stat, 9) & PF_KTHREAD) != 0;
 }
 
 int live_process(const char *word, pid_t *ret, struct rc_err *err)

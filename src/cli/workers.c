@@ -77,7 +77,8 @@ size_t workers_find(const struct run_info *info, struct worker ret[SHARED_IMPACT
         else
             note_failure(&ret[k], info, i);
     }
-    qsort(ret, count, sizeof *ret, by_time);
+    if (count > 1)
+        qsort(ret, count, sizeof *ret, by_time);
     return count;
 }
 

@@ -247,8 +247,11 @@ int launch_attend(const struct launch_options *options, pid_t pid)
                             .helpers = {.options = options, .relays = {RELAY_INIT, RELAY_INIT}}};
     supervisor_take_over_signals(&s);
     s.shared = shared_create(&s.shared_fd, &err);
-    int r = s.shared == NULL ? rc_err_wrap(&err, -ENOMEM, "cannot watch process %d", (int)pid)
-                             : open_descriptors(&s, pid);
+    if (s.shared == NULL) {
+        (void)say_line(stderr, "rocmcrash: cannot watch process %d: %s", (int)pid, err.msg);
+        return ATTEND_FAILED;
+    }
+    int r = open_descriptors(&s, pid);
     if (r == 0) {
         s.helpers.shared = s.forwarder.shared = s.shared;
         fill_run(&s, pid);

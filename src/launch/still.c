@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "base/room.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
@@ -35,21 +36,17 @@ struct looks {
     struct process processes[2][TREE_SCAN_MAX]; /* the last look and this one, in turns */
 };
 
-/* majflt, utime and stime: fields 12, 14 and 15 of /proc/PID/stat. The name in field 2 may hold anything. */
+/* majflt, utime and stime: fields 12, 14 and 15. */
 static void read_stat(struct process *p)
 {
     char path[64];
     char stat[1024];
-    unsigned long long major_faults, user, system;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)p->pid);
     if (fs_read_text(path, stat, sizeof stat) <= 0)
         return;
-    const char *name_end = strrchr(stat, ')');
-    if (name_end == NULL || sscanf(name_end + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu %llu",
-                                   &major_faults, &user, &system) != 3)
-        return;
-    p->cpu_ns = (user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
-    p->disk_bytes = major_faults * (uint64_t)sysconf(_SC_PAGESIZE);
+    p->cpu_ns = (proc_stat_field(stat, 14) + proc_stat_field(stat, 15)) *
+                (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    p->disk_bytes = proc_stat_field(stat, 12) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static uint64_t counter_in(const char *text, const char *name)

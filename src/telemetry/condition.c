@@ -366,7 +366,7 @@ static void tell_value(const struct condition_watch *w, char *out, size_t size)
 {
     static const char *const names[] = {" %", "", " s", "", " C", " W"};
     double value = w->condition.growth_s != 0 ? w->value * 60 : w->value;
-    bool large = value >= 0x1p30 || value <= -0x1p30;
+    bool large = fabs(value) >= 0x1p30;
     if (w->condition.unit == UNIT_BYTES)
         (void)snprintf(out, size, "%.*f %s%s", large ? 2 : 0, value / (large ? 0x1p30 : 0x1p20),
                        large ? "GiB" : "MiB", w->condition.growth_s != 0 ? "/min" : "");
