@@ -134,6 +134,8 @@ class Foreign(support.Case):
         self.assertEqual(kept["core/stack"], self.files["core/stack"])
 
     def test_preview_writes_nothing(self):
+        if len(self.user) <= 2:
+            self.skipTest("a user name of two letters is a name only where something announces it")
         with open(self.path_, "rb") as file:
             before = file.read()
         done, path = self.clean("--preview")
