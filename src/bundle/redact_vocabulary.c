@@ -257,7 +257,7 @@ static bool is_known_joined(const struct redact_vocabulary *v, enum redact_known
     return parts < 2 || (joining && level != KNOWN_SINGLE) || is_listed(v, p, len);
 }
 
-/* Of several words one is a product: the name of a model or a library that everybody has. */
+/* True if one of the words is a product: the name of a model or a library that everybody has. */
 static bool is_of_product(const struct redact_vocabulary *v, const char *p, size_t len)
 {
     size_t words = 0;

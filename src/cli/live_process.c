@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/proc_stat.h"
+#include "base/say.h"
 
 #define PF_KTHREAD 0x00200000u /* linux/sched.h, the same since 2.6.27 */
 
@@ -35,7 +35,7 @@ static bool is_of_the_kernel(pid_t pid)
     return fs_read_text(path, stat, sizeof stat) > 0 && (proc_stat_field(stat, 9) & PF_KTHREAD) != 0;
 }
 
-int live_process(const char *word, pid_t *ret, struct rc_err *err)
+static int parse_process(const char *word, pid_t *ret, struct rc_err *err)
 {
     uint64_t number = 0;
     if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT_MAX)
@@ -49,4 +49,16 @@ int live_process(const char *word, pid_t *ret, struct rc_err *err)
         *ret = process;
     }
     return 0;
+}
+
+bool live_process(const char *verb, int argc, char *argv[], int at, pid_t *ret)
+{
+    struct rc_err err = {""};
+    if (at != argc - 1)
+        (void)say_line(stderr, "rocmcrash: %s needs the number of one process", verb);
+    else if (parse_process(argv[at], ret, &err) < 0)
+        (void)say_line(stderr, "rocmcrash: %s: %s", verb, err.msg);
+    else
+        return true;
+    return false;
 }

@@ -3,13 +3,11 @@
 #ifndef CLI_LIVE_PROCESS_H
 #define CLI_LIVE_PROCESS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
-struct rc_err;
-
-/* The process that has the number `word`. The number of a thread stands for its process, and that is said
- * on stderr. 0; -EINVAL where it is no number; -ENOTSUP for a thread of the kernel. A process that does not
- * exist is not looked for. */
-int live_process(const char *word, pid_t *ret, struct rc_err *err);
+/* The process that the only operand of `verb` names, argv[at]. The number of a thread stands for its process, and
+ * that is said on stderr. A process that does not exist is not looked for. False: what is wrong was said. */
+bool live_process(const char *verb, int argc, char *argv[], int at, pid_t *ret);
 
 #endif

@@ -192,15 +192,9 @@ int verb_snap(int argc, char *argv[], const char *site, const char *finisher)
         print_help();
         return 0;
     }
-    if (at != argc - 1) {
-        (void)fprintf(stderr, "rocmcrash: snap needs the number of one process\n");
-        return LAUNCH_EXIT_OWN_FAILURE;
-    }
     line.launch.json_of = line.json ? "snap" : NULL;
-    if (live_process(argv[at], &pid, &err) < 0) {
-        (void)say_line(stderr, "rocmcrash: snap: %s", err.msg);
+    if (!live_process("snap", argc, argv, at, &pid))
         return LAUNCH_EXIT_OWN_FAILURE;
-    }
     if (line.times > 0 && line.conditions.count == 0) {
         (void)fprintf(stderr, "rocmcrash: --times needs --watch\n");
         return LAUNCH_EXIT_OWN_FAILURE;

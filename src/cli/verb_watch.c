@@ -79,14 +79,8 @@ int verb_watch(int argc, char *argv[], const char *site, const char *finisher)
         print_help();
         return 0;
     }
-    if (at != argc - 1) {
-        (void)fprintf(stderr, "rocmcrash: watch needs the number of one process\n");
-        return LAUNCH_EXIT_OWN_FAILURE;
-    }
     line.launch.json_of = line.json ? "watch" : NULL;
-    if (live_process(argv[at], &pid, &err) < 0) {
-        (void)say_line(stderr, "rocmcrash: watch: %s", err.msg);
+    if (!live_process("watch", argc, argv, at, &pid))
         return LAUNCH_EXIT_OWN_FAILURE;
-    }
     return launch_attend(&line.launch, pid);
 }

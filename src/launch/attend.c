@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "base/say.h"
 #include "launch/finish.h"
 #include "launch/snapshot.h"
@@ -57,11 +58,8 @@ static bool status_of_zombie(pid_t pid, int *ret)
     const char *p = strrchr(stat, ')');
     if (p == NULL || p[1] != ' ' || p[2] != 'Z')
         return false;
-    for (int field = 2; p != NULL && field < 52; field++)
-        p = strchr(p + 1, ' ');
-    if (p != NULL)
-        *ret = (int)strtol(p + 1, NULL, 10);
-    return p != NULL;
+    *ret = (int)proc_stat_field(stat, 52);
+    return true;
 }
 
 static bool status_by_pidfd(int pidfd, int *ret)

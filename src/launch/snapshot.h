@@ -26,8 +26,8 @@ struct snapshot_options {
     bool tree;              /* its descendants, too */
     const char *why;        /* what asked for it */
     const char *output_dir; /* NULL = the current folder */
-    /* Of a run of ours, whose tracer holds the threads: what it copies since `since_ns` as answer to
-     * shared->look_request number `request` is taken over. NULL = not of a run of ours. */
+    /* The run, where rocmcrash started the process: then its tracer holds the threads. Takes over what the
+     * tracer copies from `since_ns` on, as answer to number `request` of shared->look_request. NULL = none. */
     const struct shared *run;
     uint32_t request;
     uint64_t since_ns;
@@ -42,7 +42,7 @@ int snapshot_take(struct shared *shared, const struct snapshot_options *options,
  * Its pid, or -1. */
 pid_t snapshot_start_sampler(struct shared *shared);
 
-/* What is known of the process without touching it: its command, its start, its folder. */
+/* Fills in the command, the start and the folder of the process, which are read without touching it. */
 void snapshot_fill_run(struct shared *shared, const struct snapshot_options *options);
 
 /* The part of it that an exec changes; nothing is changed when the process is gone. */

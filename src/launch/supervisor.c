@@ -104,7 +104,7 @@ static void note_if_still(struct supervisor *s, int signo)
     hang_wake_tracer(s->shared);
 }
 
-/* What is sent to us is not meant for a process that somebody else started. */
+/* A signal to us is not meant for a process that somebody else started. */
 static void take_own_signal(struct supervisor *s, int signo)
 {
     if (signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGQUIT)

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "base/number.h"
 #include "launch/tracee.h"
 #include "record/shared.h"
@@ -33,7 +34,7 @@ bool tree_scan_has_ptrace_capability(void)
     return (data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective & CAP_TO_MASK(CAP_SYS_PTRACE)) != 0;
 }
 
-/* Field 22 of /proc/PID/stat, in clock ticks since boot; the name in field 2 may hold anything. */
+/* Field 22 is in clock ticks since boot. */
 static bool older_than_min_age(pid_t pid)
 {
     char path[64];
@@ -41,13 +42,8 @@ static bool older_than_min_age(pid_t pid)
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     if (fs_read_text(path, stat, sizeof stat) <= 0)
         return false;
-    const char *p = strrchr(stat, ')');
-    for (int field = 2; p != NULL && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    if (p == NULL)
-        return false;
-    uint64_t start_ms = strtoull(p + 1, NULL, 10) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
-    return clock_ns(CLOCK_BOOTTIME) / 1000000u >= start_ms + TREE_SCAN_MIN_AGE_MS;
+    uint64_t start_ms = proc_stat_field(stat, 22) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    return start_ms > 0 && clock_ns(CLOCK_BOOTTIME) / 1000000u >= start_ms + TREE_SCAN_MIN_AGE_MS;
 }
 
 /* Not traced by another (its own gdb or strace), and not running with changed user ids. */

@@ -32,7 +32,7 @@ def bundle_bytes(name, files):
     return gzip.compress(out.getvalue(), 1)
 
 
-# Of two real GPUs (PyTorch 2.11): rank 1 slept, and passed on what rank 0 reported.
+# Recorded on two real GPUs (PyTorch 2.11). Rank 1 slept, and then repeated what rank 0 had reported.
 NCCL_HANG = """\
 [rank0]:[E1123 08:08:42.777 ProcessGroupNCCL.cpp:689] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=21, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=12000) ran for 12042 milliseconds before timing out.
 [rank0]:[E1123 08:08:46.060 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 21, last completed NCCL work: 20.This is most likely caused by incorrect usages of collectives

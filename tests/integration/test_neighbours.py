@@ -28,9 +28,8 @@ while not glob.glob(os.environ['ROCMCRASH_STATE_DIR'] + '/runs/*/state'):
     time.sleep(0.01)
 os.chdir(glob.glob(os.environ['ROCMCRASH_STATE_DIR'] + '/runs/*')[0])
 for name in sys.argv[2:]:
-    if os.path.exists(name):
-        os.unlink(name)
-    os.mkfifo(name) if sys.argv[1] == 'pipe' else os.symlink('/dev/full', name)
+    os.mkfifo('laid') if sys.argv[1] == 'pipe' else os.symlink('/dev/full', 'laid')
+    os.rename('laid', name)  # rocmcrash may make the file at this moment, too
 os.abort()
 """
 

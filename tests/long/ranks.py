@@ -125,7 +125,7 @@ def start_slurm():
 
 def run(launcher, kind, who, ranks, number):
     """What fleet says of a job: (ranks named as causes, ranks of the job in bundles or missing)."""
-    # Of its own: a finisher may outlive srun, and leave a bundle of that job while the next one runs.
+    # Each run has its own folder: a finisher may outlive srun, and write its bundle while the next job runs.
     folder = os.path.join(FOLDER, f"out-{number}")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -157,7 +157,7 @@ def main():
             kind = list(KINDS)[number // 2 % len(KINDS)]
             who = rng.sample(range(line.ranks), KINDS[kind])
             causes, seen, jobs = run(launcher, kind, who, line.ranks, number)
-            # Of two that fail at once the second may have no time left: the first one ends the job.
+            # When two fail at once, the first one ends the job, and the second may have no time left.
             ok = jobs == 1 and seen == line.ranks and (causes == sorted(who) or (len(who) == 2 and len(causes) == 1 and causes[0] in who))
             times[launcher, kind] += 1
             right[launcher, kind] += ok

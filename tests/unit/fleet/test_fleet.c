@@ -218,7 +218,7 @@ static void test_hang(void **state)
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
 }
 
-/* Of two real GPUs: the rank that hung passed on the time-out of the other one. Its counter told. */
+/* Recorded on two real GPUs: the rank that hung repeated the time-out of the other one. Its counter gave it away. */
 static void test_behind(void **state)
 {
     (void)state;
