@@ -22,6 +22,7 @@
 #include "cli/stage_page.h"
 #include "cli/stage_redact.h"
 #include "cli/try_job.h"
+#include "experiment/campaign_verdict.h"
 
 #define FILE_BYTES_MAX ((size_t)16 << 20)
 #define BUNDLE_BYTES_MAX ((size_t)64 << 20)
@@ -64,7 +65,9 @@ struct campaign_bundle {
     struct redactor *redactor;
     struct cJSON *names;    /* behind the base's pseudonyms, then of the whole bundle; NULL = not known */
     struct cJSON *deciding_names; /* behind those of the deciding run */
-    const char *sentence;   /* redacted */
+    struct cJSON *shown;    /* of the verdict (experiment/campaign_verdict.h), redacted */
+    const char *sentence;   /* of `shown` */
+    struct buf headline;    /* empty where the verdict of one run stands */
 };
 
 /* Without names, and with the pseudonyms that the base's run has. The redactor has numbers of its own. */
@@ -136,55 +139,8 @@ static int write_experiment(const struct campaign_bundle *b, int dir, struct rc_
     return r == 0 ? 0 : rc_err_errno(err, r, "cannot write the experiment");
 }
 
-static void set_text(cJSON *json, const char *key, const char *text)
-{
-    cJSON *value = cJSON_CreateString(text);
-    if (cJSON_HasObjectItem(json, key))
-        (void)cJSON_ReplaceItemInObjectCaseSensitive(json, key, value);
-    else
-        (void)cJSON_AddItemToObject(json, key, value);
-}
-
-/* What one run led the tree to say of the class, and of duplicates, is not what many runs have shown. */
-static void replace_advice(cJSON *verdict, const char *advice, const char *verify)
-{
-    static const char *const of_one_run[] = {"runner_up", "decides", "also", "verify", "file_at", "signature", "advice"};
-    for (size_t i = 0; i < sizeof of_one_run / sizeof of_one_run[0]; i++)
-        cJSON_DeleteItemFromObjectCaseSensitive(verdict, of_one_run[i]);
-    cJSON *list = cJSON_AddArrayToObject(verdict, "advice");
-    if (advice == NULL)
-        return;
-    (void)cJSON_AddItemToArray(list, cJSON_CreateString(advice));
-    (void)cJSON_AddStringToObject(verdict, "verify", verify);
-}
-
 /* Only what the runs have shown changes the verdict. */
-static void judge(const struct campaign_bundle *b, cJSON *verdict)
-{
-    const struct conclusion *c = b->conclusion;
-    cJSON *shown = cJSON_AddObjectToObject(verdict, "experiment");
-    (void)cJSON_AddStringToObject(shown, "status", conclusion_name(c->status));
-    (void)cJSON_AddStringToObject(shown, "sentence", b->sentence);
-    (void)cJSON_AddNumberToObject(shown, "error", b->job->experiment.campaign.error);
-    if (c->class_name[0] != '\0' && strcmp(c->class_name, b->job->experiment.class_name) != 0) {
-        set_text(verdict, "class", c->class_name);
-        set_text(verdict, "subclass", "");
-    }
-    if (c->status == CONCLUSION_CONFIRMED || c->status == CONCLUSION_REFUTED)
-        set_text(verdict, "sentence", b->sentence);
-    if (c->status == CONCLUSION_CONFIRMED) {
-        if (c->class_name[0] != '\0')
-            set_text(verdict, "confidence", "high");
-        replace_advice(verdict, "Keep the change that the runs have confirmed (experiment/table.md).",
-                       "the command does not fail with it");
-    }
-    if (c->status == CONCLUSION_REFUTED) {
-        set_text(verdict, "confidence", "low");
-        replace_advice(verdict, NULL, NULL);
-    }
-}
-
-static int rewrite_verdict(const struct campaign_bundle *b, const char *stage, int stage_fd)
+static int rewrite_verdict(struct campaign_bundle *b, const char *stage, int stage_fd)
 {
     char path[FS_PATH_MAX];
     RC_AUTO_FREE char *text = NULL;
@@ -193,13 +149,49 @@ static int rewrite_verdict(const struct campaign_bundle *b, const char *stage, i
     cJSON *verdict = len > 0 ? cJSON_Parse(text) : NULL;
     if (verdict == NULL)
         return -EBADMSG;
-    judge(b, verdict);
+    campaign_verdict_apply(verdict, b->shown);
+    if (campaign_decides(b->shown))
+        campaign_headline(verdict, &b->headline);
     RC_AUTO_FREE char *judged = cJSON_Print(verdict);
     cJSON_Delete(verdict);
     return judged == NULL ? -ENOMEM : fs_write_file_at(stage_fd, "verdict.json", judged, strlen(judged), false);
 }
 
-/* Inserts the campaign's result after the heading, before the findings of the single run. */
+/* The sections of one run's summary, without its advice where the runs have decided. */
+static void add_sections(const char *text, bool decided, struct buf *out)
+{
+    static const char advice[] = "## What to try";
+    static const char why[] = "## Why this verdict";
+    bool in_block = false; /* of the program's words */
+    bool dropped = false;
+    for (const char *line = text; *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        in_block ^= strncmp(line, "```", 3) == 0;
+        bool heading = decided && !in_block && strncmp(line, "## ", 3) == 0;
+        if (heading)
+            dropped = len == sizeof advice - 1 && strncmp(line, advice, len) == 0;
+        if (heading && len == sizeof why - 1 && strncmp(line, why, len) == 0)
+            buf_puts(out, "## Why one run is judged so\n");
+        else if (!dropped)
+            buf_append(out, line, len + (line[len] == '\n'));
+        line += len + (line[len] == '\n');
+    }
+}
+
+/* "# What happened", with the sentence of the campaign in its place where that decides. */
+static void add_heading(const struct campaign_bundle *b, const char *text, size_t len, struct buf *out)
+{
+    const cJSON *change = cJSON_GetObjectItemCaseSensitive(b->shown, "change");
+    if (b->headline.len > 0)
+        buf_printf(out, "# %s", buf_str(&b->headline));
+    else
+        buf_append(out, text, len);
+    buf_printf(out, "\n\n**%s**\n\n", b->sentence);
+    if (cJSON_IsString(change))
+        buf_printf(out, "## What to try\n\n**Try first:** Keep this change: %s\n\n", change->valuestring);
+}
+
+/* The campaign's result comes first, then the findings of the single run. */
 static int rewrite_summary(const struct campaign_bundle *b, const char *stage, int stage_fd)
 {
     char path[FS_PATH_MAX];
@@ -214,12 +206,30 @@ static int rewrite_summary(const struct campaign_bundle *b, const char *stage, i
     if (len < 0)
         return (int)len;
     size_t heading = strcspn(text, "\n");
-    buf_append(&out, text, heading);
-    buf_printf(&out, "\n\n**%s**\n\n## What was tried\n\n%s\n## What one run as it is shows\n", b->sentence, table);
-    buf_puts(&out, text + heading);
+    size_t mark = strspn(text, "# ");
+    bool decided = b->headline.len > 0;
+    add_heading(b, text, heading, &out);
+    buf_printf(&out, "## What was tried\n\n%s\n## What one run as it is shows\n", table);
+    if (decided && mark < heading)
+        buf_printf(&out, "\n%.*s\n", (int)(heading - mark), text + mark);
+    add_sections(text + heading, decided, &out);
     int r = buf_failed(&out) ? -ENOMEM : fs_write_file_at(stage_fd, "SUMMARY.md", buf_str(&out), out.len, false);
     buf_release(&out);
     return r;
+}
+
+/* Without names, as all of the bundle. */
+static int clean_shown(struct campaign_bundle *b)
+{
+    struct buf text = BUF_INIT;
+    cJSON *shown = campaign_shown(&b->job->experiment, b->conclusion);
+    RC_AUTO_FREE char *raw = shown != NULL ? cJSON_Print(shown) : NULL;
+    int r = raw != NULL ? clean(b, raw, &text) : -ENOMEM;
+    b->shown = r == 0 ? cJSON_Parse(buf_str(&text)) : NULL;
+    b->sentence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(b->shown, "sentence"));
+    cJSON_Delete(shown);
+    buf_release(&text);
+    return r == 0 && b->sentence == NULL ? -ENOMEM : r;
 }
 
 static int change_stage(void *context, const char *stage, struct manifest *manifest, struct rc_err *err)
@@ -232,11 +242,9 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     if (stage_fd < 0 || b->redactor == NULL)
         return rc_err_errno(err, stage_fd < 0 ? -errno : -ENOMEM, "cannot open the bundle's files");
     RC_AUTO_CLOSE int dir = open_experiment(stage, err);
-    struct buf sentence = BUF_INIT;
     int r = dir < 0 ? dir : stage_learn(b->redactor, stage, err);
     if (r == 0)
-        r = clean(b, b->conclusion->sentence, &sentence);
-    b->sentence = buf_str(&sentence);
+        r = clean_shown(b);
     if (r == 0)
         r = write_pair(b, dir, err);
     if (r == 0)
@@ -254,7 +262,8 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     if (r == 0)
         name_map_save(b->names, b->name);
     redactor_free(b->redactor);
-    buf_release(&sentence);
+    buf_release(&b->headline);
+    cJSON_Delete(b->shown);
     return r < 0 && err->msg[0] == '\0' ? rc_err_errno(err, r, "cannot write the experiment") : r;
 }
 
@@ -296,7 +305,7 @@ int try_write_bundle(const struct try_job *job, const struct conclusion *conclus
 {
     char name[200];
     char kind[64];
-    struct campaign_bundle b = {.job = job, .conclusion = conclusion, .name = name};
+    struct campaign_bundle b = {.job = job, .conclusion = conclusion, .name = name, .headline = BUF_INIT};
     const char *base = any_bundle(job);
     ret_path[0] = '\0';
     if (base == NULL)

@@ -30,6 +30,7 @@
 #include "diagnose/fact.h"
 #include "diagnose/features.h"
 #include "diagnose/verdict.h"
+#include "experiment/campaign_verdict.h"
 #include "report/report.h"
 
 #define FACTS_MAX ((size_t)16 << 20) /* the JSON of a bundle, or of --facts */
@@ -93,12 +94,9 @@ static int add_text_file(struct facts *facts, const char *path, text_reader read
 }
 
 /* Several bundles: one line for each (JSON Lines). */
-static void print_json(const struct facts *facts, const struct verdict *verdict,
-                       const struct explanation *why, const cJSON *experiment, const char *name)
+static void print_json(const cJSON *judged, const struct explanation *why, const char *name)
 {
-    cJSON *document = verdict_to_json(verdict, facts);
-    if (experiment != NULL)
-        (void)cJSON_AddItemToObject(document, "experiment", cJSON_Duplicate(experiment, true));
+    cJSON *document = cJSON_Duplicate(judged, true);
     if (name != NULL)
         (void)cJSON_AddStringToObject(document, "file", name);
     if (why != NULL)
@@ -140,27 +138,68 @@ static void print_verdict(const struct facts *facts, const struct verdict *verdi
     buf_release(&text);
 }
 
-/* A folder's bundles as a table: what happened goes below, it may be long. */
-static void print_table_row(const struct facts *facts, const struct verdict *verdict,
-                            const char *name)
+static const char *text_of(const cJSON *json, const char *key)
 {
-    struct buf happened = BUF_INIT;
-    report_happened(facts, verdict, &happened);
-    terminal_put(verdict->class_name, 16);
-    terminal_put(verdict->confidence, 7);
-    terminal_put(name, 0);
-    (void)printf("\n%-25s  ", "");
-    terminal_put(buf_str(&happened), 0);
-    (void)putchar('\n');
-    buf_release(&happened);
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    return text != NULL ? text : "";
 }
 
-/* The result of a campaign is not a fact of one run, so it is not judged again. It is printed as it stands. */
-static void print_experiment(const cJSON *experiment)
+/* What happened, in a line: in the run, or in a campaign that decides. */
+static void happened(const struct facts *facts, const struct verdict *verdict, const cJSON *judged,
+                     struct buf *out)
 {
-    const char *sentence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(experiment, "sentence"));
-    if (sentence != NULL)
-        (void)say_line(stdout, "rocmcrash: experiment: %s", sentence);
+    if (campaign_decides(cJSON_GetObjectItemCaseSensitive(judged, "experiment")))
+        campaign_headline(judged, out);
+    else
+        report_happened(facts, verdict, out);
+}
+
+/* A folder's bundles as a table: what happened goes below, it may be long. */
+static void print_table_row(const struct facts *facts, const struct verdict *verdict,
+                            const cJSON *judged, const char *name)
+{
+    struct buf text = BUF_INIT;
+    happened(facts, verdict, judged, &text);
+    terminal_put(text_of(judged, "class"), 16);
+    terminal_put(text_of(judged, "confidence"), 7);
+    terminal_put(name, 0);
+    (void)printf("\n%-25s  ", "");
+    terminal_put(buf_str(&text), 0);
+    (void)putchar('\n');
+    buf_release(&text);
+}
+
+/* What many runs have shown is no fact of this one, and is not judged again. */
+static void print_campaign(const struct facts *facts, const struct verdict *verdict, const cJSON *judged)
+{
+    struct buf campaign = BUF_INIT;
+    struct buf run = BUF_INIT;
+    const cJSON *advice = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(judged, "advice"), 0);
+    happened(facts, verdict, judged, &campaign);
+    report_happened(facts, verdict, &run);
+    (void)say_line(stdout, "rocmcrash: %s", buf_str(&campaign));
+    if (cJSON_IsString(advice)) {
+        (void)say_line(stdout, "rocmcrash: try: %s", advice->valuestring);
+        (void)say_line(stdout, "rocmcrash: check: %s", text_of(judged, "verify"));
+    }
+    (void)say_line(stdout, "rocmcrash: one run as it is: %s", buf_str(&run));
+    buf_release(&campaign);
+    buf_release(&run);
+}
+
+static void print_text(const struct facts *facts, const struct verdict *verdict, const cJSON *judged,
+                       const char *name)
+{
+    const cJSON *experiment = cJSON_GetObjectItemCaseSensitive(judged, "experiment");
+    if (name != NULL)
+        (void)say_line(stdout, "%s", name);
+    if (campaign_decides(experiment)) {
+        print_campaign(facts, verdict, judged);
+        return;
+    }
+    print_verdict(facts, verdict);
+    if (experiment != NULL)
+        (void)say_line(stdout, "rocmcrash: experiment: %s", text_of(experiment, "sentence"));
 }
 
 /* `name`: of the bundle, when there are several. `experiment` NULL = there was none. */
@@ -173,19 +212,19 @@ static int judge_and_print(struct facts *facts, const struct tree *tree, const s
     int r = diagnose(facts, tree, &verdict, err);
     if (r == 0 && wanted != NULL)
         r = explain_class(facts, tree, &verdict, wanted, &why, err);
-    if (r == 0 && line->json) {
-        print_json(facts, &verdict, wanted != NULL ? &why : NULL, experiment, name);
-    } else if (r == 0 && line->table) {
-        print_table_row(facts, &verdict, name);
-    } else if (r == 0) {
-        if (name != NULL)
-            (void)say_line(stdout, "%s", name);
-        print_verdict(facts, &verdict);
-        print_experiment(experiment);
-        if (wanted != NULL)
-            print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
-    }
+    cJSON *judged = r == 0 ? verdict_to_json(&verdict, facts) : NULL;
+    if (experiment != NULL)
+        campaign_verdict_apply(judged, experiment);
+    if (r == 0 && line->json)
+        print_json(judged, wanted != NULL ? &why : NULL, name);
+    else if (r == 0 && line->table)
+        print_table_row(facts, &verdict, judged, name);
+    else if (r == 0)
+        print_text(facts, &verdict, judged, name);
+    if (r == 0 && !line->json && !line->table && wanted != NULL)
+        print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
     (void)fflush(stdout);
+    cJSON_Delete(judged);
     explanation_release(&why);
     verdict_release(&verdict);
     return r;

@@ -12,6 +12,8 @@
 #include "base/descriptors.h"
 #include "base/err.h"
 #include "base/loader_variables.h"
+#include "base/room.h"
+#include "base/say.h"
 #include "launch/finish.h"
 #include "launch/options.h"
 #include "launch/snapshot.h"
@@ -71,6 +73,8 @@ bool aside_start(struct aside *a, struct shared *shared, const struct launch_opt
         shared_event(shared, "supervisor", "no snapshot: %s", err.msg);
         return false;
     }
+    if (a->made == NULL)
+        a->made = room_for(sizeof *a->made);
     if (a->snapshot != NULL)
         (void)munmap(a->snapshot, sizeof *a->snapshot);
     a->snapshot = snapshot;
@@ -86,26 +90,34 @@ bool aside_start(struct aside *a, struct shared *shared, const struct launch_opt
     return true;
 }
 
+/* A copy: others can write to what is shared. */
+static void keep_path(struct aside *a)
+{
+    if (a->made != NULL && a->snapshot != NULL)
+        (void)snprintf(a->made->path[a->count - 1], ASIDE_PATH_MAX, "%.*s",
+                       (int)sizeof a->snapshot->bundle_path - 1, a->snapshot->bundle_path);
+}
+
 bool aside_ended(struct aside *a, pid_t pid)
 {
     if (pid != a->child || pid <= 0)
         return false;
     a->child = 0;
+    keep_path(a);
     return true;
 }
 
-/* A copy: others can write to what is shared. */
-bool aside_bundle(const struct aside *a, char *out, size_t size)
+void aside_tell(struct aside *a, const char *what)
 {
-    out[0] = '\0';
-    if (a->snapshot != NULL)
-        (void)snprintf(out, size, "%.*s", (int)sizeof a->snapshot->bundle_path - 1,
-                       a->snapshot->bundle_path);
-    return out[0] != '\0';
-}
-
-const char *aside_why_none(const struct aside *a)
-{
-    return a->child != 0 ? "the bundle of that moment is still being made"
-                         : "no bundle of that moment could be made";
+    if (a->count == 0)
+        return;
+    keep_path(a); /* of one whose maker has not ended yet */
+    for (uint32_t i = 0; a->made != NULL && i < a->count; i++)
+        if (a->made->path[i][0] != '\0')
+            (void)say_line(stderr, "rocmcrash: %s; bundle of that moment: %s", what, a->made->path[i]);
+    if (a->made != NULL && a->made->path[a->count - 1][0] != '\0')
+        return;
+    (void)say_line(stderr, "rocmcrash: %s; %s", what,
+                   a->child != 0 ? "the bundle of that moment is still being made"
+                                 : "no bundle of that moment could be made");
 }

@@ -19,10 +19,15 @@ struct shared;
 #define ASIDE_MAX 3 /* in a run, for each reason */
 #define ASIDE_PATH_MAX 4608
 
+struct aside_paths {
+    char path[ASIDE_MAX][ASIDE_PATH_MAX]; /* "" = that one could not be made, or is being made */
+};
+
 struct aside {
     struct shared *snapshot; /* memory of the last one, where its bundle is named; NULL = none */
     pid_t child;             /* makes it now; 0 = nobody does */
     uint32_t count;
+    struct aside_paths *made; /* of the bundles; NULL = none was asked for */
 };
 
 /* False when ASIDE_MAX were made, one is being made, or no child can be made. `why`: what asked for it. */
@@ -30,10 +35,8 @@ bool aside_start(struct aside *aside, struct shared *shared, const struct launch
                  struct relay *relays, const char *why);
 /* A child was reaped: true when it was this one. */
 bool aside_ended(struct aside *aside, pid_t pid);
-/* The path of the last bundle, in `out`; false = none was made. */
-bool aside_bundle(const struct aside *aside, char *out, size_t size);
-
-/* Then: in words. */
-const char *aside_why_none(const struct aside *aside);
+/* At the end of the run: a line for each bundle that begins with `what`, and one where the last could not be
+ * made. */
+void aside_tell(struct aside *aside, const char *what);
 
 #endif

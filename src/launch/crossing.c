@@ -29,20 +29,16 @@ void crossing_turn(struct crossing *c, struct shared *shared, const struct launc
         c->untold++;
 }
 
-void crossing_tell(const struct crossing *c, const struct launch_options *options)
+void crossing_tell(struct crossing *c, const struct launch_options *options)
 {
-    char path[ASIDE_PATH_MAX];
     if (c->watches.count == 0 || options->quiet)
         return;
     for (unsigned i = 0; i < c->watches.count; i++)
         if (!c->watches.list[i].ever_known)
             (void)say_line(stderr, "rocmcrash: --bundle-at=%s: that was never known here",
                            c->watches.list[i].condition.text);
-    if (c->aside.count == 0)
-        return;
-    if (aside_bundle(&c->aside, path, sizeof path))
-        (void)say_line(stderr, "rocmcrash: %u bundle%s by --bundle-at%s, the last one: %s", c->aside.count,
-                       c->aside.count == 1 ? "" : "s", c->untold > 0 ? " (more were due)" : "", path);
-    else
-        (void)say_line(stderr, "rocmcrash: a condition of --bundle-at was met; %s", aside_why_none(&c->aside));
+    aside_tell(&c->aside, "a condition of --bundle-at was met");
+    if (c->untold > 0)
+        (void)say_line(stderr, "rocmcrash: conditions of --bundle-at were met %u more times; no bundle was made of that",
+                       c->untold);
 }

@@ -20,7 +20,7 @@ bool crossing_begin(struct crossing *crossing, const struct condition_list *cond
 /* In each turn of the supervisor's loop. */
 void crossing_turn(struct crossing *crossing, struct shared *shared,
                    const struct launch_options *options, struct relay *relays, uint64_t still_ms);
-/* At the end of the run: say where the last bundle is, or that a quantity was never known. */
-void crossing_tell(const struct crossing *crossing, const struct launch_options *options);
+/* At the end of the run: say where the bundles are, and that a quantity was never known. */
+void crossing_tell(struct crossing *crossing, const struct launch_options *options);
 
 #endif

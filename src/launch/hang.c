@@ -81,17 +81,11 @@ bool hang_is_busy(const struct hang *h)
 
 void hang_tell(struct hang *h, const struct launch_options *options)
 {
-    char path[ASIDE_PATH_MAX];
     bool ended = h->ending.step != HANG_END_NOT;
     uint32_t left = ended ? hang_ending_rest(&h->ending) : 0;
     if (h->aside.count == 0 || options->quiet)
         return;
     if (left > 0)
         (void)say_line(stderr, "rocmcrash: %u processes of the program do not end, not even by SIGKILL", left);
-    if (aside_bundle(&h->aside, path, sizeof path))
-        (void)say_line(stderr, "rocmcrash: the program stood still%s; bundle of that moment: %s",
-                       ended ? " and was ended" : "", path);
-    else
-        (void)say_line(stderr, "rocmcrash: the program stood still%s; %s", ended ? " and was ended" : "",
-                       aside_why_none(&h->aside));
+    aside_tell(&h->aside, ended ? "the program stood still and was ended" : "the program stood still");
 }

@@ -119,6 +119,20 @@ class Hang(Case):
         self.assertIn("goes on", done.stderr)
         self.assertEqual(len(done.bundles), 1)
 
+    def test_each_bundle_is_named(self):
+        """Of a program that stands still more than once."""
+        code = "import os, sys\nfor i in range(2):\n    os.read(0, 1)\n    print('works', file=sys.stderr, flush=True)"
+        process = self.start(PYTHON, "-c", code, options=("--hang-after=1s",), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        first = wait_for(self.bundles, "the first snapshot", timeout_s=60)[0].path
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        second = wait_for(lambda: [b.path for b in self.bundles() if b.path != first], "the second", timeout_s=60)[0]
+        out, err = process.communicate(b"x", timeout=60)
+        done = self.finished(process, out, err)
+        named = [line.rsplit(" ", 1)[-1] for line in done.stderr.splitlines() if "bundle of that moment: " in line]
+        self.assertEqual(named, [first, second])
+
     def test_what_works_is_left_alone(self):
         for why, code in WORKS.items():
             with self.subTest(why=why):
@@ -294,7 +308,7 @@ class BundleAt(Case):
         done = self.finished(process, out, err)
         self.assertEqual(done.status, 0)
         self.assertIn("goes on", done.stderr)
-        self.assertIn("1 bundle by --bundle-at", done.stderr)
+        self.assertIn(f"a condition of --bundle-at was met; bundle of that moment: {bundle.path}", done.stderr)
         self.assertEqual(len(done.bundles), 1)
         self.assertEqual(bundle.wrong_facts(), [])
         self.assertIn("rss>150MiB (it is ", bundle.value("run.snapshot_why"))

@@ -142,16 +142,32 @@ class Findings(TryCase):
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         self.assertEqual(bundle.verdict["experiment"]["status"], "confirmed")
         self.assertTrue(bundle.verdict["sentence"].startswith("confirmed: with nofile=512 "))
-        self.assertEqual([text[:15] for text in bundle.verdict["advice"]], ["Keep the change"])
+        self.assertEqual(bundle.verdict["advice"], ["Keep this change: nofile=512"])
         self.assertEqual(bundle.verdict.keys() & {"signature", "file_at", "runner_up"}, set())
         self.assertEqual(bundle.row("experiment")["status"], "ok")
         self.assertIn("| nofile=512 | 3 | 0 | cures |", bundle.text("SUMMARY.md"))
         self.assertEqual(json.loads(bundle.text("experiment/changed.facts.json"))["format"], 1)
         table = json.loads(bundle.text("experiment/experiment.json"))
         self.assertEqual(len(table["runs"]), 9)
-        self.assertIn("confirmed: with nofile=512", self.verb("show", bundle.path).stdout)
-        self.assertIn("rocmcrash: experiment: confirmed: with nofile=512", self.verb("triage", bundle.path).stdout)
-        self.assertEqual(json.loads(self.verb("triage", "--json", bundle.path).stdout)["experiment"], bundle.verdict["experiment"])
+
+    def test_each_verb_tells_the_campaign(self):
+        """Not the single run, whose verdict and advice the runs have overtaken."""
+        bundle = self.made.campaign_bundle("descriptors")
+        headline = "confirmed: with nofile=512 0 of 3 runs failed, as it is 3 of 3 (resource-limit, medium confidence)"
+        advice = "Keep this change: nofile=512"
+        self.assertTrue(bundle.text("SUMMARY.md").startswith(f"# {headline}\n"))
+        for words, first in ((["show"], headline), (["issue"], f"Title: {headline}"), (["triage"], f"rocmcrash: {headline}")):
+            said = self.verb(*words, bundle.path).stdout
+            self.assertEqual(said.split("\n")[0], first)
+            self.assertIn(advice, said)
+            self.assertIn("Out of file descriptors", said)
+            for of_one_run in ("ulimit -n", "File at", "Signature", "below 50 %"):
+                self.assertNotIn(of_one_run, said, words)
+        again = json.loads(self.verb("triage", "--json", bundle.path).stdout)
+        for key in ("class", "confidence", "sentence", "advice", "verify", "experiment"):
+            self.assertEqual(again[key], bundle.verdict[key], key)
+        self.assertEqual(again.keys() & {"signature", "file_at", "runner_up"}, set())
+        self.assertIn(headline, self.verb("triage", os.path.dirname(bundle.path)).stdout)
 
     def test_each_run_has_its_bundle(self):
         runs = glob.glob(self.made.path("descriptors", "rocmcrash-try-*", "*", "*.tar.gz"))
@@ -163,6 +179,9 @@ class Findings(TryCase):
         self.assertEqual(bundle.verdict["class"], "capacity")
         self.assertEqual(bundle.verdict["experiment"]["status"], "no-help")
         self.assertFalse(bundle.verdict["sentence"].startswith(("confirmed", "refuted")))
+        said = self.verb("triage", bundle.path).stdout
+        self.assertIn("(capacity, ", said.split("\n")[0])
+        self.assertIn("rocmcrash: experiment: none of 1 changes helps", said)
 
 
 class Emulated(TryCase):
