@@ -25,7 +25,7 @@
 #define SYNC_PERIOD_MS 10000u
 #define SYNC_FIRST_MS 2000u
 
-/* All or nothing: after a short write to a full disk the whole piece is offered again. */
+/* Writes all or nothing: after a short write to a full disk the caller offers the whole piece again. */
 static int append_at(int dirfd, const char *name, const void *data, size_t len)
 {
     struct stat st;
@@ -77,7 +77,7 @@ static int flush_impacts(struct shared *s, int dirfd, struct record_progress *pr
     return first;
 }
 
-/* In two halves that take turns: output.0 and output.1. */
+/* The output goes into two files that take turns: output.0 and output.1. */
 static int append_output(int dirfd, const char *data, size_t len)
 {
     struct stat st;
@@ -147,7 +147,7 @@ static size_t read_lines(const struct ring *ring, uint64_t *cursor, char *text, 
     return end == NULL || (lost > 0 && begin == NULL) ? 0 : (size_t)(end + 1 - *ret_lines);
 }
 
-/* Written whole: it is small and changes seldom. */
+/* The file is written whole each time: it is small and seldom changes. */
 static int flush_last_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *written)
 {
     static char text[SHARED_FOUND_RING_BYTES];
@@ -162,7 +162,7 @@ static int flush_last_lines(const struct ring *ring, int dirfd, const char *name
     return r;
 }
 
-/* Appended until the file is full. */
+/* Appends to the file until it is full. */
 static int flush_first_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *cursor)
 {
     static char text[FOUND_FIRST_BYTES];
@@ -230,7 +230,7 @@ static void number_or_dash(char *out, size_t size, uint32_t number)
         (void)snprintf(out, size, "%u", number);
 }
 
-/* Written once: the order of the first sampler holds for the run. */
+/* It is written once: the first sampler's order holds for the whole run. */
 static int flush_gpus(const struct shared *s, int dirfd)
 {
     static char text[SHARED_GPUS_MAX * 48];

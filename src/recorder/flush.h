@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared memory -> run directory (record/rundir.h has the layout).
+ * Copies the shared memory to the run directory (record/rundir.h has the layout).
  *
  * The recorder calls it once a second; the finisher calls it once, because the recorder may be dead.
  * The shared memory itself remembers what has been written (struct record_progress), so the two
@@ -12,7 +12,7 @@
 struct shared;
 struct rc_err;
 
-/* Copy everything new. 0 or the first -errno; one failing part does not stop the others. */
+/* Copies everything that is new. 0 or the first -errno. If one part fails, the others are still copied. */
 int recorder_flush(struct shared *shared, const char *run_dir, struct rc_err *err);
 
 #endif

@@ -20,7 +20,7 @@
 #define COPY_PERIOD_NS 30000000000u
 #define BLOCK 16384
 
-/* A block that is unchanged on disk is not written again: a busy table touches few of its pages. */
+/* Writes only the blocks that differ from those on disk: even a busy table changes few of its pages. */
 static int copy_block(int from, int to, off_t at, size_t len)
 {
     static char new[BLOCK];
@@ -37,7 +37,7 @@ static int copy_data(int from, int to, off_t size)
 {
     off_t at = 0;
     while (at < size) {
-        off_t data = lseek(from, at, SEEK_DATA); /* holes were never touched */
+        off_t data = lseek(from, at, SEEK_DATA); /* holes of the sparse file were never written */
         if (data < 0)
             return errno == ENXIO ? 0 : -errno;
         at = data - data % BLOCK;
@@ -55,7 +55,7 @@ static int copy_data(int from, int to, off_t size)
 
 int ledger_copy(int fd, int dirfd)
 {
-    /* Opened again, because all processes share the file position of the inherited descriptor. */
+    /* Open it again: all processes share the file position of the inherited descriptor. */
     char path[32];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     RC_AUTO_CLOSE int from = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,8 +106,8 @@ int ledger_copy_late(const struct shared *shared, const char *run_dir)
     RC_AUTO_CLOSE int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || dirfd < 0)
         return -errno;
-    const struct ledger *ledger = ledger_open(fd, NULL); /* and not another file that got the number
-                                                          * since */
+    /* It fails if this descriptor is another file by now. */
+    const struct ledger *ledger = ledger_open(fd, NULL);
     if (ledger == NULL)
         return -EINVAL;
     bool empty = ledger->events_head + ledger->models_used + ledger->hip_refusals_head == 0;

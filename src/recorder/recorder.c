@@ -21,8 +21,9 @@
 
 #define DIR_ATTEMPTS_MAX 3
 #define FLUSH_PERIOD_MS 1000
-#define FLUSH_QUIET_MS 2000 /* while the program says nothing */
-/* A burst of kernel messages must not fill the disk: the first and most telling part is kept. */
+#define FLUSH_QUIET_MS 2000 /* while the program prints nothing */
+/* A burst of kernel messages must not fill the disk. Its beginning is kept, because the first messages
+ * tell most about the cause. */
 #define KMSG_FILE_MAX (4u << 20)
 #define ORPHAN_WAIT_MS 5000
 #define STUCK_TRACER_MS 1000
@@ -32,19 +33,19 @@ struct recorder {
     const struct recorder_options *options;
     struct kernel_log kernel_log;
     bool kernel_log_open;
-    bool replaying;       /* we replace a recorder: the file is written again from the run's start */
-    uint64_t replay_until; /* records below this number were counted by the one before */
+    bool replaying; /* we replace a recorder: the file `kmsg` is written again from the run's start */
+    uint64_t replay_until; /* the recorder before us has counted the records below this number */
     int dirfd, kmsg_fd, state_fd;
     int target_pidfd, tracer_pidfd; /* -1 = had already ended */
     size_t kmsg_bytes;
     int dir_attempts;
     uint64_t output_seen; /* the ring's head when the recorder last waited */
-    char pending[65536]; /* kernel log before the directory exists */
+    char pending[65536];  /* the kernel log until the run directory exists */
     size_t pending_len;
 };
 
-/* Reads the kernel log again from the run's start. Not for a regular file (a recorded machine): it
- * does not change. */
+/* Reads the kernel log again from the run's start. A regular file (a recorded machine) does not change,
+ * so it is not read again. */
 static void replay_kernel_log(struct recorder *r)
 {
     r->replay_until = r->kernel_log.next_seq;
@@ -59,7 +60,7 @@ static void open_kernel_log(struct recorder *r)
 {
     struct rc_err err = {""};
     struct shared_run *run = &r->shared->run;
-    /* The first recorder reads from the mark. A replacement has its own start. */
+    /* Only the first recorder has the mark. A replacement calls replay_kernel_log(). */
     bool first = run->kmsg_start_seq == UINT64_MAX;
     int result = kernel_log_open(&r->kernel_log, first ? r->options->kernel_log_mark : -1, &err);
     r->kernel_log_open = result >= 0;
@@ -110,7 +111,7 @@ static void keep_kernel_record(struct recorder *r, const char *record, size_t le
 
 static void drain_kernel_log(struct recorder *r)
 {
-    static char record[KERNEL_LOG_RECORD_MAX + 1]; /* a smaller one is refused */
+    static char record[KERNEL_LOG_RECORD_MAX + 1]; /* a smaller buffer is refused */
     for (int i = 0; i < 1000 && r->kernel_log_open; i++) {
         ssize_t len = kernel_log_read(&r->kernel_log, record, sizeof record);
         if (len == -EPIPE)
@@ -120,7 +121,7 @@ static void drain_kernel_log(struct recorder *r)
         uint64_t seq = r->kernel_log.next_seq - 1;
         if (!r->replaying && seq < r->shared->run.kmsg_start_seq &&
             r->shared->run.kmsg_start_seq != UINT64_MAX)
-            r->shared->run.kmsg_start_seq = seq; /* written before we came */
+            r->shared->run.kmsg_start_seq = seq; /* written before the recorder started */
         if (r->replaying && seq < r->shared->run.kmsg_start_seq)
             continue;
         if (!r->replaying || seq >= r->replay_until)
@@ -136,7 +137,7 @@ static void write_state(struct recorder *r, const char *state)
 }
 
 struct others {
-    const char *own; /* the run's directory, of a recorder that was replaced */
+    const char *own; /* the directory of this run, made by a recorder before us */
     uint32_t count;
 };
 
@@ -175,7 +176,8 @@ static void make_run_dir(struct recorder *r)
         fs_open_write(r->dirfd, "kmsg", O_WRONLY | O_APPEND | (r->replaying ? O_TRUNC : 0));
     keep_kernel_record(r, r->pending, r->pending_len);
     memcpy(run->run_dir, path, sizeof run->run_dir);
-    look_for_unfinished_runs(r, path); /* our own run is locked by now: other processes look, too */
+    /* Only now, because our own run is locked: other processes look for unfinished runs, too. */
+    look_for_unfinished_runs(r, path);
 }
 
 static void remove_run_dir(struct recorder *r)
@@ -207,8 +209,8 @@ static void flush(struct recorder *r, bool final)
         shared_event(r->shared, "recorder", "cannot copy the ledger: %s", strerror(-copied));
 }
 
-/* The kernel reuses pids, so keep pidfds. If the target still runs after the call, the pid was the
- * target's: only its parent can free it. */
+/* The kernel reuses pids, so keep pidfds. If the target still runs after pidfd_open(), the pid was still
+ * the target's: its parent has not reaped it. */
 static void open_processes(struct recorder *r)
 {
     struct shared *s = r->shared;
@@ -232,8 +234,8 @@ static bool is_stopped(pid_t pid)
     return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'T';
 }
 
-/* The supervisor stops itself to show a stop of the target. If the target was continued just
- * before, the supervisor would stay stopped for ever. */
+/* When the target is stopped, the supervisor stops itself, too, so that the shell sees it. If the target
+ * is continued just before that, nobody would continue the supervisor. */
 static void end_stale_stop(const struct shared *s)
 {
     if (s->supervisor_mirrors != 0 && s->target_stopped == 0 && is_stopped(s->run.supervisor_pid) &&
@@ -241,7 +243,8 @@ static void end_stale_stop(const struct shared *s)
         (void)kill(s->run.supervisor_pid, SIGCONT);
 }
 
-/* Only the recorder is left to free the target from a tracer that is stopped or hangs. */
+/* Kills a tracer that is stopped or hangs, so that it no longer holds the target. Without a supervisor
+ * only the recorder can do that. */
 static void watch_tracer(const struct recorder *r)
 {
     const struct shared_helper *tracer = &r->shared->helpers[HELPER_TRACER];
@@ -305,8 +308,8 @@ static void supervisor_said_done(struct recorder *r)
     _exit(0);
 }
 
-/* The wake-up is most of a turn's cost. The first output after a silence is on the disk within two
- * seconds, later output within one. */
+/* A turn costs little more than its wake-up, so there are fewer turns while the program is quiet. The
+ * first output after that is on the disk within two seconds, later output within one. */
 static int wait_ms(struct recorder *r)
 {
     if (r->dirfd < 0 && r->dir_attempts < DIR_ATTEMPTS_MAX)
@@ -328,7 +331,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
     struct pollfd fds[] = {
         {.fd = options->wake_fd, .events = POLLIN},
         {.fd = options->supervisor_pidfd, .events = POLLIN},
-        /* A recorded log is a regular file, which always polls ready: the timer reads it. */
+        /* poll() always reports a regular file (a recorded log) ready: it is read once a turn instead. */
         {.fd = r.kernel_log_open && !r.kernel_log.regular ? r.kernel_log.fd : -1, .events = POLLIN},
     };
     for (;;) {

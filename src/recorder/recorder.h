@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder process: puts the run on disk while it happens, and stands in for the supervisor
- * when that is killed.
+ * The recorder process: puts the run on disk while it happens, and takes the supervisor's place when
+ * that is killed.
  *
  * It is the only process of a run that opens files of the run directory, so a disk that hangs costs
- * only the copy on disk. A run that ends well within RECORDER_QUIET_MS leaves no trace; the
- * directory is made after that, or as soon as something was noticed.
+ * only the copy on disk. The directory is made after RECORDER_QUIET_MS, or as soon as a failure was
+ * noticed. So a run that ends well before that leaves no trace.
  */
 #ifndef RECORDER_RECORDER_H
 #define RECORDER_RECORDER_H
@@ -18,9 +18,9 @@ struct shared;
 #define RECORDER_QUIET_MS 100
 
 struct recorder_options {
-    int supervisor_pidfd; /* wakes us when the supervisor is gone; -1 = noticed one turn later */
-    int wake_fd;          /* eventfd: the supervisor has something to say (supervisor_done) */
-    int kernel_log_mark;  /* kernel_log_mark() before the target began; -1 = none */
+    int supervisor_pidfd; /* wakes us when the supervisor has ended; -1 = we notice one turn later */
+    int wake_fd;          /* eventfd: the supervisor has set supervisor_done */
+    int kernel_log_mark;  /* from kernel_log_mark() before the target began; -1 = none */
     struct ledger *ledger; /* NULL = none */
     bool keep_orphan;     /* do not kill the target when the supervisor is killed */
     void (*bundle)(void *context); /* called when the supervisor was killed and the target is gone */
@@ -28,7 +28,7 @@ struct recorder_options {
     void *context;
 };
 
-/* Main of the recorder; ends the process. */
+/* The main function of the recorder; ends the process. */
 _Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options);
 
 #endif

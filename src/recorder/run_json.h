@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.json: how the run was started and what is known of it so far, as text.
+ * run.json: how the run was started, and what is known about it so far.
  *
- * Written by hand and without allocation, because the recorder lives beside the target with libc
- * alone; read back by the finisher with cJSON.
+ * The recorder lives beside the target and has libc only, so this code writes JSON itself and allocates
+ * nothing. The finisher reads it with cJSON (cli/run_info.c).
  */
 #ifndef RECORDER_RUN_JSON_H
 #define RECORDER_RUN_JSON_H
@@ -12,8 +12,7 @@
 
 struct shared;
 
-/* Render into out (always NUL-terminated, always a complete document). Returns the length, 0 when
- * it did not fit. */
+/* Writes a complete, NUL-terminated document into `out`. Returns its length, 0 when it did not fit. */
 size_t run_json_render(const struct shared *shared, char *out, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of the bundle -> stacked parts over time. */
+/* Makes stacked parts over time from the tables of the bundle. */
 #include "report/chart.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 #define GPUS_MAX 16
 #define PROCESSES_MAX 160
-#define PROCESSES_LOOKED_AT_MAX 4096 /* those of others too */
-#define SMALL_BYTES (64.0 * (1 << 20)) /* a GTT that never holds more gets no chart */
+#define PROCESSES_LOOKED_AT_MAX 4096 /* with processes of other programs */
+#define SMALL_BYTES (64.0 * (1 << 20)) /* a GTT that always held less gets no chart */
 
 /* Columns of telemetry.csv, looked up once. */
 struct gpu_columns {
@@ -33,7 +33,7 @@ struct process_columns {
 struct sources {
     struct csv telemetry;
     struct csv torch;
-    bool is_apu; /* the first GPU */
+    bool is_apu; /* the first GPU is one */
     unsigned gpu_count;
     struct gpu_columns gpus[GPUS_MAX];
     size_t process_count;
@@ -145,7 +145,7 @@ static double above_zero(double value)
     return isnan(value) ? 0 : fmax(value, 0);
 }
 
-/* NULL: no room, or no memory. */
+/* NULL if the chart is full or memory is short. */
 static double *add_part(const struct charts *c, struct chart *chart, enum chart_kind kind,
                         const char *label)
 {
@@ -183,7 +183,7 @@ static double add_known(double sum, double value)
     return isnan(value) ? sum : isnan(sum) ? value : sum + value;
 }
 
-/* All GPUs. fmax() of a number and NAN is the number. */
+/* The VRAM of a process on all GPUs. fmax() of a number and NAN is the number. */
 static double process_vram(const struct sources *s, size_t row, size_t process)
 {
     const struct process_columns *p = &s->processes[process];
@@ -314,7 +314,7 @@ static int vram_chart(struct charts *c, const struct sources *s, unsigned gpu)
     return 0;
 }
 
-/* The next process by its peak, of those that hold much; PROCESSES_MAX when there is none. */
+/* The process with the next lower peak; PROCESSES_MAX when no other process holds much. */
 static size_t next_largest(const double *peaks, size_t count, const bool *taken)
 {
     size_t best = PROCESSES_MAX;

@@ -34,7 +34,7 @@ struct chart {
     char title[96]; /* "GPU 0 VRAM" */
     double limit_bytes; /* NAN = not known */
     size_t part_count;
-    struct chart_part parts[CHART_PARTS_MAX]; /* from the bottom */
+    struct chart_part parts[CHART_PARTS_MAX]; /* the lowest first */
 };
 
 struct chart_mark {
@@ -51,8 +51,9 @@ struct charts {
     struct chart_mark marks[CHART_MARKS_MAX];
 };
 
-/* From telemetry/telemetry.csv and telemetry/torch-stats.csv (either may be NULL). `is_apu`: KFD's count of a
- * process has its GTT in it, so that it does not say what is held of VRAM. No rows if there is nothing to draw. 0 or -ENOMEM; the caller releases in both cases. */
+/* Makes the charts from telemetry/telemetry.csv and telemetry/torch-stats.csv (either may be NULL). `is_apu`:
+ * KFD's figure for a process includes its GTT, so it is not used as its VRAM. *ret has no rows if there is
+ * nothing to draw. 0 or -ENOMEM; the caller releases *ret in both cases. */
 int charts_read(struct charts *ret, const char *telemetry, const char *torch, bool is_apu);
 void charts_release(struct charts *charts);
 /* The same for a bundle. PyTorch's table is left out if it is not known which GPU its device 0 is.
@@ -65,7 +66,7 @@ void charts_to_json(const struct charts *charts, struct buf *out);
 /* One chart as <svg>, for readers without scripts. */
 void chart_to_svg(const struct charts *charts, const struct chart *chart, struct buf *out);
 
-/* Prints up to `charts_max` charts that change over the run, some lines each. Returns how many. */
+/* Draws up to `charts_max` charts that change over the run, as text. Returns their number. */
 size_t charts_to_terminal(const struct charts *charts, size_t charts_max,
                           const struct report_style *style, struct buf *out);
 

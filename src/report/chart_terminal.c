@@ -19,16 +19,16 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 #define LABEL_COLUMNS 11u /* "140.40 GiB " */
-#define TAKEN_COLUMNS (LABEL_COLUMNS + 4u) /* also the axis, the indent of a block, one column of air */
+#define TAKEN_COLUMNS (LABEL_COLUMNS + 4u) /* label, axis, the indent of a block, one blank column */
 #define CELLS_MAX 100u
 #define CELLS_MIN 20u
 #define COLUMNS_WITHOUT_TERMINAL 80u
 #define ROWS 6u
 #define DOTS_ACROSS 2u
 #define DOTS_UP 4u
-#define CHANGE_MIN 0.02   /* of the limit: a chart that changes less is not drawn */
-#define SHARE_MIN 0.25    /* of the limit, at the peak */
-#define LIMIT_SHOWN_MAX 5 /* a limit above so many peaks would flatten the drawing */
+#define CHANGE_MIN 0.02   /* a chart that changes by a smaller share of its limit is not drawn */
+#define SHARE_MIN 0.25    /* the peak's share of the limit from which a chart is worth drawing */
+#define LIMIT_SHOWN_MAX 5 /* a limit of more than 5 times the peak would flatten the drawing */
 #define PLAIN "\x1b[0m"
 
 /* The holders: each has the same dots of a cell, letter and colour in every chart. The dots differ
@@ -47,7 +47,7 @@ struct canvas {
     const struct charts *charts;
     const struct chart *chart;
     const struct report_style *style;
-    unsigned across, up; /* dots; for each column the drawn heights */
+    unsigned across, up; /* width and height in dots; without UTF-8 in cells */
     size_t *row_of;      /* the row of the table that each column of dots shows */
     double top_bytes;
 };

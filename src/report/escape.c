@@ -168,7 +168,8 @@ void escape_markdown(struct buf *out, const char *text, size_t max)
     struct buf clean = BUF_INIT;
     text += strspn(text, " \t");
     escape_with(&clean, text, max, plain_char);
-    const char *at = buf_str(&clean) + strspn(buf_str(&clean), " "); /* of a line's end, too */
+    /* A newline at the start has become a blank. */
+    const char *at = buf_str(&clean) + strspn(buf_str(&clean), " ");
     for (bool first = true; *at != '\0'; first = false) {
         size_t word = strcspn(at, " ");
         markdown_word(out, at, word, first);
@@ -228,7 +229,7 @@ void escape_cell(struct buf *out, const char *text, size_t max)
     buf_putc(out, '`');
     escape_with(out, text, max, cell_char);
     if (out->len == before + 1)
-        buf_putc(out, ' '); /* an empty span is none */
+        buf_putc(out, ' '); /* two backquotes without text between them are no code span */
     buf_putc(out, '`');
 }
 

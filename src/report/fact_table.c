@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of facts, one row a name, for readers who want the details. */
+/* Tables of facts with one row per name, for readers who want the details. */
 #include "report/internal.h"
 
 #include "base/buf.h"
@@ -20,7 +20,7 @@ static const enum fact_when all_moments[] = {FACT_STATIC, FACT_BASELINE, FACT_PE
                                              FACT_IMPACT, FACT_AFTER,    FACT_LOG};
 #define MOMENTS (sizeof(all_moments) / sizeof(all_moments[0]))
 
-#define VALUE_BYTES 1024 /* an exception's text is worth its room */
+#define VALUE_BYTES 1024 /* long, because an exception's text is useful */
 #define CELL_BYTES 600
 #define OTHER_CELL_BYTES 160
 
@@ -37,7 +37,7 @@ static void value_text(const struct fact *f, char out[VALUE_BYTES])
 /* One row for all moments of a name: "32.0 MiB before; 15.91 GiB peak, at the failure". */
 static void fact_row(const struct facts *facts, const char *name, struct buf *out)
 {
-    struct buf when = BUF_INIT; /* of the value written last */
+    struct buf when = BUF_INIT; /* the moments of the last value */
     char last[VALUE_BYTES] = "";
     bool several = false;
     const struct fact *best = facts_best(facts, name);
@@ -57,7 +57,7 @@ static void fact_row(const struct facts *facts, const char *name, struct buf *ou
             last[0] = '\0';
         }
         if (last[0] == '\0' && f->status == FACT_PRESENT && f->type == FACT_TEXT)
-            escape_cell(out, value, CELL_BYTES); /* often the program's own words */
+            escape_cell(out, value, CELL_BYTES); /* a code span: often it is the program's text */
         else if (last[0] == '\0')
             escape_markdown(out, value, OTHER_CELL_BYTES);
         (void)snprintf(last, sizeof(last), "%s", value);

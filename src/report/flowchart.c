@@ -22,7 +22,7 @@ static bool has_numbers(const struct verdict_step *s)
     return s->numbers != NULL && s->numbers[0] != '\0';
 }
 
-/* Index from which steps are drawn one by one. */
+/* Chooses the steps that get a box of their own: the last one, and the last few with numbers. */
 static void choose_alone(const struct verdict *v, bool alone[VERDICT_STEPS_MAX])
 {
     size_t left = ALONE_MAX;
@@ -34,7 +34,7 @@ static void choose_alone(const struct verdict *v, bool alone[VERDICT_STEPS_MAX])
     }
 }
 
-/* "free 13.1 GiB [place], idle 50.4 GiB [computed]": without the places, which the details have. */
+/* "free 13.1 GiB [place], idle 50.4 GiB [computed]" without the places: the details have those. */
 static void put_numbers(const char *numbers, struct buf *out)
 {
     struct buf plain = BUF_INIT;

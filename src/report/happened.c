@@ -132,7 +132,7 @@ static const struct wording wordings[] = {
      "An absurd size was requested: {oom.requested_bytes}[[ on a GPU of {oom.total_bytes}]]"},
 };
 
-/* For classes without a sentence, and for an unknown class: how the program ended. */
+/* How the program ended: for an unknown class, and for classes that have no sentence. */
 static const struct wording endings[] = {
     {NULL, "target.failed_is_child target.failed_comm target.failed_signal_name",
      "Process {target.failed_comm} died of SIG{target.failed_signal_name}"},
@@ -203,7 +203,7 @@ static bool is_about_memory(const struct facts *facts, const struct verdict *v)
            !is_set(facts, "msg.exception_after_oom");
 }
 
-/* "(gtt-limit, high confidence)", or that the cause is not known. */
+/* Adds "(gtt-limit, high confidence)", or the statement that the cause is not known. */
 static void add_class(const struct verdict *v, struct buf *out)
 {
     if (!is_unknown(v))

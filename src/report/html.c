@@ -119,7 +119,7 @@ static bool is_of_size(const cJSON *buffer, const cJSON *size)
            number_of(buffer, "bytes") == number_of(size, "bytes");
 }
 
-/* How old the live buffers of that size were, of those that the ledger lists one by one. */
+/* The ages of the live buffers of this size. The ledger lists only the largest buffers one by one. */
 static void add_ages(cJSON *size, const cJSON *at_failure)
 {
     double newest_s = INFINITY;

@@ -32,7 +32,7 @@ void escape_html(struct buf *out, const char *text);
 /* JSON without layout inside <script type="application/json">: nothing in it ends the element. */
 void escape_script(struct buf *out, const char *json);
 
-/* {{name}} -> what `value` writes; {{#name}}...{{/name}} only when it writes something. */
+/* Replaces {{name}} by the text that `value` writes. Keeps {{#name}}...{{/name}} only if it writes any. */
 typedef void (*template_value)(const struct report_input *in, const char *name, struct buf *out);
 void template_render(const char *template_text, const struct report_input *in, template_value value,
                      struct buf *out);
@@ -48,7 +48,7 @@ void report_ranks(const struct facts *facts, struct buf *out);
 void report_run_line(const struct report_input *in, struct buf *out);
 /* "`HIP_VISIBLE_DEVICES=0`, `PYTORCH_ALLOC_CONF=...`": variables that were set and matter. */
 void report_settings_line(const struct report_input *in, struct buf *out);
-/* Bullets: for each device with kernel errors, the first event and its consequences. */
+/* Bullets: the first event and its consequences, for each device with kernel errors. */
 void report_kernel_timeline(const struct report_input *in, struct buf *out);
 /* Bullets: the purpose of each file of the bundle. */
 void report_files(const struct report_input *in, struct buf *out);
@@ -58,7 +58,7 @@ void report_flowchart(const struct verdict *verdict, struct buf *out);
 /* "- " and the sentence, filled like those of the tree: a clause [[...]] with an unknown fact is
  * left out. */
 void report_sentence(const struct facts *facts, const char *sentence, struct buf *out);
-/* The same with the source of each figure: some were read at a start long ago. */
+/* The same with the source of each figure, because some were read long ago, at the start. */
 void report_cited_sentence(const struct facts *facts, const char *sentence, struct buf *out);
 /* The failure as the ledger of GPU allocations shows it, in sentences. */
 void report_ledger(const struct facts *facts, struct buf *out);

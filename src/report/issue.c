@@ -242,7 +242,7 @@ static void none(const struct issue *issue, struct buf *out)
     buf_puts(out, "Not known.\n");
 }
 
-/* `is_public`: content that a reporter may not expect a reader to see. */
+/* `is_public`: private content that the reporter should know he publishes; NULL = none. */
 static const struct {
     const char *name;
     void (*write)(const struct issue *, struct buf *);

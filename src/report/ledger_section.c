@@ -48,7 +48,7 @@ static void fault(const struct facts *facts, struct buf *out)
             facts,
             strcmp(place, "past end") == 0
                 ? "the faulting address {ledger.fault.address} lies {ledger.fault.offset_bytes} "
-                  "behind the end of a live buffer of {ledger.fault.buffer_bytes} at "
+                  "past the end of a live buffer of {ledger.fault.buffer_bytes} at "
                   "{ledger.fault.buffer_start}"
                 : "the faulting address {ledger.fault.address} lies {ledger.fault.offset_bytes} "
                   "into a live buffer of {ledger.fault.buffer_bytes} at "

@@ -14,8 +14,8 @@
 
 #define GPUS_MAX 64
 #define SPARK_COLUMNS 60
-#define DRAWN_FROM_PERCENT                                                                         \
-    1 /* of the total, from low to high: a flatter line tells less than the table */
+/* A sparkline whose values differ by a smaller share of the total is not drawn: the table tells more. */
+#define DRAWN_FROM_PERCENT 1
 
 static const struct fact *present(const struct facts *facts, const char *name, enum fact_when when)
 {
@@ -165,7 +165,7 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
     }
 }
 
-/* Above 0 at some moment. */
+/* Was the value above 0 at any moment? */
 static bool was_ever(const struct facts *facts, const char *name)
 {
     static const enum fact_when moments[] = {FACT_BASELINE, FACT_PEAK, FACT_IMPACT, FACT_AFTER};
@@ -189,7 +189,7 @@ const char *report_impact_words(const struct facts *facts)
     return alive != NULL && alive->status == FACT_PRESENT ? "at the snapshot" : "at the failure";
 }
 
-/* "process, RSS" of one that lives. */
+/* "failed process, RSS"; for a live process only "process, RSS". */
 static const char *label(const struct facts *facts, const char *words)
 {
     bool alive = strcmp(report_impact_words(facts), "at the snapshot") == 0;
@@ -219,7 +219,7 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "TensorFlow, in use", "tensorflow.in_use_bytes", "msg.tensorflow_pool_bytes",
                &rows);
     memory_row(facts, label(facts, "failed process, RSS"), "proc.0.rss_bytes", NULL, &rows);
-    if (was_ever(facts, "proc.0.pinned_bytes")) /* 0 for nearly all programs */
+    if (was_ever(facts, "proc.0.pinned_bytes")) /* nearly all programs have 0 */
         memory_row(facts, label(facts, "failed process, VmPin"), "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);

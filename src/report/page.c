@@ -31,10 +31,10 @@
 struct page {
     const struct report_style *style;
     struct buf *out;
-    bool is_shown; /* the section that is being read */
+    bool is_shown; /* the current section is shown */
     bool wants_all;
-    const char *section; /* NULL = none is named */
-    bool is_blank;       /* the last line was */
+    const char *section; /* show only this section; NULL = every section */
+    bool is_blank;       /* the last line was blank */
 };
 
 /* --- text within a line --- */
@@ -62,7 +62,7 @@ static size_t entity(const char *at, size_t left, char *ret)
     return (size_t)(end - at) + 1;
 }
 
-/* `bold`: ** becomes bold; else it is only removed. */
+/* `bold`: ** becomes bold text; otherwise it is removed. */
 static void inline_text(const char *text, size_t len, bool bold, struct buf *out)
 {
     bool in_code = false;
@@ -325,7 +325,7 @@ static void heading(struct page *p, const char *text, size_t len, char rule)
     buf_release(&plain);
 }
 
-/* A line of a code block. A long one continues below with more indent: a terminal would break words. */
+/* A line of a code block. A long line continues below with more indent, and breaks between words. */
 static void code_line(struct page *p, const char *text, size_t len)
 {
     size_t indent = len > 0 ? CODE_INDENT : 0;

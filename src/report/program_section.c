@@ -27,7 +27,7 @@ struct text_line {
     const char *at;
     size_t len;
     bool is_shown;
-    bool is_dropped; /* tells nothing, so it may be left out */
+    bool is_dropped; /* carries no information, so it may be left out */
 };
 
 struct text_lines {
@@ -35,7 +35,7 @@ struct text_lines {
     size_t count;
 };
 
-/* Without memory there are none. */
+/* If memory is short, the result has no lines. */
 static struct text_lines split(const char *text)
 {
     struct text_lines lines = {NULL, 0};
@@ -45,7 +45,7 @@ static struct text_lines split(const char *text)
     lines.line = calloc(count, sizeof(*lines.line));
     for (; lines.line != NULL && lines.count < count && *text != '\0'; lines.count++) {
         size_t len = strcspn(text, "\n");
-        size_t from = len; /* text that a progress bar has overwritten is gone */
+        size_t from = len; /* after the last '\r': a progress bar has overwritten the text before */
         while (from > 0 && text[from - 1] != '\r')
             from--;
         if (from == len && len > 0)
@@ -170,7 +170,8 @@ static void put_line(struct buf *out, const struct text_line *line)
     free(text);
 }
 
-/* In order, "[...]" where lines are left out; the middle of too many is one. */
+/* Prints the shown lines in order, with "[...]" where lines are left out. If there are too many, the
+ * middle is left out. */
 static void put_shown(const struct text_lines *lines, struct buf *out)
 {
     size_t before = out->len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts, verdict, manifest and series -> text for people. Pure: never reads a machine. */
+/* Makes text for people from facts, verdict, manifest and series. Pure: never reads a machine. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
@@ -12,7 +12,7 @@ struct facts;
 struct verdict;
 struct cJSON;
 
-/* One GPU's memory over the run, for the sparkline; values with UINT64_MAX are gaps. */
+/* One GPU's memory over the run, for the sparkline. The value UINT64_MAX is a gap. */
 struct report_series {
     const char *label;      /* "GPU 0000:03:00.0 VRAM used" */
     uint64_t total_bytes;   /* 0 = unknown */
@@ -33,37 +33,37 @@ struct report_input {
     const char *template_text; /* templates/summary.md */
     const char *output;        /* the program's stderr, redacted; NULL = not known */
     const char *stacks;        /* text of rocmcrash-unwind of the process that failed first, or NULL */
-    const char *const *files;  /* of the bundle, "output/stderr.txt" */
+    const char *const *files;  /* names of the bundle's files, such as "output/stderr.txt" */
     size_t file_count;
     size_t fact_rows_max;      /* rows of a table of details; 0 = as many as fit an issue */
 };
 
-/* SUMMARY.md: first what happened, last the details; fits the body of a GitHub issue. */
+/* SUMMARY.md: begins with what happened and ends with the details. It fits into the body of a GitHub
+ * issue. */
 void report_summary(const struct report_input *in, struct buf *out);
-/* How lines look on their output. */
+/* The looks of lines on a terminal or in a file. */
 struct report_style {
-    unsigned columns;     /* wrap lines at so many columns; 0 = do not wrap */
+    unsigned columns;     /* wrap lines at this width; 0 = do not wrap */
     bool colour;
     bool utf8;            /* the output shows characters beyond ASCII */
     const char *line_end; /* "\r\n" where the terminal is raw */
 };
 
-/* The last lines on the terminal, each "rocmcrash: ...": what happened, with figures; why; what to
- * try; how to see that it helped; and, unless bundle_path is NULL, where the bundle is. `style`
- * NULL: plain lines. */
+/* The last lines on the terminal, each "rocmcrash: ...": what happened, with figures; why; what to try;
+ * how to check that it helped; and the bundle's path, unless that is NULL. `style` NULL: plain lines. */
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out);
 /* One more such line: "rocmcrash: ", the label, and the text, wrapped. */
 void report_terminal_line(const char *label, const char *text, const struct report_style *style,
                           struct buf *out);
-/* SUMMARY.md for a terminal, without its markup; control characters were removed before. `all`: with
- * the details; `section`: only sections whose heading holds this word, NULL = all. */
+/* SUMMARY.md for a terminal, without its markup. Control characters must have been removed. `all`: with
+ * the details. `section`: only sections with this word in their heading; NULL = every section. */
 void report_page(const char *markdown, bool all, const char *section,
                  const struct report_style *style, struct buf *out);
-/* SUMMARY.md with `charts` (text) in place of its sparklines, or before the advice if it has none. */
+/* SUMMARY.md with `charts` (text) instead of its sparklines. Without sparklines they go before the advice. */
 void report_with_charts(const char *markdown, const char *charts, struct buf *out);
-/* The first of them alone: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high confidence)".
- * Plain text, not escaped. */
+/* The sentence about what happened: "GPU out of memory: 1.58 GiB wanted, ... (gtt-limit, high
+ * confidence)". Plain text, not escaped. */
 void report_happened(const struct facts *facts, const struct verdict *verdict, struct buf *out);
 
 #endif

@@ -49,7 +49,7 @@ static const char *item_text(const cJSON *item, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-/* A fact that only the amdgpu driver has is not missing on a machine with NVIDIA GPUs. */
+/* On a machine with NVIDIA GPUs, facts that only the amdgpu driver has do not count as missing. */
 static bool is_foreign_to(const struct facts *facts, const char *name)
 {
     static const char *const amd_only[] = {"drm", "hsa", "devcoredump"};
@@ -112,7 +112,7 @@ static void left_alone(const struct report_input *in, struct buf *out)
     buf_release(&rows);
 }
 
-/* Without the verify step, which has its own line. */
+/* The first advice without its verify step, which has its own line. */
 static void first_advice(const struct report_input *in, struct buf *out)
 {
     static const char words[] = " To see that it helped: ";
@@ -232,7 +232,7 @@ static void ledger(const struct report_input *in, struct buf *out)
     report_ledger(in->facts, out);
 }
 
-/* Tables of details: facts by the beginnings of their names. */
+/* The tables of details: each has the facts whose names begin with one of these prefixes. */
 #define PREFIXES_MAX 6
 static const struct {
     const char *name;
@@ -274,7 +274,7 @@ static void other_facts(const struct report_input *in, struct buf *out)
     report_other_facts(in->facts, all, in->fact_rows_max, out);
 }
 
-/* Only above something. */
+/* The heading is printed only if a part below it prints text. */
 static void memory_heading(const struct report_input *in, struct buf *out)
 {
     static void (*const parts[])(const struct report_input *, struct buf *) = {

@@ -13,7 +13,7 @@
 
 #define NAME_MAX_LEN 64
 
-/* "{{name}}" at `at`: copies the name, returns the length with the braces, 0 when it is none. */
+/* If `at` begins with "{{name}}", copies the name and returns the length with the braces; otherwise 0. */
 static size_t mark_at(const char *at, char *name)
 {
     if (strncmp(at, "{{", 2) != 0)

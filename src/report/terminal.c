@@ -14,7 +14,7 @@
 
 #define LINE_BYTES 600
 #define PREFIX "rocmcrash: "
-#define INDENT "           " /* as wide as PREFIX, for lines below the first */
+#define INDENT "           " /* as wide as PREFIX, for continued lines */
 #define COLUMNS_MIN 40u
 #define BOLD "\x1b[1m"
 #define PLAIN "\x1b[0m"
@@ -109,7 +109,8 @@ static void runner_up_line(const struct verdict *v, const struct report_style *s
     buf_release(&text);
 }
 
-/* False for a snapshot, because nothing failed, and for SIGKILL, because no figure says who sent it. */
+/* Would the missing figures help? Not for a snapshot, because nothing failed, and not for SIGKILL, because
+ * no figure tells who sent it. */
 static bool figures_would_tell(const struct report_input *in)
 {
     const struct verdict *v = in->verdict;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stderr is a regular file: no relay in between, the relay process reads the file while the target
- * writes it. It polls, because an inotify watch costs the target at every write. Only after a quiet
- * while it waits by a watch for one write instead.
+ * For a stderr that is a regular file. Nothing is put in between: the relay process reads the file while
+ * the target writes it. It looks at intervals, because an inotify watch costs the target time at every
+ * write. Only when nothing was written for a while, it sets a watch for a single write.
  */
 #include "watch/relay_internal.h"
 
@@ -19,17 +19,18 @@
 #include "record/shared.h"
 
 #define FOLLOW_POLL_MS 100
-#define FOLLOW_CALM_MS 200     /* nothing new for CALM_AFTER looks, and no watch available */
-#define FOLLOW_WATCHED_MS 1000 /* the same, with a watch */
+#define FOLLOW_CALM_MS 200     /* after CALM_AFTER looks without new bytes, if no watch can be set */
+#define FOLLOW_WATCHED_MS 1000 /* the same with a watch */
 #define CALM_AFTER 50
-/* Bytes read at a time if a program writes more than 80 MB/s, to bound the cost for the program; the
- * rest is read later. */
+/* At most this much is read per turn (80 MB/s), to bound the cost for the program. The rest is read
+ * later. */
 #define FOLLOW_TURN_BYTES ((uint64_t)8 << 20)
-/* If more is left than can be read after the end, while the caller waits: scan only the last part. */
+/* The caller waits while the rest is read after the end. If more than this is left, only its last part
+ * is read. */
 #define FOLLOW_BACKLOG_BYTES ((uint64_t)256 << 20)
 
-/* The target's position. With O_APPEND it is the file's size. Else it is the position of fd 2,
- * which all heirs share: the file may hold older bytes after it ("2<> file"). */
+/* The offset at which the target writes next. With O_APPEND it is the file's size. Otherwise it is the
+ * position of fd 2, which all processes share that inherited it; older bytes may follow it ("2<> file"). */
 static int64_t file_end(const struct relay *relay)
 {
     if (!relay->file_appends)
@@ -59,8 +60,8 @@ bool file_pending(const struct relay *relay, uint64_t read_bytes)
     return end > 0 && (uint64_t)end > relay->file_start + read_bytes;
 }
 
-/* Reads the new bytes from *offset on, all of them or a turn's worth. S reads our progress from the count
- * of bytes, so it follows the offset. */
+/* Reads the new bytes from *offset on: all of them, or at most FOLLOW_TURN_BYTES. At the end it sets the
+ * shared count of bytes to the offset, because S derives our progress from it. */
 static void read_new(struct carrier *c, uint64_t *offset, bool all)
 {
     int64_t end = file_end(c->relay);
@@ -100,7 +101,7 @@ struct alarms {
     int watch_fd;     /* inotify, or -1 */
 };
 
-/* The last output matters most. */
+/* The end of the target wakes us, because the last output matters most. */
 static void open_target(const struct carrier *c, struct alarms *a)
 {
     int32_t pid = atomic_load(&c->shared->target_pid);
@@ -111,7 +112,7 @@ static void open_target(const struct carrier *c, struct alarms *a)
         a->target_pidfd = -2;
 }
 
-/* Armed for one event: the kernel takes the watch away with it. Arming twice changes nothing. */
+/* Sets a watch for one event. The kernel removes it after the event. To set it twice does no harm. */
 static bool watch_once(const struct carrier *c, const struct alarms *a)
 {
     char path[40];
@@ -119,7 +120,7 @@ static bool watch_once(const struct carrier *c, const struct alarms *a)
     return a->watch_fd >= 0 && inotify_add_watch(a->watch_fd, path, IN_MODIFY | IN_ONESHOT) >= 0;
 }
 
-/* Choose it before reading the file, so that no write falls between the read and the watch. */
+/* Call it before the file is read, so that no write falls between the read and the watch. */
 static int next_wait_ms(const struct carrier *c, const struct alarms *a, unsigned quiet)
 {
     if (quiet < CALM_AFTER)

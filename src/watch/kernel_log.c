@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the kernel log record by record, in the recorder process; see kernel_log.h. The device
- * gives one record per read; a file in its place is cut into records here.
+ * Reads the kernel log record by record, in the recorder process; see kernel_log.h. Each read of the
+ * device gives one record. A regular file in its place is cut into records here.
  */
 #include "watch/kernel_log.h"
 
@@ -69,7 +69,7 @@ static ssize_t read_device(struct kernel_log *log, char *buf, size_t size)
     return 0;
 }
 
-/* Length of the first record in text[0..len): up to a newline that no continuation line follows.
+/* Length of the first record in text[0..len), with its continuation lines, which begin with a blank.
  * 0 = not complete yet. */
 static size_t record_length(const char *text, size_t len)
 {
@@ -89,7 +89,7 @@ static ssize_t read_regular(struct kernel_log *log, char *buf, size_t size)
 {
     struct stat st;
     if (fstat(log->fd, &st) == 0 && (uint64_t)st.st_size < log->offset)
-        log->offset = 0; /* the file was written anew */
+        log->offset = 0; /* the file was replaced or truncated */
     ssize_t n = pread(log->fd, buf, KERNEL_LOG_RECORD_MAX, (off_t)log->offset);
     if (n <= 0)
         return n < 0 ? -errno : 0;
@@ -97,7 +97,7 @@ static ssize_t read_regular(struct kernel_log *log, char *buf, size_t size)
     if (len == 0 && n < KERNEL_LOG_RECORD_MAX)
         return 0; /* still being written */
     if (len == 0)
-        len = (size_t)n; /* no record is so long: pass it on in pieces */
+        len = (size_t)n; /* longer than any record: pass it on in pieces */
     log->offset += len;
     buf[len < size ? len : size - 1] = '\0';
     note_seq(log, buf);
@@ -112,8 +112,8 @@ ssize_t kernel_log_read(struct kernel_log *log, char *buf, size_t size)
 }
 
 /*
- * The number of the next record is known only from the one before it, so read the old records (1.2
- * us each: 341 in 0.4 ms). If that takes long, go to the end without the number.
+ * Only the record before it tells the number of the next record, so read the old records (1.2 us each:
+ * 341 in 0.4 ms). If that takes longer than SCAN_BUDGET_NS, go to the end without the number.
  */
 static void go_to_end_of_device(struct kernel_log *log)
 {
@@ -127,7 +127,7 @@ static void go_to_end_of_device(struct kernel_log *log)
         (void)lseek(log->fd, 0, SEEK_END);
         log->next_seq = KERNEL_LOG_SEQ_UNKNOWN;
     }
-    log->overruns = 0; /* before our time */
+    log->overruns = 0; /* they happened before the run */
     log->lost = 0;
 }
 
@@ -152,8 +152,7 @@ int kernel_log_mark(void)
     return fd;
 }
 
-/* Records behind the mark were written since; their numbers may be below the next known one.
- */
+/* Records after the mark were written since the run began. Their numbers may be below next_seq. */
 static void go_to_mark(struct kernel_log *log, int mark)
 {
     off_t at = log->regular ? lseek(mark, 0, SEEK_CUR) : 0;

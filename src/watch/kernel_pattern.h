@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The "watch" lines for the kernel log of templates/messages.rules, in the order of testing. */
+/* The "watch" lines for the kernel log in templates/messages.rules. The first one that matches decides. */
 #ifndef WATCH_KERNEL_PATTERN_H
 #define WATCH_KERNEL_PATTERN_H
 
@@ -8,7 +8,7 @@
 struct kernel_pattern {
     enum kernel_line line;
     const char *text;
-    const char *also; /* must occur, too; NULL = no condition */
+    const char *also; /* must occur in the line, too; NULL = no such condition */
 };
 
 extern const struct kernel_pattern kernel_patterns[];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the messages of failing GPU programs in a stream of bytes: all patterns at once, one table
- * look-up a byte, across chunk ends, in constant memory and without allocating. Used by the relay
- * process; the finisher interprets the messages later, from the kept text.
+ * Finds the messages of failing GPU programs in a stream of bytes. It searches for all patterns at once,
+ * with one table look-up per byte, also across the ends of chunks, and allocates nothing. Used by the
+ * relay process; the finisher interprets the messages later, from the text that was kept.
  */
 #ifndef WATCH_MATCH_H
 #define WATCH_MATCH_H
@@ -15,10 +15,10 @@
 
 enum match_kind {
     MATCH_OOM,   /* an allocation was refused */
-    MATCH_FAULT, /* the GPU hit an address or instruction it must not */
+    MATCH_FAULT, /* the GPU used an invalid address or an illegal instruction */
     MATCH_HANG,  /* the GPU stopped answering */
-    MATCH_ERROR, /* the program ends by an error about the GPU, memory, resources or a crash */
-    MATCH_PLAIN, /* it ends by any other error: an exception of Python */
+    MATCH_ERROR, /* an error about the GPU, memory or resources, or a crash, ends the program */
+    MATCH_PLAIN, /* any other error ends the program: an exception of Python */
     MATCH_REPORT, /* no failure: an engine or framework reports its memory while it starts */
     MATCH_KINDS,
 };
@@ -28,7 +28,7 @@ struct match_pattern {
     const char *text;
 };
 
-/* Made from the "watch" lines of templates/messages.rules, so the relay and the finisher know the
+/* Made from the "watch" lines of templates/messages.rules, as are the finisher's tables: both know the
  * same messages. */
 extern const struct match_pattern match_patterns[];
 extern const size_t match_pattern_count;
@@ -41,7 +41,7 @@ struct matcher {
     uint16_t state;
     uint64_t count[MATCH_KINDS];       /* occurrences so far */
     uint16_t first_index[MATCH_KINDS]; /* pattern of the first occurrence, valid when count > 0 */
-    /* Ends of the first and the last failure in the last chunk, as offsets; 0 = none. */
+    /* Offsets in the last chunk: where its first and its last failure message end; 0 = none. */
     size_t first_end, last_end;
 };
 
@@ -49,7 +49,7 @@ void matcher_init(struct matcher *m);
 /* Bytes were skipped: the next bytes do not continue the last ones. */
 void matcher_gap(struct matcher *m);
 void matcher_feed(struct matcher *m, const void *data, size_t len);
-/* Is a line by itself about memory or a failure? (Not by MATCH_PLAIN, which may be any error.) */
+/* Is this line about memory or a failure? MATCH_PLAIN does not count, because it may be any error. */
 bool match_line(const char *line, size_t len);
 
 #endif

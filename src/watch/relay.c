@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay as the supervisor sees it: plan, hand over to the target's child, watch the relay
- * process. Nothing here blocks; only relay_child_setup() runs in the target's child.
+ * The supervisor's side of a relay: it plans the relay and watches the relay process. Nothing here
+ * blocks. relay_child_setup() runs in the target's child.
  */
 #include "watch/relay.h"
 
@@ -49,8 +49,8 @@ static int pipe_high(int ends[2], int flags)
     return r != 0 ? r : relay_fd_high(&ends[1]);
 }
 
-/* One byte through tee and splice: an emulated kernel (gVisor) or a seccomp filter may refuse them,
- * and then it is better to interpose nothing than to carry by read and write. */
+/* Tries tee and splice with one byte: an emulated kernel (gVisor) or a seccomp filter may refuse them.
+ * Then nothing is interposed: with read and write, a SIGKILL of O would lose bytes. */
 static int probe_splice(void)
 {
     int a[2] = {-1, -1}, b[2] = {-1, -1}, c[2] = {-1, -1};
@@ -67,8 +67,8 @@ static int probe_splice(void)
     return r;
 }
 
-/* fd 1 gets a description of its own only where O_NONBLOCK differs; the write end of a pipe can be
- * reopened through its link in /proc. */
+/* fd 1 and fd 2 share one open file description, unless O_NONBLOCK differs between them. Then the pipe's
+ * write end is opened once more through its link in /proc. */
 static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
 {
     relay->replacement_stdout = relay->replacement;
@@ -90,9 +90,9 @@ static int pipe_second_end(struct relay *relay, int flags_2, int flags_1)
     return relay_fd_high(&relay->replacement_stdout);
 }
 
-/* stdout is only carried where that was asked for, and may be bulk. With a pipe of 64 KiB every write of that
- * size waits for the relay, which wakes the reader: 0.62 times the throughput of a pipe alone, 0.79 with this
- * size (src/COST.md). Where the user has no more pipe pages, it stays as it is. */
+/* stdout may be bulk data. With a pipe of 64 KiB each write of that size waits for the relay and the relay
+ * for the reader: 0.62 times the throughput of a pipe alone. This size has 0.79 (src/COST.md). If the user
+ * may have no more pipe pages, the pipe keeps its size. */
 #define BULK_PIPE_BYTES (1 << 20)
 
 static void widen_for_bulk(const struct relay *relay)
@@ -131,7 +131,7 @@ static bool writable_mode(int fd)
     return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0;
 }
 
-/* `kind`: of the stream that the relay carries. */
+/* `kind`: the kind of the stream that the relay carries. */
 static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
     int r = 0;
@@ -264,8 +264,8 @@ static short ready_now(int fd, short events)
     return n > 0 ? p.revents : 0;
 }
 
-/* A pty must be asked by poll(): FIONREAD does not count what lies in the flip buffer, poll pushes
- * that through first. The master is asked before the pipe behind it, as bytes only go forward. */
+/* For a pty, use poll(): it first flushes the flip buffer, which FIONREAD does not count. Ask the master
+ * before the pipe that it feeds: bytes that move in between are then seen in the pipe. */
 static bool relay_pending(const struct relay *relay, const struct shared *shared)
 {
     if (relay->way == RELAY_FILE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The relay process: its set-up and the loop that carries bytes from relay->from to relay->down.
- * Every byte is at any moment in exactly one of the kernel's buffers, all of which S holds too.
+ * At any moment each byte is in exactly one of the kernel's buffers. S holds all these buffers, too.
  */
 #include "watch/relay_internal.h"
 
@@ -48,7 +48,7 @@ _Noreturn void carry_hung_up(struct carrier *c, int error)
     carry_done(c);
 }
 
-/* The head of relay->from to the caller's end: bytes moved or -errno. */
+/* Moves the head of relay->from to the caller's end. Returns the number of bytes, or -errno. */
 static ssize_t move_some(struct carrier *c)
 {
     struct relay *relay = c->relay;
@@ -95,7 +95,7 @@ _Noreturn void carry_run(struct carrier *c)
         if (terminal) {
             n = terminal_feed(c);
             c->something_waits = n > 0;
-            terminal_modes_sync(c); /* before the bytes: they were written under these modes */
+            terminal_modes_sync(c); /* before the bytes are carried: these modes apply to them */
         }
         if (n == 0)
             carry_done(c);
@@ -111,7 +111,7 @@ static int compare_int(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* A lock file, a socket or the read end of somebody's pipe must not stay open because O does. */
+/* O may outlive the target. It must not keep a lock file, a socket or somebody's pipe open. */
 static void close_all_but(int *keep, size_t count)
 {
     qsort(keep, count, sizeof *keep, compare_int);
@@ -129,10 +129,10 @@ static void close_all_but(int *keep, size_t count)
 static void leave_the_caller(struct carrier *c)
 {
     struct relay *relay = c->relay;
-    (void)setsid(); /* no terminal signals; tcsetattr on the terminal without SIGTTOU */
+    (void)setsid(); /* no signals from the terminal, and no SIGTTOU for tcsetattr() */
     sigset_t all;
     (void)sigfillset(&all);
-    (void)sigprocmask(SIG_BLOCK, &all, NULL); /* O ends by end of file; EPIPE instead of SIGPIPE */
+    (void)sigprocmask(SIG_BLOCK, &all, NULL); /* O ends at end of file, and gets EPIPE, not SIGPIPE */
     (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
     (void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     if (chdir("/") != 0) /* so that no file system stays busy */
@@ -159,7 +159,7 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
         .null_fd = -1,
     };
     if (relay->way == RELAY_FILE && relay->file_appends == false) {
-        /* fd 2 shares its position with the target's: that is where the target writes. */
+        /* fd 2 and the target's fd 2 share one position: there the target writes next. */
         relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
     }
     leave_the_caller(c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of failure, with the lines around them, kept by the relay process for a run that prints on
- * behind them: the beginning and the end of the output are kept anyhow. They are copied out of the
- * output's ring, which the bytes have just gone into, so that output without failures costs nothing.
+ * Keeps failure messages and the lines around them, in the relay process. A program may print so much
+ * after a failure that the message is neither in the first nor in the last part of the output, which
+ * are always kept. The lines are copied from the output's ring, so output without failures costs
+ * nothing.
  */
 #include "watch/relay_internal.h"
 
@@ -14,7 +15,7 @@
 
 #define BYTES_BEFORE 1024u
 #define BYTES_AFTER 4096u
-/* A program that prints failures all the time: what is kept of them a second. */
+/* At most this much is kept per second, for programs that print failures all the time. */
 #define WINDOW_NS 1000000000u
 #define WINDOW_BYTES (64u << 10)
 
@@ -43,7 +44,8 @@ static void want(struct carrier *c, uint64_t start)
         c->found_to = last + BYTES_AFTER;
 }
 
-/* Whole lines only: half of one hides what its value is. Returns how many bytes are dealt with. */
+/* Keeps whole lines only: redaction may miss a secret in half a line. Returns how many bytes of `text`
+ * need no further look. */
 static size_t keep_lines(struct carrier *c, const char *text, size_t len, bool is_last)
 {
     const char *end = memrchr(text, '\n', len);
@@ -60,7 +62,7 @@ static size_t keep_lines(struct carrier *c, const char *text, size_t len, bool i
 
 void found_look(struct carrier *c, size_t len)
 {
-    static char text[CARRY_CHUNK_BYTES / 2]; /* at most half of the ring that it is written to */
+    static char text[CARRY_CHUNK_BYTES / 2]; /* at most half the size of the ring `found` */
     struct ring *output = &c->shared->output;
     uint64_t head = atomic_load(&output->head);
     if (c->matcher.last_end != 0 && len > 0)

@@ -21,12 +21,12 @@
 
 #define REPORT_LINE_MAX 2048
 
-/* Descriptors of ours lie above what shells and programs use by number. */
+/* Our descriptors have numbers above those that shells and programs name themselves. */
 #define RELAY_FD_MIN 10
 
 /*
- * Bytes that were carried but not looked at yet, in sampling. Two pipes in turn: while one fills,
- * the other keeps what came before, so that the last 32 KiB before a pause or the end are there.
+ * While sampling: bytes that were carried, but not looked at yet. Two pipes take turns. While one
+ * fills, the other keeps the bytes before, so that the last 32 KiB before a pause or the end are kept.
  */
 struct peek_pipe {
     int read_end;
@@ -41,103 +41,108 @@ struct carrier {
     struct shared_carried *carried;
     bool lines_only; /* stdout: only lines about memory and failures are kept */
     struct matcher matcher;
-    uint64_t published[MATCH_KINDS]; /* counts already added to the shared ones */
+    uint64_t published[MATCH_KINDS]; /* matches that the shared counts include already */
 
-    /* A line of a report that has begun; whole lines only are kept. */
+    /* The current line of a report. Only whole lines are kept. */
     char line[REPORT_LINE_MAX];
     size_t line_len;
-    bool line_lost; /* its beginning is not there */
+    bool line_lost; /* its beginning was skipped, or it is too long */
     uint64_t reports_seen;
-    uint64_t report_window_ns, report_window_bytes; /* looked through for lines since */
+    uint64_t report_window_ns;    /* start of the current second ... */
+    uint64_t report_window_bytes; /* ... and the bytes searched for lines in it */
 
-    /* A failure and the lines around it, as offsets in the output: */
-    uint64_t found_from, found_to; /* kept up to, and wanted up to */
-    bool found_within_line;        /* it begins within a line */
-    uint64_t found_window_ns, found_window_bytes; /* kept since */
+    /* A failure and the lines around it, as offsets in the output. */
+    uint64_t found_from;         /* everything before this offset is kept already */
+    uint64_t found_to;           /* keep the output up to this offset */
+    bool found_within_line;      /* found_from lies within a line */
+    uint64_t found_window_ns;    /* start of the current second ... */
+    uint64_t found_window_bytes; /* ... and the bytes kept in it */
 
     struct peek_pipe peek[2];
     unsigned peek_active;
     size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
 
-    bool blind;     /* nothing to look with: carried, and neither kept nor matched */
-    bool sampling;  /* too fast to look at every byte */
-    bool gives_way; /* is a batch task */
+    bool blind;     /* no pipes to look with: the bytes are carried, but neither kept nor matched */
+    bool sampling;  /* the output is too fast to look at every byte */
+    bool gives_way; /* this process runs as SCHED_BATCH */
     bool skipped;   /* bytes were dropped unseen since the last look */
-    bool resync;    /* keep nothing until a line begins: half a line hides what a secret is */
+    bool resync;    /* keep nothing until a line begins: redaction may miss a secret in half a line */
     uint64_t window_start_ns;
     uint64_t window_bytes;
 
     int null_fd; /* /dev/null, or -1 */
 
-    /* waiting */
-    bool something_waits; /* in relay->from, at the last look: bytes, or its end */
-    int bell[2];          /* always empty; -1: waiting is by poll() */
+    /* relay_wait.c */
+    bool something_waits; /* at the last look relay->from had bytes, or was at its end */
+    int bell[2];          /* a pipe that is always empty; -1: poll() is used instead */
     pthread_t main_thread;
     bool ticking; /* SIGALRM comes every 20 ms */
 
-    /* terminal */
-    bool no_master_splice; /* the pty cannot be spliced from (Linux 5.10 without read_iter) */
-    bool no_down_splice;   /* nor the terminal to (opened for appending) */
+    /* relay_terminal.c */
+    bool no_master_splice; /* splice() cannot read this pty (Linux 5.10 without read_iter) */
+    bool no_down_splice;   /* splice() cannot write to this terminal (it is open for appending) */
     struct termios real_seen, pty_seen;
     uint64_t active_ns; /* when bytes last came */
-    bool in_background; /* the target, when it was last looked at: its modes are not the terminal's
-                         */
+    bool in_background; /* the target was a background job at the last look: ignore its modes */
 };
 
-/* relay_look.c: what becomes of the bytes besides being carried. */
+/* relay_look.c: matches and keeps the bytes that are carried. */
 void look_init(struct carrier *c);
 void look_at(struct carrier *c, const void *data, size_t len);
-/* Copy what waits in relay->from and is new, without taking it. Returns the bytes that may be
- * carried now, 0 at end of file, -EAGAIN when there is nothing. */
+/* Copies the new bytes of relay->from and leaves them in the pipe. Returns the number of bytes that
+ * may be carried now, 0 at end of file, -EAGAIN when the pipe is empty. */
 ssize_t look_ahead(struct carrier *c);
-/* While the caller's end is blocked: look at what came in behind `ahead`. */
+/* While the caller's end is blocked: look at the bytes that came after `ahead`. */
 void look_behind(struct carrier *c);
-/* Look at what was set aside while sampling. */
+/* Look at the bytes that were set aside while sampling. */
 void look_catch_up(struct carrier *c);
-/* Bytes were skipped: nothing is kept until a line begins. */
+/* Call it when bytes were skipped. Nothing is kept until the next line begins. */
 void look_gap(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
-/* All of `len` bytes that lie in a pipe. Returns how many were there. */
+/* Reads `len` bytes from a pipe that holds them. Returns how many it read. */
 ssize_t look_read_all(int fd, char *data, size_t len);
-/* Take `len` bytes out of a pipe unseen. */
+/* Takes `len` bytes out of a pipe without looking at them. */
 void look_discard(struct carrier *c, int fd, size_t len);
-/* relay_report.c: lines that tell how memory is used, and of stdout those about failures, into the
- * shared ring. After matcher_feed(). */
-void report_look(struct carrier *c, const char *data, size_t len);
-/* relay_found.c: messages of failure with the lines around them, into the shared ring. After the
- * bytes are in the output's ring. */
-void found_look(struct carrier *c, size_t len);
-/* The output is over. */
-void report_end(struct carrier *c);
-/* Bytes were skipped: what comes is the end of some line. */
-void report_gap(struct carrier *c);
 extern char look_buffer[CARRY_CHUNK_BYTES];
+
+/* relay_report.c: writes lines about the use of memory (for stdout: also lines about failures) into
+ * the shared ring. Call it after matcher_feed(). */
+void report_look(struct carrier *c, const char *data, size_t len);
+/* Call it at the end of the output. */
+void report_end(struct carrier *c);
+/* Call it when bytes were skipped: the next bytes are the rest of some line. */
+void report_gap(struct carrier *c);
+
+/* relay_found.c: writes failure messages and the lines around them into the shared ring. Call it when
+ * the last `len` bytes of the output's ring are new. */
+void found_look(struct carrier *c, size_t len);
 
 /* relay_carry.c */
 void carry_turn(struct carrier *c);
 void carry_idle(struct carrier *c);
 _Noreturn void carry_done(struct carrier *c);
 _Noreturn void carry_run(struct carrier *c);
-/* The reader went away: without us the target's next write would fail, so let its pipe break. */
+/* The reader has gone. Without us the target's next write would fail, so close the pipe's read end. */
 _Noreturn void carry_hung_up(struct carrier *c, int error);
 
 /* relay_wait.c */
 void wait_init(struct carrier *c);
-/* Until something may be in relay->from, or the pty; looks at what was set aside when nothing
- * comes. */
+/* Waits until relay->from or the pty may have bytes. If none come for a while, it looks at the bytes
+ * that were set aside. */
 void wait_for_bytes(struct carrier *c);
-/* `refused`: how often in a row poll() said yes and the write EAGAIN. A terminal with room for one
- * byte does that when the byte is a newline to be written as two. */
+/* `refused`: how often in a row the write failed with EAGAIN although poll() reported room. A terminal
+ * with room for one byte does that if the byte is a newline, which it writes as two. */
 void wait_for_room(struct carrier *c, unsigned *refused);
 
 /* relay_terminal.c */
 int terminal_plan(struct relay *relay, struct rc_err *err);
-/* From the pty into relay->feed, which is empty. > 0 bytes, 0 = every slave is closed, -EAGAIN. */
+/* Moves bytes from the pty into relay->feed, which must be empty. Returns the number of bytes, 0 when
+ * every slave is closed, or -EAGAIN. */
 ssize_t terminal_feed(struct carrier *c);
 void terminal_modes_init(struct carrier *c);
 void terminal_modes_sync(struct carrier *c);
 int terminal_wait_ms(const struct carrier *c);
-/* Write the head of relay->from where splice cannot; as splice(2). */
+/* Writes the head of relay->from to a terminal that splice(2) cannot write to. Returns as splice(2). */
 ssize_t terminal_copy(struct carrier *c, size_t len);
 
 /* follow_file.c */
@@ -145,7 +150,7 @@ int file_plan(struct relay *relay, struct rc_err *err);
 bool file_pending(const struct relay *relay, uint64_t read_bytes);
 _Noreturn void file_run(struct carrier *c);
 
-/* relay.c: move *fd out of the way of 0..9, close-on-exec. 0 or -errno. */
+/* relay.c: moves *fd to RELAY_FD_MIN or above, close-on-exec. 0 or -errno. */
 int relay_fd_high(int *fd);
 void relay_close(int *fd);
 

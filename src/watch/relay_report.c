@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines in which an engine says at its start how it uses the GPU's memory, kept by the relay
- * process for a run whose output is too long to be kept whole. Of a stdout that has a relay of its own
- * they and the lines about failures are all that is kept. The matcher has looked at the bytes
- * already: only where it found something is a line looked for, so that other output costs nothing
- * here.
+ * Keeps the lines in which an engine reports at its start how it uses the GPU's memory, in the relay
+ * process. They would be lost when the output is too long to be kept whole. For a stdout with its own
+ * relay, only these lines and those about failures are kept. The matcher has seen the bytes before:
+ * lines are searched for only in a chunk with a match, so other output costs nothing here.
  */
 #include "watch/relay_internal.h"
 
@@ -14,7 +13,8 @@
 #include "record/rundir.h"
 #include "record/shared.h"
 
-/* A program that prints such words all the time is none that starts: 10 ms of work a second. */
+/* A program that prints such words all the time is past its start. The limit bounds the work to 10 ms
+ * per second. */
 #define WINDOW_NS 1000000000u
 #define WINDOW_BYTES (512u << 10)
 
@@ -50,7 +50,7 @@ static void keep_line(struct carrier *c, const char *line, size_t len)
         ring_write(&c->shared->report, line, len);
 }
 
-/* The rest of a line that began in an earlier chunk; returns how many bytes of `data` it takes. */
+/* Completes a line that began in an earlier chunk. Returns how many bytes of `data` belong to it. */
 static size_t finish_line(struct carrier *c, const char *data, size_t len)
 {
     if (c->line_len == 0 && !c->line_lost)
@@ -83,7 +83,7 @@ static bool may_search(struct carrier *c, size_t len)
     return c->report_window_bytes <= WINDOW_BYTES;
 }
 
-/* Changes when a line comes that is kept. */
+/* Counts the matches in lines that are kept. */
 static uint64_t lines_seen(const struct carrier *c)
 {
     uint64_t seen = c->matcher.count[MATCH_REPORT];
@@ -100,7 +100,7 @@ void report_look(struct carrier *c, const char *data, size_t len)
     size_t at = finish_line(c, data, len);
     const char *last = memrchr(data + at, '\n', len - at);
     size_t whole = last != NULL ? (size_t)(last + 1 - data) : at;
-    /* match_line() is as fast as the look that found something; is_report() is not. */
+    /* match_line() is as fast as the matcher, so it needs no limit; is_report() is slower. */
     found = found && (c->lines_only || may_search(c, len));
     while (found && at < whole) {
         size_t line = (size_t)((const char *)memchr(data + at, '\n', whole - at) + 1 - (data + at));
@@ -114,7 +114,7 @@ void report_look(struct carrier *c, const char *data, size_t len)
     c->line_len += c->line_lost ? 0 : rest;
 }
 
-/* The last line may have no end. */
+/* The last line may have no newline. */
 void report_end(struct carrier *c)
 {
     if (c->line_len > 0 && c->line_len < sizeof c->line && !c->line_lost)

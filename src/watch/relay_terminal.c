@@ -2,11 +2,13 @@
 /*
  * A terminal as stderr: the target gets a pty, its bytes go on to the real terminal unchanged.
  *
- * The pty does no output processing (OPOST off): the real terminal does its own, once. Modes that
- * the program sets on the pty are set on the real terminal too, bit by bit as they change, and the
- * other way round, as programs also set modes through fd 0. What remains different: ttyname(2),
- * tcgetpgrp(2) = ENOTTY, OPOST reads as off, tcdrain() returns before the real terminal has it all,
- * `stty tostop` does not stop a background target, modes follow within a chunk or 50 ms.
+ * The pty does no output processing (OPOST off), because the real terminal does it. Modes that the
+ * program changes on the pty are changed on the real terminal, too, bit by bit. The other direction
+ * is needed as well: programs also change modes of the real terminal through fd 0.
+ *
+ * These differences remain: ttyname(2) names the pty; tcgetpgrp(2) fails with ENOTTY; OPOST reads as
+ * off; tcdrain() returns before the real terminal has all bytes; `stty tostop` does not stop a
+ * background target; a change of modes takes effect up to one chunk or 50 ms late.
  */
 #include "watch/relay_internal.h"
 
@@ -31,8 +33,8 @@
 /* If the terminal cannot be reopened, a write may block. This much always fits after POLLOUT. */
 #define BLOCKING_WRITE_BYTES 200u
 
-/* The real terminal with a description of our own: O_NONBLOCK on it concerns nobody else, and
- * O_APPEND (2>>/dev/tty), which makes splice(2) fail, is gone. If that fails: the inherited one. */
+/* Opens the real terminal again, so that our O_NONBLOCK affects nobody else and an inherited O_APPEND
+ * (2>>/dev/tty), with which splice(2) fails, does not apply. If it cannot be opened: a copy of fd 2. */
 static int open_down(void)
 {
     int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -68,7 +70,7 @@ static int open_pty(struct relay *relay)
     return relay->replacement < 0 ? relay->replacement : relay_fd_high(&relay->replacement);
 }
 
-/* Modes, size, owner and mode bits of the real terminal, O_NONBLOCK of its descriptor. */
+/* Gives the pty the modes, size, owner and mode bits of the real terminal, and the flags of fd 2. */
 static int dress_slave(struct relay *relay)
 {
     int slave = relay->replacement;
@@ -81,8 +83,7 @@ static int dress_slave(struct relay *relay)
         return -errno;
     if (ioctl(relay->down, TIOCGWINSZ, &size) == 0)
         (void)ioctl(slave, TIOCSWINSZ, &size);
-    /* /dev/stderr is reopened by programs that changed user; where it cannot be, they get EACCES.
-     */
+    /* A program that changed its user may open /dev/stderr again. It gets EACCES if fchown() fails. */
     struct stat st;
     if (fstat(relay->down, &st) == 0 && fchown(slave, st.st_uid, st.st_gid) == 0)
         (void)fchmod(slave, st.st_mode & 0777);
@@ -106,19 +107,19 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
         return rc_err_errno(err, -errno, "cannot make a pipe");
     relay->from = ends[0];
     relay->feed = ends[1];
-    (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* little lies between us and the eye */
+    (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* small, so that output appears soon */
     r = relay_fd_high(&relay->from);
     r = r != 0 ? r : relay_fd_high(&relay->feed);
     return r == 0 ? 0 : rc_err_errno(err, r, "cannot place a pipe");
 }
 
-/* Only for kernels that cannot splice from a pty: a SIGKILL between the two calls loses a chunk. */
+/* For kernels that cannot splice from a pty. A SIGKILL between read and write loses a chunk. */
 static ssize_t feed_by_copy(struct carrier *c)
 {
     ssize_t n = read(c->relay->master, look_buffer, 4096);
     if (n <= 0)
         return n < 0 ? -errno : 0;
-    ssize_t put = write(c->relay->feed, look_buffer, (size_t)n); /* empty, holds >= 4096 */
+    ssize_t put = write(c->relay->feed, look_buffer, (size_t)n); /* it was empty: 4096 bytes fit */
     return put < 0 ? -errno : put;
 }
 
@@ -138,7 +139,7 @@ ssize_t terminal_feed(struct carrier *c)
     return n == -EIO ? 0 : n; /* EIO: the last slave was closed and everything was read */
 }
 
-/* Killed between write and discard, the piece is written twice; never lost. */
+/* A SIGKILL between write and discard makes the piece appear twice. It is never lost. */
 ssize_t terminal_copy(struct carrier *c, size_t len)
 {
     struct peek_pipe *p = &c->peek[c->peek_active ^ 1u];
@@ -156,7 +157,7 @@ ssize_t terminal_copy(struct carrier *c, size_t len)
     return put;
 }
 
-/* Field n of /proc/PID/stat (proc(5) counts from 1), n > 2, from the ')' that ends the second. */
+/* Reads field n > 2 of /proc/PID/stat (proc(5) counts from 1). `name_end`: the ')' after field 2. */
 static bool stat_field(const char *name_end, int n, long *ret)
 {
     const char *p = name_end;
@@ -169,8 +170,8 @@ static bool stat_field(const char *name_end, int n, long *ret)
     return end != p + 1;
 }
 
-/* "123 (name) S 1 PGRP SESSION TTY TPGID ...": true unless the target is a background job, whose
- * tcsetattr would have stopped it. Of one that has ended (Z, X: TPGID is -1 then) what was last seen. */
+/* "123 (name) S 1 PGRP SESSION TTY TPGID ...". False if the target is a background job: without us,
+ * its tcsetattr() would have stopped it. An ended target (Z, X) has TPGID -1: the last answer stays. */
 static bool target_in_foreground(struct carrier *c)
 {
     char path[64], text[512];
@@ -189,7 +190,7 @@ static bool target_in_foreground(struct carrier *c)
     return !c->in_background;
 }
 
-/* Exactly what cfmakeraw() leaves: such a program also cleared OPOST, which we cannot see. */
+/* The modes that cfmakeraw() sets. It also clears OPOST, which we cannot see: the pty has it off. */
 static bool is_made_raw(const struct termios *t)
 {
     tcflag_t input = IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON;
@@ -197,7 +198,7 @@ static bool is_made_raw(const struct termios *t)
     return (t->c_iflag & input) == 0 && (t->c_lflag & local) == 0;
 }
 
-/* Apply to `to` what changed between `before` and `now`. OPOST and the line speed stay. */
+/* Changes in `to` the bits that differ between `before` and `now`, except OPOST and the line speed. */
 static void apply_changes(struct termios *to, const struct termios *before,
                           const struct termios *now)
 {
@@ -221,7 +222,7 @@ static bool same_modes(const struct termios *a, const struct termios *b)
            a->c_lflag == b->c_lflag && memcmp(a->c_cc, b->c_cc, sizeof a->c_cc) == 0;
 }
 
-/* A replacement O starts from the plan too: changes already mirrored are set again, to the same. */
+/* A replacement O also starts from the plan. It sets known changes once more, which has no effect. */
 void terminal_modes_init(struct carrier *c)
 {
     c->real_seen = c->relay->planned;
@@ -254,7 +255,7 @@ void terminal_modes_sync(struct carrier *c)
         apply_changes(&pty, &c->real_seen, &real);
         (void)tcsetattr(c->relay->master, TCSANOW, &pty);
         (void)tcgetattr(c->relay->master, &pty);
-        /* pty_seen takes the same changes, so that only the program's own changes remain a difference. */
+        /* pty_seen gets the same changes, so that only the program's own changes count as new. */
         apply_changes(&c->pty_seen, &c->real_seen, &real);
         c->real_seen = real;
     }

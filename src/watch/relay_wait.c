@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting, in the relay process. poll() on the target's pipe would make the target pay: since Linux
- * 5.14 a pipe that was polled once wakes its readers at every write, not only at the first into an
- * empty one (pipe->poll_usage in fs/pipe.c; a write of 80 bytes takes a tenth longer so). tee(2) of
- * one byte into a pipe of our own waits without that. It cannot see the caller's end go away: a
- * thread does, and interrupts it by a signal; nor does it end after a while: a timer's signal does.
+ * Waiting, in the relay process. poll() on the target's pipe would slow down the target: since Linux
+ * 5.14 a pipe that was polled once wakes its readers at every write, not only at a write into an empty
+ * pipe (pipe->poll_usage in fs/pipe.c; a write of 80 bytes takes a tenth longer). tee(2) of one byte
+ * into a pipe of our own (the bell) waits without that cost. tee(2) does not notice that the caller's
+ * end was closed, and has no time limit. So a thread watches the caller's end, and a timer runs; each
+ * interrupts tee(2) by a signal.
  */
 #include "watch/relay_internal.h"
 
@@ -25,7 +26,7 @@
 
 static void interrupt(int signo)
 {
-    (void)signo; /* it is there to end a system call with EINTR */
+    (void)signo; /* the handler exists so that system calls end with EINTR */
 }
 
 static bool has_hung_up(const struct carrier *c, int wait_ms)
@@ -34,8 +35,7 @@ static bool has_hung_up(const struct carrier *c, int wait_ms)
     return poll(&p, 1, wait_ms) > 0;
 }
 
-/* A signal that comes just before the call that it should interrupt is lost: hence again and again.
- */
+/* A signal just before the system call does not interrupt it, so the signal is sent repeatedly. */
 static void *guard_run(void *arg)
 {
     const struct carrier *c = arg;
@@ -81,7 +81,7 @@ static void forget_bell(struct carrier *c)
     relay_close(&c->bell[1]);
 }
 
-/* The thread is started while all signals are blocked, and keeps them so. */
+/* All signals are blocked while the thread starts, and stay blocked in it. */
 void wait_init(struct carrier *c)
 {
     c->bell[0] = c->bell[1] = -1;
@@ -103,7 +103,7 @@ static bool set_aside(const struct carrier *c)
     return c->peek[0].unread + c->peek[1].unread > 0;
 }
 
-/* A bell that keeps its bytes would be full one day, and tee(2) into it wait for ever. */
+/* Takes the byte out of the bell again. A full bell would make tee(2) wait for ever. */
 static void empty_bell(struct carrier *c)
 {
     char byte;
@@ -172,7 +172,7 @@ void wait_for_room(struct carrier *c, unsigned *refused)
         int n = poll(&p, 1, BLOCKED_WAIT_MS);
         carry_turn(c);
         if (n > 0 || (n < 0 && errno != EINTR))
-            return; /* an error of the stream shows at the next write */
+            return; /* the next write reports an error of the stream */
         look_behind(c);
         *refused = 0;
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kind of a descriptor; see stream.h. Runs in the supervisor, asks the kernel, changes
- * nothing. */
+/* The kind of a descriptor; see stream.h. Runs in the supervisor and changes nothing. */
 #include "watch/stream.h"
 
 #include <sys/ioctl.h>
@@ -30,8 +29,8 @@ bool stream_same(int a, int b)
         return false;
     if (sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino && sa.st_rdev == sb.st_rdev)
         return true;
-    /* /dev/tty and /dev/pts/N are two inodes of one terminal; TIOCGDEV (Linux 2.6.35) gives the
-     * device behind either. */
+    /* /dev/tty and /dev/pts/N are two inodes of one terminal. TIOCGDEV (Linux 2.6.35) gives the device
+     * behind each of them. */
     unsigned dev_a = 0, dev_b = 0;
     return S_ISCHR(sa.st_mode) && S_ISCHR(sb.st_mode) && ioctl(a, TIOCGDEV, &dev_a) == 0 &&
            ioctl(b, TIOCGDEV, &dev_b) == 0 && dev_a == dev_b;

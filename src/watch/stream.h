@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind of a descriptor, for relaying its output. Pure look-ups, no state; used by the
- * supervisor before the first fork.
+ * The kind of a descriptor, which decides how its output is carried. Only look-ups, no state. Used by
+ * the supervisor before the first fork.
  */
 #ifndef WATCH_STREAM_H
 #define WATCH_STREAM_H
@@ -18,7 +18,7 @@ enum stream_kind {
 };
 
 enum stream_kind stream_kind_of(int fd);
-/* Both are open and lead to the same object: same inode, or the same terminal by another name. */
+/* True when both are open and lead to the same inode, or to the same terminal by different names. */
 bool stream_same(int a, int b);
 
 #endif

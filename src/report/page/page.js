@@ -149,7 +149,7 @@
       ctx.lineTo(x, bottom);
       ctx.stroke();
     });
-    /* Above all lines: a label that is wider than the space between two marks would be crossed out. */
+    /* Draw the labels after all lines: otherwise the next mark's line would cross a wide label. */
     ctx.strokeStyle = colour("ground");
     ctx.lineWidth = 4 * devicePixelRatio;
     ctx.lineJoin = "round";
@@ -178,7 +178,7 @@
     }};
   }
 
-  const steps = Array.from({length: 40}, (_, i) => 2 ** (i - 4)); /* MiB: round figures in GiB, too */
+  const steps = Array.from({length: 40}, (_, i) => 2 ** (i - 4)); /* in MiB; powers of two are round in GiB, too */
 
   function plotted(chart, holder, legend) {
     const sums = stacked(chart);
@@ -200,7 +200,7 @@
     new ResizeObserver(() => plot.setSize({width: Math.max(holder.clientWidth, 280), height: 240})).observe(holder);
   }
 
-  /* For those who do not see the drawing: at most twenty moments. */
+  /* A table for readers who cannot see the drawing, with at most twenty rows. */
   function chartTable(chart) {
     const step = Math.max(1, Math.ceil(drawn.time_s.length / 20));
     const rows = [];
@@ -265,7 +265,7 @@
         "60 of " + segments.length + " are drawn." : segments.length + " segments.")), rows];
   }
 
-  /* Before the failure, of the live buffers that the ledger lists one by one. */
+  /* The ages, at the failure, of those live buffers that the ledger lists one by one. */
   function ageOf(size) {
     if (typeof size.newest_s !== "number") return "";
     const newest = seconds(size.newest_s), oldest = seconds(size.oldest_s);
