@@ -340,7 +340,7 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
                        failures[i % 2], rows[i / 2].kernel, rows[i / 2].version);
         cJSON *json = fixture_quoted(text);
         struct verdict v = fixture_judge(*state, json, NULL);
-        if (fixture_list_holds(&v.advice, "gfx1151 wants kernel") != rows[i / 2].old)
+        if (fixture_list_holds(&v.advice, "gfx1151 needs kernel") != rows[i / 2].old)
             fail_msg("%s: %s", rows[i / 2].kernel, v.class_name);
         assert_int_equal(v.advice.count > 1 && strcmp(v.advice.text[0], v.advice.text[1]) == 0, 0);
         verdict_release(&v);
