@@ -10,6 +10,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/target_change.h"
 #include "collect/collector.h"
 #include "collectors/machine.h"
 
@@ -73,7 +74,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         n = pid > 0 ? fs_read_text(path, text, sizeof text) : -1;
         source = "/proc/PID/limits after the failure";
     }
-    if (n <= 0) {
+    if (n <= 0 && !target_change_is_limit()) {
         /* Not /proc/self: the runner lowered CPU time, file and core size of this child. */
         char path[64];
         (void)snprintf(path, sizeof path, "/proc/%ld/limits", (long)getppid());
@@ -82,7 +83,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         substitute = "no impact record: these are our own limits, which the target inherited";
     }
     if (n <= 0)
-        return collect_reason(out, COLLECT_FAILED, "no /proc/PID/limits");
+        return collect_reason(out, COLLECT_FAILED, target_change_is_limit() ? "no /proc/PID/limits; ours are not those of the program"
+                                                                              : "no /proc/PID/limits");
     int found = give_facts(out, text, source);
     if (found == 0)
         return collect_reason(out, COLLECT_FAILED, "%s: no line was understood", source);

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/memory.h"
+#include "base/target_change.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/assets.h"
@@ -170,6 +171,8 @@ static void fill_context(struct job *job)
     /* Not of a `recover`, which is started in another shell; not if memory was refused. */
     bool inherits_ours =
         job->environ_list == NULL && memory_refusals() == refused && job->shared != NULL;
+    if (inherits_ours)
+        job->environ_list = target_change_environment();
     job->ctx = (struct collect_ctx){
         .run_dir = info->dir,
         .target_pid = info->target_pid,
@@ -178,9 +181,7 @@ static void fill_context(struct job *job)
         .cwd = info->cwd,
         .maps = job->maps != NULL ? job->maps : "",
         .fds = job->fds != NULL ? job->fds : "",
-        .environ_at_impact = job->environ_list != NULL ? job->environ_list
-                             : inherits_ours           ? (const char *const *)environ
-                                                       : no_strings,
+        .environ_at_impact = job->environ_list != NULL ? job->environ_list : no_strings,
         .environ_source = inherits_ours ? "environment of rocmcrash, which the process inherited" : NULL,
         .start_mono_ns = info->start_mono_ns,
         .end_mono_ns = info->end_mono_ns,

@@ -72,7 +72,7 @@ static _Noreturn void exec_run(const struct try_plan *plan)
         die("cannot start");
     if (plan->cwd[0] != '\0' && chdir(plan->cwd) != 0)
         die("cannot go to the run's folder");
-    if (plan->change != NULL && (errno = -change_apply(plan->change)) != 0)
+    if (plan->change != NULL && (errno = -change_hand_over(plan->change)) != 0)
         die("cannot make the change");
     (void)execv(rocmcrash, (char *const *)(uintptr_t)argv);
     die("cannot run rocmcrash");

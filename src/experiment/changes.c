@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/target_change.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
 
@@ -311,31 +312,50 @@ static void merge_option(const char *now, const char *option, char *out, size_t 
     (void)snprintf(out + used, size - used, "%s", option);
 }
 
-int change_apply(const struct change *c)
+/* Raising the hard limit needs the right to: found out now, not when the program is started. */
+static int hand_over_limit(const struct change *c, char *out, size_t size)
+{
+    __rlimit_resource_t resource = (__rlimit_resource_t)limit_of(c->name);
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0 || !limit_wanted(c->value, &limit, &limit.rlim_cur))
+        return -EINVAL;
+    const struct rlimit now = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (limit.rlim_max != RLIM_INFINITY &&
+        (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > limit.rlim_max)) {
+        limit.rlim_max = limit.rlim_cur; /* root may */
+        if (setrlimit(resource, &limit) != 0)
+            return -errno;
+        (void)setrlimit(resource, &now);
+    }
+    (void)snprintf(out, size, "limit %d %llu %llu", (int)resource, (unsigned long long)limit.rlim_cur,
+                   (unsigned long long)limit.rlim_max);
+    return 0;
+}
+
+int change_hand_over(const struct change *c)
 {
     char merged[1024];
-    struct rlimit limit;
+    char text[1200] = "";
     const char *now = getenv(c->name);
+    int r = 0;
     switch (c->kind) {
     case CHANGE_ENV:
-        return setenv(c->name, c->value, 1) == 0 ? 0 : -errno;
+        (void)snprintf(text, sizeof text, "set %s=%s", c->name, c->value);
+        break;
     case CHANGE_UNSET:
-        return unsetenv(c->name) == 0 ? 0 : -errno;
+        (void)snprintf(text, sizeof text, "unset %s", c->name);
+        break;
     case CHANGE_ALLOC:
         merge_option(now != NULL ? now : "", c->value, merged, sizeof merged);
-        return setenv(c->name, merged, 1) == 0 ? 0 : -errno;
-    case CHANGE_LIMIT:
-        if (getrlimit((__rlimit_resource_t)limit_of(c->name), &limit) != 0 ||
-            !limit_wanted(c->value, &limit, &limit.rlim_cur))
-            return -EINVAL;
-        if (limit.rlim_max != RLIM_INFINITY &&
-            (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > limit.rlim_max))
-            limit.rlim_max = limit.rlim_cur; /* root may */
-        return setrlimit((__rlimit_resource_t)limit_of(c->name), &limit) == 0 ? 0 : -errno;
-    case CHANGE_ARG:
+        (void)snprintf(text, sizeof text, "set %s=%s", c->name, merged);
         break;
+    case CHANGE_LIMIT:
+        r = hand_over_limit(c, text, sizeof text);
+        break;
+    case CHANGE_ARG:
+        return 0;
     }
-    return 0;
+    return r < 0 ? r : setenv(TARGET_CHANGE, text, 1) == 0 ? 0 : -errno;
 }
 
 /* "--name=value", which lives as long as the process: a run has one. */

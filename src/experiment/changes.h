@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A change: one thing that is different in a run, of templates/changes.tsv or of the user. Pure, but for
- * change_apply(), which is called in the child that becomes the run.
+ * change_hand_over(), which is called in the child that becomes the run.
  */
 #ifndef EXPERIMENT_CHANGES_H
 #define EXPERIMENT_CHANGES_H
@@ -42,8 +42,9 @@ int changes_add(struct changes *changes, enum change_kind kind, const char *text
 /* "HSA_ENABLE_SDMA=0", "HSA_ENABLE_SDMA unset", "nofile=4096", "--batch_size 16" */
 void change_text(const struct change *change, char *out, size_t size);
 
-/* Changes this process's environment and limits. 0 or -errno. */
-int change_apply(const struct change *change);
+/* Puts the change into the environment of this process, which becomes the run's rocmcrash, for the program alone
+ * (base/target_change.h). An argument is none for it. 0 or -errno. */
+int change_hand_over(const struct change *change);
 /* The command with the argument in it, in new memory that holds the same strings and those of the change:
  * "--name=value" and "--name value" get the new value, what is not there is added at the end. NULL: no
  * memory. Other kinds: the same command. */

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "base/target_change.h"
 #include "inject/preload.h"
 #include "launch/inject_python.h"
 #include "record/shared.h"
@@ -73,11 +74,13 @@ static _Noreturn void target_exec(struct shared *shared, const struct target_spe
         relay_child_setup(&spec->relays[i]);
     if (spec->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_IGN);
+    int changed = target_change_apply();
     inject_python(shared, spec->options);
     char **environment = environment_for(shared, spec);
     (void)sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
-    (void)execvpe(spec->argv[0], spec->argv, environment);
-    int error = errno;
+    if (changed == 0)
+        (void)execvpe(spec->argv[0], spec->argv, environment);
+    int error = changed < 0 ? -changed : errno;
     while (write(spec->exec_error_fd, &error, sizeof error) < 0 && errno == EINTR)
         ;
     _exit(error == ENOENT ? 127 : 126);
@@ -92,8 +95,10 @@ int target_wait_status(const siginfo_t *si)
 
 int target_exec_here(char *const argv[])
 {
-    (void)execvp(argv[0], argv);
-    int error = errno;
+    int changed = target_change_apply();
+    if (changed == 0)
+        (void)execvp(argv[0], argv);
+    int error = changed < 0 ? -changed : errno;
     (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
     return error == ENOENT ? 127 : 126;
 }
@@ -154,7 +159,7 @@ bool target_exec_is_privileged(const char *name)
 {
     static struct preload_room room;
     static char interpreters[2][FS_PATH_MAX];
-    const char *path = preload_find(name, getenv("PATH"), &room);
+    const char *path = preload_find(name, target_change_variable("PATH"), &room);
     for (int depth = 0; path != NULL && depth < SHEBANG_DEPTH; depth++) {
         char *interpreter = interpreters[depth % 2];
         if (!script_interpreter(path, interpreter, sizeof interpreters[0]))

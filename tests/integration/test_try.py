@@ -246,12 +246,39 @@ class Budgets(TryCase):
         self.assertEqual([ignored >> (number - 1) & 1 for number in (signal.SIGCHLD, signal.SIGHUP)], [1, 0])
 
     def test_runs_that_leave_no_bundle(self):
-        """A limit that ends rocmcrash itself: no run of the change says anything about the command."""
-        out, err = self.try_it("--with-limit", "as=100000", "--json", "--", "sh", "-c", "exit 3", status=1)
+        """No run of the change says anything about the command."""
+        away = f"test -z \"$A\" || rm -r {self.path('out')}/rocmcrash-try-*/*-yours-1; exit 3"
+        out, err = self.try_it("--with", "A=1", "--json", "--", "sh", "-c", away, status=1)
         cell = json.loads(out)["cells"][1]
         self.assertEqual((cell["runs"], cell["failed"], cell["finding"]), (0, 0, "lost"))
-        self.assertEqual(err.count("as=100000: says nothing: it left no bundle"), 3, err)
+        self.assertEqual(err.count("A=1: says nothing: it left no bundle"), 3, err)
         self.assertEqual(json.loads(out)["status"], "undecided")
+
+    def test_a_change_is_for_the_program_alone(self):
+        """Neither a variable nor a limit reaches rocmcrash itself; and the program's environment has nothing of how it came."""
+        told = self.path("told")
+        program = f"""
+import json, os, resource, sys
+def parent(name):
+    return open('/proc/%d/%s' % (os.getppid(), name)).read()
+files = next(line for line in parent('limits').splitlines() if line.startswith('Max open files')).split()[3]
+ours = [entry for entry in parent('environ').split(chr(0)) if entry.startswith('A=')]
+row = dict(files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], a=os.environ.get('A'), parent_files=int(files), parent_a=ours,
+           change=os.environ.get('ROCMCRASH_CHANGE'))
+with open({told!r}, 'a') as f:
+    f.write(json.dumps(row) + chr(10))
+sys.exit(3)
+"""
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        out, err = self.try_it("--runs", "3", "--with", "A=1", "--with-limit", "nofile=99", "--json", "--", PYTHON, "-S", "-c", program, status=1)
+        self.assertEqual([run["failure"] for run in json.loads(out)["runs"]], ["exit code 3"] * 3, err)
+        rows = [json.loads(line) for line in support.read(told).splitlines()]
+        self.assertEqual({(row["parent_files"], tuple(row["parent_a"]), row["change"]) for row in rows}, {(now, (), None)})
+        self.assertEqual({(row["files"], row["a"]) for row in rows}, {(now, None), (now, "1"), (99, None)})
+
+    def test_limits_with_which_rocmcrash_could_not_run(self):
+        out, err = self.try_it("--runs", "2", "--with-limit", "as=100000", "--json", "--", "sh", "-c", "exit 3", status=1)
+        self.assertEqual(sorted(run["end"] for run in json.loads(out)["runs"]), ["failed", "failed"], err)
 
     def test_ctrl_c_tells_what_is_known(self):
         process = self.launch("out", "--with", "A=1", "--", "sh", "-c", f"echo $$ > {self.path('pid')}; exec sleep 1000")

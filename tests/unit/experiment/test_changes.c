@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/target_change.h"
 #include "diagnose/fact.h"
 #include "experiment/changes.h"
 #include "experiment/conclusion.h"
@@ -207,8 +208,10 @@ static void test_an_option_joins_those_that_are_set(void **state)
     (void)state;
     choose(&c, "fragmentation", NULL, torch_cuda);
     assert_int_equal(0, setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False,backend:native", 1));
-    assert_int_equal(0, change_apply(chosen(&c, "expandable")));
-    assert_string_equal(getenv("PYTORCH_CUDA_ALLOC_CONF"), "backend:native,expandable_segments:True");
+    assert_int_equal(0, change_hand_over(chosen(&c, "expandable")));
+    assert_string_equal(getenv("PYTORCH_CUDA_ALLOC_CONF"), "expandable_segments:False,backend:native");
+    assert_string_equal(getenv(TARGET_CHANGE), "set PYTORCH_CUDA_ALLOC_CONF=backend:native,expandable_segments:True");
+    assert_int_equal(0, unsetenv(TARGET_CHANGE));
     assert_int_equal(0, unsetenv("PYTORCH_CUDA_ALLOC_CONF"));
 }
 
