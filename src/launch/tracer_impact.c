@@ -15,6 +15,8 @@
 
 /* A failing exit of a process younger than this (grep, test, ...) is no failure of the job. */
 #define EXIT_IMPACT_MIN_AGE_NS 1000000000u
+/* So many threads of a process are asked at each exit of another: a large process asks near its end only. */
+#define UNSEEN_THREADS_MAX 16u
 
 bool tracer_is_fatal_signal(int signo)
 {
@@ -147,6 +149,36 @@ static bool child_exit_matters(const struct traced_process *process, int signo)
     return signo == SIGKILL || tracer_is_fatal_signal(signo);
 }
 
+/*
+ * A thread that ends by itself when another one ends the process may tell us nothing: SIGKILL wakes it
+ * from its exit stop, or it does not stop (ptrace_stop(), kernel/signal.c). True when the thread is on its
+ * way out: SIGKILL is pending or it is a zombie. One that has taken its SIGKILL will stop; it is false.
+ */
+static bool may_end_unseen(pid_t pid, pid_t tid)
+{
+    char path[64];
+    char status[TRACER_STATUS_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)tid);
+    if (fs_read_text(path, status, sizeof status) <= 0)
+        return true;
+    return signal_is_in(status, "\nSigPnd:\t", SIGKILL) || strstr(status, "\nState:\tZ") != NULL ||
+           strstr(status, "\nState:\tX") != NULL;
+}
+
+static bool others_may_end_unseen(const struct traced_process *process)
+{
+    const struct tracees *t = &tracer.tracees;
+    if (process->threads > UNSEEN_THREADS_MAX)
+        return false;
+    for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
+        const struct traced_thread *thread = &t->threads[i];
+        if (thread->tid != 0 && &t->processes[thread->process] == process && !thread->exiting &&
+            !may_end_unseen(process->pid, thread->tid))
+            return false;
+    }
+    return true;
+}
+
 /* Only the last thread's exit event is the end of a process; a lone leader may go long before. */
 void tracer_exit_event(struct traced_thread *thread)
 {
@@ -157,10 +189,12 @@ void tracer_exit_event(struct traced_thread *thread)
         thread->exiting = true;
         process->threads--;
     }
-    if (process->threads > 0 || process->impact_taken || status == 0)
+    if (process->impact_taken || status == 0)
         return;
     int signo = (int)(status & 0x7f);
     if (process->pid != tracer.target && !child_exit_matters(process, signo))
+        return;
+    if (process->threads > 0 && !others_may_end_unseen(process))
         return;
     process->impact_taken = true;
     struct impact_cause cause = {

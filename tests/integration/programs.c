@@ -177,6 +177,26 @@ static int leader_gone(void)
     pthread_exit(NULL);
 }
 
+static _Atomic int leaving;
+
+static void *leave(void *arg)
+{
+    (void)arg;
+    leaving = 1;
+    return NULL;
+}
+
+/* A thread ends by itself at the moment when the process ends. */
+static int end_together(void)
+{
+    pthread_t thread;
+    (void)pthread_create(&thread, NULL, leave, NULL);
+    (void)pthread_detach(thread);
+    while (leaving == 0)
+        ;
+    return 1;
+}
+
 static void *sleeper(void *arg)
 {
     (void)arg;
@@ -366,6 +386,8 @@ int main(int argc, char *argv[])
         return thread_crash();
     if (strcmp(what, "leader-gone") == 0)
         return leader_gone();
+    if (strcmp(what, "end-together") == 0)
+        return end_together();
     if (strcmp(what, "many") == 0)
         return many(atoi(argv[2]), atoi(argv[3]));
     if (strcmp(what, "hoard") == 0)

@@ -67,6 +67,15 @@ class Crashes(programs.Traced):
                 self.assertGreater(bundle.value("proc.0.fds_count"), 2)
                 os.unlink(bundle.path)
 
+    def test_exit_while_a_thread_ends_by_itself(self):
+        """The kernel may not tell of that thread before it is gone: the program is copied nevertheless."""
+        for i in range(6):
+            with self.subTest(run=i):
+                bundle = self.only_bundle(self.run_it(programs.program(), "end-together", options=["--always"]))
+                self.assertEqual(bundle.value("target.exit_code"), 1)
+                self.assertEqual(bundle.row("limits")["status"], "ok")
+                os.unlink(bundle.path)
+
     def grandchild(self, seconds, mode):
         crash = f"sleep {seconds}; ulimit -c 0; kill -SEGV $$"
         done = self.run_it(self.shell(), "-c", f"sh -c 'sh -c \"{crash}\"; exit 3'; exit 4".replace(
