@@ -23,7 +23,7 @@ static const struct {
     {"job.rank",
      {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
       "JOB_COMPLETION_INDEX"}},
-    {"job.world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}},
+    {"job.world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}},
     {"job.local_rank",
      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}},
     {"job.local_world_size", {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
@@ -69,15 +69,33 @@ static bool give_number(struct collect_out *out, struct buf *text, const char *f
     return false;
 }
 
+/* Common names, and names that have another meaning elsewhere: which variable must stand beside them. */
+static bool is_meant(const char *const *environ_list, const char *variable)
+{
+    /* RANK alone is anybody's: torch's needs WORLD_SIZE beside it. The script of sbatch has SLURM_PROCID=0, and is
+     * no task: those have a step. */
+    static const struct {
+        const char *variable, *beside[2];
+    } pairs[] = {
+        {"RANK", {"WORLD_SIZE", NULL}},
+        {"SLURM_PROCID", {"SLURM_STEP_ID", "SLURM_STEPID"}},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const char *second = pairs[i].beside[1];
+        if (strcmp(pairs[i].variable, variable) == 0)
+            return environ_get(environ_list, pairs[i].beside[0]) != NULL ||
+                   (second != NULL && environ_get(environ_list, second) != NULL);
+    }
+    return true;
+}
+
 /* The variable that tells the number, NULL = none. */
 static const char *variable_of(const char *const *environ_list, const char *const variables[])
 {
     for (const char *const *v = variables; *v != NULL; v++) {
-        /* RANK alone is a common name: torch's needs WORLD_SIZE beside it. */
-        bool is_ours = strcmp(*v, "RANK") != 0 || environ_get(environ_list, "WORLD_SIZE") != NULL;
         uint64_t number;
         const char *value = environ_get(environ_list, *v);
-        if (is_ours && value != NULL && fs_parse_u64(value, &number) == 0 && number <= INT64_MAX)
+        if (is_meant(environ_list, *v) && value != NULL && fs_parse_u64(value, &number) == 0 && number <= INT64_MAX)
             return *v;
     }
     return NULL;
@@ -103,11 +121,7 @@ static void give_numbers(const struct collect_ctx *ctx, struct collect_out *out,
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         for (const char *const *v = numbers[i].variables; *v != NULL; v++) {
             const char *value = environ_get(ctx->environ_at_impact, *v);
-            /* RANK alone is a common name: torch's needs WORLD_SIZE beside it. */
-            if (value != NULL && strcmp(*v, "RANK") == 0 &&
-                environ_get(ctx->environ_at_impact, "WORLD_SIZE") == NULL)
-                continue;
-            if (value != NULL && give_number(out, text, numbers[i].fact, *v, value))
+            if (value != NULL && is_meant(ctx->environ_at_impact, *v) && give_number(out, text, numbers[i].fact, *v, value))
                 break;
         }
     }

@@ -39,23 +39,13 @@ static size_t line_length(const char *data, size_t len, unsigned number)
     return number == 0 ? line.len : 0;
 }
 
-/* "stderr line 12" -> 12; 0: the source names no line. */
-static unsigned line_of(const struct fact *f)
-{
-    static const char word[] = " line ";
-    const char *last = NULL;
-    for (const char *at = f->source; at != NULL && (at = strstr(at, word)) != NULL; at++)
-        last = at;
-    return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
-}
-
 /* Repairs of lines that were wrapped or cut when they were pasted. */
 static const struct repair {
     char *(*mend)(const char *data, size_t len, size_t *ret_len);
     const char *how, *fact, *source;
 } repairs[] = {
-    {text_unwrap, "joined", "log.joined", "lines that were wrapped"},
-    {text_complete, "completed", "log.completed", "lines that were cut"},
+    {text_unwrap, FACT_MARK_JOINED, "log.joined", "lines that were wrapped"},
+    {text_complete, FACT_MARK_COMPLETED, "log.completed", "lines that were cut"},
 };
 
 /* Marks a fact that comes from a repaired line, unless the original line gives the same value. */
@@ -65,11 +55,11 @@ static void mark_repaired(struct facts *facts, size_t from, struct text whole, s
     bool any = false;
     for (size_t i = from; i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i), *alone = facts_find(apart, f->name, f->when);
-        unsigned line = line_of(f);
+        unsigned line = fact_source_line(f);
         if (line == 0 || (alone != NULL && fact_says_same(f, alone)) ||
             line_length(whole.at, whole.len, line) == line_length(mended.at, mended.len, line))
             continue;
-        facts_mark_repaired(facts, i, repair->how);
+        facts_mark(facts, i, repair->how);
         any = true;
     }
     if (any)
@@ -106,12 +96,14 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
-    char *own = rank_lines_own(facts, text, len, &len);
-    text = own != NULL ? own : text;
-    messages_to_facts(facts, text, len, source);
-    read_repaired(facts, text, len, source, readers, &repairs[0]);
-    quantities_to_facts(facts, text, len, source);
-    free(own);
+    size_t own_len = len, before = facts_count(facts);
+    char *copy = rank_lines_own(facts, text, len, &own_len);
+    const char *own = copy != NULL ? copy : text;
+    messages_to_facts(facts, own, own_len, source);
+    read_repaired(facts, own, own_len, source, readers, &repairs[0]);
+    quantities_to_facts(facts, own, own_len, source);
+    rank_lines_doubt(facts, before, text, len);
+    free(copy);
 }
 
 /* Does the text tell of a failure? A table of a healthy machine does not. */

@@ -236,20 +236,39 @@ int facts_set_missing(struct facts *f, const char *name, enum fact_when when,
                               .reason = reason != NULL ? reason : "no reason given"});
 }
 
-void facts_mark_repaired(struct facts *f, size_t index, const char *how)
+void facts_mark(struct facts *f, size_t index, const char *mark)
 {
     struct fact *item = &f->items[index];
     char *source = NULL;
-    if (item->source == NULL || asprintf(&source, "%s, %s", item->source, how) < 0)
+    if (item->source == NULL || asprintf(&source, "%s, %s", item->source, mark) < 0)
         return;
     free((void *)(uintptr_t)item->source);
     item->source = source;
 }
 
+bool fact_has_mark(const struct fact *fact, const char *mark)
+{
+    const char *at = fact->source;
+    while (at != NULL && (at = strstr(at, mark)) != NULL) {
+        if (at - fact->source >= 2 && memcmp(at - 2, ", ", 2) == 0)
+            return true;
+        at++;
+    }
+    return false;
+}
+
 bool fact_is_repaired(const struct fact *fact)
 {
-    return fact->source != NULL &&
-           (strstr(fact->source, ", joined") != NULL || strstr(fact->source, ", completed") != NULL);
+    return fact_has_mark(fact, FACT_MARK_JOINED) || fact_has_mark(fact, FACT_MARK_COMPLETED);
+}
+
+unsigned fact_source_line(const struct fact *fact)
+{
+    static const char word[] = " line ";
+    const char *last = NULL;
+    for (const char *at = fact->source; at != NULL && (at = strstr(at, word)) != NULL; at++)
+        last = at;
+    return last != NULL ? (unsigned)strtoul(last + sizeof word - 1, NULL, 10) : 0;
 }
 
 bool fact_says_same(const struct fact *a, const struct fact *b)

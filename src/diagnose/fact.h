@@ -68,11 +68,20 @@ int facts_set_boolean(struct facts *, const char *name, enum fact_when, bool val
 int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fact_status status,
                       const char *reason, const char *source);
 
-/* Note in the source of the fact at `index` that it was read from repaired lines: `how` is "joined"
- * (text_unwrap()) or "completed" (text_complete()). */
-void facts_mark_repaired(struct facts *, size_t index, const char *how);
-/* Was the fact read from repaired lines, or computed from such a fact? */
+/* Marks of a line that is less sure than it looks. */
+#define FACT_MARK_JOINED "joined"       /* text_unwrap() */
+#define FACT_MARK_COMPLETED "completed" /* text_complete() */
+#define FACT_MARK_ONE_OF_RANKS "of one of the ranks"          /* rank_lines.h: RANK_LINES_BELOW */
+#define FACT_MARK_PERHAPS_OTHERS "perhaps of another rank"    /* RANK_LINES_SHARED */
+
+/* Note such a mark in the source of the fact at `index`. */
+void facts_mark(struct facts *, size_t index, const char *mark);
+/* Was the fact read from a line with this mark, or computed from such a fact? */
+bool fact_has_mark(const struct fact *, const char *mark);
+/* Joined or completed. */
 bool fact_is_repaired(const struct fact *);
+/* The line that the source names ("stderr line 12"); 0 = none. */
+unsigned fact_source_line(const struct fact *);
 /* The same value, from any source. */
 bool fact_says_same(const struct fact *, const struct fact *);
 

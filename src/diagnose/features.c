@@ -34,6 +34,18 @@ bool feature_text(const struct facts *facts, const char *name, const char **ret)
     return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
 }
 
+/* What a feature's source keeps of the marks of its input. */
+static const char *marks_of(const struct fact *f)
+{
+    if (f == NULL)
+        return "";
+    if (fact_has_mark(f, FACT_MARK_PERHAPS_OTHERS))
+        return " (of lines, " FACT_MARK_PERHAPS_OTHERS ")";
+    if (fact_has_mark(f, FACT_MARK_ONE_OF_RANKS))
+        return " (of lines, " FACT_MARK_ONE_OF_RANKS ")";
+    return fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
+}
+
 static const char *input_source(const struct fact *f)
 {
     return f != NULL && f->source != NULL && f->source[0] != '\0' ? f->source : "no source";
@@ -47,10 +59,9 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
         const struct fact *f = facts_best(facts, names[i]);
         const char *from = input_source(f);
         const char *comma = i > 0 ? ", " : "";
-        const char *repaired = f != NULL && fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
         /* a feature names its own inputs; avoids nested parentheses */
         int n = strncmp(from, "computed", 8) == 0
-                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], repaired)
+                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], marks_of(f))
                     : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
         at += n > 0 ? (size_t)n : 0;
     }

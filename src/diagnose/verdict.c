@@ -145,17 +145,35 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
     }
 }
 
-/* Was `e` decided by facts from repaired lines? Joined lines may not belong together, and a cut line may have
- * ended differently. */
-static bool stands_on_repaired(const struct judge *j, const struct expr *e)
+/* Lines that are less sure than they look: how many steps of confidence they cost. Joined lines may not belong
+ * together, a cut line may have ended differently, and another rank may have written it. */
+static const struct doubt {
+    const char *mark;
+    int steps;
+    const char *says;
+} doubts[] = {
+    {FACT_MARK_PERHAPS_OTHERS, 2, "another rank may have written the lines: they are not marked, and ranks share the file"},
+    {FACT_MARK_ONE_OF_RANKS, 1, "more than one rank failed, and the lines are not marked with the one that wrote them"},
+    {FACT_MARK_JOINED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
+    {FACT_MARK_COMPLETED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
+};
+
+/* The largest doubt of the facts that decided `e`; NULL = none. */
+static const struct doubt *doubt_of(const struct judge *j, const struct expr *e)
 {
     struct eval ev = {.facts = j->facts};
-    bool repaired = false;
     if (e == NULL || eval_answer(&ev, e) != ANSWER_YES)
-        return false;
-    for (size_t i = 0; i < ev.used_count; i++)
-        repaired |= fact_is_repaired(ev.used[i]);
-    return repaired;
+        return NULL;
+    for (size_t k = 0; k < sizeof doubts / sizeof doubts[0]; k++)
+        for (size_t i = 0; i < ev.used_count; i++)
+            if (fact_has_mark(ev.used[i], doubts[k].mark))
+                return &doubts[k];
+    return NULL;
+}
+
+static int steps_of(const struct doubt *doubt)
+{
+    return doubt != NULL ? doubt->steps : 0;
 }
 
 static int node_confidence(const struct judge *j, const struct tree_node *node)
@@ -169,8 +187,9 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
         sure = node->medium;
         level = 1;
     }
-    if (level > 0 && (stands_on_repaired(j, node->test) || stands_on_repaired(j, sure)))
-        level--;
+    int of_test = steps_of(doubt_of(j, node->test)), of_sure = steps_of(doubt_of(j, sure));
+    level -= of_test > of_sure ? of_test : of_sure;
+    level = level < 0 ? 0 : level;
     for (size_t i = 0; i < node->against.count && level > 0; i++) {
         const struct tree_rule *rule = &node->against.rule[i];
         if (rule->lowers && holds(j, rule->when)) {
@@ -332,9 +351,9 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     j->out_of_memory |= v->sentence == NULL;
     add_rules(j, &node->why, node->test, &v->why);
     add_rules(j, &node->against, NULL, &v->against);
-    if (stands_on_repaired(j, node->test))
-        list_take(j, &v->against, copy_text(j, "it stands on lines that were repaired because they looked "
-                                               "wrapped (joined) or cut (completed)"));
+    const struct doubt *doubt = doubt_of(j, node->test);
+    if (doubt != NULL)
+        list_take(j, &v->against, copy_text(j, doubt->says));
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "diagnose/fact.h"
+#include "diagnose/rank_lines.h"
 #include "fleet/internal.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -129,8 +130,7 @@ static void set_identity(struct fleet_record *record, const struct facts *facts)
     copy(record->boot, sizeof record->boot, text_of(facts, "run.boot"));
     copy(record->launcher, sizeof record->launcher, text_of(facts, "job.launcher"));
     copy(record->program, sizeof record->program, text_of(facts, "run.program"));
-    record->shares_output = integer_of(facts, "run.output_is_file") == 1 && record->world_size > 1 &&
-                            integer_of(facts, "job.local_world_size") != 1;
+    record->shares_output = rank_lines_writer(facts) == RANK_LINES_SHARED;
     record->snapshot = integer_of(facts, "run.snapshot") == 1;
 }
 

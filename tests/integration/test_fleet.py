@@ -83,6 +83,28 @@ class Fleet(support.Case):
         self.assertEqual([(record["class"], record["role"]) for record in job["time_line"]], [("collective", "lost-peer")])
         self.assertEqual((job["causes"], job["missing"]), ([], [1, 2]))
 
+    def test_one_file_without_marks(self):
+        """Rank 1 writes its error to the file of all ranks while rank 0 runs: whose words they are is unknown, and each bundle says so."""
+        gate, log = self.path("gate"), self.path("log")
+        held = "ValueError: Free memory on device cuda:0 (3.10/31.98 GiB) on startup is less than desired GPU memory utilization (0.9, 28.78 GiB).\n"
+        wait = (f"import os, sys, time\nsys.stderr.write('begins\\n'); sys.stderr.flush()\nwhile not os.path.exists({gate!r}): time.sleep(0.01)\n"
+                f"sys.stderr.write({CLOSED!r}); sys.exit(1)")
+        with open(log, "ab") as file:
+            environ = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}
+            self.environ.update(environ)
+            first = self.start(support.PYTHON, "-c", wait, stderr=file, stdout=file)
+            support.wait_for(lambda: "begins" in support.read(log), "the first rank")
+            self.environ.update({"RANK": "1", "LOCAL_RANK": "1"})
+            self.start(support.PYTHON, "-c", f"import sys; sys.stderr.write({held!r}); sys.exit(1)", stderr=file, stdout=file).wait(60)
+            open(gate, "w", encoding="ascii").close()
+            first.wait(60)
+        bundles = {bundle.value("job.rank"): bundle for bundle in self.bundles()}
+        self.assertEqual(sorted(bundles), [0, 1])
+        for bundle in bundles.values():
+            self.assertEqual(bundle.verdict["confidence"], "low")
+            self.assertIn("another rank may have written the lines", " ".join(bundle.verdict["against"]))
+        self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [1])
+
     def test_the_rank_that_did_not_join(self):
         """Both report a time-out, in one file; the counter of collectives tells which one was waited for."""
         for rank in (1, 0):

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "collectors/job.h"
 #include "diagnose/fact.h"
 #include "harness.h"
 
@@ -286,6 +287,7 @@ static void test_torchrun_below_slurm(void **state)
     struct harness *h = *state;
     const char *list[] = {"SLURM_JOB_ID=777",
                           "SLURM_PROCID=1",
+                          "SLURM_STEP_ID=0",
                           "SLURM_NTASKS=2",
                           "SLURM_LOCALID=0",
                           "SLURM_NODEID=1",
@@ -313,6 +315,24 @@ static void test_torchrun_below_slurm(void **state)
     assert_non_null(text);
     assert_null(strstr(text, "secretname"));
     free(text);
+}
+
+/* The script of sbatch has SLURM_PROCID=0 beside the job's number of tasks, and is none of them. */
+static void test_a_task_of_slurm(void **state)
+{
+    struct harness *h = *state;
+    const char *list[] = {"SLURM_JOB_ID=777", "SLURM_PROCID=0", "SLURM_NTASKS=32", NULL, NULL, NULL};
+    int64_t number;
+    assert_false(job_number(list, "job.rank", &number));
+    h->ctx.environ_at_impact = list;
+    harness_run(h, &collector_job, h->root);
+    assert_null(facts_best(h->facts, "job.rank"));
+    list[3] = "SLURM_STEP_ID=0";
+    assert_true(job_number(list, "job.rank", &number));
+    assert_int_equal(number, 0);
+    list[4] = "SLURM_STEP_NUM_TASKS=8";
+    assert_true(job_number(list, "job.world_size", &number));
+    assert_int_equal(number, 8);
 }
 
 static void test_mpi_and_kubernetes(void **state)
@@ -368,6 +388,7 @@ int main(void)
         TEST(test_same_bytes_whatever_the_order),
         TEST(test_hostile_environments),
         TEST(test_torchrun_below_slurm),
+        TEST(test_a_task_of_slurm),
         TEST(test_mpi_and_kubernetes),
         TEST(test_no_job_and_garbage),
     };

@@ -96,7 +96,7 @@ static void test_a_computed_fact_of_joined_lines(void **state)
     (void)state;
     (void)facts_set_integer(facts, "oom.free_bytes", FACT_LOG, 7, "stderr line 4");
     feature_set(facts, "f.before", 7, inputs, 1);
-    facts_mark_repaired(facts, 0, "joined");
+    facts_mark(facts, 0, FACT_MARK_JOINED);
     feature_set(facts, "f.first", 7, inputs, 1);
     feature_set(facts, "f.second", 7, again, 1);
     assert_false(fact_is_repaired(facts_best(facts, "f.before")));
