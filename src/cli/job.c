@@ -184,7 +184,7 @@ static void fill_context(struct job *job)
         .environ_at_impact = job->environ_list != NULL ? job->environ_list : no_strings,
         .environ_source = inherits_ours ? "environment of rocmcrash, which the process inherited" : NULL,
         .start_mono_ns = info->start_mono_ns,
-        .end_mono_ns = info->end_mono_ns,
+        .end_mono_ns = info->target_end_ns,
         .start_wall_ns = info->start_wall_ns,
         .kmsg_start_seq = info->kmsg_start_seq,
         .boot_id = info->restarted ? info->boot_id : NULL,
@@ -383,7 +383,7 @@ static bool first_verdict(struct job *job, struct rc_err *err)
 /* The last sample is written a second after the end of the target. */
 static void wait_for_after(struct job *job)
 {
-    uint64_t end_ns = job->info.end_mono_ns;
+    uint64_t end_ns = job->info.target_end_ns;
     if (job->shared == NULL || end_ns == 0)
         return;
     while (clock_mono_ns() < end_ns + ms_to_ns(AFTER_END_MS) && !cancelled(job))

@@ -48,8 +48,8 @@ void job_series_facts(struct job *job)
     const struct shared_impact *failed = failed_impact(info);
     struct series_facts_options options = {
         .failed_pid = failed_pid(info),
-        .impact_ns = failed != NULL ? failed->time_ns : info->end_mono_ns,
-        .end_ns = info->end_mono_ns,
+        .impact_ns = failed != NULL ? failed->time_ns : info->target_end_ns,
+        .end_ns = info->target_end_ns,
         .ended_by_exit = failed == NULL || failed->signo == 0,
     };
     (void)series_to_facts(job->facts, &job->series, &options);

@@ -16,6 +16,7 @@
 #include "cli/workers.h"
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
+#include "watch/stream.h"
 
 static void add_part(char *text, size_t size, const char *part, uint32_t count)
 {
@@ -284,9 +285,9 @@ static void clock_facts(const struct run_info *info, struct facts *facts)
         (void)facts_set_integer(facts, "run.wall_offset_us", FACT_STATIC,
                                 (int64_t)(info->start_wall_ns / 1000) - (int64_t)(info->start_mono_ns / 1000),
                                 "CLOCK_REALTIME less CLOCK_MONOTONIC");
-    if (info->end_mono_ns > 0)
+    if (info->target_end_ns > 0)
         (void)facts_set_integer(facts, "run.end_uptime_us", FACT_STATIC,
-                                (int64_t)(info->end_mono_ns / 1000), "CLOCK_MONOTONIC");
+                                (int64_t)(info->target_end_ns / 1000), "CLOCK_MONOTONIC");
 }
 
 /* "The program stood still for 75 s until SIGINT came" */
@@ -310,9 +311,9 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
     clock_facts(info, facts);
     (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
-    if (info->end_mono_ns > info->start_mono_ns)
+    if (info->target_end_ns > info->start_mono_ns)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,
-                                (int64_t)((info->end_mono_ns - info->start_mono_ns) / 1000000u),
+                                (int64_t)((info->target_end_ns - info->start_mono_ns) / 1000000u),
                                 "CLOCK_MONOTONIC");
     if (info->start_mono_ns > 0)
         (void)facts_set_integer(facts, "run.start_uptime_ms", FACT_STATIC,
@@ -330,7 +331,7 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         run_boot_time_fact(facts);
     if (info->supervisor_killed)
         (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
-    if (info->stderr_is_file)
+    if (info->stderr_kind == STREAM_FILE) /* other programs may write to it, too */
         (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "stderr of the program");
     if (info->follow_error[0] != '\0')
         (void)facts_set_missing(facts, "run.output", FACT_LOG, FACT_UNREADABLE, info->follow_error,

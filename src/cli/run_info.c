@@ -14,33 +14,46 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "cli/workers.h"
+#include "record/run_json_fields.h"
 #include "record/rundir.h"
-#include "watch/stream.h"
 
 #define RUN_JSON_MAX (1u << 20)
 #define OUTPUT_MAX (2u << 20)
 #define ROOM_TO_PARSE 64 /* bytes of a parsed text, at most, a byte of it */
 
-static uint64_t json_u64(const cJSON *json, const char *key, uint64_t otherwise)
+/* Each of these leaves *ret as it is if the field is absent or of another type. */
+static void read_big(const cJSON *json, const char *key, uint64_t *ret)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
     uint64_t value;
-    return text != NULL && fs_parse_u64(text, &value) == 0 ? value : otherwise;
+    if (text != NULL && fs_parse_u64(text, &value) == 0)
+        *ret = value;
 }
 
-static int json_int(const cJSON *json, const char *key)
+static void read_number(const cJSON *json, const char *key, int *ret)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
-    return cJSON_IsNumber(item) ? item->valueint : 0;
+    if (cJSON_IsNumber(item))
+        *ret = item->valueint;
 }
 
-static unsigned json_unsigned(const cJSON *json, const char *key)
+static void read_count(const cJSON *json, const char *key, unsigned *ret)
 {
-    int value = json_int(json, key);
-    return value < 0 ? 0 : (unsigned)value;
+    int value = -1;
+    read_number(json, key, &value);
+    if (value >= 0)
+        *ret = (unsigned)value;
 }
 
-static char *json_string(const cJSON *json, const char *key)
+static void read_flag(const cJSON *json, const char *key, bool *ret)
+{
+    int value = *ret;
+    read_number(json, key, &value);
+    *ret = value != 0;
+}
+
+/* "" if the field is absent; NULL if memory is short. */
+static char *json_text(const cJSON *json, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
     return strdup(text != NULL ? text : "");
@@ -79,57 +92,25 @@ static char *json_lines(const cJSON *json, const char *name)
     return strdup(all);
 }
 
-static void parse_run(struct run_info *info, const cJSON *json)
+#define READ_TEXT(name, member) info->name = json_text(json, #name);
+#define READ_NUMBER(type, name, member) read_##type(json, #name, &info->name);
+#define IS_THERE(name, member) &&info->name != NULL
+
+/* 0 or -ENOMEM. */
+static int parse_run(struct run_info *info, const cJSON *json)
 {
-    info->start_mono_ns = json_u64(json, "start_mono_ns", 0);
-    info->start_wall_ns = json_u64(json, "start_wall_ns", 0);
-    info->end_mono_ns = json_u64(json, "target_end_ns", 0);
-    info->kmsg_start_seq = json_u64(json, "kmsg_start_seq", UINT64_MAX);
-    info->stderr_is_file = json_int(json, "stderr_kind") == STREAM_FILE;
-    info->output_lost_bytes = json_u64(json, "output_lost_bytes", 0);
-    info->samples_lost_bytes = json_u64(json, "samples_lost_bytes", 0);
+    RUN_JSON_TEXTS(READ_TEXT)
+    RUN_JSON_NUMBERS(READ_NUMBER)
     info->argv = json_argv(json);
-    info->argv_cut = json_int(json, "argv_cut") != 0;
-    info->cwd = json_string(json, "cwd");
-    info->output_dir = json_string(json, "output_dir");
-    info->kmsg_error = json_string(json, "kmsg_error");
-    info->follow_error = json_string(json, "follow_error");
-    info->stdout_path = json_string(json, "stdout_path");
-    info->stdout_inode = json_u64(json, "stdout_inode", 0);
-    info->stdout_start = json_u64(json, "stdout_start", 0);
-    info->follows_stdout = json_int(json, "follows_stdout") != 0;
-    info->stdout_error = json_string(json, "stdout_error");
-    info->ledger_error = json_string(json, "ledger_error");
-    info->attached_wall_ns = json_u64(json, "attached_wall_ns", 0);
-    info->status_unknown = json_int(json, "status_unknown") != 0;
-    info->snapshot_wall_ns = json_u64(json, "snapshot_wall_ns", 0);
-    info->snapshot_why = json_string(json, "snapshot_why");
-    info->still_began_ns = json_u64(json, "still_began_ns", 0);
-    info->still_asked_ns = json_u64(json, "still_asked_ns", 0);
-    info->still_signal = json_int(json, "still_signal");
-    info->first_match_ns = json_u64(json, "first_match_ns", 0);
     info->hook_trouble = json_lines(json, "hook_trouble");
-    info->target_state = json_int(json, "target_state");
-    info->target_status = json_int(json, "target_status");
-    info->target_pid = json_int(json, "target_pid");
-    info->trace_mode = json_int(json, "trace_mode");
-    info->trace_state = json_int(json, "trace_state");
-    info->trace_errno = json_int(json, "trace_errno");
-    info->processes_seen = json_unsigned(json, "processes_seen");
-    info->processes_traced = json_unsigned(json, "processes_traced");
-    info->processes_released_busy = json_unsigned(json, "processes_released_busy");
-    info->processes_sanitized = json_unsigned(json, "processes_sanitized");
-    info->children_late = json_int(json, "children_late") != 0;
-    info->impacts_dropped = json_unsigned(json, "impacts_dropped");
-    info->watchdog_kills = json_unsigned(json, "watchdog_kills");
-    info->supervisor_killed = json_int(json, "supervisor_killed") != 0;
-    info->oom_matches = json_unsigned(json, "oom_matches");
     static const char *const helpers[] = {"sampler_generation", "relay_generation",
                                           "recorder_generation", "stdout_relay_generation"};
     for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
-        unsigned generation = json_unsigned(json, helpers[i]);
+        unsigned generation = 0;
+        read_count(json, helpers[i], &generation);
         info->helper_restarts += generation > 1 ? generation - 1 : 0;
     }
+    return info->argv != NULL && info->hook_trouble != NULL RUN_JSON_TEXTS(IS_THERE) ? 0 : -ENOMEM;
 }
 
 /* "20261121T164059Z-4711": run directories tell by their names when the run began. */
@@ -181,16 +162,11 @@ static int load_run_json(struct run_info *info, struct rc_err *err)
     else if (!cJSON_IsObject(json))
         (void)snprintf(info->damage, sizeof info->damage,
                        "run.json is damaged, or was not written to its end");
-    parse_run(info, json); /* of NULL: everything is unknown */
+    int r = parse_run(info, json); /* without a document all fields stay unknown */
     cJSON_Delete(json);
     if (info->start_wall_ns == 0)
         info->start_wall_ns = start_in_name(info->dir);
-    return info->argv == NULL || info->cwd == NULL || info->output_dir == NULL ||
-                   info->kmsg_error == NULL || info->follow_error == NULL || info->stdout_path == NULL ||
-                   info->stdout_error == NULL || info->ledger_error == NULL ||
-                   info->hook_trouble == NULL || info->snapshot_why == NULL
-               ? -ENOMEM
-               : 0;
+    return r;
 }
 
 /* A file that is absent was never recorded. One that cannot be read is missing evidence, which is noted. */
@@ -420,21 +396,16 @@ int run_info_load(struct run_info *info, const char *dir, struct rc_err *err)
     return 0;
 }
 
+#define FREE(name, member) free(info->name);
+
 void run_info_release(struct run_info *info)
 {
     for (size_t i = 0; info->argv != NULL && info->argv[i] != NULL; i++)
         free(info->argv[i]);
     free(info->argv);
     free(info->dir);
-    free(info->cwd);
-    free(info->output_dir);
-    free(info->kmsg_error);
-    free(info->follow_error);
-    free(info->stdout_path);
-    free(info->stdout_error);
-    free(info->ledger_error);
+    RUN_JSON_TEXTS(FREE)
     free(info->hook_trouble);
-    free(info->snapshot_why);
     free(info->output);
     for (size_t i = 0; i < info->impact_count; i++)
         impact_record_release(&info->impacts[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contents of a run directory: run.json as a struct, the impacts, the recorded output.
- * The finisher starts from here, whether the run ended a moment ago or before the machine died.
+ * The contents of a run directory: run.json as a struct (record/run_json_fields.h lists its fields), the
+ * impacts, the recorded output. The finisher starts from here, whether the run ended a moment ago or the
+ * machine died since.
  */
 #ifndef CLI_RUN_INFO_H
 #define CLI_RUN_INFO_H
@@ -17,7 +18,8 @@ struct rc_err;
 
 struct run_info {
     char *dir;
-    uint64_t start_mono_ns, start_wall_ns, end_mono_ns; /* end 0 = unknown */
+    uint64_t start_mono_ns, start_wall_ns;
+    uint64_t target_end_ns; /* CLOCK_MONOTONIC, 0 = unknown */
     char **argv;                                        /* NULL-terminated, owned */
     char *cwd, *output_dir, *kmsg_error, *follow_error;
     char *stdout_path; /* "" = stdout is no file of its own */
@@ -46,7 +48,7 @@ struct run_info {
     char boot_id[40];        /* of the run, "" = unknown */
     int64_t boot_time_s;     /* of that boot, 0 = unknown */
     bool restarted;          /* the machine, since */
-    bool stderr_is_file;     /* to which others may write, too */
+    int stderr_kind;         /* enum stream_kind of watch/stream.h */
     uint64_t output_lost_bytes, samples_lost_bytes;
     unsigned oom_matches;
     struct impact_record impacts[SHARED_IMPACTS_MAX];

@@ -149,7 +149,7 @@ static void collect_again(struct job *job)
         .fds = "",
         .environ_at_impact = no_strings,
         .start_mono_ns = job->info.start_mono_ns,
-        .end_mono_ns = job->info.end_mono_ns,
+        .end_mono_ns = job->info.target_end_ns,
         .start_wall_ns = job->info.start_wall_ns,
         .kmsg_start_seq = job->info.kmsg_start_seq,
         .window_is_claimed = true,

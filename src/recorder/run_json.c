@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "record/run_json_fields.h"
 #include "record/shared.h"
 
 struct text {
@@ -73,8 +74,7 @@ static void field_number(struct text *t, const char *key, int64_t value)
     text_add(t, line, (size_t)n);
 }
 
-/* Nanoseconds do not fit a JSON double, so they are strings. */
-static void field_u64(struct text *t, const char *key, uint64_t value)
+static void field_big(struct text *t, const char *key, uint64_t value)
 {
     char digits[32];
     (void)snprintf(digits, sizeof digits, "%" PRIu64, value);
@@ -95,35 +95,6 @@ static void field_argv(struct text *t, const struct shared_run *run)
     text_puts(t, "],\n");
 }
 
-static void render_target(struct text *t, const struct shared *s)
-{
-    field_number(t, "target_state", s->target_state);
-    field_number(t, "target_pid", s->target_pid);
-    field_number(t, "target_status", s->target_status);
-    field_number(t, "status_unknown", s->status_unknown);
-    field_number(t, "exec_errno", s->exec_errno);
-    field_u64(t, "target_end_ns", s->target_end_ns);
-    field_number(t, "supervisor_killed", s->supervisor_killed);
-    field_u64(t, "still_began_ns", s->still_began_ns);
-    field_u64(t, "still_asked_ns", s->still_asked_ns);
-    field_number(t, "still_signal", s->still_signal);
-}
-
-static void render_tracing(struct text *t, const struct shared *s)
-{
-    field_number(t, "trace_mode", s->run.trace_mode);
-    field_number(t, "trace_state", s->trace_state);
-    field_number(t, "trace_errno", s->trace_errno);
-    field_number(t, "processes_seen", s->processes_seen);
-    field_number(t, "processes_traced", s->processes_traced);
-    field_number(t, "processes_released_busy", s->processes_released_busy);
-    field_number(t, "processes_sanitized", s->processes_sanitized);
-    field_number(t, "children_late", s->children_late);
-    field_number(t, "watchdog_kills", s->watchdog_kills);
-    field_number(t, "impacts", s->impacts_used);
-    field_number(t, "impacts_dropped", s->impacts_dropped);
-}
-
 static void render_helpers(struct text *t, const struct shared *s)
 {
     static const char *const names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder",
@@ -133,21 +104,6 @@ static void render_helpers(struct text *t, const struct shared *s)
         (void)snprintf(key, sizeof key, "%s_generation", names[i]);
         field_number(t, key, s->helpers[i].generation);
     }
-}
-
-static void render_evidence(struct text *t, const struct shared *s)
-{
-    field_number(t, "stderr_kind", s->run.stderr_kind);
-    field_number(t, "stdout_kind", s->run.stdout_kind);
-    field_u64(t, "output_bytes", s->stderr_carried.bytes);
-    field_number(t, "oom_matches", s->oom_matches);
-    field_number(t, "fault_matches", s->fault_matches);
-    field_number(t, "hang_matches", s->hang_matches);
-    field_number(t, "error_matches", s->error_matches);
-    field_number(t, "plain_matches", s->plain_matches);
-    field_u64(t, "first_match_ns", s->first_match_ns);
-    field_u64(t, "samples_lost_bytes", s->progress.samples_lost);
-    field_u64(t, "output_lost_bytes", s->progress.output_lost);
 }
 
 /* The target may write anything there, so bound each slot. */
@@ -166,36 +122,23 @@ static void field_hook_trouble(struct text *t, const struct shared *s)
     text_puts(t, "],\n");
 }
 
+/* A number in JSON is a number, whatever its type is in C. */
+#define field_count field_number
+#define field_flag field_number
+#define TEXT(name, member) field_string(&t, #name, shared->member);
+#define NUMBER(type, name, member) field_##type(&t, #name, shared->member);
+
 size_t run_json_render(const struct shared *shared, char *out, size_t size)
 {
     struct text t = {.out = out, .size = size};
-    const struct shared_run *run = &shared->run;
     text_puts(&t, "{\n");
-    field_u64(&t, "start_mono_ns", run->start_mono_ns);
-    field_u64(&t, "start_wall_ns", run->start_wall_ns);
-    field_number(&t, "supervisor_pid", run->supervisor_pid);
-    field_argv(&t, run);
-    field_number(&t, "argv_cut", run->argv_cut);
-    field_string(&t, "cwd", run->cwd);
-    field_string(&t, "output_dir", run->output_dir);
-    field_string(&t, "sysroot", run->sysroot);
-    field_u64(&t, "kmsg_start_seq", run->kmsg_start_seq);
-    field_string(&t, "kmsg_error", run->kmsg_error);
-    field_string(&t, "follow_error", run->follow_error);
-    field_string(&t, "stdout_path", run->stdout_path);
-    field_u64(&t, "stdout_inode", run->stdout_inode);
-    field_u64(&t, "stdout_start", run->stdout_start);
-    field_number(&t, "follows_stdout", run->follows_stdout);
-    field_string(&t, "stdout_error", run->stdout_error);
-    field_string(&t, "ledger_error", run->ledger_error);
-    field_u64(&t, "attached_wall_ns", run->attached_wall_ns);
-    field_u64(&t, "snapshot_wall_ns", run->snapshot_wall_ns);
-    field_string(&t, "snapshot_why", run->snapshot_why);
+    field_argv(&t, &shared->run);
+    RUN_JSON_TEXTS(TEXT)
+    RUN_JSON_NUMBERS(NUMBER)
+    RUN_JSON_FOR_PEOPLE(NUMBER)
+    field_string(&t, "sysroot", shared->run.sysroot);
     field_hook_trouble(&t, shared);
-    render_target(&t, shared);
-    render_tracing(&t, shared);
     render_helpers(&t, shared);
-    render_evidence(&t, shared);
     text_puts(&t, "  \"format\": 1\n}\n");
     if (t.overflow) {
         out[0] = '\0';

@@ -31,7 +31,7 @@ static void read_samples(struct facts *facts, const struct run_info *info)
     if (series_load(&set, info->dir, NULL) == 0) {
         const struct series_facts_options options = {
             .failed_pid = (uint32_t)info->target_pid,
-            .end_ns = info->end_mono_ns,
+            .end_ns = info->target_end_ns,
             .ended_by_exit = info->target_status == 0};
         (void)series_to_facts(facts, &set, &options);
         (void)series_to_csv(&set, info->start_mono_ns, 100, 0, &csv);
