@@ -56,9 +56,16 @@ const char *collect_status_name(enum collect_status status); /* "ok", "partial",
 
 /* --- writing --- */
 
-/* rocmcrash-<UTC yyyymmddThhmmssZ>-<program>-<class>[-r<rank>]; [A-Za-z0-9._-] only. */
-void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
-                 const char *verdict_class, const char *rank);
+/* What the name of a bundle says. A string that is NULL or "" is not known. */
+struct bundle_title {
+    uint64_t wall_ns;          /* start of the run, since 1970 */
+    const char *program;       /* or its path */
+    const char *verdict_class; /* "capacity" */
+    const char *rank;          /* "3" */
+    const char *signature;     /* "rc-1a2b3c4d5e6f": who searches for it finds the attached file, too */
+};
+/* rocmcrash-<UTC yyyymmddThhmmssZ>-<program>-<class>[-r<rank>][-<signature>]; [A-Za-z0-9._-] only. */
+void bundle_name(char *out, size_t size, const struct bundle_title *title);
 /*
  * Archive stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
  * entry lies below "<name>/". When output_dir cannot be written, tries in turn the fallback

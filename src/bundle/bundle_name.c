@@ -28,34 +28,38 @@ static size_t append_safe(char *out, size_t size, size_t at, const char *text, s
     return at;
 }
 
-void bundle_name(char *out, size_t size, uint64_t wall_ns, const char *program,
-                 const char *verdict_class, const char *rank)
+/* "-<before><text>", or nothing where `text` is not known. */
+static size_t append_part(char *out, size_t size, size_t at, const char *before, const char *text)
+{
+    if (text == NULL || text[0] == '\0' || at + strlen(before) + 2 >= size)
+        return at;
+    at += (size_t)snprintf(out + at, size - at, "-%s", before);
+    return append_safe(out, size, at, text, 20);
+}
+
+static size_t append_or(char *out, size_t size, size_t at, const char *text, size_t most, const char *other)
+{
+    size_t end = append_safe(out, size, at, text != NULL ? text : "", most);
+    return end > at ? end : append_safe(out, size, at, other, most);
+}
+
+void bundle_name(char *out, size_t size, const struct bundle_title *title)
 {
     if (size == 0)
         return;
     char stamp[40];
-    time_t seconds = (time_t)(wall_ns / 1000000000u);
+    time_t seconds = (time_t)(title->wall_ns / 1000000000u);
     struct tm utc;
     if (gmtime_r(&seconds, &utc) == NULL || utc.tm_year > 9999 - 1900 ||
         strftime(stamp, sizeof stamp, "rocmcrash-%Y%m%dT%H%M%SZ-", &utc) == 0)
         (void)snprintf(stamp, sizeof stamp, "rocmcrash-00000000T000000Z-");
-    const char *slash = program != NULL ? strrchr(program, '/') : NULL;
-    const char *base = slash != NULL ? slash + 1 : program;
+    const char *slash = title->program != NULL ? strrchr(title->program, '/') : NULL;
     size_t at = append_safe(out, size, 0, stamp, sizeof stamp);
-    size_t before = at;
-    at = append_safe(out, size, at, base != NULL ? base : "", 60);
-    if (at == before)
-        at = append_safe(out, size, at, "program", 60);
+    at = append_or(out, size, at, slash != NULL ? slash + 1 : title->program, 60, "program");
     at += (size_t)(at + 1 < size ? (out[at] = '-', 1) : 0);
-    before = at;
-    at = append_safe(out, size, at, verdict_class != NULL ? verdict_class : "", 40);
-    if (at == before)
-        at = append_safe(out, size, at, "unknown", 40);
-    if (rank != NULL && rank[0] != '\0' && at + 3 < size) {
-        out[at++] = '-';
-        out[at++] = 'r';
-        at = append_safe(out, size, at, rank, 20);
-    }
+    at = append_or(out, size, at, title->verdict_class, 40, "unknown");
+    at = append_part(out, size, at, "r", title->rank);
+    at = append_part(out, size, at, "", title->signature);
     out[at < size ? at : size - 1] = '\0';
 }
 

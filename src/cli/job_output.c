@@ -25,6 +25,9 @@
 #include "cli/stage_names.h"
 #include "cli/stage_page.h"
 #include "cli/stage_redact.h"
+#include "diagnose/computed.h"
+#include "diagnose/doctor.h"
+#include "diagnose/signature.h"
 #include "record/rundir.h"
 #include "report/report.h"
 
@@ -261,6 +264,23 @@ static void list_stage(const struct job *job, struct stage_names *names)
         stage_names_add(names, made_later[i]);
 }
 
+/* Failure costs the summary its lines about odd settings, nothing else. */
+static void examine_machine(const struct facts *judged, struct doctor_report *ret)
+{
+    struct rc_err err = {""};
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = asset_read("doctor.json", &text, &err);
+    struct doctor_rules *rules = len < 0 ? NULL : doctor_rules_parse(text, (size_t)len, "doctor.json", &err);
+    struct computed *computed = asset_computed(&err);
+    struct facts *facts = facts_new();
+    if (rules == NULL || computed == NULL || facts == NULL || doctor_facts_before(facts, judged) < 0 ||
+        doctor_examine(facts, computed, rules, ret, &err) < 0)
+        doctor_report_release(ret);
+    facts_free(facts);
+    computed_free(computed);
+    doctor_rules_free(rules);
+}
+
 static int write_summary(const struct job *job, const struct facts *judged, const char *name,
                          int stage_fd, struct rc_err *err)
 {
@@ -282,13 +302,17 @@ static int write_summary(const struct job *job, const struct facts *judged, cons
     input.template_text = template_text;
     RC_AUTO_FREE char *output = read_staged(job, "output/stderr.txt", job->is_output_clean);
     RC_AUTO_FREE char *stacks = read_stacks(job, judged);
+    struct doctor_report machine = {.rules = 0};
+    examine_machine(judged, &machine);
     list_stage(job, &names);
     input.output = output;
     input.stacks = stacks;
     input.files = names.list;
     input.file_count = names.count;
+    input.machine = &machine;
     report_summary(&input, &summary);
     stage_names_release(&names);
+    doctor_report_release(&machine);
     int r = buf_failed(&summary)
                 ? -ENOMEM
                 : write_text(stage_fd, "SUMMARY.md", buf_str(&summary), summary.len);
@@ -347,22 +371,35 @@ static const char *rank_of(const struct facts *facts, char *text, size_t size)
     return text;
 }
 
+static void name_bundle(const struct job *job, const struct facts *judged, char *out, size_t size)
+{
+    RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
+    bool alive = job->info.snapshot_wall_ns != 0;
+    char rank[24];
+    char signature[SIGNATURE_ID_SIZE] = "";
+    if (!alive)
+        signature_id(&job->verdict, judged, signature);
+    bundle_name(out, size,
+                &(struct bundle_title){
+                    .wall_ns = alive ? job->info.snapshot_wall_ns : job->info.start_wall_ns,
+                    .program = program,
+                    .verdict_class = alive ? "snapshot" : job->verdict.class_name,
+                    .rank = rank_of(judged, rank, sizeof rank),
+                    .signature = signature,
+                });
+}
+
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
               struct rc_err *err)
 {
     char name[256];
-    char rank[24];
     bool elsewhere = false;
     const char *folder =
         job->options->output_dir != NULL ? job->options->output_dir : job->info.output_dir;
     RC_AUTO_CLOSE int stage_fd = open(job->stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (stage_fd < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", job->stage);
-    RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
-    bool alive = job->info.snapshot_wall_ns != 0;
-    bundle_name(name, sizeof name, alive ? job->info.snapshot_wall_ns : job->info.start_wall_ns,
-                program != NULL ? program : "program", alive ? "snapshot" : job->verdict.class_name,
-                rank_of(judged, rank, sizeof rank));
+    name_bundle(job, judged, name, sizeof name);
     int r = job_write_judgement(job, judged, name, stage_fd, err);
     if (r == 0)
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,

@@ -320,7 +320,9 @@ int try_write_bundle(const struct try_job *job, const struct conclusion *conclus
                    : job->experiment.class_name[0] != '\0' ? job->experiment.class_name
                                                              : "try",
                    conclusion_name(conclusion->status));
-    bundle_name(name, sizeof name, clock_wall_ns(), job->again.command[0], kind, NULL);
+    bundle_name(name, sizeof name,
+                &(struct bundle_title){
+                    .wall_ns = clock_wall_ns(), .program = job->again.command[0], .verdict_class = kind});
     if (snprintf(ret_path, size, "%s/%s.tar.gz", job->output_dir, name) >= (int)size)
         return rc_err_set(err, -ENAMETOOLONG, "the path of the bundle is too long");
     struct rc_err unknown = {""}; /* then a pseudonym of the other run has no number */

@@ -171,53 +171,6 @@ static struct doctor_rules *read_rules(const char *own, struct rc_err *err)
                    : doctor_rules_parse(text, (size_t)len, own != NULL ? own : "doctor.json", err);
 }
 
-/* A bundle's facts tell of the failure too, when the program filled the GPU. The doctor is asked
- * about the machine before anything ran. */
-static bool is_of_a_run(const struct facts *facts)
-{
-    for (size_t i = 0; i < facts_count(facts); i++)
-        if (facts_at(facts, i)->when == FACT_BASELINE)
-            return true;
-    return false;
-}
-
-static bool is_counter(const char *name)
-{
-    return strncmp(name, "gpu.", 4) == 0 || strncmp(name, "others.", 7) == 0 ||
-           strncmp(name, "host.", 5) == 0;
-}
-
-static int copy_fact(struct facts *to, const struct fact *f)
-{
-    if (f->status != FACT_PRESENT)
-        return facts_set_missing(to, f->name, f->when, f->status, f->reason, f->source);
-    switch (f->type) {
-    case FACT_TEXT:
-        return facts_set_text(to, f->name, f->when, f->text, f->source);
-    case FACT_REAL:
-        return facts_set_real(to, f->name, f->when, f->real, f->source);
-    case FACT_BOOLEAN:
-        return facts_set_boolean(to, f->name, f->when, f->integer != 0, f->source);
-    default:
-        return facts_set_integer(to, f->name, f->when, f->integer, f->source);
-    }
-}
-
-/* Adds a counter only as it was read before the run. Leaves out computed facts: they are computed anew. */
-static int add_what_was_before(struct facts *to, const struct facts *all)
-{
-    bool run = is_of_a_run(all);
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < facts_count(all); i++) {
-        const struct fact *f = facts_at(all, i);
-        bool before = f->when == FACT_BASELINE || f->when == FACT_STATIC;
-        bool later = run && !before && (is_counter(f->name) || strncmp(f->name, "f.", 2) == 0);
-        if (!later)
-            r = copy_fact(to, f);
-    }
-    return r;
-}
-
 static int read_facts(struct facts *facts, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -236,7 +189,7 @@ static int add_facts_file(struct facts *facts, const char *path, struct rc_err *
     struct facts *all = facts_new();
     int r = all == NULL ? -ENOMEM : read_facts(all, path, err);
     if (r == 0)
-        r = add_what_was_before(facts, all);
+        r = doctor_facts_before(facts, all);
     facts_free(all);
     return r;
 }

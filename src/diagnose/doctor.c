@@ -117,6 +117,7 @@ static int add_finding(struct examination *x, const struct doctor_rule *rule, in
     *f = (struct doctor_finding){
         .id = rule->id,
         .severity = rule->severity,
+        .is_setting = rule->is_setting,
         .gpus = rule->each_gpu ? gpu_list(marked, x->gpus) : strdup(""),
         .say = fill(x, rule->say, first_gpu, true),
         .mend = fill_mend(x, rule, first_gpu),

@@ -26,6 +26,7 @@ enum doctor_severity {
 struct doctor_finding {
     const char *id; /* of the rule; lives as long as the rules */
     enum doctor_severity severity;
+    bool is_setting; /* about a variable of the environment */
     char *gpus;   /* "0", "0-7", "0, 2"; "" = not about one GPU */
     char *say;    /* the sentence with its number (of the first GPU) and the number's source */
     char *mend;   /* the command or the change that fixes it */
@@ -49,6 +50,11 @@ struct doctor_report {
 
 struct computed;
 struct doctor_rules;
+
+/* Adds the facts of `all` that tell of the machine before the run: a bundle's counters tell of the failure, too,
+ * and the program may have filled the GPU. Computed facts are left out: doctor_examine() computes them anew.
+ * 0 or -errno. */
+int doctor_facts_before(struct facts *to, const struct facts *all);
 
 /* A wrong file gets its name, line and reason in *err. */
 struct doctor_rules *doctor_rules_parse(const char *json, size_t len, const char *file,

@@ -20,6 +20,7 @@ struct doctor_rule {
     char *id;
     enum doctor_severity severity;
     bool each_gpu;
+    bool is_setting; /* about a variable of the environment */
     char *when;
     char *say;
     char *verify;

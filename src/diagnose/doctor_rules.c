@@ -107,6 +107,16 @@ static int read_severity(const struct loader *l, const cJSON *object, struct doc
     return loader_wrong_key(l, "severity", "must be note, warn or fail");
 }
 
+static int read_about(const struct loader *l, const cJSON *object, struct doctor_rule *rule)
+{
+    const cJSON *about = cJSON_GetObjectItemCaseSensitive(object, "about");
+    const char *word = cJSON_GetStringValue(about);
+    if (about != NULL && (word == NULL || strcmp(word, "setting") != 0))
+        return loader_wrong_key(l, "about", "must be \"setting\"");
+    rule->is_setting = about != NULL;
+    return 0;
+}
+
 static int read_each(const struct loader *l, const cJSON *object, struct doctor_rule *rule)
 {
     const cJSON *each = cJSON_GetObjectItemCaseSensitive(object, "each");
@@ -120,7 +130,7 @@ static int read_each(const struct loader *l, const cJSON *object, struct doctor_
 static int read_rule(struct loader *l, const cJSON *object, struct doctor_rule *rule)
 {
     static const char *const keys[] = {"id",   "each",   "severity", "if",     "say",
-                                       "mend", "verify", "source",   "unless", NULL};
+                                       "mend", "verify", "source",   "unless", "about", NULL};
     static char item_name[80];
     int r = loader_text(l, object, "id", true, &rule->id);
     if (r < 0)
@@ -131,6 +141,8 @@ static int read_rule(struct loader *l, const cJSON *object, struct doctor_rule *
     r = loader_check_keys(l, object, keys);
     if (r == 0)
         r = read_each(l, object, rule);
+    if (r == 0)
+        r = read_about(l, object, rule);
     if (r == 0)
         r = read_severity(l, object, rule);
     if (r == 0)

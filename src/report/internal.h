@@ -48,6 +48,8 @@ void report_ranks(const struct facts *facts, struct buf *out);
 void report_run_line(const struct report_input *in, struct buf *out);
 /* "`HIP_VISIBLE_DEVICES=0`, `PYTORCH_ALLOC_CONF=...`": variables that were set and matter. */
 void report_settings_line(const struct report_input *in, struct buf *out);
+/* List items, one for each variable of the environment that the doctor has something to say about. */
+void report_odd_settings(const struct report_input *in, struct buf *out);
 /* Bullets: the first event and its consequences, for each device with kernel errors. */
 void report_kernel_timeline(const struct report_input *in, struct buf *out);
 /* Bullets: the purpose of each file of the bundle. */

@@ -35,6 +35,7 @@ struct report_input {
     const char *stacks;        /* text of rocmcrash-unwind of the process that failed first, or NULL */
     const char *const *files;  /* names of the bundle's files, such as "output/stderr.txt" */
     size_t file_count;
+    const struct doctor_report *machine; /* what the doctor finds odd about it; NULL = not asked */
     size_t fact_rows_max;      /* rows of a table of details; 0 = as many as fit an issue */
 };
 

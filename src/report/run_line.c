@@ -3,6 +3,7 @@
 #include "report/internal.h"
 
 #include "base/buf.h"
+#include "diagnose/doctor.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
 #include "report/report.h"
@@ -15,6 +16,7 @@
 
 #define SETTINGS_MAX 8
 #define SETTING_BYTES 120
+#define ODD_SETTING_BYTES 400
 
 static void add(struct buf *out, const struct facts *facts, const char *sentence)
 {
@@ -93,4 +95,18 @@ void report_run_line(const struct report_input *in, struct buf *ret)
         buf_printf(&line, "%sbegan %s", line.len > 0 ? ", " : "", begin);
     buf_append(ret, buf_str(&line), line.len);
     buf_release(&line);
+}
+
+void report_odd_settings(const struct report_input *in, struct buf *out)
+{
+    for (size_t i = 0; in->machine != NULL && i < in->machine->finding_count; i++) {
+        const struct doctor_finding *f = &in->machine->findings[i];
+        if (!f->is_setting)
+            continue;
+        buf_puts(out, "- **Odd setting:** ");
+        escape_markdown(out, f->say, ODD_SETTING_BYTES);
+        if (strpbrk(f->gpus, "-,") != NULL)
+            buf_printf(out, " (GPUs %s)", f->gpus);
+        buf_putc(out, '\n');
+    }
 }

@@ -297,6 +297,7 @@ static const struct {
     {"frames", report_frames},
     {"run_line", report_run_line},
     {"settings_line", report_settings_line},
+    {"odd_settings", report_odd_settings},
     {"files", report_files},
     {"verify", verify},
     {"sentence", sentence},

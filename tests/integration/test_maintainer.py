@@ -53,7 +53,8 @@ KINDS = [
 
 class Questions(support.Case):
     def bundle_of(self, name, code):
-        self.environ.update(ROCMCRASH_SYSROOT=MACHINE, HIP_VISIBLE_DEVICES="0", PYTORCH_HIP_ALLOC_CONF="max_split_size_mb:512")
+        self.environ.update(ROCMCRASH_SYSROOT=MACHINE, HIP_VISIBLE_DEVICES="0", PYTORCH_HIP_ALLOC_CONF="max_split_size_mb:512",
+                            GPU_MAX_ALLOC_PERCENT="90")
         arguments = []
         if code.endswith(".txt"):
             code, arguments = SAYS, [os.path.join(MESSAGES, code)]
@@ -93,6 +94,9 @@ class Questions(support.Case):
                 }
                 self.assertEqual([question for question, answer in answers.items() if not answer], [], "\n" + first)
                 self.assertLess(len(first.splitlines()), 90)
+                odd = [line for line in lines if line.startswith("- **Odd setting:** ")]
+                self.assertEqual([re.search(r"GPU\\?_MAX\\?_ALLOC\\?_PERCENT=90 has no effect", line) is not None for line in odd], [True], odd)
+                self.assertIn(f"-{bundle.verdict['signature']['id']}.tar.gz", os.path.basename(bundle.path))
         self.assertGreaterEqual(len(kinds), 5)
 
 

@@ -29,21 +29,23 @@ static void test_names(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t seconds;
-        const char *program, *class, *rank, *want;
+        struct bundle_title title;
+        const char *want;
     } rows[] = {
-        {1767225599, "python", "capacity", NULL, "rocmcrash-20251231T235959Z-python-capacity"},
-        {1767225599, "/usr/bin/llama server", "gpu-hang", "3",
+        {{1767225599, "python", "capacity", NULL, NULL}, "rocmcrash-20251231T235959Z-python-capacity"},
+        {{1767225599, "/usr/bin/llama server", "gpu-hang", "3", NULL},
          "rocmcrash-20251231T235959Z-llama-server-gpu-hang-r3"},
-        {0, "../..", "", "", "rocmcrash-19700101T000000Z-program-unknown"},
-        {0, "a\nb\x1b[31m/", "x", NULL, "rocmcrash-19700101T000000Z-program-x"},
-        {0, NULL, NULL, "../7", "rocmcrash-19700101T000000Z-program-unknown-r7"},
-        {0, "\xc3\xa4x", "u", NULL, "rocmcrash-19700101T000000Z-x-u"},
+        {{1767225599, "x", "leak", "3", "rc-1a2b3c4d5e6f"}, "rocmcrash-20251231T235959Z-x-leak-r3-rc-1a2b3c4d5e6f"},
+        {{0, "../..", "", "", ""}, "rocmcrash-19700101T000000Z-program-unknown"},
+        {{0, "a\nb\x1b[31m/", "x", NULL, "rc-1"}, "rocmcrash-19700101T000000Z-program-x-rc-1"},
+        {{0, NULL, NULL, "../7", "../\n"}, "rocmcrash-19700101T000000Z-program-unknown-r7-"},
+        {{0, "\xc3\xa4x", "u", NULL, NULL}, "rocmcrash-19700101T000000Z-x-u"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[256];
-        bundle_name(name, sizeof name, rows[i].seconds * 1000000000u + 5, rows[i].program,
-                    rows[i].class, rows[i].rank);
+        struct bundle_title title = rows[i].title;
+        title.wall_ns = title.wall_ns * 1000000000u + 5;
+        bundle_name(name, sizeof name, &title);
         assert_string_equal(name, rows[i].want);
         assert_true(top_name_ok(name));
     }
@@ -53,7 +55,7 @@ static void test_names(void **state)
     for (size_t size = 1; size < 300; size++) {
         char name[300];
         memset(name, '#', sizeof name);
-        bundle_name(name, size, UINT64_MAX, long_program, long_program, long_program);
+        bundle_name(name, size, &(struct bundle_title){UINT64_MAX, long_program, long_program, long_program, long_program});
         assert_true(strnlen(name, size) < size);
         assert_true(size == sizeof name || name[size] == '#');
     }
