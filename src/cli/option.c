@@ -16,38 +16,42 @@
 #define LEFT_COLUMNS 26
 #define HELP_COLUMNS 80
 
-int option_on(void *field, const char *value, struct rc_err *err)
+int option_on(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
+    (void)option;
     (void)value;
     (void)err;
     *(bool *)field = true;
     return 0;
 }
 
-int option_off(void *field, const char *value, struct rc_err *err)
+int option_off(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
+    (void)option;
     (void)value;
     (void)err;
     *(bool *)field = false;
     return 0;
 }
 
-int option_text(void *field, const char *value, struct rc_err *err)
+int option_text(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
+    (void)option;
     (void)err;
     *(const char **)field = value;
     return 0;
 }
 
-int option_colour(void *field, const char *value, struct rc_err *err)
+int option_colour(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
     if (strcmp(value, "auto") != 0 && strcmp(value, "always") != 0 && strcmp(value, "never") != 0)
-        return rc_err_set(err, -EINVAL, "--color is auto, always or never, not '%s'", value);
-    return option_text(field, value, err);
+        return rc_err_set(err, -EINVAL, "--%s is auto, always or never, not '%s'", option->name, value);
+    return option_text(option, field, value, err);
 }
 
-int option_sysroot(void *field, const char *value, struct rc_err *err)
+int option_sysroot(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
+    (void)option;
     (void)field;
     (void)err;
     fs_set_sysroot(value);
@@ -92,7 +96,7 @@ static int unknown_option(const struct option_def *table, const char *word, stru
 int option_set(const struct option_def *option, void *target, const char *value,
                struct rc_err *err)
 {
-    return option->parse((char *)target + option->field, value, err);
+    return option->parse(option, (char *)target + option->field, value, err);
 }
 
 /* One option word; *ret_used counts the words it took. */
@@ -191,7 +195,7 @@ void options_help(const struct option_def *table)
     }
 }
 
-int option_milliseconds(const char *value, unsigned *ret)
+static int parse_milliseconds(const char *value, unsigned *ret)
 {
     char *end = NULL;
     errno = 0;
@@ -211,11 +215,32 @@ int option_milliseconds(const char *value, unsigned *ret)
     return 0;
 }
 
-int option_duration(void *field, const char *value, struct rc_err *err)
+static int not_a_time(const struct option_def *option, const char *value, struct rc_err *err)
+{
+    return rc_err_set(err, -EINVAL, "--%s is a time like 90s or 10m, not '%s'", option->name, value);
+}
+
+int option_time_ms(const struct option_def *option, void *field, const char *value, struct rc_err *err)
+{
+    return parse_milliseconds(value, field) < 0 ? not_a_time(option, value, err) : 0;
+}
+
+int option_time_ns(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
     unsigned ms = 0;
-    if (option_milliseconds(value, &ms) < 0 || ms == 0)
-        return rc_err_set(err, -EINVAL, "a time is like 90s or 10m, not '%s'", value);
+    if (parse_milliseconds(value, &ms) < 0 || ms == 0)
+        return not_a_time(option, value, err);
     *(uint64_t *)field = ms * NS_PER_MS;
+    return 0;
+}
+
+int option_number(const struct option_def *option, void *field, const char *value, unsigned min,
+                  unsigned max, struct rc_err *err)
+{
+    uint64_t number = 0;
+    if (fs_parse_u64(value, &number) < 0 || number < min || number > max)
+        return rc_err_set(err, -EINVAL, "--%s is a number from %u to %u, not '%s'", option->name, min,
+                          max, value);
+    *(unsigned *)field = (unsigned)number;
     return 0;
 }

@@ -11,8 +11,11 @@
 
 struct rc_err;
 
-/* Reads `value` (NULL for a switch) into `field`. 0, or -EINVAL with *err. */
-typedef int option_parser(void *field, const char *value, struct rc_err *err);
+struct option_def;
+
+/* Reads `value` (NULL for a switch) of `option` into `field`. 0, or -EINVAL with *err. */
+typedef int option_parser(const struct option_def *option, void *field, const char *value,
+                          struct rc_err *err);
 
 struct option_def {
     const char *name;     /* without "--" */
@@ -28,6 +31,8 @@ option_parser option_off;     /* bool: false */
 option_parser option_text;    /* const char *: the value itself */
 option_parser option_colour;  /* const char *: auto, always or never */
 option_parser option_sysroot; /* no field: the folder that stands for the machine (base/fs.h) */
+option_parser option_time_ms; /* unsigned: milliseconds of "5", "5s", "500ms" or "2m" */
+option_parser option_time_ns; /* uint64_t: nanoseconds of such a time, above 0 */
 
 /*
  * Parse options up to "--", the first word that is no option, or the end. Returns the index of
@@ -46,9 +51,8 @@ void options_help(const struct option_def *table);
 /* One row of a table of options or verbs: fits 80 columns. */
 void option_help_row(const char *left, const char *help);
 
-/* Milliseconds from "5", "5s", "500ms", "2m"; -EINVAL otherwise. */
-int option_milliseconds(const char *value, unsigned *ret);
-/* A setter: such a time above 0, into a uint64_t of nanoseconds. */
-int option_duration(void *field, const char *value, struct rc_err *err);
+/* For a parser of a whole number from `min` to `max`, into an unsigned. */
+int option_number(const struct option_def *option, void *field, const char *value, unsigned min,
+                  unsigned max, struct rc_err *err);
 
 #endif

@@ -14,6 +14,8 @@ struct command_line {
     bool help, version;
 };
 
+option_parser option_conditions; /* struct condition_list (telemetry/condition.h) */
+
 extern const struct option_def run_options[]; /* their target is a struct command_line, with `follow` set */
 /* Values of options that nobody set. The options' help shows them, too. */
 extern const struct config_default run_defaults[];

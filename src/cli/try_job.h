@@ -25,7 +25,7 @@ struct try_job {
     const char *output_dir;
     double error;
     unsigned runs_max;
-    unsigned for_ms; /* 0 = no limit */
+    uint64_t for_ns; /* 0 = no limit */
     struct try_limits limits;
     /* the campaign */
     struct again again;

@@ -43,8 +43,8 @@ static double seconds_left(const struct try_job *job, bool *ret_at_most)
     double each = job->count > 0 ? spent / job->count : 0;
     double runs = campaign_runs_left(c);
     double budget = each * (job->runs_max - job->count);
-    if (job->for_ms > 0)
-        budget = fmin(budget, job->for_ms / 1000.0 - spent);
+    if (job->for_ns > 0)
+        budget = fmin(budget, (double)job->for_ns / 1e9 - spent);
     *ret_at_most = runs < 0 || each * runs > budget;
     return *ret_at_most ? budget : each * runs;
 }

@@ -25,26 +25,23 @@
 #define VERDICT_MAX ((size_t)4 << 20)
 #define TEXT_MAX ((size_t)64 << 20)
 #define ROWS_DEFAULT 12
+#define ROWS_MOST 1000000
 #define USAGE "rocmcrash fleet [OPTIONS] DIR|BUNDLE..."
 
 struct fleet_line {
     bool json, no_pager, help;
-    size_t rows;
+    unsigned rows;
     struct fleet fleet;
     size_t unreadable;
 };
 
-static int option_rows(void *field, const char *value, struct rc_err *err)
+static int set_rows(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    uint64_t rows;
-    if (fs_parse_u64(value, &rows) < 0 || rows == 0 || rows > 1000000)
-        return rc_err_set(err, -EINVAL, "'%s' is no number of rows", value);
-    *(size_t *)field = (size_t)rows;
-    return 0;
+    return option_number(option, field, value, 1, ROWS_MOST, err);
 }
 
 static const struct option_def fleet_options[] = {
-    {"rows", 0, "N", "longest time line of a job (12)", option_rows, offsetof(struct fleet_line, rows)},
+    {"rows", 0, "N", "longest time line of a job (12)", set_rows, offsetof(struct fleet_line, rows)},
     {"json", 0, NULL, "everything as one JSON object", option_on, offsetof(struct fleet_line, json)},
     {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal",
      option_on, offsetof(struct fleet_line, no_pager)},

@@ -41,18 +41,15 @@ static void on_cancel(int signo)
     errno = saved;
 }
 
-static int set_number(void *field, const char *value, struct rc_err *err)
+static int set_number(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    uint64_t number;
-    if (fs_parse_u64(value, &number) < 0 || number > INT32_MAX)
-        return rc_err_set(err, -EINVAL, "not a number: '%s'", value);
-    *(unsigned *)field = (unsigned)number;
-    return 0;
+    return option_number(option, field, value, 0, INT32_MAX, err);
 }
 
 /* As the verbs get it from rocmcrash.c. */
-static int set_site(void *field, const char *value, struct rc_err *err)
+static int set_site(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
+    (void)option;
     (void)field;
     (void)err;
     return setenv("ROCMCRASH_SITE", value, 1) == 0 ? 0 : -errno;

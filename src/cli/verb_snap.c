@@ -13,7 +13,7 @@
 #include "base/fs.h"
 #include "base/say.h"
 #include "cli/live_process.h"
-#include "cli/option.h"
+#include "cli/run_options.h"
 #include "launch/await.h"
 #include "launch/finish.h"
 #include "launch/options.h"
@@ -34,24 +34,15 @@ struct snap_line {
     struct launch_options launch;
 };
 
-static int set_watch(void *field, const char *value, struct rc_err *err)
+static int set_times(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    return conditions_parse(value, field, err);
-}
-
-static int set_times(void *field, const char *value, struct rc_err *err)
-{
-    uint64_t times;
-    if (fs_parse_u64(value, &times) < 0 || times == 0 || times > TIMES_MAX)
-        return rc_err_set(err, -EINVAL, "--times is a number from 1 to %d, not '%s'", TIMES_MAX, value);
-    *(unsigned *)field = (unsigned)times;
-    return 0;
+    return option_number(option, field, value, 1, TIMES_MAX, err);
 }
 
 static const struct option_def snap_options[] = {
     {"tree", 0, NULL, "its descendants, too", option_on, offsetof(struct snap_line, tree)},
     {"watch", 0, "COND", "wait for vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
-     set_watch, offsetof(struct snap_line, conditions)},
+     option_conditions, offsetof(struct snap_line, conditions)},
     {"times", 0, "N", "with --watch: a bundle at each crossing, N at most (default 1)",
      set_times, offsetof(struct snap_line, times)},
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",

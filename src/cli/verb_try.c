@@ -44,74 +44,56 @@ static void note_nothing(int number)
 
 /* --- options --- */
 
-static int set_with(void *field, const char *value, struct rc_err *err)
+static int set_change(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    return changes_add(field, CHANGE_ENV, value, err);
+    enum change_kind kind = CHANGE_ENV;
+    if (strcmp(option->name, "without") == 0)
+        kind = CHANGE_UNSET;
+    else if (strcmp(option->name, "with-arg") == 0)
+        kind = CHANGE_ARG;
+    else if (strcmp(option->name, "with-limit") == 0)
+        kind = CHANGE_LIMIT;
+    return changes_add(field, kind, value, err);
 }
 
-static int set_without(void *field, const char *value, struct rc_err *err)
+static int set_runs(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    return changes_add(field, CHANGE_UNSET, value, err);
+    return option_number(option, field, value, 2, RUNS_MOST, err);
 }
 
-static int set_with_arg(void *field, const char *value, struct rc_err *err)
-{
-    return changes_add(field, CHANGE_ARG, value, err);
-}
-
-static int set_with_limit(void *field, const char *value, struct rc_err *err)
-{
-    return changes_add(field, CHANGE_LIMIT, value, err);
-}
-
-static int set_runs(void *field, const char *value, struct rc_err *err)
-{
-    uint64_t number = 0;
-    if (fs_parse_u64(value, &number) < 0 || number < 2 || number > RUNS_MOST)
-        return rc_err_set(err, -EINVAL, "--runs is a number from 2 to %d, not '%s'", RUNS_MOST, value);
-    *(unsigned *)field = (unsigned)number;
-    return 0;
-}
-
-static int set_error(void *field, const char *value, struct rc_err *err)
+static int set_error(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
     char *end = NULL;
     double error = strtod(value, &end);
     if (end == value || *end != '\0' || !(error >= 1e-6 && error <= 0.2))
-        return rc_err_set(err, -EINVAL, "--error is a probability from 0.000001 to 0.2, not '%s'", value);
+        return rc_err_set(err, -EINVAL, "--%s is a probability from 0.000001 to 0.2, not '%s'",
+                          option->name, value);
     *(double *)field = error;
-    return 0;
-}
-
-static int set_for(void *field, const char *value, struct rc_err *err)
-{
-    if (option_milliseconds(value, field) < 0 || *(unsigned *)field == 0)
-        return rc_err_set(err, -EINVAL, "--for is a time like 30m, not '%s'", value);
     return 0;
 }
 
 static const struct option_def table[] = {
     {"with", 0, "NAME=VALUE", "a change: this variable of the environment",
-     set_with, offsetof(struct try_job, experiment.changes)},
+     set_change, offsetof(struct try_job, experiment.changes)},
     {"without", 0, "NAME", "a change: this variable is not set",
-     set_without, offsetof(struct try_job, experiment.changes)},
+     set_change, offsetof(struct try_job, experiment.changes)},
     {"with-arg", 0, "ARGUMENT", "a change: \"--batch_size 16\" in the command",
-     set_with_arg, offsetof(struct try_job, experiment.changes)},
+     set_change, offsetof(struct try_job, experiment.changes)},
     {"with-limit", 0, "NAME=N", "a change: nofile, memlock, as, stack, data or nproc",
-     set_with_limit, offsetof(struct try_job, experiment.changes)},
+     set_change, offsetof(struct try_job, experiment.changes)},
     {"suggested", 0, NULL, "beside your changes also those that fit the verdict",
      option_on, offsetof(struct try_job, suggested)},
     {"runs", 0, "N", "runs at most, of all changes together (default 100)",
      set_runs, offsetof(struct try_job, runs_max)},
-    {"for", 0, "TIME", "end after this time, like 30m", set_for, offsetof(struct try_job, for_ms)},
+    {"for", 0, "TIME", "end after this time, like 30m", option_time_ns, offsetof(struct try_job, for_ns)},
     {"error", 0, "P", "how probable a wrong claim may be (default 0.01)",
      set_error, offsetof(struct try_job, error)},
     {"first", 0, NULL, "end as soon as one change is confirmed",
      option_on, offsetof(struct try_job, first)},
     {"fail-after", 0, "TIME", "a run that takes longer is ended and has failed",
-     option_duration, offsetof(struct try_job, limits.fail_after_ns)},
+     option_time_ns, offsetof(struct try_job, limits.fail_after_ns)},
     {"pass-after", 0, "TIME", "a run that takes longer is ended and has not failed",
-     option_duration, offsetof(struct try_job, limits.pass_after_ns)},
+     option_time_ns, offsetof(struct try_job, limits.pass_after_ns)},
     {"output-dir", 'o', "DIR", "where the bundles go (default: the current directory)",
      option_text, offsetof(struct try_job, output_dir)},
     {"json", 0, NULL, "print the result as JSON", option_on, offsetof(struct try_job, json)},
@@ -141,7 +123,7 @@ static void print_help(void)
 static bool budget_is_left(const struct try_job *job)
 {
     uint64_t spent = clock_mono_ns() - job->start_ns;
-    return !stop && job->count < job->runs_max && (job->for_ms == 0 || spent < job->for_ms * NS_PER_MS);
+    return !stop && job->count < job->runs_max && (job->for_ns == 0 || spent < job->for_ns);
 }
 
 static bool tick(void *context, double seconds)

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "cli/live_process.h"
-#include "cli/option.h"
+#include "cli/run_options.h"
 #include "launch/options.h"
 #include "launch/supervisor.h"
 
@@ -19,23 +19,11 @@ struct watch_line {
     struct launch_options launch;
 };
 
-static int set_hang_after(void *field, const char *value, struct rc_err *err)
-{
-    if (option_milliseconds(value, field) < 0)
-        return rc_err_set(err, -EINVAL, "--hang-after is a time like 300s, not '%s'", value);
-    return 0;
-}
-
-static int set_bundle_at(void *field, const char *value, struct rc_err *err)
-{
-    return conditions_parse(value, field, err);
-}
-
 static const struct option_def watch_options[] = {
     {"hang-after", 0, "TIME", "bundle it, too, when it stands still for so long (300s)",
-     set_hang_after, offsetof(struct watch_line, launch.hang_after_ms)},
+     option_time_ms, offsetof(struct watch_line, launch.hang_after_ms)},
     {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
-     set_bundle_at, offsetof(struct watch_line, launch.bundle_at)},
+     option_conditions, offsetof(struct watch_line, launch.bundle_at)},
     {"output-dir", 'o', "DIR", "where bundles go (default: here)",
      option_text, offsetof(struct watch_line, launch.output_dir)},
     {"json", 0, NULL, "print a JSON object for each bundle",

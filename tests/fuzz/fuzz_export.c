@@ -39,15 +39,15 @@ int options_parse_around(const struct option_def *defs, void *target, int argc, 
     return 0;
 }
 
-int option_on(void *field, const char *value, struct rc_err *err)
+int option_on(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    (void)field, (void)value, (void)err;
+    (void)option, (void)field, (void)value, (void)err;
     return 0;
 }
 
-int option_text(void *field, const char *value, struct rc_err *err)
+int option_text(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    (void)field, (void)value, (void)err;
+    (void)option, (void)field, (void)value, (void)err;
     return 0;
 }
 
