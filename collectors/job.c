@@ -116,6 +116,30 @@ bool job_number(const char *const *environ_list, const char *fact, int64_t *ret)
     return false;
 }
 
+static const char *nearest_launcher(const char *const *environ_list, const char **ret_variable)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        *ret_variable = launchers[i].variable;
+        if (environ_get(environ_list, launchers[i].variable) != NULL)
+            return launchers[i].name;
+    }
+    return NULL;
+}
+
+void job_to_facts(const char *const *environ_list, struct facts *facts)
+{
+    const char *variable;
+    const char *launcher = nearest_launcher(environ_list, &variable);
+    if (launcher != NULL)
+        (void)facts_set_text(facts, "job.launcher", FACT_STATIC, launcher, variable);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        int64_t number;
+        if (job_number(environ_list, numbers[i].fact, &number))
+            (void)facts_set_integer(facts, numbers[i].fact, FACT_STATIC, number,
+                                    variable_of(environ_list, numbers[i].variables));
+    }
+}
+
 static void give_numbers(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

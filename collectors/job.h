@@ -10,4 +10,8 @@
  * program. False: no launcher set one. */
 bool job_number(const char *const *environ_list, const char *fact, int64_t *ret);
 
+struct facts;
+/* All numbers, and job.launcher. */
+void job_to_facts(const char *const *environ_list, struct facts *facts);
+
 #endif

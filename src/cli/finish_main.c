@@ -26,7 +26,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char *argv[]);
 } verbs[] = {
-    {"run", verb_run},           {"record", verb_record},           {"recover", verb_recover},
+    {"run", verb_run},           {"record", verb_record},           {"ended", verb_ended},           {"recover", verb_recover},
     {"show", verb_show},         {"open", verb_open},               {"verify", verb_verify},
     {"triage", verb_triage},     {"complete", verb_complete},       {"collectors", verb_collectors},
     {"doctor", verb_doctor},     {"issue", verb_issue},

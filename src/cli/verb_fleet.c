@@ -17,12 +17,14 @@
 #include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/pager.h"
+#include "cli/rank_record.h"
 #include "cli/verbs.h"
 #include "diagnose/fact.h"
 #include "fleet/fleet.h"
 
 #define FACTS_MAX ((size_t)16 << 20)
 #define VERDICT_MAX ((size_t)4 << 20)
+#define RECORD_MAX ((size_t)1 << 20)
 #define TEXT_MAX ((size_t)64 << 20)
 #define ROWS_DEFAULT 12
 #define ROWS_MOST 1000000
@@ -74,13 +76,24 @@ static int add_parts(struct fleet_line *line, const char *path, const struct bun
     return r;
 }
 
+/* A record of a rank that was asked to end is a facts.json alone. */
+static int read_parts(const char *path, struct bundle_file parts[2], struct rc_err *err)
+{
+    size_t len = 0;
+    if (!rank_record_is_name(path))
+        return bundle_read_files(path, parts, 2, err);
+    int r = input_read(path, RECORD_MAX, &parts[0].data, &len, err);
+    parts[0].len = (ssize_t)len;
+    return r;
+}
+
 /* A bundle that cannot be read is told, and counts as such; the others still say what they know. */
 static void add_bundle(struct fleet_line *line, const char *path)
 {
     struct rc_err err = {""};
     struct bundle_file parts[2] = {{.name = "facts.json", .max = FACTS_MAX},
                                    {.name = "verdict.json", .max = VERDICT_MAX}};
-    int r = bundle_read_files(path, parts, 2, &err);
+    int r = read_parts(path, parts, &err);
     if (r == 0)
         r = add_parts(line, path, parts, &err);
     if (r < 0) {
@@ -101,8 +114,8 @@ static int add_folder(struct fleet_line *line, const char *folder, struct rc_err
         char path[FS_PATH_MAX];
         struct stat st;
         int n = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        if (n > 0 && (size_t)n < sizeof path && input_has_bundle_name(path) && stat(path, &st) == 0 &&
-            S_ISREG(st.st_mode))
+        if (n > 0 && (size_t)n < sizeof path && (input_has_bundle_name(path) || rank_record_is_name(path)) &&
+            stat(path, &st) == 0 && S_ISREG(st.st_mode))
             add_bundle(line, path);
         free(entries[i]);
     }

@@ -16,6 +16,7 @@
 #include "cli/job.h"
 #include "cli/option.h"
 #include "cli/outcome.h"
+#include "cli/rank_record.h"
 #include "cli/verbs.h"
 #include "record/rundir.h"
 #include "record/shared.h"
@@ -171,6 +172,26 @@ int verb_run(int argc, char *argv[])
                        kept ? "what was recorded is kept in " : "nothing of the run could be kept",
                        shared->run.run_dir);
     }
+    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+}
+
+/* No bundle, no word: a job of 10,000 ranks is ended often, and each of them would say the same. */
+int verb_ended(int argc, char *argv[])
+{
+    struct run_line line = {.shared_fd = 0};
+    struct rc_err err = {""};
+    /* Schedulers signal all processes of a job, some of them twice; this takes milliseconds. */
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    struct shared *shared = open_run(argc, argv, &line, &err);
+    if (shared == NULL)
+        return VERB_EXIT_USAGE;
+    fs_set_sysroot(shared->run.sysroot);
+    int r = settle_run_dir(shared, &err);
+    if (r == 0)
+        r = rank_record_write(shared->run.run_dir, line.job.output_dir, &err);
+    if (shared->run.run_dir[0] != '\0')
+        (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 

@@ -19,6 +19,7 @@ void verb_tell_damage(const char *path);
 
 int verb_run(int argc, char *argv[]);    /* internal: bundle the run of --shared-fd */
 int verb_record(int argc, char *argv[]); /* internal: note a swallowed out-of-memory error */
+int verb_ended(int argc, char *argv[]);  /* internal: note a rank that was asked to end */
 int verb_recover(int argc, char *argv[]);
 int verb_show(int argc, char *argv[]);
 int verb_verify(int argc, char *argv[]);

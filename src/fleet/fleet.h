@@ -54,6 +54,7 @@ struct fleet_record {
     int64_t collective;         /* number of the last collective that it entered, by its own word */
     int64_t clock_error_us;     /* how far the wall clock may be off */
     bool snapshot;
+    bool is_note;               /* no bundle: the record of a rank that was asked to end */
     bool shares_output;         /* stderr is a file that other ranks of the machine may write to */
     enum fleet_role role;
     char reason[160];           /* why that role */
@@ -76,6 +77,7 @@ struct fleet_job {
     int64_t world_size;        /* FLEET_UNKNOWN = nobody said */
     int64_t *missing;          /* ranks without a bundle */
     size_t missing_count;
+    size_t note_count;         /* members that left only a record, because they were asked to end */
     size_t *causes;            /* members that may have begun it, likeliest first */
     size_t cause_count;
     enum fleet_sure sure;

@@ -38,6 +38,8 @@ static void put_record(cJSON *array, const struct fleet_record *record)
     put_number(o, "collective", record->collective);
     put_number(o, "fell_us", record->fell_us);
     put_number(o, "clock_error_us", record->clock_error_us);
+    if (record->is_note)
+        (void)cJSON_AddTrueToObject(o, "asked_to_end");
     if (record->snapshot)
         (void)cJSON_AddTrueToObject(o, "alive");
     (void)cJSON_AddItemToArray(array, o);

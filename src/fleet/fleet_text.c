@@ -81,7 +81,10 @@ static void put_heading(const struct fleet *fleet, const struct fleet_job *job, 
     }
     if (job->world_size != FLEET_UNKNOWN)
         buf_printf(out, ", %" PRId64 " ranks", job->world_size);
-    buf_printf(out, ": %zu bundle%s", job->count, job->count == 1 ? "" : "s");
+    size_t bundles = job->count - job->note_count;
+    buf_printf(out, ": %zu bundle%s", bundles, bundles == 1 ? "" : "s");
+    if (job->note_count > 0)
+        buf_printf(out, ", %zu asked to end", job->note_count);
     if (job->nodes > 0)
         buf_printf(out, " of %zu machine%s", job->nodes, job->nodes == 1 ? "" : "s");
     buf_putc(out, '\n');
@@ -124,7 +127,7 @@ static void put_missing(const struct fleet_job *job, struct buf *out)
         return;
     buf_printf(out, "  missing  %zu of %" PRId64 " ranks are in no bundle: ", job->missing_count, job->world_size);
     put_ranks(job->missing, job->missing_count, out);
-    buf_puts(out, "\n           they ended well or on request, ran without rocmcrash, or their machine is gone\n");
+    buf_puts(out, "\n           they ended well, ran without rocmcrash, or their machine is gone\n");
 }
 
 static void put_time_line(const struct fleet *fleet, const struct fleet_job *job, size_t rows, struct buf *out)

@@ -53,11 +53,13 @@ int fleet_group_records(struct fleet *fleet)
         free(order);
         return -ENOMEM;
     }
+    size_t count = 0;
     for (size_t i = 0; i < fleet->count; i++)
-        order[i] = i;
+        if (!fleet->records[i].is_note) /* it did not fail */
+            order[count++] = i;
     of = fleet->records;
-    qsort(order, fleet->count, sizeof *order, by_key);
-    for (size_t i = 0; i < fleet->count; i++) {
+    qsort(order, count, sizeof *order, by_key);
+    for (size_t i = 0; i < count; i++) {
         const struct fleet_record *record = &of[order[i]];
         const struct fleet_record *before = i > 0 ? &of[order[i - 1]] : NULL;
         bool is_new = before == NULL || strcmp(key_of(before), key_of(record)) != 0;

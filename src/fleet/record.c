@@ -131,6 +131,7 @@ static void set_identity(struct fleet_record *record, const struct facts *facts)
     copy(record->launcher, sizeof record->launcher, text_of(facts, "job.launcher"));
     copy(record->program, sizeof record->program, text_of(facts, "run.program"));
     record->shares_output = rank_lines_writer(facts) == RANK_LINES_SHARED;
+    record->is_note = integer_of(facts, "run.asked_to_end") == 1;
     record->snapshot = integer_of(facts, "run.snapshot") == 1;
 }
 

@@ -51,6 +51,10 @@ static void decide_ended(struct fleet_record *record, const struct facts *facts)
     int64_t sender;
     char reason[160];
     const char *name = NULL;
+    if (record->is_note && record->signal == FLEET_UNKNOWN) {
+        decide(record, FLEET_ENDED, "asked to end, and ended by itself");
+        return;
+    }
     if (!facts_get_text(facts, "target.signal_name", &name))
         (void)facts_get_text(facts, "target.failed_signal_name", &name);
     int n = snprintf(reason, sizeof reason, "ended by SIG%s", name != NULL ? name : "TERM");
@@ -69,6 +73,8 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
     bool unknown = strcmp(record->class_name, "unknown") == 0;
     if (record->snapshot)
         decide_alive(record);
+    else if (record->is_note)
+        decide_ended(record, facts);
     else if (strcmp(record->class_name, "collective") == 0 && lost_peer)
         decide(record, FLEET_LOST_PEER, "its peer was gone");
     else if (strcmp(record->class_name, "collective") == 0 && timed_out)

@@ -47,6 +47,7 @@ static int find_missing(const struct fleet *fleet, struct fleet_job *job)
     }
     for (size_t i = 0; i < job->count; i++) {
         int64_t rank = record_of(fleet, job->members[i])->rank;
+        job->note_count += record_of(fleet, job->members[i])->is_note;
         if (rank >= 0 && rank < job->world_size)
             there[rank] = 1;
     }
@@ -191,6 +192,10 @@ static void without_a_cause(const struct fleet *fleet, struct fleet_job *job)
     else if (waited)
         (void)snprintf(job->why, sizeof job->why,
                        "every rank waited for another one or lost it: compare which collective each of them was in");
+    else if (job->note_count == job->count)
+        (void)snprintf(job->why, sizeof job->why,
+                       job->missing_count > 0 ? "every rank that left something was asked to end"
+                                              : "every rank was asked to end, and none failed before");
     else
         (void)snprintf(job->why, sizeof job->why, "nothing tells of a failure of its own");
 }

@@ -83,6 +83,21 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;
 }
 
+bool finish_may_be_rank(void)
+{
+    for (char **entry = environ; *entry != NULL; entry++) {
+        size_t len = strcspn(*entry, "=");
+        if ((len >= 4 && strncmp(*entry + len - 4, "RANK", 4) == 0) || strncmp(*entry, "SLURM_PROCID=", 13) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *verb_of(enum finish_what what)
+{
+    return what == FINISH_RECORD ? "record" : what == FINISH_ENDED ? "ended" : "run";
+}
+
 #define FINISHER_STACK_BYTES (8u << 20)
 
 void finish_lift_limits(void)
@@ -120,7 +135,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     (void)snprintf(fd, sizeof fd, "%d", shared_fd);
     (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
     (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
-    const char *argv[32] = {options->finisher, what == FINISH_RECORD ? "record" : "run"};
+    const char *argv[32] = {options->finisher, verb_of(what)};
     int argc = 2;
     argv[argc++] = "--shared-fd";
     argv[argc++] = fd;

@@ -18,10 +18,13 @@ struct shared;
 enum finish_what {
     FINISH_NOTHING,
     FINISH_HINT,   /* an error of the program itself: one line on a terminal how to get a bundle */
+    FINISH_ENDED,  /* somebody asked it to end: a record, if it is a rank of a job */
     FINISH_RECORD, /* one line about a swallowed out-of-memory error */
     FINISH_BUNDLE,
 };
 
+/* May this process be a rank of a job, by the names in its environment? The finisher knows. */
+bool finish_may_be_rank(void);
 /* By the target's status, what the tracer saw and which patterns the output had. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
 

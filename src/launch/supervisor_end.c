@@ -177,6 +177,11 @@ static void ask_about_bundle(const struct supervisor *s)
         keep_bundle_ask(path, s->signal_fd);
 }
 
+static bool was_asked_to_end(const struct supervisor *s)
+{
+    return s->asked_to_end_ns != 0 && clock_mono_ns() - s->asked_to_end_ns < ASKED_TO_END_MS * NS_PER_MS;
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -185,11 +190,13 @@ void supervisor_finish(struct supervisor *s)
         let_recorder_read_on(s);
         what = finish_decide(s->shared, s->options);
     }
-    supervisor_end_recorder(s, what < FINISH_RECORD ? 1 : 2);
+    if (what < FINISH_ENDED && was_asked_to_end(s) && finish_may_be_rank())
+        what = FINISH_ENDED;
+    supervisor_end_recorder(s, what < FINISH_ENDED ? 1 : 2);
     if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
         (void)dprintf(STDERR_FILENO, "rocmcrash: an error of the program itself, nothing of the GPU: "
                                      "no bundle (--always makes one)\n");
-    if (what < FINISH_RECORD)
+    if (what < FINISH_ENDED)
         return;
     enum loader_variables aside = LOADER_VARIABLES_ALL;
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {

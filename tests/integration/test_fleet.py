@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rocmcrash fleet`: real bundles of several ranks told as one story, many synthetic ones fast and small."""
 
+import glob
 import gzip
 import io
 import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import tarfile
 import time
@@ -104,6 +106,46 @@ class Fleet(support.Case):
             self.assertEqual(bundle.verdict["confidence"], "low")
             self.assertIn("another rank may have written the lines", " ".join(bundle.verdict["against"]))
         self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [1])
+
+    def end_rank(self, rank, code, world=3):
+        """Starts a rank, has SIGTERM sent to rocmcrash as a launcher does, and returns the seconds until rocmcrash was gone."""
+        self.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "TORCHELASTIC_RUN_ID": "x"})
+        gate = self.path(f"ready-{rank}")
+        process = self.start(support.PYTHON, "-c", f"import signal, sys, time\n{code}\nopen({gate!r}, 'w').close()\nwhile True: time.sleep(0.05)",
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        support.wait_for(lambda: os.path.exists(gate), "the rank")
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err, time.monotonic() - begin
+
+    def test_ended_by_the_launcher(self):
+        """Rank 1 is out of memory; the launcher ends the others, one of which handles SIGTERM. They are not missing, and end soon."""
+        self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        status, err, seconds = self.end_rank(0, "")
+        self.assertEqual((status, err), (-signal.SIGTERM, b""))
+        self.assertLess(seconds, 2)
+        status, err, seconds = self.end_rank(2, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
+        self.assertEqual((status, err), (3, b""))
+        print(f"a rank that the launcher ends is gone after {seconds:.3f} s")
+        records = glob.glob(os.path.join(self.outdir, "*-rank-ended-r*.json"))
+        self.assertEqual((len(records), len(self.bundles())), (2, 1))
+        for record in records:
+            self.assertLess(os.path.getsize(record), 16384)
+            self.assertNotIn(self.outdir, support.read(record))
+        job = self.fleet(self.outdir)["jobs"][0]
+        self.assertEqual([record["rank"] for record in job["causes"]], [1])
+        self.assertEqual((job["sure"], job["missing"]), ("high", []))
+        line = {record["rank"]: record for record in job["time_line"]}
+        self.assertEqual([(line[rank]["role"], line[rank].get("asked_to_end", False)) for rank in range(3)],
+                         [("ended", True), ("caused", False), ("ended", True)])
+        self.assertIn("1 bundle, 2 asked to end", self.verb("fleet", self.outdir).stdout)
+
+    def test_no_rank_leaves_no_record(self):
+        """SIGTERM to a single process is no news; one of several that share nothing but the name RANK is none."""
+        for world in ("1", ""):
+            self.end_rank(0, "", world=world)
+        self.assertEqual(os.listdir(self.outdir), [])
 
     def test_the_rank_that_did_not_join(self):
         """Both report a time-out, in one file; the counter of collectives tells which one was waited for."""
