@@ -180,7 +180,7 @@ def climb(low, high, fall, steps=80, seconds=12.0):
 
 def jump(flat, end):
     return lambda m: [["ramp", m.used, int(flat * GIB), int(flat * GIB), 80, int(0.5 * GIB), 12.0],
-                      ["write", m.used, f"{int(end * GIB)}\n"]]
+                      ["write", m.used, f"{int(end * GIB)}\n"], ["seen", m.used]]
 
 
 def kills(count):

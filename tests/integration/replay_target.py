@@ -8,6 +8,7 @@ the pid of this program. It writes counters as a driver would: in place, one wri
     ["append", path, text]    at its end         ["ramp", path, from, to, steps, fall, seconds]
     ["files", n]              keep n files open  ["limit", n]            RLIMIT_NOFILE
     ["rename", a, b]   ["unlink", path]   ["sleep", seconds]   ["child", steps]
+    ["seen", path]            wait until somebody has read it since it was written: the sampler, on any machine
     ["beside", steps]         by a child that is there until this program has ended
     ["kill", signal]          of itself          ["exit", status]
 """
@@ -43,6 +44,14 @@ def ramp(path, low, high, steps, fall, seconds):
         time.sleep(seconds / steps / 2)
         write(path, f"{floor}\n")
         time.sleep(seconds / steps / 2)
+
+
+def seen(path):
+    """By the file's times: each reading after a writing is noted (relatime), unless the disk is mounted noatime."""
+    noted = not os.statvfs(path).f_flag & os.ST_NOATIME
+    end = time.monotonic() + (30 if noted else 2)
+    while os.stat(path).st_atime_ns <= os.stat(path).st_mtime_ns and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def child(steps):
@@ -88,6 +97,8 @@ def play(steps):
             os.rename(*own)
         elif what == "unlink":
             os.unlink(*own)
+        elif what == "seen":
+            seen(*own)
         elif what == "sleep":
             time.sleep(*own)
         elif what == "child":

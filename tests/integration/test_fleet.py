@@ -173,7 +173,7 @@ class Fleet(support.Case):
                 "ranks[1].send_signal(signal.SIGTERM)\n"
                 "ranks[1].wait()\n"
                 "sys.exit(1)\n")
-        done = self.python(code)
+        done = self.python(code, options=["--trace=eager"])  # an ordinary user's children are traced late by default
         bundle = self.only_bundle(done)
         if bundle.value("run.traced") is not True or bundle.value("worker.story") is None:
             self.skipTest("children are not traced from their start here")

@@ -114,6 +114,10 @@ class SameWordsOtherCounters(Replay):
         self.other.kill()
         self.other.wait()
 
+    @staticmethod
+    def seen_write(path, gib):
+        return [["write", path, f"{int(gib * GIB)}\n"], ["seen", path]]
+
     def run_row(self, row):
         m = self.machine(f"{row.pair}-{row.name}")
         row.machine(m)
@@ -121,10 +125,9 @@ class SameWordsOtherCounters(Replay):
         if row.other:
             m.put(m.kfd_path(self.other.pid), int(row.other * GIB))
         if row.own:
-            steps.append(["write", m.at(m.kfd_path("{pid}")), f"{int(row.own * GIB)}\n"])
+            steps += self.seen_write(m.at(m.kfd_path("{pid}")), row.own)
         if row.beside:
-            steps.append(["beside", [["write", m.at(m.kfd_path("{pid}")),
-                                      f"{int(row.beside * GIB)}\n"]]])
+            steps.append(["beside", self.seen_write(m.at(m.kfd_path("{pid}")), row.beside)])
         if row.kmsg is not None:
             m.put("dev/kmsg", QUIET_LOG)
         if row.before:
