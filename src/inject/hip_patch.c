@@ -6,17 +6,15 @@
  * loaded.
  */
 #include <dlfcn.h>
-#include <linux/futex.h>
-#include <sys/mman.h>
 
 #include "inject/attach.h"
 #include "inject/book_internal.h"
+#include "inject/got.h"
 #include "inject/hip.h"
 #include "inject/next.h"
 #include "inject/raw.h"
 
 #define RUNTIME_NAME "libamdhip64.so"
-#define PAGE 4096u
 #define AGAIN_NS 100000000u
 #define AGAIN_DOUBLED_MAX 7 /* a look at a large program takes milliseconds */
 
@@ -86,31 +84,10 @@ static bool count_object(const struct next_object *o, void *context)
 
 /* --- address tables --- */
 
-struct relocations {
-    const Elf64_Rela *first;
-    size_t count;
-};
-
 struct caller {
     const struct next_object *object;
-    const Elf64_Sym *symbols;
-    const char *strings;
     struct census *census;
 };
-
-static uint64_t value_of(const struct next_object *o, int64_t tag)
-{
-    for (const Elf64_Dyn *d = o->dynamic; d != NULL && d->d_tag != DT_NULL; d++)
-        if (d->d_tag == tag)
-            return d->d_un.d_val;
-    return 0;
-}
-
-static const void *pointer_of(const struct next_object *o, int64_t tag)
-{
-    uint64_t value = value_of(o, tag);
-    return value != 0 ? (const void *)next_address(o, value) : NULL;
-}
 
 void *hip_replacement(enum hip_function function, void *real)
 {
@@ -126,39 +103,6 @@ static bool is_inside(const struct next_object *o, uintptr_t address)
     return address >= o->start && address < o->end;
 }
 
-/* After relocation the loader has made these read-only ("full RELRO"). Whole pages: it rounds down
- * at both ends. */
-static bool is_read_only(const struct next_object *o, uintptr_t address)
-{
-    const uintptr_t whole = ~(uintptr_t)(PAGE - 1);
-    for (unsigned i = 0; i < o->header_count; i++) {
-        const Elf64_Phdr *h = &o->headers[i];
-        uintptr_t start = o->base + h->p_vaddr;
-        if (h->p_type == PT_GNU_RELRO && address >= (start & whole) &&
-            address < ((start + h->p_memsz) & whole))
-            return true;
-    }
-    return false;
-}
-
-/* Lets the kernel add 0: a write of ours to a read-only page would end the program. */
-static bool can_be_written(void *slot)
-{
-    static uint32_t nobody;
-    const int add_0 = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
-    return raw_call6(SYS_futex, (long)&nobody, FUTEX_WAKE_OP_PRIVATE, 0, 0, (long)slot, add_0) >= 0;
-}
-
-static void replace(void **slot, void *ours, bool read_only)
-{
-    uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
-    if (read_only && raw_call(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE, 0) != 0)
-        return;
-    __atomic_store_n(slot, ours, __ATOMIC_RELEASE);
-    if (read_only)
-        (void)raw_call(SYS_mprotect, page, PAGE, PROT_READ, 0);
-}
-
 /* The entry points to the object's own stub; the loader binds it at the first call. If there is
  * only one definition, it will be bound to that. */
 static void *stand_in_for_unbound(const struct caller *c, enum hip_function function)
@@ -169,49 +113,30 @@ static void *stand_in_for_unbound(const struct caller *c, enum hip_function func
     return NULL;
 }
 
-static void look_at_slot(const struct caller *c, const Elf64_Rela *rela)
+static void look_at_slot(const struct got_slot *slot, void *context)
 {
-    unsigned type = ELF64_R_TYPE(rela->r_info);
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
-        return;
-    enum hip_function function =
-        hip_by_name(c->strings + c->symbols[ELF64_R_SYM(rela->r_info)].st_name);
+    const struct caller *c = context;
+    enum hip_function function = hip_by_name(slot->name);
     if (function == HIP_FUNCTIONS)
         return;
-    void **slot = (void **)(c->object->base + rela->r_offset);
-    bool read_only = is_read_only(c->object, (uintptr_t)slot);
     /* Another thread is loading this object: the loader still writes to the page. */
-    if (read_only && can_be_written(slot)) {
+    if (got_is_being_loaded(slot)) {
         c->census->later++;
         return;
     }
-    void *value = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    void *value = __atomic_load_n(slot->at, __ATOMIC_ACQUIRE);
     void *ours = hip_replacement(function, value);
-    if (ours == NULL && type == R_X86_64_JUMP_SLOT && is_inside(c->object, (uintptr_t)value))
+    if (ours == NULL && slot->may_be_unbound && is_inside(c->object, (uintptr_t)value))
         ours = stand_in_for_unbound(c, function);
     if (ours != NULL && value != ours)
-        replace(slot, ours, read_only);
+        got_replace(slot, ours);
 }
 
 static bool look_at_caller(const struct next_object *o, void *context)
 {
-    struct caller c = {.object = o,
-                       .symbols = pointer_of(o, DT_SYMTAB),
-                       .strings = pointer_of(o, DT_STRTAB),
-                       .census = context};
-    if (next_is_own(o) || is_known(o) || c.symbols == NULL || c.strings == NULL)
-        return false;
-    struct relocations tables[] = {
-        {pointer_of(o, DT_JMPREL), value_of(o, DT_PLTRELSZ) / sizeof(Elf64_Rela)},
-        {pointer_of(o, DT_RELA), value_of(o, DT_RELASZ) / sizeof(Elf64_Rela)},
-    };
-    if (value_of(o, DT_PLTREL) != DT_RELA)
-        tables[0].count = 0;
-    /* The relative ones come first, and are the great majority. */
-    size_t relative = value_of(o, DT_RELACOUNT);
-    for (size_t t = 0; t < 2; t++)
-        for (size_t i = t == 1 ? relative : 0; tables[t].first != NULL && i < tables[t].count; i++)
-            look_at_slot(&c, &tables[t].first[i]);
+    struct caller c = {.object = o, .census = context};
+    if (!next_is_own(o) && !is_known(o))
+        got_each_slot(o, look_at_slot, &c);
     return false;
 }
 

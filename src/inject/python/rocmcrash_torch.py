@@ -4,9 +4,10 @@
 Does nothing before the program itself initialises the device (a CPU run gets no context): then an
 out-of-memory observer is attached, which writes before the exception unwinds, and a thread samples
 the allocator's counters. The allocator is asked through torch._C, whose calls hold the GIL for
-some 50 us a device; the device is never asked. They wait for the allocator's lock, with the GIL: where
-another thread frees or allocates from the driver just then, for as long as that takes (20 to 64 ms
-were seen). Such a sample is followed by a pause.
+some 50 us a device; the device is never asked. They wait for the allocator's lock, with the GIL, and
+another thread holds that lock through its calls of the driver, one of which may hang. So the preloaded
+library (../allocator.c) refuses the lock where it is not free, and there is no sample then. Without
+that library a slow sample (20 to 64 ms were seen) is followed by a pause.
 """
 RECORD_BYTES_MAX = 1 << 20
 SNAPSHOT_BYTES_MAX = 8 << 20
@@ -45,6 +46,10 @@ COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes"
            "reserved_peak_bytes", "allocated_total_bytes", "freed_total_bytes", "segments",
            "inactive_splits", "retries", "ooms", "took_us", "small_pool_bytes", "blocks")
 
+BUILTIN = type(len)
+# Of _cuda_memorySnapshot() in PyTorch 2.11, since 2.6, and before: (pool, pool, with the past), a pool, none.
+SNAPSHOT_ARGUMENTS = (((0, 0, False),), (None,), ())
+
 hook = {}  # globals of rocmcrash_hook
 torch = None
 devices = 0  # how many PyTorch sees: constant once it has initialised them
@@ -62,6 +67,7 @@ mark_s = MARK_FIRST_S
 began_ns = 0
 spent_ns = 0
 ooms = 0
+asker = None  # asks the allocator without waiting for its lock; None = the library is not preloaded
 unwritten = None  # the last refusal, if there was no time for its record
 snapshot_ns = 0  # when the last one was written
 owner = 0  # the process that owns the device; a forked child does not
@@ -85,6 +91,7 @@ def _device_is_there():
     began_ns = hook["monotonic_ns"]()
     owner = hook["getpid"]()
     done = []
+    hook["guarded"]("guard of the allocator", _guard)
     for where, step in (("out-of-memory observer", _observe), ("allocation history", _record_history),
                         ("number of devices", _count_devices), ("samples", _start_sampler)):
         hook["guarded"](where, lambda: step() is not False and done.append(step.__name__.strip("_")))
@@ -100,7 +107,7 @@ def _event_of_device(done):
     """With what each device's allocator holds before the program has taken anything."""
     stats = []
     hook["guarded"]("memory_stats", lambda: stats.extend(
-        [torch._C._cuda_memoryStats(device) for device in range(devices)]))
+        [_ask(torch._C._cuda_memoryStats, device) for device in range(devices)]))
     hook["event"]("device", steps=done,
                   allocated_bytes=[_count(each, "allocated_bytes", "current") for each in stats],
                   reserved_bytes=[_count(each, "reserved_bytes", "current") for each in stats])
@@ -126,6 +133,40 @@ def _record_history():
 
 # --- asking the allocator ---
 
+class Busy(RuntimeError):
+    """Another thread holds the allocator's lock: it is in a call of the driver, most likely."""
+
+
+def _guard():
+    """The library that is preloaded into the program, through PyTorch's own ctypes."""
+    global asker
+    ctypes = hook["sys"].modules.get("ctypes")
+    library = ctypes.PyDLL(None) if ctypes is not None else None
+    if library is None or getattr(library, "rocmcrash_guard_allocator", int)() != 1:
+        return
+    ask = library.rocmcrash_ask
+    ask.restype = ctypes.py_object
+    ask.argtypes = (ctypes.py_object, ctypes.py_object, ctypes.POINTER(ctypes.c_int))
+
+    def guarded_ask(function, *arguments):
+        refused = ctypes.c_int()
+        try:
+            return ask(function, arguments[0] if arguments else ctypes.py_object(), refused)
+        except Exception as error:
+            if refused.value:
+                raise Busy("its lock is held by a thread that frees or allocates") from None
+            raise error
+
+    asker = guarded_ask
+
+
+def _ask(function, *arguments):
+    """A function of torch._C; Busy where it would have to wait."""
+    if asker is None or type(function) is not BUILTIN:
+        return function(*arguments)
+    return asker(function, *arguments)
+
+
 def all_stats(unused=True):
     """{device: memory_stats()} of every device that this process has used."""
     found = {}
@@ -134,7 +175,7 @@ def all_stats(unused=True):
         if not unused and used and device not in used:
             continue
         try:
-            stats = torch._C._cuda_memoryStats(device)
+            stats = _ask(torch._C._cuda_memoryStats, device)
         except RuntimeError as one:
             error = one
             continue
@@ -142,8 +183,18 @@ def all_stats(unused=True):
             used.add(device)
             found[device] = stats
     if error is not None and not found:
+        if type(error) is Busy:
+            raise error
         hook["trouble"]("memory_stats", error)
     return found
+
+
+def _stats_of(device):
+    """For the allocator's observer, which must not raise."""
+    try:
+        return {device: _ask(torch._C._cuda_memoryStats, device)}
+    except Busy:
+        return {}
 
 
 def _count(stats, what, which, pool="all"):
@@ -331,7 +382,7 @@ def _on_oom(device, requested, total, free):
         unwritten = None
         if spent_ns > FREE_BUDGET_NS + (start_ns - began_ns) // BUDGET_SHARE:
             unwritten = {"t": start_ns, "count": ooms, "device": device, "requested": requested, "total": total,
-                         "free": free, "stats": {device: torch._C._cuda_memoryStats(device)}}
+                         "free": free, "stats": _stats_of(device)}
             return
         try:
             _write_oom(hook["_thread"].get_ident(), device, requested, total, free)
@@ -449,7 +500,7 @@ def _blocks_of(stats):
 
 def _all_blocks():
     """None: this PyTorch does not count them."""
-    blocks = [_blocks_of(stats) for stats in (hook["guarded"]("memory_stats", all_stats) or {}).values()]
+    blocks = [_blocks_of(stats) for stats in all_stats().values()]
     return None if None in blocks else sum(blocks)
 
 
@@ -475,6 +526,15 @@ def _site_of(block):
 
 def _segments():
     """Without the allocations of the past, where PyTorch can leave them out."""
+    snapshot = getattr(torch._C, "_cuda_memorySnapshot", None)
+    if asker is not None and snapshot is not None:
+        for arguments in SNAPSHOT_ARGUMENTS:
+            try:
+                return _ask(snapshot, *arguments)["segments"]
+            except Busy:
+                raise
+            except (TypeError, RuntimeError):  # of another version
+                pass
     try:
         return torch.cuda.memory.memory_snapshot(include_traces=False)
     except TypeError:
@@ -535,8 +595,12 @@ def _pause_s(now_ns):
 def _look():
     global looks
     looks += 1
-    room = _sample(looks % UNUSED_EVERY == 1)
-    _mark_in_time()
-    _keep_in_time()
+    room = True
+    try:
+        room = _sample(looks % UNUSED_EVERY == 1)
+        _mark_in_time()
+        _keep_in_time()
+    except Busy:  # the next look is soon
+        pass
     sampler.pause_s = _pause_s(hook["monotonic_ns"]())
     return "go on" if room else "full"

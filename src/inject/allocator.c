@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks PyTorch's allocator for the hook (python/rocmcrash_torch.py) without waiting for its lock.
+ * The question holds the GIL, and another thread may hold the lock through a call of the driver
+ * that takes long or never returns: all of the program's Python would stand still because of us.
+ *
+ * So the calls of pthread_mutex_lock() in PyTorch's libc10_hip come to us. While a thread asks, a
+ * lock that stays taken for a millisecond is refused with EBUSY. std::mutex and
+ * std::recursive_mutex then throw std::system_error, of which PyTorch makes a RuntimeError. Other
+ * threads, and all other locks, are not concerned. Python's garbage collector is off meanwhile: it
+ * may free a tensor in the asking thread, whose destructor must get the lock.
+ *
+ * Runs in the target.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "inject/got.h"
+#include "inject/raw.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOTS_MAX 4 /* one in each library; wheels have one library */
+#define TRIES 20
+#define BETWEEN_TRIES_NS 50000
+
+/* Of CPython; its objects are only passed on. PyGC_Disable() is there since 3.10. */
+static void *(*call_function)(void *callable, ...);
+static int (*disable_collector)(void);
+static int (*enable_collector)(void);
+static int (*real_lock)(void *mutex);
+static int (*try_lock)(void *mutex);
+
+/* In the first block of TLS, as attach.c has it. */
+static __thread struct {
+    bool asks, refused;
+} question __attribute__((tls_model("initial-exec")));
+
+static int lock(void *mutex)
+{
+    const struct timespec pause = {0, BETWEEN_TRIES_NS};
+    if (!question.asks)
+        return real_lock(mutex);
+    for (unsigned i = 0; i < TRIES; i++) {
+        int error = try_lock(mutex);
+        if (error != EBUSY)
+            return error;
+        (void)raw_call(SYS_nanosleep, &pause, NULL, 0, 0);
+    }
+    question.refused = true;
+    return EBUSY;
+}
+
+/* --- finding them --- */
+
+struct found {
+    struct got_slot slots[SLOTS_MAX];
+    unsigned count;
+    bool is_incomplete; /* one that cannot be changed */
+};
+
+static bool is_allocator(const char *path)
+{
+    const char *name = path;
+    for (const char *p = path; *p != '\0'; p++)
+        if (*p == '/')
+            name = p + 1;
+    return raw_starts(name, "libc10_hip") || raw_starts(name, "libc10_cuda");
+}
+
+static void note_slot(const struct got_slot *slot, void *context)
+{
+    struct found *found = context;
+    if (!raw_same(slot->name, "pthread_mutex_lock"))
+        return;
+    if (found->count == SLOTS_MAX || got_is_being_loaded(slot)) {
+        found->is_incomplete = true;
+        return;
+    }
+    found->slots[found->count++] = *slot;
+}
+
+static bool note_object(const struct next_object *o, void *context)
+{
+    if (is_allocator(o->name))
+        got_each_slot(o, note_slot, context);
+    return false;
+}
+
+/* The library to whose pthread_mutex_lock() the slot is bound: its try is the right one. */
+static bool note_locks(const struct next_object *o, void *context)
+{
+    void *bound = __atomic_load_n(((struct found *)context)->slots[0].at, __ATOMIC_ACQUIRE);
+    if (next_in(o, "pthread_mutex_lock") != bound)
+        return false;
+    *(void **)&try_lock = next_in(o, "pthread_mutex_trylock");
+    *(void **)&real_lock = bound;
+    return true;
+}
+
+static bool note_python(const struct next_object *o, void *context)
+{
+    (void)context;
+    *(void **)&call_function = next_in(o, "PyObject_CallFunctionObjArgs");
+    *(void **)&disable_collector = next_in(o, "PyGC_Disable");
+    *(void **)&enable_collector = next_in(o, "PyGC_Enable");
+    return call_function != NULL && disable_collector != NULL && enable_collector != NULL;
+}
+
+static bool are_bound_alike(const struct found *found)
+{
+    void *real = NULL;
+    *(int (**)(void *))&real = real_lock;
+    for (unsigned i = 0; i < found->count; i++)
+        if (__atomic_load_n(found->slots[i].at, __ATOMIC_ACQUIRE) != real)
+            return false;
+    return true;
+}
+
+/* --- for the hook, by ctypes --- */
+
+EXPORT int rocmcrash_guard_allocator(void);
+EXPORT void *rocmcrash_ask(void *callable, void *argument, int *ret_refused);
+
+/* Called once a process, with the GIL. 1 = rocmcrash_ask() may be used. */
+int rocmcrash_guard_allocator(void)
+{
+    struct found found = {.count = 0};
+    void *ours = NULL;
+    *(int (**)(void *))&ours = lock;
+    next_objects(note_object, &found);
+    if (found.count == 0 || found.is_incomplete)
+        return 0;
+    if (*found.slots[0].at == ours)
+        return 1;
+    next_objects(note_locks, &found);
+    next_objects(note_python, NULL);
+    if (try_lock == NULL || enable_collector == NULL || !are_bound_alike(&found))
+        return 0;
+    for (unsigned i = 0; i < found.count; i++)
+        got_replace(&found.slots[i], ours);
+    return 1;
+}
+
+/* The callable's result, with the GIL; it must be a function in C, as no line of Python may run
+ * meanwhile. `argument` may be NULL. */
+void *rocmcrash_ask(void *callable, void *argument, int *ret_refused)
+{
+    int was_enabled = disable_collector();
+    question.refused = false;
+    question.asks = true;
+    void *result = call_function(callable, argument, NULL);
+    question.asks = false;
+    if (was_enabled != 0)
+        (void)enable_collector();
+    *ret_refused = question.refused;
+    return result;
+}
