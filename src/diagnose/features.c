@@ -293,6 +293,29 @@ static void derive_override(struct facts *facts)
     }
 }
 
+/* No name was given: the only chip that the text speaks of is one of an APU, or the GPU has so little memory of
+ * its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
+static bool derive_is_apu_by_text(struct facts *facts)
+{
+    static const char *const gfx = "msg.gfx";
+    static const char *const sizes[] = {"gpu.0.vram.total_bytes", "kmsg.vram_ready_bytes"};
+    const char *text = NULL;
+    double bytes = 0;
+    if (feature_input_or(facts, "f.gpus_count", 0) > 1)
+        return false;
+    if (feature_text(facts, gfx, &text) && feature_input_or(facts, "msg.gfx_several", 0) <= 0 &&
+        names(text, LOG_WORDS_NAMED_APU)) {
+        feature_flag(facts, "f.is_apu", true, &gfx, 1);
+        return true;
+    }
+    for (size_t i = 0; i < 2; i++)
+        if (feature_input(facts, sizes[i], &bytes) && bytes > 0 && bytes <= 0x1p30) {
+            feature_flag(facts, "f.is_apu", true, &sizes[i], 1);
+            return true;
+        }
+    return false;
+}
+
 /* An APU shares the host's RAM. The topology decides, else a name that only APUs have. */
 static void derive_is_apu(struct facts *facts)
 {
@@ -323,7 +346,7 @@ static void derive_is_apu(struct facts *facts)
     }
     if (known)
         feature_flag(facts, "f.is_apu", false, inputs, 2);
-    else
+    else if (!derive_is_apu_by_text(facts))
         feature_missing(facts, "f.is_apu", &input, 1);
 }
 

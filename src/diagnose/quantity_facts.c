@@ -80,7 +80,7 @@ static bool has(const struct state *st, uint64_t lists)
 
 static bool is_of_host(const struct state *st)
 {
-    return has(st, LOG_WORDS_OF_HOST) && !has(st, LOG_WORDS_NOT_OF_HOST);
+    return has(st, LOG_WORDS_PINNED) || (has(st, LOG_WORDS_OF_HOST) && !has(st, LOG_WORDS_NOT_OF_HOST));
 }
 
 static void take_statement(struct statement *to, unsigned line, const struct quantity *q, size_t n, bool fresh)

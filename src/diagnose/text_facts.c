@@ -72,8 +72,13 @@ void scan_gfx_fact(const struct scan *s, struct text line, const char *name)
     if (!scan_gfx(line, &gfx))
         return;
     scan_boolean(s, "vendor.amd", true);
-    if (name != NULL)
-        scan_text(s, name, gfx);
+    if (name == NULL)
+        return;
+    const struct fact *before = facts_find(s->facts, name, FACT_LOG);
+    struct text rest = text_skip(line, (size_t)(gfx.at + gfx.len - line.at)), other;
+    if ((before != NULL && !text_equals(gfx, before->text)) || (scan_gfx(rest, &other) && (other.len != gfx.len || memcmp(other.at, gfx.at, gfx.len) != 0)))
+        scan_boolean(s, "msg.gfx_several", true);
+    scan_text(s, name, gfx);
 }
 
 void scan_vendor(const struct scan *s, struct text line)

@@ -65,6 +65,13 @@ static const struct {
     {"f.is_apu", "0", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "unknown"}}},
+    {"f.is_apu", "1", {{"msg.gfx", 0, "gfx1103"}}},
+    {"f.is_apu", "", {{"msg.gfx", 0, "gfx1103"}, {"msg.gfx_several", 1, NULL}}},
+    {"f.is_apu", "", {{"msg.gfx", 0, "gfx1100"}}},
+    {"f.is_apu", "0", {{"msg.gfx", 0, "gfx1103"}, {"report.gpu", 0, "RX 7900 XTX"}}},
+    {"f.is_apu", "1", {{"kmsg.vram_ready_bytes", 512.0 * 0x1p20, NULL}}},
+    {"f.is_apu", "1", {{"gpu.0.vram.total_bytes", 0x1p30, NULL}}},
+    {"f.is_apu", "", {{"gpu.0.vram.total_bytes", 0x1p31, NULL}}},
     {"f.is_apu", "0", {{"report.gpu", 0, "Strix Halo"}, {"gpu.0.is_apu", 0, NULL}}},
     /* The memory that programs can get is an estimate. Memory that this one held is certain. */
 #define LEDGER(held)                                                                               \
