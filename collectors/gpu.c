@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPUs the machine has, and the small sysfs and KFD texts that describe each.
+ * The GPUs of the machine, and the small sysfs and KFD texts that describe each of them.
  *
  * Runs in its own collector child. An allow-list leaves out files whose read has side effects (gpu_recover,
  * ras/<block>_err_count, which the sampler reads twice in a run, pcie_bw, xgmi_error), files that wake a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which job, and which rank of it: Slurm, torchrun, MPI, Kubernetes. Numbers only; the names of
- * jobs, users, nodes and name spaces stay where they are.
+ * The numbers of the job and of the rank: Slurm, torchrun, MPI, Kubernetes. It collects numbers only, and
+ * no names of jobs, users, nodes or name spaces.
  */
 #include <errno.h>
 #include <stdio.h>

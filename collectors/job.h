@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank of a job an environment is of. */
+/* The rank of a job to which an environment belongs. */
 #ifndef COLLECTORS_JOB_H
 #define COLLECTORS_JOB_H
 

@@ -211,7 +211,7 @@ static void deadlock_fact(struct waits_run *run, const struct process *p)
     }
 }
 
-/* One that stood in the kernel in both looks, so that a short read is none. */
+/* A thread that was in the kernel in both looks: one look alone may have met a short read. */
 static const struct wait_thread *blocked_thread(const struct process *p)
 {
     for (size_t i = 0; i < p->again.count; i++) {

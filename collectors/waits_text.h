@@ -46,7 +46,7 @@ struct wait_threads {
     size_t count;
 };
 
-/* False when there was no memory; free(ret->list). Lines that are none are skipped. */
+/* False when memory was short. The caller frees ret->list. Lines of another form are skipped. */
 bool waits_parse(const char *text, struct wait_threads *ret);
 const struct wait_thread *waits_find(const struct wait_threads *threads, int tid);
 

@@ -110,7 +110,7 @@ class Gpu:
             counter.close()
 
     def publish_meminfo(self, taken_kib):
-        """What an APU's programs take is taken from the machine."""
+        """Memory that an APU's programs use comes out of the machine's RAM."""
         lines = []
         for line in self.idle_meminfo.splitlines():
             name, value = line.split(":")

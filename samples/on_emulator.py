@@ -162,7 +162,7 @@ class Run:
 
 
 def journal(root):
-    """What the emulated kernel decided, in its order."""
+    """The decisions of the emulated kernel, in order."""
     with open(os.path.join(root, "emulator", "log.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.endswith("\n")]
 

@@ -59,7 +59,7 @@ static enum name_class classify(const char *path)
     return NAME_OTHER;
 }
 
-/* Are the first bytes those of a model? A pickle or zip without the name of a model is none. */
+/* Are the first bytes those of a model? A pickle or zip counts only if it has a model's name. */
 static bool contents_tell(const char *path, enum name_class class)
 {
     unsigned char head[512];

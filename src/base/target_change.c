@@ -10,7 +10,7 @@
 
 #include "base/number.h"
 
-/* What stands behind `word`; NULL = it is another change, or none. */
+/* The text after `word`; NULL = there is another change, or none. */
 static const char *behind(const char *word)
 {
     const char *text = getenv(TARGET_CHANGE);

@@ -56,7 +56,7 @@ const char *collect_status_name(enum collect_status status); /* "ok", "partial",
 
 /* --- writing --- */
 
-/* What the name of a bundle says. A string that is NULL or "" is not known. */
+/* The parts of a bundle's name. A string that is NULL or "" is not known. */
 struct bundle_title {
     uint64_t wall_ns;          /* start of the run, since 1970 */
     const char *program;       /* or its path */

@@ -55,7 +55,7 @@ int redactor_keep(struct redactor *, const char *list, struct rc_err *err);
  */
 int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
 /* Our own domain ("hpc.example.org"): each host in it is hidden whole, "node7.hpc.example.org".
- * A domain of one label is none. 0 or -ENOMEM. */
+ * A domain of one label is ignored. 0 or -ENOMEM. */
 int redactor_add_domain(struct redactor *, const char *domain);
 /* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
  * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */

@@ -65,8 +65,8 @@ enum redact_kind redact_kind_known_as(const struct redactor *, enum redact_kind 
                                       const char *value, size_t len);
 /* redact_names.c: a name as whole words only, as if a text had told of it. 0 or -ENOMEM. */
 int redact_add_word(struct redactor *, enum redact_kind kind, const char *value, size_t len);
-/* redact_names.c: a folder in which people name things, with all of its path; one in which homes
- * lie. NULL, relative ones and those of the system are none. 0 or -ENOMEM. */
+/* redact_names.c: adds a folder in which people name things, with all of its path; adds a folder that holds
+ * homes. NULL, relative paths and folders of the system are ignored. 0 or -ENOMEM. */
 int redact_add_place(struct redactor *, const char *path);
 int redact_add_homes(struct redactor *, const char *path);
 /* redact_names.c: names from the `known`th on get their number when they are seen in a text: most of

@@ -101,7 +101,7 @@ static void keep_id(struct ids *ids, const char *id)
     ids->len = len + (uint32_t)size + 1; /* a line is there as a whole, or not */
 }
 
-/* An id that is all zeros is none. */
+/* An id of zeros only does not count as one. */
 static void read_id(struct ids *ids, const char *path)
 {
     char id[128] = "";

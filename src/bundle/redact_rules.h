@@ -116,8 +116,7 @@ size_t redact_unknown_word(const struct redact_vocabulary *, const char *text, s
                            size_t to);
 
 void redact_spans_add(struct redact_spans *, struct redact_span span);
-/* What the rule finds in text[from, to); the text before `from` may be looked at where the rule
- * says so. */
+/* Adds the spans that the rule finds in text[from, to). Some rules also look at the text before `from`. */
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
 /* Matches that begin at `at`, then each where the one before ended. */
@@ -131,7 +130,7 @@ void redact_spans_settle(struct redact_spans *);
 double redact_entropy(const char *p, size_t len);
 
 extern const char *const redact_kind_names[REDACT_KIND_MAX];
-/* Kind of a singular name ("host"); -1 when it is none. */
+/* The kind with this singular name ("host"), or -1. */
 int redact_kind_of(const char *name, size_t len);
 
 /* --- redact_scan.c: many words at once, in any case --- */

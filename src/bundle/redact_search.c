@@ -498,7 +498,7 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
             const struct redact_span *span = &more.list[i];
             if (memmem(t->p + span->from, span->to - span->from, REDACT_ITEMS,
                        sizeof REDACT_ITEMS - 1) == NULL)
-                redact_spans_add(out, *span); /* else the list would not be one any more */
+                redact_spans_add(out, *span); /* a span with the separator would break the list */
         }
         free(more.list);
         free(plain);

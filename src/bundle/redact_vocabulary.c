@@ -201,7 +201,7 @@ static size_t part_end(const char *p, size_t len, size_t from, enum redact_known
     return from;
 }
 
-/* What counts as a part of a joined name: not a version, nor a letter and a number ("8b", "v2"). */
+/* Is it a part of a joined name? A version or a letter with a number ("8b", "v2") is not. */
 static bool is_part(const char *p, size_t len, enum redact_known level)
 {
     size_t letters = 0;

@@ -26,7 +26,7 @@ void name_map_add(struct cJSON *map, const struct redactor *redactor);
 void name_map_gather(const char *path, const char *folder);
 /* {"<host1>": "node7", ...}; the caller's. NULL with *err: this machine has none of that bundle. */
 struct cJSON *name_map_read(const char *bundle, struct rc_err *err);
-/* That of the bundle that is in the file. */
+/* The same for the bundle that the file is. */
 struct cJSON *name_map_of_file(const char *path, struct rc_err *err);
 /* Appends the text with each pseudonym that the map knows replaced; others stay. */
 void name_map_apply(const struct cJSON *map, const char *text, struct buf *out);

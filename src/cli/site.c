@@ -179,7 +179,7 @@ static bool is_collector_name(const char *name)
     return len > 0 && len < NAME_MAX_BYTES && name[len] == '\0';
 }
 
-/* A file without the permission to execute it is none: notes may lie beside. */
+/* Only a file that may be executed is a collector: notes may lie beside it. */
 static void add_collector(struct site *site, const char *path)
 {
     char name[NAME_MAX_BYTES + 8];

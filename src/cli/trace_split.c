@@ -92,8 +92,8 @@ static void pass_on(struct keeper *k, const char *line, size_t len)
         (void)fs_write_all(STDERR_FILENO, line, len);
 }
 
-/* Whole lines, until nobody writes any more. What is no line yet is passed on when it is the
- * program's: a prompt must not wait. */
+/* Splits the stream into whole lines until no writer is left. The beginning of a line is passed on at once
+ * if it is the program's: a prompt must not wait. */
 static void split(struct keeper *k, int from)
 {
     static char buffer[LINE_BYTES];

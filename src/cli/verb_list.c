@@ -106,7 +106,7 @@ static void list_bundle(struct list_line *line, const char *path)
     cJSON_Delete(json);
 }
 
-/* A bundle's name begins so; other archives of a folder are none of ours. */
+/* Has the name the beginning of a bundle's name? Other archives in the folder are not ours. */
 static bool is_named_so(const char *name)
 {
     return strncmp(name, "rocmcrash-", 10) == 0;

@@ -144,7 +144,7 @@ static const char *text_of(const cJSON *json, const char *key)
     return text != NULL ? text : "";
 }
 
-/* What happened, in a line: in the run, or in a campaign that decides. */
+/* Writes a line about what happened: in the run, or in the campaign if that decides. */
 static void happened(const struct facts *facts, const struct verdict *verdict, const cJSON *judged,
                      struct buf *out)
 {
@@ -169,7 +169,7 @@ static void print_table_row(const struct facts *facts, const struct verdict *ver
     buf_release(&text);
 }
 
-/* What many runs have shown is no fact of this one, and is not judged again. */
+/* Prints the result of a campaign. It is no fact of this run, so it is not judged again. */
 static void print_campaign(const struct facts *facts, const struct verdict *verdict, const cJSON *judged)
 {
     struct buf campaign = BUF_INIT;

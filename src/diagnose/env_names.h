@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which environment variables may be shown, by name: for the collector of the failed process and
+ * The names of the environment variables that may be shown: for the collector of the failed process and
  * for `env` output in a report. An allow-list: a variable that no rule names is not shown. Within
  * the list, names that hint at a secret hide their value. Deny-lists alone leak, as the reports of
  * other tools show.

@@ -34,7 +34,7 @@ bool feature_text(const struct facts *facts, const char *name, const char **ret)
     return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
 }
 
-/* What a feature's source keeps of the marks of its input. */
+/* The marks of an input that the source of a computed fact keeps. */
 static const char *marks_of(const struct fact *f)
 {
     if (f == NULL)

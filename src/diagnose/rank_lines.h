@@ -11,7 +11,7 @@
 
 struct facts;
 
-/* Whose unmarked lines the output of a run may hold. */
+/* The processes that may have written the unmarked lines in the output of a run. */
 enum rank_lines_writer {
     RANK_LINES_OWN,    /* the run's only */
     RANK_LINES_BELOW,  /* several ranks below one launcher, two or more of which failed */

@@ -97,7 +97,7 @@ void fact_format(const struct fact *f, char *out, size_t size)
     }
 }
 
-/* Reads "{name}" at `at`; its length with the braces, 0 when it is none. */
+/* If `at` begins with "{name}", copies the name and returns the length with the braces; otherwise 0. */
 static size_t placeholder(const char *at, char *name, size_t size)
 {
     const char *close = strchr(at, '}');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vocabulary_to_facts(): one pass over the words of a text. A word is folded and hashed while it is
- * read; a word in no table costs nothing more.
+ * vocabulary_to_facts(): one pass over the words of a text. A word is folded and hashed while it is read,
+ * so a word in no table has no further cost.
  *
  * Lines marked as warnings, source lines echoed by a traceback, and code are skipped: a code on such a
  * line was not returned.

@@ -16,8 +16,8 @@
 
 #define CAMPAIGN_CELLS_MAX 16 /* with the baseline, which is cell 0 */
 #define CAMPAIGN_KEY_MAX 64
-#define CAMPAIGN_KEYS_MAX 16 /* failures of further kinds are none of the baseline's */
-#define CAMPAIGN_LOST_MAX 3 /* lost runs in a row after which a change is not tried any more */
+#define CAMPAIGN_KEYS_MAX 16 /* a failure of a further kind counts as different from the baseline's */
+#define CAMPAIGN_LOST_MAX 3 /* after so many lost runs in a row a change is no longer tried */
 #define CAMPAIGN_ERROR 0.01   /* default: of all claims of a campaign together */
 
 enum run_end {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes the place of one run's verdict once many runs have confirmed or refuted it. The member
+ * Replaces the verdict of one run when many runs have confirmed or refuted it. The member
  * "experiment" of a verdict.json (`shown` here) holds all that this needs, so that a bundle that is judged
  * again gets the same answer. Pure.
  */
@@ -22,8 +22,8 @@ bool campaign_decides(const struct cJSON *shown);
 /* Puts a copy of `shown` into the verdict of one run. Where it decides, it also replaces class, sentence and
  * advice, and takes away what speaks of one run only (runner-up, tracker, signature). */
 void campaign_verdict_apply(struct cJSON *verdict, const struct cJSON *shown);
-/* Of a verdict that was replaced: "confirmed: with A=1 0 of 6 runs failed, as it is 6 of 6 (sdma, high
- * confidence)". */
+/* The first line for a verdict that was replaced: "confirmed: with A=1 0 of 6 runs failed, as it is 6 of 6
+ * (sdma, high confidence)". */
 void campaign_headline(const struct cJSON *verdict, struct buf *out);
 
 #endif

@@ -43,7 +43,7 @@ int changes_add(struct changes *changes, enum change_kind kind, const char *text
 void change_text(const struct change *change, char *out, size_t size);
 
 /* Puts the change into the environment of this process, which becomes the run's rocmcrash, for the program alone
- * (base/target_change.h). An argument is none for it. 0 or -errno. */
+ * (base/target_change.h). Not for a change of an argument. 0 or -errno. */
 int change_hand_over(const struct change *change);
 /* The command with the argument in it, in new memory that holds the same strings and those of the change:
  * "--name=value" and "--name value" get the new value, what is not there is added at the end. NULL: no

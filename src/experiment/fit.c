@@ -127,7 +127,7 @@ bool fit_next(const struct fit *fit, int64_t *ret)
     int64_t high = fit->failed - 1;
     if (low >= high || fit->runs >= fit->runs_max)
         return false;
-    /* Whatever the run shows, bisection of what is left must be possible in the runs that are left. */
+    /* With either result of this run, the remaining runs must be enough to bisect the remaining range. */
     unsigned left = fit->runs_max - fit->runs;
     int64_t most = left > 1 && left < 62 ? INT64_C(1) << (left - 1) : 1;
     if (runs_needed(high - low + 1) > left)

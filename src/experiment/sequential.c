@@ -9,7 +9,7 @@
  * with pB and C rises with pC. In both cases A * C is largest on the border pC = w pB (w = 1 for
  * "helps"). Along the border it is a quadratic in pB with a negative leading coefficient. It has the
  * value 1 at pB = rB, and the slope there is 0 exactly when (rB, w rB) is the point of the border that
- * is nearest to (qB, qC), which is how it is chosen below. Hence A * C <= 1. A product of such factors
+ * is nearest to (qB, qC), which is how it is chosen below. So A * C <= 1. A product of such factors
  * is a supermartingale, also with other rates in each pair, and so is a mean of such products.
  */
 #include "experiment/sequential.h"

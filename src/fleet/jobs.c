@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which records belong together: ranks of one job that ran at the same time.
+ * Groups the records of a job: ranks that ran at the same time.
  *
  * A scheduler's number of the job decides where there is one. Without one, ranks of one job start together:
  * each number of a rank once, one world size, one launcher, started within two minutes. A rank that comes twice has

@@ -26,8 +26,8 @@ struct await {
 /* 0, or -ESRCH when there is no such process, -errno; *err has the words. */
 int await_begin(struct await *await, pid_t pid, const struct condition_list *conditions,
                 struct rc_err *err);
-/* Blocks. 1 = a condition was crossed, which `why` tells of; 0 = the process has ended; -ECHILD: nobody
- * reads the counters any more. */
+/* Blocks. 1 = a condition was crossed, and `why` names it; 0 = the process has ended; -ECHILD: the sampler
+ * has ended, so nobody reads the counters. */
 int await_next(struct await *await, char *why, unsigned size);
 /* The sampler ends. False where a condition was about a quantity that was never known; `why` has it. */
 bool await_end(struct await *await, char *why, unsigned size);

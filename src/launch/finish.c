@@ -56,7 +56,7 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     bool kernel_saw = gpu_trouble_seen(s) || s->kernel_oom_matches > 0;
     if (s->status_unknown != 0)
         return kernel_saw || a_process_crashed(s) ? FINISH_BUNDLE : FINISH_NOTHING;
-    /* What it printed was not read: nothing tells a plain error from another. */
+    /* Its output was not read, so a plain error cannot be told from another one. */
     if (s->run.attached_wall_ns != 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0)
         return FINISH_BUNDLE;
     if (WIFSIGNALED(status)) {

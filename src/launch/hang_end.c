@@ -43,7 +43,7 @@ static void list_processes(struct hang_ending *e, pid_t root)
 
 static void signal_processes(const struct hang_ending *e, pid_t root, int signo)
 {
-    if (e->count == 0 && root > 0) /* no pidfd is to be had here */
+    if (e->count == 0 && root > 0) /* this system has no pidfds */
         (void)kill(root, signo);
     for (uint32_t i = 0; i < e->count; i++)
         (void)syscall(SYS_pidfd_send_signal, e->processes[i], signo, NULL, 0);

@@ -411,7 +411,7 @@ static void copy_held(struct copier *c, struct tracees *tracees, struct traced_p
     c->shared->held_since_ns = 0;
 }
 
-/* Somebody else traces it, or nobody may: what its memory and /proc tell without a stop. */
+/* The process cannot be traced, or another tracer has it: copies what can be read without a stop. */
 static void copy_unheld(struct copier *c, const struct impact_live *live)
 {
     char path[64];

@@ -94,7 +94,7 @@ static void mirror_stop(struct supervisor *s)
         (void)sigaction((int)stop, &before, NULL);
 }
 
-/* What ends a program that stands still ends a hang: the bundle says what it was doing. */
+/* A signal that ends a program which stands still ends a hang: the bundle says what it was doing. */
 static void note_if_still(struct supervisor *s, int signo)
 {
     if (s->shared->still_since_ns == 0 ||

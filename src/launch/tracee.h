@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads and processes are traced: fixed tables, no allocation. Private to launch/tracer*.
+ * The threads and processes that are traced: fixed tables, no allocation. Private to launch/tracer*.
  */
 #ifndef LAUNCH_TRACEE_H
 #define LAUNCH_TRACEE_H

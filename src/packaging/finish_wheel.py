@@ -75,7 +75,7 @@ def bill_of_materials(version, locked):
 
 
 def licence_text(sources, names):
-    """Of cJSON, the head of its header."""
+    """The text of a licence. cJSON has it in the head of its header."""
     for name in names:
         paths = glob.glob(os.path.join(sources, name))
         if paths:

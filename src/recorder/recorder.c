@@ -195,7 +195,7 @@ static void remove_run_dir(struct recorder *r)
     (void)close(parent);
 }
 
-/* `final`: no process will write any more, and this is the last copy. */
+/* `final`: no process will write again, so this is the last copy. */
 static void flush(struct recorder *r, bool final)
 {
     drain_kernel_log(r);

@@ -97,7 +97,7 @@ static bool is_of_host(const struct verdict *v)
     return strcmp(v->class_name, "host-oom") == 0;
 }
 
-/* Which memory ran out: by the verdict, if there is an account of it. */
+/* The account of the memory that ran out by the verdict, if there is one. */
 static const struct account *choose(const struct report_input *in)
 {
     double said = 0;

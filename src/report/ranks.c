@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a launcher's ranks failed first: as the tracer saw it, otherwise as the launcher reports it. */
+/* The launcher's rank that failed first, as the tracer saw it or else as the launcher reports it. */
 #include "report/internal.h"
 
 #include "base/buf.h"

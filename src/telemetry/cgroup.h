@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which folder of the cgroup tree sets the memory limit of a process.
+ * Finds the folder of the cgroup tree that sets the memory limit of a process.
  *
  * In v2 the limits of the parents apply too, so the smallest on the way up is taken. In a container
  * /proc/PID/cgroup may give the host's path while the mount shows the container's own root: then

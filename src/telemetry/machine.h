@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which AMD GPUs this machine has: DRM cards joined with KFD topology nodes.
+ * The AMD GPUs of this machine: DRM cards joined with KFD topology nodes.
  *
  * Used by the sampler (beside the target: no allocation, about 1 ms a GPU) and by the gpu collector.
  * Reads only sysfs below the sysroot, nothing that wakes a GPU. Never fails: a missing value has no

@@ -33,7 +33,7 @@ static void look(void)
     state_unlock();
 }
 
-/* True if no process holds the other end any more. */
+/* True if no process holds the other end. */
 static bool input_closed(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Allocations until the one that fails; negative = none fails (any more). */
+/* Allocations until the one that fails; negative = no further one fails. */
 static long allocations_left = -1;
 
 static bool starved(void)

@@ -23,7 +23,7 @@ def verbatim(lines):
 
 
 def about(value):
-    """What a property of a schema may be, in words."""
+    """The values that a property of a schema may have, in words."""
     if "const" in value:
         return f"always {json.dumps(value['const'])}"
     if "enum" in value:

@@ -457,7 +457,7 @@ class TorchFinder:
 
 
 def _spec_of(name, path, target):
-    """What those behind us find; those before us have been asked."""
+    """Asks the finders after ours: those before it have been asked."""
     finders = sys.meta_path
     for finder in finders[finders.index(TorchFinder) + 1:]:
         if hasattr(finder, "find_spec"):
@@ -511,7 +511,7 @@ def _load(name):
 
 
 def sampling():
-    """What both of those below need."""
+    """Loads the sampler, which both functions below need."""
     global sampler
     if sampler is None:
         sampler = _load("rocmcrash_sampler")

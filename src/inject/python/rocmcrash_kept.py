@@ -65,8 +65,8 @@ class Kept:
         self.next_bytes = int(sum(handed_out.values()) * STEP) + 1
 
     def _floor(self, lows):
-        """What in use has hardly been below. Looks miss the lows of steps that are seldom: those that were seen lie
-        apart then."""
+        """An amount that memory in use has hardly been below. If looks are rare they miss most lows; then the lows
+        that they saw lie far apart, and the result is lower."""
         return max(0, 2 * lows[0] - lows[-1]) if len(lows) == LOWS else 0
 
     def rows(self, segments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the allocators of JAX, TensorFlow, CuPy and ONNX Runtime know: executed by rocmcrash_hook when one of them has been
+"""Reads the allocators of JAX, TensorFlow, CuPy and ONNX Runtime. rocmcrash_hook executes it when one of them has been
 imported.
 
 Nothing is initialised here. JAX puts its backends into a dictionary when it makes them: that one says so. TensorFlow's
@@ -76,7 +76,7 @@ class Framework:
         return {}
 
     def record(self, error, tb):
-        """What is written at an uncaught exception. None: nothing."""
+        """The record for an uncaught exception, or None."""
         stats = self.all_stats()
         return {**self.describe(), "stats": _integers_of(stats)} if stats else None
 

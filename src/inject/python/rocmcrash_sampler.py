@@ -84,7 +84,7 @@ class Sampler:
             return False
 
     def _period(self):
-        """Of no generator of the program's: what that gives next must not change."""
+        """A random period. It must not use a generator of the program: that would change the program's numbers."""
         self.chance = (self.chance * 1103515245 + 12345) & 0x7fffffff
         uneven = 0.5 + self.chance / 0x7fffffff
         period_s = self._period_of_age()

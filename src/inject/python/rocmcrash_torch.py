@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's allocator knows: executed by rocmcrash_hook when torch has been imported.
+"""Reads PyTorch's allocator. rocmcrash_hook executes it when torch has been imported.
 
 Does nothing before the program itself initialises the device (a CPU run gets no context): then an
 out-of-memory observer is attached, which writes before the exception unwinds, and a thread samples
@@ -364,7 +364,7 @@ def _record(name, thread, **values):
 
 
 def _device_of_record(device):
-    """What torch keeps of the device. The observer is told what a fraction allows, not the whole."""
+    """Size and name of the device, as torch has stored them. The observer gets only the part that a fraction allows."""
     try:
         known = torch.cuda.get_device_properties(device)
         return {"device_total": known.total_memory, "device_name": str(known.name),
@@ -465,7 +465,7 @@ def _write_exit():
 # --- the series ---
 
 def _note(found):
-    """What is in use now; and what was handed out, for the time until the next look."""
+    """Notes the memory in use, and the bytes handed out since the last look, which set the time of the next one."""
     global handed_out, looks_soon
     if kept is not None:
         kept.look({device: _count(stats, "allocated_bytes", "current") or 0 for device, stats in found.items()})

@@ -16,7 +16,7 @@ uint32_t fdinfo_pasid(int pid);
 /* Libraries get the lowest numbers; a descriptor beyond has no fdinfo here, as ours have none. */
 #define FDINFO_FDS 256
 
-/* Which descriptors of this process are render nodes. fdinfo_next(-1, gpu) is the first, -1 none. */
+/* The descriptors of this process that are render nodes. fdinfo_next(-1, gpu) is the first; -1 = none. */
 void fdinfo_opened(int fd, unsigned gpu);
 void fdinfo_forget(void);
 int fdinfo_next(int fd, unsigned gpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which fault, and in which process; see fault.h. */
+/* Selects the fault and the process; see fault.h. */
 #define _GNU_SOURCE
 #include "fault.h"
 

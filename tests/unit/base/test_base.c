@@ -136,7 +136,7 @@ static void test_parse_u64(void **state)
     assert_int_equal(fs_parse_u64("-1", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("12x", &v), -EINVAL);
-    assert_int_equal(fs_parse_u64("12 34", &v), -EINVAL); /* two numbers are none */
+    assert_int_equal(fs_parse_u64("12 34", &v), -EINVAL); /* two numbers are not one */
 }
 
 static void test_number_take(void **state)

@@ -203,7 +203,7 @@ static unsigned check_example(struct redactor *r, const struct redact_rule *rule
     return n;
 }
 
-/* Which rules a test leaves. */
+/* The rules that are in force in a test. */
 enum part { ALL_BUT, ONLY, NAMED };
 
 /* Does the rule go by the vocabulary? Those hide the examples of most others, too. */

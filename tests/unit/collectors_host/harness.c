@@ -74,7 +74,7 @@ void harness_run(struct harness *h, const struct collector *c, const char *sysro
     struct runner_options options = {.stage_dir = h->stage, .cancel_fd = -1, .callback_arg = h};
     assert_int_equal(runner_run(list, c->phase, &h->ctx, &options, h->facts, on_row, NULL), 0);
     assert_int_equal(h->rows, 1);
-    /* Whatever the input is: no crash, no sanitizer report, no deadline. */
+    /* No input may cause a crash, a sanitizer report or a missed deadline. */
     if (h->status > COLLECT_FAILED)
         fail_msg("%s: status %d, %s", c->name, (int)h->status, h->reason);
     if (h->status != COLLECT_OK)

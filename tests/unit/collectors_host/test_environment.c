@@ -317,7 +317,7 @@ static void test_torchrun_below_slurm(void **state)
     free(text);
 }
 
-/* The script of sbatch has SLURM_PROCID=0 beside the job's number of tasks, and is none of them. */
+/* The script of sbatch has SLURM_PROCID=0 and the job's number of tasks, but is not one of these tasks. */
 static void test_a_task_of_slurm(void **state)
 {
     struct harness *h = *state;

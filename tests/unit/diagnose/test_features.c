@@ -137,8 +137,7 @@ static const struct {
     {"f.eps_bytes", "268435456", {{"oom.total_bytes", GIB(16), NULL}}},
     {"f.eps_bytes", "687194767", {{"oom.total_bytes", GIB(64), NULL}}},
     {"f.eps_bytes", "268435456", {{"report.gpu", 0, "x"}}},
-    /* Half of RAM lies a little below a power of two; a carve-out is exact, and small ones are
-       none. */
+    /* Half of RAM lies a little below a power of two. A carve-out is exact. A small one does not count. */
     {"f.budget_looks_like_half_ram", "1", {{"oom.total_bytes", GIB(62.5), NULL}}},
     {"f.budget_looks_like_half_ram", "1", {{"oom.total_bytes", GIB(15.49), NULL}}},
     {"f.budget_looks_like_half_ram", "0", {{"oom.total_bytes", GIB(16), NULL}}},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lines of a log that several ranks write are those of one of them. */
+/* Finds the lines of one rank in a log that several ranks write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static void test_facts(void **state)
 #define HELD "ValueError: Free memory on device cuda:0 (3.10/31.98 GiB) on startup is less than desired GPU memory utilization (0.9, 28.78 GiB).\n"
 #define CLOSED "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:3977\n"
 
-/* What rank 1 of four may say of itself, by where its words stand. */
+/* The place of a message decides whether it may be said of rank 1 of four. */
 static void test_confidence(void **state)
 {
     static const struct {

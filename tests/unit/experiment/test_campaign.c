@@ -236,7 +236,7 @@ static void test_a_change_that_loses_its_runs_is_given_up(void **state)
     (void)state;
     campaign_init(&c, 2, 0, 1);
     while ((cell = campaign_next(&c)) >= 0) {
-        bool lost = cell == 1 || (cell == 2 && runs[2] % 3 != 0); /* two in a row, then one that is none */
+        bool lost = cell == 1 || (cell == 2 && runs[2] % 3 != 0); /* two lost in a row, then one that is not lost */
         campaign_note(&c, &(struct outcome){.end = lost ? RUN_LOST : RUN_FAILED, .key = "x"});
         runs[cell]++;
     }

@@ -351,7 +351,7 @@ static void test_gap_behind_a_retry(void **state)
     assert_in_range(sink_integer(out, "torch.gap_growth_bytes") + MIB, 0, 2 * MIB);
     sink_free(out);
 
-    for (uint64_t second = 61; second < 80; second++) /* and now nothing is known of it any more */
+    for (uint64_t second = 61; second < 80; second++) /* from now on nothing is known of it */
         put_sample(&csv, second, (900 - 10 * ((int64_t)second - 60)) * MIB, 50);
     write_text(temp_path("run/hook/40.torch.csv"), csv.data);
     buf_release(&csv);

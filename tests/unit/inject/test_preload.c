@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which programs get the library, and how environments are changed. */
+/* The programs that get the library, and the changes of their environments. */
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>

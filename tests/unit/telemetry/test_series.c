@@ -60,7 +60,7 @@ static void fill(struct series_set *set)
         {METRIC_PROC_KFD_VRAM, 42, VALUE_OK, 60}, {METRIC_PROC_OUTSIDE, 42, VALUE_OK, 1},
         {METRIC_PROC_COMM_LOW, 42, VALUE_OK, pack("ollama")},
         {METRIC_PROC_COMM_HIGH, 42, VALUE_OK, 0});
-    /* A full record does not name process 7 any more: it has ended. */
+    /* A full record no longer names process 7: it has ended. */
     ADD(set, T0 + 5 * SECOND, SAMPLE_FULL | SAMPLE_AFTER,
         {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 2000}, {METRIC_GPU_VRAM_TOTAL, 0, VALUE_OK, 1000});
 }

@@ -46,7 +46,7 @@ void run_step(struct run *run);
 void run_close_reader(struct run *run);
 /* Reads until `want` bytes are there (exactly those, else the test fails). */
 void run_expect(struct run *run, const char *want, size_t len);
-/* Reads until the driver ended and nothing more is there, giving every piece to `take`. Returns the
+/* Reads until the driver has ended and no bytes are left, and gives every piece to `take`. Returns the
  * driver's exit status. */
 int run_drain(struct run *run, void (*take)(void *arg, const unsigned char *data, size_t len),
               void *arg);

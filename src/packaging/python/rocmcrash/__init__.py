@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs of this environment lie; everything else is in them."""
+"""Finds the programs of this environment; everything else is in the programs."""
 
 import os
 import sys
