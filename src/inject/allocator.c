@@ -24,7 +24,7 @@
 #define TRIES 20
 #define BETWEEN_TRIES_NS 50000
 
-/* Of CPython; its objects are only passed on. PyGC_Disable() is there since 3.10. */
+/* Functions of CPython. Its objects are only passed on. PyGC_Disable() exists since 3.10. */
 static void *(*call_function)(void *callable, ...);
 static int (*disable_collector)(void);
 static int (*enable_collector)(void);

@@ -47,7 +47,7 @@ COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes"
            "inactive_splits", "retries", "ooms", "took_us", "small_pool_bytes", "blocks")
 
 BUILTIN = type(len)
-# Of _cuda_memorySnapshot() in PyTorch 2.11, since 2.6, and before: (pool, pool, with the past), a pool, none.
+# Arguments of _cuda_memorySnapshot(): (pool, pool, with the past) in PyTorch 2.11, a pool since 2.6, none before.
 SNAPSHOT_ARGUMENTS = (((0, 0, False),), (None,), ())
 
 hook = {}  # globals of rocmcrash_hook
