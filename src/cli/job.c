@@ -21,6 +21,7 @@
 #include "bundle/redact.h"
 #include "cli/assets.h"
 #include "cli/job_output.h"
+#include "cli/job_rows.h"
 #include "cli/patience.h"
 #include "cli/site.h"
 #include "cli/stage_places.h"
@@ -36,7 +37,6 @@
 #define SITE_COLLECT_MS 2000
 #define STAGE_ROOM ((size_t)16 << 20)
 #define STAGE_TRIES_MAX 6u
-#define TELL_TRIES 3
 /* Counters settle when the driver's release work has run; the sampler writes its last record then.
  */
 #define AFTER_END_MS 1300
@@ -51,113 +51,6 @@ static bool cancelled(const struct job *job)
     struct pollfd fd = {.fd = job->options->cancel_fd, .events = POLLIN};
     return fd.fd >= 0 && poll(&fd, 1, 0) > 0;
 }
-
-/* --- manifest rows --- */
-
-/* For the summary. */
-static void add_item(struct job *job, const char *name, enum collect_status status,
-                     const char *reason)
-{
-    cJSON *row = cJSON_CreateObject();
-    (void)cJSON_AddStringToObject(row, "name", name);
-    (void)cJSON_AddStringToObject(row, "status", collect_status_name(status));
-    (void)cJSON_AddStringToObject(row, "reason", reason);
-    if (!cJSON_AddItemToArray(job->items, row))
-        cJSON_Delete(row);
-}
-
-static void add_row(struct job *job, const char *name, enum collect_status status, const char *why,
-                    uint64_t ms)
-{
-    RC_AUTO_FREE char *clean = stage_redact_line(job->redactor, why != NULL ? why : "");
-    const char *reason = clean != NULL ? clean : "";
-    (void)manifest_add_item(job->manifest, name, status, reason, ms);
-    add_item(job, name, status, reason);
-}
-
-void job_trouble(struct job *job, const char *what, int code)
-{
-    if (code < 0 && job->troubles++ == 0)
-        (void)snprintf(job->trouble, sizeof job->trouble, "%s: %s", what, strerror(-code));
-}
-
-/* Without this note a missing file would look like one that never existed. */
-int job_tell_troubles(struct job *job)
-{
-    char reason[sizeof job->trouble + 96];
-    int n = 0;
-    unsigned refused = memory_refusals() - job->memory_refusals;
-    if (job->troubles + refused == job->troubles_told)
-        return 0;
-    if (job->troubles > 0)
-        n = snprintf(reason, sizeof reason, "%s%s", job->trouble,
-                     job->troubles > 1 ? ", and others" : "");
-    if (refused > 0)
-        (void)snprintf(reason + n, sizeof reason - (size_t)n,
-                       "%smemory was refused: what is missing may have been there",
-                       n > 0 ? "; " : "");
-    int r = -ENOMEM;
-    for (int tries = 0; r < 0 && tries < TELL_TRIES; tries++) {
-        manifest_forget_item(job->manifest, "bundle");
-        r = manifest_add_item(job->manifest, "bundle", COLLECT_PARTIAL, reason, 0);
-    }
-    if (job->troubles_told == 0)
-        add_item(job, "bundle", COLLECT_PARTIAL, reason);
-    job->troubles_told = job->troubles + refused;
-    return r;
-}
-
-static void on_collector_row(const struct runner_row *row, void *context)
-{
-    struct job *job = context;
-    if (job->early && row->for_lack_of_time && job->late_count < JOB_LATE_MAX)
-        job->late[job->late_count++] = row->name; /* its row comes when it is asked again */
-    else
-        add_row(job, row->name, row->status, row->reason, row->ms);
-}
-
-static void add_run_rows(struct job *job)
-{
-    const struct run_info *info = &job->info;
-    const struct fact *lost = facts_best(job->facts, "run.trace_lost");
-    if (info->damage[0] != '\0') {
-        add_row(job, "run", COLLECT_FAILED, info->damage, 0);
-        lost = facts_best(job->facts, "run.traced");
-    }
-    if (info->unread[0] != '\0') {
-        job->troubles++;
-        (void)snprintf(job->trouble, sizeof job->trouble, "%s", info->unread);
-    }
-    bool held = info->failed >= 0;
-    bool whole = held && info->impacts[info->failed].header.state == IMPACT_COMPLETE;
-    add_row(job, "tracing", lost == NULL ? COLLECT_OK : COLLECT_PARTIAL,
-            lost == NULL              ? ""
-            : info->damage[0] != '\0' ? info->damage
-                                      : lost->text,
-            0);
-    add_row(job, "impact",
-            whole  ? COLLECT_OK
-            : held ? COLLECT_PARTIAL
-                   : COLLECT_SKIPPED,
-            whole  ? ""
-            : held ? "the tracer ended while it was copying"
-            : info->snapshot_wall_ns != 0 ? "nothing of the process could be read"
-                                          : "no failing process was held",
-            held ? info->impacts[info->failed].header.held_ns / 1000000u : 0);
-    const char *no_output = info->follow_error[0] != '\0' ? info->follow_error
-                            : info->output_len == 0       ? "the program wrote nothing to stderr"
-                            : info->output_lost_bytes > 0 ? "the middle was not kept"
-                                                          : "";
-    add_row(job, "output",
-            no_output[0] == '\0'            ? COLLECT_OK
-            : info->output_len > 0          ? COLLECT_PARTIAL
-            : info->snapshot_wall_ns != 0   ? COLLECT_SKIPPED
-            : info->follow_error[0] != '\0' ? COLLECT_FAILED
-                                            : COLLECT_SKIPPED,
-            no_output, 0);
-}
-
-/* --- the stages --- */
 
 static void fill_context(struct job *job)
 {
@@ -210,8 +103,8 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
         .total_deadline_mono_ns = clock_mono_ns() + ms_to_ns(within_ms),
         .callback_arg = job,
     };
-    if (runner_run(list, phase, &job->ctx, &options, job->facts, on_collector_row, &err) < 0)
-        add_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
+    if (runner_run(list, phase, &job->ctx, &options, job->facts, job_collector_row, &err) < 0)
+        job_row(job, "collectors", COLLECT_FAILED, err.msg, 0);
     job_trouble(job, "the hook's tables and stacks", stage_places(job->stage));
 }
 
@@ -274,7 +167,7 @@ static void learn_about_run(struct job *job)
         buf_putc(&text, ' ');
     }
     if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
-        add_row(job, "redaction", COLLECT_PARTIAL, "no memory for what the environment gives away",
+        job_row(job, "redaction", COLLECT_PARTIAL, "no memory for what the environment gives away",
                 0);
     if (text.data != NULL)
         explicit_bzero(text.data, text.len);
@@ -434,9 +327,9 @@ static int make_stage(struct job *job, struct rc_err *err)
     if (job->redactor == NULL || job->manifest == NULL || job->items == NULL || job->facts == NULL)
         return rc_err_errno(err, -ENOMEM, "cannot make a bundle");
     if (site_trouble(site_get()) != NULL)
-        add_row(job, "site", COLLECT_PARTIAL, site_trouble(site_get()), 0);
+        job_row(job, "site", COLLECT_PARTIAL, site_trouble(site_get()), 0);
     if (why.msg[0] != '\0')
-        add_row(job, "redaction", COLLECT_PARTIAL, why.msg, 0);
+        job_row(job, "redaction", COLLECT_PARTIAL, why.msg, 0);
     return 0;
 }
 
@@ -448,7 +341,7 @@ static int job_open(struct job *job, const char *run_dir, struct rc_err *err)
     if (r == 0)
         r = make_stage(job, err);
     if (r == 0 && job->tree == NULL)
-        add_row(job, "verdict", COLLECT_FAILED, no_tree.msg, 0);
+        job_row(job, "verdict", COLLECT_FAILED, no_tree.msg, 0);
     return r;
 }
 
@@ -503,7 +396,7 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     run_info_to_facts(&job->info, job->facts);
     fill_context(job);
     learn_about_run(job);
-    add_run_rows(job);
+    job_run_rows(job);
     job->early = true;
     job_collect(job, collectors, COLLECT_PERISHABLE, PERISHABLE_MS);
     read_output(job);
