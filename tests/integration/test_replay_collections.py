@@ -20,10 +20,10 @@ RECORDINGS = os.path.join(RECORDED, "recordings")
 
 
 def match_texts():
-    """What the relay looks for, from its table (the trigger rules)."""
+    """The texts that the relay looks for, from its table (the trigger rules)."""
     rules = os.path.join(SOURCE, "templates", "messages.rules")
     compiler = os.path.join(SOURCE, "src", "message_rules", "compile.py")
-    table = subprocess.run([sys.executable, compiler, rules, "--relay", "/dev/stdout"], check=True,
+    table = subprocess.run([sys.executable, "-B", compiler, rules, "--relay", "/dev/stdout"], check=True,
                            capture_output=True, text=True).stdout
     found = re.findall(r'\{MATCH_(?!REPORT)\w+, "((?:[^"\\]|\\.)*)"\}', table)
     return [text.encode().decode("unicode_escape") for text in found]
@@ -55,7 +55,7 @@ def strictness(case, name):
     return "lenient" if name in (case.get("also") or []) else "wrong"
 
 
-# Which chip the reporter names, where the words leave no choice.
+# Words of reporters that name exactly one chip.
 CHIPS = [(r"Strix Halo|8060S|8050S|AI Max", "gfx1151"), (r"780M|Phoenix|7940HS|7840", "gfx1103"),
          (r"890M|880M|Strix Point", "gfx1150"), (r"680M", "gfx1035"), (r"MI300X", "gfx942"),
          (r"MI2[15]0", "gfx90a"), (r"MI100", "gfx908"), (r"7900", "gfx1100"), (r"7800|7700", "gfx1101"),
