@@ -15,11 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "record/shared.h"
@@ -172,23 +169,6 @@ static void test_order_of_stdout_and_stderr(void **state)
     }
 }
 
-/* Each piece is on the screen before the program does anything else; the real terminal turns "\n"
- * into "\r\n", once. */
-static void test_progress_bar_is_unchanged_and_unbuffered(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_TERMINAL,
-                                          .target = {"say", "\r 10%\t|", "\r\033[K 20%", "end\n"}});
-    run_expect(&run, "\r 10%\t|", 7);
-    run_step(&run);
-    run_expect(&run, "\r\033[K 20%", 8);
-    run_step(&run);
-    run_expect(&run, "end\r\n", 5);
-    assert_int_equal(run_wait(&run), 0);
-    run_end(&run);
-}
-
 static void test_target_sees_the_same_kind(void **state)
 {
     (void)state;
@@ -219,59 +199,6 @@ static void test_target_sees_the_same_kind(void **state)
         assert_null(strstr(got, "leaked"));
         run_end(&run);
     }
-}
-
-static void test_size_follows_the_terminal(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_TERMINAL, .target = {"size", "@"}});
-    run_expect(&run, "ready", 5);
-    struct winsize size = {.ws_row = 50, .ws_col = 132};
-    assert_int_equal(ioctl(run.reader, TIOCSWINSZ, &size), 0);
-    assert_int_equal(run_wait(&run), 0);
-    char got[64];
-    run_read_file(run.result, got, sizeof got);
-    assert_string_equal(got, "50x132\n");
-    assert_int_equal(run_reported(&run, "resizes"), 1);
-    run_end(&run);
-}
-
-static void test_modes_are_mirrored(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_TERMINAL, .both = true, .target = {"modes"}});
-    struct termios start, t;
-    assert_int_equal(tcgetattr(run.slave, &start), 0);
-    run_expect(&run, "curses", 6); /* the modes stood before the first byte was written */
-    assert_int_equal(tcgetattr(run.slave, &t), 0);
-    assert_int_equal(t.c_lflag & (ICANON | ECHO), 0);
-    assert_int_equal(t.c_oflag & ONLCR, 0);
-    assert_int_equal(t.c_cc[VMIN], 3);
-    assert_int_equal(t.c_oflag & OPOST, OPOST);
-    run_step(&run);
-    run_expect(&run, "restored", 8);
-    assert_int_equal(tcgetattr(run.slave, &t), 0);
-    assert_int_equal(t.c_lflag, start.c_lflag);
-    assert_int_equal(t.c_oflag, start.c_oflag);
-    assert_int_equal(t.c_cc[VMIN], start.c_cc[VMIN]);
-    run_step(&run);
-    run_expect(&run, "raw", 3);
-    assert_int_equal(tcgetattr(run.slave, &t), 0);
-    assert_int_equal(t.c_oflag & OPOST, 0);
-    assert_int_equal(t.c_iflag & ICRNL, 0);
-    run_step(&run); /* modes alone, no output: seen by the clock */
-    for (int i = 0; i < 3000 && t.c_lflag != start.c_lflag; i++) {
-        (void)usleep(1000);
-        assert_int_equal(tcgetattr(run.slave, &t), 0);
-    }
-    assert_int_equal(t.c_lflag, start.c_lflag);
-    assert_int_equal(t.c_oflag, start.c_oflag);
-    assert_int_equal(t.c_iflag, start.c_iflag);
-    run_step(&run);
-    assert_int_equal(run_wait(&run), 0);
-    run_end(&run);
 }
 
 static void test_target_that_closes_its_stderr(void **state)
@@ -371,99 +298,6 @@ static void test_no_memory_for_the_relay(void **state)
     assert_int_equal(run_drain(&run, count_bytes, &bytes), 0);
     assert_int_equal(bytes, 20000024 + 4000);
     assert_int_equal(run_reported(&run, "oom"), 1);
-    run_end(&run);
-}
-
-static void test_file_is_read_not_replaced(void **state)
-{
-    (void)state;
-    for (int on = ON_FILE; on <= ON_FILE_APPEND; on++) {
-        struct run run;
-        run_start(&run,
-                  &(struct run_options){.on = (enum run_on)on,
-                                        .both = on == ON_FILE,
-                                        .driver = {"--wait-relay"},
-                                        .target = {"say", "a\nMemory access fault by GPU node-1"}});
-        assert_int_equal(run_wait(&run), 0);
-        char text[256];
-        run_read_file(run.file, text, sizeof text);
-        assert_string_equal(text,
-                            "HIP out of memory, long ago\na\nMemory access fault by GPU node-1");
-        assert_int_equal(run_reported(&run, "way"), RELAY_FILE);
-        assert_int_equal(run_reported(&run, "bytes"), 35);
-        assert_int_equal(run_reported(&run, "ring"), 35);
-        assert_int_equal(run_reported(&run, "oom"), 0); /* what was there before is not ours */
-        assert_int_equal(run_reported(&run, "fault"), 1);
-        assert_int_equal(run_reported(&run, "drained"), 1);
-        run_end(&run);
-    }
-}
-
-/* The target's position in the file counts, not the file's size: older bytes may stand behind it. */
-static void test_file_that_is_written_over(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_FILE_OVER,
-                                          .driver = {"--wait-relay"},
-                                          .target = {"say", "Memory access fault by GPU node-1"}});
-    assert_int_equal(run_wait(&run), 0);
-    assert_int_equal(run_reported(&run, "bytes"), 33);
-    assert_int_equal(run_reported(&run, "ring"), 33);
-    assert_int_equal(run_reported(&run, "fault"), 1);
-    assert_int_equal(run_reported(&run, "oom"), 0);
-    assert_int_equal(run_reported(&run, "hang"), 0);
-    run_end(&run);
-}
-
-/* A log that is cut while the program goes on (copytruncate of logrotate): what comes then counts. */
-static void test_file_that_is_truncated(void **state)
-{
-    (void)state;
-    struct run run;
-    struct stat st = {.st_size = -1};
-    run_start(&run, &(struct run_options){
-                        .on = ON_FILE_APPEND,
-                        .driver = {"--wait-relay", "--truncate-at", "50"},
-                        .target = {"say", "50 bytes of which the relay has read all that is -",
-                                   "Memory access fault by GPU node-1"}});
-    for (int i = 0; i < 20000 && (stat(run.file, &st) != 0 || st.st_size != 0); i++)
-        (void)usleep(1000); /* the polling interval; the driver's cut decides */
-    assert_int_equal(st.st_size, 0);
-    run_step(&run);
-    assert_int_equal(run_wait(&run), 0);
-    assert_int_equal(run_reported(&run, "fault"), 1);
-    assert_int_equal(run_reported(&run, "ring"), 50 + 33);
-    run_end(&run);
-}
-
-static void test_socket_is_left_alone(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_SOCKET, .target = {"say", "through"}});
-    run_expect(&run, "through", 7);
-    assert_int_equal(run_wait(&run), 0);
-    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
-    assert_int_equal(run_reported(&run, "bytes"), 0);
-    run_end(&run);
-}
-
-/* A pipe of packets would lose their borders; what the target may not write, it may not write. */
-static void test_odd_streams_are_left_alone(void **state)
-{
-    (void)state;
-    struct run run;
-    run_start(&run, &(struct run_options){.on = ON_PACKETS, .target = {"say", "one", "two"}});
-    run_expect(&run, "one", 3);
-    run_step(&run);
-    run_expect(&run, "two", 3);
-    assert_int_equal(run_wait(&run), 0);
-    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
-    run_end(&run);
-    run_start(&run, &(struct run_options){.on = ON_FILE_READ_ONLY, .target = {"look", "@"}});
-    assert_int_equal(run_wait(&run), 0);
-    assert_int_equal(run_reported(&run, "way"), RELAY_NONE);
     run_end(&run);
 }
 
@@ -585,20 +419,12 @@ int main(void)
         cmocka_unit_test(test_stopped_relay_is_noticed),
         cmocka_unit_test(test_slow_reader_is_not_a_hang),
         cmocka_unit_test(test_order_of_stdout_and_stderr),
-        cmocka_unit_test(test_progress_bar_is_unchanged_and_unbuffered),
         cmocka_unit_test(test_target_sees_the_same_kind),
-        cmocka_unit_test(test_size_follows_the_terminal),
-        cmocka_unit_test(test_modes_are_mirrored),
         cmocka_unit_test(test_target_that_closes_its_stderr),
         cmocka_unit_test(test_tree_that_outlives_the_target),
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_reader_that_goes_away_in_silence),
         cmocka_unit_test(test_no_memory_for_the_relay),
-        cmocka_unit_test(test_file_is_read_not_replaced),
-        cmocka_unit_test(test_file_that_is_written_over),
-        cmocka_unit_test(test_file_that_is_truncated),
-        cmocka_unit_test(test_socket_is_left_alone),
-        cmocka_unit_test(test_odd_streams_are_left_alone),
         cmocka_unit_test(test_messages_reach_the_shared_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
