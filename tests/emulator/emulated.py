@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the emulator's tests share: a machine in a folder of its own, programs that run on it and
+"""Shared by the emulator's tests: a machine in a folder of its own, programs that run on it and
 answer commands, the journal as a list of dicts, the live counters."""
 
 import glob

@@ -150,7 +150,7 @@ def make(root, recorded, *, limit=64, **settings):
     for index, node in enumerate(gpus):
         parts = sum(card_key(other) == card_key(node) for other in gpus)
         card = CARD_BYTES.get(node.integer("device_id"), CARD_BYTES_DEFAULT)
-        # CPX: eight parts of a card; seven where the last has no DRM minor any more.
+        # CPX: eight parts of a card; seven if no DRM minor was left for the last one.
         fill_node(node, index, card // (8 if parts > 1 else 1))
     for node in cpus:
         fill_node(node, 0, host.ram // len(cpus))

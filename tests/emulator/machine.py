@@ -112,7 +112,7 @@ class Tree:
 
 
 class Settings:
-    """What the machine is, apart from its GPUs."""
+    """The settings of the machine, except its GPUs."""
 
     def __init__(self, *, kernel="6.12", fdinfo=None, kfd_minor=None, ram=None, pages_limit=None,
                  gtt=None, base=32 * MIB, free=None, is_apu=False):

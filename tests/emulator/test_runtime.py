@@ -10,7 +10,7 @@ OUT_OF_MEMORY = "hipErrorOutOfMemory"
 
 class Runtime(emulated.Case):
     def vram_of(self, host, pid):
-        """What the journal says the process holds, replayed."""
+        """The VRAM that the process holds by the journal, which is replayed."""
         held = 0
         for r in host.journal(pid=pid, kind="vram"):
             if r["event"] == "alloc" and r["result"] == 0:

@@ -23,7 +23,7 @@ class Stress(emulated.Case):
         return host, done.stdout.split("\n")[:-1]
 
     def check_books(self, host, lines):
-        """What the program believes to hold is what the journal says, for each process."""
+        """For each process: the program and the journal agree on the memory that it holds."""
         believed = {}
         for line in lines:
             pid, held = map(int, line.split())

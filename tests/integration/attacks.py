@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attacks on a run's processes share: a target that counts what it writes, and the looks at
+"""Shared by the attacks on a run's processes: a target that counts what it writes, and the looks at
 it, at what it wrote and at the bundle."""
 
 import os

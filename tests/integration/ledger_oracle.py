@@ -90,7 +90,7 @@ def is_in(few, many):
 
 
 def differences(ledger, journal, execs, in_flight=False, with_peak=True):
-    """What does not agree, as texts. in_flight: a process was killed at any moment, so that its last
+    """The differences, as texts. in_flight: a process was killed at any moment, so that its last
     decision may not have come back to it."""
     images, before = images_of_journal(journal, execs)
     slots = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of losses share: compiled helpers, the table of faults, a kept run directory, and
+"""Shared by the tests of losses: compiled helpers, the table of faults, a kept run directory, and
 the judgement whether anything was lost."""
 
 import atexit

@@ -56,7 +56,7 @@ def keys_of(text, separator):
 
 
 class Gpu:
-    """What the files of one GPU say: `static` by fact name, `device` and `node` folders."""
+    """The contents of one GPU's files: `static` by fact name, `device` and `node` folders."""
 
     def __init__(self, card=None, node=None, device=None):
         self.card, self.node, self.device = card, node, device

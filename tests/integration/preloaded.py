@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the ledger's library share: where it is, and whether it can be preloaded here."""
+"""Shared by the tests of the ledger's library: its path, and whether it can be preloaded here."""
 
 import os
 import shutil

@@ -246,7 +246,7 @@ class Plant:
         self.kind, self.text, self.secrets, self.kept, self.form = kind, text, secrets, kept, form
 
     def found_in(self, lower):
-        """What of it stands in the text (which is in lower case): a value, or 12 characters of a secret."""
+        """The part of it that is in the text (which is in lower case): a value, or 12 characters of a secret."""
         for secret in self.secrets:
             secret = secret.lower()
             if self.kind == "secret" and len(secret) > 12:

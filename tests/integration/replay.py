@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the replays share: a machine below a folder, whose counters and kernel log a program moves while
-it says what a failed one said; and such words."""
+"""Shared by the replays: a machine below a folder, the words of programs that failed, and a program that prints
+them while it moves the machine's counters and kernel log."""
 
 import concurrent.futures
 import json

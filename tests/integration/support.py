@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the integration tests share: running rocmcrash in a folder of its own, reading its bundle,
+"""Shared by the integration tests: running rocmcrash in a folder of its own, reading its bundle,
 finding its helper processes, and waiting for a condition without sleeping for luck."""
 
 import functools
@@ -57,7 +57,7 @@ def preloaded(environ, library):
 
 
 def cpu_seconds_of(work):
-    """What the children that work() waited for took of the CPU: the same beside other work."""
+    """CPU seconds of the children that work() waited for. Other work on the machine does not change them."""
     def now():
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
@@ -86,7 +86,7 @@ def stalled_s():
 
 
 class Stopwatch:
-    """What is promised is the program's time, not that of a machine which it shares with others."""
+    """Measures the time that the program could run: without the time in which other work held the CPU."""
 
     def __init__(self):
         self.start, self.stalled = time.monotonic(), stalled_s()
@@ -146,7 +146,7 @@ def need_ordinary_user(test):
 
 
 def need_unshare(test, *options):
-    """Namespaces of one's own: root's, in a root that is a mount point (a plain chroot is none)."""
+    """Skips the test unless it may make namespaces: as root, in a root that is a mount point (a plain chroot is not)."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         test.skipTest("needs root and unshare")
     done = subprocess.run(["unshare", *options, "true"], capture_output=True, text=True, check=False)
@@ -165,7 +165,7 @@ def with_dead_folder(test, folder, *argv):
 
 
 def verbs():
-    """Of the program's own table."""
+    """The verbs, from the program's own table."""
     text = subprocess.run([ROCMCRASH, "--help"], capture_output=True, text=True, check=True).stdout
     return [line.split()[0] for line in text.split("\nVerbs:\n")[1].split("\n\n")[0].splitlines()]
 
@@ -347,11 +347,11 @@ class Case(unittest.TestCase):
                               env=self.environ, check=False, **kwargs)
 
     def stages(self):
-        """Where verbs unpack bundles; those of other tests that run now are among them."""
+        """The folders into which verbs unpack bundles. Tests that run at the same time have some, too."""
         return set(glob.glob("/tmp/rocmcrash-stage-*"))
 
     def assert_no_stage_left(self, before):
-        """What others make goes away when they end; what one of ours left behind stays."""
+        """The folders of other tests disappear when those end. One that we left behind stays."""
         wait_for(lambda: not (self.stages() - before), "the last rocmcrash-stage in /tmp to go")
 
     def on_terminal(self, argv, environ, columns=80, rows=24, raw=False, keys=b"", **kwargs):

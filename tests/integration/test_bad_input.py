@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is wrong: one clear line on stderr and the documented exit status; and the program is run,
-with the status it would have had, whatever is missing around it."""
+"""Wrong input gives one clear line on stderr and the documented exit status. The program is run whatever
+else is missing, and has the status that it would have had."""
 
 import ctypes
 import json
@@ -115,7 +115,7 @@ class Bundles(BadCase):
         return path
 
     def test_cut_behind_what_is_wanted(self):
-        """What is whole is used, and that the rest is not is said."""
+        """The parts that are whole are used, and a line says that the rest is not."""
         self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
         good = self.bundles()[0].path
         with open(good, "rb") as file:

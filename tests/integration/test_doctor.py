@@ -328,7 +328,7 @@ class CommandLine(Doctor):
         return {f["id"]: f for f in json.loads(done.stdout)["findings"]}.get("trace-refused")
 
     def test_tracing_is_tried(self):
-        """What a filter of system calls, or the lack of a capability, does to ptrace(2) is seen by calling it."""
+        """A filter of system calls or a missing capability can forbid ptrace(2). Only a call shows that."""
         allowed = subprocess.run([support.PYTHON, "-c", SEIZE], check=False).returncode == 0
         self.assertEqual(self.traced_by() is None, allowed)
         found = self.traced_by(support.PYTHON, "-c", NO_PTRACE)
@@ -380,7 +380,7 @@ class CommandLine(Doctor):
         self.assertEqual(list(found), ["ttm-half"])
 
     def test_facts_of_a_bundle(self):
-        """What the failing program itself held is not "in use before anything runs"."""
+        """Memory that the failing program held is not "in use before anything runs"."""
         def used(value, when, name="gpu.0.vram.used_bytes"):
             return {"name": name, "value": value, "when": when, "source": "test"}
         def found(*facts):

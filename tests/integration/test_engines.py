@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What inference engines print of themselves reaches the verdict, however long they ran before they failed; and what
-JAX, TensorFlow, CuPy and ONNX Runtime know of their memory, through the Python hook. All are stand-ins
-(tests/fixtures/hook)."""
+"""The reports of inference engines reach the verdict, however long they ran before they failed. So do the counters of
+JAX, TensorFlow, CuPy and ONNX Runtime, through the Python hook. All are stand-ins (tests/fixtures/hook)."""
 import json
 import os
 import subprocess

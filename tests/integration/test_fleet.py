@@ -142,7 +142,7 @@ class Fleet(support.Case):
         self.assertIn("1 bundle, 2 asked to end", self.verb("fleet", self.outdir).stdout)
 
     def test_no_rank_leaves_no_record(self):
-        """SIGTERM to a single process is no news; one of several that share nothing but the name RANK is none."""
+        """SIGTERM to a single process is no news. A process with the name RANK, but without a job, is no rank."""
         for world in ("1", ""):
             self.end_rank(0, "", world=world)
         self.assertEqual(os.listdir(self.outdir), [])

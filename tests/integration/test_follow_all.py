@@ -76,7 +76,7 @@ class FollowAll(support.Case):
         self.assertEqual((numbers[0], numbers[-1]), (0, 199999))
 
     def test_the_pipe_is_large(self):
-        """Else bulk output waits for the relay at each write of 64 KiB."""
+        """With a small pipe, bulk output would wait for the relay at each write of 64 KiB."""
         with open("/proc/sys/fs/pipe-max-size", encoding="ascii") as file:
             if int(file.read()) < 1 << 20:
                 self.skipTest("pipes may not be larger than " + file.name + " says")

@@ -43,7 +43,7 @@ class ForeignText(support.Case):
         return done
 
     def test_every_verb(self):
-        """What test_verbs.py does not give them: texts, and options."""
+        """The verbs with texts and options that test_verbs.py does not give them."""
         words = []
         for path in (self.good, self.log):
             words += [("show", path), ("show", "--all", path), ("show", "--raw", path), ("show", path, path),
@@ -77,7 +77,7 @@ class ForeignText(support.Case):
         self.say("list", folder)
 
     def test_a_command_as_a_shell_reads_it(self):
-        """What is shown, given to bash, is the argument vector that would be run."""
+        """If bash gets the command that is shown, it makes the argument vector that would be run."""
         text = self.say("rerun", self.good).stderr.decode()
         shown = text.split("the bundle's command: ", 1)[1].split("\n", 1)[0].rsplit(" in ", 1)[0]
         self.assertTrue(shown.isascii() and shown.isprintable() and "   " not in shown)

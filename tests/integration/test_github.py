@@ -39,7 +39,7 @@ class Judge(support.BundleCase):
         self.assertEqual(label, "")
 
     def test_a_strangers_words_stay_in_code(self):
-        """Whatever of a bundle reaches the verdict: here all of it."""
+        """Text of a bundle may reach any member of the verdict: here it is in all of them."""
         words = "```\n@everyone [x](http://evil) <img src=x> #1 `"
         verdict = {"class": "leak](http://evil)", "confidence": "high", "sentence": words, "runner_up": words, "decides": words,
                    "why": [words], "against": [words], "signature": {"id": "rc-1`@everyone"},

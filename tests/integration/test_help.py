@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --help says, what README.md says and what there is: the same."""
+"""--help, README.md and the program agree."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook reads of PyTorch, and that PyTorch and the program do not notice."""
+"""The hook reads PyTorch's memory. PyTorch and the program do not notice."""
 
 import ast
 import json

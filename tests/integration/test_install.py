@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed finds all of its parts: in a plain folder, in one with a blank and a colon, where
+"""The installed programs find all of their parts: in a plain folder, in one with a blank and a colon, where
 every file is a symbolic link into a store, and a build tree away from its checkout."""
 
 import os

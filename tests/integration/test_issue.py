@@ -16,7 +16,7 @@ LINK_BYTES_MAX = 7000
 
 
 def outside_of_code(markdown):
-    """What a renderer reads as text: no fenced blocks, no code spans."""
+    """The text that a renderer does not take for code: without fenced blocks and code spans."""
     text, fence = [], False
     for line in markdown.split("\n"):
         if line.startswith("```"):

@@ -48,7 +48,7 @@ class Oracle(support.Case):
 
 
 class Noted(Alone):
-    """What a program does, on the emulated machine."""
+    """The ledger of a program on the emulated machine."""
 
     def environ(self):
         return {**self.ledger.environ, "LD_PRELOAD": f"{LIBRARY}:{emulated.LIBRARY}"}
@@ -284,7 +284,7 @@ class Recorded(support.Case):
         self.assertEqual(self.silent(0, "vram 838860800", "vram 419430400"), [])
 
     def test_no_figures_without_a_gpu(self):
-        """What only opened a model (llama.cpp with another vendor's GPU) holds nothing known of."""
+        """For a process that only opened a model (llama.cpp with another vendor's GPU) no figures are known."""
         model = self.path("model.gguf")
         with open(model, "wb") as file:
             file.truncate(1 << 20)
@@ -341,7 +341,7 @@ class Recorded(support.Case):
         return [process.stdout.readline() for _ in lines]
 
     def test_no_recorder_at_the_end(self):
-        """What the recorder did not get to disk the finisher takes from the supervisor."""
+        """The finisher takes from the supervisor what the recorder did not write to disk."""
         process, supervisor = self.start_silent()
         process.stdout.readline()
         last = 0
@@ -381,7 +381,7 @@ class Recorded(support.Case):
             return []
 
     def test_end_of_a_process_is_noticed(self):
-        """What a child held when it was killed stays in its account, and leaves the GPU's sum."""
+        """Memory that a child held when it was killed stays in the child's account and leaves the GPU's sum."""
         code = ("import os, subprocess, sys\n"
                 "def run(*lines):\n"
                 "  p = subprocess.Popen([sys.argv[1]], stdin=-1, stdout=-1, text=True)\n"

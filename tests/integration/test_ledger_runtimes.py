@@ -177,7 +177,7 @@ class Runtimes(Alone):
                           f"-Wl,-rpath,{os.path.dirname(runtime)}", *flags)
 
     def both_ways(self, *callers, rounds=1, preload=""):
-        """What it printed, the same with the library; the functions noted."""
+        """Returns the output, which is the same with the library, and the functions that were noted."""
         argv = self.command(rounds, *callers)
         plain = subprocess.run(argv, env={**os.environ, "LD_PRELOAD": preload}, text=True,
                                capture_output=True, check=True)

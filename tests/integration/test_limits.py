@@ -14,7 +14,7 @@ from support import PYTHON, ROCMCRASH
 class Limits(support.Case):
     """The caller's limits are the target's: they must not make us fail it, nor change."""
 
-    # Whoever adopts orphans (prctl 37) is no more than it was.
+    # Prints whether the process adopts orphans (prctl 37), and its limits.
     CODE = ("import ctypes, resource as r;n = ctypes.c_int(-1);"
             "ctypes.CDLL(None).prctl(37, ctypes.byref(n), 0, 0, 0);print(n.value, [r.getrlimit(i) for i in (r.RLIMIT_FSIZE,r.RLIMIT_AS,"
             "r.RLIMIT_NOFILE,r.RLIMIT_NPROC,r.RLIMIT_CORE,r.RLIMIT_DATA)])")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever dies at whatever moment (a helper, the program, all processes, the machine): the target is not
-harmed, and a bundle or an honest part of one is left. Ends with a table: faults tried, bundles lost, targets
+"""A helper, the program, all processes or the machine die at any moment: the target is not harmed, and a
+bundle or an honest part of one is left. Ends with a table: faults tried, bundles lost, targets
 harmed, archives invalid. The seed of random choices is printed; tests/long/kills makes ten times the attacks."""
 
 import glob
@@ -118,7 +118,7 @@ class RandomMoments(LossCase):
 
 
 class MachineReset(LossCase):
-    """What `recover` makes of a run directory that a machine left when it went down."""
+    """`recover` reads a run directory that a machine left when it went down."""
 
     KIND = "machine reset: "
 

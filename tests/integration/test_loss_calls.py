@@ -90,7 +90,7 @@ class FinisherFails(losses.Shimmed):
             os.unlink(path)
 
     def shared_bundles(self):
-        """Where bundles go when nothing of ours takes them; with names that are ours."""
+        """Bundles in the folder that is used when no other one works, with names that are ours."""
         with open(os.path.join(self.kept, "run.json"), encoding="utf-8") as file:
             second = int(json.load(file)["start_wall_ns"]) // 1000000000
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
@@ -119,7 +119,7 @@ class HelpersFail(losses.Shimmed):
         self.harvest(kind, f"{fault} {comm}", done, may_be_nothing=unobserved)
 
     def finished_text(self, process, out, err):
-        """What is wrong with what the target gave; '' = nothing."""
+        """The defects of the target's output and status; '' = none."""
         if process.returncode != ABORTED:
             return f"status {process.returncode}: {err[-300:]}"
         said = re.search(rb"wrote (\d+)", out)
@@ -183,7 +183,7 @@ class HelpersFail(losses.Shimmed):
         self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
     def test_kernel_log_that_is_opened_after_the_end(self):
-        """Of a program that fails at once: what the kernel said before we listened."""
+        """A program fails at once: the kernel's lines from before we listened are in its bundle."""
         log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
         line = self.write("line", replay.PAGE_FAULT.replace("{comm}", "sh"))
         env = {**self.fault("late::400", "rocmcrash", "rocmcrash-R"),

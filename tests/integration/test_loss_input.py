@@ -19,7 +19,7 @@ ABORTED = -signal.SIGABRT
 
 
 class Sources(LossCase):
-    """What the machine answers: garbage, zeros, far too much, nothing, never."""
+    """The machine's files give garbage, zeros, far too much, nothing, or no answer."""
 
     def tree(self):
         source = os.path.join(support.RECORDED, "machines", "lact-phoenix-gfx1103")
@@ -107,7 +107,7 @@ class Sources(LossCase):
         self.assertEqual([name for name, data in bundle.files.items() if other.encode() in data], [])
 
     def test_later_than_the_verdict(self):
-        """What the first verdict could not wait for is in the bundle, and in its verdict."""
+        """Facts that came too late for the first verdict are in the bundle and in its verdict."""
         program = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "tests", "unit",
                                "telemetry", "slow_files")
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse") or not os.path.exists(program):

@@ -351,7 +351,7 @@ class MovingCounters(Watched):
         return folder
 
     def check_pairs(self, bundle, expected):
-        """Whatever index a GPU has: its address and its numbers belong together."""
+        """A GPU may have any index, but its address and its numbers belong together."""
         found = {}
         for i in range(4):
             pci = bundle.value(f"gpu.{i}.pci")

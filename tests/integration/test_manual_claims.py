@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rocmcrash(1) claims, done: each option of a run and of a verb, each exit status, file and example. An option
+"""Tries each claim of rocmcrash(1): each option of a run and of a verb, each exit status, file and example. An option
 that the page has and no test here (or in ELSEWHERE) is a failure: see `Complete`."""
 
 import ast
@@ -114,7 +114,7 @@ class Claims(support.Case):
             Claims.first, Claims.second = (made.only_bundle(run).path for run in runs)
 
     def run_of(self, code, *options, **kwargs):
-        """Of a program of Python, in a folder of its own, with the options alone."""
+        """Runs a Python program in a folder of its own, with these options only."""
         folder = tempfile.mkdtemp(dir=self.folder)
         done = subprocess.run([support.ROCMCRASH, *options, "--", support.PYTHON, "-c", code], cwd=folder, text=True,
                               capture_output=True, env={**self.environ, **kwargs}, check=False, timeout=60)
@@ -163,7 +163,7 @@ class OptionsOfARun(Claims):
         self.assertEqual(len(self.run_of("pass", "--always").bundles), 1)
 
     def test_run_finish_within(self):
-        """What is left of the time when the verdict is said is the slow collectors'."""
+        """The slow collectors get the time that is left after the verdict."""
         no_hashing = "--hash-budget=0s"
         none, usual = at_once(lambda: self.run_of(ABORT, no_hashing, "--finish-within=1ms"),
                               lambda: self.run_of(ABORT, no_hashing, "--finish-within=60s"))

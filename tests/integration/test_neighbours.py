@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another user of the machine can do to a run: take our folders' names, own the home that root was left
-with, and read our arguments."""
+"""Another user of the machine attacks a run: takes our folders' names, owns the home that root was left with,
+and reads our arguments."""
 
 import glob
 import os

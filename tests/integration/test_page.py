@@ -179,7 +179,7 @@ class Page(support.BundleCase):
         self.assertNotIn(" s ", next(row for row in rows if row.startswith("2")))
 
     def test_what_was_short_is_first(self):
-        """What came nowhere near its limit is folded, and what to try follows the memory."""
+        """Charts that stayed far from their limit are folded, and the advice follows the memory."""
         header = "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,host.mem_total_bytes,host.mem_available_bytes"
         for used, available, shown, folded in ((15, 60, "GPU 0 VRAM", "Host memory"), (1, 2, "Host memory", "GPU 0 VRAM")):
             rows = [f"{i}.000,,{16 * GIB},{used * GIB},{64 * GIB},{available * GIB}" for i in range(3)]

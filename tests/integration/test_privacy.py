@@ -430,7 +430,7 @@ class PlantedInRun(support.Case):
             self.assertEqual(ring in self.everything(bundle), there, option)
 
     def test_megabytes_within_the_time(self):
-        """What the rules have most to do with, as much of it as is kept."""
+        """The texts that cost the rules most time, as long as a bundle may keep them."""
         lines = [plant.text for plant in self.maker.all()]
         text = ("\n".join(lines) + "\n") * 40
         plan = {"seed": SEED, "piece": 60000, "files": [], "stderr": text, "locals": [],
@@ -567,7 +567,7 @@ class Reverse(unittest.TestCase):
         self.assertGreater(facts, 500)
 
     def test_names_that_are_words(self):
-        """Whoever is called like a word of the trade, or by two letters, changes no line but those about him."""
+        """A user whose name is a technical word or has two letters changes only the lines about him."""
         text = CUT.join(part for case in self.cases for part in self.parts(case).values())
         text += CUT + CUT.join(self.records.values())
 

@@ -90,7 +90,7 @@ ROWS = [
             "{comm}", "firefox"), at_most="medium"),
     Row("launch", "log-silent", ("unknown", "app-bug", "page-fault"), LAUNCH,
         machine=dgpu(16, 2.0), kmsg=QUIET_LOG, at_most="medium"),
-    # Which ring stopped first.
+    # The ring that stopped first decides.
     Row("hang", "sdma", "sdma", HANG, ABRT, dgpu(16, 2.0), kmsg=RING.replace("{ring}", "sdma0"),
         at_least="high"),
     Row("hang", "gfx", "gpu-hang", HANG, ABRT, dgpu(16, 2.0),

@@ -291,7 +291,7 @@ class Split(unittest.TestCase):
 
 @unittest.skipIf(IS_APU, "SAMPLES_MODEL is an APU")
 class Pools(unittest.TestCase):
-    """What the bundle says about HSA's pools and libdrm's heaps is what the tools say."""
+    """The bundle and the tools agree on HSA's pools and libdrm's heaps."""
 
     def test_the_pools_are_rocminfos(self):
         reason = why_not()

@@ -43,7 +43,7 @@ def some_of(numbers, tries, random):
 
 
 class Reference:
-    """What every bundle of the kept run has, when nothing is refused."""
+    """The contents that every bundle of the kept run has when no allocation is refused."""
 
     def __init__(self, bundles):
         self.files = set.intersection(*({self.plain(name) for name, data in b.files.items()
@@ -70,7 +70,7 @@ class Reference:
                 for item in bundle.manifest["items"]}
 
     def judge(self, bundle):
-        """What the bundle lacks without a word; '' = nothing."""
+        """The parts that the bundle lacks without saying so; '' = none."""
         rows = self.statuses(bundle)
         told = {name for name, row in rows.items() if row not in self.rows.get(name, ())
                 and (name in self.rows or row[0] not in ("ok", "skipped"))}

@@ -190,7 +190,7 @@ class Hostile(support.Case):
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS_MAX, SECONDS_MAX))
 
     def outside(self):
-        """What a bundle that leads outside would leave."""
+        """The places where a bundle with paths outside its folder would leave files."""
         return sorted(os.listdir(self.folder)), support.read(self.target), sorted(os.listdir(self.jail))
 
     def run_verbs(self, data, name, but=()):
@@ -274,7 +274,7 @@ class Hostile(support.Case):
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
     def test_a_text_that_grows(self):
-        """Of little pieces each becomes a long word: the text is redacted all the same."""
+        """Each short word is replaced by a long one, so the text grows. It is redacted all the same."""
         done = self.verb("redact", "-", input="me: a b c\nai: d\n" * 9000)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("a b c", done.stdout)
@@ -296,7 +296,7 @@ class Hostile(support.Case):
             self.assertEqual(os.listdir(self.jail), ["link.tar.gz"])
 
     def test_a_strangers_command_is_not_run(self):
-        """What a bundle names is run when somebody says so, and shown as text before."""
+        """The command in a bundle is shown as text, and is run only when the user agrees."""
         stamp = self.path("stamp")
         nasty = "\x1b[2Jtouch\u202e \x9b31m\n"
         run = {"argv": ["/bin/sh", "-c", f"touch {stamp}", nasty], "cwd": "/\x1b]0;x\x07", "argv_cut": 0}
@@ -368,7 +368,7 @@ class OwnFiles(support.Case):
 
 
 class Summary(support.Case):
-    """What GitHub would make of it: only what we wrote is markup."""
+    """The summary as GitHub would show it: only our own markup takes effect."""
 
     NASTY = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![x](http://evil.example/a.png)",
              "[click](javascript:alert(1))", "https://evil.example/x", "www.evil.example", "</details>", "</table>",

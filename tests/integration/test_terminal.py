@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees first: the lines after a failure on real terminals, and help for a wrong command line."""
+"""The first lines that a person sees: after a failure on real terminals, and after a wrong command line."""
 
 import fcntl
 import json
@@ -24,7 +24,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 class Lines(support.Case):
     def lines_on_terminal(self, text, *options, columns=80, raw=False, **environ):
-        """What a terminal gets of a program that writes `text` to stderr and fails."""
+        """The lines on a terminal after a program that writes `text` to stderr and fails."""
         command = self.command(PYTHON, "-c", FAILS.format(text=text), options=options)
         status, seen = self.on_terminal(command, {**self.environ, "TERM": "xterm", **environ}, columns, raw=raw)
         self.assertEqual(status, 1)
@@ -152,7 +152,7 @@ class Show(support.Case):
         self.assertEqual(self.verb("verify", self.bundle, "--json").returncode, 0)
 
     def test_the_newest_bundle_of_the_folder(self):
-        """What the last line after a failure says is typed as it stands."""
+        """The command in the last line after a failure works when it is typed unchanged."""
         folder = self.path("here")
         os.makedirs(folder)
         for verb in ("show", "open", "issue"):
@@ -243,7 +243,7 @@ class Listing(support.Case):
         self.assertEqual(self.verb("list", self.path("none")).returncode, 2)
 
     def prune_folder(self):
-        """Five bundles, the first the oldest; a file that is none, and one that nobody can read."""
+        """Five bundles, the oldest first; a file that is no bundle, and a file that nobody can read."""
         folder = self.path("many")
         os.makedirs(folder)
         for n in range(5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tracer sees of failing processes, and what it lets go."""
+"""The tracer sees how processes fail, and releases others."""
 
 import os
 import re
@@ -163,7 +163,7 @@ class Crashes(programs.Traced):
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
 
     def test_stack_of_many_frames(self):
-        """Of a stack the first 64 KiB are kept; where that was not all, it is said."""
+        """The first 64 KiB of a stack are kept. A longer one is marked as cut."""
         for depth, cut in ((10, False), (200, True)):
             with self.subTest(depth=depth):
                 bundle = self.only_bundle(self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",

@@ -53,7 +53,7 @@ class Explain(support.Case):
 
 
 class Strangers(support.Case):
-    """What was answered wrongly once, of programs and versions that no collection has."""
+    """Texts of programs and versions that no collection has, which once got a wrong answer."""
 
     def class_of(self, text):
         done = self.verb("triage", "--json", "-", input=text)
@@ -70,7 +70,7 @@ class Strangers(support.Case):
                          "arch-mismatch")
 
     def test_warnings_of_a_healthy_start(self):
-        """What real programs print before they work for days: no verdict against what ended them."""
+        """Real programs print these warnings and then work for days. They must not outweigh the real cause."""
         warnings = (
             "libibverbs: Warning: couldn't load driver 'libx.so': libx.so: cannot open shared object file: No such file",
             "UserWarning: Failed to load image Python extension: '/opt/image.so: undefined symbol: _ZN3c10'",

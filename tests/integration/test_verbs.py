@@ -85,7 +85,7 @@ WITHOUT_JSON = {"help"}
 
 
 def tree(folder):
-    """What lies below, by name and contents."""
+    """The files and folders below `folder`, by name and contents."""
     found = {}
     for place, folders, names in os.walk(folder):
         for name in folders + names:

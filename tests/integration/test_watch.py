@@ -138,7 +138,7 @@ class Watch(WatchCase):
                     self.assertEqual(watcher.wait(timeout=60), 0)
 
     def test_options(self):
-        """And a standstill of a process that somebody else started."""
+        """Options, with a process that somebody else started and that stands still."""
         self.write("machine/dev/kmsg", "")
         process = self.live(DIES)
         watcher = self.watch(process.pid, "--hang-after=1s", "--color=never", "--keep=users", "--sysroot=" + self.path("machine"))

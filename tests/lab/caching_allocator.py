@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's caching allocator decides, for runs in large numbers.
+"""A model of PyTorch's caching allocator, fast enough for runs in large numbers.
 
 Written from the documented behaviour: requests are rounded up to 512 bytes; up to 1 MiB they share
 segments of 2 MiB, up to 10 MiB segments of 20 MiB, larger ones get a segment of their own in steps of

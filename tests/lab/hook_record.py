@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rocmcrash's own Python hook writes of a run: its real files, over a torch whose allocator is ours and a clock
-that is the run's. What the hook writes more tomorrow is in here without a change, as long as it asks PyTorch for it.
+"""Lets rocmcrash's own Python hook write its real files for a run, with a torch whose allocator is ours and with the
+run's clock. If the hook writes more tomorrow, this needs no change, as long as the hook asks PyTorch for it.
 """
 import os
 import types
@@ -45,7 +45,7 @@ def load_hook(directory, clock):
 
 
 def fake_torch(machine, observers):
-    """Of PyTorch what the hook asks for."""
+    """The part of PyTorch that the hook uses."""
     memory = types.SimpleNamespace(
         memory_snapshot=lambda include_traces=True: machine.allocator.memory_snapshot())
     cuda = types.SimpleNamespace(
@@ -138,7 +138,7 @@ class Recorder:
         self.hook["uncaught"](type(error), error, None)
 
     def facts(self):
-        """What the driver's counters and the finisher would have said: a list for facts_from_json()."""
+        """The facts from the driver's counters and the finisher: a list for facts_from_json()."""
         device = self.machine.device
         last = self.used[-1]
         found = [("gpu.count", "STATIC", 1), ("gpu.0.driver", "STATIC", "amdgpu"), ("gpu.0.gfx", "STATIC", "gfx90a"),

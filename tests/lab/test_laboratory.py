@@ -222,7 +222,7 @@ class KeptBlocks(unittest.TestCase):
 
     def test_pages_that_are_replaced_were_seen_free(self):
         def sessions():
-            """Of the pages one in 16 goes in each step, and more come."""
+            """In each step one page in 16 goes, and more come."""
             pages, made = [], itertools.count()
             for number in range(400):
                 new = [next(made) for _ in range(len(pages) // 16 + 2)]

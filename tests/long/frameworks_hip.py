@@ -108,7 +108,7 @@ def facts_of(files):
 
 
 def check_figures(run, files):
-    """What differs from what the program asked for and the driver decided."""
+    """The differences from the program's request and the driver's decision."""
     facts = facts_of(files)
     said = next((value for (name, _), value in facts.items() if name == "oom.requested_bytes"), None)
     asked = REQUESTS.get(run.name)

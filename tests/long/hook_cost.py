@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the Python hook costs the CPU, without a GPU: the start of a Python, and one sample of the allocator.
+"""Measures the CPU time of the Python hook, without a GPU: the start of a Python, and one sample of the allocator.
 
 usage: hook_cost.py [--starts N] [--hook FOLDER] [PYTHON...]
 

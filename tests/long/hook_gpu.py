@@ -56,7 +56,7 @@ def facts_of(files):
 
 
 def check_more(name, done, files):
-    """What is to be true of one program's bundle beside its class; the text of what is not."""
+    """Checks one program's bundle apart from its class. Returns a text about what is wrong."""
     facts = {fact: value for (fact, _), value in facts_of(files).items()}
     last = json.loads(files["verdict.json"])["path"][-1]["node"]
     if name == "beside" and last != "leak-outside-torch":

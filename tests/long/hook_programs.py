@@ -388,7 +388,7 @@ def handled():
 
 
 def equal():
-    """What torch itself says at the failure, to be compared with what the observer wrote."""
+    """Prints torch's own figures at the failure, to be compared with the observer's."""
     torch, total = torch_and_total()
     rng = random.Random(3)
     keep = [block(torch, rng.uniform(1, 30) * MIB) for _ in range(2000)]

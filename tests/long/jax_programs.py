@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX programs that end, on a real GPU, in one way each: jax_programs.py NAME. Run by hook_gpu.py.
 
-Sizes are shares of the pool, so that any card is filled. An array's shape is compiled once, hence few sizes.
+Sizes are shares of the pool, so that any card is filled. Each shape of an array is compiled, so there are few sizes.
 """
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of llama.cpp share (llama_hip.py on an emulated GPU, llama_cuda.py on a real one): a model that
+"""Shared by the tests of llama.cpp (llama_hip.py on an emulated GPU, llama_cuda.py on a real one): a model that
 knows nothing, a run of llama-completion under rocmcrash, and its bundle."""
 
 import hashlib

@@ -133,7 +133,7 @@ class Cuda(llama_case.LlamaCase):
                          verdict["sentence"])
 
     def check_report(self, done, bundle, tensor_bytes):
-        """What llama.cpp printed of itself is in the facts: the GPU as the driver has it, too."""
+        """The facts have the figures that llama.cpp printed, and the driver's figures of the GPU."""
         free = int(re.search(r"using device CUDA0 .* - (\d+) MiB free", done.stderr).group(1)) * MIB
         total = int(re.search(r"Device 0: .*VRAM: (\d+) MiB", done.stderr).group(1)) * MIB
         self.assertEqual(bundle.value("msg.ggml_free_at_start_bytes"), free)

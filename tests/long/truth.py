@@ -29,7 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "truth/programs/programs.py")
 TWICE = 2
-# Which change cures what; the first that does names the cause.
+# The cause that each change cures. The first change that helps names the cause.
 CAUSE_OF = {"holes": "fragmentation", "expandable": "fragmentation", "growth": "growth", "other": "held",
             "size": "capacity"}
 # The facts that a judgement of memory needs. None of them identifies the machine.
@@ -39,7 +39,7 @@ KEPT = ("oom.", "torch.", "jax.", "tensorflow.", "cupy.", "f.growth.", "gpu.", "
         "software.torch_version", "software.jax_version")
 FLOOR = 0.95
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-# Which answers are right. What a program means to keep cannot be seen: "leak" for it is right where it is not sure.
+# The right answers. Nobody can see what a program keeps on purpose: for it an unsure "leak" is right.
 RIGHT = {"leak": {"leak"}, "growth": {"capacity", "leak?"}, "fragmentation": {"fragmentation"},
          "capacity": {"capacity"}, "held": {"held-by-other"}, "healthy": {None}}
 
@@ -58,7 +58,7 @@ def told_by(output):
 
 
 def execute(command, env, seconds):
-    """What the program said, its exit status, the time it took."""
+    """Returns the program's output, its exit status and the time it took."""
     start = time.monotonic()
     try:
         done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=seconds,

@@ -27,7 +27,7 @@ def requests(rng, capacity, names, *, arrivals, served, mean):
 
 @add(intent="leak", weight=2)
 def cancelled_requests(rng, capacity, growth):
-    """Of requests that are cancelled a part stays."""
+    """A part of each cancelled request stays."""
     names = Names()
     yield load(names, sizes_of_model(rng, int(capacity * rng.uniform(0.2, 0.5))))[1]
     share = rng.uniform(0.1, 0.5)

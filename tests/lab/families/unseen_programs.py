@@ -40,7 +40,7 @@ def late_start(rng, capacity, growth):
 
 @add(intent="leak")
 def dead_consumer(rng, capacity, growth):
-    """Batches go into a queue that nobody empties any more."""
+    """Batches go into a queue that nobody empties."""
     names, loading = model(rng, capacity, 0.1, 0.4)
     yield loading
     batch = int(capacity * 0.5) // steps_to_fill(rng)

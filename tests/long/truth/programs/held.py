@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another process holds most of the card; alone, the program would run. Each needs the whole card for itself.
 
-The other process ends with its standard input, hence with the program, however that dies.
+The other process ends with its standard input, and so with the program, however that dies.
 """
 import subprocess
 import sys

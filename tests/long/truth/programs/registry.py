@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every program has in common: its entry in the list, its limits, and the line it prints at its end."""
+"""Shared by all programs: the entry in the list, its limits, and the line it prints at its end."""
 import json
 import os
 import sys
@@ -30,7 +30,7 @@ def program(family, claim, scales="sizes", cures=(), library="torch"):
     claim    why the author holds that the family is the true cause
     scales   what TRUTH_FRACTION does: "sizes" (the memory limit, and all sizes follow it: the same number of
              steps), "limit" (the memory limit only: fewer steps) or "none" (needs the whole card, alone)
-    cures    what TRUTH_CURE understands: "growth" (nothing grows any more), "holes" (the survivors are moved
+    cures    what TRUTH_CURE understands: "growth" (nothing grows), "holes" (the survivors are moved
              together, the same bytes stay alive), "size" (all is smaller), "other" (no second process)
     """
     def register(function):
@@ -164,7 +164,7 @@ def is_refusal(error):
 
 
 def memory_of(run):
-    """What the library itself says of its memory; allocated_in_all is null where it does not count it."""
+    """The library's own figures of its memory; allocated_in_all is null if the library does not count it."""
     if run.entry.library == "torch":
         stats = sys.modules["torch"].cuda.memory_stats()
         return {"allocated_in_all": stats.get("allocated_bytes.all.allocated"),

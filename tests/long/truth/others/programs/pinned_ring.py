@@ -13,7 +13,7 @@ DEPTH, SHARDS = 48, 96
 
 
 def guard(extra):
-    """What the site's job wrapper does: an address-space limit for this process."""
+    """Sets an address-space limit for this process, as the site's job wrapper does."""
     mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + extra, resource.getrlimit(resource.RLIMIT_AS)[1]))
     print(f"address space limit {(mapped + extra) / 2**30:.1f} GiB", flush=True)
