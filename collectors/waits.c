@@ -242,6 +242,18 @@ static void thread_facts(struct waits_run *run, const struct process *p)
                  waits_word(waits_kind(main_thread, text_of(p->fds))), source);
 }
 
+/* A thread of it was runnable at both looks: on a busy machine that gets it little of the CPU. */
+static bool wants_cpu(const struct process *p)
+{
+    for (size_t i = 0; i < p->again.count; i++) {
+        const struct wait_thread *thread = &p->again.list[i];
+        const struct wait_thread *before = waits_find(&p->first, thread->tid);
+        if (thread->state == 'R' && before != NULL && before->state == 'R')
+            return true;
+    }
+    return false;
+}
+
 /* Workers of a compilation, of a data loader: "clang-17 4711 (98 %), ld.lld 4712 (40 %)". */
 static void others_fact(struct waits_run *run, const struct process *subject)
 {
@@ -249,7 +261,7 @@ static void others_fact(struct waits_run *run, const struct process *subject)
     size_t n = 0;
     for (size_t i = 0; i < run->count && n < sizeof text; i++) {
         const struct process *p = &run->list[i];
-        if (p != subject && cpu_percent(p) >= 10)
+        if (p != subject && (cpu_percent(p) >= 10 || wants_cpu(p)))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.15s %d (%d %%)", n > 0 ? ", " : "",
                                   p->record.header.comm, p->record.header.pid, (int)cpu_percent(p));
     }
