@@ -13,6 +13,7 @@
 
 #define WRAP_MIN 60u        /* columns; nobody's terminal is narrower */
 #define WRAP_NEIGHBOURS 12u /* a wrapped line is as long as the longest of so many around it */
+#define WORD_MIN 4u
 #define LINE_MAX_BYTES 4096u
 #define UTF16_PAIRS 8u
 #define BORDER "\xe2\x94\x82" /* the box of Rich's tracebacks */
@@ -126,16 +127,21 @@ static size_t columns(const struct redact_text *t, size_t from, size_t to)
     return n;
 }
 
-/* As wide as screens are (Rich takes 80 where there is none), or no line near it is longer: what is
- * said there was cut by the screen, not by who said it. */
-static bool is_full(const struct redact_text *t, size_t from, size_t to)
+/* As wide as screens are (Rich takes 80 where there is none). */
+static bool is_screen_wide(size_t width)
 {
     static const size_t screens[] = {79, 80, 100, 120, 132, 160, 200};
-    size_t width = columns(t, from, to);
-    size_t at = from;
     for (size_t i = 0; i < sizeof screens / sizeof screens[0]; i++)
         if (width == screens[i])
             return true;
+    return false;
+}
+
+/* No line near it is longer: the screen may have cut it. */
+static bool is_longest(const struct redact_text *t, size_t from, size_t to)
+{
+    size_t width = columns(t, from, to);
+    size_t at = from;
     if (width < WRAP_MIN || to - from > LINE_MAX_BYTES)
         return false;
     for (size_t i = 0; i < WRAP_NEIGHBOURS && at > 0; i++) {
@@ -171,6 +177,16 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
+/* "error: invalid key", "httpx 0.28.1": a word of letters. What is left of a key hardly ever looks so. */
+static bool is_word_at(const struct redact_text *t, size_t at)
+{
+    size_t end = at;
+    while (isalpha((unsigned char)redact_at(t, end)))
+        end++;
+    char next = redact_at(t, end);
+    return end - at >= WORD_MIN && (next == '\0' || strchr(" ,:;.)\r\n", next) != NULL);
+}
+
 /* Finds the two parts of a word that a line's end cuts in two: where the first stops, and where the second goes
  * on. The lines of a box around the text are skipped. False: no word was cut. */
 static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop,
@@ -200,7 +216,7 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
         return false;
     *ret_stop = stop;
     *ret_go_on = go_on;
-    return is_full(t, from, to);
+    return is_screen_wide(columns(t, from, to)) || (!is_word_at(t, go_on) && is_longest(t, from, to));
 }
 
 /* --- the look --- */
