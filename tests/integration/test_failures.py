@@ -82,7 +82,7 @@ class FailureCase(support.Case):
             return None
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.verdict["class"], verdict, bundle.text("SUMMARY.md"))
-        self.assertTrue(bundle.name.endswith("-" + verdict), bundle.name)
+        self.assertRegex(bundle.name, rf"-{verdict}-rc-[0-9a-f]{{12}}$")
         self.assertEqual({key: bundle.value(key) for key in facts}, facts)
         self.assertEqual([file for file in ALWAYS_FILES + files if file not in bundle.files], [])
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
