@@ -108,7 +108,7 @@ def facts_of(files):
 
 
 def vram_trouble(facts, truth):
-    """What is wrong with the VRAM in use. Where the counter was read when less was taken, the ledger's figure is a lower bound."""
+    """How the VRAM in use differs from the journal, "" if it does not. A counter that was read when less was taken: the ledger has a lower bound."""
     used, least = facts.get(("gpu.0.vram.used_bytes", "impact")), facts.get(("ledger.refused.gpu_live_bytes", "impact"), 0)
     if used is None or not truth:
         return ""

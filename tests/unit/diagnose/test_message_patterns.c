@@ -67,7 +67,7 @@ static void test_each_shape_alone(void **state)
         facts_free(facts);
     }
     print_message("%u shapes, %u without their class\n", rows, wrong);
-    assert_true(rows >= 80);
+    assert_true(rows >= 230);
     assert_int_equal(wrong, 0);
     free(all);
     tree_free(tree);
