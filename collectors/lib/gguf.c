@@ -21,6 +21,7 @@
 #define COUNT_MAX ((uint64_t)1 << 20)
 #define ARRAY_DEPTH_MAX 4
 #define ALIGNMENT_DEFAULT 32
+#define TENSOR_NAME_MAX 64 /* as in ggml */
 
 enum value_type {
     VALUE_U8,
@@ -182,6 +183,21 @@ static int field_of_key(const char *key)
     return strcmp(key, "split.count") == 0 ? WEIGHTS_SPLIT_COUNT : -1;
 }
 
+/* Keys of models that keep something else than K and V of each token in each layer that has them: an encoder
+ * keeps nothing, T5 keeps the encoder's, Gemma 3n shares layers, the layers that predict further tokens are not
+ * run by all programs. */
+static void note_other_cache(struct weights *w, const char *key, uint64_t value)
+{
+    static const char *const others[] = {".attention.shared_kv_layers", ".attention.relative_buckets_count",
+                                         ".decoder_block_count", ".nextn_predict_layers", ".attention.chunk_size"};
+    const char *dot = strchr(key, '.');
+    bool odd = dot != NULL && strcmp(dot, ".attention.causal") == 0 && value == 0;
+    for (size_t i = 0; dot != NULL && i < sizeof others / sizeof others[0]; i++)
+        odd |= strcmp(dot, others[i]) == 0 && value > 0;
+    if (odd && w->cache_odd[0] == '\0')
+        (void)snprintf(w->cache_odd, sizeof w->cache_odd, "%.*s", (int)sizeof w->cache_odd - 1, key);
+}
+
 static void gguf_keep_integer(struct gguf *g, const char *key, uint64_t value)
 {
     if (strcmp(key, "general.alignment") == 0) {
@@ -204,6 +220,7 @@ static void gguf_keep_integer(struct gguf *g, const char *key, uint64_t value)
     int field = field_of_key(key);
     if (field >= 0)
         weights_set_field(g->w, (enum weights_field)field, value);
+    note_other_cache(g->w, key, value);
 }
 
 static bool gguf_text_value(struct gguf *g, const char *key)
@@ -227,6 +244,7 @@ static bool gguf_array_value(struct gguf *g, const char *key)
         weights_set_field(g->w, WEIGHTS_VOCABULARY, count);
     else if (field == WEIGHTS_HEAD_COUNT || field == WEIGHTS_HEAD_COUNT_KV)
         weights_set_field(g->w, (enum weights_field)field, max); /* per layer: the largest */
+    g->w->heads_differ |= field == WEIGHTS_HEAD_COUNT || field == WEIGHTS_HEAD_COUNT_KV;
     return true;
 }
 
@@ -264,15 +282,19 @@ static uint64_t tensor_bytes(const struct tensor_type *type, uint64_t elements)
 /* name, dimensions u32, each u64 (u32 in version 1), type u32, offset u64. */
 static bool gguf_tensor(struct gguf *g, uint64_t *max_end)
 {
-    char name[16];
+    char name[TENSOR_NAME_MAX];
+    uint64_t rows = 0;
     if (!gguf_string(g, name, sizeof name))
         return false;
     uint32_t dimensions = gguf_u32(g);
     if (dimensions > 8)
         return gguf_problem(g, "a tensor of more than 8 dimensions");
     uint64_t elements = 1;
-    for (uint32_t i = 0; i < dimensions; i++)
-        elements = weights_sat_mul(elements, gguf_count(g));
+    for (uint32_t i = 0; i < dimensions; i++) {
+        uint64_t length = gguf_count(g);
+        elements = weights_sat_mul(elements, length);
+        rows = i == 1 ? length : rows;
+    }
     uint32_t code = gguf_u32(g);
     uint64_t offset = byte_reader_uint(g->r, 8, g->w->big_endian);
     if (g->r->error != 0)
@@ -284,6 +306,7 @@ static bool gguf_tensor(struct gguf *g, uint64_t *max_end)
     (void)snprintf(unknown, sizeof unknown, "type %" PRIu32, code % 100000);
     uint64_t bytes = tensor_bytes(type, elements);
     weights_add_tensor(g->w, type != NULL ? type->name : unknown, elements, bytes);
+    weights_note_attention(g->w, name, rows);
     uint64_t end = weights_sat_add(offset, bytes);
     *max_end = end > *max_end ? end : *max_end;
     return true;

@@ -21,7 +21,7 @@
 
 #define HEADER_MAX ((uint64_t)100000000) /* safetensors' own limit */
 #define DEPTH_MAX 64
-#define KEY_MAX 64
+#define KEY_MAX 128
 
 struct json {
     struct byte_reader *r;
@@ -31,7 +31,7 @@ struct json {
 
 struct tensor {
     char dtype[16];
-    uint64_t elements;
+    uint64_t elements, rows;
     uint64_t begin, end;
     bool has_dtype, has_offsets;
 };
@@ -159,6 +159,7 @@ static bool tensor_shape(struct json *j, struct tensor *t)
         uint64_t length = 0;
         if (!json_u64(j, &length))
             return false;
+        t->rows = t->rows == 0 ? length : t->rows; /* [rows, columns] */
         t->elements = weights_sat_mul(t->elements, length);
     } while (json_accept(j, ','));
     return json_expect(j, ']');
@@ -220,6 +221,8 @@ static bool header_member(struct json *j, const char *key, void *context)
     if (!t.has_dtype || !t.has_offsets || t.end < t.begin)
         return json_problem(j, "a tensor without type or with impossible offsets");
     weights_add_tensor(j->w, t.dtype, t.elements, t.end - t.begin);
+    if (t.dtype[0] != 'U' && t.dtype[0] != 'I') /* packed numbers have another shape */
+        weights_note_attention(j->w, key, t.rows);
     *max_end = t.end > *max_end ? t.end : *max_end;
     return true;
 }

@@ -89,6 +89,32 @@ void weights_add_tensor(struct weights *w, const char *type, uint64_t elements, 
     w->types[i].bytes = weights_sat_add(w->types[i].bytes, bytes);
 }
 
+/* The names that GGUF and transformers give. Encoders of pictures and sound have such tensors, too. */
+void weights_note_attention(struct weights *w, const char *name, uint64_t rows)
+{
+    static const char *const encoders[] = {"vis", "audio", "encoder", "cross", "v.blk", "mtp"};
+    const struct {
+        const char *suffix;
+        uint32_t *tensors;
+        uint64_t *rows;
+    } kinds[] = {
+        {".attn_k.weight", &w->key_tensors, &w->key_rows},
+        {".k_proj.weight", &w->key_tensors, &w->key_rows},
+        {".attn_v.weight", &w->value_tensors, &w->value_rows},
+        {".v_proj.weight", &w->value_tensors, &w->value_rows},
+        {".attn_qkv.weight", &w->fused_tensors, &w->fused_rows},
+        {".qkv_proj.weight", &w->fused_tensors, &w->fused_rows},
+    };
+    for (size_t i = 0; i < sizeof encoders / sizeof encoders[0]; i++)
+        if (strstr(name, encoders[i]) != NULL)
+            return;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (cleantext_ends(name, kinds[i].suffix)) {
+            *kinds[i].tensors += 1;
+            *kinds[i].rows = weights_sat_add(*kinds[i].rows, rows);
+        }
+}
+
 static int compare_types(const void *a, const void *b)
 {
     const struct weights_type *x = a;

@@ -52,6 +52,11 @@ struct weights {
     bool truncated;        /* the file is shorter than its header says it must be */
     struct weights_type types[WEIGHTS_TYPES_MAX];
     uint32_t type_count;
+    /* The tensors of the language model that make K, V, or Q and both in one (model_cache.h). */
+    uint32_t key_tensors, value_tensors, fused_tensors;
+    uint64_t key_rows, value_rows, fused_rows;
+    bool heads_differ; /* the header has a list of heads, one number a layer */
+    char cache_odd[64]; /* what in the header speaks of another cache than K and V of each token; "" = nothing */
     char problem[160]; /* why the header could not be read to its end, "" = it was */
 };
 
@@ -80,6 +85,8 @@ void weights_set_field(struct weights *w, enum weights_field field, uint64_t val
 
 /* Count one tensor; saturates. */
 void weights_add_tensor(struct weights *w, const char *type, uint64_t elements, uint64_t bytes);
+/* Count it among the tensors that make K and V if its name says so; `rows` is the length of what it makes. */
+void weights_note_attention(struct weights *w, const char *name, uint64_t rows);
 /* The type with most bytes first; the mix in one line "Q4_K 193, Q6_K 33, F32 65". */
 void weights_sort_types(struct weights *w);
 void weights_mix(const struct weights *w, char *out, size_t size);

@@ -44,13 +44,13 @@ double fit_memory_room(const struct facts *facts)
 }
 
 /* Parts of options' names; "-c" only as a whole. */
-static bool is_context(const char *option)
+bool fit_memory_is_context(const char *option)
 {
     return strstr(option, "context") != NULL || strstr(option, "ctx") != NULL ||
            strstr(option, "max-model-len") != NULL || strcmp(option, "-c") == 0;
 }
 
-static bool is_layers(const char *option)
+bool fit_memory_is_layers(const char *option)
 {
     return strcmp(option, "-ngl") == 0 || strstr(option, "gpu-layers") != NULL ||
            strstr(option, "gpu_layers") != NULL;
@@ -60,10 +60,10 @@ bool fit_memory_hint(const struct facts *facts, const char *option, int64_t *ret
 {
     if (facts == NULL)
         return false;
-    if (is_context(option))
+    if (fit_memory_is_context(option))
         return facts_get_integer(facts, "f.fits_context_count", ret) ||
                facts_get_integer(facts, "f.engine_fits_context_count", ret);
-    return is_layers(option) && (facts_get_integer(facts, "f.fits_layers_count", ret) ||
+    return fit_memory_is_layers(option) && (facts_get_integer(facts, "f.fits_layers_count", ret) ||
                                  facts_get_integer(facts, "f.engine_fits_layers_count", ret));
 }
 

@@ -16,6 +16,9 @@ double fit_memory_room(const struct facts *facts);
 /* The value that would fit, computed from the header of the run's model or reported by its engine. `option` is
  * the length of the context or the number of layers on the GPU. False: not known. */
 bool fit_memory_hint(const struct facts *facts, const char *option, int64_t *ret);
+/* By the option's name. */
+bool fit_memory_is_context(const char *option);
+bool fit_memory_is_layers(const char *option);
 /* "1.23 GiB" */
 void fit_memory_text(double bytes, char *out, size_t size);
 

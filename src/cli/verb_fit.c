@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `fit --vary "--batch_size 1..64" -- COMMAND...`: the largest value of a numeric option that still runs, by
- * bisection over real runs that a model of their memory guides (experiment/fit.h).
+ * bisection over real runs that a model of their memory guides (experiment/fit.h). `fit --model FILE`: what a model
+ * needs by its header (fit_model.h), also where such a search starts.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include "base/number.h"
 #include "base/say.h"
 #include "cli/fit_memory.h"
+#include "cli/fit_model.h"
 #include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/try_run.h"
@@ -36,7 +38,9 @@ struct fit_run {
 
 struct fit_job {
     bool json, help;
-    const char *output_dir, *vary;
+    const char *output_dir, *vary, *model;
+    double room_bytes; /* 0 = what is free on the GPUs now */
+    struct fit_estimate estimate; /* of the model */
     struct try_limits limits;
     char *const *command;
     char folder[FS_PATH_MAX];
@@ -56,9 +60,30 @@ static void note_stop(int number)
 
 /* --- options --- */
 
+static int set_room(const struct option_def *option, void *field, const char *value, struct rc_err *err)
+{
+    (void)option;
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"MB", 1e6}, {"GB", 1e9}, {"", 1}};
+    char *end = NULL;
+    double number = strtod(value, &end);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (end != value && strcmp(end, units[i].name) == 0 && number > 0 && number < 1e15) {
+            *(double *)field = number * units[i].bytes;
+            return 0;
+        }
+    return rc_err_set(err, -EINVAL, "--room is a size like 24GiB, not '%s'", value);
+}
+
 static const struct option_def table[] = {
     {"vary", 0, "RANGE", "an option and the whole numbers it may have: --size 1..64",
      option_text, offsetof(struct fit_job, vary)},
+    {"model", 0, "FILE", "what this GGUF file, or folder with safetensors, needs by its header",
+     option_text, offsetof(struct fit_job, model)},
+    {"room", 0, "SIZE", "memory for it, like 24GiB (default: what the GPUs have free now)",
+     set_room, offsetof(struct fit_job, room_bytes)},
     {"fail-after", 0, "TIME", "a run that takes longer is ended and does not fit",
      option_time_ns, offsetof(struct fit_job, limits.fail_after_ns)},
     {"pass-after", 0, "TIME", "a run that takes longer is ended and fits",
@@ -73,16 +98,20 @@ static const struct option_def table[] = {
 static void print_help(void)
 {
     (void)printf(
-        "Usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND [ARGUMENT...]\n\n"
+        "Usage: rocmcrash fit --vary \"OPTION A..B\" [--model FILE] -- COMMAND...\n"
+        "       rocmcrash fit --model FILE\n\n"
         "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
         "still runs, by bisection: at most log2 of the number of values and two, and one\n"
         "that runs the smallest value that fails once more.\n"
         "A line that is fitted to the memory of the runs says where to look next. COMMAND\n"
         "should be short: a few steps, not a whole training. Of a context or of layers on\n"
-        "the GPU, what a model's header or an engine says would fit is run next.\n\nOptions:\n");
+        "the GPU, what a model's header or an engine says would fit is run next.\n"
+        "With --model that header is read before the first run, which starts there;\n"
+        "alone, it prints what the header says of memory, and what it does not say.\n\n"
+        "Options:\n");
     options_help(table);
-    (void)printf("\nExit status: 0 a value was found; 1 none of them runs; 2 it could not be\n"
-                 "done, or a value failed once and ran once; 125 wrong option.\n");
+    (void)printf("\nExit status: 0 a value was found, or a model was read; 1 none of them runs;\n"
+                 "2 it could not be done, or a value failed once and ran once; 125 wrong option.\n");
 }
 
 /* "--batch_size 1..64", "--batch_size=1..64" */
@@ -289,6 +318,8 @@ static void print_json(const struct fit_job *job)
     }
     (void)cJSON_AddNumberToObject(json, "seconds", job->seconds);
     add_runs(job, json);
+    if (job->model != NULL)
+        cJSON_AddItemToObject(json, "estimate", fit_model_to_json(&job->estimate));
     (void)json_print(json, JSON_PAGES);
 }
 
@@ -316,6 +347,39 @@ static int find(struct fit_job *job, struct rc_err *err)
     return r < 0 || job->fit.unsure ? VERB_EXIT_FAILED : job->fit.passed >= job->fit.min ? VERB_EXIT_OK : VERB_EXIT_BAD;
 }
 
+/* With what the header of the model says. */
+static int estimate(struct fit_job *job, struct rc_err *err)
+{
+    int r = fit_model_read(&job->estimate, job->model, err);
+    if (r == 0)
+        r = fit_model_rooms(&job->estimate, job->room_bytes, err);
+    if (r == 0 && !job->json)
+        fit_model_print(&job->estimate);
+    return r;
+}
+
+static int estimate_only(struct fit_job *job, struct rc_err *err)
+{
+    int r = estimate(job, err);
+    if (r == 0 && job->json) {
+        cJSON *json = cJSON_CreateObject();
+        (void)cJSON_AddNumberToObject(json, "format", 1);
+        cJSON_AddItemToObject(json, "estimate", fit_model_to_json(&job->estimate));
+        (void)json_print(json, JSON_PAGES);
+    }
+    return r;
+}
+
+/* Where the header says nothing of the option, the search starts as without it. */
+static int search(struct fit_job *job, struct rc_err *err)
+{
+    int64_t start;
+    int r = job->model != NULL ? estimate(job, err) : 0;
+    if (r == 0 && job->model != NULL && fit_model_start(&job->estimate, job->change.name, &start))
+        fit_start(&job->fit, start);
+    return r == 0 ? find(job, err) : r;
+}
+
 int verb_fit(int argc, char *argv[])
 {
     static struct fit_job job;
@@ -327,13 +391,14 @@ int verb_fit(int argc, char *argv[])
         print_help();
         return VERB_EXIT_OK;
     }
-    int r = at < 0 ? at : read_range(&job, &err);
-    if (r == 0 && (at == 0 || at >= argc || strcmp(argv[at - 1], "--") != 0))
-        r = rc_err_set(&err, -EINVAL, "usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND...");
-    if (r == 0) {
+    bool alone = at >= 0 && job.model != NULL && job.vary == NULL && argv[at] == NULL;
+    int r = at < 0 ? at : alone ? estimate_only(&job, &err) : read_range(&job, &err);
+    if (r == 0 && !alone && (at == 0 || at >= argc || strcmp(argv[at - 1], "--") != 0))
+        r = rc_err_set(&err, -EINVAL, "usage: rocmcrash fit --vary \"OPTION A..B\" -- COMMAND..., or fit --model FILE");
+    if (r == 0 && !alone) {
         argv[argc] = NULL; /* join_range() may have shortened it */
         job.command = argv + at;
-        r = find(&job, &err);
+        r = search(&job, &err);
     }
     if (r < 0)
         verb_complain(NULL, &err);

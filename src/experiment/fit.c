@@ -18,6 +18,7 @@ int fit_init(struct fit *fit, int64_t min, int64_t max)
     fit->passed = min - 1;
     fit->failed = max + 1;
     fit->hint = -1;
+    fit->start = -1;
     fit->runs_max = 2;
     for (int64_t n = max - min + 1; n > 1; n /= 2)
         fit->runs_max++;
@@ -110,6 +111,8 @@ static int64_t wish(const struct fit *fit)
     struct fit_model m;
     int64_t value;
     fit_model(fit, &m);
+    if (fit->runs == 0 && fit->start >= 0)
+        return fit->start;
     if (fit->runs == 0)
         return fit->min + (fit->max - fit->min) / 8;
     if (m.has_prediction && show(fit, m.predicted, &value))
@@ -161,6 +164,11 @@ void fit_note_check(struct fit *fit, bool passed)
     fit->runs++;
     fit->checked = true;
     fit->unsure = passed;
+}
+
+void fit_start(struct fit *fit, int64_t value)
+{
+    fit->start = value;
 }
 
 void fit_hint(struct fit *fit, int64_t value)

@@ -29,6 +29,7 @@ struct fit {
     bool checked;   /* `failed` was run a second time */
     bool unsure;    /* and passed then: the failure does not depend on the value alone */
     int64_t hint;   /* what a run that failed said would fit; -1 = nothing */
+    int64_t start;  /* the value of the first run; -1 = a small one */
     double room;    /* bytes that a run may have; 0 = not known */
     size_t count;
     struct fit_point point[FIT_POINTS_MAX];
@@ -44,6 +45,8 @@ struct fit_model {
 
 /* 0, or -EINVAL when the range is empty or too wide. */
 int fit_init(struct fit *fit, int64_t min, int64_t max);
+/* Before the first run: a value that should fit by an estimate, in place of a small one. */
+void fit_start(struct fit *fit, int64_t value);
 /* The value to run next. False: the answer is fit->passed (min - 1 = none runs). */
 bool fit_next(const struct fit *fit, int64_t *ret);
 /* `room` 0 = the run does not tell. */

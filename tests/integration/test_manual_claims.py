@@ -55,6 +55,8 @@ ELSEWHERE = {
     "try --fail-after": "try:Findings.test_hang",
     "try --pass-after": "try:Findings.test_hang",
     "fit --vary": "try:Fit.test_the_largest",
+    "fit --model": "fit_model:FitModel.fit",
+    "fit --room": "fit_model:FitModel.test_what_is_counted_and_what_is_not",
     "fit --json": "try:Fit.test_the_largest",
     "fit --output-dir": "try:Fit.fit",
     "fit --fail-after": "try:Fit.test_times",
