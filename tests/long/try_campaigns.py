@@ -3,6 +3,7 @@
 """rocmcrash try and fit on real programs with planted causes, at the error that it has by default.
 
 usage: try_campaigns.py plain --rocmcrash PROGRAM [--repeat N]      plain programs, a GPU is not needed (about 15 minutes a time)
+       try_campaigns.py real --rocmcrash PROGRAM [--repeat N]       five programs with real defects of five kinds; C, C++ and OpenMP (5 minutes)
        try_campaigns.py emulated --build FOLDER                     SDMA on the emulated GPU (6 minutes)
        try_campaigns.py gpu --rocmcrash PROGRAM                     PyTorch on a real GPU (4 minutes; try_programs/)
 
@@ -38,6 +39,14 @@ PLAIN = {
     "halved": (["--with", "HALF=1", "--runs", "240"], FLAKY.format("* (0.5 if 'HALF' in os.environ else 1)"), {}, 0,
                {"confirmed", "undecided"}, {"lowers", "undecided"}),
 }
+# name: (options, source or script, compiler's words, environment). The right change comes first, then one that has nothing to do with it.
+REAL = {
+    "stack": (["--with-limit", "stack=unlimited", "--with", "A=1"], "log_scan.cc", ["c++", "-O0"], {}),
+    "race": (["--with", "OMP_NUM_THREADS=1", "--with", "A=1"], "histogram.c", ["cc", "-O1", "-fopenmp"], {}),
+    "memory that nobody cleared": (["--without", "MALLOC_PERTURB_", "--with", "A=1"], "matrix_report.c", ["cc", "-O0"], {"MALLOC_PERTURB_": "165"}),
+    "order of a set": (["--with", "PYTHONHASHSEED=0", "--with", "A=1"], "columns.py", None, {}),
+    "no folder": (["--without", "TMPDIR", "--with", "A=1"], "merge_logs.sh", None, {"TMPDIR": "/nonexistent"}),
+}
 GPU = {
     "setting": (["--first"], "setting.py", {"PYTORCH_CUDA_ALLOC_CONF": "roundup_power2_divisions:1"}, {"confirmed"}),
     "fragments": (["--first"], "fragments.py", {}, {"confirmed"}),
@@ -64,7 +73,7 @@ class Tally:
         self.wrong, self.lock = 0, threading.Lock()
 
     def note(self, name, result, statuses, findings=None):
-        good = result["status"] in statuses and (findings is None or result["cells"][1]["finding"] in findings)
+        good = result["status"] in statuses and (findings is None or len(result["cells"]) > 1 and result["cells"][1]["finding"] in findings)
         cells = ", ".join(f"{c['change'] or 'as it is'} {c['failed']}/{c['runs']} {c.get('finding', '')}" for c in result["cells"])
         with self.lock:
             self.wrong += not good
@@ -84,6 +93,26 @@ def plain(rocmcrash, tally):
         options, program, environ, descriptors, statuses, findings = PLAIN[name]
         tally.note(name, campaign(rocmcrash, options, [PYTHON, "-c", program], environ, descriptors), statuses, findings)
     at_once([lambda name=name: one(name) for name in PLAIN])
+
+
+def command_of(source, compiler, folder):
+    path = os.path.join(PROGRAMS, source)
+    if compiler is None:
+        return [PYTHON if source.endswith(".py") else "sh", path]
+    program = os.path.join(folder, source.split(".", maxsplit=1)[0])
+    subprocess.run([*compiler, "-o", program, path], check=True)
+    return [program]
+
+
+def real(rocmcrash, tally):
+    """The change of the other kind must not be found to cure anything."""
+    def one(name, folder):
+        options, source, compiler, environ = REAL[name]
+        result = campaign(rocmcrash, options, command_of(source, compiler, folder), environ)
+        other = result["cells"][2]["finding"] if len(result["cells"]) > 2 else ""
+        tally.note(name, result, {"confirmed"} if other not in ("cures", "lowers") else set(), {"cures"})
+    with tempfile.TemporaryDirectory(prefix="rc-try-real-") as folder:
+        at_once([lambda name=name: one(name, folder) for name in REAL])
 
 
 def gpu(rocmcrash, tally):
@@ -108,7 +137,7 @@ def emulated(build, tally):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["plain", "emulated", "gpu"])
+    parser.add_argument("what", choices=["plain", "real", "emulated", "gpu"])
     parser.add_argument("--rocmcrash", default="rocmcrash")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build", "dev"))
     parser.add_argument("--repeat", type=int, default=1)
@@ -118,7 +147,7 @@ def main():
         if options.what == "emulated":
             emulated(options.build, tally)
         else:
-            {"plain": plain, "gpu": gpu}[options.what](options.rocmcrash, tally)
+            {"plain": plain, "real": real, "gpu": gpu}[options.what](options.rocmcrash, tally)
     print(f"{tally.wrong} wrong")
     return 1 if tally.wrong else 0
 
