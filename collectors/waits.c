@@ -165,8 +165,20 @@ static int own_number(const struct process *p)
     return number;
 }
 
-/* The frames of the main thread, which comes last in CPython's list and is the one whose number is the
- * process' own: "train.py:12 in step < train.py:40 in <module>". */
+/* Why the text has no stack of a thread; a reading that was ended early tells nothing of it. */
+static const char *why_no_stack(const char *python)
+{
+    static const char *const words[] = {"no stacks: ", "incomplete: "};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *why = strstr(python, words[i]);
+        if (why != NULL)
+            return why + strlen(words[i]);
+    }
+    return "the main thread has none";
+}
+
+/* The frames of the main thread, which is the one whose number is the process' own:
+ * "train.py:12 in step < train.py:40 in <module>". */
 static void python_fact(struct waits_run *run, const struct process *p)
 {
     static const char source[] = "the interpreter's frames in memory";
@@ -177,10 +189,9 @@ static void python_fact(struct waits_run *run, const struct process *p)
         return;
     (void)snprintf(key, sizeof key, "Thread %d:\n", own_number(p));
     const char *line = strstr(p->python, key);
-    const char *why = strstr(p->python, "no stacks: ");
     if (line == NULL) {
         char reason[160];
-        const char *text = why != NULL ? why + strlen("no stacks: ") : "the main thread has none";
+        const char *text = why_no_stack(p->python);
         (void)snprintf(reason, sizeof reason, "%.*s", (int)strcspn(text, "\n"), text);
         collect_missing(run->out, "snap.python_stack", FACT_IMPACT, FACT_UNREADABLE, reason, source);
         return;

@@ -253,23 +253,45 @@ static void print_frames(struct reader *r, const unsigned char *thread)
         print(r, "  ... more frames\n");
 }
 
+static void print_thread(struct reader *r, const unsigned char *thread)
+{
+    uint64_t tid = word_at(thread, r->place->layout.native_tid);
+    if (tid > TID_MAX) {
+        r->ended = "its structures are not those of this version";
+        return;
+    }
+    r->threads++;
+    print(r, "Thread %" PRIu64 ":\n", tid);
+    print_frames(r, thread);
+}
+
+/* The last one of the list, which is the first that was made: the main thread. 0 = not known. */
+static uint64_t last_thread(struct reader *r, uint64_t first, unsigned char *ret)
+{
+    uint64_t last = 0;
+    unsigned count = 0;
+    for (uint64_t at = first; at != 0; at = word_at(ret, r->place->layout.thread_next)) {
+        if (count++ >= THREADS_MAX || !read_there(r, at, ret, THREAD_BYTES))
+            return 0;
+        last = at;
+    }
+    return last;
+}
+
+/* The main thread comes first: it tells most, and the time may be over before the others are read. */
 static void print_threads(struct reader *r, uint64_t first)
 {
-    const struct python_layout *l = &r->place->layout;
     unsigned char thread[THREAD_BYTES];
-    for (uint64_t at = first; at != 0 && r->ended == NULL; at = word_at(thread, l->thread_next)) {
+    uint64_t main_thread = last_thread(r, first, thread);
+    if (main_thread != 0)
+        print_thread(r, thread);
+    for (uint64_t at = first; at != 0 && at != main_thread && r->ended == NULL;
+         at = word_at(thread, r->place->layout.thread_next)) {
         if (r->threads >= THREADS_MAX || !read_there(r, at, thread, sizeof thread)) {
             r->ended = "a thread could not be read";
             return;
         }
-        uint64_t tid = word_at(thread, l->native_tid);
-        if (tid > TID_MAX) {
-            r->ended = "its structures are not those of this version";
-            return;
-        }
-        r->threads++;
-        print(r, "Thread %" PRIu64 ":\n", tid);
-        print_frames(r, thread);
+        print_thread(r, thread);
     }
 }
 

@@ -82,6 +82,16 @@ class SnapCase(Case):
     def is_told(self, bundle, node):
         self.assertEqual(bundle.verdict["path"][-1]["node"], node, bundle.verdict["sentence"])
 
+    @staticmethod
+    def is_busy():
+        return os.getloadavg()[0] > 2 * os.cpu_count()
+
+    def not_in_time(self, what):
+        """Times mean nothing where other programs want more CPUs than there are."""
+        if self.is_busy():
+            self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
+        self.fail(what)
+
 
 class NotNoticed(SnapCase):
     def test_200_threads_are_held_for_less_than_its_budget(self):
@@ -98,16 +108,6 @@ class NotNoticed(SnapCase):
             if whole and held_us <= HELD_MAX_US and (gap_ms <= GAP_MAX_MS or self.is_busy()):
                 return
         self.not_in_time(f"whole: {whole}, held {held_us} us, gap {gap_ms} ms, {attempt + 1} times")
-
-    @staticmethod
-    def is_busy():
-        return os.getloadavg()[0] > 2 * os.cpu_count()
-
-    def not_in_time(self, what):
-        """Times mean nothing where other programs want more CPUs than there are."""
-        if self.is_busy():
-            self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
-        self.fail(what)
 
     def test_it_goes_on_untraced_with_its_signals(self):
         process = self.live(program(), "gap", "3")
@@ -188,13 +188,31 @@ class Stacks(SnapCase):
             self.skipTest(bundle.fact("snap.python_stack")["reason"])
         self.assertIn("in waits", bundle.value("snap.python_stack"))
 
+    def whole_python_stacks(self, process, threads):
+        """On a busy machine the time may be over before all threads are read: that is said, and the main thread comes first."""
+        for attempt in range(8):
+            bundle = self.snap(process.pid)
+            text = bundle.text("waits/python.0.txt")
+            found = text.count("Thread ")
+            held_us = bundle.value("run.snapshot_held_us")
+            if found > 0:
+                self.assertTrue(text.startswith(f"Thread {process.pid}:\n"), text[:200])
+                self.assertIn("in sleeps", bundle.value("snap.python_stack"))
+            if found == threads and held_us <= HELD_MAX_US:
+                return bundle
+            if found < threads:
+                self.assertIn("the time was over", text[-60:])
+        self.not_in_time(f"{found} of {threads} threads, held {held_us} us, {attempt + 1} times")
+        return None
+
     def test_python_as_faulthandler_shows_them(self):
         dump = self.path("dump")
         process = self.live(PYTHON, "-c", THREADS_200, dump)
-        bundle = self.snap(process.pid)
-        if bundle.fact("snap.python_stack").get("status", "present") != "present":
-            self.skipTest(bundle.fact("snap.python_stack")["reason"])
-        self.assertLessEqual(bundle.value("run.snapshot_held_us"), HELD_MAX_US)
+        wait_for(lambda: state(process.pid) == "S", "its sleep")
+        missing = self.snap(process.pid).fact("snap.python_stack")
+        if missing.get("status", "present") != "present" and missing["reason"] != "the time was over":
+            self.skipTest(missing["reason"])
+        bundle = self.whole_python_stacks(process, 200)
         process.send_signal(signal.SIGUSR1)
         wait_for(lambda: read(dump).endswith("...\n"), "faulthandler, which ends so after its 100 threads")
         ours = self.frames(bundle.text("waits/python.0.txt"), r"^  (.*):(\d+) in (?:.*\.)?(\S+)$")
