@@ -12,7 +12,7 @@ static uint64_t field_or(const struct weights *w, enum weights_field field, uint
     return value != NULL ? *value : otherwise;
 }
 
-/* What no product of layers and heads tells. "" = nothing of that. */
+/* Looks for signs of a cache that is not layers times heads. "" = there are none. */
 static void look_for_another_cache(const struct weights *w, char *why, size_t size)
 {
     uint64_t window = field_or(w, WEIGHTS_SLIDING_WINDOW, 0);

@@ -33,7 +33,7 @@ struct fit_estimate {
 };
 
 /* Reads a GGUF file (with its parts), or a folder with config.json and safetensors (or one of its files). 0; -errno
- * with *err: the header is none, is cut, or has tensors of unknown size. */
+ * with *err: there is no header, it is cut, or it has tensors of unknown size. */
 int fit_model_read(struct fit_estimate *ret, const char *path, struct rc_err *err);
 /* The memory of the GPUs that is free now; `room_bytes` > 0: so much instead. 0 or -errno with *err. */
 int fit_model_rooms(struct fit_estimate *estimate, double room_bytes, struct rc_err *err);

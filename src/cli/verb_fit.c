@@ -370,7 +370,7 @@ static int estimate_only(struct fit_job *job, struct rc_err *err)
     return r;
 }
 
-/* Where the header says nothing of the option, the search starts as without it. */
+/* The search starts as without a model if the header says nothing of the option. */
 static int search(struct fit_job *job, struct rc_err *err)
 {
     int64_t start;
