@@ -247,12 +247,15 @@ static enum redact_known known_of(const char *name, size_t len)
     static const struct {
         const char *name;
         enum redact_known level;
-    } levels[] = {{"product", KNOWN_PRODUCT},
+    } levels[] = {{"name", KNOWN_NAME},
+                  {"product", KNOWN_PRODUCT},
                   {"joining", KNOWN_JOINING},
                   {"single", KNOWN_SINGLE},
                   {"technical", KNOWN_TECHNICAL},
                   {"plain", KNOWN_PLAIN},
-                  {"words", KNOWN_WORDS}};
+                  {"words", KNOWN_WORDS},
+                  {"nobody", KNOWN_NOBODY},
+                  {"part", KNOWN_PART}};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strlen(levels[i].name) == len && memcmp(name, levels[i].name, len) == 0)
             return levels[i].level;
@@ -265,7 +268,7 @@ static int add_known(const struct parser *p, const char *value)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
-    if (level == KNOWN_NONE || level == KNOWN_SINGLE)
+    if (level == KNOWN_NONE || level == KNOWN_SINGLE || level > KNOWN_PLAIN)
         return wrong(p, "not a vocabulary:", value);
     int r = 0;
     for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {
@@ -278,7 +281,8 @@ static int add_known(const struct parser *p, const char *value)
 static int set_unless_known(const struct parser *p, const char *value)
 {
     p->rule->unless_known = known_of(value, strlen(value));
-    bool is_level = p->rule->unless_known != KNOWN_NONE && p->rule->unless_known != KNOWN_JOINING;
+    enum redact_known level = p->rule->unless_known;
+    bool is_level = level != KNOWN_NONE && level != KNOWN_NAME && level != KNOWN_JOINING;
     return is_level ? 0 : wrong(p, "not a vocabulary:", value);
 }
 

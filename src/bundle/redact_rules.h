@@ -34,12 +34,15 @@ struct redact_example {
 /* Words that are evidence, or say nothing about anybody (redact_vocabulary.c). */
 enum redact_known {
     KNOWN_NONE,
+    KNOWN_NAME,      /* of a word only: a person's, though sentences have it, too ("walker", "young") */
     KNOWN_PRODUCT,   /* of a rule: several words, and one of them is a product ("llama-3-8b-chat") */
     KNOWN_JOINING,   /* of a word only: evidence with others joined to it, too ("user-supplied") */
     KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
     KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
+    KNOWN_NOBODY,    /* of a rule only: as plain, but no person's name */
+    KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */
 };
 
 struct redact_rule {

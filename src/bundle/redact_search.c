@@ -106,7 +106,8 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
 /* Only a word that is not plain is of interest. */
 static bool is_of_sentences(const struct redact_rule *rule)
 {
-    return rule->unless_known == KNOWN_PLAIN || rule->unless_known == KNOWN_WORDS;
+    return rule->unless_known == KNOWN_PLAIN || rule->unless_known == KNOWN_WORDS ||
+           rule->unless_known == KNOWN_PART;
 }
 
 static void on_keyword(struct search *s, size_t index, size_t from, size_t to)

@@ -19,6 +19,7 @@ struct word {
     char text[WORD_MAX];
     unsigned char len;
     unsigned char level; /* enum redact_known; KNOWN_NONE = a free place */
+    bool is_name; /* KNOWN_NAME: a word may be there as a plain one, too */
 };
 
 struct redact_vocabulary {
@@ -50,14 +51,16 @@ void redact_vocabulary_free(struct redact_vocabulary *v)
 }
 
 /* The place of the word, or the free one where it belongs. `word` is in lower case. */
-static struct word *place_of(const struct redact_vocabulary *v, const char *word, size_t len)
+static struct word *place_of(const struct redact_vocabulary *v, bool is_name, const char *word,
+                             size_t len)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ (unsigned char)word[i]) * 16777619u;
     size_t at = hash & (v->size - 1);
     while (v->table[at].level != KNOWN_NONE &&
-           (v->table[at].len != len || memcmp(v->table[at].text, word, len) != 0))
+           (v->table[at].is_name != is_name || v->table[at].len != len ||
+            memcmp(v->table[at].text, word, len) != 0))
         at = (at + 1) & (v->size - 1);
     return &v->table[at];
 }
@@ -70,7 +73,8 @@ static int grow(struct redact_vocabulary *v)
         return -ENOMEM;
     for (size_t i = 0; i < v->size; i++) {
         if (v->table[i].level != KNOWN_NONE)
-            *place_of(&larger, v->table[i].text, v->table[i].len) = v->table[i];
+            *place_of(&larger, v->table[i].is_name, v->table[i].text, v->table[i].len) =
+                v->table[i];
     }
     free(v->table);
     v->table = larger.table;
@@ -85,12 +89,13 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
         return 0;
     if (v->count * 2 >= v->size && grow(v) < 0)
         return -ENOMEM;
-    struct word *place = place_of(v, word, len);
+    struct word *place = place_of(v, level == KNOWN_NAME, word, len);
     v->count += place->level == KNOWN_NONE;
     if (place->level == KNOWN_NONE || place->level > level) {
         memcpy(place->text, word, len);
         place->len = (unsigned char)len;
         place->level = (unsigned char)level;
+        place->is_name = level == KNOWN_NAME;
     }
     return 0;
 }
@@ -98,7 +103,7 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
 static bool has(const struct redact_vocabulary *v, enum redact_known level, const char *word,
                 size_t len)
 {
-    const struct word *place = place_of(v, word, len);
+    const struct word *place = place_of(v, level == KNOWN_NAME, word, len);
     return place->level != KNOWN_NONE && place->level <= level;
 }
 
@@ -148,14 +153,17 @@ static bool has_base(const struct redact_vocabulary *v, enum redact_known level,
 static bool is_known_word(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                           size_t len)
 {
-    char word[WORD_MAX + 1];
-    if (len <= 2)
-        return true;
+    char word[WORD_MAX + 1] = "";
     if (len >= WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++)
         word[i] = (char)tolower((unsigned char)p[i]);
-    if (has_base(v, level, word, len))
+    if (level == KNOWN_NOBODY) {
+        if (has(v, KNOWN_NAME, word, len))
+            return false;
+        level = KNOWN_PLAIN;
+    }
+    if (len <= 2 || has_base(v, level, word, len))
         return true;
     for (size_t half = HALF_MIN; half + HALF_MIN <= len; half++) {
         if (has(v, KNOWN_TECHNICAL, word, half) && has(v, KNOWN_TECHNICAL, word + half, len - half))
@@ -296,11 +304,25 @@ static bool are_known_words(const struct redact_vocabulary *v, enum redact_known
     return true;
 }
 
+/* True if one of the words is known. Two letters are no word. */
+static bool is_part_known(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        size_t end = is_letter(p[at]) ? word_end(p, len, at) : at + 1;
+        if (end - at >= 3 && is_known_word(v, KNOWN_NOBODY, p + at, end - at))
+            return true;
+        at = end;
+    }
+    return false;
+}
+
 bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                      size_t len)
 {
     if (is_digest(p, len))
         return true;
+    if (level == KNOWN_PART)
+        return is_part_known(v, p, len);
     enum redact_known word = level == KNOWN_SINGLE                            ? KNOWN_TECHNICAL
                              : level == KNOWN_PRODUCT || level == KNOWN_WORDS ? KNOWN_PLAIN
                                                                               : level;

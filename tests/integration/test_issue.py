@@ -52,6 +52,7 @@ class Issue(support.BundleCase):
                 self.assertTrue(issue["link"].startswith(tracker["new"]))
                 self.assertLessEqual(len(issue["link"]), LINK_BYTES_MAX)
                 self.assertTrue(issue["makes_public"])
+                self.assertEqual(sorted(set(issue["makes_public"])), sorted(issue["makes_public"]))  # each once
 
     def test_the_link_fills_in_the_fields_that_have_an_id(self):
         issue = self.made("--for", "llama.cpp")

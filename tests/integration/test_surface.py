@@ -144,6 +144,20 @@ class Foreign(support.Case):
         self.assertTrue(re.search(r"rocmcrash: preview: user \(known name\) '.*' -> <user[0-9]+>, [0-9]+ times, first in ",
                                   done.stdout), "the user is not told of, with a count")
         self.assertNotIn(self.token.text, done.stdout)
+        told = re.findall(r"rocmcrash: preview: (.* -> [^,]+), [0-9]+ times", done.stdout)
+        whole = [line for line in told if not line.startswith("secret") and "...' -> " not in line]
+        self.assertGreater(len(whole), 10)
+        self.assertEqual(sorted(set(whole)), sorted(whole))  # each kind and value once
+
+    def test_the_count_is_of_what_was_replaced(self):
+        zero = "00000000-0000-0000-0000-000000000000"
+        text = f"password=kX9vQ2mT7w\ntoken: kX9vQ2mT7w\n192.168.7.9 and 192.168.7.9 at 52:54:00:a2:34:5f\nboot {zero}\n"
+        done = subprocess.run([ROCMCRASH, "redact", "-"], input=text, capture_output=True, text=True, check=True)
+        told = {kind: int(count) for count, kind in re.findall(r"([0-9]+) ([a-z]+)", done.stderr)}
+        seen = re.findall(r"<(?:(secret):[^>]*|([a-z]+)[0-9]+)>", done.stdout)
+        self.assertEqual(told, {"secret": 2, "ip": 2, "mac": 1})
+        self.assertEqual(told, {kind: [a or b for a, b in seen].count(kind) for kind in told})
+        self.assertIn(zero, done.stdout)
 
     def test_keep(self):
         _, path = self.clean("--keep=hosts,users")
