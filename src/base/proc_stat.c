@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/proc_stat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/fs.h"
 
 uint64_t proc_stat_field(const char *line, int number)
 {
@@ -10,4 +13,25 @@ uint64_t proc_stat_field(const char *line, int number)
     for (int field = 2; at != NULL && field < number; field++)
         at = strchr(at + 1, ' ');
     return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+uint64_t proc_stat_of(pid_t pid, int number)
+{
+    char path[64];
+    char line[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    (void)fs_read_text(path, line, sizeof line);
+    return proc_stat_field(line, number);
+}
+
+uint64_t proc_status_number(pid_t pid, const char *field)
+{
+    char path[64];
+    char key[32];
+    char text[4096];
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    (void)snprintf(key, sizeof key, "\n%s:", field);
+    (void)fs_read_text(path, text, sizeof text); /* the wanted fields stand in the first 4 KiB */
+    const char *line = strstr(text, key);
+    return line != NULL ? strtoull(line + strlen(key), NULL, 10) : 0;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process' line of /proc/PID/stat (proc_pid_stat(5)). */
+/* Numbers of /proc/PID/stat (proc_pid_stat(5)) and /proc/PID/status. Allocates nothing. */
 #ifndef BASE_PROC_STAT_H
 #define BASE_PROC_STAT_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
-/* Field `number` of the line, from 3 on, as it counts in the manual page: the name in field 2 may hold
- * anything. 0 if there is no such field, or if it is no number. */
+/* Field `number` of a line of /proc/PID/stat, from 3 on, as it counts in the manual page: the name in
+ * field 2 may hold anything. 0 if there is no such field, or if it is no number. */
 uint64_t proc_stat_field(const char *line, int number);
+/* The same for process `pid`. 0 also if its line cannot be read. */
+uint64_t proc_stat_of(pid_t pid, int number);
+/* The number after `field` ("Tgid") in /proc/PID/status. 0 if there is none, or the file cannot be read. */
+uint64_t proc_status_number(pid_t pid, const char *field);
 
 #endif

@@ -5,8 +5,6 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/fs.h"
@@ -15,24 +13,9 @@
 
 #define PF_KTHREAD 0x00200000u /* linux/sched.h, the same since 2.6.27 */
 
-/* 0 = it cannot be read: nobody is there, or it is gone. */
-static pid_t process_of(pid_t number)
-{
-    char path[64];
-    char status[4096];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)number);
-    if (fs_read_text(path, status, sizeof status) <= 0)
-        return 0;
-    const char *line = strstr(status, "\nTgid:\t");
-    return line != NULL ? (pid_t)strtol(line + 7, NULL, 10) : 0;
-}
-
 static bool is_of_the_kernel(pid_t pid)
 {
-    char path[64];
-    char stat[1024];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    return fs_read_text(path, stat, sizeof stat) > 0 && (proc_stat_field(stat, 9) & PF_KTHREAD) != 0;
+    return (proc_stat_of(pid, 9) & PF_KTHREAD) != 0;
 }
 
 static int parse_process(const char *word, pid_t *ret, struct rc_err *err)
@@ -43,7 +26,7 @@ static int parse_process(const char *word, pid_t *ret, struct rc_err *err)
     *ret = (pid_t)number;
     if (is_of_the_kernel(*ret))
         return rc_err_set(err, -ENOTSUP, "%d is a thread of the kernel", (int)*ret);
-    pid_t process = process_of(*ret);
+    pid_t process = (pid_t)proc_status_number(*ret, "Tgid");
     if (process > 0 && process != *ret) {
         (void)fprintf(stderr, "rocmcrash: %d is a thread of process %d\n", (int)*ret, (int)process);
         *ret = process;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/json_print.h"
@@ -138,5 +139,23 @@ int plain_verb_parse(const struct plain_verb *verb, int argc, char *argv[], bool
     *ret_json = line.json;
     if (verb->has_operand)
         *ret_operand = argv[at];
+    return OUTCOME_GOES_ON;
+}
+
+int plain_verb_process(const struct plain_verb *verb, int argc, char *argv[], struct outcome *outcome,
+                       pid_t *ret_pid)
+{
+    const char *word = NULL;
+    uint64_t number = 0;
+    bool json = false;
+    int status = plain_verb_parse(verb, argc, argv, &json, &word);
+    if (status != OUTCOME_GOES_ON)
+        return status;
+    if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT32_MAX) {
+        (void)say_line(stderr, "rocmcrash: %s needs the number of a process", verb->name);
+        return VERB_EXIT_USAGE;
+    }
+    outcome_begin(outcome, verb->name, json);
+    *ret_pid = (pid_t)number;
     return OUTCOME_GOES_ON;
 }

@@ -8,6 +8,7 @@
 #define CLI_OUTCOME_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "cli/option.h"
 
@@ -45,5 +46,8 @@ struct plain_verb {
  * the exit status: help is printed, or the command line is wrong and a message says so. */
 int plain_verb_parse(const struct plain_verb *verb, int argc, char *argv[], bool *ret_json,
                      const char **ret_operand);
+/* The same for a verb whose operand is the number of a process. Begins *outcome as well. */
+int plain_verb_process(const struct plain_verb *verb, int argc, char *argv[], struct outcome *outcome,
+                       pid_t *ret_pid);
 
 #endif

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "cli/outcome.h"
 #include "cli/verbs.h"
 
@@ -16,13 +16,8 @@
 static pid_t own_tracer_of(pid_t pid)
 {
     char path[64];
-    char status[4096];
     char exe[FS_PATH_MAX];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    if (fs_read_text(path, status, sizeof status) <= 0)
-        return 0;
-    const char *line = strstr(status, "\nTracerPid:\t");
-    pid_t tracer = line != NULL ? (pid_t)strtol(line + 12, NULL, 10) : 0;
+    pid_t tracer = (pid_t)proc_status_number(pid, "TracerPid");
     (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)tracer);
     ssize_t n = tracer > 0 ? readlink(path, exe, sizeof exe - 1) : -1;
     exe[n > 0 ? n : 0] = '\0';
@@ -49,18 +44,11 @@ int verb_release(int argc, char *argv[])
                 "it dies, there is less in the bundle."};
     struct outcome outcome;
     struct rc_err err = {""};
-    const char *word = NULL;
-    uint64_t pid = 0;
-    bool json = false;
-    int status = plain_verb_parse(&verb, argc, argv, &json, &word);
+    pid_t pid = 0;
+    int status = plain_verb_process(&verb, argc, argv, &outcome, &pid);
     if (status != OUTCOME_GOES_ON)
         return status;
-    if (fs_parse_u64(word, &pid) < 0 || pid == 0 || pid > INT32_MAX) {
-        (void)fprintf(stderr, "rocmcrash: release needs the number of a process\n");
-        return VERB_EXIT_USAGE;
-    }
-    outcome_begin(&outcome, verb.name, json);
-    outcome_number(&outcome, "pid", (double)pid);
-    int r = release(&outcome, (pid_t)pid, &err);
+    outcome_number(&outcome, "pid", pid);
+    int r = release(&outcome, pid, &err);
     return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &err);
 }

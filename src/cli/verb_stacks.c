@@ -160,19 +160,12 @@ int verb_stacks(int argc, char *argv[])
     struct outcome outcome;
     struct rc_err err = {""};
     struct rc_err told = {""};
-    const char *word = NULL;
-    uint64_t number = 0;
-    bool json = false;
-    int status = plain_verb_parse(&verb, argc, argv, &json, &word);
+    pid_t pid = 0;
+    int status = plain_verb_process(&verb, argc, argv, &outcome, &pid);
     if (status != OUTCOME_GOES_ON)
         return status;
-    if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT32_MAX) {
-        (void)fprintf(stderr, "rocmcrash: stacks needs the number of a process\n");
-        return VERB_EXIT_USAGE;
-    }
-    outcome_begin(&outcome, verb.name, json);
-    int r = show_stacks((pid_t)number, &outcome, &err);
+    int r = show_stacks(pid, &outcome, &err);
     if (r < 0)
-        (void)rc_err_set(&told, r, "process %s: %s", word, err.msg);
+        (void)rc_err_set(&told, r, "process %d: %s", (int)pid, err.msg);
     return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &told);
 }

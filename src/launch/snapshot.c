@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "base/room.h"
 #include "launch/impact.h"
 #include "launch/options.h"
@@ -39,20 +40,6 @@
 static struct tracees *tracees;
 
 /* --- what is known before anything is touched --- */
-
-/* Field `wanted` of /proc/PID/stat, 0 when it cannot be read. */
-static uint64_t stat_field(pid_t pid, int wanted)
-{
-    char path[64];
-    char stat[1024];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (fs_read_text(path, stat, sizeof stat) <= 0)
-        return 0;
-    const char *p = strrchr(stat, ')');
-    for (int field = 2; p != NULL && field < wanted; field++)
-        p = strchr(p + 1, ' ');
-    return p != NULL ? strtoull(p + 1, NULL, 10) : 0;
-}
 
 void snapshot_fill_command(struct shared_run *run, pid_t pid)
 {
@@ -81,7 +68,7 @@ void snapshot_fill_run(struct shared *shared, const struct snapshot_options *opt
 {
     struct shared_run *run = &shared->run;
     char path[64];
-    uint64_t ticks = stat_field(options->pid, 22);
+    uint64_t ticks = proc_stat_of(options->pid, 22);
     uint64_t start_ns = ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
     uint64_t age_ns = clock_ns(CLOCK_BOOTTIME) - start_ns;
     uint64_t now_ns = clock_mono_ns();
@@ -120,7 +107,7 @@ static uint32_t subject_count;
 /* Not ourselves, where somebody asks for the tree of his own shell. */
 static bool is_ours(pid_t pid)
 {
-    for (int depth = 0; pid > 1 && depth < 8; depth++, pid = (pid_t)stat_field(pid, 4))
+    for (int depth = 0; pid > 1 && depth < 8; depth++, pid = (pid_t)proc_stat_of(pid, 4))
         if (pid == getpid())
             return true;
     return false;
@@ -238,16 +225,6 @@ static int touch_in_child(struct shared *shared, struct subject *s)
     return 0;
 }
 
-static bool is_traced(pid_t pid)
-{
-    char path[64];
-    char status[4096];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    (void)fs_read_text(path, status, sizeof status);
-    const char *line = strstr(status, "\nTracerPid:\t");
-    return line != NULL && strtol(line + 12, NULL, 10) != 0;
-}
-
 /* --- what the tracer of the run has copied --- */
 
 static bool is_copied(const struct shared *shared, pid_t pid)
@@ -298,10 +275,10 @@ static int touch_in_children(struct shared *shared)
         if (r < 0)
             return r;
     }
-    if (shared->processes_traced == 0 && shared->trace_errno == 0 && !is_traced(shared->target_pid))
+    if (shared->processes_traced == 0 && shared->trace_errno == 0 && proc_status_number(shared->target_pid, "TracerPid") == 0)
         shared->trace_state = TRACE_STATE_SLOW;
     else if (shared->processes_traced == 0)
-        shared->trace_state = is_traced(shared->target_pid) ? TRACE_STATE_OFF : TRACE_STATE_REFUSED;
+        shared->trace_state = proc_status_number(shared->target_pid, "TracerPid") != 0 ? TRACE_STATE_OFF : TRACE_STATE_REFUSED;
     return 0;
 }
 

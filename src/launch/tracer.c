@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "launch/inherited.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
@@ -215,16 +215,6 @@ static void start_target(const struct tracer_options *options)
     s->processes_seen = 1;
 }
 
-static bool is_traced(pid_t pid)
-{
-    char path[64];
-    char status[TRACER_STATUS_BYTES];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    (void)fs_read_text(path, status, sizeof status);
-    const char *line = strstr(status, "\nTracerPid:\t");
-    return line != NULL && strtol(line + 12, NULL, 10) != 0;
-}
-
 /* Our death would detach it, and harm it in no other way: no PTRACE_O_EXITKILL. */
 static void attach(void)
 {
@@ -243,7 +233,7 @@ static void attach(void)
         now = tree_scan_seize_threads(s, &tracer.tracees, tracer.target, tracer.ptrace_options);
     s->processes_traced = seized > 0;
     s->trace_state = seized > 0                  ? TRACE_STATE_TRACING
-                     : is_traced(tracer.target) ? TRACE_STATE_OFF
+                     : proc_status_number(tracer.target, "TracerPid") != 0 ? TRACE_STATE_OFF
                                                  : TRACE_STATE_REFUSED;
     if (seized > 0)
         tracer_scan_every_second();

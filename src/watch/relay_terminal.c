@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/proc_stat.h"
 #include "record/shared.h"
 
 #define FEED_PIPE_BYTES (32 << 10)
@@ -157,19 +158,6 @@ ssize_t terminal_copy(struct carrier *c, size_t len)
     return put;
 }
 
-/* Reads field n > 2 of /proc/PID/stat (proc(5) counts from 1). `name_end`: the ')' after field 2. */
-static bool stat_field(const char *name_end, int n, long *ret)
-{
-    const char *p = name_end;
-    for (int field = 2; p != NULL && field < n; field++)
-        p = strchr(p + 1, ' ');
-    if (p == NULL)
-        return false;
-    char *end = NULL;
-    *ret = strtol(p + 1, &end, 10);
-    return end != p + 1;
-}
-
 /* "123 (name) S 1 PGRP SESSION TTY TPGID ...". False if the target is a background job: without us,
  * its tcsetattr() would have stopped it. An ended target (Z, X) has TPGID -1: the last answer stays. */
 static bool target_in_foreground(struct carrier *c)
@@ -182,10 +170,10 @@ static bool target_in_foreground(struct carrier *c)
         return !c->in_background;
     text[n] = '\0';
     const char *name_end = strrchr(text, ')');
-    long pgrp = 0, tpgid = 0;
-    if (name_end == NULL || strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0 ||
-        !stat_field(name_end, 5, &pgrp) || !stat_field(name_end, 8, &tpgid))
+    if (name_end == NULL || strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0)
         return !c->in_background;
+    int pgrp = (int)proc_stat_field(text, 5);
+    int tpgid = (int)proc_stat_field(text, 8);
     c->in_background = tpgid > 0 && tpgid != pgrp;
     return !c->in_background;
 }

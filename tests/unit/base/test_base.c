@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/proc_stat.h"
 #include "base/utf8.h"
 #include "temp_folder.h"
 
@@ -137,6 +138,22 @@ static void test_parse_u64(void **state)
     assert_int_equal(fs_parse_u64("", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("12x", &v), -EINVAL);
     assert_int_equal(fs_parse_u64("12 34", &v), -EINVAL); /* two numbers are not one */
+}
+
+static void test_proc_numbers(void **state)
+{
+    (void)state;
+    const char *line = "7 (a) 9 (b) S 4 5 6";
+    assert_int_equal(proc_stat_field(line, 4), 4);
+    assert_int_equal(proc_stat_field(line, 6), 6);
+    assert_int_equal(proc_stat_field(line, 7), 0);
+    assert_int_equal(proc_stat_field("", 4), 0);
+    assert_int_equal(proc_stat_of(getpid(), 4), getppid());
+    assert_int_equal(proc_stat_of(-1, 4), 0);
+    assert_int_equal(proc_status_number(getpid(), "Pid"), getpid());
+    assert_int_equal(proc_status_number(getpid(), "PPid"), getppid());
+    assert_int_equal(proc_status_number(getpid(), "Nothing"), 0);
+    assert_int_equal(proc_status_number(-1, "Pid"), 0);
 }
 
 static void test_number_take(void **state)
@@ -298,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_write_file_replaces_and_mkdir),
         cmocka_unit_test(test_parse_u64),
         cmocka_unit_test(test_number_take),
+        cmocka_unit_test(test_proc_numbers),
         cmocka_unit_test(test_number_of_field),
         cmocka_unit_test(test_number_take_before),
         cmocka_unit_test(test_number_in_name),
