@@ -31,6 +31,7 @@ SHARED = os.path.join(SOURCE, "..", "shared")
 RECORDED = os.path.join(os.path.dirname(os.path.dirname(ROCMCRASH)), "recorded")  # tests/CMakeLists.txt
 PYTHON = sys.executable
 POLL_S = 0.005
+PATIENCE_S = 200  # longer is a hang; a busy machine takes a minute for what takes two seconds alone. ctest waits 600 s.
 os.umask(0o022)  # what a test makes for another user is for him, whatever the caller's is
 HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
            "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
@@ -66,7 +67,7 @@ def cpu_seconds_of(work):
     return now() - before
 
 
-def wait_for(condition, what, timeout_s=20.0):
+def wait_for(condition, what, timeout_s=60.0):
     """Poll until condition() is true; fails with `what` after the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -277,7 +278,7 @@ class Case(unittest.TestCase):
         if is_sanitized():
             self.skipTest("our programs carry a sanitizer, " + why)
 
-    def run_it(self, *argv, options=(), stdin=None, timeout=60, **kwargs):
+    def run_it(self, *argv, options=(), stdin=None, timeout=PATIENCE_S, **kwargs):
         process = self.start(*argv, options=options, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
         out, err = process.communicate(stdin, timeout=timeout)
@@ -342,7 +343,7 @@ class Case(unittest.TestCase):
             os.symlink("/bin/sh", path)
         return path
 
-    def verb(self, *argv, timeout=60, **kwargs):
+    def verb(self, *argv, timeout=PATIENCE_S, **kwargs):
         return subprocess.run([ROCMCRASH, *argv], capture_output=True, text=True, timeout=timeout,
                               env=self.environ, check=False, **kwargs)
 
@@ -367,7 +368,7 @@ class Case(unittest.TestCase):
         os.close(slave)
         os.write(master, keys)
         seen = b"".join(iter(lambda: read_terminal(master), b""))
-        return process.wait(timeout=60), seen.decode()
+        return process.wait(timeout=PATIENCE_S), seen.decode()
 
     def tar_member(self, path, name):
         with tarfile.open(path) as tar:

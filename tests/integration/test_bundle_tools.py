@@ -82,7 +82,7 @@ class OtherTools(support.BundleCase):
         st = os.stat(self.bundle.path)
         self.assertEqual(stat.S_IMODE(st.st_mode), 0o600)
         self.assertLess(st.st_size, 25000000)
-        self.assertRegex(self.bundle.name, r"^rocmcrash-\d{8}T\d{6}Z-python3?[\d.]*-capacity$")
+        self.assertRegex(self.bundle.name, r"^rocmcrash-\d{8}T\d{6}Z-python3?[\d.]*-capacity-rc-[0-9a-f]{12}$")
         self.assertEqual(os.listdir(self.maker.outdir), [self.bundle.name + ".tar.gz"])
 
 

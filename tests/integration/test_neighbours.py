@@ -193,18 +193,23 @@ class Neighbours(support.Case):
         for folder in (shared, work, os.path.join(shared, ".git")):
             os.mkdir(folder)
             os.chmod(folder, 0o1777)
-        for second in range(20):
-            name = time.strftime("rocmcrash-%Y%m%dT%H%M%SZ-sh-app-bug.tar.gz", time.gmtime(time.time() + second))
+        fails = "echo the kill of evidence >&2; kill -ABRT $$"
+        before = self.only_bundle(self.run_it("/bin/sh", "-c", fails))  # the same failure has the same signature in its name
+        os.unlink(before.path)
+        ending = before.name.split("Z", 1)[1] + ".tar.gz"
+        self.assertRegex(ending, "^-sh-app-bug-rc-")
+        for second in range(60):
+            name = time.strftime("rocmcrash-%Y%m%dT%H%M%SZ", time.gmtime(time.time() + second)) + ending
             for end in ("", ".partial"):
                 os.symlink(victim, os.path.join(shared, name + end))
                 os.lchown(os.path.join(shared, name + end), NOBODY, NOBODY)
         config = self.write("shared/.git/config", "[user]\n\tname = kill of evidence\n")
-        fails = "echo the kill of evidence >&2; kill -ABRT $$"
         with Attacks("what another user lays out") as attacks:
             with attacks.one("links in the places of bundles"):
                 done = self.run_it("/bin/sh", "-c", fails, options=["-o", shared])
                 made = [path for path in glob.glob(shared + "/*.tar.gz") if not os.path.islink(path)]
                 self.assertEqual(len(made), 1, done.stderr)
+                self.assertTrue(made[0].removesuffix(".tar.gz").removesuffix("-2").endswith(ending.removesuffix(".tar.gz")), made)
                 self.assertFalse(os.path.lexists(victim))
             for name, make in (("evidence as a name", lambda: os.chown(config, NOBODY, NOBODY)),
                                ("a pipe that nobody fills", lambda: (os.unlink(config), os.mkfifo(config, 0o666)))):
