@@ -53,6 +53,7 @@ struct fleet_record {
     int64_t fell_uptime_us;     /* the same on CLOCK_MONOTONIC */
     int64_t collective;         /* number of the last collective that it entered, by its own word */
     int64_t clock_error_us;     /* how far the wall clock may be off */
+    bool is_aligned;            /* fell_us was brought together with that of another machine by events that both saw */
     bool snapshot;
     bool is_note;               /* no bundle: the record of a rank that was asked to end */
     bool shares_output;         /* stderr is a file that other ranks of the machine may write to */

@@ -13,6 +13,9 @@
  * time before that, not after. */
 #define NOTICED_BEFORE_US 1000000
 
+/* Two wall clocks that nobody compared are seldom further apart. */
+#define UNCOMPARED_US 10000000
+
 static const struct fleet_record *in_order; /* qsort() has no argument for its order */
 
 static int by_time(const void *a, const void *b)
@@ -211,7 +214,7 @@ static void order_of_causes(const struct fleet *fleet, struct fleet_job *job)
         say_rank(rank, sizeof rank, other);
         bool known = fleet_between(first, other, &between, &error);
         enum fleet_sure sure = !known                              ? FLEET_SURE_NOT
-                               : error == FLEET_UNKNOWN            ? FLEET_SURE_LOW
+                               : error == FLEET_UNKNOWN            ? between > UNCOMPARED_US ? FLEET_SURE_LOW : FLEET_SURE_NOT
                                : between > error                   ? job->sure
                                                                    : FLEET_SURE_NOT;
         if (i > 1 && sure >= job->sure)
@@ -219,6 +222,7 @@ static void order_of_causes(const struct fleet *fleet, struct fleet_job *job)
         const char *clocks = !known                   ? "the time of one is not known"
                              : error == FLEET_UNKNOWN ? "by the clocks of two machines, which nobody compared"
                              : error == 0             ? "on one clock"
+                             : first->is_aligned      ? "by what both machines saw of the others' ends"
                                                       : "by clocks that agree well enough";
         if (known && error > 0 && sure == FLEET_SURE_NOT)
             clocks = "by clocks that may be further apart than that";
@@ -277,6 +281,7 @@ int fleet_tell(struct fleet *fleet, struct fleet_job *job)
     if (job->causes == NULL || find_missing(fleet, job) < 0)
         return -ENOMEM;
     count_nodes(fleet, job);
+    fleet_align_nodes(fleet, job);
     qsort(job->members, job->count, sizeof *job->members, by_time);
     doubt_shared_words(fleet, job);
     find_absent(fleet, job);

@@ -279,12 +279,35 @@ static void test_two_causes(void **state)
     expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_SOME, 2, 6});
     /* On two machines: by clocks of which nobody knows anything, then by such that agree, or not. */
     plants[1].rank = 5;
+    expect(plants, 2, &agreeing, (struct story){-1, FLEET_SURE_NOT, 2, 6});
+    plants[1].fell_us = 75 * S; /* clocks are seldom so far apart */
     expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_LOW, 2, 6});
+    plants[1].fell_us = 60 * S + 50000;
     struct world world = agreeing;
     world.clock_error_us = 1000;
     expect(plants, 2, &world, (struct story){1, FLEET_SURE_SOME, 2, 6});
     world.clock_error_us = 40000;
     expect(plants, 2, &world, (struct story){1, FLEET_SURE_NOT, 2, 6});
+}
+
+/* Wall clocks that nobody compared say the wrong order. What both machines saw of the first one's end tells the right one. */
+static void test_two_causes_and_clocks_off(void **state)
+{
+    (void)state;
+    for (int64_t off_s = -13; off_s <= 13; off_s += 1) {
+        struct world world = agreeing;
+        world.clock_off_us[1] = off_s * S;
+        struct plant plants[RANKS] = {{.rank = 5, .class_name = "page-fault", .signal = 6, .fell_us = 60 * S},
+                                      {.rank = 2, .class_name = "capacity", .fell_us = 68 * S}};
+        size_t count = 2;
+        for (int rank = 0; rank < RANKS; rank++)
+            if (rank != 5 && rank != 2)
+                plants[count++] = (struct plant){.rank = rank, .class_name = "collective", .says = LOST,
+                                                 .fell_us = 60 * S + rank * 100000};
+        expect(plants, count, &world, (struct story){5, FLEET_SURE, 2, 0});
+        plants[1].fell_us = 60 * S + 50000; /* less than that tells */
+        expect(plants, count, &world, (struct story){-1, FLEET_SURE_NOT, 2, 0});
+    }
 }
 
 /* A rank had lost its peer before: the one that it lost left nothing. */
@@ -408,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_hang),              cmocka_unit_test(test_all_wait), cmocka_unit_test(test_behind),
         cmocka_unit_test(test_killed),            cmocka_unit_test(test_asked_to_end),
         cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss),
+        cmocka_unit_test(test_two_causes_and_clocks_off),
         cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_nothing_is_known),
         cmocka_unit_test(test_jobs_are_told_apart), cmocka_unit_test(test_outlier),
         cmocka_unit_test(test_output),
