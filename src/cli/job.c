@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/full_bundles.h"
 #include "cli/job.h"
 
 #include <cjson/cJSON.h>
@@ -273,6 +274,20 @@ static bool first_verdict(struct job *job, struct rc_err *err)
     return true;
 }
 
+/* After the verdict, because a rank that fails of something else has a story of its own. */
+static void choose_size(struct job *job)
+{
+    char cause[160];
+    if (job->info.snapshot_wall_ns != 0)
+        return;
+    (void)snprintf(cause, sizeof cause, "%s/%s", job->verdict.class_name,
+                   job->verdict.subclass != NULL ? job->verdict.subclass : "");
+    job->small = !full_bundles_claim(job->environ_list, cause, job->options->full_bundles);
+    if (job->small)
+        add_row(job, "full bundle", COLLECT_SKIPPED,
+                "another rank of this machine that failed alike has it (--full-bundles)", 0);
+}
+
 /* The last sample is written a second after the end of the target. */
 static void wait_for_after(struct job *job)
 {
@@ -366,6 +381,8 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
     struct facts *judged = NULL;
     char *first_class = job->verdict.class_name != NULL ? strdup(job->verdict.class_name) : NULL;
     job_stage_run(job);
+    if (job->small)
+        job_trouble(job, "the small bundle", full_bundles_reduce(job->stage));
     int r = stage_learn(job->redactor, job->stage, err);
     if (r == 0)
         r = stage_redact_rows(job->redactor, job->manifest, job->items);
@@ -404,10 +421,13 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     read_series(job);
     job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
     read_stdout(job);
-    (void)first_verdict(job, err);
+    if (first_verdict(job, err))
+        choose_size(job);
     job->early = false;
     job_be_patient(job);
     collect_late(job);
+    if (job->small)
+        return finish_bundle(job, ret_path, ret_size, err);
     uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000u;
     uint64_t left_ms =
         options->finish_within_ms > spent_ms ? options->finish_within_ms - spent_ms : 0;

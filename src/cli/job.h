@@ -25,6 +25,7 @@ struct shared;
 struct job_options {
     unsigned finish_within_ms;
     unsigned hash_budget_ms;
+    unsigned full_bundles; /* of the ranks of this machine that fail alike; 0 = all */
     bool quiet;
     const char *colour; /* auto, always, never; NULL = auto */
     const char *output_dir; /* NULL = the one that the run directory names */
@@ -56,6 +57,7 @@ struct job {
     unsigned troubles;  /* what the bundle lacks, and no row of its own tells */
     char trouble[160];  /* the first of them */
     unsigned memory_refusals, troubles_told;
+    bool small; /* a bundle without what the first rank that failed alike has */
     bool early;                     /* before the first verdict */
     const char *late[JOB_LATE_MAX]; /* collectors that had no time then */
     size_t late_count;

@@ -261,7 +261,8 @@ static void list_stage(const struct job *job, struct stage_names *names)
                                              "redaction.json"};
     stage_names_read(job->stage, names);
     for (size_t i = 0; i < sizeof made_later / sizeof made_later[0]; i++)
-        stage_names_add(names, made_later[i]);
+        if (!job->small || strcmp(made_later[i], "report.html") != 0)
+            stage_names_add(names, made_later[i]);
 }
 
 /* Failure costs the summary its lines about odd settings, nothing else. */
@@ -404,7 +405,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (r == 0)
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,
                                &job->options->privacy, err);
-    if (r == 0)
+    if (r == 0 && !job->small)
         r = stage_write_page(job->stage, stage_fd, name);
     if (r == 0 && job->options->privacy.preview)
         stage_print_preview_end(job->redactor);

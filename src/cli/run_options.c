@@ -89,8 +89,13 @@ static int set_keep(const struct option_def *option, void *field, const char *va
     return option_text(option, field, value, err);
 }
 
+static int set_full_bundles(const struct option_def *option, void *field, const char *value, struct rc_err *err)
+{
+    return option_number(option, field, value, 0, 100000, err);
+}
+
 const struct config_default run_defaults[] = {
-    {"bundle-on", "failure"}, {"finish-within", "5s"}, {"hash-budget", "60s"},
+    {"bundle-on", "failure"}, {"finish-within", "5s"}, {"hash-budget", "60s"}, {"full-bundles", "1"},
     {"trace", "auto"},        {"follow", "stderr"},      {"orphan", "kill"},      {"inject", "all"},
     {"on-hang", "go-on"},
     {"color", "auto"},        {"site", SITE_DEFAULT},  {NULL, NULL},
@@ -107,6 +112,8 @@ const struct option_def run_options[] = {
      option_time_ms, offsetof(struct command_line, launch.finish_within_ms)},
     {"hash-budget", 0, "TIME", "more time for hashing models (default 60s)",
      option_time_ms, offsetof(struct command_line, launch.hash_budget_ms)},
+    {"full-bundles", 0, "N", "full ones of ranks that fail alike, 0 = all (default 1)",
+     set_full_bundles, offsetof(struct command_line, launch.full_bundles)},
     {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
      set_choice, offsetof(struct command_line, launch.trace)},
     {"follow", 0, "WHAT", "stderr (default), all (also a piped stdout) or none: what is read",

@@ -132,6 +132,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     char fd[16];
     char within[16];
     char hash[16];
+    char full[16];
     (void)snprintf(fd, sizeof fd, "%d", shared_fd);
     (void)snprintf(within, sizeof within, "%u", options->finish_within_ms);
     (void)snprintf(hash, sizeof hash, "%u", options->hash_budget_ms);
@@ -143,6 +144,9 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     argv[argc++] = within;
     argv[argc++] = "--hash-budget-ms";
     argv[argc++] = hash;
+    (void)snprintf(full, sizeof full, "%u", options->full_bundles);
+    argv[argc++] = "--full-bundles";
+    argv[argc++] = full;
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
     if (options->json_of != NULL) {

@@ -45,6 +45,7 @@ struct launch_options {
     const char *colour;      /* of those lines: auto, always, never; NULL = auto */
     uint32_t finish_within_ms;
     uint32_t hash_budget_ms;
+    unsigned full_bundles;   /* of the ranks of one machine that fail alike; 0 = all */
     const char *output_dir;
     const char *keep;        /* kinds of private things that stay in the bundle, NULL = none */
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */

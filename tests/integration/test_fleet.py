@@ -108,6 +108,38 @@ class Fleet(support.Case):
             self.assertIn("another rank may have written the lines", " ".join(bundle.verdict["against"]))
         self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [1])
 
+    def test_small_bundles(self):
+        """Of ranks of one machine that fail alike the first one leaves all, the others what says why; one that fails otherwise leaves all."""
+        os.makedirs("/dev/shm", exist_ok=True)
+        oom, port = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)", str(os.getpid())
+        for rank in range(4):
+            self.rank(rank, oom if rank < 3 else "import os; os.abort()", world=4, MASTER_PORT=port)
+        bundles = {bundle.value("job.rank"): bundle for bundle in self.bundles()}
+        full = {rank: "report.html" in bundle.files for rank, bundle in bundles.items()}
+        if all(full.values()):
+            self.skipTest("no folder of our own in /dev/shm")
+        self.assertEqual(full, {0: True, 1: False, 2: False, 3: True})
+        small = bundles[1]
+        self.assertEqual(sorted({name.split("/")[0] for name in small.files}),
+                         ["SUMMARY.md", "facts.json", "job", "manifest.json", "output", "redaction.json", "run", "verdict.json"])
+        self.assertIn("another rank of this machine that failed alike has it", small.text("manifest.json"))
+        self.assertEqual(small.verdict["class"], bundles[0].verdict["class"])
+        self.assertNotIn("report.html", small.text("SUMMARY.md"))
+        self.assertEqual(self.verb("verify", small.path).returncode, 0)
+        print("bytes of a full bundle, of a small one:", os.path.getsize(bundles[0].path), os.path.getsize(small.path))
+        self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [0, 1, 2, 3])
+
+    def test_all_of_them_full(self):
+        for number in ("1", "0", "2"):
+            port = f"{os.getpid()}{number}"
+            for rank in range(2):
+                self.environ["ROCMCRASH_FULL_BUNDLES"] = number
+                self.rank(rank, "import os; os.abort()", world=2, MASTER_PORT=port)
+        pages = sum("report.html" in bundle.files for bundle in self.bundles())
+        if pages == 6:
+            self.skipTest("no folder of our own in /dev/shm")
+        self.assertEqual((len(self.bundles()), pages), (6, 5))
+
     def end_rank(self, rank, code, world=3):
         """Starts a rank, has SIGTERM sent to rocmcrash as a launcher does, and returns the seconds until rocmcrash was gone."""
         self.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "TORCHELASTIC_RUN_ID": "x"})
