@@ -21,6 +21,7 @@
 #include "cli/verbs.h"
 #include "diagnose/fact.h"
 #include "fleet/fleet.h"
+#include "fleet/table.h"
 
 #define FACTS_MAX ((size_t)16 << 20)
 #define VERDICT_MAX ((size_t)4 << 20)
@@ -31,10 +32,11 @@
 #define USAGE "rocmcrash fleet [OPTIONS] DIR|BUNDLE..."
 
 struct fleet_line {
-    bool json, no_pager, help;
+    bool json, csv, openmetrics, no_pager, help;
     unsigned rows;
     struct fleet fleet;
-    size_t unreadable;
+    struct fleet_metrics metrics;
+    size_t read, unreadable;
 };
 
 static int set_rows(const struct option_def *option, void *field, const char *value, struct rc_err *err)
@@ -45,6 +47,10 @@ static int set_rows(const struct option_def *option, void *field, const char *va
 static const struct option_def fleet_options[] = {
     {"rows", 0, "N", "longest time line of a job (12)", set_rows, offsetof(struct fleet_line, rows)},
     {"json", 0, NULL, "everything as one JSON object", option_on, offsetof(struct fleet_line, json)},
+    {"csv", 0, NULL, "no story: a table with a row for each bundle",
+     option_on, offsetof(struct fleet_line, csv)},
+    {"openmetrics", 0, NULL, "no story: numbers for a monitor (failures by class, bytes)",
+     option_on, offsetof(struct fleet_line, openmetrics)},
     {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal",
      option_on, offsetof(struct fleet_line, no_pager)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct fleet_line, help)},
@@ -87,8 +93,31 @@ static int read_parts(const char *path, struct bundle_file parts[2], struct rc_e
     return r;
 }
 
+static bool merges(const struct fleet_line *line)
+{
+    return !line->csv && !line->openmetrics;
+}
+
+/* A table or the numbers of a bundle's records, which are not kept. */
+static int pass_on(struct fleet_line *line, const char *path)
+{
+    struct buf out = BUF_INIT;
+    struct stat st;
+    int64_t bytes = stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+    for (size_t i = 0; i < line->fleet.count; i++) {
+        if (line->csv)
+            fleet_table_row(&line->fleet.records[i], &out);
+        else
+            fleet_metrics_add(&line->metrics, &line->fleet.records[i], i == 0 ? bytes : 0);
+    }
+    bool ok = !buf_failed(&out) && (out.len == 0 || fwrite(out.data, 1, out.len, stdout) == out.len);
+    buf_release(&out);
+    fleet_release(&line->fleet);
+    return ok ? 0 : -EIO;
+}
+
 /* A bundle that cannot be read is told, and counts as such; the others still say what they know. */
-static void add_bundle(struct fleet_line *line, const char *path)
+static int add_bundle(struct fleet_line *line, const char *path)
 {
     struct rc_err err = {""};
     struct bundle_file parts[2] = {{.name = "facts.json", .max = FACTS_MAX},
@@ -99,28 +128,31 @@ static void add_bundle(struct fleet_line *line, const char *path)
     if (r < 0) {
         verb_complain(path, &err);
         line->unreadable++;
+    } else {
+        line->read++;
     }
     free(parts[0].data);
     free(parts[1].data);
+    return r == 0 && !merges(line) ? pass_on(line, path) : 0;
 }
 
+/* The order does not matter: the records are sorted. A table keeps that of the folder, which may hold 100,000. */
 static int add_folder(struct fleet_line *line, const char *folder, struct rc_err *err)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, NULL, alphasort);
-    if (count < 0)
+    DIR *dir = opendir(folder);
+    int r = 0;
+    if (dir == NULL)
         return rc_err_errno(err, -errno, "cannot read the folder '%s'", folder);
-    for (int i = 0; i < count; i++) {
+    for (const struct dirent *entry; r == 0 && (entry = readdir(dir)) != NULL;) {
         char path[FS_PATH_MAX];
         struct stat st;
-        int n = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (n > 0 && (size_t)n < sizeof path && (input_has_bundle_name(path) || rank_record_is_name(path)) &&
             stat(path, &st) == 0 && S_ISREG(st.st_mode))
-            add_bundle(line, path);
-        free(entries[i]);
+            r = add_bundle(line, path);
     }
-    free(entries);
-    return 0;
+    (void)closedir(dir);
+    return r < 0 ? rc_err_errno(err, r, "cannot write") : 0;
 }
 
 static int add_all(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
@@ -128,15 +160,13 @@ static int add_all(struct fleet_line *line, int count, char *paths[], struct rc_
     for (int i = 0; i < count; i++) {
         struct stat st;
         bool folder = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
-        int r = folder ? add_folder(line, paths[i], err) : 0;
+        int r = folder ? add_folder(line, paths[i], err) : add_bundle(line, paths[i]);
         if (r < 0)
             return r;
-        if (!folder)
-            add_bundle(line, paths[i]);
     }
-    if (line->fleet.count == 0 && line->unreadable == 0)
+    if (line->read == 0 && line->unreadable == 0 && !line->openmetrics)
         return rc_err_set(err, -ENOENT, "there is no bundle (*.tar.gz)");
-    return line->fleet.count == 0 ? -EIO : 0; /* why has been said of each */
+    return line->read == 0 && !line->openmetrics ? -EIO : 0; /* why has been said of each */
 }
 
 static int print_json(const struct fleet_line *line)
@@ -158,9 +188,35 @@ static int print_text(const struct fleet_line *line)
     return ok ? 0 : -EIO;
 }
 
+/* An empty folder has numbers, too: none failed. */
+static int print_metrics(struct fleet_line *line)
+{
+    struct buf out = BUF_INIT;
+    line->metrics.unreadable = line->unreadable;
+    fleet_metrics_text(&line->metrics, &out);
+    bool ok = !buf_failed(&out) && fwrite(buf_str(&out), 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+    buf_release(&out);
+    return ok ? 0 : -EIO;
+}
+
+static int print_heading(void)
+{
+    struct buf out = BUF_INIT;
+    fleet_table_heading(&out);
+    bool ok = !buf_failed(&out) && fwrite(buf_str(&out), 1, out.len, stdout) == out.len;
+    buf_release(&out);
+    return ok ? 0 : -EIO;
+}
+
 static int tell(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
 {
-    int r = add_all(line, count, paths, err);
+    int r = line->csv ? print_heading() : 0;
+    if (r == 0)
+        r = add_all(line, count, paths, err);
+    if (line->openmetrics)
+        return r == 0 ? print_metrics(line) : r;
+    if (line->csv)
+        return r == 0 && fflush(stdout) != 0 ? -errno : r;
     if (r == 0 && (r = fleet_merge(&line->fleet)) < 0)
         return rc_err_errno(err, r, "cannot merge the bundles");
     if (r == 0)
@@ -186,8 +242,9 @@ int verb_fleet(int argc, char *argv[])
         print_help();
         return VERB_EXIT_OK;
     }
-    if (at < 0 || at == argc) {
-        (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : "usage: " USAGE);
+    bool two = line.json + line.csv + line.openmetrics > 1;
+    if (at < 0 || at == argc || two) {
+        (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : two ? "--json, --csv and --openmetrics are alternatives" : "usage: " USAGE);
         return VERB_EXIT_USAGE;
     }
     int r = tell(&line, argc - at, argv + at, &err);

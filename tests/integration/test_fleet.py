@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rocmcrash fleet`: real bundles of several ranks told as one story, many synthetic ones fast and small."""
 
+import csv
 import glob
 import gzip
 import io
@@ -235,6 +236,41 @@ class Fleet(support.Case):
         story = json.loads(done.stdout)
         self.assertEqual((story["bundles"], story["unreadable"]), (1, 1))
         self.assertEqual(self.verb("fleet", broken).returncode, 2)
+
+    def test_table(self):
+        """A row for each bundle and each record, also where a foreign text has a comma, a quote or a formula."""
+        self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        self.end_rank(0, "")
+        one = self.bundles()[0]
+        foreign = json.loads(one.files["verdict.json"])
+        foreign["subclass"], foreign["class"] = '=HYPERLINK("x"),y', 'a"} 1\n'
+        with open(os.path.join(self.outdir, "b,c.tar.gz"), "wb") as file:
+            file.write(bundle_bytes("b", {**one.files, "verdict.json": json.dumps(foreign).encode()}))
+        done = self.verb("fleet", "--csv", self.outdir)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual(sorted((row["rank"], row["role"], row["class"], row["subclass"], row["asked_to_end"]) for row in rows),
+                         [("0", "ended", "unknown", "", "1"), ("1", "caused", 'a"} 1\n', "'=HYPERLINK(\"x\"),y", "0"), ("1", "caused", "capacity", one.verdict["subclass"], "0")])
+        self.assertEqual({len(row) for row in rows}, {25})
+        self.assertIn(os.path.join(self.outdir, "b,c.tar.gz"), [row["path"] for row in rows])
+        self.assertEqual(self.verb("fleet", "--csv", "--json", self.outdir).returncode, 125)
+
+    def test_metrics(self):
+        empty = self.path("empty")
+        os.mkdir(empty)
+        done = self.verb("fleet", "--openmetrics", empty)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rocmcrash_ranks_ended 0\n", done.stdout)
+        for rank in range(2):
+            self.rank(rank, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        self.end_rank(2, "")
+        self.write(os.path.join(os.path.basename(self.outdir), "broken.tar.gz"), "no archive")
+        total = sum(os.path.getsize(os.path.join(self.outdir, name)) for name in os.listdir(self.outdir) if name != "broken.tar.gz")
+        text = self.verb("fleet", "--openmetrics", self.outdir).stdout
+        for line in ('rocmcrash_bundles{class="capacity"} 2', "rocmcrash_ranks_ended 1", "rocmcrash_bundles_unreadable 1",
+                     f"rocmcrash_bundle_bytes {total}", "# EOF"):
+            self.assertIn(line + "\n", text)
+        self.assertRegex(text, r'rocmcrash_last_failure_timestamp_seconds\{class="capacity"\} [0-9]{10}\.[0-9]{3}\n')
 
     def test_many(self):
         """200 bundles of a usual size; tests/bench has 1,000 and more."""
