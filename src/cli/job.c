@@ -284,7 +284,7 @@ static void choose_size(struct job *job)
                    job->verdict.subclass != NULL ? job->verdict.subclass : "");
     job->small = !full_bundles_claim(job->environ_list, cause, job->options->full_bundles);
     if (job->small)
-        add_row(job, "full bundle", COLLECT_SKIPPED,
+        job_row(job, "full bundle", COLLECT_SKIPPED,
                 "another rank of this machine that failed alike has it (--full-bundles)", 0);
 }
 
