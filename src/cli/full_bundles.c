@@ -22,7 +22,7 @@
 #define WINDOW_S 60 /* ranks that fail later than this fail of something else, or of its consequences */
 #define PREFIX "rank-"
 
-/* What all ranks of a job have in common, and no other job at that time. */
+/* Variables that all ranks of a job share, and no other job at that time has alike. */
 static const char *const identity[] = {"SLURM_JOB_ID",  "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
                                        "MASTER_ADDR",   "MASTER_PORT",   "PMIX_NAMESPACE",      "PBS_JOBID",
                                        "LSB_JOBID",     "FLUX_JOB_ID",   "WORLD_SIZE"};

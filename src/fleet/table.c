@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/say.h"
 #include "fleet/table.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -25,21 +26,25 @@ void fleet_table_heading(struct buf *out)
     buf_putc(out, '\n');
 }
 
-/* RFC 4180. A spreadsheet takes a text that begins with one of "=+-@" for a formula: the bundle may be a stranger's. */
+/* RFC 4180, in one line. A spreadsheet takes a text that begins with one of "=+-@" for a formula, and a terminal may
+ * obey a control character: the bundle may be a stranger's. */
 static void put_text(const char *text, struct buf *out)
 {
-    bool formula = text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL;
-    if (!formula && strpbrk(text, ",\"\r\n") == NULL) {
-        buf_puts(out, text);
-        return;
-    }
-    buf_puts(out, formula ? "\"'" : "\"");
-    for (const char *at = text; *at != '\0'; at++) {
+    struct buf clean = BUF_INIT;
+    say_word(&clean, text);
+    const char *word = buf_str(&clean);
+    bool formula = word[0] != '\0' && strchr("=+-@", word[0]) != NULL;
+    bool quoted = formula || strpbrk(word, ",\"") != NULL;
+    if (quoted)
+        buf_puts(out, formula ? "\"'" : "\"");
+    for (const char *at = word; *at != '\0'; at++) {
         if (*at == '"')
             buf_putc(out, '"');
         buf_putc(out, *at);
     }
-    buf_putc(out, '"');
+    if (quoted)
+        buf_putc(out, '"');
+    buf_release(&clean);
 }
 
 static void add_text(const char *text, struct buf *out)
@@ -48,7 +53,7 @@ static void add_text(const char *text, struct buf *out)
     put_text(text, out);
 }
 
-/* What is not known is an empty cell. */
+/* An unknown number is an empty cell. */
 static void add_number(int64_t number, struct buf *out)
 {
     buf_putc(out, ',');

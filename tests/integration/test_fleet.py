@@ -110,7 +110,7 @@ class Fleet(support.Case):
         self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [1])
 
     def test_small_bundles(self):
-        """Of ranks of one machine that fail alike the first one leaves all, the others what says why; one that fails otherwise leaves all."""
+        """The first of the ranks that fail alike on one machine leaves everything, the others leave less; one that fails otherwise leaves everything."""
         os.makedirs("/dev/shm", exist_ok=True)
         oom, port = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)", str(os.getpid())
         for rank in range(4):
@@ -250,7 +250,7 @@ class Fleet(support.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         self.assertEqual(sorted((row["rank"], row["role"], row["class"], row["subclass"], row["asked_to_end"]) for row in rows),
-                         [("0", "ended", "unknown", "", "1"), ("1", "caused", 'a"} 1\n', "'=HYPERLINK(\"x\"),y", "0"), ("1", "caused", "capacity", one.verdict["subclass"], "0")])
+                         [("0", "ended", "unknown", "", "1"), ("1", "caused", 'a"} 1\\x0a', "'=HYPERLINK(\"x\"),y", "0"), ("1", "caused", "capacity", one.verdict["subclass"], "0")])
         self.assertEqual({len(row) for row in rows}, {25})
         self.assertIn(os.path.join(self.outdir, "b,c.tar.gz"), [row["path"] for row in rows])
         self.assertEqual(self.verb("fleet", "--csv", "--json", self.outdir).returncode, 125)

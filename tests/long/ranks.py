@@ -21,7 +21,7 @@ NODES = 4
 OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 64.00 GiB of which 1.00 GiB is "
        "free. Of the allocated memory 60.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n")
 CLOSED = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:3977\n"
-KINDS = {"out of memory": 1, "crash": 1, "killed": 1, "two crashes": 2}
+KINDS = {"out of memory": 1, "crash": 1, "killed": 1, "two crashes": 2, "others are ended": 1}
 SLURM = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
@@ -53,7 +53,7 @@ def variable(*names):
 
 
 def fail(kind):
-    if kind == "out of memory":
+    if kind in ("out of memory", "others are ended"):
         sys.stderr.write(OOM)
         sys.stderr.flush()
         os._exit(1)
@@ -74,6 +74,9 @@ def connect(rank, size, port):
 
 def be_a_rank(kind, who, port):
     rank, size = variable("OMPI_COMM_WORLD_RANK", "SLURM_PROCID"), variable("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+    if kind == "others are ended":
+        time.sleep(60 if rank not in who else 5)  # nobody talks to anybody: it is the launcher that ends them
+        fail(kind)
     peers = connect(rank, size, port)
     for step in range(60):
         if step == 20 and rank in who:
@@ -123,8 +126,23 @@ def start_slurm():
     raise SystemExit("ranks: the nodes of Slurm did not come up: see /var/tmp/ranks/*.log in the root")
 
 
+def wait_for_finishers():
+    """A launcher that kills rocmcrash does not wait for the process that makes the bundle."""
+    for _ in range(300):
+        names = []
+        for path in glob.glob("/proc/[0-9]*/comm"):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    names.append(file.read())
+            except OSError:
+                continue
+        if not any(name.startswith("rocmcrash-finis") for name in names):
+            return
+        time.sleep(0.1)
+
+
 def run(launcher, kind, who, ranks, number):
-    """What fleet says of a job: (ranks named as causes, ranks of the job in bundles or missing)."""
+    """The answer of fleet about a job: (ranks named as causes, ranks of the job in bundles or missing, jobs, ranks that were asked to end)."""
     # Each run has its own folder: a finisher may outlive srun, and write its bundle while the next job runs.
     folder = os.path.join(FOLDER, f"out-{number}")
     shutil.rmtree(folder, ignore_errors=True)
@@ -134,12 +152,14 @@ def run(launcher, kind, who, ranks, number):
               "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]}
     subprocess.run([*starts[launcher], *rank], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    timeout=240, check=False)
+    wait_for_finishers()
     if not glob.glob(os.path.join(folder, "*.tar.gz")):
-        return [], 0, 0
+        return [], 0, 0, 0
     done = subprocess.run(["rocmcrash", "fleet", "--json", folder], capture_output=True, text=True, check=True)
     jobs = json.loads(done.stdout)["jobs"]
     causes = sorted(record["rank"] for job in jobs for record in job["causes"])
-    return causes, sum(len(job["time_line"]) + len(job["missing"]) for job in jobs), len(jobs)
+    return causes, sum(len(job["time_line"]) + len(job["missing"]) for job in jobs), len(jobs), sum(
+        record.get("asked_to_end", False) for job in jobs for record in job["time_line"])
 
 
 def main():
@@ -156,14 +176,16 @@ def main():
             launcher = ("srun", "mpirun")[number % 2]
             kind = list(KINDS)[number // 2 % len(KINDS)]
             who = rng.sample(range(line.ranks), KINDS[kind])
-            causes, seen, jobs = run(launcher, kind, who, line.ranks, number)
+            causes, seen, jobs, ended = run(launcher, kind, who, line.ranks, number)
             # When two fail at once, the first one ends the job, and the second may have no time left.
             ok = jobs == 1 and seen == line.ranks and (causes == sorted(who) or (len(who) == 2 and len(causes) == 1 and causes[0] in who))
+            if kind == "others are ended" and launcher == "srun":  # Open MPI sends SIGKILL a moment after SIGTERM
+                ok = ok and ended == line.ranks - 1
             times[launcher, kind] += 1
             right[launcher, kind] += ok
             wrong += not ok
             if not ok:
-                print(f"wrong: {launcher}, {kind} on {who}: {causes} of {seen} ranks in {jobs} jobs")
+                print(f"wrong: {launcher}, {kind} on {who}: {causes} of {seen} ranks in {jobs} jobs, {ended} asked to end")
     finally:
         for daemon in reversed(daemons):
             daemon.terminate()
