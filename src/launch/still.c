@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/still.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/proc_stat.h"
@@ -22,6 +24,7 @@
 /* The first thread of a process alone: one that asks every 100 ms whether it may go on takes 0.05 %. */
 #define MAIN_CPU_NOISE_PPM 1000u
 #define MAIN_IO_NOISE_BYTES 32u
+#define RUNNABLE_MAX 64
 
 /* One process at the last look. */
 struct process {
@@ -32,8 +35,15 @@ struct process {
     uint64_t main_cpu_ns, main_io_bytes; /* of its first thread */
 };
 
+/* Threads that run or wait for a CPU. */
+struct runnable {
+    uint32_t count;
+    pid_t tids[RUNNABLE_MAX];
+};
+
 struct looks {
     struct process processes[2][TREE_SCAN_MAX]; /* the last look and this one, in turns */
+    struct runnable runnable[2];                /* likewise; found only where nothing else has shown work */
 };
 
 /* majflt, utime and stime: fields 12, 14 and 15. */
@@ -106,6 +116,39 @@ static bool has_worked(const struct process *before, const struct process *now, 
     return cpu_ns > passed_ns / 1000000 * CPU_NOISE_PPM;
 }
 
+/* "4711 (python3) R 4710 ..." */
+static bool may_run(pid_t pid, const char *tid)
+{
+    char path[64];
+    char stat[1024];
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%.16s/stat", (int)pid, tid);
+    if (fs_read_text(path, stat, sizeof stat) <= 0)
+        return false;
+    const char *name_end = strrchr(stat, ')');
+    return name_end != NULL && strncmp(name_end, ") R ", 4) == 0;
+}
+
+static void find_runnable(struct runnable *r, pid_t pid)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    RC_AUTO_CLOSEDIR DIR *tasks = opendir(path);
+    for (const struct dirent *entry; tasks != NULL && r->count < RUNNABLE_MAX && (entry = readdir(tasks)) != NULL;)
+        if (entry->d_name[0] != '.' && may_run(pid, entry->d_name))
+            r->tids[r->count++] = (pid_t)strtol(entry->d_name, NULL, 10);
+}
+
+/* On a busy machine a thread may wait for a CPU for seconds: it has work to do. One look proves nothing, as a
+ * heartbeat may run just then. */
+static bool is_starved(const struct runnable *before, const struct runnable *now)
+{
+    for (uint32_t i = 0; i < before->count; i++)
+        for (uint32_t k = 0; k < now->count; k++)
+            if (before->tids[i] == now->tids[k])
+                return true;
+    return false;
+}
+
 static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
 {
     static pid_t pids[TREE_SCAN_MAX];
@@ -121,8 +164,12 @@ static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
     uint32_t count = tree_scan_list(root, pids, TREE_SCAN_MAX);
     for (uint32_t i = 0; i < count; i++)
         read_process(&now[i], pids[i]);
-    if (w->look_ns == 0 || count != w->processes ||
-        has_worked(before, now, count, now_ns - w->look_ns))
+    struct runnable *runnable = &looks->runnable[w->turn % 2];
+    runnable->count = 0;
+    bool worked = w->look_ns == 0 || count != w->processes || has_worked(before, now, count, now_ns - w->look_ns);
+    for (uint32_t i = 0; !worked && i < count; i++)
+        find_runnable(runnable, pids[i]);
+    if (worked || is_starved(&looks->runnable[(w->turn + 1) % 2], runnable))
         w->since_ns = now_ns;
     w->look_ns = now_ns;
     w->processes = count;

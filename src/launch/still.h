@@ -2,7 +2,7 @@
 /*
  * Does the target stand still? It says nothing on stderr, its processes neither read nor write, nor do pages of
  * their mapped files come from a disk, and they use hardly any CPU time; the first thread of each uses and moves
- * next to nothing. Runs in the supervisor, one watch in a process; looks at the processes only when stderr has been silent
+ * next to nothing; and no thread waits for a CPU at two looks in a row. Runs in the supervisor, one watch in a process; looks at the processes only when stderr has been silent
  * for `look_ms`, and then every `look_ms`.
  *
  * A program that waits for its GPU in a loop of its own uses the CPU and does not stand still by this rule.

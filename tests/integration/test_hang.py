@@ -146,6 +146,18 @@ class Hang(Case):
             self.skipTest("this file system has no pages that must be read")
         self.assertEqual((self.done.status, found), (0, []), self.done.stderr)
 
+    def test_one_that_waits_for_a_cpu_is_left_alone(self):
+        """It has the lowest priority on a CPU that four others want for themselves."""
+        cpu = min(os.sched_getaffinity(0))
+        for _ in range(4):
+            other = subprocess.Popen([PYTHON, "-c", f"import os\nos.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"])
+            self.addCleanup(other.wait)
+            self.addCleanup(other.kill)
+        code = f"import os, time\nos.sched_setaffinity(0, {{{cpu}}})\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n" \
+               "end = time.monotonic() + 12\nwhile time.monotonic() < end: pass"
+        self.assertEqual(self.hang(code), [])
+        self.assertEqual(self.done.status, 0, self.done.stderr)
+
     def test_one_that_job_control_stopped(self):
         code = "import os, signal, subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import os, signal, time; time.sleep(6);" \
                "os.kill(' + str(os.getpid()) + ', signal.SIGCONT)'])\nos.kill(os.getpid(), signal.SIGSTOP)"
