@@ -131,6 +131,7 @@ class Fleet(support.Case):
         self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [0, 1, 2, 3])
 
     def test_all_of_them_full(self):
+        """--full-bundles, by its variable: one of two ranks, all, both."""
         for number in ("1", "0", "2"):
             port = f"{os.getpid()}{number}"
             for rank in range(2):
