@@ -14,7 +14,7 @@
 
 struct ranks {
     int64_t rank, local_rank; /* -1 = not known */
-    bool labelled;            /* each line begins with "2: " */
+    bool labelled;            /* srun -l began each line with "2: " */
 };
 
 enum writer { WRITER_UNKNOWN, WRITER_SELF, WRITER_OTHER };
@@ -107,20 +107,24 @@ static enum writer writer_of(struct text *line, const struct ranks *own)
     return text_starts(*line, "rocmcrash: ") ? WRITER_OTHER : writer;
 }
 
-/* srun -l labels every line; a program that numbers some of its own does not. */
-static bool is_labelled(const char *text, size_t len)
+/* srun -l labels every line; a program that numbers some of its own does not. A program may also number all of its
+ * lines: labels of ranks are only where the run's own number and another one occur. */
+static bool is_labelled(const char *text, size_t len, int64_t own)
 {
     struct text rest = {text, len}, line;
-    bool any = false;
+    bool has_own = false, has_other = false;
     while (text_next_line(&rest, &line)) {
         int64_t number;
         bool others = line.len == 0 || text_starts(line, "rocmcrash: ") || text_starts(line, "srun: ") ||
                       text_starts(line, "slurmstepd: ");
-        if (!others && !take_label(&line, &number))
+        if (others)
+            continue;
+        if (!take_label(&line, &number))
             return false;
-        any |= !others;
+        has_own |= number == own;
+        has_other |= number != own;
     }
-    return any;
+    return has_own && has_other;
 }
 
 /* False: the run is no rank of several. */
@@ -132,7 +136,7 @@ static bool find_ranks(const struct facts *facts, const char *text, size_t len, 
         return false;
     (void)facts_get_integer(facts, "job.rank", &ret->rank);
     (void)facts_get_integer(facts, "job.local_rank", &ret->local_rank);
-    ret->labelled = is_labelled(text, len);
+    ret->labelled = rank_lines_writer(facts) == RANK_LINES_SHARED && is_labelled(text, len, ret->rank);
     return true;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Ranks of one machine often write to one file: the launcher's log. Who wrote a line is known where it is marked:
  * "[rank2]:" by PyTorch, "[default2]:" (the local rank) by torchrun --tee, "[1,2]<stderr>:" by mpirun with tags,
- * "2: " by srun -l. Pure.
+ * "2: " by srun -l. A program may begin its own lines with numbers, so "2: " counts only in a file that ranks share,
+ * and only where the own number and another one occur. Pure.
  */
 #ifndef DIAGNOSE_RANK_LINES_H
 #define DIAGNOSE_RANK_LINES_H

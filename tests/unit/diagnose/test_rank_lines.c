@@ -34,6 +34,7 @@ static void test_lines(void **state)
     static const struct {
         int64_t rank, local, world;
         const char *text, *own; /* NULL = all of it */
+        bool shared;            /* ranks write to one file */
     } rows[] = {
         {9, 1, 16, "a\n[rank8]: b\n[rank9]: c\nd", "a\n\n[rank9]: c\nd"},
         {9, 1, 16, "[rank10]: b", ""},
@@ -48,8 +49,12 @@ static void test_lines(void **state)
         {1, 1, 3, "[1,x]<stderr>: a\n[1,0] b\n[1,0<stderr>: c\n[1,0]<stdlog>: d\n", NULL},
         /* srun -l labels every line, as wide as its largest rank */
         {9, 1, 16, " 8: a\n 9: b\n10: c\nsrun: error: n1: task 8: Exited with exit code 1\n 9: \n 9:\n",
-         "\nb\n\nsrun: error: n1: task 8: Exited with exit code 1\n\n\n"},
-        {9, 1, 16, "8: a\nno label\n10: c\n", NULL},
+         "\nb\n\nsrun: error: n1: task 8: Exited with exit code 1\n\n\n", true},
+        {9, 1, 16, "8: a\nno label\n9: b\n10: c\n", NULL, true},
+        /* a program that numbers its lines */
+        {9, 1, 16, " 8: a\n 9: b\n10: c\n", NULL, false},
+        {9, 1, 16, " 8: a\n10: c\n", NULL, true},
+        {9, 1, 16, " 9: a\n 9: b\n", NULL, true},
         {NONE, 1, 16, "[rank8]: b\n", NULL},
         {9, NONE, 16, "[default0]:a\n", "a\n"},
         {9, 1, 1, "[rank8]: b\n", NULL},
@@ -63,6 +68,8 @@ static void test_lines(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct facts *facts = rank(rows[i].rank, rows[i].local, rows[i].world);
         size_t len = 0;
+        if (rows[i].shared)
+            (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "a test");
         char *own = rank_lines_own(facts, rows[i].text, strlen(rows[i].text), &len);
         if (rows[i].own == NULL) {
             assert_null(own);
@@ -110,6 +117,7 @@ static void test_confidence(void **state)
         {"[rank1]: " HELD, {"run.output_is_file", NULL}, 4, "held-by-other", "high"},  /* its own word */
         {"[1,1]<stderr>: " HELD, {"run.output_is_file", NULL}, 4, "held-by-other", "high"},
         {"[1,3]<stderr>: " HELD "[1,1]<stderr>: " CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
+        {"3: " HELD, {NULL}, NONE, "held-by-other", "high"},                           /* the program's own number */
         {"3: " HELD "1: " CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
         {"[default3]:" HELD "[default1]:" CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
         {"[rank3]: " HELD "[rank1]: " CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
