@@ -65,9 +65,8 @@ struct fleet_record {
 
 /* How sure it is that the first rank is the first. */
 enum fleet_sure {
-    FLEET_SURE_NOT,  /* there is none, or several could be it */
-    FLEET_SURE_LOW,  /* by wall clocks that nobody compared, or by a failure that nothing explains */
-    FLEET_SURE_SOME, /* of the ranks that left something; others left nothing */
+    FLEET_SURE_NOT, /* there is none, or several could be it */
+    FLEET_SURE_LOW, /* by wall clocks that nobody compared, by a failure that nothing explains, or a rank left nothing */
     FLEET_SURE,
 };
 

@@ -127,7 +127,8 @@ static void put_missing(const struct fleet_job *job, struct buf *out)
         return;
     buf_printf(out, "  missing  %zu of %" PRId64 " ranks are in no bundle: ", job->missing_count, job->world_size);
     put_ranks(job->missing, job->missing_count, out);
-    buf_puts(out, "\n           they ended well, ran without rocmcrash, or their machine is gone\n");
+    buf_puts(out, "\n           they ended well, failed by an error of the program itself (no bundle is made of that),\n"
+                  "           ran without rocmcrash, or their machine is gone\n");
 }
 
 static void put_time_line(const struct fleet *fleet, const struct fleet_job *job, size_t rows, struct buf *out)

@@ -17,7 +17,7 @@ const char *fleet_role_name(enum fleet_role role)
 
 const char *fleet_sure_name(enum fleet_sure sure)
 {
-    static const char *const names[] = {"none", "low", "medium", "high"};
+    static const char *const names[] = {"none", "low", "high"};
     return names[sure];
 }
 

@@ -198,7 +198,7 @@ static void without_a_cause(const struct fleet *fleet, struct fleet_job *job)
     else if (job->note_count == job->count)
         (void)snprintf(job->why, sizeof job->why,
                        job->missing_count > 0 ? "every rank that left something was asked to end"
-                                              : "every rank was asked to end, and none failed before");
+                                              : "every rank was asked to end");
     else
         (void)snprintf(job->why, sizeof job->why, "nothing tells of a failure of its own");
 }
@@ -251,6 +251,7 @@ static void look_for_earlier_loss(const struct fleet *fleet, struct fleet_job *j
     }
 }
 
+/* A rank that left nothing may have failed first, by an error of the program itself: no bundle is made of that. */
 static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
 {
     if (job->cause_count == 0) {
@@ -258,11 +259,12 @@ static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
         return;
     }
     enum fleet_role role = record_of(fleet, job->causes[0])->role;
-    job->sure = role == FLEET_UNCLEAR ? FLEET_SURE_LOW : job->missing_count > 0 ? FLEET_SURE_SOME : FLEET_SURE;
+    job->sure = role == FLEET_UNCLEAR || job->missing_count > 0 ? FLEET_SURE_LOW : FLEET_SURE;
     (void)snprintf(job->why, sizeof job->why, "%s",
                    job->count == 1            ? "it is the only one that left a bundle"
                    : role == FLEET_ELSEWHERE  ? "it is the only one that was not in the collective in which others waited"
                    : role == FLEET_UNCLEAR    ? "it is the earliest, and nothing tells why it failed"
+                   : job->missing_count > 0   ? "of the ranks that left a bundle, it is the only one whose failure no other one explains"
                                               : "it is the only one whose failure no other rank explains");
     if (role == FLEET_ELSEWHERE && job->cause_count > 1) {
         job->sure = FLEET_SURE_NOT;

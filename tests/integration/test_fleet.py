@@ -72,7 +72,7 @@ class Fleet(support.Case):
         self.assertEqual((story["bundles"], story["unreadable"], len(story["jobs"])), (2, 0, 1))
         job = story["jobs"][0]
         self.assertEqual([(record["rank"], record["class"]) for record in job["causes"]], [(1, "capacity")])
-        self.assertEqual((job["sure"], job["missing"], job["machines"], job["launcher"]), ("medium", [2], 1, "torchrun"))
+        self.assertEqual((job["sure"], job["missing"], job["machines"], job["launcher"]), ("low", [2], 1, "torchrun"))
         self.assertEqual([(record["rank"], record["role"]) for record in job["time_line"]], [(1, "caused"), (0, "lost-peer")])
         text = self.verb("fleet", *(bundle.path for bundle in self.bundles())).stdout
         self.assertIn("first    rank 1 ", text)

@@ -27,7 +27,7 @@ struct plant {
     int64_t start_us;
     const char *says;     /* a fact that counts lines of a message */
     int signal;
-    bool alive, is_file, alone;
+    bool alive, is_file, alone, asked; /* asked: the record of a rank that was asked to end */
     const char *job;
     const char *gpu_bytes;
     int64_t collective; /* number of the last one */
@@ -88,6 +88,8 @@ static void add(struct fleet *fleet, const struct plant *plant, const struct wor
         set(facts, "target.signal", plant->signal);
     if (plant->alive)
         (void)facts_set_boolean(facts, "run.snapshot", FACT_STATIC, true, "a test");
+    if (plant->asked)
+        (void)facts_set_boolean(facts, "run.asked_to_end", FACT_STATIC, true, "a test");
     if (plant->is_file)
         (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "a test");
     if (plant->job != NULL)
@@ -267,7 +269,24 @@ static void test_asked_to_end(void **state)
     size_t count = 1;
     for (int rank = 0; rank < 3; rank++)
         plants[count++] = (struct plant){.rank = rank, .class_name = "unknown", .signal = 15, .fell_us = 1 * S};
-    expect(plants, count, &agreeing, (struct story){3, FLEET_SURE_SOME, 1, 4});
+    expect(plants, count, &agreeing, (struct story){3, FLEET_SURE_LOW, 1, 4});
+}
+
+/* A rank that failed by a plain exception leaves nothing: nothing is said of who did not fail. */
+static void test_all_asked(void **state)
+{
+    struct plant plants[RANKS];
+    (void)state;
+    for (size_t count = RANKS - 1; count <= RANKS; count++) {
+        struct fleet fleet;
+        for (size_t i = 0; i < count; i++)
+            plants[i] = (struct plant){.rank = (int)i, .class_name = "unknown", .signal = 15, .fell_us = 1 * S, .asked = true};
+        merge(&fleet, plants, count, &agreeing, 1);
+        assert_int_equal(fleet.jobs[0].sure, FLEET_SURE_NOT);
+        assert_string_equal(fleet.jobs[0].why, count < RANKS ? "every rank that left something was asked to end"
+                                                             : "every rank was asked to end");
+        fleet_release(&fleet);
+    }
 }
 
 /* Two failures that have nothing to do with each other. */
@@ -276,7 +295,7 @@ static void test_two_causes(void **state)
     (void)state;
     struct plant plants[RANKS] = {{.rank = 1, .class_name = "capacity", .fell_us = 60 * S},
                                   {.rank = 3, .class_name = "page-fault", .signal = 6, .fell_us = 60 * S + 50000}};
-    expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_SOME, 2, 6});
+    expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_LOW, 2, 6});
     /* On two machines: by clocks of which nobody knows anything, then by such that agree, or not. */
     plants[1].rank = 5;
     expect(plants, 2, &agreeing, (struct story){-1, FLEET_SURE_NOT, 2, 6});
@@ -285,7 +304,7 @@ static void test_two_causes(void **state)
     plants[1].fell_us = 60 * S + 50000;
     struct world world = agreeing;
     world.clock_error_us = 1000;
-    expect(plants, 2, &world, (struct story){1, FLEET_SURE_SOME, 2, 6});
+    expect(plants, 2, &world, (struct story){1, FLEET_SURE_LOW, 2, 6});
     world.clock_error_us = 40000;
     expect(plants, 2, &world, (struct story){1, FLEET_SURE_NOT, 2, 6});
 }
@@ -318,7 +337,7 @@ static void test_earlier_loss(void **state)
                              {.rank = 2, .class_name = "collective", .says = LOST, .fell_us = 50 * S}};
     expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_LOW, 1, 6});
     plants[1].fell_us = 60 * S - 500000; /* an orderly end may take a while */
-    expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_SOME, 1, 6});
+    expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_LOW, 1, 6});
 }
 
 static void test_one_file_of_words(void **state)
@@ -328,12 +347,12 @@ static void test_one_file_of_words(void **state)
         {.rank = 2, .class_name = "page-fault", .signal = 6, .fell_us = 60 * S, .is_file = true},
         {.rank = 0, .class_name = "page-fault", .fell_us = 61 * S, .is_file = true},
         {.rank = 1, .class_name = "page-fault", .fell_us = 62 * S, .is_file = true}};
-    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_SOME, 1, 5});
+    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 1, 5});
     plants[1].signal = 11; /* the kernel said that to nobody else */
-    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_SOME, 2, 5});
+    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 2, 5});
     plants[1].signal = 0;
     plants[1].alone = true; /* on its machine */
-    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_SOME, 2, 5});
+    expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 2, 5});
 }
 
 static void test_nothing_is_known(void **state)
@@ -411,12 +430,13 @@ static void test_output(void **state)
     fleet_to_text(&fleet, 4, &out);
     assert_non_null(strstr(buf_str(&out), "first    rank 3 "));
     assert_non_null(strstr(buf_str(&out), "2 of 8 ranks are in no bundle: 6-7"));
+    assert_non_null(strstr(buf_str(&out), "failed by an error of the program itself"));
     assert_non_null(strstr(buf_str(&out), "and 2 more (--rows)"));
     assert_null(strchr(buf_str(&out), '\033'));
     buf_release(&out);
     cJSON *json = fleet_to_json(&fleet);
     const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "jobs"), 0);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(job, "sure")), "medium");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(job, "sure")), "low");
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(job, "missing")), 2);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "groups")), 2);
     cJSON_Delete(json);
@@ -430,7 +450,7 @@ int main(void)
         cmocka_unit_test(test_clocks_off),        cmocka_unit_test(test_machine_faults),
         cmocka_unit_test(test_hang),              cmocka_unit_test(test_all_wait), cmocka_unit_test(test_behind),
         cmocka_unit_test(test_killed),            cmocka_unit_test(test_asked_to_end),
-        cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss),
+        cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss), cmocka_unit_test(test_all_asked),
         cmocka_unit_test(test_two_causes_and_clocks_off),
         cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_nothing_is_known),
         cmocka_unit_test(test_jobs_are_told_apart), cmocka_unit_test(test_outlier),
