@@ -177,14 +177,16 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
-/* "error: invalid key", "httpx 0.28.1": a word of letters. What is left of a key hardly ever looks so. */
-static bool is_word_at(const struct redact_text *t, size_t at)
+/* "error: invalid key", "httpx 0.28.1": a word in small letters with more behind it. The rest of a key stands alone
+ * on its line, or has digits and capitals in it. */
+static bool is_prose_at(const struct redact_text *t, size_t at)
 {
-    size_t end = at;
-    while (isalpha((unsigned char)redact_at(t, end)))
+    size_t end = at + (isupper((unsigned char)redact_at(t, at)) ? 1 : 0);
+    while (islower((unsigned char)redact_at(t, end)))
         end++;
     char next = redact_at(t, end);
-    return end - at >= WORD_MIN && (next == '\0' || strchr(" ,:;.)\r\n", next) != NULL);
+    size_t behind = end + (next == ':' || next == ',' || next == ';' || next == '.');
+    return end - at >= WORD_MIN && redact_at(t, behind) == ' ' && isgraph((unsigned char)redact_at(t, behind + 1));
 }
 
 /* Finds the two parts of a word that a line's end cuts in two: where the first stops, and where the second goes
@@ -216,7 +218,7 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
         return false;
     *ret_stop = stop;
     *ret_go_on = go_on;
-    return is_screen_wide(columns(t, from, to)) || (!is_word_at(t, go_on) && is_longest(t, from, to));
+    return is_screen_wide(columns(t, from, to)) || (!is_prose_at(t, go_on) && is_longest(t, from, to));
 }
 
 /* --- the look --- */

@@ -293,8 +293,19 @@ static void derive_override(struct facts *facts)
     }
 }
 
-/* No name was given: the only chip that the text speaks of is one of an APU, or the GPU has so little memory of
- * its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
+/* HIP's total of an APU is that of the carve-out, or of GTT beside it. Any other total is another GPU's:
+ * a processor with graphics of its own often stands beside a card. */
+static bool total_fits_carveout(const struct facts *facts, double carveout_bytes)
+{
+    double total = 0;
+    double gtt = feature_input_or(facts, "kmsg.gtt_ready_bytes", 0);
+    if (!feature_input(facts, "oom.total_bytes", &total))
+        return true;
+    return total <= carveout_bytes * 1.05 || (gtt > 0 && total >= gtt * 0.95 && total <= (gtt + carveout_bytes) * 1.05);
+}
+
+/* No name was given: the only chip that the text speaks of is one of an APU; or it speaks of none, and the GPU has
+ * so little memory of its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
 static bool derive_is_apu_by_text(struct facts *facts)
 {
     static const char *const gfx = "msg.gfx";
@@ -303,13 +314,14 @@ static bool derive_is_apu_by_text(struct facts *facts)
     double bytes = 0;
     if (feature_input_or(facts, "f.gpus_count", 0) > 1)
         return false;
-    if (feature_text(facts, gfx, &text) && feature_input_or(facts, "msg.gfx_several", 0) <= 0 &&
-        names(text, LOG_WORDS_NAMED_APU)) {
-        feature_flag(facts, "f.is_apu", true, &gfx, 1);
-        return true;
+    if (feature_text(facts, gfx, &text)) {
+        bool apu = feature_input_or(facts, "msg.gfx_several", 0) <= 0 && names(text, LOG_WORDS_NAMED_APU);
+        if (apu)
+            feature_flag(facts, "f.is_apu", true, &gfx, 1);
+        return apu;
     }
     for (size_t i = 0; i < 2; i++)
-        if (feature_input(facts, sizes[i], &bytes) && bytes > 0 && bytes <= 0x1p30) {
+        if (feature_input(facts, sizes[i], &bytes) && bytes > 0 && bytes <= 0x1p30 && total_fits_carveout(facts, bytes)) {
             feature_flag(facts, "f.is_apu", true, &sizes[i], 1);
             return true;
         }

@@ -7,9 +7,11 @@ import gzip
 import html
 import json
 import os
+import random
 import re
 import shlex
 import shutil
+import string
 import struct
 import subprocess
 import tempfile
@@ -101,6 +103,21 @@ class PlantedInText(unittest.TestCase):
         print(f"written by something else: {len(plants) + 2 * len(simple)} planted, {len(found)} leaked")
         self.assertEqual(found, [])
         self.assertEqual(redact(out), out, "a second time changes nothing")
+
+    def test_at_the_end_of_a_line(self):
+        """A key that the screen wrapped goes whole. One that ends with its line leaves the next line as it is."""
+        rng = random.Random(SEED + 4)
+        left = []
+        for _ in range(40):
+            key = "hf_" + "".join(rng.choices(string.ascii_letters + string.digits, k=34))
+            cut = rng.randrange(20, 34)
+            line = ("loading shard 3 of 12 from the hub failed, " + "x" * 60)[:83 - cut] + " " + key[:cut]
+            out = redact(f"{line}\n{key[cut:]}\nok\n")
+            left += [key[cut:]] if key[cut:] in out else []
+        self.assertEqual(left, [])
+        for behind in ("exit status 128", "error: invalid key", "httpx 0.28.1", "Backend error: no such key"):
+            line = f"sops: failed to decrypt values.enc.yaml with the token hf_{'aB3' * 12}"
+            self.assertIn("\n" + behind + "\n", redact(f"{line}\n{behind}\n"))
 
     def test_at_every_cut(self):
         """A text that ends, or begins, anywhere inside a secret shows no twelve characters of it."""
