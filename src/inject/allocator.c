@@ -5,10 +5,10 @@
  * that takes long or never returns: all of the program's Python would stand still because of us.
  *
  * So the calls of pthread_mutex_lock() in PyTorch's libc10_hip come to us. While a thread asks, a
- * lock that stays taken for a millisecond is refused with EBUSY. std::mutex and
- * std::recursive_mutex then throw std::system_error, of which PyTorch makes a RuntimeError. Other
- * threads, and all other locks, are not concerned. Python's garbage collector is off meanwhile: it
- * may free a tensor in the asking thread, whose destructor must get the lock.
+ * lock that stays taken for 3 ms is refused with EBUSY. std::mutex and std::recursive_mutex then
+ * throw std::system_error, of which PyTorch makes a RuntimeError. Other threads, and all other
+ * locks, are not concerned. Python's garbage collector is off meanwhile: it may free a tensor in the
+ * asking thread, whose destructor must get the lock.
  *
  * Runs in the target.
  */
@@ -20,7 +20,7 @@
 #include "inject/raw.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define SLOTS_MAX 4 /* one in each library; wheels have one library */
+/* 2 to 3 ms together: the kernel makes each pause 50 to 100 us longer. */
 #define TRIES 20
 #define BETWEEN_TRIES_NS 50000
 
@@ -53,10 +53,10 @@ static int lock(void *mutex)
 
 /* --- finding them --- */
 
+/* The slots for pthread_mutex_lock() in the libraries of the allocator. */
 struct found {
-    struct got_slot slots[SLOTS_MAX];
-    unsigned count;
-    bool is_incomplete; /* one that cannot be changed */
+    void *bound; /* what all of them hold; NULL = there is none */
+    bool is_unfit; /* they differ, or one cannot be changed */
 };
 
 static bool is_allocator(const char *path)
@@ -68,16 +68,20 @@ static bool is_allocator(const char *path)
     return raw_starts(name, "libc10_hip") || raw_starts(name, "libc10_cuda");
 }
 
+static bool is_ready(const struct got_slot *slot, const struct found *found)
+{
+    return __atomic_load_n(slot->at, __ATOMIC_ACQUIRE) == found->bound && !got_is_being_loaded(slot);
+}
+
 static void note_slot(const struct got_slot *slot, void *context)
 {
     struct found *found = context;
     if (!raw_same(slot->name, "pthread_mutex_lock"))
         return;
-    if (found->count == SLOTS_MAX || got_is_being_loaded(slot)) {
-        found->is_incomplete = true;
-        return;
-    }
-    found->slots[found->count++] = *slot;
+    if (found->bound == NULL)
+        found->bound = __atomic_load_n(slot->at, __ATOMIC_ACQUIRE);
+    if (!is_ready(slot, found))
+        found->is_unfit = true;
 }
 
 static bool note_object(const struct next_object *o, void *context)
@@ -90,7 +94,7 @@ static bool note_object(const struct next_object *o, void *context)
 /* The library to whose pthread_mutex_lock() the slot is bound: its try is the right one. */
 static bool note_locks(const struct next_object *o, void *context)
 {
-    void *bound = __atomic_load_n(((struct found *)context)->slots[0].at, __ATOMIC_ACQUIRE);
+    void *bound = ((struct found *)context)->bound;
     if (next_in(o, "pthread_mutex_lock") != bound)
         return false;
     *(void **)&try_lock = next_in(o, "pthread_mutex_trylock");
@@ -107,14 +111,27 @@ static bool note_python(const struct next_object *o, void *context)
     return call_function != NULL && disable_collector != NULL && enable_collector != NULL;
 }
 
-static bool are_bound_alike(const struct found *found)
+static void *our_lock(void)
 {
-    void *real = NULL;
-    *(int (**)(void *))&real = real_lock;
-    for (unsigned i = 0; i < found->count; i++)
-        if (__atomic_load_n(found->slots[i].at, __ATOMIC_ACQUIRE) != real)
-            return false;
-    return true;
+    void *ours = NULL;
+    *(int (**)(void *))&ours = lock;
+    return ours;
+}
+
+static void replace_slot(const struct got_slot *slot, void *context)
+{
+    struct found *found = context;
+    if (!raw_same(slot->name, "pthread_mutex_lock"))
+        return;
+    if (!is_ready(slot, found) || !got_replace(slot, our_lock()))
+        found->is_unfit = true;
+}
+
+static bool replace_in_object(const struct next_object *o, void *context)
+{
+    if (is_allocator(o->name))
+        got_each_slot(o, replace_slot, context);
+    return false;
 }
 
 /* --- for the hook, by ctypes --- */
@@ -125,21 +142,18 @@ EXPORT void *rocmcrash_ask(void *callable, void *argument, int *ret_refused);
 /* Called once a process, with the GIL. 1 = rocmcrash_ask() may be used. */
 int rocmcrash_guard_allocator(void)
 {
-    struct found found = {.count = 0};
-    void *ours = NULL;
-    *(int (**)(void *))&ours = lock;
+    struct found found = {.bound = NULL};
     next_objects(note_object, &found);
-    if (found.count == 0 || found.is_incomplete)
+    if (found.bound == NULL || found.is_unfit)
         return 0;
-    if (*found.slots[0].at == ours)
+    if (found.bound == our_lock())
         return 1;
     next_objects(note_locks, &found);
     next_objects(note_python, NULL);
-    if (try_lock == NULL || enable_collector == NULL || !are_bound_alike(&found))
+    if (try_lock == NULL || enable_collector == NULL)
         return 0;
-    for (unsigned i = 0; i < found.count; i++)
-        got_replace(&found.slots[i], ours);
-    return 1;
+    next_objects(replace_in_object, &found);
+    return found.is_unfit ? 0 : 1;
 }
 
 /* The callable's result, with the GIL; it must be a function in C, as no line of Python may run

@@ -96,12 +96,13 @@ bool got_is_being_loaded(const struct got_slot *slot)
     return slot->read_only && can_be_written(slot->at);
 }
 
-void got_replace(const struct got_slot *slot, void *function)
+bool got_replace(const struct got_slot *slot, void *function)
 {
     uintptr_t page = (uintptr_t)slot->at & ~(uintptr_t)(PAGE - 1);
     if (slot->read_only && raw_call(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE, 0) != 0)
-        return;
+        return false;
     __atomic_store_n(slot->at, function, __ATOMIC_RELEASE);
     if (slot->read_only)
         (void)raw_call(SYS_mprotect, page, PAGE, PROT_READ, 0);
+    return true;
 }

@@ -22,7 +22,9 @@ typedef void (*got_slot_fn)(const struct got_slot *slot, void *context);
 void got_each_slot(const struct next_object *object, got_slot_fn fn, void *context);
 /* True while the loader has not yet made a read-only slot read-only. Its value must stay then. */
 bool got_is_being_loaded(const struct got_slot *slot);
-/* No effect if the page cannot be made writable. */
-void got_replace(const struct got_slot *slot, void *function);
+/* Call it inside next_objects() only. A page holds slots for many functions: while the page is writable for
+ * one thread, another one must not make it read-only. The loader's lock keeps the threads apart.
+ * False if the page cannot be made writable. */
+bool got_replace(const struct got_slot *slot, void *function);
 
 #endif

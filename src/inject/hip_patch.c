@@ -128,8 +128,8 @@ static void look_at_slot(const struct got_slot *slot, void *context)
     void *ours = hip_replacement(function, value);
     if (ours == NULL && slot->may_be_unbound && is_inside(c->object, (uintptr_t)value))
         ours = stand_in_for_unbound(c, function);
-    if (ours != NULL && value != ours)
-        got_replace(slot, ours);
+    if (ours != NULL && value != ours && !got_replace(slot, ours))
+        c->census->later++;
 }
 
 static bool look_at_caller(const struct next_object *o, void *context)

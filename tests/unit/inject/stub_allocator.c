@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PyTorch's libc10_hip, as far as inject/allocator.c looks at it, and what it looks for in CPython. */
+#include <pthread.h>
+#include <stddef.h>
+#include <unistd.h>
+
+int stub_allocator_ask(void);
+void *PyObject_CallFunctionObjArgs(void *callable, ...);
+int PyGC_Disable(void);
+int PyGC_Enable(void);
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+int stub_allocator_ask(void)
+{
+    (void)pthread_mutex_lock(&mutex);
+    int parent = getppid();
+    (void)pthread_mutex_unlock(&mutex);
+    return parent;
+}
+
+void *PyObject_CallFunctionObjArgs(void *callable, ...)
+{
+    (void)callable;
+    return NULL;
+}
+
+int PyGC_Disable(void)
+{
+    return 1;
+}
+
+int PyGC_Enable(void)
+{
+    return 1;
+}
