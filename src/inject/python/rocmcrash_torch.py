@@ -593,14 +593,16 @@ def _pause_s(now_ns):
 
 
 def _look():
-    global looks
+    global looks, held_ns
     looks += 1
     room = True
+    start_ns = hook["monotonic_ns"]()
     try:
         room = _sample(looks % UNUSED_EVERY == 1)
         _mark_in_time()
         _keep_in_time()
-    except Busy:  # the next look is soon
-        pass
+    except Busy:  # the question has held the GIL until it was refused
+        held_ns = hook["monotonic_ns"]() - start_ns
+        sampler.at_most_s = None
     sampler.pause_s = _pause_s(hook["monotonic_ns"]())
     return "go on" if room else "full"
