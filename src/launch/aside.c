@@ -90,12 +90,12 @@ bool aside_start(struct aside *a, struct shared *shared, const struct launch_opt
     return true;
 }
 
-/* A copy: others can write to what is shared. */
-static void keep_path(struct aside *a)
+/* A copy: others can write to what is shared. Only the last path is known where there is no memory for all. */
+static void path_of(const struct aside *a, uint32_t i, char path[ASIDE_PATH_MAX])
 {
-    if (a->made != NULL && a->snapshot != NULL)
-        (void)snprintf(a->made->path[a->count - 1], ASIDE_PATH_MAX, "%.*s",
-                       (int)sizeof a->snapshot->bundle_path - 1, a->snapshot->bundle_path);
+    bool is_last = i + 1 == a->count && a->snapshot != NULL;
+    const char *from = is_last ? a->snapshot->bundle_path : a->made != NULL ? a->made->path[i] : "";
+    (void)snprintf(path, ASIDE_PATH_MAX, "%.*s", (int)sizeof a->snapshot->bundle_path - 1, from);
 }
 
 bool aside_ended(struct aside *a, pid_t pid)
@@ -103,19 +103,20 @@ bool aside_ended(struct aside *a, pid_t pid)
     if (pid != a->child || pid <= 0)
         return false;
     a->child = 0;
-    keep_path(a);
+    if (a->made != NULL)
+        path_of(a, a->count - 1, a->made->path[a->count - 1]);
     return true;
 }
 
 void aside_tell(struct aside *a, const char *what)
 {
-    if (a->count == 0)
-        return;
-    keep_path(a); /* of one whose maker has not ended yet */
-    for (uint32_t i = 0; a->made != NULL && i < a->count; i++)
-        if (a->made->path[i][0] != '\0')
-            (void)say_line(stderr, "rocmcrash: %s; bundle of that moment: %s", what, a->made->path[i]);
-    if (a->made != NULL && a->made->path[a->count - 1][0] != '\0')
+    char path[ASIDE_PATH_MAX] = "";
+    for (uint32_t i = 0; i < a->count; i++) {
+        path_of(a, i, path);
+        if (path[0] != '\0')
+            (void)say_line(stderr, "rocmcrash: %s; bundle of that moment: %s", what, path);
+    }
+    if (a->count == 0 || path[0] != '\0')
         return;
     (void)say_line(stderr, "rocmcrash: %s; %s", what,
                    a->child != 0 ? "the bundle of that moment is still being made"

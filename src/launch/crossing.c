@@ -39,6 +39,6 @@ void crossing_tell(struct crossing *c, const struct launch_options *options)
                            c->watches.list[i].condition.text);
     aside_tell(&c->aside, "a condition of --bundle-at was met");
     if (c->untold > 0)
-        (void)say_line(stderr, "rocmcrash: conditions of --bundle-at were met %u more times; no bundle was made of that",
-                       c->untold);
+        (void)say_line(stderr, "rocmcrash: conditions of --bundle-at were met %u more time%s; no bundle was made of that",
+                       c->untold, c->untold == 1 ? "" : "s");
 }
