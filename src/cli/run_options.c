@@ -46,8 +46,11 @@ static int not_a_choice(const struct choice *c, const char *value, struct rc_err
 static int set_choice(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
     const struct choice *c = choices;
-    while (strcmp(c->option, option->name) != 0)
+    const struct choice *end = choices + sizeof choices / sizeof choices[0];
+    while (c < end && strcmp(c->option, option->name) != 0)
         c++;
+    if (c == end)
+        return rc_err_set(err, -EINVAL, "--%s has no table of words", option->name);
     for (size_t i = 0; c->words[i].word != NULL; i++) {
         if (value != NULL && strcmp(value, c->words[i].word) != 0)
             continue;
