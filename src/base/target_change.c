@@ -78,6 +78,11 @@ const char **target_change_environment(void)
     return list;
 }
 
+bool target_change_is_variable(void)
+{
+    return behind("set ") != NULL || behind("unset ") != NULL;
+}
+
 bool target_change_is_limit(void)
 {
     return behind("limit ") != NULL;

@@ -21,6 +21,8 @@ const char *target_change_variable(const char *name);
 /* The environment that the program was started with: ours with the change. NULL = no memory; free() it, not its
  * strings. */
 const char **target_change_environment(void);
+/* The program's environment is not ours. */
+bool target_change_is_variable(void);
 /* The program's limits are not ours. */
 bool target_change_is_limit(void);
 

@@ -53,6 +53,12 @@ static bool cancelled(const struct job *job)
     return fd.fd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
+static const char *source_of_ours(void)
+{
+    return target_change_is_variable() ? "environment of rocmcrash, with the change that try made for the process"
+                                       : "environment of rocmcrash, which the process inherited";
+}
+
 static void fill_context(struct job *job)
 {
     const struct run_info *info = &job->info;
@@ -76,7 +82,7 @@ static void fill_context(struct job *job)
         .maps = job->maps != NULL ? job->maps : "",
         .fds = job->fds != NULL ? job->fds : "",
         .environ_at_impact = job->environ_list != NULL ? job->environ_list : no_strings,
-        .environ_source = inherits_ours ? "environment of rocmcrash, which the process inherited" : NULL,
+        .environ_source = inherits_ours ? source_of_ours() : NULL,
         .start_mono_ns = info->start_mono_ns,
         .end_mono_ns = info->target_end_ns,
         .start_wall_ns = info->start_wall_ns,

@@ -51,8 +51,10 @@ static void test_a_variable(void **state)
     assert_int_equal(entries_of("RC_AB", &value), 1);
     assert_int_equal(entries_of(TARGET_CHANGE, &value), 0);
     assert_false(target_change_is_limit());
+    assert_true(target_change_is_variable());
     assert_int_equal(0, target_change_apply());
     assert_string_equal(getenv("RC_A"), "a=b");
+    assert_false(target_change_is_variable());
     assert_null(getenv(TARGET_CHANGE));
 }
 
@@ -63,6 +65,7 @@ static void test_no_variable(void **state)
     assert_int_equal(0, setenv("RC_A", "old", 1));
     hand_over("unset RC_A");
     assert_null(target_change_variable("RC_A"));
+    assert_true(target_change_is_variable());
     assert_int_equal(entries_of("RC_A", &value), 0);
     assert_int_equal(0, target_change_apply());
     assert_null(getenv("RC_A"));
@@ -77,6 +80,7 @@ static void test_a_limit(void **state)
     (void)snprintf(text, sizeof text, "limit %d 200 %llu", RLIMIT_NOFILE, (unsigned long long)limit.rlim_max);
     hand_over(text);
     assert_true(target_change_is_limit());
+    assert_false(target_change_is_variable());
     assert_int_equal(0, target_change_apply());
     assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &limit));
     assert_int_equal(limit.rlim_cur, 200);
