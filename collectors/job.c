@@ -69,11 +69,11 @@ static bool give_number(struct collect_out *out, struct buf *text, const char *f
     return false;
 }
 
-/* Common names, and names that have another meaning elsewhere: which variable must stand beside them. */
+/* True if the variable has the launcher's meaning. */
 static bool is_meant(const char *const *environ_list, const char *variable)
 {
-    /* RANK alone is anybody's: torch's needs WORLD_SIZE beside it. The script of sbatch has SLURM_PROCID=0, and is
-     * no task: those have a step. */
+    /* RANK is a common name: torchrun's has WORLD_SIZE beside it. The script of sbatch has SLURM_PROCID=0, too, but
+     * is no task: a task has a step. */
     static const struct {
         const char *variable, *beside[2];
     } pairs[] = {

@@ -23,7 +23,7 @@ enum finish_what {
     FINISH_BUNDLE,
 };
 
-/* May this process be a rank of a job, by the names in its environment? The finisher knows. */
+/* May this process be a rank of a job, by the names in its environment? The finisher decides. */
 bool finish_may_be_rank(void);
 /* By the target's status, what the tracer saw and which patterns the output had. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
