@@ -58,8 +58,8 @@ struct cJSON *try_to_json(const struct try_job *job, const struct conclusion *co
 /* --- the stage --- */
 
 struct campaign_bundle {
-    const struct try_job *job;
-    const struct conclusion *conclusion;
+    struct try_job job; /* with changes that are redacted */
+    struct conclusion conclusion;
     const char *deciding; /* bundle of the run that decides, NULL = none */
     const char *name;     /* of the new bundle */
     struct redactor *redactor;
@@ -69,6 +69,32 @@ struct campaign_bundle {
     const char *sentence;   /* of `shown` */
     struct buf headline;    /* empty where the verdict of one run stands */
 };
+
+/* As a value with its name: in a text a secret would end at the first quote or blank. */
+static int hide_change(struct redactor *redactor, struct change *change)
+{
+    static const char *const ours[] = {"name", NULL};
+    cJSON *pair = cJSON_CreateObject();
+    bool ok = cJSON_AddStringToObject(pair, "name", change->name) != NULL &&
+              cJSON_AddStringToObject(pair, "value", change->value) != NULL;
+    int r = ok ? redact_json(redactor, pair, ours) : -ENOMEM;
+    if (r == 0)
+        (void)snprintf(change->value, sizeof change->value, "%s",
+                       cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(pair, "value")));
+    cJSON_Delete(pair);
+    return r;
+}
+
+/* All sentences about the changes are made again, of redacted ones. */
+static int hide_changes(struct campaign_bundle *b)
+{
+    struct experiment *e = &b->job.experiment;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < e->changes.count; i++)
+        r = hide_change(b->redactor, &e->changes.change[i]);
+    experiment_conclude(e, &b->conclusion);
+    return r;
+}
 
 /* Without names, and with the pseudonyms that the base's run has. The redactor has numbers of its own. */
 static int clean(const struct campaign_bundle *b, const char *text, struct buf *out)
@@ -128,10 +154,10 @@ static int open_experiment(const char *stage, struct rc_err *err)
 static int write_experiment(const struct campaign_bundle *b, int dir, struct rc_err *err)
 {
     struct buf table = BUF_INIT;
-    cJSON *json = try_to_json(b->job, b->conclusion);
+    cJSON *json = try_to_json(&b->job, &b->conclusion);
     RC_AUTO_FREE char *text = cJSON_Print(json);
     cJSON_Delete(json);
-    experiment_table(&b->job->experiment, &table);
+    experiment_table(&b->job.experiment, &table);
     int r = text == NULL || buf_failed(&table) ? -ENOMEM : write_clean(b, dir, "experiment.json", text);
     if (r == 0)
         r = write_clean(b, dir, "table.md", buf_str(&table));
@@ -222,7 +248,7 @@ static int rewrite_summary(const struct campaign_bundle *b, const char *stage, i
 static int clean_shown(struct campaign_bundle *b)
 {
     struct buf text = BUF_INIT;
-    cJSON *shown = campaign_shown(&b->job->experiment, b->conclusion);
+    cJSON *shown = campaign_shown(&b->job.experiment, &b->conclusion);
     RC_AUTO_FREE char *raw = shown != NULL ? cJSON_Print(shown) : NULL;
     int r = raw != NULL ? clean(b, raw, &text) : -ENOMEM;
     b->shown = r == 0 ? cJSON_Parse(buf_str(&text)) : NULL;
@@ -244,6 +270,8 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     RC_AUTO_CLOSE int dir = open_experiment(stage, err);
     int r = dir < 0 ? dir : stage_learn(b->redactor, stage, err);
     if (r == 0)
+        r = hide_changes(b);
+    if (r == 0)
         r = clean_shown(b);
     if (r == 0)
         r = write_pair(b, dir, err);
@@ -254,7 +282,7 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     if (r == 0)
         r = rewrite_summary(b, stage, stage_fd);
     if (r == 0)
-        r = manifest_add_item(manifest, "experiment", COLLECT_OK, "", (uint64_t)(b->job->experiment.seconds * 1000));
+        r = manifest_add_item(manifest, "experiment", COLLECT_OK, "", (uint64_t)(b->job.experiment.seconds * 1000));
     if (r == 0)
         r = manifest_rename(manifest, b->name);
     if (r == 0)
@@ -305,7 +333,7 @@ int try_write_bundle(const struct try_job *job, const struct conclusion *conclus
 {
     char name[200];
     char kind[64];
-    struct campaign_bundle b = {.job = job, .conclusion = conclusion, .name = name, .headline = BUF_INIT};
+    struct campaign_bundle b = {.job = *job, .name = name, .headline = BUF_INIT};
     const char *base = any_bundle(job);
     ret_path[0] = '\0';
     if (base == NULL)

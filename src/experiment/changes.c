@@ -120,7 +120,6 @@ int changes_add(struct changes *changes, enum change_kind kind, const char *text
                           text);
     if (changes->count == CHANGES_MAX)
         return rc_err_set(err, -EINVAL, "more than %d changes", CHANGES_MAX);
-    change_text(&c, c.what, sizeof c.what);
     (void)snprintf(c.id, sizeof c.id, "yours-%zu", changes->count + 1);
     changes->change[changes->count++] = c;
     return 0;

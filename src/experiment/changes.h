@@ -21,7 +21,7 @@ struct change {
     enum change_kind kind;
     char name[64];        /* of the variable or limit; of an argument its option, "" = none */
     char value[256];      /* of ALLOC "option:value" */
-    char what[96];        /* in words */
+    char what[96];        /* in words, "" = no other words than change_text() */
     char class_name[32];  /* what the failure is when it helps, "" = it does not tell */
     bool refutes;         /* when it does not help, it is not that */
 };

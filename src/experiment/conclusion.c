@@ -27,7 +27,7 @@ static void describe(const struct experiment *e, size_t cell, char *out, size_t 
     char text[400];
     const struct change *c = change_of(e, cell);
     change_text(c, text, sizeof text);
-    if (strcmp(text, c->what) == 0)
+    if (c->what[0] == '\0')
         (void)snprintf(out, size, "%s", text);
     else
         (void)snprintf(out, size, "%s (%s)", text, c->what);
@@ -253,7 +253,9 @@ static void add_cell(const struct experiment *e, size_t i, cJSON *list)
         change_text(change_of(e, i), text, sizeof text);
     (void)cJSON_AddStringToObject(item, "id", i > 0 ? change_of(e, i)->id : "as-it-is");
     (void)cJSON_AddStringToObject(item, "change", text);
-    (void)cJSON_AddStringToObject(item, "what", i > 0 ? change_of(e, i)->what : "as it is");
+    (void)cJSON_AddStringToObject(item, "what", i == 0                                ? "as it is"
+                                                : change_of(e, i)->what[0] != '\0' ? change_of(e, i)->what
+                                                                                    : text);
     (void)cJSON_AddNumberToObject(item, "runs", c->runs);
     (void)cJSON_AddNumberToObject(item, "failed", c->failed);
     (void)cJSON_AddNumberToObject(item, "seconds", c->seconds);

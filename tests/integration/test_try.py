@@ -69,7 +69,8 @@ class Findings(TryCase):
         campaigns = {
             "descriptors": (["--with-limit", "nofile=512", "--with", "UNRELATED=1", "--first", "--", PYTHON, "-c", DESCRIPTORS],
                             {"preexec_fn": cls.few_descriptors}),
-            "bundle": (["--yes", "--suggested", "--with", "UNRELATED=1", "--first", cls.first_bundle], {"preexec_fn": cls.few_descriptors}),
+            "bundle": (["--yes", "--suggested", "--with", 'UNRELATED_PASSWORD=zy"qjzvkx ${mwpq}', "--first", cls.first_bundle],
+                       {"preexec_fn": cls.few_descriptors}),
             "allocator": (["--without", "PYTORCH_ALLOC_CONF", "--", PYTHON, "-c",
                            program(condition="os.environ.get('PYTORCH_ALLOC_CONF')")], {"env": with_setting}),
             "postponed": (["--with", "LATER=1", "--", PYTHON, "-c", program(condition="True")], {}),
@@ -168,6 +169,14 @@ class Findings(TryCase):
             self.assertEqual(again[key], bundle.verdict[key], key)
         self.assertEqual(again.keys() & {"signature", "file_at", "runner_up"}, set())
         self.assertIn(headline, self.verb("triage", os.path.dirname(bundle.path)).stdout)
+
+    def test_a_secret_with_a_quote_is_hidden_whole(self):
+        bundle = self.made.campaign_bundle("bundle")
+        for name in ("verdict.json", "SUMMARY.md", "experiment/experiment.json", "experiment/table.md"):
+            text = bundle.text(name)
+            self.assertNotRegex(text, "qjzvkx|mwpq", name)
+            if name.startswith("experiment/"):
+                self.assertRegex(text, "UNRELATED_PASSWORD=<secret:[a-z-]+>", name)
 
     def test_each_run_has_its_bundle(self):
         runs = glob.glob(self.made.path("descriptors", "rocmcrash-try-*", "*", "*.tar.gz"))

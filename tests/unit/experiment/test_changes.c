@@ -172,7 +172,7 @@ static void test_what_a_user_names(void **state)
     add(&c, CHANGE_ARG, "", false);
     assert_int_equal(c.count, 4);
     assert_string_equal(c.change[0].value, "b=c");
-    assert_string_equal(c.change[1].what, "A unset");
+    assert_string_equal(c.change[1].what, "");
 }
 
 static void check_command(const char *argument, const char *want)
@@ -224,7 +224,6 @@ static void set_cell(struct experiment *e, size_t i, const char *class_name, boo
     *c = (struct change){.kind = CHANGE_ENV, .refutes = refutes};
     (void)snprintf(c->name, sizeof c->name, "V%zu", i);
     (void)snprintf(c->value, sizeof c->value, "1");
-    (void)snprintf(c->what, sizeof c->what, "V%zu=1", i);
     (void)snprintf(c->class_name, sizeof c->class_name, "%s", class_name);
     e->campaign.cell[i] = (struct cell){.runs = 6, .failed = failed, .finding = finding, .decided_in = 6};
     e->changes.count = i;
