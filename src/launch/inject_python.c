@@ -19,21 +19,24 @@
 
 /* The hook writes a few for each process. */
 #define FILES_MAX 4096
+#define STRING_MAX 131072 /* the longest one that execve() takes, with its NUL */
 #define PLACE_WAIT_MS 100 /* before the target begins */
 #define OOM_WAIT_MS 500   /* after it has ended */
 
-/* "FOLDER" or "FOLDER:BEFORE"; an empty BEFORE must not become the current directory. */
-static bool python_path(const char *folder, char *out, size_t size)
+/* "FOLDER" or "FOLDER:BEFORE", malloc()ed; an empty BEFORE must not become the current directory. NULL: no
+ * memory, or it would be no such list. */
+static char *python_path(const char *folder)
 {
+    char *path = NULL;
     const char *before = getenv("PYTHONPATH");
     size_t len = strlen(folder);
-    if (strchr(folder, ':') != NULL)
-        return false;
+    if (strchr(folder, ':') != NULL || (before != NULL && len + strlen(before) + 2 > STRING_MAX))
+        return NULL;
     if (before == NULL || before[0] == '\0')
-        return (size_t)snprintf(out, size, "%s", folder) < size;
+        return strdup(folder);
     if (strncmp(before, folder, len) == 0 && (before[len] == ':' || before[len] == '\0'))
-        return (size_t)snprintf(out, size, "%s", before) < size;
-    return (size_t)snprintf(out, size, "%s:%s", folder, before) < size;
+        return strdup(before);
+    return asprintf(&path, "%s:%s", folder, before) < 0 ? NULL : path;
 }
 
 static bool find_place(void *context)
@@ -53,16 +56,15 @@ void inject_python_plan(struct shared *shared, const struct launch_options *opti
 
 void inject_python(struct shared *shared, const struct launch_options *options)
 {
-    static char path[131072]; /* the longest string that execve() takes */
     struct shared_run *run = &shared->run;
     char where[sizeof run->hook_dir + 64];
     if (run->hook_dir[0] == '\0')
         return;
+    RC_AUTO_FREE char *path = python_path(options->python_hook);
     int n = snprintf(where, sizeof where, "%d:%smemory=%d+%zu:%s", (int)run->supervisor_pid,
                      options->torch_history ? "history," : "", (int)run->shared_fd,
                      offsetof(struct shared, hook_trouble), run->hook_dir);
-    if (n <= 0 || (size_t)n >= sizeof where ||
-        !python_path(options->python_hook, path, sizeof path) ||
+    if (n <= 0 || (size_t)n >= sizeof where || path == NULL ||
         setenv("ROCMCRASH_HOOK", where, 1) != 0 || setenv("PYTHONPATH", path, 1) != 0)
         run->hook_dir[0] = '\0';
 }

@@ -15,6 +15,7 @@
 #include "base/descriptors.h"
 #include "base/fs.h"
 #include "base/proc_stat.h"
+#include "base/room.h"
 #include "launch/inherited.h"
 #include "launch/tree_scan.h"
 #include "record/shared.h"
@@ -55,7 +56,7 @@ static void on_release(int signo, siginfo_t *si, void *context)
         return;
     int saved = errno;
     pid_t pid = (pid_t)si->si_value.sival_int;
-    struct traced_process *process = pid > 0 ? tracee_find_process(&tracer.tracees, pid) : NULL;
+    struct traced_process *process = pid > 0 ? tracee_find_process(tracer.tracees, pid) : NULL;
     if (process != NULL)
         tracer_release(process, RELEASE_FOR_GOOD);
     else
@@ -95,9 +96,9 @@ void tracer_wake_supervisor(void)
 
 static void handle_death(const siginfo_t *si)
 {
-    struct traced_thread *thread = tracee_find(&tracer.tracees, si->si_pid);
+    struct traced_thread *thread = tracee_find(tracer.tracees, si->si_pid);
     if (thread != NULL)
-        tracee_remove(&tracer.tracees, thread);
+        tracee_remove(tracer.tracees, thread);
     if (si->si_pid == tracer.target) {
         struct shared *s = tracer.shared;
         handler_target = 0;
@@ -136,7 +137,7 @@ static void handle_job_control(const siginfo_t *si)
 static int wait_for_what(void)
 {
     int flags = WEXITED | WSTOPPED | WNOWAIT | __WALL;
-    return tracee_find(&tracer.tracees, tracer.target) == NULL ? flags | WCONTINUED : flags;
+    return tracee_find(tracer.tracees, tracer.target) == NULL ? flags | WCONTINUED : flags;
 }
 
 /* --- start --- */
@@ -145,14 +146,14 @@ static void seize_late(void)
 {
     struct tree_scan scan = {
         .shared = tracer.shared,
-        .tracees = &tracer.tracees,
+        .tracees = tracer.tracees,
         .root = tracer.target,
         .ptrace_options = tracer.ptrace_options,
         .wanted = tracer_may_seize_again,
     };
     tree_scan_seize(&scan);
     if (tracer.shared->trace_state == TRACE_STATE_LATE &&
-        tracee_find_process(&tracer.tracees, tracer.target) != NULL)
+        tracee_find_process(tracer.tracees, tracer.target) != NULL)
         tracer.shared->trace_state = TRACE_STATE_TRACING;
 }
 
@@ -196,7 +197,7 @@ static void start_tracing(void)
         s->trace_state = TRACE_STATE_REFUSED;
         return;
     } else {
-        (void)tracee_add(&tracer.tracees, tracer.target, tracer.target, clock_mono_ns());
+        (void)tracee_add(tracer.tracees, tracer.target, tracer.target, clock_mono_ns());
         s->processes_traced++;
         s->trace_state = TRACE_STATE_TRACING;
     }
@@ -230,7 +231,7 @@ static void attach(void)
     }
     uint32_t seized = 0;
     for (uint32_t pass = 0, now = 1; pass < SEIZE_PASSES && now > 0; pass++, seized += now)
-        now = tree_scan_seize_threads(s, &tracer.tracees, tracer.target, tracer.ptrace_options);
+        now = tree_scan_seize_threads(s, tracer.tracees, tracer.target, tracer.ptrace_options);
     s->processes_traced = seized > 0;
     s->trace_state = seized > 0                  ? TRACE_STATE_TRACING
                      : proc_status_number(tracer.target, "TracerPid") != 0 ? TRACE_STATE_OFF
@@ -262,6 +263,9 @@ _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *op
 {
     tracer.shared = shared;
     tracer.options = options;
+    tracer.tracees = room_for(sizeof *tracer.tracees);
+    if (tracer.tracees == NULL)
+        _exit(1); /* as where no child can be forked */
     if (options->attach_pid == 0) {
         start();
     } else {

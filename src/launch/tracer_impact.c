@@ -101,7 +101,7 @@ void tracer_forget_first_fault(struct traced_thread *thread)
 
 void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
 {
-    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    struct traced_process *process = tracee_process(tracer.tracees, thread);
     bool kernel_sent = si->si_code > 0;
     if (!disposition_is_default(thread->tid, si->si_signo)) {
         remember_registers(thread->tid, si->si_signo);
@@ -137,7 +137,7 @@ void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si)
     const struct first *first = find_first(thread->tid, si->si_signo);
     if (!kernel_sent && si->si_pid == process->pid && first != NULL)
         cause.registers = &first->regs;
-    impact_copy(tracer.shared, &tracer.tracees, process, &cause);
+    impact_copy(tracer.shared, tracer.tracees, process, &cause);
     tracer_wake_supervisor();
 }
 
@@ -167,7 +167,7 @@ static bool may_end_unseen(pid_t pid, pid_t tid)
 
 static bool others_may_end_unseen(const struct traced_process *process)
 {
-    const struct tracees *t = &tracer.tracees;
+    const struct tracees *t = tracer.tracees;
     if (process->threads > UNSEEN_THREADS_MAX)
         return false;
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
@@ -182,7 +182,7 @@ static bool others_may_end_unseen(const struct traced_process *process)
 /* Only the last thread's exit event is the end of a process; a lone leader may go long before. */
 void tracer_exit_event(struct traced_thread *thread)
 {
-    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    struct traced_process *process = tracee_process(tracer.tracees, thread);
     unsigned long status = 0;
     (void)ptrace(PTRACE_GETEVENTMSG, thread->tid, NULL, &status);
     if (!thread->exiting) {
@@ -204,6 +204,6 @@ void tracer_exit_event(struct traced_thread *thread)
         .signo = signo,
         .exit_status = (uint32_t)status,
     };
-    impact_copy(tracer.shared, &tracer.tracees, process, &cause);
+    impact_copy(tracer.shared, tracer.tracees, process, &cause);
     tracer_wake_supervisor();
 }

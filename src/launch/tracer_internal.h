@@ -30,7 +30,7 @@ struct released {
 struct tracer {
     struct shared *shared;
     const struct tracer_options *options;
-    struct tracees tracees;
+    struct tracees *tracees; /* not in .bss, which RLIMIT_DATA counts */
     pid_t target;
     bool eager;
     bool scans; /* every second, for processes that are not traced yet */

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "inject/preload.h"
 #include "inject/program.h"
 #include "record/shared.h"
@@ -31,9 +32,9 @@ void tracer_release(struct traced_process *process, enum release_reason reason)
 {
     if (process->releasing != RELEASE_FOR_GOOD)
         process->releasing = reason;
-    uint16_t index = (uint16_t)(process - tracer.tracees.processes);
+    uint16_t index = (uint16_t)(process - tracer.tracees->processes);
     for (uint32_t i = 0; i < TRACEE_THREADS_MAX; i++) {
-        const struct traced_thread *thread = &tracer.tracees.threads[i];
+        const struct traced_thread *thread = &tracer.tracees->threads[i];
         if (thread->tid != 0 && thread->process == index)
             (void)ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
     }
@@ -147,9 +148,11 @@ bool tracer_is_debugger(pid_t pid)
 static bool preloads_sanitizer(pid_t pid)
 {
     static const char name[] = "LD_PRELOAD=";
-    static char text[ENVIRONMENT_MAX + 1];
+    static char *text; /* not in .bss, which RLIMIT_DATA counts */
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    if (text == NULL && (text = room_for(ENVIRONMENT_MAX + 1)) == NULL)
+        return false;
     RC_AUTO_CLOSE int fd = fs_open_read(path);
     ssize_t len = fd >= 0 ? fs_pread_full(fd, text, ENVIRONMENT_MAX, 0) : 0;
     text[len > 0 ? len : 0] = '\0';

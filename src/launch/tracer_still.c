@@ -93,13 +93,13 @@ static void let_go(struct tracees *t, const struct traced_process *process)
 static void copy_one(uint32_t index, bool at_its_signal)
 {
     const struct subject *s = &still.subjects[index];
-    struct traced_process *process = tracee_find_process(&tracer.tracees, s->pid);
+    struct traced_process *process = tracee_find_process(tracer.tracees, s->pid);
     if (still.copied[index])
         return;
     still.copied[index] = true;
     if (process != NULL)
         process->rate = (struct rate){.drained_ns = clock_mono_ns()}; /* these stops are ours */
-    subject_copy(s, tracer.shared, &tracer.tracees, process, at_its_signal ? NULL : let_go);
+    subject_copy(s, tracer.shared, tracer.tracees, process, at_its_signal ? NULL : let_go);
     tracer.shared->helpers[HELPER_TRACER].work_pending_ns = clock_mono_ns();
 }
 
@@ -113,7 +113,7 @@ static void copy_all(void)
 static void copy_untraced(void)
 {
     for (uint32_t i = 0; i < still.count; i++)
-        if (tracee_find_process(&tracer.tracees, still.subjects[i].pid) == NULL)
+        if (tracee_find_process(tracer.tracees, still.subjects[i].pid) == NULL)
             copy_one(i, false);
 }
 

@@ -35,7 +35,7 @@ static void resume(pid_t tid, int signo)
 static void detach(struct traced_thread *thread, int signo)
 {
     answer(PTRACE_DETACH, thread->tid, signo);
-    tracee_remove(&tracer.tracees, thread);
+    tracee_remove(tracer.tracees, thread);
 }
 
 static void new_child_event(const struct traced_thread *parent, int event)
@@ -46,10 +46,10 @@ static void new_child_event(const struct traced_thread *parent, int event)
     pid_t tid = (pid_t)message;
     pid_t tgid = tid;
     if (event == PTRACE_EVENT_CLONE) {
-        pid_t parent_tgid = tracee_process(&tracer.tracees, parent)->pid;
+        pid_t parent_tgid = tracee_process(tracer.tracees, parent)->pid;
         tgid = tracee_is_thread_of(parent_tgid, tid) ? parent_tgid : tid;
     }
-    if (tgid == tid && tracee_find(&tracer.tracees, tid) == NULL)
+    if (tgid == tid && tracee_find(tracer.tracees, tid) == NULL)
         tracer.shared->processes_seen++;
     if (event != PTRACE_EVENT_CLONE)
         tracer_note_fork();
@@ -59,8 +59,8 @@ static void new_child_event(const struct traced_thread *parent, int event)
         return; /* detached at its first stop */
     if (tgid == tid)
         tracer_forget_released(tid);
-    bool known = tracee_find(&tracer.tracees, tid) != NULL;
-    if (tracee_add(&tracer.tracees, tid, tgid, clock_mono_ns()) != NULL && !known && tgid == tid)
+    bool known = tracee_find(tracer.tracees, tid) != NULL;
+    if (tracee_add(tracer.tracees, tid, tgid, clock_mono_ns()) != NULL && !known && tgid == tid)
         tracer.shared->processes_traced++;
 }
 
@@ -73,14 +73,14 @@ static void exec_event(struct traced_thread *thread)
     (void)waitid(P_PID, (id_t)thread->tid, &consumed, WSTOPPED | WNOHANG | __WALL);
     if (ptrace(PTRACE_GETEVENTMSG, thread->tid, NULL, &former) == 0 && former != 0 &&
         (pid_t)former != thread->tid) {
-        struct traced_thread *old = tracee_find(&tracer.tracees, (pid_t)former);
+        struct traced_thread *old = tracee_find(tracer.tracees, (pid_t)former);
         if (old != NULL)
-            tracee_remove(&tracer.tracees, old);
-        thread = tracee_find(&tracer.tracees, thread->tid);
+            tracee_remove(tracer.tracees, old);
+        thread = tracee_find(tracer.tracees, thread->tid);
     }
     if (thread == NULL)
         return;
-    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    struct traced_process *process = tracee_process(tracer.tracees, thread);
     /* The exec'ing thread took the leader's place, which may have been at its exit event. */
     if (thread->exiting) {
         thread->exiting = false;
@@ -135,12 +135,12 @@ static void signal_stop(struct traced_thread *thread, int signo)
 {
     siginfo_t si;
     if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &si) == 0) {
-        if (tracee_process(&tracer.tracees, thread)->pid == tracer.target)
+        if (tracee_process(tracer.tracees, thread)->pid == tracer.target)
             tracer_note_target_signal(&si);
         if (tracer_is_fatal_signal(signo))
             tracer_fatal_signal(thread, &si);
         else
-            tracer_still_signal(tracee_process(&tracer.tracees, thread), signo);
+            tracer_still_signal(tracee_process(tracer.tracees, thread), signo);
     }
     resume(thread->tid, signo);
 }
@@ -148,13 +148,13 @@ static void signal_stop(struct traced_thread *thread, int signo)
 /* The thread stopped before its clone event announced it. */
 static struct traced_thread *unknown_thread(pid_t tid)
 {
-    pid_t tgid = tracee_tgid(&tracer.tracees, tid);
+    pid_t tgid = tracee_tgid(tracer.tracees, tid);
     if (tgid == 0 || (tgid != tid && tracer_was_released(tgid)))
         return NULL;
-    bool new_process = tracee_find_process(&tracer.tracees, tgid) == NULL;
+    bool new_process = tracee_find_process(tracer.tracees, tgid) == NULL;
     if (new_process && !tracer.eager)
         return NULL;
-    struct traced_thread *thread = tracee_add(&tracer.tracees, tid, tgid, clock_mono_ns());
+    struct traced_thread *thread = tracee_add(tracer.tracees, tid, tgid, clock_mono_ns());
     if (thread != NULL && new_process)
         tracer.shared->processes_traced++;
     return thread;
@@ -185,7 +185,7 @@ void tracer_handle_stop(pid_t tid, int status)
 {
     int signo = status & 0xff;
     int event = status >> 8;
-    struct traced_thread *thread = tracee_find(&tracer.tracees, tid);
+    struct traced_thread *thread = tracee_find(tracer.tracees, tid);
     if (thread == NULL)
         thread = unknown_thread(tid);
     int pass_on = event == 0 ? signo : 0;
@@ -196,11 +196,11 @@ void tracer_handle_stop(pid_t tid, int status)
         answer(PTRACE_DETACH, tid, pass_on);
         return;
     }
-    struct traced_process *process = tracee_process(&tracer.tracees, thread);
+    struct traced_process *process = tracee_process(tracer.tracees, thread);
     tracer_note_event(process, clock_mono_ns());
     if (process->releasing != RELEASE_NOT && event == PTRACE_EVENT_EXEC) {
         exec_event(thread);
-        thread = tracee_find(&tracer.tracees, tid); /* others have moved in the table */
+        thread = tracee_find(tracer.tracees, tid); /* others have moved in the table */
         if (thread == NULL)
             return;
     }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/run_json.h"
@@ -24,6 +25,11 @@
 #define FOUND_FIRST_BYTES ((size_t)64 << 10)
 #define SYNC_PERIOD_MS 10000u
 #define SYNC_FIRST_MS 2000u
+
+/* Each function of this file reads into it, then writes. There is only one, because RLIMIT_DATA counts .bss. */
+static char scratch[RUN_JSON_MAX];
+_Static_assert(sizeof scratch >= SHARED_FOUND_RING_BYTES && sizeof scratch >= FOUND_FIRST_BYTES,
+               "the rings of lines are read at once");
 
 /* Writes all or nothing: after a short write to a full disk the caller offers the whole piece again. */
 static int append_at(int dirfd, const char *name, const void *data, size_t len)
@@ -101,23 +107,22 @@ static int flush_head(const unsigned char *head, uint32_t used, int dirfd, const
 
 static int flush_output(struct shared *s, int dirfd, struct record_progress *progress)
 {
-    static char chunk[32768];
     for (;;) {
         uint64_t lost = progress->output_lost;
         uint64_t start = progress->output_cursor;
-        size_t len = ring_read(&s->output, &progress->output_cursor, chunk, sizeof chunk,
+        size_t len = ring_read(&s->output, &progress->output_cursor, scratch, sizeof scratch,
                                &progress->output_lost);
         if (len == 0)
             return 0;
         int r = 0;
-        const char *kept = chunk;
+        const char *kept = scratch;
         if (progress->output_lost != lost) {
             /* Redaction might not recognise a secret in half a line, so drop the incomplete first
              * line. If that line is longer, the finisher drops the rest: it sees where the line
              * ends. */
-            const char *end = memchr(chunk, '\n', len);
-            kept = end != NULL ? end + 1 : chunk;
-            len -= (size_t)(kept - chunk);
+            const char *end = memchr(scratch, '\n', len);
+            kept = end != NULL ? end + 1 : scratch;
+            len -= (size_t)(kept - scratch);
             char note[120];
             int n = snprintf(note, sizeof note, "\n[rocmcrash: %llu bytes not kept]%s\n",
                              (unsigned long long)(progress->output_lost - lost),
@@ -150,12 +155,11 @@ static size_t read_lines(const struct ring *ring, uint64_t *cursor, char *text, 
 /* The file is written whole each time: it is small and seldom changes. */
 static int flush_last_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *written)
 {
-    static char text[SHARED_FOUND_RING_BYTES];
     uint64_t cursor = 0;
     const char *lines = NULL;
     if (atomic_load(&ring->head) == *written)
         return 0;
-    size_t len = read_lines(ring, &cursor, text, sizeof text, &lines);
+    size_t len = read_lines(ring, &cursor, scratch, SHARED_FOUND_RING_BYTES, &lines);
     int r = fs_write_file_at(dirfd, name, lines, len, false);
     if (r == 0)
         *written = cursor;
@@ -165,12 +169,11 @@ static int flush_last_lines(const struct ring *ring, int dirfd, const char *name
 /* Appends to the file until it is full. */
 static int flush_first_lines(const struct ring *ring, int dirfd, const char *name, uint64_t *cursor)
 {
-    static char text[FOUND_FIRST_BYTES];
     uint64_t next = *cursor;
     const char *lines = NULL;
     if (next >= FOUND_FIRST_BYTES || atomic_load(&ring->head) == next)
         return 0;
-    size_t len = read_lines(ring, &next, text, FOUND_FIRST_BYTES - (size_t)next, &lines);
+    size_t len = read_lines(ring, &next, scratch, FOUND_FIRST_BYTES - (size_t)next, &lines);
     int r = append_at(dirfd, name, lines, len);
     if (r == 0)
         *cursor = next;
@@ -179,11 +182,10 @@ static int flush_first_lines(const struct ring *ring, int dirfd, const char *nam
 
 static int flush_events(struct shared *s, int dirfd, struct record_progress *progress)
 {
-    static char chunk[8192];
     size_t len;
-    while ((len = ring_read(&s->events, &progress->event_cursor, chunk, sizeof chunk,
+    while ((len = ring_read(&s->events, &progress->event_cursor, scratch, sizeof scratch,
                             &progress->events_lost)) > 0) {
-        int r = append_at(dirfd, "events", chunk, len);
+        int r = append_at(dirfd, "events", scratch, len);
         if (r < 0) {
             progress->event_cursor -= len;
             return r;
@@ -194,12 +196,11 @@ static int flush_events(struct shared *s, int dirfd, struct record_progress *pro
 
 static int flush_samples(struct shared *s, const char *run_dir, struct record_progress *progress)
 {
-    static unsigned char chunk[65536];
     size_t len;
-    while ((len = ring_read(&s->samples, &progress->sample_cursor, chunk, sizeof chunk,
+    while ((len = ring_read(&s->samples, &progress->sample_cursor, scratch, sizeof scratch,
                             &progress->samples_lost)) > 0) {
         size_t taken = 0;
-        int r = segment_append_some(run_dir, chunk, len, &taken);
+        int r = segment_append_some(run_dir, scratch, len, &taken);
         if (r < 0) {
             progress->sample_cursor -= len - taken;
             return r;
@@ -264,19 +265,20 @@ static uint32_t trouble_seen(const struct shared *s)
  * So it is fsynced first. A change of mere counters waits until a sync is due. */
 static int flush_run_json(const struct shared *s, int dirfd, bool sync_due)
 {
-    static char text[RUN_JSON_MAX];
-    static char written[RUN_JSON_MAX];
-    bool first = written[0] == '\0';
+    static char *written; /* where there is no room for it, the file is written each time */
+    if (written == NULL)
+        written = room_for(RUN_JSON_MAX);
+    bool first = written == NULL || written[0] == '\0';
     if (!first && !sync_due && s->target_state != TARGET_ENDED)
         return 0;
-    size_t len = run_json_render(s, text, sizeof text);
+    size_t len = run_json_render(s, scratch, sizeof scratch);
     if (len == 0)
         return -EFBIG;
-    if (strcmp(text, written) == 0 && faccessat(dirfd, "run.json", F_OK, 0) == 0)
+    if (!first && strcmp(scratch, written) == 0 && faccessat(dirfd, "run.json", F_OK, 0) == 0)
         return 0;
-    int r = fs_write_file_at(dirfd, "run.json", text, len, sync_due);
-    if (r == 0)
-        memcpy(written, text, len + 1);
+    int r = fs_write_file_at(dirfd, "run.json", scratch, len, sync_due);
+    if (r == 0 && written != NULL)
+        memcpy(written, scratch, len + 1);
     return r;
 }
 

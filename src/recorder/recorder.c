@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/room.h"
 #include "record/rundir.h"
 #include "record/shared.h"
 #include "recorder/flush.h"
@@ -322,34 +323,37 @@ static int wait_ms(struct recorder *r)
 
 _Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options)
 {
-    static struct recorder r;
-    r = (struct recorder){.shared = shared, .options = options,
-                          .dirfd = -1, .kmsg_fd = -1, .state_fd = -1};
-    open_processes(&r);
+    struct recorder *r = room_for(sizeof *r);
+    if (r == NULL)
+        _exit(1);
+    r->shared = shared;
+    r->options = options;
+    r->dirfd = r->kmsg_fd = r->state_fd = -1;
+    open_processes(r);
     struct shared_helper *me = &shared->helpers[HELPER_RECORDER];
-    open_kernel_log(&r);
+    open_kernel_log(r);
     struct pollfd fds[] = {
         {.fd = options->wake_fd, .events = POLLIN},
         {.fd = options->supervisor_pidfd, .events = POLLIN},
         /* poll() always reports a regular file (a recorded log) ready: it is read once a turn instead. */
-        {.fd = r.kernel_log_open && !r.kernel_log.regular ? r.kernel_log.fd : -1, .events = POLLIN},
+        {.fd = r->kernel_log_open && !r->kernel_log.regular ? r->kernel_log.fd : -1, .events = POLLIN},
     };
     for (;;) {
         me->heartbeat_ns = clock_mono_ns();
         me->work_pending_ns = 0;
-        (void)poll(fds, sizeof fds / sizeof fds[0], wait_ms(&r));
+        (void)poll(fds, sizeof fds / sizeof fds[0], wait_ms(r));
         me->work_pending_ns = clock_mono_ns();
         if (shared->supervisor_done != 0)
-            supervisor_said_done(&r);
+            supervisor_said_done(r);
         if (getppid() != shared->run.supervisor_pid)
-            stand_in_for_supervisor(&r);
+            stand_in_for_supervisor(r);
         end_stale_stop(shared);
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
             fds[2].fd = -1;
         uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;
-        if (r.dirfd < 0 && r.dir_attempts < DIR_ATTEMPTS_MAX &&
+        if (r->dirfd < 0 && r->dir_attempts < DIR_ATTEMPTS_MAX &&
             (age_ns >= RECORDER_QUIET_MS * NS_PER_MS || shared->impacts_used > 0))
-            make_run_dir(&r);
-        flush(&r, false);
+            make_run_dir(r);
+        flush(r, false);
     }
 }

@@ -375,7 +375,7 @@ static void read_limits(struct sampler *s, struct proc_slot *p)
 /* Reading maps takes mmap_lock page by page; a count that does not finish in time is dropped. */
 static void count_maps(struct sampler *s, struct proc_slot *p, uint64_t budget_ns)
 {
-    static char text[65536];
+    char text[4096]; /* Linux gives no more of it at once */
     char path[128];
     (void)snprintf(path, sizeof path, "%s/%d/maps", s->proc_root, p->pid);
     uint32_t file = FILE_PROC(p->pid, FILE_MAPS);
