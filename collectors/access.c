@@ -66,17 +66,6 @@ static void give_gpu_nodes(struct collect_out *out)
     }
 }
 
-static void give_number(struct collect_out *out, const char *fact, const char *path)
-{
-    char text[64];
-    uint64_t value = 0;
-    ssize_t n = fs_read_machine_text(path, text, sizeof text);
-    if (n > 0 && fs_parse_u64(text, &value) == 0 && value <= INT64_MAX)
-        collect_integer(out, fact, FACT_STATIC, (int64_t)value, path);
-    else
-        machine_missing(out, fact, FACT_STATIC, n < 0 ? (int)n : -EINVAL, path);
-}
-
 /* Display controllers (class 0x03) and accelerators (0x12) of a vendor on the PCI bus: a card
  * without a driver is no DRM card. */
 static void give_pci(struct collect_out *out)
@@ -135,7 +124,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     give_gpu_nodes(out);
     give_pci(out);
     give_rdma(out);
-    give_number(out, "host.dmesg_restrict", "/proc/sys/kernel/dmesg_restrict");
+    machine_integer(out, "host.dmesg_restrict", FACT_STATIC, "/proc/sys/kernel/dmesg_restrict");
     collect_boolean(out, "host.kfd_topology", FACT_STATIC,
                     exists("/sys/class/kfd/kfd/topology/nodes"), "/sys/class/kfd/kfd/topology");
     collect_boolean(out, "host.wsl", FACT_STATIC, exists("/dev/dxg"), "/dev/dxg");

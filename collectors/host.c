@@ -145,30 +145,17 @@ static void collect_shm(struct collect_out *out, struct buf *text)
                (unsigned long long)free_bytes);
 }
 
-static void collect_number_file(struct collect_out *out, struct buf *text, const char *path,
-                                const char *fact)
-{
-    char value[64];
-    uint64_t number = 0;
-    ssize_t n = fs_read_machine_text(path, value, sizeof value);
-    if (n > 0 && fs_parse_u64(value, &number) == 0 && number <= INT64_MAX) {
-        collect_integer(out, fact, FACT_STATIC, (int64_t)number, path);
-        buf_printf(text, "%s: %llu\n", path, (unsigned long long)number);
-    } else {
-        machine_missing(out, fact, FACT_STATIC, n < 0 ? (int)n : -EINVAL, path);
-    }
-}
-
 static void collect_kernel_limits(struct collect_out *out, struct buf *text)
 {
     static const char *const shown[] = {
+        "/proc/sys/vm/max_map_count",      "/proc/sys/kernel/pid_max",
         "/proc/sys/vm/overcommit_memory",  "/proc/sys/vm/overcommit_ratio",
         "/proc/sys/vm/swappiness",         "/proc/sys/kernel/numa_balancing",
         "/proc/sys/kernel/dmesg_restrict", "/proc/sys/kernel/yama/ptrace_scope",
         "/proc/sys/kernel/tainted",        "/sys/kernel/mm/transparent_hugepage/enabled",
     };
-    collect_number_file(out, text, "/proc/sys/vm/max_map_count", "host.max_map_count");
-    collect_number_file(out, text, "/proc/sys/kernel/pid_max", "host.pid_max");
+    machine_integer(out, "host.max_map_count", FACT_STATIC, "/proc/sys/vm/max_map_count");
+    machine_integer(out, "host.pid_max", FACT_STATIC, "/proc/sys/kernel/pid_max");
     if (fs_sysroot()[0] == '\0')
         collect_integer(out, "host.page_size", FACT_STATIC, sysconf(_SC_PAGESIZE), "sysconf");
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {

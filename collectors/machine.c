@@ -73,6 +73,17 @@ void machine_missing(struct collect_out *out, const char *name, enum fact_when w
     collect_missing(out, name, when, absent ? FACT_ABSENT : FACT_UNREADABLE, reason, path);
 }
 
+void machine_integer(struct collect_out *out, const char *name, enum fact_when when, const char *path)
+{
+    char text[64];
+    uint64_t value = 0;
+    ssize_t n = fs_read_machine_text(path, text, sizeof text);
+    if (n > 0 && fs_parse_u64(text, &value) == 0 && value <= INT64_MAX)
+        collect_integer(out, name, when, (int64_t)value, path);
+    else
+        machine_missing(out, name, when, n < 0 ? (int)n : -EINVAL, path);
+}
+
 /* --- impact files --- */
 
 static ssize_t text_of_file(const char *path, int64_t pid, enum impact_chunk_type type, char *out,

@@ -26,6 +26,10 @@ int machine_cards(int *ret_numbers, int max);
 void machine_missing(struct collect_out *out, const char *name, enum fact_when when, int code,
                      const char *path);
 
+/* Reports the number that is the whole text of the machine's file `path` (decimal, not negative), or why there
+ * is none. */
+void machine_integer(struct collect_out *out, const char *name, enum fact_when when, const char *path);
+
 /*
  * The text chunk of the failed process (or of the first impact) in the run directory, at most
  * size-1 bytes, NUL-terminated. Length, -ENOENT when there is none, other -errno.

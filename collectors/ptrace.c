@@ -80,18 +80,6 @@ static bool field(const char *status, const char *name, int base, uint64_t *valu
     return end != line;
 }
 
-static void give_scope(struct collect_out *out)
-{
-    static const char path[] = "/proc/sys/kernel/yama/ptrace_scope";
-    char text[32];
-    uint64_t scope = 0;
-    ssize_t n = fs_read_machine_text(path, text, sizeof text);
-    if (n > 0 && fs_parse_u64(text, &scope) == 0 && scope <= INT32_MAX)
-        collect_integer(out, "host.ptrace_scope", FACT_STATIC, (int64_t)scope, path);
-    else
-        machine_missing(out, "host.ptrace_scope", FACT_STATIC, n < 0 ? (int)n : -EINVAL, path);
-}
-
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
     static const char path[] = "/proc/self/status";
@@ -99,7 +87,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     uint64_t tracer = 0;
     uint64_t value = 0;
     (void)ctx;
-    give_scope(out);
+    machine_integer(out, "host.ptrace_scope", FACT_STATIC, "/proc/sys/kernel/yama/ptrace_scope");
     if (fs_sysroot()[0] != '\0') /* what this machine allows says nothing about a recorded one */
         return COLLECT_OK;
     if (fs_read_text(path, status, sizeof status) <= 0)
