@@ -34,8 +34,8 @@ enum collect_status {
 
 enum collect_phase {
     COLLECT_PERISHABLE, /* kernel log, devcoredump, counters: before everything */
-    COLLECT_QUICK,      /* the verdict needs it; together well below a second */
-    COLLECT_SLOW,       /* versions, pools, hashes; after the verdict is on the terminal */
+    COLLECT_QUICK,      /* the verdict reads it; together well below a second */
+    COLLECT_SLOW,       /* versions, pools, hashes: runs after the verdict was printed */
 };
 
 /* The run, as far as it is known. Strings are never NULL ("" = unknown), pids 0 = none. */
@@ -93,7 +93,7 @@ enum collect_status collect_reason(struct collect_out *, enum collect_status sta
 
 struct collector {
     const char *name;     /* [a-z0-9_]+: folder in the bundle, key in the manifest */
-    const char *describe; /* one line for --list-collectors and the manual */
+    const char *describe; /* one line for `rocmcrash collectors` and the manual */
     enum collect_phase phase;
     bool needs_run; /* without a run it has nothing to say, or takes too long: `doctor` leaves it out */
     uint32_t deadline_ms; /* 0 = runner's default (2000) */
