@@ -27,12 +27,15 @@
 
 struct list_line {
     bool json, yes, help;
-    const char *prune; /* NULL = nothing is removed */
+    const char *prune;      /* NULL = nothing is removed */
+    const char *class_name; /* of the bundles that are listed; NULL = of any */
     struct prune_list found;
     size_t rows;
 };
 
 static const struct option_def list_options[] = {
+    {"class", 0, "CLASS", "only bundles with this verdict ('gpu-hang'), and no unfinished runs",
+     option_text, offsetof(struct list_line, class_name)},
     {"json", 0, NULL, "a JSON object a line", option_on, offsetof(struct list_line, json)},
     {"prune", 0, "KEEP", "ask to remove all but the newest KEEP ('20', or '500M') of each",
      option_text, offsetof(struct list_line, prune)},
@@ -88,6 +91,11 @@ static void print_row(struct list_line *line, const struct row *row)
     (void)putchar('\n');
 }
 
+static bool is_wanted(const struct list_line *line, const char *class_name)
+{
+    return line->class_name == NULL || (class_name != NULL && strcmp(class_name, line->class_name) == 0);
+}
+
 static void list_bundle(struct list_line *line, const char *path)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -100,14 +108,16 @@ static void list_bundle(struct list_line *line, const char *path)
     cJSON *json = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     row.class_name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "class"));
     row.confidence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "confidence"));
-    print_row(line, &row);
-    if (row.class_name != NULL) /* what nobody can read may be anything: it stays */
-        prune_add(&line->found, path, row.bytes, row.st.st_mtime, false);
+    if (is_wanted(line, row.class_name)) {
+        print_row(line, &row);
+        if (row.class_name != NULL) /* an unreadable file may be anything: it is never removed */
+            prune_add(&line->found, path, row.bytes, row.st.st_mtime, false);
+    }
     cJSON_Delete(json);
 }
 
-/* Has the name the beginning of a bundle's name? Other archives in the folder are not ours. */
-static bool is_named_so(const char *name)
+/* Other archives in the folder are not ours. */
+static bool has_bundle_prefix(const char *name)
 {
     return strncmp(name, "rocmcrash-", 10) == 0;
 }
@@ -123,7 +133,7 @@ static int list_folder(struct list_line *line, const char *folder)
         const char *name = entries[i]->d_name;
         int n = strcmp(folder, ".") == 0 ? snprintf(path, sizeof path, "%s", name)
                                          : snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (n > 0 && (size_t)n < sizeof path && is_named_so(name) && input_has_bundle_name(path))
+        if (n > 0 && (size_t)n < sizeof path && has_bundle_prefix(name) && input_has_bundle_name(path))
             list_bundle(line, path);
         free(entries[i]);
     }
@@ -154,6 +164,8 @@ static int list_own_folders(struct list_line *line, struct rc_err *err)
         (void)snprintf(bundles, sizeof bundles, "%s/bundles", base);
         (void)list_folder(line, bundles);
     }
+    if (line->class_name != NULL) /* an unfinished run has no verdict */
+        return 0;
     size_t before = line->rows;
     int r = rundir_unfinished(on_unfinished, line, err);
     if (line->rows > before && !line->json)
@@ -178,9 +190,9 @@ int verb_list(int argc, char *argv[])
     }
     if (line.help) {
         (void)printf("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
-                     "Lists the bundles of the folders (default: the current one and the one for\n"
-                     "bundles that could not be where they should), and unfinished runs.\n"
-                     "Bundles are yours: none is removed unless you say so.\n"
+                     "Lists the bundles of the folders, and unfinished runs. Default: the current\n"
+                     "folder, and the one that takes a bundle when its own folder takes no files.\n"
+                     "Bundles are yours: rocmcrash removes none unless you say so.\n"
                      "\nOptions:\n");
         options_help(list_options);
         return VERB_EXIT_OK;
@@ -207,6 +219,6 @@ int verb_list(int argc, char *argv[])
     }
     prune_release(&line.found);
     if (line.rows == 0 && failed == 0 && !line.json)
-        (void)printf("no bundles, no unfinished runs\n");
+        (void)say_line(stdout, "%s", line.class_name != NULL ? "no bundle of this class" : "no bundles, no unfinished runs");
     return failed > 0 || fflush(stdout) != 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -275,6 +275,20 @@ class Listing(support.Case):
         self.assertEqual(self.verb("list", folder, "--prune=0", "--yes").returncode, 0)
         self.assertEqual(sorted(os.listdir(folder)), left)
 
+    def test_one_class(self):
+        folder = self.prune_folder()
+        hang = os.path.join(folder, "rocmcrash-20260109T000000Z-x-gpu-hang.tar.gz")
+        with open(hang, "wb") as file:
+            file.write(bundle_bytes("rocmcrash-x", {"verdict.json": b'{"class": "gpu-hang", "confidence": "low"}'}))
+        rows = [json.loads(line) for line in self.verb("list", "--class=gpu-hang", "--json", folder).stdout.splitlines()]
+        self.assertEqual([(row["path"], row["confidence"]) for row in rows], [(hang, "low")])
+        self.assertEqual(self.verb("list", "--class=leak", folder).stdout, "no bundle of this class\n")
+        self.assertEqual(self.verb("list", "--class=capacity", "--prune=1", "--yes", folder).returncode, 0)
+        left = sorted(os.listdir(folder))
+        self.assertEqual([name for name in left if "capacity" in name], ["rocmcrash-20260104T000000Z-x-capacity.tar.gz"])
+        self.assertIn(os.path.basename(hang), left)
+        self.assertIn("rocmcrash-unreadable.tar.gz", left)
+
     def test_prune_asks(self):
         folder = self.prune_folder()
         everything = sorted(os.listdir(folder))
