@@ -16,6 +16,7 @@
 #include "record/rundir.h"
 
 #define MIB (1024.0 * 1024.0)
+#define OF_ONE_JOB_S 3600 /* a record and a bundle of one job are never further apart */
 
 int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err)
 {
@@ -27,7 +28,7 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
     bool is_count = end != NULL && *end == '\0';
     if (errno != 0 || number >= UINT64_MAX >> 40 || (!is_count && (unit == NULL || end[1] != '\0')))
         return rc_err_set(err, -EINVAL, "--prune is how many stay, '20', or how much, '500M', not '%s'", value);
-    *ret = (struct prune_limit){UINT64_MAX, UINT64_MAX};
+    *ret = (struct prune_limit){UINT64_MAX, UINT64_MAX, 0};
     if (is_count)
         ret->count = number;
     else
@@ -35,13 +36,14 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
     return 0;
 }
 
-void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run)
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s,
+               enum prune_kind kind)
 {
     struct prune_item *more = realloc(list->items, (list->count + 1) * sizeof *more);
     if (more == NULL)
         return;
     list->items = more;
-    more[list->count] = (struct prune_item){strdup(path), bytes, modified_s, is_run};
+    more[list->count] = (struct prune_item){strdup(path), bytes, modified_s, kind, false};
     if (more[list->count].path != NULL)
         list->count++;
 }
@@ -65,15 +67,15 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Whether this one stays, if those before it do. */
-static bool stays(const struct prune_limit *limit, size_t before, uint64_t bytes_with_it)
+static bool stays(const struct prune_item *item, const struct prune_limit *limit, size_t before, uint64_t bytes_with_it)
 {
-    return before < limit->count && bytes_with_it <= limit->bytes;
+    return before < limit->count && bytes_with_it <= limit->bytes && item->modified_s >= limit->since_s;
 }
 
 /* A run that somebody works on by now is left alone, and one of which nobody can tell. */
 static int remove_one(const struct prune_item *item)
 {
-    if (!item->is_run)
+    if (item->kind != PRUNE_RUN)
         return unlink(item->path) == 0 ? 0 : -errno;
     RC_AUTO_CLOSE int lock = rundir_lock(item->path);
     if (lock < 0)
@@ -81,7 +83,7 @@ static int remove_one(const struct prune_item *item)
     return fs_remove_tree(AT_FDCWD, item->path);
 }
 
-static bool is_wanted(size_t count, double bytes, bool are_runs, bool yes, struct rc_err *err)
+static bool is_wanted(size_t count, double bytes, enum prune_kind kind, bool yes, struct rc_err *err)
 {
     char answer[16] = "";
     if (yes)
@@ -90,15 +92,17 @@ static bool is_wanted(size_t count, double bytes, bool are_runs, bool yes, struc
         (void)rc_err_set(err, -EINVAL, "nothing is removed unasked: --yes removes these");
         return false;
     }
-    if (are_runs)
+    if (kind == PRUNE_RUN)
         (void)fprintf(stderr, "rocmcrash: remove these %zu unfinished runs, %.1f MiB ('rocmcrash recover' makes "
                               "bundles of them)? [y/N] ", count, bytes / MIB);
+    else if (kind == PRUNE_RANK_RECORD)
+        (void)fprintf(stderr, "rocmcrash: remove these %zu records of ranks, %.1f MiB? [y/N] ", count, bytes / MIB);
     else
         (void)fprintf(stderr, "rocmcrash: remove these %zu bundles, %.1f MiB? [y/N] ", count, bytes / MIB);
     return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y';
 }
 
-static int prune_kind(const struct prune_list *list, const struct prune_limit *limit, bool are_runs, bool yes,
+static int prune_kind(struct prune_list *list, const struct prune_limit *limit, enum prune_kind kind, bool yes,
                       struct rc_err *err)
 {
     size_t kept = 0;
@@ -107,33 +111,50 @@ static int prune_kind(const struct prune_list *list, const struct prune_limit *l
     uint64_t bytes = 0;
     uint64_t freed = 0;
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].is_run != are_runs)
+        const struct prune_item *item = &list->items[i];
+        if (item->kind != kind)
             continue;
-        bytes += list->items[i].bytes;
-        if (from == list->count && stays(limit, kept, bytes)) {
+        bytes += item->bytes;
+        if (from == list->count && stays(item, limit, kept, bytes)) {
             kept++;
             continue;
         }
         from = from == list->count ? i : from; /* all that are older go, too */
         going++;
-        freed += list->items[i].bytes;
-        (void)say_line(stderr, "rocmcrash: to go: %s", list->items[i].path);
+        freed += item->bytes;
+        (void)say_line(stderr, "rocmcrash: to go: %s", item->path);
     }
-    if (going == 0 || !is_wanted(going, (double)freed, are_runs, yes, err))
+    if (going == 0 || !is_wanted(going, (double)freed, kind, yes, err))
         return going > 0 && err->msg[0] != '\0' ? -EINVAL : 0;
     int result = 0;
     for (size_t i = from; i < list->count; i++) {
-        int r = list->items[i].is_run == are_runs ? remove_one(&list->items[i]) : 0;
+        if (list->items[i].kind != kind)
+            continue;
+        int r = remove_one(&list->items[i]);
+        list->items[i].is_gone = r == 0;
         if (r < 0)
             result = rc_err_errno(err, r, "cannot remove '%s'", list->items[i].path);
     }
     return result;
 }
 
+/* For records. Without a bundle none of them has a use. */
+static struct prune_limit with_bundles(const struct prune_list *list)
+{
+    struct prune_limit limit = {0, 0, 0};
+    for (size_t i = 0; i < list->count; i++) /* the newest first */
+        if (list->items[i].kind == PRUNE_BUNDLE && !list->items[i].is_gone)
+            limit = (struct prune_limit){UINT64_MAX, UINT64_MAX, list->items[i].modified_s - OF_ONE_JOB_S};
+    return limit;
+}
+
 int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err)
 {
     if (list->count > 0)
         qsort(list->items, list->count, sizeof *list->items, by_age);
-    int r = prune_kind(list, limit, false, yes, err);
-    return r < 0 ? r : prune_kind(list, limit, true, yes, err);
+    int r = prune_kind(list, limit, PRUNE_BUNDLE, yes, err);
+    struct prune_limit of_records = with_bundles(list);
+    if (r == 0)
+        r = prune_kind(list, &of_records, PRUNE_RANK_RECORD, yes, err);
+    return r < 0 ? r : prune_kind(list, limit, PRUNE_RUN, yes, err);
 }

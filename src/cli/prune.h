@@ -11,11 +11,18 @@
 
 struct rc_err;
 
+enum prune_kind {
+    PRUNE_BUNDLE,
+    PRUNE_RANK_RECORD, /* goes with the bundles of its job */
+    PRUNE_RUN,         /* unfinished */
+};
+
 struct prune_item {
     char *path;
     uint64_t bytes;
     time_t modified_s;
-    bool is_run; /* an unfinished run, else a bundle */
+    enum prune_kind kind;
+    bool is_gone;
 };
 
 struct prune_list {
@@ -26,15 +33,18 @@ struct prune_list {
 /* So many of the newest stay, or as many of the newest as take so many bytes together. */
 struct prune_limit {
     uint64_t count, bytes; /* UINT64_MAX = no limit */
+    time_t since_s;        /* what is older goes, too */
 };
 
 /* "20", or "500M" with K, M, G or T. 0 or -EINVAL with *err. */
 int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err);
 /* Without memory the item is not in the list, and stays. */
-void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s, bool is_run);
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s,
+               enum prune_kind kind);
 void prune_release(struct prune_list *list);
-/* First bundles, then runs: names what is to go, asks on the terminal (unless `yes`), removes. Returns 0
- * also when the answer is no; -EINVAL where nobody can be asked; another -errno when something could not
+/* First bundles, then the records of ranks, then runs: names what is to go, asks on the terminal (unless
+ * `yes`), removes. The limit is not for records: those go that are clearly older than every bundle that is
+ * left, because `fleet` counts a rank without a record as missing. Returns 0 also when the answer is no; -EINVAL where nobody can be asked; another -errno when something could not
  * be removed. */
 int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err);
 

@@ -53,16 +53,15 @@ static struct facts *kept_facts(const struct facts *facts)
 }
 
 /* A job that was started again in the same second took the name: "...-r3-2.json". */
-static int create(const char *folder, const char *name, struct rc_err *err)
+static int create(const char *folder, const char *name, char path[FS_PATH_MAX], struct rc_err *err)
 {
     int fd = -EEXIST;
     for (unsigned number = 1; fd == -EEXIST && number < SAME_NAME_MAX; number++) {
-        char path[FS_PATH_MAX];
         char again[16] = "";
         if (number > 1)
             (void)snprintf(again, sizeof again, "-%u", number);
-        int n = snprintf(path, sizeof path, "%s/%s%s.json", folder, name, again);
-        if (n < 0 || (size_t)n >= sizeof path)
+        int n = snprintf(path, FS_PATH_MAX, "%s/%s%s.json", folder, name, again);
+        if (n < 0 || (size_t)n >= FS_PATH_MAX)
             return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", folder);
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         fd = fd < 0 ? -errno : fd;
@@ -75,13 +74,17 @@ static int write_record(const struct facts *facts, const char *folder, const cha
     struct facts *kept = kept_facts(facts);
     cJSON *json = kept != NULL ? facts_to_json(kept) : NULL;
     RC_AUTO_FREE char *text = json != NULL ? cJSON_PrintUnformatted(json) : NULL;
-    int r = text != NULL ? 0 : rc_err_errno(err, -ENOMEM, "cannot write a record");
     cJSON_Delete(json);
     facts_free(kept);
-    RC_AUTO_CLOSE int fd = r == 0 ? create(folder, name, err) : r;
+    if (text == NULL)
+        return rc_err_errno(err, -ENOMEM, "cannot write a record");
+    char path[FS_PATH_MAX];
+    RC_AUTO_CLOSE int fd = create(folder, name, path, err);
     if (fd < 0)
         return fd;
-    r = fs_write_all(fd, text, strlen(text));
+    int r = fs_write_all(fd, text, strlen(text));
+    if (r < 0)
+        (void)unlink(path); /* a part of it cannot be read */
     return r < 0 ? rc_err_errno(err, r, "cannot write a record to '%s'", folder) : 0;
 }
 

@@ -19,6 +19,7 @@
 #include "cli/json_print.h"
 #include "cli/option.h"
 #include "cli/prune.h"
+#include "cli/rank_record.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "record/rundir.h"
@@ -30,7 +31,7 @@ struct list_line {
     const char *prune;      /* NULL = nothing is removed */
     const char *class_name; /* of the bundles that are listed; NULL = of any */
     struct prune_list found;
-    size_t rows;
+    size_t rows, rank_records;
 };
 
 static const struct option_def list_options[] = {
@@ -111,9 +112,19 @@ static void list_bundle(struct list_line *line, const char *path)
     if (is_wanted(line, row.class_name)) {
         print_row(line, &row);
         if (row.class_name != NULL) /* an unreadable file may be anything: it is never removed */
-            prune_add(&line->found, path, row.bytes, row.st.st_mtime, false);
+            prune_add(&line->found, path, row.bytes, row.st.st_mtime, PRUNE_BUNDLE);
     }
     cJSON_Delete(json);
+}
+
+/* One row a rank would hide the bundles. */
+static void count_rank_record(struct list_line *line, const char *path)
+{
+    struct stat st;
+    if (line->class_name != NULL || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return;
+    line->rank_records++;
+    prune_add(&line->found, path, (uint64_t)st.st_size, st.st_mtime, PRUNE_RANK_RECORD);
 }
 
 /* Other archives in the folder are not ours. */
@@ -133,8 +144,11 @@ static int list_folder(struct list_line *line, const char *folder)
         const char *name = entries[i]->d_name;
         int n = strcmp(folder, ".") == 0 ? snprintf(path, sizeof path, "%s", name)
                                          : snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (n > 0 && (size_t)n < sizeof path && has_bundle_prefix(name) && input_has_bundle_name(path))
+        bool fits = n > 0 && (size_t)n < sizeof path;
+        if (fits && has_bundle_prefix(name) && input_has_bundle_name(path))
             list_bundle(line, path);
+        else if (fits && rank_record_is_name(path))
+            count_rank_record(line, path);
         free(entries[i]);
     }
     free(entries);
@@ -149,7 +163,7 @@ static void on_unfinished(void *context, const char *run_dir)
         return;
     row.bytes = rundir_bytes(run_dir);
     print_row(line, &row);
-    prune_add(&line->found, run_dir, row.bytes, row.st.st_mtime, true);
+    prune_add(&line->found, run_dir, row.bytes, row.st.st_mtime, PRUNE_RUN);
 }
 
 /* The fallback folder for bundles, beside the runs: used when the wanted folder could not take them. */
@@ -181,7 +195,7 @@ int verb_list(int argc, char *argv[])
     struct rc_err err = {""};
     int failed = 0;
     int at = options_parse_around(list_options, &line, argc, argv, &err);
-    struct prune_limit limit = {0, 0};
+    struct prune_limit limit = {0, 0, 0};
     if (at >= 0 && line.prune != NULL && prune_limit_read(line.prune, &limit, &err) < 0)
         at = -EINVAL;
     if (at < 0) {
@@ -212,13 +226,15 @@ int verb_list(int argc, char *argv[])
             failed++;
         }
     }
+    if (line.rank_records > 0 && !line.json)
+        (void)printf("%zu records of ranks that were asked to end, for 'rocmcrash fleet'\n", line.rank_records);
     (void)fflush(stdout);
     if (line.prune != NULL && failed == 0 && prune_ask(&line.found, &limit, line.yes, &err) < 0) {
         verb_complain(NULL, &err);
         failed++;
     }
     prune_release(&line.found);
-    if (line.rows == 0 && failed == 0 && !line.json)
+    if (line.rows == 0 && line.rank_records == 0 && failed == 0 && !line.json)
         (void)say_line(stdout, "%s", line.class_name != NULL ? "no bundle of this class" : "no bundles, no unfinished runs");
     return failed > 0 || fflush(stdout) != 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

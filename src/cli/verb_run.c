@@ -177,6 +177,28 @@ int verb_run(int argc, char *argv[])
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 
+/* One line a run: time, program, number of messages; beside the runs, bounded. */
+static int write_swallowed(const struct shared *shared, struct rc_err *err)
+{
+    char folder[FS_PATH_MAX];
+    char path[FS_PATH_MAX + 32];
+    char text[512];
+    int r = rundir_base(folder, sizeof folder, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(path, sizeof path, "%s/../swallowed-oom.log", folder);
+    RC_AUTO_CLOSE int fd = fs_open_write(AT_FDCWD, path, O_WRONLY | O_APPEND);
+    if (fd < 0)
+        return fd;
+    if (lseek(fd, 0, SEEK_END) > (off_t)1 << 20)
+        return 0;
+    const char *program = strrchr(shared->run.argv, '/');
+    int n = snprintf(text, sizeof text, "%llu %.200s: %u out-of-memory messages, exit 0\n",
+                     (unsigned long long)(shared->run.start_wall_ns / 1000000000u),
+                     program != NULL ? program + 1 : shared->run.argv, shared->oom_matches);
+    return fs_write_all(fd, text, (size_t)n);
+}
+
 /* No bundle, no word: a job of 10,000 ranks is ended often, and each of them would say the same. */
 int verb_ended(int argc, char *argv[])
 {
@@ -192,31 +214,21 @@ int verb_ended(int argc, char *argv[])
     int r = settle_run_dir(shared, &err);
     if (r == 0)
         r = rank_record_write(shared->run.run_dir, line.job.output_dir, &err);
+    if (shared->oom_matches > 0 && shared->status_unknown == 0 && shared->target_status == 0)
+        (void)write_swallowed(shared, &err);
     if (shared->run.run_dir[0] != '\0')
         (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 
-/* One line a run: time, program, number of messages; beside the runs, bounded. */
 int verb_record(int argc, char *argv[])
 {
     struct run_line line = {.shared_fd = 0};
     struct rc_err err = {""};
-    char folder[FS_PATH_MAX];
-    char path[FS_PATH_MAX + 32];
-    char text[512];
     struct shared *shared = open_run(argc, argv, &line, &err);
-    if (shared == NULL || rundir_base(folder, sizeof folder, &err) < 0)
+    if (shared == NULL)
         return VERB_EXIT_FAILED;
-    (void)snprintf(path, sizeof path, "%s/../swallowed-oom.log", folder);
-    RC_AUTO_CLOSE int fd = fs_open_write(AT_FDCWD, path, O_WRONLY | O_APPEND);
-    if (fd < 0 || lseek(fd, 0, SEEK_END) > (off_t)1 << 20)
-        return VERB_EXIT_FAILED;
-    const char *program = strrchr(shared->run.argv, '/');
-    int n = snprintf(text, sizeof text, "%llu %.200s: %u out-of-memory messages, exit 0\n",
-                     (unsigned long long)(shared->run.start_wall_ns / 1000000000u),
-                     program != NULL ? program + 1 : shared->run.argv, shared->oom_matches);
-    int r = fs_write_all(fd, text, (size_t)n);
+    int r = write_swallowed(shared, &err);
     if (shared->run.run_dir[0] != '\0')
         (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;

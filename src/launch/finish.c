@@ -87,7 +87,8 @@ bool finish_may_be_rank(void)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
         size_t len = strcspn(*entry, "=");
-        if ((len >= 4 && strncmp(*entry + len - 4, "RANK", 4) == 0) || strncmp(*entry, "SLURM_PROCID=", 13) == 0)
+        if ((len >= 4 && strncmp(*entry + len - 4, "RANK", 4) == 0) || strncmp(*entry, "SLURM_PROCID=", 13) == 0 ||
+            strncmp(*entry, "JOB_COMPLETION_INDEX=", 21) == 0)
             return true;
     }
     return false;

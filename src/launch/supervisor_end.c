@@ -29,6 +29,7 @@
 #define RECORDER_END_MS 300
 #define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
+#define ENDED_MS 2000 /* for the record of a rank: its file system may not answer */
 #define REFUSALS_BEFORE_NS 30000000000u /* of the end */
 #define FINISHER_STARTS_MAX 3 /* started again if somebody kills or stops it */
 
@@ -77,11 +78,13 @@ static bool must_hurry(const struct supervisor *s, uint64_t started_ns)
            clock_mono_ns() - asked_ns > HURRY_AFTER_MS * NS_PER_MS;
 }
 
-/* While the finisher works, a signal to us asks it to come to an end; the bundle is still made. */
-static void wait_for_finisher(struct supervisor *s)
+/* While the finisher works, a signal to us asks it to come to an end; the bundle is still made. A rank's
+ * record has nothing that could be left out. */
+static void wait_for_finisher(struct supervisor *s, enum finish_what what)
 {
-    uint64_t budget_ms = (uint64_t)s->options->finish_within_ms + s->options->hash_budget_ms +
+    uint64_t bundle_ms = (uint64_t)s->options->finish_within_ms + s->options->hash_budget_ms +
                          FINISHER_GRACE_MS;
+    uint64_t budget_ms = what == FINISH_ENDED ? ENDED_MS : bundle_ms;
     uint64_t started_ns = clock_mono_ns();
     uint64_t give_up_ns = started_ns + budget_ms * NS_PER_MS;
     bool told_to_hurry = false;
@@ -95,12 +98,12 @@ static void wait_for_finisher(struct supervisor *s)
                 s->hurry = true;
         if (!s->hurry && !told_to_hurry && must_hurry(s, started_ns))
             s->hurry = told_to_hurry = true;
-        if (s->hurry)
+        if (s->hurry && what != FINISH_ENDED)
             (void)kill(s->finisher, SIGTERM);
         s->hurry = false;
         supervisor_reap(s);
     }
-    if (!s->finisher_ended && !s->options->quiet)
+    if (!s->finisher_ended && what != FINISH_ENDED && !s->options->quiet)
         (void)dprintf(STDERR_FILENO, "rocmcrash: the bundle is still being made in the background\n");
 }
 
@@ -190,7 +193,7 @@ void supervisor_finish(struct supervisor *s)
         let_recorder_read_on(s);
         what = finish_decide(s->shared, s->options);
     }
-    if (what < FINISH_ENDED && was_asked_to_end(s) && finish_may_be_rank())
+    if (what < FINISH_BUNDLE && was_asked_to_end(s) && finish_may_be_rank())
         what = FINISH_ENDED;
     supervisor_end_recorder(s, what < FINISH_ENDED ? 1 : 2);
     if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
@@ -201,14 +204,14 @@ void supervisor_finish(struct supervisor *s)
     enum loader_variables aside = LOADER_VARIABLES_ALL;
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
-        s->finisher = finish_start(s->shared_fd, s->options, what, aside, false);
+        s->finisher = finish_start(s->shared_fd, s->options, what, aside, what == FINISH_ENDED);
         if (s->finisher <= 0 && errno == EAGAIN) { /* fork() failed; it may succeed in a moment */
             (void)poll(NULL, 0, FORK_AGAIN_MS);
             continue;
         }
         if (s->finisher <= 0)
             break;
-        wait_for_finisher(s);
+        wait_for_finisher(s, what);
         if (s->options->preview && s->finisher_ended)
             ask_about_bundle(s);
         if (!s->finisher_ended || finisher_had_its_say(s->finisher_status))
@@ -220,6 +223,8 @@ void supervisor_finish(struct supervisor *s)
         if (finisher_cannot_work(s->finisher_status))
             aside = LOADER_VARIABLES_NONE; /* its libraries may be where LD_LIBRARY_PATH says */
     }
+    if (what == FINISH_ENDED) /* of 10,000 ranks each would say the same */
+        return;
     keep_run(s->shared);
     bool kept = s->shared->run.run_dir[0] != '\0';
     bool started = s->finisher > 0 && !finisher_cannot_work(s->finisher_status);

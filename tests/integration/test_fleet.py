@@ -142,28 +142,39 @@ class Fleet(support.Case):
             self.skipTest("no folder of our own in /dev/shm")
         self.assertEqual((len(self.bundles()), pages), (6, 5))
 
+    def ended(self, code="", before=(), rocmcrash=ROCMCRASH):
+        """Starts a rank, has SIGTERM sent to rocmcrash as a launcher does. Returns status, stderr, and the seconds until rocmcrash was gone."""
+        gate = self.path("ready")
+        code = f"import os, signal, sys, time\n{code}\nopen({gate!r} + '.new', 'w').write(sys.argv[1])\nos.rename({gate!r} + '.new', {gate!r})\nwhile True: time.sleep(0.05)"
+        # The shell's pid is that of rocmcrash.
+        command = [*before, "/bin/sh", "-c", 'exec "$@" $$', "sh", rocmcrash, *self.command(support.PYTHON, "-c", code)[1:]]
+        process = subprocess.Popen(command, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        support.wait_for(lambda: os.path.exists(gate) or process.poll() is not None, "the rank")
+        watch = support.Stopwatch()
+        if os.path.exists(gate):
+            os.kill(int(support.read(gate)), signal.SIGTERM)
+            os.unlink(gate)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out + err, watch.seconds()
+
     def end_rank(self, rank, code, world=3):
-        """Starts a rank, has SIGTERM sent to rocmcrash as a launcher does, and returns the seconds until rocmcrash was gone."""
         self.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "TORCHELASTIC_RUN_ID": "x"})
-        gate = self.path(f"ready-{rank}")
-        process = self.start(support.PYTHON, "-c", f"import signal, sys, time\n{code}\nopen({gate!r}, 'w').close()\nwhile True: time.sleep(0.05)",
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        support.wait_for(lambda: os.path.exists(gate), "the rank")
-        begin = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
-        return process.returncode, err, time.monotonic() - begin
+        return self.ended(code)
+
+    def records(self):
+        return sorted(glob.glob(os.path.join(self.outdir, "*-rank-ended-r*.json")))
 
     def test_ended_by_the_launcher(self):
         """Rank 1 is out of memory; the launcher ends the others, one of which handles SIGTERM. They are not missing, and end soon."""
         self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
         status, err, seconds = self.end_rank(0, "")
         self.assertEqual((status, err), (-signal.SIGTERM, b""))
-        self.assertLess(seconds, 2)
+        print(f"a rank that the launcher ends is gone after {seconds:.3f} s")
+        self.assertLess(seconds, 20)  # a bundle's budget is longer
         status, err, seconds = self.end_rank(2, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
         self.assertEqual((status, err), (3, b""))
-        print(f"a rank that the launcher ends is gone after {seconds:.3f} s")
-        records = glob.glob(os.path.join(self.outdir, "*-rank-ended-r*.json"))
+        print(f"one that handles SIGTERM is gone after {seconds:.3f} s")
+        records = self.records()
         self.assertEqual((len(records), len(self.bundles())), (2, 1))
         for record in records:
             self.assertLess(os.path.getsize(record), 16384)
@@ -181,6 +192,40 @@ class Fleet(support.Case):
         for world in ("1", ""):
             self.end_rank(0, "", world=world)
         self.assertEqual(os.listdir(self.outdir), [])
+
+    def test_ended_after_an_error_that_it_survived(self):
+        """Both are kept: the record of the rank, and the line about its out-of-memory error."""
+        self.end_rank(0, f"sys.stderr.write({HIP_OOM + chr(10)!r}); sys.stderr.flush()\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))")
+        self.assertEqual((len(self.records()), len(self.bundles())), (1, 0))
+        self.assertEqual(len(support.read(self.path("state", "swallowed-oom.log")).splitlines()), 1)
+
+    def test_ended_by_kubernetes(self):
+        """The rank is told by the index of the job's pod alone."""
+        self.environ.update({"JOB_COMPLETION_INDEX": "2", "WORLD_SIZE": "4"})
+        self.assertEqual(self.ended()[:2], (-signal.SIGTERM, b""))
+        self.assertEqual([os.path.basename(path).split("-")[-1] for path in self.records()], ["r2.json"])
+
+    def test_the_record_cannot_be_written(self):
+        """A file system that does not answer holds the rank for a moment only, and not its caller's pipes."""
+        alone, said = self.path("rocmcrash"), self.path("pid")
+        shutil.copy(ROCMCRASH, alone)
+        self.write("rocmcrash-finish", f"#!/bin/sh\necho $$ >{said}.new; mv {said}.new {said}; exec sleep 600\n", 0o755)
+        self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
+        self.assertEqual(self.ended(rocmcrash=alone)[:2], (-signal.SIGTERM, b""))
+        pid = int(support.wait_for(lambda: support.read(said), "the finisher"))
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        support.wait_for(lambda: support.comm(pid) == "sleep", "the finisher, which goes on")
+
+    def test_full_disk_leaves_no_part_of_a_record(self):
+        if os.geteuid() != 0 or shutil.which("unshare") is None:
+            self.skipTest("needs root and unshare")
+        self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
+        script = (f"mount -t tmpfs -o size=4k none {self.outdir} && head -c 4096 /dev/zero >{self.outdir}/full || exit 77; exec 2>/dev/null; "
+                  f'"$@"; echo $?; ls {self.outdir}')
+        status, said, _ = self.ended(before=["unshare", "--mount", "/bin/sh", "-c", script, "sh"])
+        if status in (1, 77):
+            self.skipTest("no private mount can be made: " + said.decode(errors="replace"))
+        self.assertEqual(said.split(), [str(128 + signal.SIGTERM).encode(), b"full"])
 
     def test_the_rank_that_did_not_join(self):
         """Both report a time-out, in one file; the counter of collectives tells which one was waited for."""

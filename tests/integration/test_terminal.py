@@ -2,6 +2,7 @@
 """The first lines that a person sees: after a failure on real terminals, and after a wrong command line."""
 
 import fcntl
+import glob
 import json
 import os
 import re
@@ -288,6 +289,25 @@ class Listing(support.Case):
         self.assertEqual([name for name in left if "capacity" in name], ["rocmcrash-20260104T000000Z-x-capacity.tar.gz"])
         self.assertIn(os.path.basename(hang), left)
         self.assertIn("rocmcrash-unreadable.tar.gz", left)
+
+    def test_prune_takes_records_of_ranks(self):
+        """They go with the bundles of their job; the newest bundle has one that was written before it, and one after."""
+        folder = self.prune_folder()
+        ages = {"of-the-oldest": -7200, "before": 4 - 60, "after": 30}
+        for name, second in ages.items():
+            path = os.path.join(folder, f"rocmcrash-20260100T000000Z-{name}-rank-ended-r7.json")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("[]")
+            os.utime(path, (1700000000 + second, 1700000000 + second))
+        other = os.path.join(folder, "notes-rank-ended-r7.json")
+        shutil.copy(path, other)
+        os.utime(other, (1600000000, 1600000000))
+        for keep, left in ((5, ("after", "before")), (1, ("after", "before")), (0, ())):
+            done = self.verb("list", folder, f"--prune={keep}", "--yes")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(tuple(sorted(name for name in ages if glob.glob(os.path.join(folder, f"rocmcrash-*-{name}-rank-*")))), left, keep)
+        self.assertIn("2 records of ranks that were asked to end", done.stdout)
+        self.assertEqual(sorted(os.listdir(folder)), ["notes-rank-ended-r7.json", "notes.tar.gz", "rocmcrash-unreadable.tar.gz"])
 
     def test_prune_asks(self):
         folder = self.prune_folder()

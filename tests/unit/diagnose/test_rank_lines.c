@@ -36,17 +36,17 @@ static void test_lines(void **state)
         const char *text, *own; /* NULL = all of it */
         bool shared;            /* ranks write to one file */
     } rows[] = {
-        {9, 1, 16, "a\n[rank8]: b\n[rank9]: c\nd", "a\n\n[rank9]: c\nd"},
-        {9, 1, 16, "[rank10]: b", ""},
-        {9, 1, 16, "[rank9]:[E1 ProcessGroupNCCL.cpp:1] x\n", NULL},
-        {9, 1, 16, "[default0]:a\n[default1]:b\n", "\nb\n"},
-        {9, 1, 16, "[default1]:[rank8]: b\n[default1]:[rank9]: c\n", "\n[rank9]: c\n"},
+        {9, 1, 16, "a\n[rank8]: b\n[rank9]: c\nd", "a\n\n[rank9]: c\nd", false},
+        {9, 1, 16, "[rank10]: b", "", false},
+        {9, 1, 16, "[rank9]:[E1 ProcessGroupNCCL.cpp:1] x\n", NULL, false},
+        {9, 1, 16, "[default0]:a\n[default1]:b\n", "\nb\n", false},
+        {9, 1, 16, "[default1]:[rank8]: b\n[default1]:[rank9]: c\n", "\n[rank9]: c\n", false},
         /* as Open MPI 5.0.7 printed them: --tag-output, --output tag-detailed, --output tag-fullname */
-        {1, 1, 3, "[1,0]<stderr>: HSA error 0\n[1,1]<stderr>: HSA error 1\n[1,2]<stdout>: out\n", "\nHSA error 1\n\n"},
-        {1, 1, 3, "[1,0][vm:16]<stderr>: a\n[1,1][vm:17]<stderr>: b\n", "\nb\n"},
-        {1, 1, 3, "[prterun-vm-18@1,0]<stderr>: a\n[prterun-vm-18@1,1]<stderr>: b\n", "\nb\n"},
-        {3, 3, 4, "[1,3]<stderr>:a\n[1,13]<stderr>:b\n", "a\n\n"}, /* Open MPI 4 has no blank */
-        {1, 1, 3, "[1,x]<stderr>: a\n[1,0] b\n[1,0<stderr>: c\n[1,0]<stdlog>: d\n", NULL},
+        {1, 1, 3, "[1,0]<stderr>: HSA error 0\n[1,1]<stderr>: HSA error 1\n[1,2]<stdout>: out\n", "\nHSA error 1\n\n", false},
+        {1, 1, 3, "[1,0][vm:16]<stderr>: a\n[1,1][vm:17]<stderr>: b\n", "\nb\n", false},
+        {1, 1, 3, "[prterun-vm-18@1,0]<stderr>: a\n[prterun-vm-18@1,1]<stderr>: b\n", "\nb\n", false},
+        {3, 3, 4, "[1,3]<stderr>:a\n[1,13]<stderr>:b\n", "a\n\n", false}, /* Open MPI 4 has no blank */
+        {1, 1, 3, "[1,x]<stderr>: a\n[1,0] b\n[1,0<stderr>: c\n[1,0]<stdlog>: d\n", NULL, false},
         /* srun -l labels every line, as wide as its largest rank */
         {9, 1, 16, " 8: a\n 9: b\n10: c\nsrun: error: n1: task 8: Exited with exit code 1\n 9: \n 9:\n",
          "\nb\n\nsrun: error: n1: task 8: Exited with exit code 1\n\n\n", true},
@@ -55,14 +55,14 @@ static void test_lines(void **state)
         {9, 1, 16, " 8: a\n 9: b\n10: c\n", NULL, false},
         {9, 1, 16, " 8: a\n10: c\n", NULL, true},
         {9, 1, 16, " 9: a\n 9: b\n", NULL, true},
-        {NONE, 1, 16, "[rank8]: b\n", NULL},
-        {9, NONE, 16, "[default0]:a\n", "a\n"},
-        {9, 1, 1, "[rank8]: b\n", NULL},
-        {9, 1, NONE, "[rank8]: b\n", NULL},
-        {9, 1, 16, "rocmcrash: why: out of memory\nx\n", "\nx\n"},
-        {9, 1, 16, "[rank8 b\n[rank]: c\n[rank8x]: d\n x [rank8]: e\n[rank", NULL},
-        {9, 1, 16, "[rank12345678901234567890]: b\n", NULL},
-        {9, 1, 16, "", NULL},
+        {NONE, 1, 16, "[rank8]: b\n", NULL, false},
+        {9, NONE, 16, "[default0]:a\n", "a\n", false},
+        {9, 1, 1, "[rank8]: b\n", NULL, false},
+        {9, 1, NONE, "[rank8]: b\n", NULL, false},
+        {9, 1, 16, "rocmcrash: why: out of memory\nx\n", "\nx\n", false},
+        {9, 1, 16, "[rank8 b\n[rank]: c\n[rank8x]: d\n x [rank8]: e\n[rank", NULL, false},
+        {9, 1, 16, "[rank12345678901234567890]: b\n", NULL, false},
+        {9, 1, 16, "", NULL, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
