@@ -23,6 +23,7 @@
 #include "cli/stage_redact.h"
 #include "cli/try_job.h"
 #include "experiment/campaign_verdict.h"
+#include "report/escape.h"
 
 #define FILE_BYTES_MAX ((size_t)16 << 20)
 #define BUNDLE_BYTES_MAX ((size_t)64 << 20)
@@ -208,13 +209,20 @@ static void add_sections(const char *text, bool decided, struct buf *out)
 static void add_heading(const struct campaign_bundle *b, const char *text, size_t len, struct buf *out)
 {
     const cJSON *change = cJSON_GetObjectItemCaseSensitive(b->shown, "change");
-    if (b->headline.len > 0)
-        buf_printf(out, "# %s", buf_str(&b->headline));
-    else
+    if (b->headline.len > 0) {
+        buf_puts(out, "# ");
+        escape_markdown(out, buf_str(&b->headline), b->headline.len);
+    } else {
         buf_append(out, text, len);
-    buf_printf(out, "\n\n**%s**\n\n", b->sentence);
-    if (cJSON_IsString(change))
-        buf_printf(out, "## What to try\n\n**Try first:** Keep this change: %s\n\n", change->valuestring);
+    }
+    buf_puts(out, "\n\n**");
+    escape_markdown(out, b->sentence, strlen(b->sentence));
+    buf_puts(out, "**\n\n");
+    if (cJSON_IsString(change)) {
+        buf_puts(out, "## What to try\n\n**Try first:** Keep this change: ");
+        escape_markdown(out, change->valuestring, strlen(change->valuestring));
+        buf_puts(out, "\n\n");
+    }
 }
 
 /* The campaign's result comes first, then the findings of the single run. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "report/escape.h"
 
 #define BOUND_ERROR 0.05 /* of the bound of a rate that is told beside a finding */
 
@@ -215,12 +216,17 @@ void experiment_conclude(const struct experiment *e, struct conclusion *ret)
 
 /* --- as a table and as JSON --- */
 
-static void put_cell(struct buf *out, const char *text)
+/* The change in a code span, its words behind it. */
+static void put_change(const struct experiment *e, size_t cell, struct buf *out)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '|')
-            buf_putc(out, '\\');
-        buf_putc(out, *at);
+    char text[400];
+    const struct change *c = change_of(e, cell);
+    change_text(c, text, sizeof text);
+    escape_cell(out, text, sizeof text);
+    if (c->what[0] != '\0') {
+        buf_puts(out, " (");
+        escape_markdown(out, c->what, sizeof c->what);
+        buf_putc(out, ')');
     }
 }
 
@@ -229,15 +235,15 @@ void experiment_table(const struct experiment *e, struct buf *out)
     buf_puts(out, "| change | runs | failed | found | seconds a run |\n|---|--:|--:|---|--:|\n");
     for (size_t i = 0; i < e->campaign.count; i++) {
         const struct cell *c = &e->campaign.cell[i];
-        char change[512] = "as it is";
         char found[128];
-        if (i > 0)
-            describe(e, i, change, sizeof change);
         experiment_finding(e, i, found, sizeof found);
         buf_puts(out, "| ");
-        put_cell(out, change);
+        if (i == 0)
+            buf_puts(out, "as it is");
+        else
+            put_change(e, i, out);
         buf_printf(out, " | %u | %u | ", c->runs, c->failed);
-        put_cell(out, found);
+        escape_markdown(out, found, sizeof found);
         buf_printf(out, " | %.1f |\n", c->runs > 0 ? c->seconds / c->runs : 0);
     }
     buf_printf(out, "\nThe probability that any of these findings is wrong is at most %g %%. %u rounds, %.0f s.\n",

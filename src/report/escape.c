@@ -81,6 +81,33 @@ static bool is_hash(const char *word, size_t len)
     return len >= 7 && digits < len;
 }
 
+/* At the start of `text`: "GH-88", "PROJ-123". A word that is one may have small letters, see is_key(). */
+static bool begins_with_key(const char *text, size_t len)
+{
+    size_t letters = 0;
+    while (letters < len && isupper((unsigned char)text[letters]))
+        letters++;
+    if (letters == 0 && len > 2 && strncasecmp(text, "gh", 2) == 0)
+        letters = 2;
+    size_t end = letters + 1;
+    while (letters >= 2 && end < len && isdigit((unsigned char)text[end]))
+        end++;
+    return letters >= 2 && end > letters + 1 && text[letters] == '-' &&
+           (end == len || (!isalnum((unsigned char)text[end]) && text[end] != '_'));
+}
+
+/* "/GH-88", "log:deadbeef12": GitHub finds both after any character except a letter, a digit or "_". */
+static bool has_link_name(const char *word, size_t len)
+{
+    for (size_t at = 0, n; at < len; at += n > 0 ? n : 1) {
+        for (n = 0; at + n < len && (isalnum((unsigned char)word[at + n]) || word[at + n] == '_');)
+            n++;
+        if (is_hash(word + at, n) || (n > 0 && begins_with_key(word + at, len - at)))
+            return true;
+    }
+    return false;
+}
+
 /* Could Markdown or GitHub read the word as markup? Entities and backslashes do not prevent
  * mentions and references: GitHub searches for them after it has undone the escapes. */
 static bool needs_code(const char *word, size_t len)
@@ -94,7 +121,7 @@ static bool needs_code(const char *word, size_t len)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (has(word, len, parts[i]))
             return true;
-    return word[0] == '_' || word[len - 1] == '_' || is_key(word, len) || is_hash(word, len);
+    return word[0] == '_' || word[len - 1] == '_' || is_key(word, len) || has_link_name(word, len);
 }
 
 /* "- x", "1. x", "[ ] x" and "===" at the start of a line would be a list, a task or a heading. */

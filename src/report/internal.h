@@ -6,19 +6,13 @@
 
 #include <stddef.h>
 
+#include "report/escape.h"
+
 struct buf;
 struct facts;
 struct report_input;
 struct verdict;
 
-/*
- * One line of text from data into Markdown. Each word that Markdown or GitHub could read as markup
- * (HTML, @mentions, #123 references, addresses) goes into a code span. Hidden characters are
- * removed, newlines become blanks, and the text is cut after `max` bytes.
- */
-void escape_markdown(struct buf *out, const char *text, size_t max);
-/* A code span in a cell of a table. */
-void escape_cell(struct buf *out, const char *text, size_t max);
 /* Inside the quotes of a Mermaid label. */
 void escape_mermaid(struct buf *out, const char *text, size_t max);
 /* For a terminal: printable characters only. */

@@ -6,6 +6,7 @@ import concurrent.futures
 import glob
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -76,7 +77,7 @@ class Findings(TryCase):
             "postponed": (["--with", "LATER=1", "--", PYTHON, "-c", program(condition="True")], {}),
             "otherwise": (["--with-arg", "--strange", "--", PYTHON, "-c",
                            "import sys\nif '--strange' in sys.argv: sys.exit(2)\n" + program(condition="True")], {}),
-            "hang": (["--fail-after", "2s", "--with", "QUICK=1", "--", PYTHON, "-c", HANG], {}),
+            "hang": (["--fail-after", "2s", "--with", "QUICK=@someone", "--", PYTHON, "-c", HANG], {}),
             "long": (["--pass-after", "2s", "--with", "LONG=1", "--", PYTHON, "-c",
                       "import os, sys, time; time.sleep(1000 if 'LONG' in os.environ else 0); sys.exit(3)"], {}),
         }
@@ -137,6 +138,14 @@ class Findings(TryCase):
         self.assertEqual(self.result("hang", 0)["runs"][0].get("failure", "no end"), "no end")
         self.assertEqual(self.result("long", 0)["status"], "confirmed")
 
+    def test_a_change_is_no_mention(self):
+        """Each place of the summary that has the change has it as code."""
+        summary = self.made.campaign_bundle("hang").text("SUMMARY.md")
+        self.assertTrue(summary.startswith("# confirmed: with `QUICK=@someone` 0 of "), summary[:200])
+        self.assertIn("**Try first:** Keep this change: `QUICK=@someone`", summary)
+        self.assertIn("| `QUICK=@someone` |", summary)
+        self.assertNotIn("@someone", re.sub("`[^`]*`", "", summary))
+
     def test_the_bundle_of_the_campaign(self):
         bundle = self.made.campaign_bundle("descriptors")
         self.assertRegex(bundle.name, "-resource-limit-confirmed$")
@@ -146,7 +155,7 @@ class Findings(TryCase):
         self.assertEqual(bundle.verdict["advice"], ["Keep this change: nofile=512"])
         self.assertEqual(bundle.verdict.keys() & {"signature", "file_at", "runner_up"}, set())
         self.assertEqual(bundle.row("experiment")["status"], "ok")
-        self.assertIn("| nofile=512 | 3 | 0 | cures |", bundle.text("SUMMARY.md"))
+        self.assertIn("| `nofile=512` | 3 | 0 | cures |", bundle.text("SUMMARY.md"))
         self.assertEqual(json.loads(bundle.text("experiment/changed.facts.json"))["format"], 1)
         table = json.loads(bundle.text("experiment/experiment.json"))
         self.assertEqual(len(table["runs"]), 9)

@@ -272,8 +272,9 @@ static void test_table(void **state)
     (void)state;
     set_cell(&e, 1, "sdma", true, FINDING_OTHERWISE, 6);
     (void)snprintf(e.campaign.cell[1].other, sizeof e.campaign.cell[1].other, "exit|2");
+    (void)snprintf(e.changes.change[0].value, sizeof e.changes.change[0].value, "@me|#7");
     experiment_table(&e, &out);
-    assert_non_null(strstr(buf_str(&out), "| V1=1 | 6 | 6 | fails otherwise: exit\\|2 |"));
+    assert_non_null(strstr(buf_str(&out), "| `V1=@me\\|#7` | 6 | 6 | fails otherwise: `exit`\\|`2` |"));
     buf_release(&out);
 }
 

@@ -40,6 +40,8 @@ static void each_text_is_harmless(void **state)
         {escape_markdown, "https://e.x/y www.e.x 0000:03:00.0", 99, "`https://e.x/y` `www.e.x` 0000:03:00.0"},
         {escape_markdown, "WWW.e.x MailTo:a@b xmpp:a", 99, "`WWW.e.x` `MailTo:a@b` `xmpp:a`"},
         {escape_markdown, "o/r#9 GH-88 deadbeef1 1234567 facade", 99, "`o/r#9` `GH-88` `deadbeef1` 1234567 facade"},
+        {escape_markdown, "./GH-88 gh-88[x] log:deadbeef1 =AB-12,", 99, "`./GH-88` `gh-88[x]` `log:deadbeef1` `=AB-12`,"},
+        {escape_markdown, "librocm-6.so x-7/y 0xdeadbeef1 a_GH-88", 99, "librocm-6.so x-7/y 0xdeadbeef1 a_GH-88"},
         {escape_markdown, "exit 1 [wait status]", 99, "exit 1 [wait status]"},
         {escape_markdown, "a [kfd/*: x; y/*]", 99, "a [`kfd/*`: x; `y/*`]"},
         {escape_markdown, "a [kfd/*]: y*](u) z*]: h", 99, "a `[kfd/*]`: `y*](u`) `z*]`: h"},
