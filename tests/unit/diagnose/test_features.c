@@ -66,9 +66,10 @@ static const struct {
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "unknown"}}},
     /* The counter was read beside the refusal, when memory had been given back or was not all taken yet. */
-    {"f.vram_used_bytes", "950", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
-    {"f.vram_used_bytes", "980", {{"gpu.0.vram.used_bytes", 980, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
-    {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused.kind", 0, "gtt"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
+    {"f.vram_used_bytes", "950", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
+    {"f.vram_used_bytes", "980", {{"gpu.0.vram.used_bytes", 980, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
+    {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
+    {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "gtt"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.is_apu", "1", {{"msg.gfx", 0, "gfx1103"}}},
     {"f.is_apu", "", {{"msg.gfx", 0, "gfx1103"}, {"msg.gfx_several", 1, NULL}}},
     {"f.is_apu", "", {{"msg.gfx", 0, "gfx1100"}}},
