@@ -106,15 +106,12 @@ static void take(struct stack_summary *summary, const struct frame_line *frame)
 /* The next frame of the thread; *at lies in the line before it. False: the thread has no more. */
 static bool next_frame(const char **at, struct frame_line *ret)
 {
-    while (*at != NULL) {
-        *at = strchr(*at, '\n');
-        if (*at == NULL)
+    for (const char *line = *at != NULL ? strchr(*at, '\n') : NULL; line != NULL; line = strchr(line, '\n')) {
+        *at = ++line;
+        size_t length = strcspn(line, "\n");
+        if (length == 0 || strncmp(line, "Thread ", 7) == 0)
             return false;
-        *at += 1;
-        size_t length = strcspn(*at, "\n");
-        if (length == 0 || strncmp(*at, "Thread ", 7) == 0)
-            return false;
-        if (parse_frame(*at, length, ret))
+        if (parse_frame(line, length, ret))
             return true;
     }
     return false;

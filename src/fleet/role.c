@@ -71,9 +71,10 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
     bool timed_out = said(facts, "msg.collective_timeout");
     bool lost_peer = said(facts, "msg.remote_process_exited");
     bool unknown = strcmp(record->class_name, "unknown") == 0;
+    bool was_ended = record->is_note || (unknown && is_polite(record->signal));
     if (record->snapshot)
         decide_alive(record);
-    else if (record->is_note)
+    else if (was_ended)
         decide_ended(record, facts);
     else if (strcmp(record->class_name, "collective") == 0 && lost_peer)
         decide(record, FLEET_LOST_PEER, "its peer was gone");
@@ -83,8 +84,6 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
         decide(record, FLEET_WAITED, "a collective failed, and nothing of its own");
     else if (!unknown)
         decide(record, FLEET_CAUSED, "a failure of its own");
-    else if (is_polite(record->signal))
-        decide_ended(record, facts);
     else if (record->signal == SIGKILL)
         decide(record, FLEET_KILLED, "SIGKILL, which names no sender");
     else

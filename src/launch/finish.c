@@ -125,6 +125,25 @@ void finish_lift_limits(void)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
+/* The finisher has a session, limits and signals of its own. Of the streams it keeps stderr alone. */
+static void stand_apart(const struct launch_options *options, bool silent)
+{
+    (void)setsid();
+    (void)umask(077); /* the caller's mask may deny even us access to what we create */
+    finish_lift_limits();
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGCHLD, SIG_DFL);
+    int null_fd = open("/dev/null", O_RDWR);
+    (void)dup2(null_fd, STDIN_FILENO);
+    /* Its words are ours and belong on stderr; stdout is the target's alone. */
+    if ((!options->on_stdout && options->json_of == NULL) || silent)
+        (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
+    if (silent)
+        (void)dup2(null_fd, STDERR_FILENO);
+}
+
 /* `tells`: says why it could not be executed; of libraries that are missing the loader tells. */
 static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
                                     enum finish_what what, bool silent, bool tells)
@@ -180,20 +199,7 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     }
     argv[argc] = NULL;
 
-    (void)setsid();
-    (void)umask(077); /* the caller's mask may deny even us access to what we create */
-    finish_lift_limits();
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)signal(SIGCHLD, SIG_DFL);
-    int null_fd = open("/dev/null", O_RDWR);
-    (void)dup2(null_fd, STDIN_FILENO);
-    /* Its words are ours and belong on stderr; stdout is the target's alone. */
-    if ((!options->on_stdout && options->json_of == NULL) || silent)
-        (void)dup2(silent ? null_fd : STDERR_FILENO, STDOUT_FILENO);
-    if (silent)
-        (void)dup2(null_fd, STDERR_FILENO);
+    stand_apart(options, silent);
     (void)fcntl(shared_fd, F_SETFD, 0);
     (void)execv(options->finisher, (char *const *)argv);
     if (tells)
