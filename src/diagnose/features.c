@@ -304,11 +304,17 @@ static bool total_fits_carveout(const struct facts *facts, double carveout_bytes
     return total <= carveout_bytes * 1.05 || (gtt > 0 && total >= gtt * 0.95 && total <= (gtt + carveout_bytes) * 1.05);
 }
 
-/* No name was given: the only chip that the text speaks of is one of an APU; or it speaks of none, and the GPU has
- * so little memory of its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
+/* "AMD, not told", "Radeon": no model. Models have a number or the name of an APU. */
+static bool names_a_model(const char *text)
+{
+    return strpbrk(text, "0123456789") != NULL || names(text, LOG_WORDS_NAMED_APU);
+}
+
+/* No name was given: the only chip that the text speaks of is one of an APU; or it speaks of none, and names an APU and
+ * no card; or the GPU has so little memory of its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
 static bool derive_is_apu_by_text(struct facts *facts)
 {
-    static const char *const gfx = "msg.gfx";
+    static const char *const gfx = "msg.gfx", *const named = "report.apu_named";
     static const char *const sizes[] = {"gpu.0.vram.total_bytes", "kmsg.vram_ready_bytes"};
     const char *text = NULL;
     double bytes = 0;
@@ -319,6 +325,10 @@ static bool derive_is_apu_by_text(struct facts *facts)
         if (apu)
             feature_flag(facts, "f.is_apu", true, &gfx, 1);
         return apu;
+    }
+    if (feature_input_or(facts, named, 0) > 0 && feature_input_or(facts, "report.card_named", 0) <= 0) {
+        feature_flag(facts, "f.is_apu", true, &named, 1);
+        return true;
     }
     for (size_t i = 0; i < 2; i++)
         if (feature_input(facts, sizes[i], &bytes) && bytes > 0 && bytes <= 0x1p30 && total_fits_carveout(facts, bytes)) {
@@ -345,7 +355,7 @@ static void derive_is_apu(struct facts *facts)
     bool known = false;
     for (size_t k = 0; k < 2; k++) {
         const char *text = NULL;
-        if (!feature_text(facts, inputs[k], &text) || strcasecmp(text, "unknown") == 0)
+        if (!feature_text(facts, inputs[k], &text) || !names_a_model(text))
             continue;
         known = true;
         /* "R9700 eGPU + Strix Halo", "RX 560 + Raven APU": two GPUs, and no word about which one */

@@ -24,7 +24,7 @@ static bool is_sentence(struct text line, bool is_title)
         spaces += line.at[i] == ' ';
         odd += is_odd[(unsigned char)line.at[i]];
     }
-    return spaces >= (is_title ? 1 : 3) && odd <= 2 + spaces / 16 && !text_has(line, "amdgpu: ") &&
+    return spaces >= (is_title ? 1 : 3) && odd <= 2 + spaces / 12 && !text_has(line, "amdgpu: ") &&
            !text_has(line, "kernel: ");
 }
 

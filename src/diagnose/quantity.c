@@ -24,6 +24,7 @@ static const struct {
     {"want", QUANTITY_ASKED},        {"reserving", QUANTITY_ASKED},   {"tried", QUANTITY_ASKED},
     {"allocation", QUANTITY_ASKED},  {"reserve$", QUANTITY_ASKED},    {"desired", QUANTITY_ASKED},
     {"malloc", QUANTITY_ASKED},      {"free", QUANTITY_FREE},         {"avail", QUANTITY_FREE},
+    {"usable", QUANTITY_FREE},
     {"remain", QUANTITY_FREE},       {"left$", QUANTITY_FREE},        {"total", QUANTITY_TOTAL},
     {"capacity", QUANTITY_TOTAL},    {"installed", QUANTITY_TOTAL},   {"used", QUANTITY_USED},
     {"usage", QUANTITY_USED},        {"in_use", QUANTITY_USED},       {"use$", QUANTITY_USED},
@@ -208,6 +209,49 @@ static double unit_factor(struct text *rest, enum quantity_unit *unit)
     return (double)bytes;
 }
 
+/* "vram_used_MB", "GPU MEM(MiB)", "VRAM%": the unit at the end of a name. */
+static double unit_of_name(struct text name, enum quantity_unit *unit)
+{
+    struct text last = name;
+    while (last.len > 0 && strchr(")]", last.at[last.len - 1]) != NULL)
+        last.len--;
+    *unit = UNIT_NONE;
+    if (last.len > 0 && last.at[last.len - 1] == '%') {
+        *unit = UNIT_PERCENT;
+        return 1;
+    }
+    size_t n = 0;
+    while (n < last.len && isalpha((unsigned char)last.at[last.len - 1 - n]))
+        n++;
+    if (n == 0 || n == last.len || n > 5)
+        return 1;
+    char one[8] = "1";
+    int64_t bytes = 0;
+    memcpy(one + 1, last.at + last.len - n, n);
+    struct text probe = {one, n + 1};
+    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
+        return 1;
+    *unit = UNIT_BYTES;
+    return (double)bytes;
+}
+
+/* "required_gb: 6.1": the unit stands in the name directly in front of the number. */
+static double unit_of_key(const char *begin, const char *number, enum quantity_unit *unit)
+{
+    const char *end = number;
+    while (end > begin && strchr(" :=\"'", end[-1]) != NULL)
+        end--;
+    const char *at = end;
+    while (at > begin && (is_letter(at[-1]) || isdigit((unsigned char)at[-1])))
+        at--;
+    struct text name = {at, (size_t)(end - at)};
+    const char *last = memrchr(name.at, '_', name.len);
+    *unit = UNIT_NONE;
+    if (last == NULL || end == number)
+        return 1;
+    return unit_of_name(name, unit);
+}
+
 /* 2^64 - n, printed unsigned, is a size below zero. */
 static double unwrapped(double value)
 {
@@ -273,6 +317,8 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
             p = rest.at; /* "3d", "16bit" */
             continue;
         }
+        if (q->unit == UNIT_NONE)
+            factors[count] = unit_of_key(line.at, begin, &q->unit);
         q->value = unwrapped(value * factors[count]);
         q->of_pair = false;
         numbers[count] = (struct number){{begin, rest.at}, digits_end};
@@ -289,32 +335,6 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
         previous = p = rest.at;
     }
     return count;
-}
-
-/* "vram_used_MB", "GPU MEM(MiB)", "VRAM%": the unit at the end of a name. */
-static double unit_of_name(struct text name, enum quantity_unit *unit)
-{
-    struct text last = name;
-    while (last.len > 0 && strchr(")]", last.at[last.len - 1]) != NULL)
-        last.len--;
-    *unit = UNIT_NONE;
-    if (last.len > 0 && last.at[last.len - 1] == '%') {
-        *unit = UNIT_PERCENT;
-        return 1;
-    }
-    size_t n = 0;
-    while (n < last.len && isalpha((unsigned char)last.at[last.len - 1 - n]))
-        n++;
-    if (n == 0 || n == last.len || n > 5)
-        return 1;
-    char one[8] = "1";
-    int64_t bytes = 0;
-    memcpy(one + 1, last.at + last.len - n, n);
-    struct text probe = {one, n + 1};
-    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
-        return 1;
-    *unit = UNIT_BYTES;
-    return (double)bytes;
 }
 
 bool quantity_read_header(struct text line, struct quantity_header *ret)

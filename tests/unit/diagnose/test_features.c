@@ -65,6 +65,11 @@ static const struct {
     {"f.is_apu", "0", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "R9700 eGPU + Strix Halo"}}},
     {"f.is_apu", "", {{"report.gpu", 0, "unknown"}}},
+    {"f.is_apu", "1", {{"report.gpu", 0, "AMD, not told"}, {"report.apu_named", 1, NULL}}},
+    {"f.is_apu", "", {{"report.gpu", 0, "AMD, not told"}}},
+    {"f.is_apu", "0", {{"report.gpu", 0, "RX 7600"}, {"report.apu_named", 1, NULL}}},
+    {"f.is_apu", "", {{"report.apu_named", 1, NULL}, {"report.card_named", 2, NULL}}},
+    {"f.is_apu", "", {{"report.apu_named", 1, NULL}, {"msg.gfx", 0, "gfx1100"}}},
     /* The counter was read beside the refusal, when memory had been given back or was not all taken yet. */
     {"f.vram_used_bytes", "950", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.vram_used_bytes", "980", {{"gpu.0.vram.used_bytes", 980, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},

@@ -42,6 +42,8 @@ static void test_roles(void **state)
         {"peak 1.5GiB", QUANTITY_PEAK, 1.5},
         {"limit is 1,610,612,736 bytes", QUANTITY_LIMIT, 1.5},
         {"reserved in total by the pool: 1.5 GiB", QUANTITY_RESERVED, 1.5},
+        {"required_gb: 1.5", QUANTITY_ASKED, 1.5},
+        {"usable_mib=1536", QUANTITY_FREE, 1.5},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
