@@ -163,12 +163,29 @@ static void take_killed(const struct fleet *fleet, struct fleet_job *job)
     }
 }
 
+/* All others gave up waiting, or lost one that had; this one was still there when it was asked to end. It entered
+ * the collective last or never: one that had waited with the others would have given up with them. */
+static void take_last_one_there(const struct fleet *fleet, struct fleet_job *job)
+{
+    size_t ended = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        enum fleet_role role = record_of(fleet, job->members[i])->role;
+        ended += role == FLEET_ENDED;
+        if (role != FLEET_ENDED && role != FLEET_WAITED && role != FLEET_LOST_PEER)
+            return;
+    }
+    if (ended == 1 && job->missing_count == 0)
+        take(fleet, job, FLEET_ENDED);
+}
+
 static void take_causes(const struct fleet *fleet, struct fleet_job *job)
 {
     take(fleet, job, FLEET_CAUSED);
     take_killed(fleet, job);
     if (job->cause_count == 0 && has_role(fleet, job, FLEET_WAITED))
         take(fleet, job, FLEET_ELSEWHERE);
+    if (job->cause_count == 0 && has_role(fleet, job, FLEET_WAITED))
+        take_last_one_there(fleet, job);
     if (job->cause_count == 0)
         take(fleet, job, FLEET_UNCLEAR);
     if (job->cause_count > 0)
@@ -259,10 +276,12 @@ static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
         return;
     }
     enum fleet_role role = record_of(fleet, job->causes[0])->role;
-    job->sure = role == FLEET_UNCLEAR || job->missing_count > 0 ? FLEET_SURE_LOW : FLEET_SURE;
+    bool weak = role == FLEET_UNCLEAR || role == FLEET_ENDED || job->missing_count > 0;
+    job->sure = weak ? FLEET_SURE_LOW : FLEET_SURE;
     (void)snprintf(job->why, sizeof job->why, "%s",
                    job->count == 1            ? "it is the only one that left a bundle"
                    : role == FLEET_ELSEWHERE  ? "it is the only one that was not in the collective in which others waited"
+                   : role == FLEET_ENDED      ? "all others gave up waiting; it was still there when it was asked to end"
                    : role == FLEET_UNCLEAR    ? "it is the earliest, and nothing tells why it failed"
                    : job->missing_count > 0   ? "of the ranks that left a bundle, it is the only one whose failure no other one explains"
                                               : "it is the only one whose failure no other rank explains");

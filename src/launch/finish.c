@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/say.h"
 #include "launch/inject_python.h"
 #include "record/shared.h"
@@ -22,12 +24,17 @@ static bool is_polite_signal(int signo)
     return signo == SIGINT || signo == SIGTERM || signo == SIGHUP || signo == SIGPIPE;
 }
 
-static bool a_process_crashed(const struct shared *s)
+static bool an_impact_but_for(const struct shared *s, int signo)
 {
     for (uint32_t i = 0; i < s->impacts_used && i < SHARED_IMPACTS_MAX; i++)
-        if (s->impacts[i].signo != 0 && !is_polite_signal(s->impacts[i].signo))
+        if (s->impacts[i].signo != 0 && s->impacts[i].signo != signo && !is_polite_signal(s->impacts[i].signo))
             return true;
     return false;
+}
+
+static bool a_process_crashed(const struct shared *s)
+{
+    return an_impact_but_for(s, 0);
 }
 
 static bool gpu_trouble_seen(const struct shared *s)
@@ -36,6 +43,7 @@ static bool gpu_trouble_seen(const struct shared *s)
 }
 
 #define LIVED_ON_NS 60000000000u /* one that is asked to end, and lives on for longer, goes on */
+#define KILLED_SOON_NS 5000000000u
 
 /* It stood still, and not only because nobody spoke to it; then somebody ended it. */
 static bool was_ended_in_a_hang(const struct shared *s)
@@ -46,7 +54,7 @@ static bool was_ended_in_a_hang(const struct shared *s)
            (end_ns < asked_ns || end_ns - asked_ns < LIVED_ON_NS);
 }
 
-enum finish_what finish_decide(const struct shared *s, const struct launch_options *options)
+static enum finish_what by_what_was_seen(const struct shared *s, const struct launch_options *options)
 {
     int status = s->target_status;
     if (s->target_state != TARGET_ENDED && s->supervisor_killed)
@@ -83,7 +91,8 @@ enum finish_what finish_decide(const struct shared *s, const struct launch_optio
     return options->bundle_on == BUNDLE_ON_OOM ? FINISH_BUNDLE : FINISH_RECORD;
 }
 
-bool finish_may_be_rank(void)
+/* A guess, which costs no file: the finisher reads the variables, and writes no record where it finds no job. */
+static bool may_be_rank(void)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
         size_t len = strcspn(*entry, "=");
@@ -92,6 +101,35 @@ bool finish_may_be_rank(void)
             return true;
     }
     return false;
+}
+
+/* Open MPI 5.0.7 waits for no answer: it sends SIGKILL 0.3 s after SIGTERM, to the rank's whole process group. One
+ * that outlives the request for longer may hang. */
+static bool was_killed_by_open_mpi(const struct shared *s)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+    if (size == NULL || strtoul(size, NULL, 10) < 2)
+        return false;
+    bool ended = s->target_state == TARGET_ENDED;
+    uint64_t end_ns = ended && s->target_end_ns != 0 ? s->target_end_ns : clock_mono_ns();
+    int status = s->target_status;
+    bool killed = !ended || (s->status_unknown == 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return killed && end_ns < s->asked_to_end_ns + KILLED_SOON_NS;
+}
+
+static bool was_asked_to_end(const struct shared *s)
+{
+    return s->asked_to_end_ns != 0 && clock_mono_ns() < s->asked_to_end_ns + LIVED_ON_NS;
+}
+
+enum finish_what finish_decide(const struct shared *s, const struct launch_options *options)
+{
+    enum finish_what what = by_what_was_seen(s, options);
+    if (!was_asked_to_end(s) || !may_be_rank())
+        return what;
+    bool only_killed = was_killed_by_open_mpi(s) && options->bundle_on != BUNDLE_ALWAYS && options->bundle_on != BUNDLE_ON_SIGNAL &&
+                       !gpu_trouble_seen(s) && s->kernel_oom_matches == 0 && !an_impact_but_for(s, SIGKILL) && !was_ended_in_a_hang(s);
+    return what < FINISH_BUNDLE || only_killed ? FINISH_ENDED : what;
 }
 
 static const char *verb_of(enum finish_what what)

@@ -23,9 +23,8 @@ enum finish_what {
     FINISH_BUNDLE,
 };
 
-/* May this process be a rank of a job, by the names in its environment? The finisher decides. */
-bool finish_may_be_rank(void);
-/* By the target's status, what the tracer saw and which patterns the output had. */
+/* By the target's status, what the tracer saw, which patterns the output had, whether somebody asked it to end, and
+ * whether the environment may be that of a rank. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
 
 /* Fork and exec the finisher on the run; -1 when it cannot be started. `aside`: what it is loaded

@@ -132,7 +132,7 @@ static void take_signals(struct supervisor *s)
             break;
         case SIGTERM:
         case SIGHUP:
-            s->asked_to_end_ns = clock_mono_ns();
+            s->shared->asked_to_end_ns = clock_mono_ns();
             forward_take(&s->forwarder, &info);
             break;
         default:

@@ -73,7 +73,7 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done)
  * cost the bundle. A program that lived on for long was not asked to end. */
 static bool must_hurry(const struct supervisor *s, uint64_t started_ns)
 {
-    uint64_t asked_ns = s->asked_to_end_ns;
+    uint64_t asked_ns = s->shared->asked_to_end_ns;
     return asked_ns != 0 && started_ns - asked_ns < ASKED_TO_END_MS * NS_PER_MS &&
            clock_mono_ns() - asked_ns > HURRY_AFTER_MS * NS_PER_MS;
 }
@@ -180,11 +180,6 @@ static void ask_about_bundle(const struct supervisor *s)
         keep_bundle_ask(path, s->signal_fd);
 }
 
-static bool was_asked_to_end(const struct supervisor *s)
-{
-    return s->asked_to_end_ns != 0 && clock_mono_ns() - s->asked_to_end_ns < ASKED_TO_END_MS * NS_PER_MS;
-}
-
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -193,8 +188,6 @@ void supervisor_finish(struct supervisor *s)
         let_recorder_read_on(s);
         what = finish_decide(s->shared, s->options);
     }
-    if (what < FINISH_BUNDLE && was_asked_to_end(s) && finish_may_be_rank())
-        what = FINISH_ENDED;
     supervisor_end_recorder(s, what < FINISH_ENDED ? 1 : 2);
     if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
         (void)dprintf(STDERR_FILENO, "rocmcrash: an error of the program itself, nothing of the GPU: "

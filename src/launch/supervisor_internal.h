@@ -49,7 +49,6 @@ struct supervisor {
     bool is_attached;    /* to a process that somebody else started */
     int target_pidfd;    /* of that one, else -1 */
     int leave_signal;    /* asks us, and not that process, to end; 0 = none came */
-    uint64_t asked_to_end_ns; /* SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
 };
 
 /* --- supervisor.c --- */

@@ -94,7 +94,7 @@ void supervisor_bundle_for_recorder(void *context)
     const struct supervisor *s = context;
     supervisor_count_refusals(s);
     enum finish_what what = finish_decide(s->shared, s->options);
-    if (what >= FINISH_RECORD)
+    if (what >= FINISH_ENDED)
         (void)finish_start(s->shared_fd, s->options, what, LOADER_VARIABLES_ALL, true);
 }
 

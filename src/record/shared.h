@@ -227,6 +227,7 @@ struct shared {
     _Atomic uint64_t still_began_ns;  /* since when it stood still then */
     _Atomic uint32_t still_signal;
     _Atomic uint32_t still_awaits_input; /* T: 1 = it only waited for somebody outside, who had to speak first */
+    _Atomic uint64_t asked_to_end_ns; /* S: SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 
     /* T: what tracing could not see, for the manifest. */

@@ -205,6 +205,39 @@ class Fleet(support.Case):
         self.assertEqual(self.ended()[:2], (-signal.SIGTERM, b""))
         self.assertEqual([os.path.basename(path).split("-")[-1] for path in self.records()], ["r2.json"])
 
+    def test_killed_by_open_mpi(self):
+        """mpirun sends SIGKILL to the process group 0.3 s after SIGTERM. A rank leaves its record; a process that is alone leaves a bundle."""
+        for size in ("1", "2"):
+            gate = self.path("asked" + size)
+            self.environ.update({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": size})
+            code = ("import os, signal, time\n"
+                    f"signal.signal(signal.SIGTERM, lambda *_: open({gate!r}, 'w').close())\n"
+                    f"open({gate + '-ready'!r}, 'w').close()\nwhile True: time.sleep(0.05)")
+            process = self.start(support.PYTHON, "-c", code, start_new_session=True)
+            self.wait_for_file(gate + "-ready")
+            process.send_signal(signal.SIGTERM)
+            self.wait_for_file(gate)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(60)
+            support.wait_for(lambda: len(self.records()) + len(self.bundles()) == int(size), "what the rank leaves")
+            self.assertEqual((len(self.bundles()), len(self.records())), (1, int(size) - 1))
+
+    def test_killed_while_it_ended(self):
+        """The program has ended as it was asked to, rocmcrash gets SIGKILL before it has said so."""
+        self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
+        code = ("import os, signal, sys, time\nto_stop = int(sys.argv[1])\n"
+                "def end(*_):\n    os.kill(to_stop, signal.SIGSTOP)\n    os._exit(0)\n"
+                f"signal.signal(signal.SIGTERM, end)\nopen({self.path('ready')!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.05)")
+        process = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" $$', "sh", *self.command(support.PYTHON, "-c", code)], env=self.environ)
+        target = int(support.wait_for(lambda: support.read(self.path("ready")), "the rank"))
+        process.send_signal(signal.SIGTERM)
+        support.wait_for(lambda: support.state(target) in ("", "Z"), "the end of the rank")
+        self.assertEqual(support.state(process.pid), "T")
+        process.kill()
+        process.wait(60)
+        support.wait_for(self.records, "its record")
+        self.assertEqual(self.bundles(), [])
+
     def test_the_record_cannot_be_written(self):
         """A file system that does not answer holds the rank for a moment only, and not its caller's pipes."""
         alone, said = self.path("rocmcrash"), self.path("pid")

@@ -220,6 +220,28 @@ static void test_hang(void **state)
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
 }
 
+/* The launcher ended the rank that hung, when the others had given up. */
+static void test_hang_that_was_ended(void **state)
+{
+    (void)state;
+    struct plant plants[RANKS];
+    for (int rank = 0; rank < RANKS; rank++)
+        plants[rank] = (struct plant){.rank = rank, .class_name = "collective", .says = rank == 4 ? LOST : WAITED,
+                                      .fell_us = 600 * S + rank * 1000};
+    plants[2] = (struct plant){.rank = 2, .class_name = "unknown", .signal = 15, .fell_us = 605 * S, .asked = true};
+    expect(plants, RANKS, &agreeing, (struct story){2, FLEET_SURE_LOW, 1, 0});
+    /* Two were ended: one of them may have waited. Or one left nothing. Or nobody waited. */
+    plants[7] = (struct plant){.rank = 7, .class_name = "unknown", .signal = 15, .fell_us = 605 * S, .asked = true};
+    expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 0});
+    expect(plants, RANKS - 1, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 1});
+    plants[7] = plants[4];
+    plants[7].rank = 7;
+    for (int rank = 0; rank < RANKS; rank++)
+        if (rank != 2)
+            plants[rank].says = LOST;
+    expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 0});
+}
+
 /* Recorded on two real GPUs: the rank that hung repeated the time-out of the other one. Its counter gave it away. */
 static void test_behind(void **state)
 {
@@ -448,7 +470,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_out_of_memory), cmocka_unit_test(test_oom_killer),
         cmocka_unit_test(test_clocks_off),        cmocka_unit_test(test_machine_faults),
-        cmocka_unit_test(test_hang),              cmocka_unit_test(test_all_wait), cmocka_unit_test(test_behind),
+        cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_hang_that_was_ended),              cmocka_unit_test(test_all_wait), cmocka_unit_test(test_behind),
         cmocka_unit_test(test_killed),            cmocka_unit_test(test_asked_to_end),
         cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss), cmocka_unit_test(test_all_asked),
         cmocka_unit_test(test_two_causes_and_clocks_off),
