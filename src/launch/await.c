@@ -46,6 +46,7 @@ static bool has_ended(const struct await *a, int wait_ms)
 
 int await_next(struct await *a, char *why, unsigned size)
 {
+    a->still.turn_ns = 0; /* our caller has made a bundle since: the process was not paused */
     while (!has_ended(a, TURN_MS)) {
         if (waitpid(a->sampler, NULL, WNOHANG) == a->sampler) {
             a->sampler = 0;

@@ -149,6 +149,13 @@ static bool is_starved(const struct runnable *before, const struct runnable *now
     return false;
 }
 
+/* It went on by itself. */
+static void note_length(struct still_watch *w, uint64_t now_ns)
+{
+    if (w->since_ns != 0 && now_ns - w->since_ns > w->longest_ns)
+        w->longest_ns = now_ns - w->since_ns;
+}
+
 static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
 {
     static pid_t pids[TREE_SCAN_MAX];
@@ -169,10 +176,18 @@ static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
     bool worked = w->look_ns == 0 || count != w->processes || has_worked(before, now, count, now_ns - w->look_ns);
     for (uint32_t i = 0; !worked && i < count; i++)
         find_runnable(runnable, pids[i]);
-    if (worked || is_starved(&looks->runnable[(w->turn + 1) % 2], runnable))
+    if (worked || is_starved(&looks->runnable[(w->turn + 1) % 2], runnable)) {
+        note_length(w, now_ns);
         w->since_ns = now_ns;
+    }
     w->look_ns = now_ns;
     w->processes = count;
+}
+
+static void start_anew(struct still_watch *w, uint64_t said, uint64_t now_ns)
+{
+    *w = (struct still_watch){
+        .output_bytes = said, .since_ns = now_ns, .turn_ns = now_ns, .longest_ns = w->longest_ns};
 }
 
 uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_ms,
@@ -181,12 +196,16 @@ uint64_t still_turn(struct still_watch *w, struct shared *shared, uint32_t look_
     uint64_t now_ns = clock_mono_ns();
     uint64_t said = shared->stderr_carried.bytes + shared->stdout_carried.bytes;
     bool stopped = shared->target_stopped != 0; /* by job control: it is meant to stand */
-    if (w->since_ns == 0 || said != w->output_bytes || stopped ||
-        shared->target_state != TARGET_RUNNING) {
-        *w = (struct still_watch){.output_bytes = said, .since_ns = now_ns};
+    bool paused = w->turn_ns != 0 && now_ns - w->turn_ns > STILL_TURNS_APART_MS * NS_PER_MS;
+    bool runs = shared->target_state == TARGET_RUNNING && !stopped && !paused;
+    if (runs && said != w->output_bytes)
+        note_length(w, now_ns);
+    if (w->since_ns == 0 || said != w->output_bytes || !runs) {
+        start_anew(w, said, now_ns);
         shared->still_since_ns = 0;
         return 0;
     }
+    w->turn_ns = now_ns;
     uint64_t last_ns = w->look_ns != 0 ? w->look_ns : w->since_ns;
     if (now_ns - last_ns >= look_ms * NS_PER_MS)
         look_again(w, shared->target_pid, now_ns);

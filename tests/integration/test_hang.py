@@ -6,6 +6,7 @@ something, reads or writes is left alone. A signal that ends it while it stands 
 import os
 import signal
 import subprocess
+import time
 
 import support
 from support import PYTHON, Case, wait_for
@@ -26,6 +27,12 @@ import os, sys
 print('begins', file=sys.stderr, flush=True)
 os.read(0, 1)
 print('goes on', file=sys.stderr, flush=True)
+"""
+STEPS_WHEN_TOLD = """
+import sys
+print('begins', file=sys.stderr, flush=True)
+while sys.stdin.read(1):
+    sum(range(10000000))
 """
 WORKS = {
     "it computes": "import time\nend = time.monotonic() + 6\nwhile time.monotonic() < end: pass",
@@ -157,6 +164,21 @@ class Hang(Case):
                "end = time.monotonic() + 12\nwhile time.monotonic() < end: pass"
         self.assertEqual(self.hang(code), [])
         self.assertEqual(self.done.status, 0, self.done.stderr)
+
+    def test_time_in_which_we_did_not_run_is_no_standstill(self):
+        """A paused container: neither the program nor rocmcrash ran."""
+        process = self.start(PYTHON, "-c", STEPS_WHEN_TOLD, options=("--hang-after=4s",), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stderr.readline(), b"begins\n")
+        time.sleep(2.5)  # it has looked twice by then
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_for(lambda: support.state(process.pid) == "T", "the stop")
+        time.sleep(6)
+        os.kill(process.pid, signal.SIGCONT)
+        time.sleep(1.5)  # it has looked by then
+        out, err = process.communicate(b"x", timeout=60)
+        done = self.finished(process, out, err)
+        self.assertEqual((done.status, done.bundles), (0, []), done.stderr)
 
     def test_one_that_job_control_stopped(self):
         code = "import os, signal, subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import os, signal, time; time.sleep(6);" \
