@@ -63,11 +63,32 @@ static int set_choice(const struct option_def *option, void *field, const char *
     return not_a_choice(c, value, err);
 }
 
+static int set_hang_after(const struct option_def *option, void *field, const char *value, struct rc_err *err)
+{
+    if (strcmp(value, "auto") == 0) {
+        *(uint32_t *)field = HANG_AFTER_AUTO;
+        return 0;
+    }
+    if (option_time_ms(option, field, value, err) < 0)
+        return rc_err_set(err, -EINVAL, "--%s is auto, or a time like 90s or 10m, not '%s'", option->name, value);
+    return 0;
+}
+
 int option_conditions(const struct option_def *option, void *field, const char *value,
                       struct rc_err *err)
 {
     (void)option;
     return conditions_parse(value, field, err);
+}
+
+int option_conditions_outside(const struct option_def *option, void *field, const char *value,
+                              struct rc_err *err)
+{
+    int r = option_conditions(option, field, value, err);
+    if (r == 0 && conditions_need_output(field))
+        return rc_err_set(err, -EINVAL, "--%s: what a process says is known only where rocmcrash starts it (%s)",
+                          option->name, "rocmcrash --bundle-at=silent>10m COMMAND");
+    return r;
 }
 
 /* Said now, not when the bundle is made: that may be in a week. */
@@ -127,8 +148,8 @@ const struct option_def run_options[] = {
      set_choice, offsetof(struct command_line, launch.keep_orphan)},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
      set_choice, offsetof(struct command_line, launch.inject)},
-    {"hang-after", 0, "TIME", "look at the program when it stands still for so long (300s)",
-     option_time_ms, offsetof(struct command_line, launch.hang_after_ms)},
+    {"hang-after", 0, "TIME", "look when it stands still for so long (300s), or auto: by its steps",
+     set_hang_after, offsetof(struct command_line, launch.hang_after_ms)},
     {"on-hang", 0, "WHAT", "then go-on (default), or kill: TERM, and KILL 10 s later",
      set_choice, offsetof(struct command_line, launch.hang_kill)},
     {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",

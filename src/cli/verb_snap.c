@@ -42,7 +42,7 @@ static int set_times(const struct option_def *option, void *field, const char *v
 static const struct option_def snap_options[] = {
     {"tree", 0, NULL, "its descendants, too", option_on, offsetof(struct snap_line, tree)},
     {"watch", 0, "COND", "wait for vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
-     option_conditions, offsetof(struct snap_line, conditions)},
+     option_conditions_outside, offsetof(struct snap_line, conditions)},
     {"times", 0, "N", "with --watch: a bundle at each crossing, N at most (default 1)",
      set_times, offsetof(struct snap_line, times)},
     {"output-dir", 'o', "DIR", "where the bundle goes (default: here)",
@@ -70,7 +70,8 @@ static void print_help(void)
     char names[160];
     conditions_names(names, sizeof names);
     (void)printf("\nA condition compares one of these with < or >; sizes have a growth, too\n"
-                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'.\n");
+                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'. 'silent' is for\n"
+                 "--bundle-at of a run only.\n");
     for (char *at = names, *end; *at != '\0'; at = end) {
         end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
         (void)say_line(stdout, "  %.*s", (int)(end - at), at);

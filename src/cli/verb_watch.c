@@ -23,7 +23,7 @@ static const struct option_def watch_options[] = {
     {"hang-after", 0, "TIME", "bundle it, too, when it stands still for so long (300s)",
      option_time_ms, offsetof(struct watch_line, launch.hang_after_ms)},
     {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
-     option_conditions, offsetof(struct watch_line, launch.bundle_at)},
+     option_conditions_outside, offsetof(struct watch_line, launch.bundle_at)},
     {"output-dir", 'o', "DIR", "where bundles go (default: here)",
      option_text, offsetof(struct watch_line, launch.output_dir)},
     {"json", 0, NULL, "print a JSON object for each bundle",

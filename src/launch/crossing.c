@@ -10,7 +10,9 @@
 
 bool crossing_begin(struct crossing *c, const struct condition_list *conditions)
 {
-    *c = (struct crossing){.untold = 0};
+    *c = (struct crossing){.silence.file = -1};
+    if (conditions_need_output(conditions))
+        silence_begin(&c->silence);
     return conditions_watch(&c->watches, conditions);
 }
 
@@ -20,8 +22,10 @@ void crossing_turn(struct crossing *c, struct shared *shared, const struct launc
     char why[96];
     if (c->watches.count == 0 || shared->target_state != TARGET_RUNNING)
         return;
+    const struct condition_times times = {
+        .idle_ms = still_ms, .silent_ms = silence_turn(&c->silence, shared, relays)};
     const struct condition_watch *crossed =
-        conditions_turn(&c->watches, shared, still_ms, clock_mono_ns());
+        conditions_turn(&c->watches, shared, &times, clock_mono_ns());
     if (crossed == NULL)
         return;
     condition_tell(crossed, why, sizeof why);

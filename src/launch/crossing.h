@@ -7,15 +7,17 @@
 #define LAUNCH_CROSSING_H
 
 #include "launch/aside.h"
+#include "launch/silence.h"
 #include "telemetry/condition.h"
 
 struct crossing {
     struct condition_watches watches;
+    struct silence silence;
     struct aside aside;
     uint32_t untold; /* crossings for which no bundle was made: too many, or one was being made */
 };
 
-/* False when there is no memory for it. */
+/* Before the target starts. False when there is no memory for it. */
 bool crossing_begin(struct crossing *crossing, const struct condition_list *conditions);
 /* In each turn of the supervisor's loop. */
 void crossing_turn(struct crossing *crossing, struct shared *shared,

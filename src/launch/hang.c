@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "launch/options.h"
+#include "launch/step_length.h"
 #include "record/shared.h"
 #include "watch/relay.h"
 
@@ -17,9 +18,12 @@ static void start_snapshot(struct hang *h, struct shared *shared,
                            const struct launch_options *options, struct relay *relays,
                            uint64_t still_ms)
 {
-    char why[96];
-    (void)snprintf(why, sizeof why, "no output, CPU time or I/O for %llu s",
-                   (unsigned long long)(still_ms / 1000));
+    char why[128];
+    int n = snprintf(why, sizeof why, "no output, CPU time or I/O for %llu s",
+                     (unsigned long long)(still_ms / 1000));
+    if (options->hang_after_ms == HANG_AFTER_AUTO && step_length_holds(&h->steps, h->still.since_ns))
+        (void)snprintf(why + n, sizeof why - (size_t)n, "; 99 of 100 of its steps took at most %.2f s",
+                       (double)h->steps.usual_us / 1e6);
     h->looked = true;
     h->looked_ns = clock_mono_ns();
     (void)aside_start(&h->aside, shared, options, relays, why);
@@ -30,6 +34,15 @@ void hang_wake_tracer(const struct shared *shared)
     pid_t tracer = shared->helpers[HELPER_TRACER].pid;
     if (tracer > 0)
         (void)kill(tracer, SIGALRM);
+}
+
+static uint32_t patience_ms(struct hang *h, const struct shared *shared, const struct launch_options *options)
+{
+    if (options->hang_after_ms != HANG_AFTER_AUTO)
+        return options->hang_after_ms;
+    h->steps = step_length_read(shared);
+    uint64_t ms = step_length_patience_ms(&h->steps, h->still.since_ns, h->still.longest_ns / NS_PER_MS);
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
 static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32_t after_ms)
@@ -60,7 +73,7 @@ static bool still_makes_bundle(const struct hang *h, const struct launch_options
 void hang_turn(struct hang *h, struct shared *shared, const struct launch_options *options,
                struct relay *relays)
 {
-    uint32_t after_ms = options->hang_after_ms;
+    uint32_t after_ms = patience_ms(h, shared, options);
     uint64_t still_ms = look_whether_still(h, shared, after_ms);
     if (after_ms == 0 || shared->target_state != TARGET_RUNNING)
         return;

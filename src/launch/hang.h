@@ -13,6 +13,7 @@
 
 #include "launch/aside.h"
 #include "launch/hang_end.h"
+#include "launch/step_length.h"
 #include "launch/still.h"
 
 struct launch_options;
@@ -24,6 +25,7 @@ struct hang {
     struct aside aside;
     uint32_t idle_ms;        /* who else waits for a standstill, of so many ms; 0 = nobody */
     uint64_t still_ms;       /* for how long it has stood still */
+    struct step_length steps; /* --hang-after=auto: what is known of the program's steps */
     uint64_t woken_for_ns;   /* the standstill of which the tracer was told */
     bool looked;             /* at this standstill */
     uint64_t looked_ns;

@@ -57,12 +57,15 @@ void inject_python_plan(struct shared *shared, const struct launch_options *opti
 void inject_python(struct shared *shared, const struct launch_options *options)
 {
     struct shared_run *run = &shared->run;
-    char where[sizeof run->hook_dir + 64];
+    char where[sizeof run->hook_dir + 96];
+    char steps[32] = "";
     if (run->hook_dir[0] == '\0')
         return;
     RC_AUTO_FREE char *path = python_path(options->python_hook);
-    int n = snprintf(where, sizeof where, "%d:%smemory=%d+%zu:%s", (int)run->supervisor_pid,
-                     options->torch_history ? "history," : "", (int)run->shared_fd,
+    if (options->hang_after_ms == HANG_AFTER_AUTO)
+        (void)snprintf(steps, sizeof steps, "steps=%zu,", offsetof(struct shared, hook_steps));
+    int n = snprintf(where, sizeof where, "%d:%s%smemory=%d+%zu:%s", (int)run->supervisor_pid,
+                     options->torch_history ? "history," : "", steps, (int)run->shared_fd,
                      offsetof(struct shared, hook_trouble), run->hook_dir);
     if (n <= 0 || (size_t)n >= sizeof where || path == NULL ||
         setenv("ROCMCRASH_HOOK", where, 1) != 0 || setenv("PYTHONPATH", path, 1) != 0)

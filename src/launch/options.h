@@ -11,6 +11,8 @@
 
 #define SITE_DEFAULT "/etc/rocmcrash/site.d" /* below the sysroot */
 
+#define HANG_AFTER_AUTO UINT32_MAX
+
 enum trace_mode {
     TRACE_AUTO, /* eager with CAP_SYS_PTRACE, else late */
     TRACE_EAGER,
@@ -51,7 +53,8 @@ struct launch_options {
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */
     const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT where
                                 nobody names one. Never NULL */
-    uint32_t hang_after_ms;  /* a program that stands still for so long is looked at; 0 = never */
+    uint32_t hang_after_ms;  /* a program that stands still for so long is looked at; 0 = never,
+                                HANG_AFTER_AUTO = see launch/step_length.h */
     bool hang_kill;          /* and ended */
     struct condition_list bundle_at; /* a bundle is left when one of them comes to hold */
     bool preview;            /* show what is redacted before the bundle is written */

@@ -255,12 +255,12 @@ int launch_run(const struct launch_options *options, char *const argv[])
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     supervisor_fill_run(&s, argv);
     supervisor_plan_relay(&s);
+    s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
+    (void)crossing_begin(&s.crossing, &options->bundle_at);
     int r = supervisor_start_processes(&s, argv);
     if (r < 0)
         return run_unobserved(&s, argv, start_error(r, &err));
 
-    s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
-    (void)crossing_begin(&s.crossing, &options->bundle_at);
     while (s.shared->target_state != TARGET_ENDED) {
         bool busy = hang_is_busy(&s.hang) || s.crossing.aside.child != 0;
         supervisor_turn(&s, helpers_calm(&s.helpers) && !busy ? CALM_TICK_MS : TICK_MS);

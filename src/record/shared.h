@@ -19,7 +19,7 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 6u
+#define SHARED_VERSION 7u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20)
@@ -169,6 +169,7 @@ struct shared_run {
 /* Each process of the target has one slot, chosen by its pid: "4711 sampler: OSError: ...". */
 #define SHARED_HOOK_SLOTS 8
 #define SHARED_HOOK_TEXT 256
+#define SHARED_STEPS_TEXT 64
 
 #define SHARED_GPUS_MAX 128
 #define SHARED_GPU_NONE UINT32_MAX
@@ -253,6 +254,9 @@ struct shared {
     /* Written by the Python hook in the target (inject/python) with pwrite(): what did not work, if
      * the hook cannot write it to the run directory. Any bytes; perhaps without a NUL. */
     char hook_trouble[SHARED_HOOK_SLOTS][SHARED_HOOK_TEXT];
+    /* Likewise, with --hang-after=auto: "PID STEPS MICROSECONDS\n", how many steps of training it has seen, and
+     * how long 99 of 100 of the latest took at most. */
+    char hook_steps[SHARED_HOOK_SLOTS][SHARED_STEPS_TEXT];
 
     /* O and R: matches of output and kernel patterns while running. */
     _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;

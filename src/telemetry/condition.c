@@ -29,20 +29,22 @@ static const struct quantity {
     enum condition_unit unit;
     double scale;
     bool is_free; /* "used" is what is free of the total */
+    enum { BY_SAMPLES, IDLE, SILENT } time; /* one of struct condition_times instead of a sample */
 } quantities[] = {
-    {"vram", METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false},
-    {"gtt", METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false},
-    {"busy", METRIC_GPU_BUSY, NONE, SCOPE_GPU, LARGEST, UNIT_PERCENT, 1, false},
-    {"temperature", METRIC_GPU_TEMP_JUNCTION, NONE, SCOPE_GPU, LARGEST, UNIT_DEGREES, 1000, false},
-    {"power", METRIC_GPU_POWER, NONE, SCOPE_GPU, LARGEST, UNIT_WATTS, 1e6, false},
-    {"rss", METRIC_PROC_RSS, NONE, SCOPE_PROCESS, TOGETHER, UNIT_BYTES, 1, false},
-    {"swap", METRIC_PROC_SWAP, NONE, SCOPE_PROCESS, TOGETHER, UNIT_BYTES, 1, false},
-    {"fds", METRIC_PROC_FDS, METRIC_PROC_FDS_LIMIT, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false},
-    {"maps", METRIC_PROC_MAPS, NONE, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false},
-    {"threads", METRIC_PROC_THREADS, NONE, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false},
-    {"memory", METRIC_HOST_MEM_AVAILABLE, METRIC_HOST_MEM_TOTAL, SCOPE_HOST, LARGEST, UNIT_BYTES, 1, true},
-    {"cgroup", METRIC_CGROUP_MEM_USED, METRIC_CGROUP_MEM_LIMIT, SCOPE_HOST, LARGEST, UNIT_BYTES, 1, false},
-    {"idle", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false},
+    {"vram", METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
+    {"gtt", METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
+    {"busy", METRIC_GPU_BUSY, NONE, SCOPE_GPU, LARGEST, UNIT_PERCENT, 1, false, BY_SAMPLES},
+    {"temperature", METRIC_GPU_TEMP_JUNCTION, NONE, SCOPE_GPU, LARGEST, UNIT_DEGREES, 1000, false, BY_SAMPLES},
+    {"power", METRIC_GPU_POWER, NONE, SCOPE_GPU, LARGEST, UNIT_WATTS, 1e6, false, BY_SAMPLES},
+    {"rss", METRIC_PROC_RSS, NONE, SCOPE_PROCESS, TOGETHER, UNIT_BYTES, 1, false, BY_SAMPLES},
+    {"swap", METRIC_PROC_SWAP, NONE, SCOPE_PROCESS, TOGETHER, UNIT_BYTES, 1, false, BY_SAMPLES},
+    {"fds", METRIC_PROC_FDS, METRIC_PROC_FDS_LIMIT, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false, BY_SAMPLES},
+    {"maps", METRIC_PROC_MAPS, NONE, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false, BY_SAMPLES},
+    {"threads", METRIC_PROC_THREADS, NONE, SCOPE_PROCESS, LARGEST, UNIT_COUNT, 1, false, BY_SAMPLES},
+    {"memory", METRIC_HOST_MEM_AVAILABLE, METRIC_HOST_MEM_TOTAL, SCOPE_HOST, LARGEST, UNIT_BYTES, 1, true, BY_SAMPLES},
+    {"cgroup", METRIC_CGROUP_MEM_USED, METRIC_CGROUP_MEM_LIMIT, SCOPE_HOST, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
+    {"idle", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, IDLE},
+    {"silent", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, SILENT},
 };
 
 #define QUANTITIES (sizeof quantities / sizeof quantities[0])
@@ -182,9 +184,17 @@ int conditions_parse(const char *text, struct condition_list *ret, struct rc_err
 uint32_t conditions_idle_ms(const struct condition_list *list)
 {
     for (unsigned i = 0; i < list->count; i++)
-        if (list->list[i].unit == UNIT_SECONDS && list->list[i].threshold < UINT32_MAX / 1000.0)
+        if (quantities[list->list[i].quantity].time == IDLE && list->list[i].threshold < UINT32_MAX / 1000.0)
             return (uint32_t)(list->list[i].threshold * 1000);
     return 0;
+}
+
+bool conditions_need_output(const struct condition_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        if (quantities[list->list[i].quantity].time == SILENT)
+            return true;
+    return false;
 }
 
 /* --- the samples --- */
@@ -269,14 +279,15 @@ static bool add_value(const struct condition_watch *w, const struct condition_va
     return true;
 }
 
-static bool value_now(const struct condition_watch *w, uint64_t idle_ms, double *ret)
+static bool value_now(const struct condition_watch *w, const struct condition_times *times, double *ret)
 {
     const struct quantity *q = &quantities[w->condition.quantity];
     bool known = false;
     *ret = 0;
-    if (q->unit == UNIT_SECONDS) {
-        *ret = (double)idle_ms / 1000;
-        return true;
+    if (q->time != BY_SAMPLES) {
+        uint64_t ms = q->time == IDLE ? times->idle_ms : times->silent_ms;
+        *ret = (double)ms / 1000;
+        return ms != CONDITION_TIME_UNKNOWN;
     }
     if (q->scope == SCOPE_HOST)
         known = add_value(w, &w->host_used, &w->host_total, ret);
@@ -341,8 +352,8 @@ bool conditions_watch(struct condition_watches *ws, const struct condition_list 
 }
 
 const struct condition_watch *conditions_turn(struct condition_watches *ws,
-                                              const struct shared *shared, uint64_t idle_ms,
-                                              uint64_t now_ns)
+                                              const struct shared *shared,
+                                              const struct condition_times *times, uint64_t now_ns)
 {
     const struct condition_watch *crossed = NULL;
     size_t length = 0;
@@ -352,7 +363,7 @@ const struct condition_watch *conditions_turn(struct condition_watches *ws,
     for (unsigned i = 0; i < ws->count; i++) {
         struct condition_watch *w = &ws->list[i];
         double value = 0;
-        w->known = value_now(w, idle_ms, &value) &&
+        w->known = value_now(w, times, &value) &&
                    (w->condition.growth_s == 0 || growth_now(w, now_ns, &value));
         w->ever_known = w->ever_known || w->known;
         w->value = value;

@@ -63,6 +63,14 @@ struct condition_watch {
     double value; /* at the last look */
 };
 
+#define CONDITION_TIME_UNKNOWN UINT64_MAX
+
+/* For how long, in ms. */
+struct condition_times {
+    uint64_t idle_ms;   /* the program has stood still */
+    uint64_t silent_ms; /* it has said nothing, whatever it does */
+};
+
 struct condition_watches {
     unsigned count;
     struct condition_watch *list; /* room for CONDITIONS_MAX */
@@ -74,15 +82,16 @@ struct condition_watches {
 int conditions_parse(const char *text, struct condition_list *ret, struct rc_err *err);
 /* "vram, gtt, rss, ..." */
 void conditions_names(char *out, unsigned size);
+/* Is one on what the program says? It is known only of a program whose output goes through us. */
+bool conditions_need_output(const struct condition_list *list);
 /* The time of the first condition on "idle" in ms, 0 = there is none. */
 uint32_t conditions_idle_ms(const struct condition_list *list);
 /* False when there is no memory. */
 bool conditions_watch(struct condition_watches *watches, const struct condition_list *list);
-/* Takes what the sampler has written since, and looks. `idle_ms`: for how long the program has stood
- * still. Returns the first condition that was crossed now, NULL = none. */
+/* Takes what the sampler has written since, and looks. Returns the first condition that was crossed now, NULL = none. */
 const struct condition_watch *conditions_turn(struct condition_watches *watches,
-                                              const struct shared *shared, uint64_t idle_ms,
-                                              uint64_t now_ns);
+                                              const struct shared *shared,
+                                              const struct condition_times *times, uint64_t now_ns);
 /* "vram>90% (it is 93.1 %)" */
 void condition_tell(const struct condition_watch *watch, char *out, unsigned size);
 

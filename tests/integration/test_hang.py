@@ -349,6 +349,43 @@ class BundleAt(Case):
         self.assertIn("rss>150MiB (it is ", bundle.value("run.snapshot_why"))
         self.assertIn("stacks/stacks.0.txt", bundle.files)
 
+    SPINS = "import sys\nprint('begins', file=sys.stderr, flush=True)\ndef spins():\n    while True: pass\nspins()"
+
+    def test_one_that_spins_says_nothing(self):
+        """No standstill, for it works; its user knows how often it speaks."""
+        with open(self.path("stdout"), "wb") as stdout:
+            process = self.start(PYTHON, "-c", self.SPINS, options=("--bundle-at=silent>2s", "--hang-after=1s"), stdout=stdout,
+                                 stderr=subprocess.PIPE)
+        bundle = wait_for(self.bundles, "the bundle", timeout_s=60)[0]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertRegex(bundle.value("run.snapshot_why"), r"^silent>2s \(it is [\d.]+ s\)$")
+        self.assertEqual(bundle.verdict["path"][-1]["node"], "alive-runs", bundle.verdict["sentence"])
+        if os.geteuid() == 0:
+            self.assertIn("in spins", bundle.value("snap.python_stack"))
+
+    def test_one_that_speaks_is_not_silent(self):
+        for stream in ("stderr", "stdout"):
+            with self.subTest(stream=stream), open(self.path("stdout"), "wb") as stdout:
+                code = f"import sys, time\nfor _ in range(20):\n    print('.', file=sys.{stream}, flush=True)\n    time.sleep(.2)"
+                process = self.start(PYTHON, "-c", code, options=("--bundle-at=silent>2s",), stdout=stdout, stderr=subprocess.PIPE)
+                _, err = process.communicate(timeout=60)
+                done = self.finished(process, b"", err)
+                self.assertEqual((done.status, done.bundles), (0, []), done.stderr)
+
+    def test_what_goes_past_us_is_not_called_silence(self):
+        code = "import time\ntime.sleep(3)"
+        for options, known in (((), False), (("--follow=all",), True), (("--follow=none",), False)):
+            with self.subTest(options=options):
+                self.setUp()
+                done = self.run_it(PYTHON, "-c", code, options=("--bundle-at=silent>1s", *options))  # stdout is a pipe
+                self.assertEqual((done.status, len(done.bundles)), (0, int(known)), done.stderr)
+                self.assertEqual("--bundle-at=silent>1s: that was never known here" in done.stderr, not known)
+        for verb, option in (("snap", "--watch"), ("watch", "--bundle-at")):
+            done = self.verb(verb, f"{option}=silent>1s", str(os.getpid()))
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("known only where rocmcrash starts it", done.stderr)
+
     def test_what_is_never_known_is_said(self):
         self.write("machine/dev/kmsg", "")
         done = self.run_it(PYTHON, "-c", "pass", options=("--bundle-at=vram>1%", "--sysroot", self.path("machine")))

@@ -228,15 +228,20 @@ def _check_memory(path):
 
 
 def _tell_in_memory(text):
+    data = ("%d %s" % (getpid(), text)).encode("utf-8", "backslashreplace")[:SLOT_BYTES - 1]
+    write_slot(int(memory.partition("+")[2]), SLOT_BYTES, data)
+
+
+def write_slot(at, size, data):
+    """Into the run's memory, where each process has one of SLOTS slots of `size` bytes from `at` on."""
     _check_size_limit()
-    number, _, at = memory.partition("+")
+    number = memory.partition("+")[0]
     path = "/proc/%d/fd/%d" % (supervisor, int(number))
     _check_memory(path)
     fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
     try:
         _check_memory("/proc/self/fd/%d" % fd)
-        data = ("%d %s" % (getpid(), text)).encode("utf-8", "backslashreplace")[:SLOT_BYTES - 1]
-        posix.pwrite(fd, data.ljust(SLOT_BYTES, b"\0"), int(at) + getpid() % SLOTS * SLOT_BYTES)
+        posix.pwrite(fd, data.ljust(size, b"\0"), at + getpid() % SLOTS * size)
     finally:
         posix.close(fd)
 
@@ -525,6 +530,8 @@ def _torch_is_there(module):
         sys.meta_path.remove(TorchFinder)
     torch = _load("rocmcrash_torch")
     torch["install"](module, globals())
+    if [word for word in flags if word.startswith("steps=")]:
+        guarded("steps", lambda: _load("rocmcrash_steps")["install"](globals()))
 
 
 def _pool_is_there(module):

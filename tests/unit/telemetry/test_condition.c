@@ -19,6 +19,7 @@
 
 static struct shared *shared;
 static uint64_t now_ns;
+static uint64_t silent_ms = CONDITION_TIME_UNKNOWN;
 
 static int set_up(void **state)
 {
@@ -56,7 +57,8 @@ static struct condition_watches begin(const char *text)
 static bool turn(struct condition_watches *watches, uint64_t idle_ms)
 {
     now_ns += SECOND_NS;
-    return conditions_turn(watches, shared, idle_ms, now_ns) != NULL;
+    const struct condition_times times = {.idle_ms = idle_ms, .silent_ms = silent_ms};
+    return conditions_turn(watches, shared, &times, now_ns) != NULL;
 }
 
 static void test_texts(void **state)
@@ -67,6 +69,7 @@ static void test_texts(void **state)
         bool good;
     } rows[] = {
         {"vram>90%", true},          {"vram>10GiB", true},       {"gtt_growth>1GiB/min", true},
+        {"silent>10m", true},        {"silent>9%", false},       {"silent_growth>1s/min", false},
         {"rss_growth>10MB/s", true}, {"idle>120s", true},        {"idle>10m", true},
         {"temperature>95C", true},   {"power<20W", true},        {"fds>1000", true},
         {"fds>90%", true},           {"memory>95%", true},       {"busy<5%", true},
@@ -169,11 +172,33 @@ static void test_idle(void **state)
     (void)state;
     struct condition_watches w = begin("idle>120s");
     assert_int_equal(conditions_idle_ms(&(struct condition_list){1, {w.list[0].condition}}), 120000);
+    assert_false(conditions_need_output(&(struct condition_list){1, {w.list[0].condition}}));
     assert_false(turn(&w, 119000));
     assert_true(turn(&w, 121000));
     assert_false(turn(&w, 122000));
     assert_false(turn(&w, 0));
     assert_true(turn(&w, 121000));
+}
+
+static void test_silent(void **state)
+{
+    (void)state;
+    struct condition_watches w = begin("silent>10m");
+    struct condition_list list = {1, {w.list[0].condition}};
+    assert_true(conditions_need_output(&list));
+    assert_int_equal(conditions_idle_ms(&list), 0); /* what it does is not asked */
+    assert_false(turn(&w, 700000)); /* nobody sees what it says */
+    assert_false(w.list[0].ever_known);
+    silent_ms = 599000;
+    assert_false(turn(&w, 700000));
+    silent_ms = 601000;
+    assert_true(turn(&w, 0));
+    assert_false(turn(&w, 0));
+    silent_ms = 0;
+    assert_false(turn(&w, 0));
+    silent_ms = 601000;
+    assert_true(turn(&w, 0));
+    silent_ms = CONDITION_TIME_UNKNOWN;
 }
 
 static void test_torn_samples(void **state)
@@ -200,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup(test_processes_add_up, set_up),
         cmocka_unit_test_setup(test_growth, set_up),
         cmocka_unit_test_setup(test_idle, set_up),
+        cmocka_unit_test_setup(test_silent, set_up),
         cmocka_unit_test_setup(test_torn_samples, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
