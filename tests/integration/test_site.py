@@ -268,8 +268,8 @@ class Site(Case):
     def test_the_language_is_that_of_the_shipped_rules(self):
         rules = [text for text in self.shipped_rules() if "\\n" not in text]
         self.assertGreater(len(rules), 30)
-        for at in range(0, len(rules), 45):
-            self.add("messages.rules", "\n".join(rules[at:at + 45]))
+        for at in range(0, len(rules), 25):
+            self.add("messages.rules", "\n".join(rules[at:at + 25]))
             done = self.verb("config")
             self.assertEqual(done.returncode, 0, done.stdout)
 
