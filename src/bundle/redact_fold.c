@@ -218,7 +218,9 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
         return false;
     *ret_stop = stop;
     *ret_go_on = go_on;
-    return is_screen_wide(columns(t, from, to)) || (!is_prose_at(t, go_on) && is_longest(t, from, to));
+    /* A path begins there: tables of mounts end their lines with one, and begin them with one. */
+    bool is_own_line = is_prose_at(t, go_on) || t->p[go_on] == '/';
+    return is_screen_wide(columns(t, from, to)) || (!is_own_line && is_longest(t, from, to));
 }
 
 /* --- the look --- */

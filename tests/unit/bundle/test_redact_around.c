@@ -66,6 +66,19 @@ static void test_homes(void **state)
     redactor_free(r);
 }
 
+/* A table's longest line ends with a path, and the next one begins with a path: no path was wrapped there. */
+static void test_table_of_mounts(void **state)
+{
+    struct redactor *r = redactor_new();
+    (void)state;
+    assert_non_null(r);
+    RC_AUTO_FREE char *out = redacted(r, "filer7:/vol/heartofgold/ckpt  nfs4  92T   88T  4.1T  96% /mnt/heartofgold\n"
+                                         "/dev/nvme0n1p2  ext4  879G  611G  224G  74% /\n");
+    assert_non_null(strstr(out, "\n/dev/nvme0n1p2  ext4"));
+    assert_null(strstr(out, "heartofgold"));
+    redactor_free(r);
+}
+
 static void test_keep(void **state)
 {
     struct redactor *r = redactor_new();
@@ -181,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place),
         cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_table_of_mounts),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_machine),
         cmocka_unit_test(test_names_of_others),
