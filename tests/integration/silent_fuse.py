@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A FUSE file system of one file, whose server answers everything but reads: who reads stands in D state."""
+"""A FUSE file system of one file, whose server answers everything but reads: who reads stands in D state. Or it answers
+them late."""
 
 import ctypes
 import errno
@@ -7,6 +8,7 @@ import os
 import stat
 import struct
 import threading
+import time
 
 HEADER = struct.Struct("<IIQQIIIHH")  # length opcode unique node uid gid pid padding
 ANSWER = struct.Struct("<IiQ")
@@ -23,9 +25,11 @@ def attributes(node):
 class SilentFuse:
     """with SilentFuse(folder) as path: open(path).read() does not return until the block ends."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, read_takes_s=None):
+        self.read_takes_s = read_takes_s  # None = for ever
         self.folder, self.libc = folder, ctypes.CDLL(None, use_errno=True)
         self.asked = threading.Event()
+        self.reads = 0
 
     def __enter__(self):
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -68,6 +72,11 @@ class SilentFuse:
         elif opcode == OPEN:
             self.answer(unique, struct.pack("<QII", 7, 0, 0))
         elif opcode == READ:
+            self.reads += 1
             self.asked.set()
+            if self.read_takes_s is not None:
+                time.sleep(self.read_takes_s)
+                size, = struct.unpack_from("<I", request, HEADER.size + 16)  # behind the handle and the offset
+                self.answer(unique, bytes(size))
         elif opcode != FORGET:
             self.answer(unique, error=errno.ENOSYS)

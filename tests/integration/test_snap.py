@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import programs
 import support
@@ -78,6 +79,21 @@ class SnapCase(Case):
             self.assertNotRegex(bundle.verdict["sentence"], rf"\b{word}")  # not in the name of a folder
         self.assertNotIn("cause is unknown", self.done.stdout)
         return bundle
+
+    @staticmethod
+    def settled(pid):
+        """All its threads sleep, and none of them used the CPU for a while: they are where they will stay."""
+        def look():
+            tasks = sorted(os.listdir(f"/proc/{pid}/task"))
+            if any(state(tid) != "S" for tid in tasks):
+                return None
+            return [read(f"/proc/{pid}/task/{tid}/schedstat") for tid in tasks]
+
+        def twice():
+            first = look()
+            time.sleep(.1)
+            return first is not None and first == look()
+        return wait_for(twice, "its threads to wait")
 
     def is_told(self, bundle, node):
         self.assertEqual(bundle.verdict["path"][-1]["node"], node, bundle.verdict["sentence"])
@@ -246,12 +262,14 @@ class ToldApart(SnapCase):
         self.assertIsNone(bundle.value("snap.deadlock"))
 
     def test_python_threads_that_wait_for_each_other(self):
-        bundle = self.snap(self.live(PYTHON, "-c", LOCKED).pid)
-        self.is_told(bundle, "alive-self-wait")
+        process = self.live(PYTHON, "-c", LOCKED)
+        self.settled(process.pid)
+        self.is_told(self.snap(process.pid), "alive-self-wait")
 
     def test_with_a_time_limit_they_go_on(self):
-        bundle = self.snap(self.live(PYTHON, "-c", LOCKED.replace("acquire()\nthreading", "acquire(timeout=600)\nthreading")).pid)
-        self.is_told(bundle, "alive-lock")
+        process = self.live(PYTHON, "-c", LOCKED.replace("acquire()\nthreading", "acquire(timeout=600)\nthreading"))
+        self.settled(process.pid)
+        self.is_told(self.snap(process.pid), "alive-lock")
 
     def test_sleep(self):
         bundle = self.snap(self.live(program(), "sleep").pid)
