@@ -29,8 +29,7 @@ extern const struct collector collector_hook;
 #define HISTORY_MAX ((size_t)17 << 20)
 #define FILES_MAX 4096
 #define OTHERS_MAX 8
-/* Without a telling exception: an out-of-memory this long before the end is its cause.
- */
+/* If no exception names the cause, an out-of-memory at most this long before the end is the cause. */
 #define OOM_TO_END_NS INT64_C(30000000000)
 
 struct hook {

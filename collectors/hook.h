@@ -18,7 +18,7 @@ struct hook_events {
     struct cJSON *list;            /* every line, in order */
     const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
     const struct cJSON *of_thread; /* the last exception that ended only a thread */
-    const char *version;           /* of its torch, "" = not imported */
+    const char *version;           /* version of the process's torch, "" = not imported */
     const char *build;             /* "hip", "cuda", "cpu" */
     const struct cJSON *device; /* the event of the process's own device, NULL = not used */
     int processes;     /* processes with any event */
@@ -76,8 +76,7 @@ void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, cons
 void hook_facts_of_moments(const struct torch_series *series, const struct cJSON *record,
                            const struct cJSON *initialised, int64_t device, int64_t pid,
                            struct collect_out *out);
-/* The sizes and call sites that grew, from the marks and the snapshot of the failure (NULL: from
- * two marks). */
+/* A text that is not NUL-terminated. */
 struct hook_text {
     const char *data;
     size_t len;

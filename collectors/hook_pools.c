@@ -23,7 +23,7 @@
 #define FILES_MAX 4096
 #define POINTS_MAX ((size_t)1 << 17)
 #define RETRY_MAX_NS UINT64_C(12000000000)
-/* Without a telling exception: a refusal this long before the end is its cause. */
+/* If no exception names the cause, a refusal at most this long before the end is the cause. */
 #define REFUSAL_TO_END_NS INT64_C(30000000000)
 
 /* Columns of PID.jax.csv; this build does not count an empty one. */
@@ -76,7 +76,7 @@ static bool is_of(const struct pool *x, const char *file, int64_t *ret_pid, bool
     return *ret_record || strcmp(end + 1 + n, ".csv") == 0;
 }
 
-/* The failed one; else one that ended by an exception; else any. */
+/* The process that failed, else one that ended by an exception, else any. */
 static int64_t choose_process(const struct pool *x)
 {
     RC_AUTO_CLOSEDIR DIR *dir = opendir(x->dir);
@@ -254,7 +254,7 @@ static bool put_record(struct pool *x)
 
 /* --- what came and went --- */
 
-/* A peak that rose between two rows was reached between them: so much was in use, and is gone. */
+/* A peak that rose between two rows was reached between them: that much was in use, and was freed since. */
 static void turnover_add(struct turnover *t, const int64_t c[COLUMNS])
 {
     const int64_t *before = t->before;
@@ -302,7 +302,7 @@ static void drop_after_refusal(const struct pool *x, struct torch_series *series
 
 /* --- the series --- */
 
-/* 12290510677263,0,10656677888,10674503680,...,83: false if it is no such row. */
+/* 12290510677263,0,10656677888,10674503680,...,83. False: the line is no such row. */
 static bool parse_row(const char *line, const char *end, int64_t cells[COLUMNS])
 {
     for (int i = 0; i < COLUMNS; i++) {

@@ -343,7 +343,7 @@ static int write_text(struct collect_out *out, const char *name, struct buf *tex
     return r;
 }
 
-/* How far the wall clock may be off, as the kernel was told by whoever sets it (NTP, PTP). Only asks. */
+/* The error bound of the wall clock, which NTP or PTP gives to the kernel. Reads it and changes nothing. */
 static void collect_clock(struct collect_out *out)
 {
     static const char fact[] = "host.clock_error_us";

@@ -89,7 +89,7 @@ static bool is_meant(const char *const *environ_list, const char *variable)
     return true;
 }
 
-/* The variable that tells the number, NULL = none. */
+/* The variable that holds the number, NULL = none. */
 static const char *variable_of(const char *const *environ_list, const char *const variables[])
 {
     for (const char *const *v = variables; *v != NULL; v++) {

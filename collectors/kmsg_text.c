@@ -191,8 +191,8 @@ static size_t cost(const struct line *lines, size_t i)
     return lines[i].len + (i > 0 && !lines[i - 1].keep ? NOTE_MAX_BYTES : 0);
 }
 
-/* Keep the first third and the last two thirds of what is of interest: the first fault is the
- * cause, the last lines are the end. */
+/* Keep the first third and the last two thirds of the lines that matter: the first fault is the cause, the
+ * last lines are the end. */
 static void keep_ends(struct line *lines, size_t count, size_t max_bytes)
 {
     size_t used = 0;

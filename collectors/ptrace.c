@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Can a child be traced here? This is tried out, because Yama, a filter of system calls and SELinux refuse it in
- * ways that no file tells. The settings that could refuse it are given beside the answer.
+ * Can a child be traced here? This is tried out, because Yama, a filter of system calls and SELinux refuse it
+ * in ways that no file shows. The settings that could refuse it are given beside the answer.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static _Noreturn void seize_and_exit(void)
     _exit(error);
 }
 
-/* In a child: a filter may end whoever calls ptrace(). */
+/* In a child: a filter may end the process that calls ptrace(). */
 static void give_access(struct collect_out *out)
 {
     static const char fact[] = "host.trace_access";
@@ -97,7 +97,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
                         (value >> CAP_SYS_PTRACE & 1) != 0, path);
     if (field(status, "\nSeccomp:\t", 10, &value))
         collect_boolean(out, "host.seccomp_filter", FACT_STATIC, value == SECCOMP_MODE_FILTER, path);
-    /* A debugger that follows children has ours already: that is no refusal. */
+    /* A debugger that follows children already traces our child. That is no refusal. */
     if (field(status, "\nTracerPid:\t", 10, &tracer) && tracer != 0)
         collect_missing(out, "host.trace_access", FACT_STATIC, FACT_ABSENT,
                         "this process is traced already", path);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions through which a program aborts itself: they do not tell why. */
+/* Functions through which a program aborts itself: they do not show the cause. */
 static const char *const abort_path[] = {
     "__pthread_kill_implementation", "__pthread_kill_internal", "__pthread_kill", "pthread_kill",
     "__GI_raise", "raise", "gsignal", "__GI_abort", "abort", "__assert_fail_base",

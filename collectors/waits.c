@@ -165,7 +165,7 @@ static int own_number(const struct process *p)
     return number;
 }
 
-/* Why the text has no stack of a thread; a reading that was ended early tells nothing of it. */
+/* Why the text has no stack of a thread; a reading that was stopped early says nothing about it. */
 static const char *why_no_stack(const char *python)
 {
     static const char *const words[] = {"no stacks: ", "incomplete: "};

@@ -223,7 +223,7 @@ enum wait_kind waits_kind(const struct wait_thread *t, const char *fds)
     return kind_of_target(target);
 }
 
-/* " (fuse_wait)": where the kernel sleeps, where it tells. */
+/* " (fuse_wait)": the kernel function in which the thread sleeps, if it is known. */
 static const char *kernel_place(const struct wait_thread *t, char *out, size_t size)
 {
     bool told = t->wchan[0] != '\0' && strcmp(t->wchan, "-") != 0;

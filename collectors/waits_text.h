@@ -18,8 +18,9 @@ enum wait_kind {
     WAIT_BLOCKED, /* D: not even a signal ends it */
     WAIT_STOPPED, /* by a signal or a debugger */
     WAIT_LOCK,    /* futex(2) */
-    WAIT_SLEEP,   /* for a time, for nothing else */
-    WAIT_RESUMED, /* a timed wait that a stop interrupted, and that goes on: which one is not told */
+    WAIT_SLEEP,   /* for a time only */
+    WAIT_RESUMED, /* a timed wait that a stop interrupted and that continues; the kernel does not say which
+                   * call it is */
     WAIT_EVENTS,  /* poll(2) and the like on descriptors */
     WAIT_CHILD,
     WAIT_GPU,     /* ioctl(2) or read(2) on a GPU's device */
@@ -64,8 +65,8 @@ enum deadlock {
                         process can release: nothing but a signal ends it */
 };
 
-/* Do the threads hold each other up for good? Both looks must say it, of the same waits; `maps` tells
- * which memory is shared with others. `out` gets the words. */
+/* Are the threads in a deadlock? Both looks must show it for the same waits. `maps` shows which memory other
+ * processes share. `out` gets the sentence. */
 enum deadlock waits_deadlock(const struct wait_threads *first, const struct wait_threads *again,
                              const char *maps, char *out, size_t size);
 

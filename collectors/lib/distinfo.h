@@ -15,7 +15,7 @@ struct dist_package {
     char installer[16]; /* pip, uv, conda, ... "" = not said */
     char commit[41];    /* of an installation from a repository */
     bool editable;
-    bool shadowed; /* a folder that is searched earlier has the name too */
+    bool shadowed; /* a folder that is searched earlier has a package of that name, too */
     unsigned site; /* index of the folder it is in */
 };
 

@@ -12,7 +12,7 @@
 
 #define HASH_SHA256_HEX 65
 #define HASH_SHA1_HEX 41
-/* So much is hashed at each end of a file that is too long to be hashed whole. */
+/* Bytes hashed at each end of a file that is too long to be hashed as a whole. */
 #define HASH_END_BYTES ((uint64_t)16 << 20)
 
 struct hash_budget {

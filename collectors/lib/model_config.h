@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json, which lies beside the safetensors of a model and has what their headers have not: layers and heads. */
+/* config.json, which lies beside the safetensors of a model and holds what their headers lack: layers and heads. */
 #ifndef COLLECTORS_LIB_MODEL_CONFIG_H
 #define COLLECTORS_LIB_MODEL_CONFIG_H
 
@@ -7,7 +7,7 @@
 
 struct weights;
 
-/* Sets fields of w, w->architecture and w->cache_odd. What is no such JSON goes to w->problem. */
+/* Sets fields of w, w->architecture and w->cache_odd. If the text is no such JSON, w->problem says so. */
 void model_config_read(const char *text, size_t len, struct weights *w);
 
 #endif

@@ -115,8 +115,8 @@ static struct model *find_missing(struct model_list *list, const char *path)
     return NULL;
 }
 
-/* A model that was found before gets one more way. A new one is returned, to be filled in; NULL:
- * nothing to do. */
+/* Adds `how` to a model that was found before and returns NULL. Returns a new model, which the caller fills
+ * in; NULL also without room for it. */
 static struct model *add_once(struct model_list *list, struct model *known, const char *path,
                               const char *how)
 {

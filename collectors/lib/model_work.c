@@ -72,7 +72,7 @@ static void trouble_errno(struct model *m, const char *what, int error)
         (void)snprintf(m->trouble, sizeof m->trouble, "%s: %s", what, strerror(error));
 }
 
-/* Opens and fills what fstat says. fd or -1 with m->trouble set. */
+/* Opens the file and fills *st. The descriptor, or -1 with m->trouble set. */
 static int open_model(struct model *m, struct stat *st)
 {
     int fd = model_open(m->path);

@@ -2,9 +2,9 @@
 /*
  * A growing byte buffer that is always NUL-terminated behind its length and never exceeds a cap.
  *
- * Growth failure or the cap is sticky: later appends are ignored and buf_failed() says so, so that
- * a whole document is built first and checked once. For the finisher; what lives beside the target
- * does not allocate while it works.
+ * Growth failure or the cap is sticky: later appends are ignored and buf_failed() says so, so that a whole
+ * document is built first and checked once. For the finisher: the helpers beside the target do not allocate
+ * while they work.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes (1 to 4) of the character at p, of which `left` can be read; 0 = there is no whole one.
- * A NUL is a character. */
+/* Bytes (1 to 4) of the character at p, of which `left` can be read; 0 = no complete character. A NUL is a
+ * character. */
 size_t utf8_length(const unsigned char *p, size_t left);
 /* The same, and stores the character if there is one. */
 size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *ret_point);

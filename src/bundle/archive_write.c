@@ -206,8 +206,7 @@ static bool set_up(struct pass *pass)
            archive_write_open(pass->a, pass, NULL, on_write, NULL) == ARCHIVE_OK;
 }
 
-/* One whole archive. *ret_bytes = its size, which may be over the limit (then it is not all there).
- */
+/* One whole archive. *ret_bytes = its size, which may be over the limit (then the archive is incomplete). */
 static int one_pass(struct pass *pass, const char *base)
 {
     pass->bytes = 0;
@@ -229,7 +228,7 @@ static int one_pass(struct pass *pass, const char *base)
     return r;
 }
 
-/* So many bytes uncompressed that our own reader would call it a bomb. */
+/* Our own reader takes an archive of more uncompressed bytes for a bomb. */
 static int cut_to_stage_total(struct stage *stage)
 {
     if (stage->total_bytes <= BUNDLE_STAGE_TOTAL)

@@ -3,10 +3,10 @@
  * The bundle: staging folder -> manifest -> .tar.gz, and back. The only user of libarchive and
  * libcrypto.
  *
- * A bundle is a gzip tar with one top folder of its own name. manifest.json lists everything that
- * was tried (a row per item: status, reason, milliseconds) and every file (bytes, SHA-256); only
- * manifest.json itself is not listed. It is written under a temporary name, fsynced and renamed,
- * mode 0600, at most 25 MB (GitHub's limit): the least valuable text is cut first, and said.
+ * A bundle is a gzip tar with one top folder of its own name. manifest.json lists everything that was tried
+ * (a row per item: status, reason, milliseconds) and every file (bytes, SHA-256); only manifest.json itself
+ * is not listed. It is written under a temporary name, fsynced and renamed, mode 0600, at most 25 MB
+ * (GitHub's limit): the least valuable text is cut first, and the manifest lists each cut.
  */
 #ifndef BUNDLE_BUNDLE_H
 #define BUNDLE_BUNDLE_H
@@ -26,7 +26,7 @@ struct redactor;
 #define BUNDLE_MAX_BYTES (25u * 1000u * 1000u)
 #define MANIFEST_FORMAT 1
 
-/* "libarchive 3.6.2, OpenSSL 3.0.17 ..., ...": what it works with. */
+/* "libarchive 3.6.2, OpenSSL 3.0.17 ..., ...": the libraries in use. */
 void bundle_libraries(struct buf *out);
 
 /* --- manifest: rows in the order they were tried --- */
@@ -40,7 +40,7 @@ int manifest_add_item(struct manifest *, const char *name, enum collect_status s
                       const char *reason, uint64_t milliseconds);
 /* Take out the rows of something that is tried again. */
 void manifest_forget_item(struct manifest *, const char *name);
-/* The texts of the rows, but names and statuses, without what is private. 0 or -ENOMEM. */
+/* Redacts the texts of the rows, except names and statuses. 0 or -ENOMEM. */
 int manifest_redact(struct manifest *, struct redactor *redactor);
 /* The top folder of the bundle that is rewritten gets this name. 0, -EINVAL, -ENOMEM. */
 int manifest_rename(struct manifest *, const char *top);
@@ -62,7 +62,7 @@ struct bundle_title {
     const char *program;       /* or its path */
     const char *verdict_class; /* "capacity" */
     const char *rank;          /* "3" */
-    const char *signature;     /* "rc-1a2b3c4d5e6f": who searches for it finds the attached file, too */
+    const char *signature;     /* "rc-1a2b3c4d5e6f": a search for it also finds the attached file */
 };
 /* rocmcrash-<UTC yyyymmddThhmmssZ>-<program>-<class>[-r<rank>][-<signature>]; [A-Za-z0-9._-] only. */
 void bundle_name(char *out, size_t size, const struct bundle_title *title);
@@ -97,7 +97,7 @@ ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **
 struct bundle_file {
     const char *name;
     size_t max;
-    char *data;  /* out: the caller's; NULL = not read; of one with -EFBIG its beginning */
+    char *data;  /* out, owned by the caller; NULL = not read; with -EFBIG the beginning */
     ssize_t len; /* out: bytes or -errno; -ENOENT = there is none */
 };
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count,

@@ -78,7 +78,7 @@ static int by_value(const void *a, const void *b)
     return strcmp((*x)->path, (*y)->path);
 }
 
-/* Bytes of text that stay in each round; after these, files go whole; the core goes last of all. */
+/* Bytes of text that each round keeps. After the last round whole files are left out, the core file last. */
 static const uint64_t round_floor[] = {64 * 1024, 4 * 1024, 0, 0};
 #define CUT_ROUNDS (sizeof round_floor / sizeof round_floor[0])
 #define CORE_RANK 85

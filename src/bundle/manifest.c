@@ -134,7 +134,7 @@ void manifest_forget_item(struct manifest *manifest, const char *name)
 
 int manifest_set(struct manifest *manifest, const char *key, struct cJSON *value)
 {
-    /* These are ours: rows, and what is computed. */
+    /* Our own entries: the rows, and what is computed. */
     static const char *const own[] = {"format", "items", "files", "cut", "name"};
     int r = value == NULL ? -ENOMEM : 0;
     for (size_t i = 0; r == 0 && i < sizeof own / sizeof own[0]; i++) {
@@ -303,7 +303,7 @@ static bool add_cut_row(cJSON *cut, const struct stage_file *file)
 static bool fill_from_stage(cJSON *doc, const struct stage *stage, const char *name)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(doc, "name");
-    /* Cuts of an earlier writing of this bundle (rewrite) stay told. */
+    /* Keeps the cuts that an earlier writing of this bundle has listed. */
     cJSON *cut = cJSON_GetObjectItemCaseSensitive(doc, "cut");
     if (!cJSON_IsArray(cut))
         cut = fresh_array(doc, "cut");

@@ -57,7 +57,7 @@ static int write_temporary(int dir_fd, const char *temporary, struct stage *stag
     r = fs_sync(fd);
     if (r < 0)
         return rc_err_errno(err, r, "cannot write the archive to the disk");
-    r = fs_close(rc_take_fd(&fd)); /* NFS tells a full disk here */
+    r = fs_close(rc_take_fd(&fd)); /* NFS reports a full disk here */
     if (r < 0)
         return rc_err_errno(err, r, "cannot close the archive");
     return 0;
@@ -110,7 +110,7 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
     }
 }
 
-/* The user's own folder: links on the way to it are the user's business, and so is who may read there. */
+/* The user chose this folder: links in its path, and who may read there, are the user's decision. */
 static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
 {
     char parent[FS_PATH_MAX];
@@ -135,7 +135,7 @@ static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, st
         return r;
     n = snprintf(out, size, "%s/%s-XXXXXX", tmp, name);
     if (n < 0 || (size_t)n >= size || mkdtemp(out) == NULL)
-        return r; /* the first complaint tells more */
+        return r; /* the first error says more */
     return own_folder_open(tmp, out + strlen(tmp) + 1, S_IRWXG | S_IRWXO, ret_fd, err);
 }
 
@@ -192,7 +192,7 @@ static int try_folder(const struct parcel *parcel, enum candidate which, char *r
     int n = snprintf(ret_path, ret_size, "%s%s%s", dir, slash, result.name);
     if (n >= 0 && (size_t)n < ret_size)
         return 0;
-    *ret_output_failed = false; /* it is there: not another one elsewhere */
+    *ret_output_failed = false; /* the bundle is written: no second one elsewhere */
     return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", dir);
 }
 

@@ -32,7 +32,7 @@ enum redact_kind {
     REDACT_ACCOUNT, /* <account1>: of a cluster or a cloud */
     REDACT_PATH,    /* <path1>: folder of a model or of data; the last name in it stays */
     REDACT_PROJECT, /* <project1>: folder, repository or model that somebody named */
-    REDACT_TEXT,    /* <text: 312 characters>: what was said to a model, and what it said */
+    REDACT_TEXT,    /* <text: 312 characters>: a prompt to a model, or its answer */
     REDACT_KIND_MAX,
 };
 
@@ -40,7 +40,7 @@ enum redact_kind {
 struct redactor *redactor_new(void);
 /* The text of those rules: *ret_len bytes, without a NUL. */
 const char *redactor_builtin_rules(size_t *ret_len);
-/* With these rules; `name` is for the complaint. NULL with *err. */
+/* With these rules; `name` is for the error message. NULL with *err. */
 struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
                                     struct rc_err *err);
 void redactor_free(struct redactor *);

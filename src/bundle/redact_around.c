@@ -56,7 +56,7 @@ static void keep(struct around *a, enum found what, const char *value, size_t si
     a->text[len] = (char)what;
     memcpy(a->text + len + 1, value, size);
     a->text[len + 1 + size] = '\n';
-    a->len = len + (uint32_t)size + 2; /* a line is there as a whole, or not */
+    a->len = len + (uint32_t)size + 2; /* a reader sees the whole line or nothing of it */
 }
 
 static void keep_word(struct around *a, enum found what, const char *value)
@@ -74,7 +74,7 @@ static const struct passwd *my_entry(FILE *file)
     return entry;
 }
 
-/* A link is followed by whoever prints the working folder: /home/alice is /lustre/u/alice there. */
+/* A program that prints its working folder prints the target of a link: /lustre/u/alice for /home/alice. */
 static void real_home(struct around *a, const char *home)
 {
     char real[PATH_MAX];
@@ -329,8 +329,8 @@ static int add_remote(struct redactor *r, const char *url)
     return e;
 }
 
-/* "Erika Mustermann"; a single word may be any. With a word of the trade in it ("memory access") it
- * is evidence: people choose what they are called (chfn). */
+/* "Erika Mustermann"; a single word may be any word. A name with a technical word in it ("memory access") is
+ * evidence: people choose their own full name (chfn). */
 static int add_full_name(struct redactor *r, const char *name)
 {
     char words[128];

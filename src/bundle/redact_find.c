@@ -42,7 +42,7 @@ double redact_entropy(const char *p, size_t len)
     return bits;
 }
 
-/* From the begin of a word on: "ver" stands in "version", not in "nameserver". */
+/* Only at the beginning of a word: "ver" matches "version", not "nameserver". */
 static bool has_word(const char *text, size_t len, const char *word)
 {
     const char *end = text + len;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A third look at a text: tokens put together again that were cut by what is no part of them. A
- * terminal's colour in the middle, a line that was wrapped at the screen's edge, %2F for "/", the
- * NULs of UTF-16. Only the lines that hold such a thing are in it. Runs in the finisher.
+ * A third form of a text: it joins tokens that are cut by something that is no part of them: a terminal's
+ * colour in the middle, a line that was wrapped at the screen's edge, %2F for "/", the NULs of UTF-16. It has
+ * only the lines with such a cut. Runs in the finisher.
  */
 #include <ctype.h>
 #include <errno.h>

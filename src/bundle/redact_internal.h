@@ -63,14 +63,15 @@ struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, con
  * an unknown word says only roughly what it names. */
 enum redact_kind redact_kind_known_as(const struct redactor *, enum redact_kind guess,
                                       const char *value, size_t len);
-/* redact_names.c: a name as whole words only, as if a text had told of it. 0 or -ENOMEM. */
+/* redact_names.c: adds a name that is matched as whole words only, like one that a text has introduced. 0 or
+ * -ENOMEM. */
 int redact_add_word(struct redactor *, enum redact_kind kind, const char *value, size_t len);
 /* redact_names.c: adds a folder in which people name things, with all of its path; adds a folder that holds
  * homes. NULL, relative paths and folders of the system are ignored. 0 or -ENOMEM. */
 int redact_add_place(struct redactor *, const char *path);
 int redact_add_homes(struct redactor *, const char *path);
-/* redact_names.c: names from the `known`th on get their number when they are seen in a text: most of
- * what is around is not. */
+/* redact_names.c: names from index `known` on get their number when a text first contains them. Most of them
+ * are in no text. */
 void redact_numbers_back(struct redactor *, size_t known);
 /* redact_around.c: would the rules hide a folder of that name below a home? */
 bool redact_is_given_name(const struct redactor *, const char *name, size_t len);
@@ -110,7 +111,7 @@ char *redact_unescaped(const struct redact_text *t, bool *ret_failed);
 
 /* --- redact_place.c: where a known name stands --- */
 
-/* Says nothing about anybody ("root", "localhost", digits): never hidden. */
+/* Identifies nobody ("root", "localhost", digits): never hidden. */
 bool redact_is_common(const char *value);
 /* A word of the trade, or of so few letters that it may be any: hidden only where it is meant. */
 bool redact_is_weak(const char *value, size_t short_up_to);

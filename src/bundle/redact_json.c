@@ -181,7 +181,7 @@ static int redact_key(const struct walk *w, cJSON *item)
     return r;
 }
 
-/* ["curl", "-u", "name:password"]: what is a secret shows only in the whole line. */
+/* ["curl", "-u", "name:password"]: only the whole line shows which word is a secret. */
 static int search_list(const struct walk *w, const cJSON *array, struct redact_spans *out,
                        struct buf *line)
 {

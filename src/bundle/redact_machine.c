@@ -73,7 +73,7 @@ static int add_host(struct redactor *r)
     return e == 0 ? redactor_add(r, REDACT_HOST, host) : e;
 }
 
-/* --- numbers that are this machine's alone --- */
+/* --- ids of this machine --- */
 
 static const char *const machine_files[] = {
     "/etc/machine-id", "/proc/sys/kernel/random/boot_id", "/sys/class/dmi/id/product_uuid",
@@ -85,7 +85,7 @@ static const char *const card_files[] = {"unique_id", "serial_number", "fru_id"}
 
 /* Shared with a child that reads. */
 struct ids {
-    _Atomic uint32_t next; /* source to be read */
+    _Atomic uint32_t next; /* the next source */
     _Atomic uint32_t len;
     char text[64 * 1024]; /* a line each */
 };
@@ -98,7 +98,7 @@ static void keep_id(struct ids *ids, const char *id)
         return;
     memcpy(ids->text + len, id, size);
     ids->text[len + size] = '\n';
-    ids->len = len + (uint32_t)size + 1; /* a line is there as a whole, or not */
+    ids->len = len + (uint32_t)size + 1; /* a reader sees the whole line or nothing of it */
 }
 
 /* An id of zeros only does not count as one. */

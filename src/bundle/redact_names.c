@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names that a redactor knows: what it was told of this machine and its people, and what it
- * learned from the texts.
+ * The names that a redactor knows: those of this machine and its users, and those that it learned from the
+ * texts.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -158,7 +158,7 @@ static size_t first_folder(const char *path)
     return 1 + strcspn(path + 1, "/");
 }
 
-/* Length without slashes at the end; 0 = not a path as getcwd() tells it. */
+/* Length without slashes at the end; 0 = not a path as getcwd() returns it. */
 static size_t path_len(const char *path)
 {
     size_t len = path != NULL && path[0] == '/' ? strlen(path) : 0;
@@ -251,7 +251,7 @@ static bool worth_learning(const char *p, size_t len)
            (len >= 16 && redact_entropy(p, len) > 3.2);
 }
 
-/* The characters of base64 that say nothing but these bytes, `shift` others before them. */
+/* The characters of base64 that encode only these bytes, when `shift` other bytes precede them. */
 static size_t base64_core(const char *p, size_t len, size_t shift, char *out)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -340,7 +340,7 @@ static int learn_name(struct redactor *r, enum redact_kind kind, const char *p, 
     return e;
 }
 
-/* A repository called "benchmark": of letters alone it is a word of any text, but in a path. */
+/* A repository called "benchmark": a name of letters alone is an ordinary word in any text, except in a path. */
 int redact_add_word(struct redactor *r, enum redact_kind kind, const char *value, size_t len)
 {
     size_t known = r->count;

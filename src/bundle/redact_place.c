@@ -52,7 +52,7 @@ static const char *const trade_words[] = {
     "torchrun",
 };
 
-/* Never a name: nobody is told apart by these. */
+/* Never a name: these words identify nobody. */
 static const char *const common_words[] = {"root",    "localhost", "nobody", "none",
                                            "unknown", "user",      "host",   "default"};
 
@@ -219,7 +219,7 @@ bool redact_stands_as_user(const struct redact_text *t, size_t at, size_t len)
     return key_before(t, at, keys, sizeof keys / sizeof keys[0]);
 }
 
-/* A name that somebody's text told of: whole words of it, "job_marlowe_3" but not "unstable". */
+/* A name that a text has introduced: whole words of it, "job_marlowe_3" but not "unstable". */
 static bool is_whole_word(const struct redact_text *t, size_t at, size_t len)
 {
     char before = at > 0 ? t->p[at - 1] : '\0';

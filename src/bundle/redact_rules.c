@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the rules: lines "key value", a rule begins with "rule NAME" (the file's head describes
- * the format). A wrong line is told by its number; half a rule set is never used.
+ * Reading the rules: lines "key value", a rule begins with "rule NAME" (the file's head describes the
+ * format). An error names the number of the line. A rule set with an error is not used at all.
  */
 #include "bundle/redact_rules.h"
 
@@ -71,7 +71,7 @@ static const char *define_value(const struct parser *p, const char *name, size_t
     return NULL;
 }
 
-/* {{name}} by what it is defined as; definitions may use earlier ones. */
+/* Replaces {{name}} by its definition. Definitions may use earlier ones. */
 static int expand(const struct parser *p, const char *text, struct buf *out)
 {
     for (const char *at = text; *at != '\0';) {
@@ -91,8 +91,8 @@ static int expand(const struct parser *p, const char *text, struct buf *out)
     return buf_failed(out) ? -ENOMEM : 0;
 }
 
-/* Groups without name hide as the rule's kind; those with the name of a kind as that one; "find_"
- * and a kind only teaches it; others are for the pattern's own use. */
+/* A group without a name is hidden as the rule's kind, one with the name of a kind as that kind. "find_" and
+ * a kind only teaches the name. Other groups are for the pattern's own use. */
 static int name_groups(const struct parser *p, struct redact_rule *rule)
 {
     uint32_t count = 0, entry_size = 0;
@@ -178,7 +178,7 @@ static int begin_rule(struct parser *p, const char *name)
     return 0;
 }
 
-/* "\x20" -> ' ', which else ends a word. */
+/* "\x20" -> ' ', which would otherwise end the word. */
 static void put_blanks(char *word)
 {
     for (char *at; (at = strstr(word, "\\x20")) != NULL;) {

@@ -31,12 +31,12 @@ struct redact_example {
     bool must_hide;
 };
 
-/* Words that are evidence, or say nothing about anybody (redact_vocabulary.c). */
+/* Words that are evidence, or identify nobody (redact_vocabulary.c). */
 enum redact_known {
     KNOWN_NONE,
-    KNOWN_NAME,      /* of a word only: a person's, though sentences have it, too ("walker", "young") */
+    KNOWN_NAME,      /* one word only: a person's name that is also an ordinary word ("walker", "young") */
     KNOWN_PRODUCT,   /* of a rule: several words, and one of them is a product ("llama-3-8b-chat") */
-    KNOWN_JOINING,   /* of a word only: evidence with others joined to it, too ("user-supplied") */
+    KNOWN_JOINING,   /* one word only: also evidence when it is joined to others ("user-supplied") */
     KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */

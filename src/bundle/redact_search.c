@@ -19,12 +19,12 @@
 /* ... and may look at so many bytes in all; what comes after that is hidden unread. */
 #define WORK_FLOOR ((uint64_t)4 << 20)
 #define WORK_FACTOR 16u
-/* Time of this thread on the CPU for a text; of what comes after that, lines with a keyword are
- * hidden unread. Dense text takes 0.15 s/MB, 2 s/MB where the rules are interpreted. */
+/* CPU time of this thread for one text. Of the rest, each line with a keyword is hidden unread. Dense text
+ * takes 0.15 s/MB, 2 s/MB where the rules are interpreted. */
 #define CPU_FLOOR_NS ((uint64_t)2000000000u)
 #define CPU_NS_PER_BYTE 4000u
 #define CPU_ASK_EVERY 64u
-/* So many characters at either end of a known secret identify a piece of it. */
+/* This many characters at either end of a known secret identify a piece of it. */
 #define PIECE 12u
 #define PSEUDONYM_MAX 60u
 #define QUOTES_MAX 4u
@@ -98,7 +98,7 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
         return;
     }
     redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, start, end, s->out);
-    /* Half of what lies ahead need not be searched again: what begins there has room to end. */
+    /* The first half of the bytes ahead need not be searched again: a match that begins there had room to end. */
     if (to + WINDOW_AHEAD / 2 > s->done[index])
         s->done[index] = to + WINDOW_AHEAD / 2;
 }
@@ -380,8 +380,7 @@ static bool is_guess(const struct redact_span *span)
     return span->rule != NULL && span->rule->unless_known != KNOWN_NONE;
 }
 
-/* Drops guesses at what another rule found to be of a kind that is kept: who wants to see paths sees
- * them whole. */
+/* Drops a guess where another rule found a kind that is kept: a user who keeps paths sees whole paths. */
 static void drop_guesses_at_kept(struct search *s)
 {
     struct redact_spans *spans = s->out;
@@ -401,7 +400,7 @@ static void drop_guesses_at_kept(struct search *s)
     spans->count = kept;
 }
 
-/* Drops findings that are kept by wish, that only teach names, or that tell of nobody. */
+/* Drops findings of kinds that the user keeps, findings that only teach names, and findings that identify nobody. */
 static void drop_others(struct search *s)
 {
     struct redact_spans *spans = s->out;

@@ -70,9 +70,9 @@ static void find_list_end(const struct redact_text *t, size_t from, struct list_
     end->searched_to = i;
 }
 
-/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at
- * `at`; 0 = none does. It has an option in it, else it is any list. All lists that begin before one
- * end share it, so that a text of nothing but begins costs no more than another. */
+/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at `at`; 0 =
+ * none does. It has an option in it, else it is any list. All lists that begin before one end share it, so
+ * that a text of begins only costs no more than any other. */
 static size_t command_at(const struct redact_text *t, size_t at, struct list_end *end)
 {
     if (redact_at(t, at + 1) != '\'')

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The closed vocabulary: what is evidence, and what says nothing about anybody. Nobody can list the names
- * that people give to machines, projects and themselves. The words of error messages can be
- * listed. Where a name is likely to stand, a rule hides what is not in this list.
+ * The closed vocabulary: words that are evidence, and words that identify nobody. Nobody can list the names
+ * that people give to machines, projects and themselves. The words of error messages can be listed. Where a
+ * name is likely to stand, a rule hides what is not in this list.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -164,7 +164,7 @@ void stage_release(struct stage *stage)
     *stage = (struct stage){.fd = -1};
 }
 
-/* It is we who lack something, which may pass: the file is as good as it was. */
+/* Our own process lacks something, and the lack may pass: the file itself is readable. */
 bool stage_open_may_pass(int code)
 {
     return code == -EMFILE || code == -ENFILE || code == -ENOMEM || code == -EINTR;

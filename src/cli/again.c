@@ -55,8 +55,7 @@ static bool restore_home(const char *text, char *name, size_t name_size, struct 
     return !buf_failed(out);
 }
 
-/* In place: the strings stay those of run.json. Where what was named is not there, this is another
- * machine. */
+/* Changes the strings of run.json in place. If the restored paths do not exist, this is another machine. */
 static void restore_homes(cJSON *run, cJSON *argv)
 {
     char name[32] = "";
@@ -132,7 +131,7 @@ static bool is_odd(const char *text, const char *p)
     return *p < ' ' || *p > '~' || (*p == ' ' && p > text && p[-1] == ' ');
 }
 
-/* So that a shell reads the same word, and nobody sees another: 'a b', 'it'\''s'; where a byte is no
+/* Quoted so that a shell reads the same word that a person sees: 'a b', 'it'\''s'; where a byte is no
  * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
 static void put_quoted(struct buf *out, const char *text)
 {

@@ -19,7 +19,7 @@ struct rc_err;
 
 struct again {
     bool yes;           /* the user wants it run unasked */
-    const char *bundle; /* while something may be wrong with it, for complaints; else NULL */
+    const char *bundle; /* for error messages, as long as it may be wrong; else NULL */
     char **command;     /* ends with NULL */
     char cwd[FS_PATH_MAX]; /* of the bundle's run; "" = stay here */
     struct cJSON *run;  /* run.json of the bundle, which holds the strings of `command` */

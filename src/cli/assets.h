@@ -17,9 +17,8 @@ ssize_t asset_read(const char *name, char **ret_text, struct rc_err *err);
 ssize_t asset_or_file(const char *own, const char *name, char **ret_text, struct rc_err *err);
 /* templates/computed.json; caller releases (computed.h). */
 struct computed *asset_computed(struct rc_err *err);
-/* The decision tree with computed.json and its defect table; `own_tree` (a path) replaces tree.json
- * when not NULL. Else with the
- * site's own nodes; where those are wrong, without, and site_trouble() tells. */
+/* The decision tree with computed.json and its defect table; `own_tree` (a path) replaces tree.json when not
+ * NULL. Else with the site's own nodes. If those are wrong, they are left out and site_trouble() says why. */
 struct tree *asset_tree(const char *own_tree, struct rc_err *err);
 
 #endif

@@ -25,7 +25,7 @@ enum config_state {
     CONFIG_ABSENT,
     CONFIG_READ,
     CONFIG_REFUSED,
-    CONFIG_HIDDEN, /* the folder is closed to us (HOME of another user): nobody knows of a file */
+    CONFIG_HIDDEN, /* the folder is closed to us (HOME of another user): it is not known whether there is a file */
 };
 
 struct config_file {
@@ -53,7 +53,7 @@ struct config_default {
     const char *name, *value;
 };
 
-/* Those options of the table that are settings: no help, and nothing that another one says, too. */
+/* Can the option be a setting? Not --help, and not one that only repeats what another option says. */
 int config_is_setting(const struct option_def *option);
 /* "ROCMCRASH_BUNDLE_ON" of "bundle-on". */
 void config_variable(const struct option_def *option, char *out, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `fit --model`: what the header of a model file says of the memory that it needs, and how much of it the GPUs of this
- * machine have free now. An estimate by what it counts, and it says what it does not count.
+ * `fit --model`: the memory that a model needs by the header of its file, and the memory that the GPUs of
+ * this machine have free now. An estimate, which lists what it does not count.
  */
 #ifndef CLI_FIT_MODEL_H
 #define CLI_FIT_MODEL_H
@@ -19,7 +19,7 @@ struct rc_err;
 struct fit_gpu {
     int number;         /* -1: the user has named the room */
     double free_bytes;
-    bool is_apu;        /* its programs live in GTT, too: VRAM is not the room */
+    bool is_apu;        /* an APU: programs also use GTT, so VRAM alone is not the room */
 };
 
 struct fit_estimate {
@@ -35,7 +35,7 @@ struct fit_estimate {
 /* Reads a GGUF file (with its parts), or a folder with config.json and safetensors (or one of its files). 0; -errno
  * with *err: there is no header, it is cut, or it has tensors of unknown size. */
 int fit_model_read(struct fit_estimate *ret, const char *path, struct rc_err *err);
-/* The memory of the GPUs that is free now; `room_bytes` > 0: so much instead. 0 or -errno with *err. */
+/* The memory of the GPUs that is free now; `room_bytes` > 0: this size instead. 0 or -errno with *err. */
 int fit_model_rooms(struct fit_estimate *estimate, double room_bytes, struct rc_err *err);
 /* In words on stdout. */
 void fit_model_print(const struct fit_estimate *estimate);

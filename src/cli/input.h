@@ -11,11 +11,12 @@ struct rc_err;
 bool input_has_bundle_name(const char *path);
 /* By name, or by gzip's first bytes: a bundle that a browser renamed. */
 bool input_is_bundle(const char *path);
-/* For a verb that is given no bundle: the newest one of this folder, which is told on stderr. NULL where
- * there is none; then that and `usage` are told. The caller frees. */
+/* For a verb that is given no bundle: the newest one of this folder. Its name is printed on stderr. NULL:
+ * there is none; then a message and `usage` are printed. The caller frees. */
 char *input_newest_bundle(const char *usage);
 /* The one bundle that a verb is given at argv[at], or the newest one (*ret_newest, the caller frees). NULL
- * where at < 0 (*err says why), where several are given, or where there is none: it is told on stderr. */
+ * where at < 0 (*err says why), where several are given, or where there is none; then a message is printed on
+ * stderr. */
 const char *input_one_bundle(int argc, char *argv[], int at, const char *usage,
                              const struct rc_err *err, char **ret_newest);
 /* All of it, NUL-terminated, caller frees. -EFBIG when it is longer than max. */

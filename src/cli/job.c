@@ -181,8 +181,8 @@ static void learn_about_run(struct job *job)
     buf_release(&text);
 }
 
-/* Texts are redacted before facts are read out of them: a fact is a piece of a line, and of half a
- * token nobody can tell what it is. */
+/* Texts are redacted before facts are read out of them: a fact is a piece of a line, and half a token cannot
+ * be recognised. */
 static void read_output(struct job *job)
 {
     if (job->info.output == NULL)
@@ -407,7 +407,7 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
     return r;
 }
 
-/* Once through; -ENOSPC and the like with job->stage_failed: worth another try elsewhere. */
+/* One attempt. -ENOSPC or a similar error with job->stage_failed set: try again on another disk. */
 static int make_bundle(struct job *job, const char *run_dir, char *ret_path, size_t ret_size,
                        struct rc_err *err)
 {
@@ -467,7 +467,7 @@ int job_run(const char *run_dir, struct shared *shared, const struct job_options
         job =
             (struct job){.options = options, .shared = shared, .stage_place = place, .told = again,
                          .has_printed = again, .memory_refusals = memory_refusals()};
-        *err = (struct rc_err){""}; /* what the attempt before said of its disk */
+        *err = (struct rc_err){""}; /* the error of the previous attempt */
         r = make_bundle(&job, run_dir, ret_path, ret_size, err);
         again = r < 0 && job.stage_failed;
         /* In a run directory that goes it goes with it; one elsewhere, or a failed one, is ours. */

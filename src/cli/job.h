@@ -30,7 +30,7 @@ struct job_options {
     const char *colour; /* auto, always, never; NULL = auto */
     const char *output_dir; /* NULL = the one that the run directory names */
     struct privacy privacy;
-    int cancel_fd; /* readable = come to an end; -1 = none */
+    int cancel_fd; /* readable when the job should finish soon; -1 = none */
 };
 
 #define JOB_LATE_MAX 16
@@ -54,7 +54,7 @@ struct job {
     bool has_series;
     bool is_output_clean; /* info.output was redacted; false after a failure to do so */
     int series_error; /* of the last look; 0 or -errno */
-    unsigned troubles;  /* what the bundle lacks, and no row of its own tells */
+    unsigned troubles;  /* what the bundle lacks and no row of its own says */
     char trouble[160];  /* the first of them */
     unsigned memory_refusals, troubles_told;
     bool small; /* a bundle without what the first rank that failed alike has */
@@ -80,7 +80,7 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
                  uint64_t within_ms);
 /* As job_judge() of a redacted copy: what the bundle is made of. */
 int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *err);
-/* Something of `what` did not get into the bundle, by -errno; nothing when code >= 0. */
+/* Notes that a part of `what` is not in the bundle, by -errno. No effect when code >= 0. */
 void job_trouble(struct job *job, const char *what, int code);
 /* A row of them, and of memory that was refused to us; 0 or -ENOMEM. */
 int job_tell_troubles(struct job *job);

@@ -192,7 +192,7 @@ void job_stage_run(struct job *job)
     write_telemetry(job);
 }
 
-/* Redacted as a list, as in run.json: where a word ends tells where a prompt does. */
+/* Redacted as a list, as in run.json: the end of a word shows where a prompt ends. */
 static int command_line(const struct job *job, struct buf *out)
 {
     int count = 0;
@@ -417,7 +417,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (job->stage_failed)
         (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
-        name_map_write(job->redactor, name); /* whoever sees the bundle can reveal it */
+        name_map_write(job->redactor, name); /* before the bundle can be seen: its owner may reveal it at once */
     if (r == 0)
         r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && elsewhere && !job->options->quiet)

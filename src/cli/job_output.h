@@ -29,7 +29,7 @@ void job_print_verdict(const struct job *job, const struct facts *judged, const 
 /* The bundle's place; the whole verdict again when it was revised by what came in late. */
 void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path);
-/* From now on say what is being done when it takes longer than a moment, until patience_end(). */
+/* Until patience_end(): prints what is being done if it takes long. */
 void job_be_patient(const struct job *job);
 
 #endif

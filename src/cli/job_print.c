@@ -84,7 +84,7 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                                "'rocmcrash issue BUNDLE' writes the report",
                          &style, &line);
     struct buf tracker = BUF_INIT;
-    if (job->verdict.file_at != NULL) /* what else to attach is told in the summary */
+    if (job->verdict.file_at != NULL) /* the summary says what else to attach */
         buf_append(&tracker, job->verdict.file_at, strcspn(job->verdict.file_at, ";"));
     if (tracker.len > 0)
         report_terminal_line("report at: ", buf_str(&tracker), &style, &line);

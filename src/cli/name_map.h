@@ -31,9 +31,8 @@ struct cJSON *name_map_of_file(const char *path, struct rc_err *err);
 /* Appends the text with each pseudonym that the map knows replaced; others stay. */
 void name_map_apply(const struct cJSON *map, const char *text, struct buf *out);
 /* Appends a text of another bundle, so that it can stand beside texts of the bundle with the map `into`: a
- * pseudonym becomes the one that `into` has for the same name, or a new one, which is added to `into`.
- * Where `from`, the map of the text's bundle, does not tell the name, "<host3>" becomes "<host>". Either map
- * may be NULL. */
+ * pseudonym becomes the one that `into` has for the same name, or a new one, which is added to `into`. Where
+ * `from`, the map of the text's bundle, lacks the name, "<host3>" becomes "<host>". Either map may be NULL. */
 void name_map_translate(struct cJSON *into, const struct cJSON *from, const char *text, struct buf *out);
 
 #endif

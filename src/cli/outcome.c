@@ -66,7 +66,8 @@ void outcome_bundle(struct outcome *outcome, const char *path)
 
 int outcome_end(struct outcome *outcome, int status, const char *path, const struct rc_err *err)
 {
-    bool is_told = status != VERB_EXIT_OK && err->msg[0] != '\0'; /* else of something that did no harm */
+    bool is_told = status != VERB_EXIT_OK && err->msg[0] != '\0'; /* otherwise *err is about something that
+                                                                   * did no harm */
     if (outcome->json == NULL) {
         if (is_told)
             verb_complain(path, err);

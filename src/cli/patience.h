@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says what is being done when it takes longer than a user waits without asking himself. */
+/* Prints what is being done when it takes so long that a user may wonder. */
 #ifndef CLI_PATIENCE_H
 #define CLI_PATIENCE_H
 

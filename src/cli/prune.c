@@ -56,7 +56,7 @@ void prune_release(struct prune_list *list)
     *list = (struct prune_list){NULL, 0};
 }
 
-/* The newest first; of one second the later name. */
+/* The newest first; within one second, the later name first. */
 static int by_age(const void *a, const void *b)
 {
     const struct prune_item *x = a;
@@ -72,7 +72,7 @@ static bool stays(const struct prune_item *item, const struct prune_limit *limit
     return before < limit->count && bytes_with_it <= limit->bytes && item->modified_s >= limit->since_s;
 }
 
-/* A run that somebody works on by now is left alone, and one of which nobody can tell. */
+/* A run that another process works on is left alone, and so is one whose lock cannot be tested. */
 static int remove_one(const struct prune_item *item)
 {
     if (item->kind != PRUNE_RUN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `list --prune`: what of a list is removed, and the question before it. A bundle is the user's: none is
+/* `list --prune`: removes old bundles and runs of a list, after a question. A bundle is the user's: none is
  * removed unasked. */
 #ifndef CLI_PRUNE_H
 #define CLI_PRUNE_H
@@ -30,7 +30,7 @@ struct prune_list {
     size_t count;
 };
 
-/* So many of the newest stay, or as many of the newest as take so many bytes together. */
+/* How much stays: this many of the newest, or the newest that take this many bytes together. */
 struct prune_limit {
     uint64_t count, bytes; /* UINT64_MAX = no limit */
     time_t since_s;        /* what is older goes, too */
@@ -42,10 +42,10 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
 void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s,
                enum prune_kind kind);
 void prune_release(struct prune_list *list);
-/* First bundles, then the records of ranks, then runs: names what is to go, asks on the terminal (unless
+/* First bundles, then the records of ranks, then runs: lists what will be removed, asks on the terminal (unless
  * `yes`), removes. The limit is not for records: those go that are clearly older than every bundle that is
- * left, because `fleet` counts a rank without a record as missing. Returns 0 also when the answer is no; -EINVAL where nobody can be asked; another -errno when something could not
- * be removed. */
+ * left, because `fleet` counts a rank without a record as missing. Returns 0 also when the answer is no;
+ * -EINVAL where there is no terminal to ask on; another -errno when something could not be removed. */
 int prune_ask(struct prune_list *list, const struct prune_limit *limit, bool yes, struct rc_err *err);
 
 #endif

@@ -125,7 +125,7 @@ static bool asks_for_help(const char *word)
     return word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
 }
 
-/* `verify --help`: of a verb that has no options of its own to tell of. */
+/* `verify --help`: the help of a verb without options of its own. */
 static bool help_of_verb(const char *verb, const char *word)
 {
     if (!asks_for_help(word))
@@ -187,7 +187,7 @@ static int run_verb(char *argv[])
 static int look_at_process(int argc, char *argv[])
 {
     struct command_line line = {.launch = {.follow = true}};
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, nobody could wait for the finisher */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it were ignored, we could not wait for the finisher */
     if (asks_for_help(argv[2]))
         line.launch.site = SITE_DEFAULT;
     else if (take_settings(&line) < 0)
@@ -247,7 +247,7 @@ static bool inside_another_run(void)
     return is_ours;
 }
 
-/* The libraries are the finisher's, which tells of them. */
+/* The finisher is linked with the libraries, and prints their versions. */
 static int print_version(void)
 {
     static char name[] = "rocmcrash";

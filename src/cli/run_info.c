@@ -131,8 +131,8 @@ static bool is_of_the_file(int code)
     return code == -ENOENT || code == -EIO || code == -EFBIG || code == -ELOOP || code == -EISDIR;
 }
 
-/* cJSON does not tell a damaged text from a want of memory. Where there is room for many times the
- * text, and it is refused again, it is damaged. */
+/* cJSON does not distinguish a damaged text from refused memory. If memory for many times the text can be
+ * had, and the text is refused again, it is damaged. */
 static cJSON *parse_or_no_memory(const char *text, size_t len, bool *ret_no_memory)
 {
     cJSON *json = cJSON_ParseWithLength(text, len);

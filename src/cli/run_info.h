@@ -26,9 +26,9 @@ struct run_info {
     uint64_t stdout_inode, stdout_start;
     bool follows_stdout; /* a relay has kept lines of it */
     char *stdout_error;  /* why none has although one was asked for, "" = nothing */
-    char *ledger_error; /* why there is no ledger, "" = there is, or nobody said */
+    char *ledger_error; /* why there is no ledger, "" = there is one, or no reason is known */
     uint64_t attached_wall_ns; /* != 0: somebody else started it, and rocmcrash came then */
-    bool status_unknown;       /* nobody told how it ended */
+    bool status_unknown;       /* how it ended is not known */
     uint64_t snapshot_wall_ns; /* != 0: a look at a live process, made then; not a run */
     char *snapshot_why;        /* what asked for it, "" = it is a run */
     uint64_t still_began_ns, still_asked_ns; /* it stood still, and a signal asked it to end; 0 = not so */
@@ -44,7 +44,7 @@ struct run_info {
     unsigned watchdog_kills, helper_restarts;
     bool supervisor_killed, argv_cut;
     char unread[96];         /* another file that could not be read, and why; "" = none */
-    char damage[160];        /* why run.json tells nothing; "" = it does */
+    char damage[160];        /* why run.json could not be read; "" = it was read */
     char boot_id[40];        /* of the run, "" = unknown */
     int64_t boot_time_s;     /* of that boot, 0 = unknown */
     bool restarted;          /* the machine, since */

@@ -60,7 +60,7 @@ void site_tell(const struct site *site)
 
 /* --- files that nobody else could have written --- */
 
-/* False: it is not there, or it is told why it is not used. */
+/* False: it does not exist, or site_trouble() says why it is not used. */
 static bool is_trusted(struct site *site, const char *path, bool told_if_missing)
 {
     struct stat st;
@@ -232,7 +232,7 @@ static void read_folder(struct site *site, bool is_default)
     read_collectors(site);
 }
 
-/* The same and what is read of it later, for nothing but to see that the file system answers. */
+/* The same, and all that is read of it later, only to test whether the file system answers. */
 static bool try_folder(void *context)
 {
     struct site site = *(const struct site *)context;

@@ -8,7 +8,8 @@
  *   redaction.rules    after ours
  *   collectors/NAME    executables (collectors/site.h)
  *
- * A part that cannot be used, or that others could have written, is left out whole and told.
+ * A part that cannot be used, or that others could have written, is left out as a whole, and site_trouble()
+ * says so.
  */
 #ifndef CLI_SITE_H
 #define CLI_SITE_H

@@ -30,8 +30,8 @@
 #define LOOK_AT ((size_t)64 << 10)
 #define DEPTH_MAX 32
 
-/* One of the stage. Not fts(3): that ends without a word where memory is refused, and what it did not
- * come to would stay as it is. */
+/* One of the stage. Not fts(3): it ends silently where memory is refused, and the files that it did not reach
+ * would stay unredacted. */
 struct entry {
     char *path; /* FS_PATH_MAX bytes */
     const char *name;
@@ -178,7 +178,7 @@ static int handle_document(const struct files *files, const char *path, cJSON *d
     return r;
 }
 
-/* A document that parses stays one; what does not is text. */
+/* A document that parses stays well-formed. Any other file is treated as text. */
 static int handle_text(const struct files *files, const char *path, const char *text, size_t len,
                        struct buf *out)
 {
@@ -397,7 +397,7 @@ static void add_counts(cJSON *to, const cJSON *from)
     }
 }
 
-/* `complete` and `redact` redact a second time: what was removed the first time still was. */
+/* `complete` and `redact` redact a second time: the counts of the first time are added. */
 static void add_earlier_report(cJSON *report, const struct files *files)
 {
     char path[FS_PATH_MAX];

@@ -16,7 +16,7 @@ struct stage_names {
 void stage_names_read(const char *stage, struct stage_names *ret);
 /* A name that is there already is not added again. */
 void stage_names_add(struct stage_names *names, const char *name);
-/* A folder gives its files in any order; what is written of them is the same each time. */
+/* A folder lists its files in any order; sorted names make the output the same each time. */
 void stage_names_sort(struct stage_names *names);
 void stage_names_release(struct stage_names *names);
 

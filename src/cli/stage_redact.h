@@ -25,9 +25,8 @@ struct privacy {
     bool preview;        /* each change on stdout, before the bundle is written */
 };
 
-/* With the names of this machine and user, and the rules of the templates folder; with those that
- * are built in where they cannot be used. *err says when that, or keep, is not as it should be.
- * NULL: no memory. */
+/* Knows the names of this machine and user, and the rules of the templates folder, or the built-in rules
+ * where those cannot be used. *err then says so, and also when `keep` is wrong. NULL: no memory. */
 struct redactor *stage_redactor(const struct privacy *privacy, struct rc_err *err);
 /* A redacted copy (facts_free() it); names, moments and sources below /proc and /sys are the same.
  * 0 or -errno. */
@@ -35,7 +34,7 @@ int stage_redact_facts(struct redactor *redactor, const struct facts *facts,
                        struct facts **ret_clean, struct rc_err *err);
 /* A line or a name; malloc()ed, NULL when there is no memory. */
 char *stage_redact_line(struct redactor *redactor, const char *line);
-/* The text in place of itself, in new memory. 0 or -errno; then it is what it was. */
+/* Replaces *text by its redacted form, in new memory. 0, or -errno with the text unchanged. */
 int stage_redact_text(struct redactor *redactor, const char *file, char **text, size_t *len);
 /* A bundle that was redacted before: its pseudonyms are not given to others. 0 or -errno. */
 int stage_reserve(struct redactor *redactor, const char *stage, struct rc_err *err);

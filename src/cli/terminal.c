@@ -24,7 +24,7 @@ static bool wants_colour(bool is_terminal, const char *colour)
            term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
-/* As the C library would, without loading a locale: the first of three that is set says it. */
+/* As the C library does, without loading a locale: the first of the three variables that is set counts. */
 static bool shows_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

@@ -7,8 +7,8 @@
 
 #include "report/report.h"
 
-/* `colour`: "auto" (or NULL), "always", "never". Auto: on a terminal that has colours and where
- * NO_COLOR is not set. The style of what is no terminal does not wrap. */
+/* `colour`: "auto" (or NULL), "always", "never". Auto: on a terminal that has colours and where NO_COLOR is
+ * not set. Output that is no terminal is not wrapped. */
 struct report_style terminal_style(int fd, const char *colour);
 /* A cell of a table on stdout: printable characters only, filled up to `width` columns (0 = the last
  * cell) and two blanks. */

@@ -142,7 +142,7 @@ static pid_t start(char *const argv[], int pipe_end)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* As the command ended, so that whoever looks sees the same. */
+/* Ends as the command ended, so that the caller sees the same status. */
 static int end_like(int status)
 {
     if (!WIFSIGNALED(status))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bundle of a campaign: that of a failing run as it is, in which the verdict says what the runs have
- * shown, with experiment/ beside it: the table, each run, and the files of the run that decides.
+ * The bundle of a campaign: a copy of the bundle of a failing unchanged run. Its verdict says what the runs
+ * have shown; experiment/ has the table, each run, and the files of the deciding run.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -270,7 +270,7 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
 {
     static const struct privacy nothing_kept = {.keep = NULL};
     struct campaign_bundle *b = context;
-    struct rc_err why = {""}; /* of the rules: the built-in ones do */
+    struct rc_err why = {""}; /* about the rules' file: the built-in rules are good enough */
     RC_AUTO_CLOSE int stage_fd = open(stage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     b->redactor = stage_redactor(&nothing_kept, &why);
     if (stage_fd < 0 || b->redactor == NULL)
@@ -305,7 +305,7 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
 
 /* --- which runs --- */
 
-/* The last bundle of that cell; of runs that failed or passed. NULL = none. */
+/* The last bundle of a run of that cell that ended so. NULL = none. */
 static const char *last_bundle(const struct try_job *job, size_t cell, enum run_end end)
 {
     for (unsigned i = job->count; i > 0; i--) {
@@ -361,7 +361,7 @@ int try_write_bundle(const struct try_job *job, const struct conclusion *conclus
                     .wall_ns = clock_wall_ns(), .program = job->again.command[0], .verdict_class = kind});
     if (snprintf(ret_path, size, "%s/%s.tar.gz", job->output_dir, name) >= (int)size)
         return rc_err_set(err, -ENAMETOOLONG, "the path of the bundle is too long");
-    struct rc_err unknown = {""}; /* then a pseudonym of the other run has no number */
+    struct rc_err unknown = {""}; /* without the map, a pseudonym of the other run loses its number */
     b.names = name_map_of_file(base, &unknown);
     b.deciding_names = b.deciding != NULL ? name_map_of_file(b.deciding, &unknown) : NULL;
     int r = copy_file(base, ret_path, err);

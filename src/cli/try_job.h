@@ -37,13 +37,13 @@ struct try_job {
     unsigned count;           /* runs so far, also those that were lost */
     struct try_record *records; /* runs_max of them */
     bool is_terminal;
-    size_t cell; /* that runs now */
-    unsigned lost; /* runs as it is that say nothing, since the last one that does */
+    size_t cell; /* the cell whose run is going on */
+    unsigned lost; /* unchanged runs without a usable result, since the last usable one */
 };
 
 /* --- try_show.c --- */
 
-/* A line that is written over on a terminal; nothing elsewhere. */
+/* On a terminal, a line that each call overwrites; elsewhere nothing. */
 void try_show_progress(const struct try_job *job, double seconds);
 /* How the last run ended. */
 void try_show_run(const struct try_job *job, const struct try_run *run);
@@ -51,8 +51,8 @@ void try_show_result(const struct try_job *job, const struct conclusion *conclus
 
 /* --- try_bundle.c --- */
 
-/* The bundle of the campaign: that of the last failing run as it is (or of any run) with the table, the
- * run that decides and the conclusion. ret_path is "" when no run left one. 0 or -errno with *err. */
+/* The bundle of the campaign: a copy of the bundle of the last failing unchanged run (or of any run), with
+ * the table, the deciding run and the conclusion. ret_path is "" when no run left one. 0 or -errno with *err. */
 int try_write_bundle(const struct try_job *job, const struct conclusion *conclusion, char *ret_path,
                      size_t size, struct rc_err *err);
 /* experiment.json with each run. The caller's to delete. */

@@ -25,8 +25,8 @@ typedef bool (*try_tick)(void *context, double seconds);
 
 struct try_run {
     int wait_status;
-    bool end_unknown;  /* there was none to wait for: wait_status says nothing */
-    bool ended_by_us;  /* tick() said so: it says nothing */
+    bool end_unknown;  /* there was no child to wait for; wait_status means nothing */
+    bool ended_by_us;  /* tick() asked for it; the run has no result */
     bool failed_late;  /* it was still there after fail_after */
     bool outlived;     /* it was still there after pass_after */
     double seconds;    /* with what rocmcrash does after the command's end */

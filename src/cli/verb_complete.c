@@ -57,7 +57,7 @@ static bool is_stale(const char *name)
            feature_is_derived(name);
 }
 
-/* A log that was read once is not exchanged for what is left of it by now. */
+/* A log that was read before is kept: by now the kernel may have less of it. */
 static bool has_kernel_log(const cJSON *facts)
 {
     const cJSON *item;

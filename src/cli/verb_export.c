@@ -335,7 +335,7 @@ static int make_trace(struct export *e, struct rc_err *err)
 
 static int write_out(const struct export *e, const char *path, struct rc_err *err)
 {
-    /* It holds what the bundle holds, and that is its owner's alone. */
+    /* It holds what the bundle holds, so only its owner may read it. */
     int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     FILE *file = path == NULL ? stdout : fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file == NULL)

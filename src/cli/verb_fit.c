@@ -218,7 +218,7 @@ static const struct fit_run *run_of(const struct fit_job *job, int64_t value)
     return NULL;
 }
 
-/* A run that ends between two readings had more than was read. The line is told only where it leads to
+/* A run that ends between two readings had more than was read. The line is printed only where it predicts
  * what the runs have shown. */
 static bool model_agrees(const struct fit *fit, const struct fit_model *m)
 {
@@ -339,7 +339,7 @@ static int find(struct fit_job *job, struct rc_err *err)
     if (r < 0 && job->fit.runs == 0)
         return r;
     if (r < 0)
-        verb_complain(NULL, err); /* what is known so far is told */
+        verb_complain(NULL, err); /* what is known so far is printed */
     if (job->json)
         print_json(job);
     else

@@ -116,7 +116,7 @@ static int pass_on(struct fleet_line *line, const char *path)
     return ok ? 0 : -EIO;
 }
 
-/* A bundle that cannot be read is told, and counts as such; the others still say what they know. */
+/* A bundle that cannot be read is reported and counted. The others are still judged. */
 static int add_bundle(struct fleet_line *line, const char *path)
 {
     struct rc_err err = {""};

@@ -106,8 +106,8 @@ static int begin_again(struct shared *shared, struct rc_err *err)
     return recorder_flush(shared, run->run_dir, err);
 }
 
-/* The recorder may not have got as far as making the directory; or its disk has failed since, then
- * what is in memory still goes elsewhere, with what can be read of the rest. */
+/* The recorder may have made no directory yet. Or its disk has failed since: then the shared memory is
+ * written elsewhere, with what can be read of the rest. */
 static int settle_run_dir(struct shared *shared, struct rc_err *err)
 {
     struct shared_run *run = &shared->run;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `snap PID`: in the program that people start, because it needs what is beside a target. */
+/* `snap PID`. It belongs to the program that people start, because it uses the helpers of a run. */
 #ifndef CLI_VERB_SNAP_H
 #define CLI_VERB_SNAP_H
 

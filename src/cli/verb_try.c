@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `try [OPTIONS] BUNDLE` or `try [OPTIONS] -- COMMAND...`: runs a failing command as it is and under
- * single changes until it is told which of them helps (experiment/campaign.h), or until the budget ends.
+ * `try [OPTIONS] BUNDLE` or `try [OPTIONS] -- COMMAND...`: runs a failing command as it is and under single
+ * changes until it is known which of them helps (experiment/campaign.h), or until the budget ends.
  */
 #include <errno.h>
 #include <signal.h>
@@ -306,7 +306,7 @@ static int try_command(struct try_job *job, const char *bundle, struct rc_err *e
     if (r < 0 && job->experiment.campaign.rounds == 0)
         return r;
     if (r < 0)
-        verb_complain(NULL, err); /* what is known so far is told */
+        verb_complain(NULL, err); /* what is known so far is printed */
     return finish(job, err);
 }
 

@@ -14,7 +14,7 @@ struct rc_err;
 
 /* One line on stderr; names the file (NULL = none) when the message does not. */
 void verb_complain(const char *path, const struct rc_err *err);
-/* One line on stderr where a bundle of which something was read is not whole, or was changed. */
+/* One line on stderr if a bundle of which a part was read is damaged or was changed. */
 void verb_tell_damage(const char *path);
 
 int verb_run(int argc, char *argv[]);    /* internal: bundle the run of --shared-fd */

@@ -152,7 +152,7 @@ void workers_to_facts(const struct run_info *info, struct facts *facts)
     struct worker workers[SHARED_IMPACTS_MAX];
     struct buf story = BUF_INIT;
     size_t count = workers_find(info, workers);
-    /* A rank that was started by itself is told by the target's facts. */
+    /* A rank that was started on its own has the target's facts. */
     if (count == 0 || (count == 1 && info->impacts[workers[0].impact].header.pid == info->target_pid))
         return;
     for (size_t i = 0; i < count; i++)

@@ -59,7 +59,7 @@ struct collect_ctx {
     uint64_t hash_budget_ms;   /* for the models collector */
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
     const char *ledger_error;  /* why the run has no ledger, NULL or "" = no reason known */
-    const char *stdout_path; /* the file that is stdout and not stderr; NULL or "" = stdout is no such file */
+    const char *stdout_path; /* the file behind stdout if stderr goes elsewhere; NULL or "" = none */
     uint64_t stdout_inode, stdout_start; /* where the run began in it */
     const char *program;       /* of a site's collector: the program that it executes; else NULL */
     const char *include;       /* --include: files that the user wants although they may hold user

@@ -44,7 +44,7 @@ static void walk_entry(struct walk *w, int dir_fd, const char *name, int depth)
 {
     struct stat st;
     if (++w->entries > ENTRIES_MAX || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        /* The child's own count of files ends long before this one. */
+        /* The collector's own limit for files is far below this one. */
         if (w->tidy && w->entries > ENTRIES_MAX) {
             w->cut = true;
             (void)unlinkat(dir_fd, name, 0);

@@ -51,7 +51,7 @@ struct doctor_report {
 struct computed;
 struct doctor_rules;
 
-/* Adds the facts of `all` that tell of the machine before the run: a bundle's counters tell of the failure, too,
+/* Adds the facts of `all` that describe the machine before the run: a bundle's counters are of the failure,
  * and the program may have filled the GPU. Computed facts are left out: doctor_examine() computes them anew.
  * 0 or -errno. */
 int doctor_facts_before(struct facts *to, const struct facts *all);

@@ -145,8 +145,8 @@ static bool is_source_echo(struct text previous, struct text line)
            text_has(previous, ", line ");
 }
 
-/* "3.49GiB" after a line of the pool with "(rounded to 3752783616)": the same refusal, which the
- * exception repeats in three digits. */
+/* "3.49GiB" after a line of the pool with "(rounded to 3752783616)": the same refusal, which the exception
+ * repeats rounded to three digits. */
 static bool is_told_again(const struct oom_log *log, const struct oom *o)
 {
     int64_t exact = log->last.value[OOM_REQUESTED], size = o->value[OOM_REQUESTED];

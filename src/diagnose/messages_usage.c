@@ -36,7 +36,7 @@ static bool labelled_size(struct text line, const char *label, int64_t *ret)
 void usage_line(const struct scan *s, struct usage_state *st, struct text line)
 {
     int64_t used, total, free_bytes;
-    bool maybe = text_has(line, "sed") || text_has(line, "SED"); /* most lines of a log: no */
+    bool maybe = text_has(line, "sed") || text_has(line, "SED"); /* a cheap test that most lines fail */
     bool has_used = maybe && labelled_size(line, "used", &used);
     bool has_total = has_used && labelled_size(line, "total", &total);
     bool has_free = has_used && labelled_size(line, "free", &free_bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A campaign: one command as it is (the baseline) and under single changes (the cells), in rounds. A
- * round runs the baseline and each undecided cell once, in an order that is drawn anew each time, so
- * that heat, caches and neighbours meet all of them alike. What a cell is found to be is decided after
- * each round (sequential.h). Pure: who runs the command tells the outcome.
+ * A campaign: one command as it is (the baseline) and under single changes (the cells), in rounds. A round
+ * runs the baseline and each undecided cell once, in an order that is drawn anew each time, so that heat,
+ * caches and neighbours meet all of them alike. After each round it is decided what the runs have shown of
+ * each cell (sequential.h). Pure: the caller runs the command and reports the outcome.
  */
 #ifndef EXPERIMENT_CAMPAIGN_H
 #define EXPERIMENT_CAMPAIGN_H
@@ -16,14 +16,14 @@
 
 #define CAMPAIGN_CELLS_MAX 16 /* with the baseline, which is cell 0 */
 #define CAMPAIGN_KEY_MAX 64
-#define CAMPAIGN_KEYS_MAX 16 /* a failure of a further kind counts as different from the baseline's */
+#define CAMPAIGN_KEYS_MAX 16 /* beyond these, each new kind counts as one that the baseline does not have */
 #define CAMPAIGN_LOST_MAX 3 /* after so many lost runs in a row a change is no longer tried */
 #define CAMPAIGN_ERROR 0.01   /* default: of all claims of a campaign together */
 
 enum run_end {
     RUN_PASSED,
     RUN_FAILED,
-    RUN_LOST, /* it could not be started, or left nothing to judge by: says nothing */
+    RUN_LOST, /* it could not be started, or left nothing to judge by: no result */
 };
 
 struct outcome {
@@ -41,12 +41,12 @@ enum finding {
     FINDING_REFUTED,   /* takes away less than half of the failures */
     FINDING_POSTPONES, /* refuted, and the failure comes later */
     FINDING_OTHERWISE, /* the baseline's kinds of failure are rarer, others came instead */
-    FINDING_LOST,      /* given up: its runs say nothing */
+    FINDING_LOST,      /* given up: its runs had no result */
 };
 
 struct cell {
     unsigned runs, failed;      /* of all rounds; lost runs are not counted */
-    unsigned lost;              /* runs that say nothing, since the last one that does */
+    unsigned lost;              /* runs without a result, since the last one with a result */
     struct pairs_of_runs any;   /* pairs with the baseline: any failure */
     struct pairs_of_runs same;  /* failures of kinds that the baseline had shown before */
     unsigned later, compared;   /* pairs in which both failed alike, and this one came further */
@@ -65,7 +65,7 @@ struct campaign {
     char keys[CAMPAIGN_KEYS_MAX][CAMPAIGN_KEY_MAX]; /* of the baseline's failures */
     size_t key_count;
     uint64_t random;
-    /* the round that goes on */
+    /* the current round */
     size_t order[CAMPAIGN_CELLS_MAX], order_count, at;
     struct outcome now[CAMPAIGN_CELLS_MAX];
 };
@@ -73,7 +73,7 @@ struct campaign {
 /* `cells` changes beside the baseline, at most CAMPAIGN_CELLS_MAX - 1. `error` 0: CAMPAIGN_ERROR. The
  * order of runs follows from `seed`. */
 void campaign_init(struct campaign *c, size_t cells, double error, uint64_t seed);
-/* A run as it is from before the campaign: shows a kind of failure that the baseline has. */
+/* Notes a run of the unchanged command from before the campaign. Its failure is of a kind that the baseline has. */
 void campaign_learn(struct campaign *c, const struct outcome *base);
 /* The cell whose turn it is; -1 when everything is decided. */
 int campaign_next(struct campaign *c);

@@ -22,7 +22,7 @@ struct change {
     char name[64];        /* of the variable or limit; of an argument its option, "" = none */
     char value[256];      /* of ALLOC "option:value" */
     char what[96];        /* in words, "" = no other words than change_text() */
-    char class_name[32];  /* what the failure is when it helps, "" = it does not tell */
+    char class_name[32];  /* the class of the failure if the change helps, "" = none follows */
     bool refutes;         /* when it does not help, it is not that */
 };
 

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "report/escape.h"
 
-#define BOUND_ERROR 0.05 /* of the bound of a rate that is told beside a finding */
+#define BOUND_ERROR 0.05 /* probability that the bound printed beside a finding is wrong */
 
 const char *conclusion_name(enum conclusion_status status)
 {
@@ -22,7 +22,7 @@ static const struct change *change_of(const struct experiment *e, size_t cell)
     return &e->changes.change[cell - 1];
 }
 
-/* "HSA_ENABLE_SDMA=0 (copies without the copy engines)"; of the user's own there are no other words. */
+/* "HSA_ENABLE_SDMA=0 (copies without the copy engines)"; a change of the user has no such words. */
 static void describe(const struct experiment *e, size_t cell, char *out, size_t size)
 {
     char text[400];
@@ -123,7 +123,7 @@ static void say_postponed(const struct experiment *e, struct conclusion *c)
     }
 }
 
-/* The class that every change that helps tells; "" where one tells another, or none. */
+/* The class that all helping changes stand for; "" if they stand for several, or one of them for none. */
 static const char *common_class(const struct experiment *e)
 {
     const char *common = NULL;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest value of a numeric option that still runs, by bisection over real runs that a model of
- * memory guides: bytes = fixed + slope * value, fitted to the runs that passed, and the room that a run
- * which failed had. No more runs than floor(log2(number of values)) + 2, however wrong the model is, and one
- * that checks the answer.
- * Pure: who runs the command tells the outcome.
+ * The largest value of a numeric option that still runs, by bisection over real runs that a model of memory
+ * guides: bytes = fixed + slope * value, fitted to the runs that passed, and the room that a run which failed
+ * had. No more runs than floor(log2(number of values)) + 2, however wrong the model is, and one that checks
+ * the answer. Pure: the caller runs the command and reports the outcome.
  */
 #ifndef EXPERIMENT_FIT_H
 #define EXPERIMENT_FIT_H
@@ -27,7 +26,7 @@ struct fit {
     int64_t failed; /* smallest value known not to; max + 1 = none yet */
     unsigned runs, runs_max;
     bool checked;   /* `failed` was run a second time */
-    bool unsure;    /* and passed then: the failure does not depend on the value alone */
+    bool unsure;    /* the second run passed: the failure does not depend on the value alone */
     int64_t hint;   /* what a run that failed said would fit; -1 = nothing */
     int64_t start;  /* the value of the first run; -1 = a small one */
     double room;    /* bytes that a run may have; 0 = not known */
@@ -49,7 +48,7 @@ int fit_init(struct fit *fit, int64_t min, int64_t max);
 void fit_start(struct fit *fit, int64_t value);
 /* The value to run next. False: the answer is fit->passed (min - 1 = none runs). */
 bool fit_next(const struct fit *fit, int64_t *ret);
-/* `room` 0 = the run does not tell. */
+/* `room` 0 = not known from this run. */
 void fit_note(struct fit *fit, int64_t value, bool passed, double bytes, double room);
 /* When the search is over: the value to run once more, the smallest that fails. False: none does, or it was. */
 bool fit_check(const struct fit *fit, int64_t *ret);

@@ -48,7 +48,7 @@ int fleet_align_clocks(struct fleet *fleet)
 
 /* --- events that several machines saw --- */
 
-/* A rank that is gone is missed by its peers on all machines, and a launcher ends all ranks, within so long. */
+/* Within this time the peers on all machines notice that a rank is gone, and a launcher ends all ranks. */
 #define SEEN_TOGETHER_US 2000000
 
 static const enum fleet_role shared_events[] = {FLEET_LOST_PEER, FLEET_ENDED, FLEET_WAITED};
@@ -58,7 +58,7 @@ static const enum fleet_role shared_events[] = {FLEET_LOST_PEER, FLEET_ENDED, FL
 struct node {
     size_t from, to;
     int64_t earliest[SHARED_EVENTS]; /* of each kind */
-    int64_t error_us;                /* the largest that its kernel told */
+    int64_t error_us;                /* the largest that its kernel reported */
 };
 
 static void look_at_node(const struct fleet *fleet, const size_t *order, struct node *node)

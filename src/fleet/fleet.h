@@ -20,15 +20,15 @@ struct buf;
 struct cJSON;
 struct facts;
 
-#define FLEET_UNKNOWN INT64_MIN /* a number or a time that nobody noted */
+#define FLEET_UNKNOWN INT64_MIN /* a number or a time that was not recorded */
 #define FLEET_RANKS_MAX ((int64_t)1 << 20) /* of one job; a rank above is no rank */
 #define FLEET_COMPARED_MAX 64   /* values of a record that are compared with those of others */
 
 enum fleet_role {
     FLEET_CAUSED,    /* a failure of its own */
     FLEET_ELSEWHERE, /* alive, and not in the collective in which others wait */
-    FLEET_KILLED,    /* SIGKILL that nobody explains: the cause, or the launcher's last word */
-    FLEET_UNCLEAR,   /* it failed, and nothing tells of what */
+    FLEET_KILLED,    /* SIGKILL without an explanation: the cause, or the launcher ended the rank */
+    FLEET_UNCLEAR,   /* it failed for an unknown reason */
     FLEET_LOST_PEER, /* the process of another rank was gone */
     FLEET_WAITED,    /* for another rank, in a collective, until it gave up */
     FLEET_ENDED,     /* asked to end (SIGTERM, SIGINT, SIGHUP) */
@@ -74,15 +74,15 @@ enum fleet_sure {
 struct fleet_job {
     size_t *members; /* by time: the order of the time line; part of the fleet's order */
     size_t count;
-    int64_t world_size;        /* FLEET_UNKNOWN = nobody said */
+    int64_t world_size;        /* FLEET_UNKNOWN = not known */
     int64_t *missing;          /* ranks without a bundle */
     size_t missing_count;
     size_t note_count;         /* members that left only a record, because they were asked to end */
     size_t *causes;            /* members that may have begun it, likeliest first */
     size_t cause_count;
     enum fleet_sure sure;
-    char why[320];             /* why the first of the causes is the first, or why none is told */
-    size_t nodes;              /* boots that were told apart */
+    char why[320];             /* why the first of the causes is the first, or why none is named */
+    size_t nodes;              /* boots that were distinguished */
 };
 
 /* Failures that look alike, over all jobs. */
@@ -120,8 +120,8 @@ void fleet_release(struct fleet *fleet);
 /* story.c: divides, orders and compares the records; once, after the last fleet_add(). 0 or -ENOMEM. */
 int fleet_merge(struct fleet *fleet);
 
-/* clock.c: the time between two records, b less a, and how far that may be wrong: 0 on one boot, FLEET_UNKNOWN where
- * nobody compared the clocks. False where a time is not known. */
+/* clock.c: the time between two records, b less a, and how far that may be wrong: 0 on one boot,
+ * FLEET_UNKNOWN if the clocks were not compared. False where a time is not known. */
 bool fleet_between(const struct fleet_record *a, const struct fleet_record *b, int64_t *ret_us,
                    int64_t *ret_error_us);
 

@@ -14,8 +14,8 @@ int fleet_divide(struct fleet *fleet);
 /* clock.c: gives all records of a boot one offset of the wall clock, which may have been set meanwhile.
  * 0 or -ENOMEM. */
 int fleet_align_clocks(struct fleet *fleet);
-/* clock.c: brings the wall times of a job's machines together by events that both saw, where nobody compared their
- * clocks. Sorts the members by boot. */
+/* clock.c: brings the wall times of a job's machines together by events that both saw, if their clocks were
+ * not compared. Sorts the members by boot. */
 void fleet_align_nodes(struct fleet *fleet, struct fleet_job *job);
 /* story.c: who fell first in a job whose members are known. 0 or -ENOMEM. */
 int fleet_tell(struct fleet *fleet, struct fleet_job *job);

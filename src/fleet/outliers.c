@@ -34,7 +34,7 @@ static int by_key_and_text(const void *a, const void *b)
     return r != 0 ? r : (x->value > y->value) - (x->value < y->value);
 }
 
-/* Eight ranks of a machine see the same eight GPUs: each is told once. */
+/* Eight ranks of a machine see the same eight GPUs: each is listed once. */
 static bool is_told(const struct fleet *fleet, const struct fleet_record *record, const struct fleet_value *value)
 {
     for (size_t i = 0; i < fleet->outlier_count; i++) {

@@ -4,11 +4,11 @@
  * The question holds the GIL, and another thread may hold the lock through a call of the driver
  * that takes long or never returns: all of the program's Python would stand still because of us.
  *
- * So the calls of pthread_mutex_lock() in PyTorch's libc10_hip come to us. While a thread asks, a
- * lock that stays taken for 3 ms is refused with EBUSY. std::mutex and std::recursive_mutex then
- * throw std::system_error, of which PyTorch makes a RuntimeError. Other threads, and all other
- * locks, are not concerned. Python's garbage collector is off meanwhile: it may free a tensor in the
- * asking thread, whose destructor must get the lock.
+ * So the calls of pthread_mutex_lock() in PyTorch's libc10_hip come to us. While a thread asks, a lock that
+ * stays taken for 3 ms is refused with EBUSY. std::mutex and std::recursive_mutex then throw
+ * std::system_error, which PyTorch turns into a RuntimeError. Other threads and all other locks are not
+ * affected. Python's garbage collector is off meanwhile: it may free a tensor in the asking thread, whose
+ * destructor must get the lock.
  *
  * Runs in the target.
  */

@@ -25,7 +25,7 @@ struct aside_paths {
 
 struct aside {
     struct shared *snapshot; /* memory of the last one, where its bundle is named; NULL = none */
-    pid_t child;             /* makes it now; 0 = nobody does */
+    pid_t child;             /* the child that makes the bundle now; 0 = none */
     uint32_t count;
     struct aside_paths *made; /* of the bundles; NULL = none was asked for */
 };

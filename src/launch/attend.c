@@ -26,7 +26,7 @@
 #include "watch/stream.h"
 
 #define TRACER_TELLS_MS 1000 /* the tracer reports a death that the pidfd has shown */
-#define REAPED_MS 2000       /* only then the kernel tells others how it ended */
+#define REAPED_MS 2000       /* only then the kernel shows others how it ended */
 #define READY_MS 2000
 #define COMMAND_SETTLES_NS 10000000000u
 
@@ -130,7 +130,7 @@ static void fill_run(struct supervisor *s, pid_t pid)
     run->shared_fd = s->shared_fd;
     s->shared->trace_state = TRACE_STATE_STARTING;
     s->shared->processes_seen = 1;
-    s->shared->sampler_baseline_done = 1; /* what is in use now is not what was before it */
+    s->shared->sampler_baseline_done = 1; /* what is in use now is no baseline: the process has run for some time */
     note_its_stdout(s->shared);
 }
 

@@ -42,10 +42,10 @@ static bool gpu_trouble_seen(const struct shared *s)
     return s->oom_matches > 0 || s->fault_matches > 0 || s->hang_matches > 0;
 }
 
-#define LIVED_ON_NS 60000000000u /* one that is asked to end, and lives on for longer, goes on */
+#define LIVED_ON_NS 60000000000u /* a program that lives on for longer after a request to end has ignored it */
 #define KILLED_SOON_NS 5000000000u
 
-/* It stood still, and not only because nobody spoke to it; then somebody ended it. */
+/* It stood still, not only because it waited for a request, and was then ended by a signal. */
 static bool was_ended_in_a_hang(const struct shared *s)
 {
     uint64_t asked_ns = s->still_asked_ns;
@@ -157,7 +157,8 @@ void finish_lift_limits(void)
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < FINISHER_STACK_BYTES) {
         struct rlimit enough = {FINISHER_STACK_BYTES, stack.rlim_max};
         if (stack.rlim_max < FINISHER_STACK_BYTES)
-            enough.rlim_max = FINISHER_STACK_BYTES; /* else it makes one of its own */
+            enough.rlim_max = FINISHER_STACK_BYTES; /* if even that is too little, the finisher starts a
+                                                     * thread with a larger stack */
         (void)setrlimit(RLIMIT_STACK, &enough);
     }
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -182,7 +183,7 @@ static void stand_apart(const struct launch_options *options, bool silent)
         (void)dup2(null_fd, STDERR_FILENO);
 }
 
-/* `tells`: says why it could not be executed; of libraries that are missing the loader tells. */
+/* `tells`: prints why it could not be executed. The loader reports missing libraries itself. */
 static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *options,
                                     enum finish_what what, bool silent, bool tells)
 {
@@ -255,7 +256,7 @@ pid_t finish_start(int shared_fd, const struct launch_options *options, enum fin
     pid_t pid = fork();
     if (pid == 0) {
         (void)loader_variables_put_aside(aside);
-        /* With other variables it is tried once more. */
+        /* The caller tries again with fewer variables put aside; only the last attempt prints. */
         bool last = aside == LOADER_VARIABLES_NONE;
         exec_finisher(shared_fd, options, what, silent, last && !silent && !options->quiet);
     }

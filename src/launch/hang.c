@@ -12,7 +12,7 @@
 #include "watch/relay.h"
 
 #define BUNDLE_GRACE_MS 10000u
-#define SILENT_LOOK_MS 15000u /* how often, where nobody waits for a hang */
+#define SILENT_LOOK_MS 15000u /* how often without --hang-after */
 
 static void start_snapshot(struct hang *h, struct shared *shared,
                            const struct launch_options *options, struct relay *relays,
@@ -63,7 +63,7 @@ static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32
     return still_ms;
 }
 
-/* Not for ever: what makes it may hang as the program does. */
+/* Not for ever: the maker may hang, too. */
 static bool still_makes_bundle(const struct hang *h, const struct launch_options *options)
 {
     uint64_t limit_ms = (uint64_t)options->finish_within_ms + BUNDLE_GRACE_MS;

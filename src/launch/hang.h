@@ -23,10 +23,10 @@ struct shared;
 struct hang {
     struct still_watch still;
     struct aside aside;
-    uint32_t idle_ms;        /* who else waits for a standstill, of so many ms; 0 = nobody */
+    uint32_t idle_ms;        /* a condition of --bundle-at waits for a standstill of this many ms; 0 = none */
     uint64_t still_ms;       /* for how long it has stood still */
     struct step_length steps; /* --hang-after=auto: what is known of the program's steps */
-    uint64_t woken_for_ns;   /* the standstill of which the tracer was told */
+    uint64_t woken_for_ns;   /* the standstill at which the tracer was last asked to look */
     bool looked;             /* at this standstill */
     uint64_t looked_ns;
     struct hang_ending ending;

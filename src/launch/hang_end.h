@@ -19,12 +19,13 @@ struct hang_ending {
     enum hang_end step;
     uint64_t since_ns; /* when that step was taken */
     uint32_t count;
-    int processes[TREE_SCAN_MAX]; /* pidfds of what was there when it began */
+    int processes[TREE_SCAN_MAX]; /* pidfds of the processes that lived when the ending began */
 };
 
 /* In each turn of the supervisor's loop, as long as the program runs. */
 void hang_ending_turn(struct hang_ending *ending, struct shared *shared, bool quiet);
-/* After the program's end: waits for its other processes and kills them in the end. Returns how many still live. */
+/* After the program's end: waits for its other processes, and kills those that remain. Returns how many still
+ * live. */
 uint32_t hang_ending_rest(struct hang_ending *ending);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The helper processes of a run, and the watchdog over them. Runs in the supervisor.
  *
- * A helper that stops, hangs or dies is killed and replaced, or done without; the target is not
- * told. The sampler and the recorder may be replaced HELPER_RESTARTS_MAX times; the relay always, as
+ * A helper that stops, hangs or dies is killed and replaced, or the run continues without it. The target does
+ * not notice. The sampler and the recorder may be replaced HELPER_RESTARTS_MAX times; the relay always, as
  * the target's output goes through it.
  */
 #ifndef LAUNCH_HELPERS_H
@@ -52,7 +52,7 @@ void helpers_watch(struct helpers *helpers);
 bool helpers_calm(const struct helpers *helpers);
 /* SIGKILL and reap, bounded; one in D state is left behind. */
 void helper_kill(struct helpers *helpers, int id);
-/* One that is ending by itself: reap it, bounded; kill it then. */
+/* Reaps a helper that is ending by itself. Kills it if that takes too long. */
 void helper_reap(struct helpers *helpers, int id);
 
 #endif

@@ -199,7 +199,7 @@ static uint32_t line_of(const struct reader *r, const struct code *code, uint64_
 
 /* --- frames and threads --- */
 
-/* CPython 3.13 tells its layout itself, and the process may be any other that says so. */
+/* CPython 3.13 describes its layout itself. Any process may claim to be one. */
 static bool fits(const struct python_layout *l)
 {
     return l->thread_next <= THREAD_BYTES - 8 && l->native_tid <= THREAD_BYTES - 8 &&

@@ -3,8 +3,8 @@
  * Stacks of CPython, read out of the memory of a live process. No code of it runs.
  *
  * Three steps: find the interpreter by its symbols, which reads files and may hang; find out how its
- * structures lie; read the frames, which happens while the process is held. The layout is that of
- * CPython 3.11 and 3.12, and what 3.13 says about itself (_Py_DebugOffsets). Others are told of by name.
+ * structures lie; read the frames, which happens while the process is held. The layout is that of CPython
+ * 3.11 and 3.12, and what 3.13 says about itself (_Py_DebugOffsets). Other versions are only named.
  *
  * Text: for each Python thread "Thread TID:\n", then "  FILE:LINE in FUNCTION\n", the innermost first.
  * FUNCTION is the qualified name. TID is that of the process' own PID namespace.

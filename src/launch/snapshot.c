@@ -166,7 +166,8 @@ static void prepare_arena(struct shared *shared)
 static _Noreturn void touch(struct shared *shared, struct subject *s, bool may_hold)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)setpriority(PRIO_PROCESS, 0, -20); /* where it is allowed: who holds others must not wait */
+    (void)setpriority(PRIO_PROCESS, 0, -20); /* if it is allowed: while this child waits for a CPU, the
+                                              * threads that it holds stand still */
     prepare_arena(shared);
     for (int pass = 0; may_hold && pass < SEIZE_PASSES && add_threads(shared, s->pid); pass++)
         ;
@@ -286,7 +287,7 @@ static int touch_in_children(struct shared *shared)
 
 pid_t snapshot_start_sampler(struct shared *shared)
 {
-    shared->sampler_baseline_done = 1; /* what is in use now is not what was before the process */
+    shared->sampler_baseline_done = 1; /* what is in use now is no baseline: the process has run for some time */
     pid_t pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

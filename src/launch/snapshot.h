@@ -33,8 +33,8 @@ struct snapshot_options {
     uint64_t since_ns;
 };
 
-/* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when nothing of it may be
- * read; *err has the words. What could not be had else is in shared->trace_errno and the copies. */
+/* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when nothing of it may be read; *err
+ * has the words. What else could not be read is in shared->trace_errno and the copies. */
 int snapshot_take(struct shared *shared, const struct snapshot_options *options,
                   struct rc_err *err);
 

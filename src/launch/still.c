@@ -162,7 +162,7 @@ static void look_again(struct still_watch *w, pid_t root, uint64_t now_ns)
     static struct looks *looks;
     if (looks == NULL)
         looks = room_for(sizeof *looks);
-    if (looks == NULL) { /* nobody knows: it does not stand still */
+    if (looks == NULL) { /* not known: it counts as working */
         w->since_ns = w->look_ns = now_ns;
         return;
     }

@@ -15,7 +15,7 @@
 
 struct shared;
 
-#define STILL_SILENT_MS 60000u /* after which a program stands still, where nobody says otherwise */
+#define STILL_SILENT_MS 60000u /* default: after this time without work a program stands still */
 #define STILL_LOOK_MS 5000u
 /* The supervisor's turns are at most a second apart. Where it waited longer, its container was paused, its job
  * suspended or the machine too busy: the program may have waited for the same reason. */

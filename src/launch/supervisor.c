@@ -87,7 +87,7 @@ static void mirror_stop(struct supervisor *s)
         (void)sigaction((int)stop, &standard, &before);
     s->shared->supervisor_mirrors = 1;
     (void)kill(getpid(), (int)stop);
-    (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* we stop here, and go on here */
+    (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* we are stopped here, and continue here */
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
     s->shared->supervisor_mirrors = 0;
     if (stop != SIGSTOP)

@@ -157,7 +157,7 @@ static bool finisher_had_its_say(int status)
     return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2);
 }
 
-/* Writes what `recover` needs and nobody else has written to the disk. */
+/* Writes what `recover` needs and no other process has written to the disk. */
 static void keep_run(struct shared *shared)
 {
     struct shared_run *run = &shared->run;

@@ -70,7 +70,7 @@ static void look_again(void)
     find_out_what_for();
 }
 
-/* The threads that have stopped go on at once, and not when the loop finds them: others are copied next. */
+/* Continues the stopped threads at once. The loop would do so only after the other processes are copied. */
 static void let_go(struct tracees *t, const struct traced_process *process)
 {
     static pid_t *tids;
@@ -109,7 +109,7 @@ static void copy_all(void)
         copy_one(i, false);
 }
 
-/* One that is not traced shows us no signal: it may be on its way out, what was seen before is there. */
+/* An untraced process may take a signal unseen by us: if it is ending, its copy is what was seen before. */
 static void copy_untraced(void)
 {
     for (uint32_t i = 0; i < still.count; i++)

@@ -12,8 +12,8 @@
 /* This many refusals in a row. A thread that was killed just now refuses once. */
 #define REFUSALS_MAX 1000
 
-/* The one answer to a stop. When the kernel goes on refusing it, waitid() goes on showing the stop
- * and the target stands: then we go, and the kernel lets go of everything. */
+/* The one answer to a stop. If the kernel keeps refusing it, waitid() keeps showing the stop and the target
+ * stands still. Then we exit, and the kernel detaches all tracees. */
 static void answer(enum __ptrace_request request, pid_t tid, int signo)
 {
     static unsigned refusals;
@@ -105,7 +105,7 @@ void tracer_target_continued(void)
     if (tracer.shared->target_stopped == 0)
         return;
     tracer.shared->target_stopped = 0;
-    /* Somebody continued the target alone: who waits for us must see it run, too. */
+    /* Only the target was continued. The shell, which waits for us, must see it running, too. */
     if (getppid() == tracer.shared->run.supervisor_pid)
         (void)kill(tracer.shared->run.supervisor_pid, SIGCONT);
     tracer_wake_supervisor();

@@ -120,7 +120,7 @@ static uint32_t list_children(pid_t pid, bool all_threads, pid_t *out, uint32_t 
         if (tid <= 0 || (tid != pid && !all_threads))
             continue;
         (void)snprintf(path, sizeof path, "/proc/%d/task/%ld/children", (int)pid, tid);
-        bool cut = fs_read_text(path, text, sizeof text) < 0; /* half a number is somebody else's */
+        bool cut = fs_read_text(path, text, sizeof text) < 0; /* half a number is another process's pid */
         for (char *p = text; count < room;) {
             char *end;
             long child = strtol(p, &end, 10);

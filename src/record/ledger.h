@@ -280,8 +280,7 @@ struct ledger {
     /* Waiting for the sampler at a refusal. */
     _Atomic uint64_t counters_asked_ns; /* the last time */
     _Atomic uint32_t counters_asked;    /* how often */
-    _Atomic uint32_t counters_late;     /* how often it did not answer in time; then nobody asks
-                                         * again */
+    _Atomic uint32_t counters_late;     /* how often it did not answer in time; from then on nobody asks */
     _Atomic uint64_t counters_waited_ns; /* in all */
     _Atomic uint64_t settled_ns;         /* when dead processes were last looked for */
     uint64_t reserved[14];

@@ -210,7 +210,7 @@ struct shared {
     _Atomic int32_t target_pid;
     _Atomic int32_t target_status;    /* wait(2) status, valid when TARGET_ENDED */
     _Atomic int32_t exec_errno;       /* != 0: exec failed before anything ran */
-    _Atomic uint32_t status_unknown;  /* S: 1 = nobody told how it ended; it is not our child */
+    _Atomic uint32_t status_unknown;  /* S: 1 = how it ended is not known: it is not our child */
     _Atomic uint64_t target_end_ns;
     _Atomic uint32_t target_stopped;  /* stop signal while the child is in a group stop, else 0 */
     _Atomic uint32_t target_stops;    /* how often it stopped: S shows each stop to its own

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions on what the sampler reads: "vram>90%", "gtt_growth>1GiB/min", "idle>120s". One that comes to
- * hold is a crossing; the next one needs that it has clearly not held in between.
+ * Conditions on what the sampler reads: "vram>90%", "gtt_growth>1GiB/min", "idle>120s". A condition that
+ * becomes true is a crossing. Before the next crossing it must have been clearly false.
  *
  *   CONDITION  = QUANTITY ["_growth"] (">" | "<") NUMBER [UNIT]
  *   CONDITIONS = CONDITION ["," CONDITION ...]
