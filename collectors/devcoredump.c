@@ -242,7 +242,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
                         "devcoredump/data");
     if (error == -EACCES)
         return collect_reason(out, found > 0 ? COLLECT_PARTIAL : COLLECT_SKIPPED,
-                              "a devcoredump is there, but only root may read it, and the kernel "
+                              "there is a devcoredump, but only root may read it, and the kernel "
                               "drops it after 5 minutes");
     if (error != 0)
         return collect_reason(out, found > 0 ? COLLECT_PARTIAL : COLLECT_FAILED, "%s",

@@ -184,7 +184,7 @@ static void put_nvidia_name(struct job *job, uint32_t i)
         (void)snprintf(name, sizeof name, "%.*s", (int)line.len, line.data);
     char *model = found ? name + strlen("Model:") : name;
     model += strspn(model, " \t");
-    put_text(job, i, "name", model[0] != '\0', model, path, "the driver does not tell it");
+    put_text(job, i, "name", model[0] != '\0', model, path, "the driver does not report it");
 }
 
 static void put_nvidia(struct job *job, uint32_t i)

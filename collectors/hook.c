@@ -415,7 +415,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
 
 const struct collector collector_hook = {
     .name = "hook",
-    .describe = "what Python and PyTorch said from inside: allocator, exceptions, stacks",
+    .describe = "Python and PyTorch from inside the process: allocator, exceptions, stacks",
     .phase = COLLECT_PERISHABLE,
     .needs_run = true,
     .deadline_ms = 2000,

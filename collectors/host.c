@@ -391,7 +391,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
                                        : r2 < 0 ? -r2
                                                 : -r3));
     return any ? COLLECT_OK
-               : collect_reason(out, COLLECT_SKIPPED, "nothing of the host is readable");
+               : collect_reason(out, COLLECT_SKIPPED, "nothing of the host could be read");
 }
 
 const struct collector collector_host = {

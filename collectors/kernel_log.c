@@ -142,7 +142,7 @@ static void read_journal(struct source *s, const struct collect_ctx *ctx)
     if (s->text.len > 0)
         note_records(s, "journalctl -k");
     else if (r == 0)
-        why_not(s, "journalctl", "no kernel lines (not permitted, or nothing was said)");
+        why_not(s, "journalctl", "no kernel lines (not permitted, or the kernel logged nothing)");
     else
         why_not(s, "journalctl", r < 0 ? err.msg : "failed");
     buf_release(&raw);
@@ -204,7 +204,7 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
     if (ctx->boot_id == NULL)
         read_device(s, ctx, &window);
     else
-        why_not(s, "/dev/kmsg", "the machine was started anew since");
+        why_not(s, "/dev/kmsg", "the machine was restarted since");
     if (window.lost > 0)
         buf_printf(&s->text, "# %llu records were overwritten before they could be read\n",
                    (unsigned long long)window.lost);

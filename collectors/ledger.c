@@ -111,7 +111,7 @@ static void put_held(const struct reading *r)
 {
     if (!has_gpu(r)) {
         collect_missing(r->out, "ledger.vram.live_bytes", FACT_IMPACT, FACT_ABSENT,
-                        "nothing that the library was in opened a GPU of amdgpu", SOURCE);
+                        "no process with the library opened an amdgpu GPU", SOURCE);
         return;
     }
     for (unsigned kind = 0; kind < LEDGER_KINDS; kind++) {

@@ -48,7 +48,7 @@ static void give_runtime(struct collect_out *out, const char *fact, const char *
     if (rocm_version_of(path, false, &version) == 0)
         collect_text(out, name, FACT_STATIC, version.text, version.source);
     else
-        collect_missing(out, name, FACT_STATIC, FACT_UNREADABLE, "the library does not tell it",
+        collect_missing(out, name, FACT_STATIC, FACT_UNREADABLE, "the library does not state it",
                         path);
     (void)snprintf(name, sizeof name, "%s_release", fact);
     if (version.number != 0 && version.patch_known)

@@ -221,7 +221,7 @@ static void describe(struct python *p, struct collect_out *out)
                      env->version_source);
     else
         collect_missing(out, "software.python_version", FACT_STATIC, FACT_UNREADABLE,
-                        "neither files nor folders tell it", "python/packages.json");
+                        "no file and no folder shows it", "python/packages.json");
     collect_text(out, "software.python_kind", FACT_STATIC, env->kind, "python/packages.json");
 }
 

@@ -130,7 +130,7 @@ static void runtime_facts(struct software *s, struct collect_out *out, const str
         cleantext_json_text(s->root, "rocm_version", best->version.text);
         (void)cJSON_AddBoolToObject(s->root, "rocm_patch_level_known", best->version.patch_known);
     } else {
-        static const char reason[] = "the mapped runtime does not tell its version";
+        static const char reason[] = "the mapped runtime does not state its version";
         collect_missing(out, "software.rocm_version", FACT_STATIC, FACT_UNREADABLE, reason, OUTPUT);
         collect_missing(out, "software.rocm_version_number", FACT_STATIC, FACT_UNREADABLE, reason,
                         OUTPUT);

@@ -162,7 +162,7 @@ static enum collect_status write_kept(struct collect_out *out, struct buf *kept,
     if (r < 0)
         return collect_reason(out, COLLECT_FAILED, "stdout: %s", strerror(-r));
     if (is_empty)
-        return collect_reason(out, COLLECT_SKIPPED, "nothing on stdout tells of memory or a failure");
+        return collect_reason(out, COLLECT_SKIPPED, "no line of stdout is about memory or a failure");
     return COLLECT_OK;
 }
 

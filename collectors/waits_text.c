@@ -250,7 +250,7 @@ void waits_phrase(const struct wait_thread *t, const char *fds, char *out, size_
     (void)kernel_place(t, place, sizeof place);
     if (kind == WAIT_BLOCKED)
         (void)snprintf(out, size, "is blocked in the kernel, %s%s%s%s",
-                       call != NULL ? call->name : "in a page fault or a call that is not told",
+                       call != NULL ? call->name : "in a page fault or an unknown call",
                        target[0] != '\0' ? " of " : "", target, place);
     else if (target[0] != '\0')
         (void)snprintf(out, size, "waits in %s of %s%s", call->name, target, place);

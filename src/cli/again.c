@@ -110,7 +110,7 @@ static int command_of_bundle(struct again *r, const char *bundle, struct rc_err 
     const cJSON *cut = cJSON_GetObjectItemCaseSensitive(r->run, "argv_cut");
     if (count <= 0 || count > AGAIN_ARGUMENTS_MAX || (cJSON_IsNumber(cut) && cut->valueint != 0))
         return rc_err_set(err, -EINVAL,
-                          "the bundle does not hold the whole command: name it after --");
+                          "the bundle lacks a part of the command: give it after --");
     r->command = calloc((size_t)count + 1, sizeof *r->command);
     if (r->command == NULL)
         return -ENOMEM;
@@ -118,7 +118,7 @@ static int command_of_bundle(struct again *r, const char *bundle, struct rc_err 
         r->command[i] = cJSON_GetStringValue(cJSON_GetArrayItem(argv, i));
         if (r->command[i] == NULL || has_pseudonym(r->command[i]))
             return rc_err_set(err, -EINVAL,
-                              "what is private in the command was replaced: name it after --");
+                              "private parts of the command were replaced: give it after --");
     }
     if (cwd != NULL && !has_pseudonym(cwd))
         (void)snprintf(r->cwd, sizeof r->cwd, "%s", cwd);
@@ -177,7 +177,7 @@ static int ask(const struct again *r, struct rc_err *err)
             return 0;
         return rc_err_set(err, -ECANCELED, "not run");
     }
-    return rc_err_set(err, -EINVAL, "what a bundle names is not run unasked: --yes runs it");
+    return rc_err_set(err, -EINVAL, "a bundle's command is not run without a question: --yes runs it");
 }
 
 int again_choose(struct again *r, int argc, char *argv[], int at, const char *usage, struct rc_err *err)

@@ -276,7 +276,7 @@ static void print_room(const struct fit_estimate *e, const struct fit_gpu *gpu)
         (void)say_line(stdout, "rocmcrash: %s %s: the weights fit, of the context nothing is known", where, room);
     for (const struct cache_type *t = types_of(e); t->name != NULL; t++)
         if (!gpu->is_apu && e->cache_unknown[0] == '\0' && gpu->free_bytes >= (double)e->header.tensor_bytes)
-            (void)say_line(stdout, "rocmcrash: %s %s: behind the weights is room for %.0f tokens in %s", where, room,
+            (void)say_line(stdout, "rocmcrash: %s %s: beside the weights there is room for %.0f tokens in %s", where, room,
                            tokens_in(e, gpu->free_bytes, t->bytes), t->name);
 }
 

@@ -174,7 +174,7 @@ static void learn_about_run(struct job *job)
         buf_putc(&text, ' ');
     }
     if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
-        job_row(job, "redaction", COLLECT_PARTIAL, "no memory for what the environment gives away",
+        job_row(job, "redaction", COLLECT_PARTIAL, "no memory for the names in the environment",
                 0);
     if (text.data != NULL)
         explicit_bzero(text.data, text.len);

@@ -27,7 +27,7 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
     const char *unit = end != NULL && *end != '\0' ? strchr(units, toupper((unsigned char)*end)) : NULL;
     bool is_count = end != NULL && *end == '\0';
     if (errno != 0 || number >= UINT64_MAX >> 40 || (!is_count && (unit == NULL || end[1] != '\0')))
-        return rc_err_set(err, -EINVAL, "--prune is how many stay, '20', or how much, '500M', not '%s'", value);
+        return rc_err_set(err, -EINVAL, "--prune takes a number of bundles ('20') or a size ('500M'), not '%s'", value);
     *ret = (struct prune_limit){UINT64_MAX, UINT64_MAX, 0};
     if (is_count)
         ret->count = number;
@@ -89,7 +89,7 @@ static bool is_wanted(size_t count, double bytes, enum prune_kind kind, bool yes
     if (yes)
         return true;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-        (void)rc_err_set(err, -EINVAL, "nothing is removed unasked: --yes removes these");
+        (void)rc_err_set(err, -EINVAL, "nothing is removed without a question: --yes removes these");
         return false;
     }
     if (kind == PRUNE_RUN)

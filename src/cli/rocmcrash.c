@@ -56,7 +56,7 @@ static const struct {
     {"redact", "redact BUNDLE|LOG", "clean a bundle, or text before it is pasted", true},
     {"recover", "recover", "bundle runs that did not finish", true},
     {"rerun", "rerun BUNDLE|-- COMMAND", "run it again, with the runtime's own trace", true},
-    {"try", "try BUNDLE|-- COMMAND", "run it under single changes until one is told to help", true},
+    {"try", "try BUNDLE|-- COMMAND", "run it under single changes to find one that helps", true},
     {"fit", "fit --vary \"OPTION A..B\" -- COMMAND", "find the largest value that still runs", true},
     {"collectors", "collectors", "list what is collected", true},
     {"config", "config", "the settings in force, and where each comes from", true},

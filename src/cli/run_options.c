@@ -164,7 +164,7 @@ const struct option_def run_options[] = {
      set_keep, offsetof(struct command_line, launch.keep)},
     {"include", 0, "NAMES", "keep these files that are not text (devcoredump, all, ...)",
      option_text, offsetof(struct command_line, launch.include)},
-    {"preview", 0, NULL, "show what is replaced, and ask whether the bundle stays",
+    {"preview", 0, NULL, "show what is replaced, and ask whether to keep the bundle",
      option_on, offsetof(struct command_line, launch.preview)},
     {"site", 0, "DIR", "this site's own rules and collectors (default /etc/rocmcrash/site.d)",
      option_text, offsetof(struct command_line, launch.site)},

@@ -243,7 +243,7 @@ static int rewrite_summary(const struct campaign_bundle *b, const char *stage, i
     size_t mark = strspn(text, "# ");
     bool decided = b->headline.len > 0;
     add_heading(b, text, heading, &out);
-    buf_printf(&out, "## What was tried\n\n%s\n## What one run as it is shows\n", table);
+    buf_printf(&out, "## What was tried\n\n%s\n## What one run without a change shows\n", table);
     if (decided && mark < heading)
         buf_printf(&out, "\n%.*s\n", (int)(heading - mark), text + mark);
     add_sections(text + heading, decided, &out);

@@ -19,7 +19,7 @@
 static void change_of_cell(const struct try_job *job, size_t cell, char *out, size_t size)
 {
     if (cell == 0)
-        (void)snprintf(out, size, "as it is");
+        (void)snprintf(out, size, "without a change");
     else
         change_text(&job->experiment.changes.change[cell - 1], out, size);
 }

@@ -76,7 +76,7 @@ static int load_facts(struct job *job, struct rc_err *err)
     cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "facts");
     if (has_kernel_log(list)) {
         cJSON_Delete(document);
-        return rc_err_set(err, -EALREADY, "it holds its kernel log already");
+        return rc_err_set(err, -EALREADY, "it has its kernel log already");
     }
     for (cJSON *item = list != NULL ? list->child : NULL; item != NULL;) {
         cJSON *next = item->next;
@@ -123,7 +123,7 @@ static int check_boot(const struct job *job, struct rc_err *err)
                  facts_get_integer(now, "run.boot_time_s", &now_s);
     facts_free(now);
     if (known && llabs(now_s - then_s) > BOOT_TIME_SLACK_S)
-        return rc_err_set(err, -ESTALE, "this machine was started anew since, or is another one");
+        return rc_err_set(err, -ESTALE, "this machine was restarted since, or it is another one");
     return 0;
 }
 
@@ -272,7 +272,7 @@ int verb_complete(int argc, char *argv[])
     static const struct plain_verb verb = {
         .name = "complete", .usage = "complete [--json] BUNDLE", .has_operand = true,
         .help = "As root: adds the kernel log of the run and the GPU's core dump to a bundle, and\n"
-                "judges it again. Call it before the machine is started anew."};
+                "judges it again. Run it before you restart the machine."};
     static struct job job;
     struct outcome outcome;
     struct completion completion = {&job, &outcome};

@@ -101,16 +101,18 @@ static void print_help(void)
         "Usage: rocmcrash fit --vary \"OPTION A..B\" [--model FILE] -- COMMAND...\n"
         "       rocmcrash fit --model FILE\n\n"
         "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
-        "still runs, by bisection: at most log2 of the number of values and two, and one\n"
-        "that runs the smallest value that fails once more.\n"
-        "A line that is fitted to the memory of the runs says where to look next. COMMAND\n"
-        "should be short: a few steps, not a whole training. Of a context or of layers on\n"
-        "the GPU, what a model's header or an engine says would fit is run next.\n"
-        "With --model that header is read before the first run, which starts there;\n"
-        "alone, it prints what the header says of memory, and what it does not say.\n\n"
+        "still runs, by bisection. It needs at most log2(number of values) + 2 runs, and\n"
+        "one more, which repeats the smallest value that fails.\n"
+        "A line fitted to the memory of the runs chooses the next value. COMMAND should\n"
+        "be short: a few steps, not a whole training. If OPTION is a context length or a\n"
+        "number of layers on the GPU, the value that a model's header or an engine says\n"
+        "would fit is tried next.\n"
+        "With --model the header is read before the first run and gives its value.\n"
+        "--model without --vary prints the memory that the header tells of, and what it\n"
+        "does not count.\n\n"
         "Options:\n");
     options_help(table);
-    (void)printf("\nExit status: 0 a value was found, or a model was read; 1 none of them runs;\n"
+    (void)printf("\nExit status: 0 a value was found, or a model was read; 1 no value runs;\n"
                  "2 it could not be done, or a value failed once and ran once; 125 wrong option.\n");
 }
 
@@ -253,7 +255,7 @@ static void say_doubts(const struct fit_job *job)
                        "rocmcrash: %lld needs less memory than %lld: a value above may run, too",
                        (long long)larger, (long long)smaller);
     if (fails != NULL && strcmp(fails->outcome.key, "GPU memory") != 0)
-        (void)say_line(stdout, "rocmcrash: what fails above it is no lack of GPU memory: %s", fails->outcome.key);
+        (void)say_line(stdout, "rocmcrash: the failure above it is no lack of GPU memory: %s", fails->outcome.key);
 }
 
 static void print_result(const struct fit_job *job)

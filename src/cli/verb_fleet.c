@@ -47,9 +47,9 @@ static int set_rows(const struct option_def *option, void *field, const char *va
 static const struct option_def fleet_options[] = {
     {"rows", 0, "N", "longest time line of a job (12)", set_rows, offsetof(struct fleet_line, rows)},
     {"json", 0, NULL, "everything as one JSON object", option_on, offsetof(struct fleet_line, json)},
-    {"csv", 0, NULL, "no story: a table with a row for each bundle",
+    {"csv", 0, NULL, "instead of the story: a table with a row for each bundle",
      option_on, offsetof(struct fleet_line, csv)},
-    {"openmetrics", 0, NULL, "no story: numbers for a monitor (failures by class, bytes)",
+    {"openmetrics", 0, NULL, "instead of the story: numbers for a monitor (failures by class, bytes)",
      option_on, offsetof(struct fleet_line, openmetrics)},
     {"no-pager", 0, NULL, "never through $PAGER (or less), also on a terminal",
      option_on, offsetof(struct fleet_line, no_pager)},
@@ -230,7 +230,7 @@ static void print_help(void)
                  "Merges the bundles of many ranks: which rank fell first and why, which ones only\n"
                  "followed, which left nothing, and what is different about one of them.\n\nOptions:\n");
     options_help(fleet_options);
-    (void)printf("\nExit status: 0 told, 2 no bundle could be read, 125 wrong option.\n");
+    (void)printf("\nExit status: 0 printed, 2 no bundle could be read, 125 wrong option.\n");
 }
 
 int verb_fleet(int argc, char *argv[])

@@ -38,7 +38,7 @@ static const struct option_def list_options[] = {
     {"class", 0, "CLASS", "only bundles with this verdict ('gpu-hang'), and no unfinished runs",
      option_text, offsetof(struct list_line, class_name)},
     {"json", 0, NULL, "a JSON object a line", option_on, offsetof(struct list_line, json)},
-    {"prune", 0, "KEEP", "ask to remove all but the newest KEEP ('20', or '500M') of each",
+    {"prune", 0, "KEEP", "keep the newest KEEP bundles and runs ('20', or '500M'), ask before removing the others",
      option_text, offsetof(struct list_line, prune)},
     {"yes", 'y', NULL, "remove without asking", option_on, offsetof(struct list_line, yes)},
     {"help", 'h', NULL, "print this and exit", option_on, offsetof(struct list_line, help)},

@@ -129,9 +129,9 @@ static int report_end(const struct launch_options *options, struct await *await,
     if (!await_end(await, what, sizeof what))
         (void)rc_err_set(&err, -ENODATA, "--watch=%s: that was never known here", what);
     else if (reason < 0)
-        (void)rc_err_set(&err, reason, "nobody reads the counters any more");
+        (void)rc_err_set(&err, reason, "the process that reads the counters has ended");
     else if (made == 0)
-        (void)rc_err_set(&err, -ESRCH, "the process ended, and the condition did not come to hold");
+        (void)rc_err_set(&err, -ESRCH, "the process ended before the condition held");
     if (made == 0)
         return tell_failure(options, &err);
     if (err.msg[0] != '\0')

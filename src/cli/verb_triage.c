@@ -182,7 +182,7 @@ static void print_campaign(const struct facts *facts, const struct verdict *verd
         (void)say_line(stdout, "rocmcrash: try: %s", advice->valuestring);
         (void)say_line(stdout, "rocmcrash: check: %s", text_of(judged, "verify"));
     }
-    (void)say_line(stdout, "rocmcrash: one run as it is: %s", buf_str(&run));
+    (void)say_line(stdout, "rocmcrash: one run without a change: %s", buf_str(&run));
     buf_release(&campaign);
     buf_release(&run);
 }
@@ -333,7 +333,7 @@ static int judge_bundle(struct facts *facts, struct bundle_file parts[PARTS], co
         read_texts(facts, parts, read_again);
     if (r == 0 && line->kernel_log != NULL && facts_get_integer(facts, "kmsg.readable", &read) &&
         read != 0) /* two logs are not mixed */
-        r = rc_err_set(err, -EALREADY, "it holds its kernel log already");
+        r = rc_err_set(err, -EALREADY, "it has its kernel log already");
     if (r == 0)
         r = add_logs(facts, line, err);
     cJSON_Delete(document);

@@ -108,11 +108,11 @@ static void print_help(void)
     (void)printf(
         "Usage: rocmcrash try [OPTIONS] BUNDLE\n"
         "       rocmcrash try [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
-        "Runs a command that fails, as it is and under one change at a time, in turns,\n"
-        "until a test tells which change helps, which does not, and which only postpones\n"
-        "the failure. Without changes of yours it takes those that fit the verdict.\n"
-        "Ctrl-C ends it and prints what is known. Asks before it runs what a\n"
-        "bundle names.\n\nOptions:\n");
+        "Runs a failing command without a change and with one change at a time, in turns,\n"
+        "until a statistical test shows which change helps, which does not, and which only\n"
+        "postpones the failure. If you name no change, it tries those that fit the\n"
+        "verdict. Ctrl-C ends it and prints what is known. Asks before it runs the\n"
+        "command of a bundle.\n\nOptions:\n");
     options_help(table);
     (void)printf("\nExit status: 0 a change is confirmed to help; 1 none is; 2 it could not be\n"
                  "done; 125 wrong option.\n");
@@ -172,7 +172,7 @@ static int run_cell(struct try_job *job, size_t cell, struct try_verdict *ret, s
         job->lost = record->outcome.end == RUN_LOST ? job->lost + 1 : 0;
     return job->lost < CAMPAIGN_LOST_MAX
                ? 0
-               : rc_err_set(err, -ENODATA, "%u runs of the command as it is left no bundle", job->lost);
+               : rc_err_set(err, -ENODATA, "%u runs of the unchanged command left no bundle", job->lost);
 }
 
 /* --- which changes --- */

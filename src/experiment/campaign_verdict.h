@@ -22,7 +22,7 @@ bool campaign_decides(const struct cJSON *shown);
 /* Puts a copy of `shown` into the verdict of one run. Where it decides, it also replaces class, sentence and
  * advice, and takes away what speaks of one run only (runner-up, tracker, signature). */
 void campaign_verdict_apply(struct cJSON *verdict, const struct cJSON *shown);
-/* The first line for a verdict that was replaced: "confirmed: with A=1 0 of 6 runs failed, as it is 6 of 6
+/* The first line for a verdict that was replaced: "confirmed: with A=1 0 of 6 runs failed, without it 6 of 6
  * (sdma, high confidence)". */
 void campaign_headline(const struct cJSON *verdict, struct buf *out);
 

@@ -95,7 +95,7 @@ static void append(struct conclusion *c, const char *text)
     (void)snprintf(c->sentence + len, sizeof c->sentence - len, "%s", text);
 }
 
-/* "with X 0 of 6 runs failed, as it is 6 of 6" */
+/* "with X 0 of 6 runs failed, without it 6 of 6" */
 static void say_pair(const struct experiment *e, struct conclusion *c, size_t cell)
 {
     char change[512];
@@ -103,7 +103,7 @@ static void say_pair(const struct experiment *e, struct conclusion *c, size_t ce
     const struct cell *base = &e->campaign.cell[0];
     const struct cell *changed = &e->campaign.cell[cell];
     describe(e, cell, change, sizeof change);
-    (void)snprintf(text, sizeof text, "with %s %u of %u runs failed, as it is %u of %u", change,
+    (void)snprintf(text, sizeof text, "with %s %u of %u runs failed, without it %u of %u", change,
                    changed->failed, changed->runs, base->failed, base->runs);
     append(c, text);
 }
@@ -172,18 +172,18 @@ static void say_none(const struct experiment *e, struct conclusion *c)
         decided += finding_is_shown(e->campaign.cell[i].finding);
     if (base->runs == 0) {
         c->status = CONCLUSION_UNDECIDED;
-        (void)snprintf(text, sizeof text, "undecided: no run as it is came to an end that says something");
+        (void)snprintf(text, sizeof text, "undecided: no run without a change had a result");
     } else if (base->failed == 0) {
         c->status = CONCLUSION_NOT_REPRODUCED;
-        (void)snprintf(text, sizeof text, "not reproduced: as it is, none of %u runs failed", base->runs);
+        (void)snprintf(text, sizeof text, "not reproduced: none of %u runs without a change failed", base->runs);
     } else if (decided > 0 && decided + 1 == e->campaign.count) {
         c->status = CONCLUSION_NO_HELP;
-        (void)snprintf(text, sizeof text, "none of %u changes helps; as it is, %u of %u runs failed", decided,
+        (void)snprintf(text, sizeof text, "none of %u changes helps; without a change %u of %u runs failed", decided,
                        base->failed, base->runs);
     } else {
         c->status = CONCLUSION_UNDECIDED;
         (void)snprintf(text, sizeof text,
-                       "undecided%s: %u of %zu changes are shown not to help; as it is, %u of %u runs failed",
+                       "undecided%s: %u of %zu changes are shown not to help; without a change %u of %u runs failed",
                        e->interrupted ? " (ended early)" : " within the budget", decided, e->campaign.count - 1,
                        base->failed, base->runs);
     }
@@ -239,7 +239,7 @@ void experiment_table(const struct experiment *e, struct buf *out)
         experiment_finding(e, i, found, sizeof found);
         buf_puts(out, "| ");
         if (i == 0)
-            buf_puts(out, "as it is");
+            buf_puts(out, "none");
         else
             put_change(e, i, out);
         buf_printf(out, " | %u | %u | ", c->runs, c->failed);

@@ -118,7 +118,7 @@ static void put_causes(const struct fleet *fleet, const struct fleet_job *job, s
     if (job->cause_count > rows)
         buf_printf(out, "           and %zu more\n", job->cause_count - rows);
     if (job->cause_count == 0)
-        buf_printf(out, "  first    not told: %s\n", job->why);
+        buf_printf(out, "  first    not known: %s\n", job->why);
 }
 
 static void put_missing(const struct fleet_job *job, struct buf *out)

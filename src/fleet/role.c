@@ -87,5 +87,5 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
     else if (record->signal == SIGKILL)
         decide(record, FLEET_KILLED, "SIGKILL, which names no sender");
     else
-        decide(record, FLEET_UNCLEAR, "nothing tells why it failed");
+        decide(record, FLEET_UNCLEAR, "the cause of its failure is not known");
 }

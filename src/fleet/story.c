@@ -217,7 +217,7 @@ static void without_a_cause(const struct fleet *fleet, struct fleet_job *job)
                        job->missing_count > 0 ? "every rank that left something was asked to end"
                                               : "every rank was asked to end");
     else
-        (void)snprintf(job->why, sizeof job->why, "nothing tells of a failure of its own");
+        (void)snprintf(job->why, sizeof job->why, "no failure of its own is known");
 }
 
 /* The order of the first two causes. */
@@ -282,7 +282,7 @@ static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
                    job->count == 1            ? "it is the only one that left a bundle"
                    : role == FLEET_ELSEWHERE  ? "it is the only one that was not in the collective in which others waited"
                    : role == FLEET_ENDED      ? "all others gave up waiting; it was still there when it was asked to end"
-                   : role == FLEET_UNCLEAR    ? "it is the earliest, and nothing tells why it failed"
+                   : role == FLEET_UNCLEAR    ? "it is the earliest, and the cause of its failure is not known"
                    : job->missing_count > 0   ? "of the ranks that left a bundle, it is the only one whose failure no other one explains"
                                               : "it is the only one whose failure no other rank explains");
     if (role == FLEET_ELSEWHERE && job->cause_count > 1) {

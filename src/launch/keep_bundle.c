@@ -68,7 +68,7 @@ void keep_bundle_ask(const char *path, int signal_fd)
 {
     RC_AUTO_CLOSE int fd = open_terminal();
     if (fd < 0) {
-        (void)say_line(stderr, "rocmcrash: preview: there is no terminal to ask at: the bundle stays");
+        (void)say_line(stderr, "rocmcrash: preview: there is no terminal to ask on: the bundle is kept");
         return;
     }
     (void)fputs("rocmcrash: preview: keep the bundle? [Y/n] ", stderr);
@@ -76,7 +76,7 @@ void keep_bundle_ask(const char *path, int signal_fd)
     if (answer == '\0')
         (void)fputs("\n", stderr);
     if (answer != 'n' && answer != 'N')
-        (void)say_line(stderr, "rocmcrash: preview: the bundle stays");
+        (void)say_line(stderr, "rocmcrash: preview: the bundle is kept");
     else if (unlink(path) == 0)
         (void)say_line(stderr, "rocmcrash: preview: the bundle was removed");
     else

@@ -18,7 +18,7 @@ static const struct {
     {"facts.json", "every number with its source, and why a missing one is missing"},
     {"manifest.json", "what was tried, with its outcome; size and SHA-256 of each file"},
     {"redaction.json", "what was replaced, how often; no values"},
-    {"stdout/", "lines on stdout that tell of memory or a failure"},
+    {"stdout/", "lines of stdout about memory or a failure"},
     {"output/", "the program's stderr: its beginning, its end, and every line of failure"},
     {"impact/", "the dying process, as it was held: status, mappings, open files, limits"},
     {"stacks/", "stacks of the dying process: native ones, and of Python's threads"},

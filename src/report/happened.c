@@ -53,7 +53,7 @@ static const struct wording wordings[] = {
     {"unknown", "snap.life snap.deadlock", "{snap.life}, in a deadlock"},
     {"unknown", "snap.life snap.blocked", "{snap.life}; a thread of it {snap.blocked}"},
     {"unknown", "snap.life snap.self_wait",
-     "{snap.life}; nothing except a signal could make it go on"},
+     "{snap.life}; only a signal could make it continue"},
     {"unknown", "run.snapshot snap.main_does",
      "{snap.life}[[, using {snap.cpu_percent} of a CPU]]; its main thread {snap.main_does}"},
     {"unknown", "snap.life snap.main_does", "{snap.life}; its main thread {snap.main_does}"},

@@ -49,7 +49,7 @@ int file_plan(struct relay *relay, struct rc_err *err)
     relay->file_appends = (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
     int64_t end = r == 0 ? file_end(relay) : r;
     if (end < 0)
-        return rc_err_set(err, -EIO, "cannot tell where stderr stands in its file");
+        return rc_err_set(err, -EIO, "cannot find the position of stderr in its file");
     relay->file_start = (uint64_t)end;
     return 0;
 }

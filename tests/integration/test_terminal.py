@@ -264,7 +264,7 @@ class Listing(support.Case):
         left = [name for name in everything if "2026010" not in name]
         done = self.verb("list", folder, "--prune=3")
         self.assertEqual((done.returncode, sorted(os.listdir(folder))), (2, everything))
-        self.assertIn("nothing is removed unasked: --yes removes these", done.stderr)
+        self.assertIn("nothing is removed without a question: --yes removes these", done.stderr)
         self.assertEqual(done.stderr.count("to go: "), 2)
         for value in ("", "x", "-1", "3Q", "3MM", "99999999999999999999"):
             self.assertEqual(self.verb("list", folder, "--prune=" + value, "--yes").returncode, 125, value)

@@ -234,7 +234,7 @@ class Bundles(support.Case):
         with open(log, "w", encoding="ascii") as file:
             file.write(fault)
         done = self.verb("triage", "--json", f"--kernel-log={log}", paths[0])
-        if "it holds its kernel log already" in done.stderr:  # root, on a machine that lets it read its log
+        if "it has its kernel log already" in done.stderr:  # root, on a machine that lets it read its log
             self.assertEqual(done.returncode, 2)
         else:
             self.assertEqual(json.loads(done.stdout)["class"], "page-fault", done.stderr)

@@ -100,7 +100,7 @@ class Findings(TryCase):
         """--with-limit cures, --first ends the campaign."""
         result = self.result("descriptors", 0)
         self.assertEqual(result["status"], "confirmed")
-        self.assertIn("confirmed: with nofile=512 0 of 3 runs failed, as it is 3 of 3", result["sentence"])
+        self.assertIn("confirmed: with nofile=512 0 of 3 runs failed, without it 3 of 3", result["sentence"])
         self.assertEqual(self.cell(result, "yours-1")["finding"], "cures")
         self.assertEqual(self.cell(result, "yours-2")["finding"], "undecided")
         self.assertEqual(self.cell(result, "yours-2")["failed"], 3)
@@ -163,7 +163,7 @@ class Findings(TryCase):
     def test_each_verb_tells_the_campaign(self):
         """Not the single run, whose verdict and advice the runs have overtaken."""
         bundle = self.made.campaign_bundle("descriptors")
-        headline = "confirmed: with nofile=512 0 of 3 runs failed, as it is 3 of 3 (resource-limit, medium confidence)"
+        headline = "confirmed: with nofile=512 0 of 3 runs failed, without it 3 of 3 (resource-limit, medium confidence)"
         advice = "Keep this change: nofile=512"
         self.assertTrue(bundle.text("SUMMARY.md").startswith(f"# {headline}\n"))
         for words, first in ((["show"], headline), (["issue"], f"Title: {headline}"), (["triage"], f"rocmcrash: {headline}")):
@@ -220,7 +220,7 @@ class Emulated(TryCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         result = json.loads(done.stdout)
         self.assertEqual((result["status"], result["class_before"]), ("confirmed", "sdma"))
-        self.assertRegex(result["sentence"], r"^confirmed: with HSA_ENABLE_SDMA=0 0 of (\d) runs failed, as it is \1 of \1; ")
+        self.assertRegex(result["sentence"], r"^confirmed: with HSA_ENABLE_SDMA=0 0 of (\d) runs failed, without it \1 of \1; ")
 
 
 class Budgets(TryCase):
@@ -238,7 +238,7 @@ class Budgets(TryCase):
     def test_time(self):
         """--for ends a run that goes on, too: it says nothing."""
         out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sleep", "1000", status=1)
-        self.assertIn("rocmcrash: undecided: no run as it is came to an end", out)
+        self.assertIn("rocmcrash: undecided: no run without a change had a result", out)
         self.assertEqual(err.count("rocmcrash: run "), 1)
         self.assertIn("says nothing: it was ended", err)
 
@@ -307,7 +307,7 @@ sys.exit(3)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + err)
         self.assertIn("says nothing", err)
-        self.assertIn("rocmcrash: undecided: no run as it is came to an end", out)
+        self.assertIn("rocmcrash: undecided: no run without a change had a result", out)
         self.assertFalse(support.is_running(target))
 
     def test_what_cannot_be_tried(self):

@@ -71,7 +71,7 @@ static void each_wait_has_its_kind(void **state)
         {{"D", SYS_read, "0x6 0x2 0x1 0x0 0x0 0x0", "folio_wait_bit_common", NULL}, WAIT_BLOCKED,
          "is blocked in the kernel, read of /mnt/data/a.bin (in folio_wait_bit_common)"},
         {{"D", -1, "-", NULL, NULL}, WAIT_BLOCKED,
-         "is blocked in the kernel, in a page fault or a call that is not told"},
+         "is blocked in the kernel, in a page fault or an unknown call"},
         {{"T", -1, "-", NULL, NULL}, WAIT_STOPPED, "is stopped by a signal"},
         {{"S", -1, "-", NULL, NULL}, WAIT_UNKNOWN, "sleeps; for what may not be read"},
         {{"S", -1, "-", "futex_wait_queue", NULL}, WAIT_LOCK, "waits for a lock"},

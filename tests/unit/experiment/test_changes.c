@@ -246,7 +246,7 @@ static void test_conclusions(void **state)
     (void)state;
     e.campaign.cell[0] = (struct cell){.runs = 6, .failed = 6};
     set_cell(&e, 1, "sdma", true, FINDING_CURES, 0);
-    conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, as it is 6 of 6; at most 40 %");
+    conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, without it 6 of 6; at most 40 %");
     set_cell(&e, 2, "", false, FINDING_CURES, 0); /* two that help: none is shown to be the cause */
     conclude(&e, CONCLUSION_CONFIRMED, "", "2 changes help");
     set_cell(&e, 2, "sdma", false, FINDING_CURES, 0); /* both of one kind */
@@ -262,7 +262,7 @@ static void test_conclusions(void **state)
     set_cell(&e, 1, "sdma", true, FINDING_UNDECIDED, 3);
     conclude(&e, CONCLUSION_UNDECIDED, "", "undecided");
     e.campaign.cell[0].failed = 0;
-    conclude(&e, CONCLUSION_NOT_REPRODUCED, "", "none of 6 runs failed");
+    conclude(&e, CONCLUSION_NOT_REPRODUCED, "", "none of 6 runs without a change failed");
 }
 
 static void test_table(void **state)

@@ -127,7 +127,7 @@ static void a_sentence_for_each(void **state)
          "The process is alive; a thread of it is blocked in the kernel, read of /mnt/a"},
         {"unknown", "seen alive: every thread waits for another",
          "{\"snap.life\":\"The process is alive\",\"snap.self_wait\":\"all 3 threads\"}",
-         "The process is alive; nothing except a signal could make it go on"},
+         "The process is alive; only a signal could make it continue"},
         {"unknown", "seen alive: waits for a lock",
          "{\"snap.life\":\"The program stood still for 75 s until SIGINT came\","
          "\"snap.main_does\":\"waits for a lock\"}",
