@@ -162,7 +162,7 @@ static bool oom_is_the_cause(const struct hook *h)
         return false;
     if (h->events.exception != NULL)
         return hook_exception_is_oom(h->events.exception);
-    if (h->events.of_thread != NULL && hook_exception_is_oom(h->events.of_thread))
+    if (h->events.thread_exception != NULL && hook_exception_is_oom(h->events.thread_exception))
         return true;
     int64_t end_ns = (int64_t)h->ctx->end_mono_ns;
     return end_ns == 0 || end_ns - hook_number(h->record, "t") < OOM_TO_END_NS;
@@ -172,7 +172,7 @@ static void put_exception(const struct hook *h)
 {
     static const char source[] = "Python hook: excepthook";
     bool main_thread = h->events.exception != NULL;
-    const cJSON *exception = main_thread ? h->events.exception : h->events.of_thread;
+    const cJSON *exception = main_thread ? h->events.exception : h->events.thread_exception;
     const cJSON *chain = cJSON_GetObjectItemCaseSensitive(exception, "chain");
     const cJSON *head = cJSON_GetArrayItem(chain, 0);
     struct buf text = BUF_INIT;

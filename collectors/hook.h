@@ -17,7 +17,7 @@ struct cJSON;
 struct hook_events {
     struct cJSON *list;            /* every line, in order */
     const struct cJSON *exception; /* the last uncaught one of the process, NULL = none */
-    const struct cJSON *of_thread; /* the last exception that ended only a thread */
+    const struct cJSON *thread_exception; /* the last exception that ended only a thread */
     const char *version;           /* version of the process's torch, "" = not imported */
     const char *build;             /* "hip", "cuda", "cpu" */
     const struct cJSON *device; /* the event of the process's own device, NULL = not used */
@@ -43,7 +43,7 @@ bool hook_exception_is_oom(const struct cJSON *exception);
 
 /* Does `bytes` match the size in PyTorch's message ("Tried to allocate 1.50 GiB", within its
  * rounding)? */
-enum hook_asked { HOOK_ASKED_UNTOLD, HOOK_ASKED_SAME, HOOK_ASKED_OTHER };
+enum hook_asked { HOOK_ASKED_UNKNOWN, HOOK_ASKED_SAME, HOOK_ASKED_OTHER };
 enum hook_asked hook_exception_requested(const struct cJSON *exception, int64_t bytes);
 
 /* Only numbers below 2^53, enough for bytes of memory; -1 = missing. */

@@ -184,7 +184,7 @@ static bool refusal_is_the_cause(const struct pool *x, const cJSON *refused)
     int64_t end_ns = (int64_t)x->ctx->end_mono_ns;
     if (x->events->exception != NULL)
         return hook_exception_is_oom(x->events->exception);
-    if (x->events->of_thread != NULL && hook_exception_is_oom(x->events->of_thread))
+    if (x->events->thread_exception != NULL && hook_exception_is_oom(x->events->thread_exception))
         return true;
     return end_ns == 0 || end_ns - hook_number(refused, "t") < REFUSAL_TO_END_NS;
 }

@@ -164,7 +164,7 @@ enum hook_asked hook_exception_requested(const cJSON *exception, int64_t bytes)
         return difference <= unit / 100 && -difference <= unit / 100 ? HOOK_ASKED_SAME
                                                                      : HOOK_ASKED_OTHER;
     }
-    return HOOK_ASKED_UNTOLD;
+    return HOOK_ASKED_UNKNOWN;
 }
 
 void hook_add_trouble(struct hook_events *events, const char *text)
@@ -194,7 +194,7 @@ static void note_event(struct hook_events *ret, const cJSON *event, int64_t pid)
     if (strcmp(what, "exception") == 0 && own)
         ret->exception = event;
     if (strcmp(what, "thread exception") == 0 && own)
-        ret->of_thread = event;
+        ret->thread_exception = event;
     if (strcmp(what, "torch") == 0 && (own || ret->version[0] == '\0')) {
         ret->version = hook_string(event, "version");
         ret->build = hook_string(event, "build");

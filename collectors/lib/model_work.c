@@ -111,7 +111,7 @@ static void read_header(struct model *m, const struct hash_cache *cache)
     }
 }
 
-static bool moved(const struct model *m, const struct stat *st)
+static bool has_changed(const struct model *m, const struct stat *st)
 {
     return (uint64_t)st->st_size != m->size || stamp_ns(&st->st_mtim) != m->mtime_ns ||
            stamp_ns(&st->st_ctim) != m->ctime_ns;
@@ -135,7 +135,7 @@ static void hash_model(struct model *m, const struct model_work *work, struct ha
         kind = MODEL_HASH_ENDS;
         r = hash_ends(fd, m->size, &rest, sha256);
     }
-    if (fstat(fd, &st) == 0 && (r == -EBUSY || moved(m, &st))) {
+    if (fstat(fd, &st) == 0 && (r == -EBUSY || has_changed(m, &st))) {
         m->changed_hashing = true; /* the file changed while it was hashed */
         return;
     }

@@ -65,7 +65,7 @@ static void count_class(struct reading *r, int64_t size)
 }
 
 /* "train.py:23 new_tensor < train.py:120 step": a helper alone does not tell whose memory it is.
- * inject/python has the same in _site_of(). */
+ * inject/python/rocmcrash_blocks.py has the same in _site_of(). */
 static void site_of(const cJSON *frames, char where[TORCH_SITE_MAX])
 {
     size_t len = 0;

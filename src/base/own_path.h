@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the files that were installed or built with our program. In all of our programs. */
+/* Finds the files that were installed or built with our program. All of our programs use it. */
 #ifndef BASE_OWN_PATH_H
 #define BASE_OWN_PATH_H
 

@@ -148,7 +148,7 @@ int input_read_log(const char *path, size_t max, char **ret, size_t *ret_len, ch
     if (encoding == ENCODING_EMPTY)
         (void)snprintf(note, note_size, "is empty");
     else if (encoding == ENCODING_BINARY)
-        (void)snprintf(note, note_size, "is not a text: its readable parts are judged");
+        (void)snprintf(note, note_size, "is not text: its readable parts are judged");
     if (encoding == ENCODING_UTF16LE || encoding == ENCODING_UTF16BE) {
         char *utf8 = encoding_from_utf16(text, len, encoding, &len);
         free(rc_take(&text));

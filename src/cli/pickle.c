@@ -25,7 +25,7 @@
 
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: a larger number in JSON may have been rounded */
 
-static void put_little(uint64_t value, unsigned bytes, struct buf *out)
+static void put_little_endian(uint64_t value, unsigned bytes, struct buf *out)
 {
     for (unsigned i = 0; i < bytes; i++)
         buf_putc(out, (char)(value >> (8 * i)));
@@ -35,7 +35,7 @@ static void put_text(const char *text, struct buf *out)
 {
     size_t len = strlen(text);
     buf_putc(out, BINUNICODE);
-    put_little(len, 4, out);
+    put_little_endian(len, 4, out);
     buf_append(out, text, len);
 }
 
@@ -45,7 +45,7 @@ static void put_number(double value, struct buf *out)
     if (value == floor(value) && fabs(value) <= WHOLE_MAX) {
         buf_putc(out, LONG1);
         buf_putc(out, sizeof(int64_t));
-        put_little((uint64_t)(int64_t)value, sizeof(int64_t), out);
+        put_little_endian((uint64_t)(int64_t)value, sizeof(int64_t), out);
         return;
     }
     uint64_t bits = 0;

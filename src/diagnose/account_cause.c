@@ -160,8 +160,8 @@ static bool grown_bytes(const struct facts *facts, const struct end *e, double *
     return by_peaks || by_kept;
 }
 
-/* For a run too short for a history: PyTorch's own peak tells whether as much has fitted before. In a
- * long run it does not tell: the steps of a leak reach as high. */
+/* For a run too short for a history: PyTorch's own peak shows whether as much has fitted before. In a long
+ * run it does not show that, because the steps of a leak reach as high. */
 static bool derive_peak(struct facts *facts, const struct end *e)
 {
     static const char *const inputs[] = {"torch.allocated_peak_bytes", "account.demand_bytes"};

@@ -147,7 +147,7 @@ static bool is_source_echo(struct text previous, struct text line)
 
 /* "3.49GiB" after a line of the pool with "(rounded to 3752783616)": the same refusal, which the exception
  * repeats rounded to three digits. */
-static bool is_told_again(const struct oom_log *log, const struct oom *o)
+static bool is_repeated(const struct oom_log *log, const struct oom *o)
 {
     int64_t exact = log->last.value[OOM_REQUESTED], size = o->value[OOM_REQUESTED];
     return log->count > 0 && strcmp(o->framework, "jax") == 0 &&
@@ -166,7 +166,7 @@ static void record(struct reading *r, const struct rule *rule, const struct rule
     int64_t size = o.value[OOM_REQUESTED], rounded = rule_taken_integer(takes, "_rounded", 0);
     if (o.known == 0)
         return;
-    if (is_told_again(&r->log, &o))
+    if (is_repeated(&r->log, &o))
         o.value[OOM_REQUESTED] = r->log.last.value[OOM_REQUESTED];
     if (!o.ladder && rounded > size - size / 100 && rounded < size + size / 100)
         o.value[OOM_REQUESTED] = rounded;

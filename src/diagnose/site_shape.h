@@ -12,7 +12,7 @@ struct rc_err;
 #define SHAPE_FACT_BYTES 64
 #define SHAPE_WORDS_BYTES 65536
 
-/* The parts of shapes. */
+/* Where the parsed shapes of a site's rules live. */
 struct shape_store {
     size_t part_count, fact_count, words_used;
     struct rule_part parts[SHAPE_PARTS_MAX];

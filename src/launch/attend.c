@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -136,13 +134,9 @@ static void fill_run(struct supervisor *s, pid_t pid)
 
 static int open_descriptors(struct supervisor *s, pid_t pid)
 {
-    sigset_t all;
-    (void)sigfillset(&all);
-    s->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->recorder_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->signal_fd < 0 || s->wake_fd < 0 || s->recorder_wake_fd < 0)
-        return -errno;
+    int r = supervisor_open_events(s);
+    if (r < 0)
+        return r;
     s->target_pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     return s->target_pidfd < 0 ? -errno : 0;
 }

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "launch/process_memory.h"
 
 #define POLLED_MAX 1024
 #define TABLE_MAX ((size_t)1 << 20) /* of the kernel's lists of sockets */
@@ -21,13 +21,6 @@
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
-}
-
-static bool read_there(pid_t pid, uint64_t address, void *out, size_t length)
-{
-    struct iovec here = {out, length};
-    struct iovec there = {(void *)(uintptr_t)address, length};
-    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)length;
 }
 
 /* "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1 ...": the
@@ -112,7 +105,7 @@ static bool epoll_has_outside(pid_t pid, long fd)
 static bool poll_has_outside(pid_t pid, uint64_t list, uint64_t count)
 {
     static struct pollfd polled[POLLED_MAX];
-    if (count > POLLED_MAX || !read_there(pid, list, polled, count * sizeof polled[0]))
+    if (count > POLLED_MAX || !process_memory_read(pid, list, polled, count * sizeof polled[0]))
         return false;
     for (uint64_t i = 0; i < count; i++)
         if (polled[i].fd >= 0 && (polled[i].events & POLLIN) != 0 && is_outside(pid, polled[i].fd))
@@ -123,7 +116,7 @@ static bool poll_has_outside(pid_t pid, uint64_t list, uint64_t count)
 static bool select_has_outside(pid_t pid, uint64_t count, uint64_t readers)
 {
     unsigned char set[FD_SETSIZE / 8] = {0};
-    if (readers == 0 || count > FD_SETSIZE || !read_there(pid, readers, set, (count + 7) / 8))
+    if (readers == 0 || count > FD_SETSIZE || !process_memory_read(pid, readers, set, (count + 7) / 8))
         return false;
     for (uint64_t fd = 0; fd < count; fd++)
         if ((set[fd / 8] >> fd % 8 & 1) != 0 && is_outside(pid, (long)fd))

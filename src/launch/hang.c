@@ -77,7 +77,7 @@ void hang_turn(struct hang *h, struct shared *shared, const struct launch_option
     uint64_t still_ms = look_whether_still(h, shared, after_ms);
     if (after_ms == 0 || shared->target_state != TARGET_RUNNING)
         return;
-    if (still_ms < after_ms && h->ending.step == HANG_END_NOT) {
+    if (still_ms < after_ms && h->ending.step == HANG_END_NONE) {
         h->looked = h->looked && (h->aside.child != 0 || still_ms > 0);
         return;
     }
@@ -89,12 +89,12 @@ void hang_turn(struct hang *h, struct shared *shared, const struct launch_option
 
 bool hang_is_busy(const struct hang *h)
 {
-    return h->aside.child != 0 || (h->ending.step != HANG_END_NOT && h->ending.step != HANG_END_TOLD);
+    return h->aside.child != 0 || (h->ending.step != HANG_END_NONE && h->ending.step != HANG_END_GIVEN_UP);
 }
 
 void hang_tell(struct hang *h, const struct launch_options *options)
 {
-    bool ended = h->ending.step != HANG_END_NOT;
+    bool ended = h->ending.step != HANG_END_NONE;
     uint32_t left = ended ? hang_ending_rest(&h->ending) : 0;
     if (h->aside.count == 0 || options->quiet)
         return;

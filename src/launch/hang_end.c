@@ -69,7 +69,7 @@ static uint32_t wait_for_rest(const struct hang_ending *e, uint64_t until_ns)
 
 void hang_ending_turn(struct hang_ending *e, struct shared *shared, bool quiet)
 {
-    if (e->step == HANG_END_NOT) {
+    if (e->step == HANG_END_NONE) {
         shared_note_still_signal(shared, SIGTERM);
         list_processes(e, shared->target_pid);
         signal_processes(e, shared->target_pid, SIGTERM);
@@ -79,7 +79,7 @@ void hang_ending_turn(struct hang_ending *e, struct shared *shared, bool quiet)
         signal_processes(e, shared->target_pid, SIGKILL);
         next_step(e, shared, HANG_END_KILL);
     } else if (e->step == HANG_END_KILL && passed_ms(e) >= KILL_GRACE_MS) {
-        next_step(e, shared, HANG_END_TOLD);
+        next_step(e, shared, HANG_END_GIVEN_UP);
         if (!quiet)
             (void)say_line(stderr, "rocmcrash: process %d does not even end by SIGKILL: it is blocked in "
                                    "the kernel", (int)shared->target_pid);

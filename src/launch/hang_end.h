@@ -13,7 +13,12 @@
 
 struct shared;
 
-enum hang_end { HANG_END_NOT, HANG_END_TERM, HANG_END_KILL, HANG_END_TOLD };
+enum hang_end {
+    HANG_END_NONE, /* not begun */
+    HANG_END_TERM, /* SIGTERM was sent */
+    HANG_END_KILL, /* SIGKILL was sent */
+    HANG_END_GIVEN_UP, /* not even SIGKILL ends it */
+};
 
 struct hang_ending {
     enum hang_end step;

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "launch/process_memory.h"
 
 #define MAPS_MAX ((size_t)16 << 20)
 
@@ -51,13 +51,6 @@ struct debug_offsets {
         uint64_t localsplusnames, localspluskinds, co_code_adaptive;
     } code;
 };
-
-static bool read_there(pid_t pid, uint64_t address, void *out, size_t length)
-{
-    struct iovec here = {out, length};
-    struct iovec there = {(void *)(uintptr_t)address, length};
-    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)length;
-}
 
 static void layout_from_offsets(const struct debug_offsets *d, struct python_layout *l)
 {
@@ -94,7 +87,7 @@ static bool layout_of(pid_t pid, struct python_place *place)
         place->layout = layout_312;
         return true;
     case 0x030d:
-        if (!read_there(pid, place->runtime, &offsets, sizeof offsets) ||
+        if (!process_memory_read(pid, place->runtime, &offsets, sizeof offsets) ||
             memcmp(offsets.cookie, "xdebugpy", 8) != 0 || offsets.free_threaded != 0)
             return false;
         layout_from_offsets(&offsets, &place->layout);
@@ -253,7 +246,7 @@ int python_place_read(pid_t pid, const struct python_symbols *symbols, struct py
     unsigned long version = 0;
     *ret = (struct python_place){.runtime = symbols->runtime};
     why[0] = '\0';
-    if (symbols->version != 0 && !read_there(pid, symbols->version, &version, sizeof version)) {
+    if (symbols->version != 0 && !process_memory_read(pid, symbols->version, &version, sizeof version)) {
         (void)snprintf(why, size, "its memory may not be read");
         return -EACCES;
     }

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "base/clock.h"
 #include "base/room.h"
+#include "launch/process_memory.h"
 
 #define THREADS_MAX 4096
 #define INTERPRETERS_MAX 16
@@ -44,9 +44,7 @@ static struct code *codes; /* of CODES */
 
 static bool read_there(const struct reader *r, uint64_t address, void *out, size_t length)
 {
-    struct iovec here = {out, length};
-    struct iovec there = {(void *)(uintptr_t)address, length};
-    return address != 0 && process_vm_readv(r->pid, &here, 1, &there, 1, 0) == (ssize_t)length;
+    return address != 0 && process_memory_read(r->pid, address, out, length);
 }
 
 static uint64_t word_at(const unsigned char *bytes, size_t offset)

@@ -61,6 +61,8 @@ void supervisor_wait_for_asides(struct supervisor *s);
 void supervisor_take_over_signals(struct supervisor *s);
 
 /* --- supervisor_start.c --- */
+/* The descriptors of the loop: signals, and what wakes supervisor and recorder. 0 or -errno. */
+int supervisor_open_events(struct supervisor *s);
 void supervisor_fill_run(struct supervisor *s, char *const argv[]);
 void supervisor_plan_relay(struct supervisor *s);
 /* For struct recorder_options: the context is a struct supervisor. */

@@ -118,19 +118,25 @@ static int move_up(int *fd)
     return 0;
 }
 
-static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
+int supervisor_open_events(struct supervisor *s)
 {
     sigset_t all;
     (void)sigfillset(&all);
     s->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->recorder_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->signal_fd < 0 || s->wake_fd < 0 || s->recorder_wake_fd < 0 ||
-        pipe2(go, O_CLOEXEC) != 0 || pipe2(exec_error, O_CLOEXEC | O_NONBLOCK) != 0)
+    return s->signal_fd < 0 || s->wake_fd < 0 || s->recorder_wake_fd < 0 ? -errno : 0;
+}
+
+static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
+{
+    int r = supervisor_open_events(s);
+    if (r < 0)
+        return r;
+    if (pipe2(go, O_CLOEXEC) != 0 || pipe2(exec_error, O_CLOEXEC | O_NONBLOCK) != 0)
         return -errno;
     int *fds[] = {&s->signal_fd, &s->wake_fd,  &s->recorder_wake_fd, &s->shared_fd,
                   &go[0],        &go[1],       &exec_error[0],       &exec_error[1]};
-    int r = 0;
     for (size_t i = 0; r == 0 && i < sizeof fds / sizeof fds[0]; i++)
         r = move_up(fds[i]);
     return r;

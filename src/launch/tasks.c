@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "launch/process_memory.h"
 
 #define OWNER_AT 8 /* of pthread_mutex_t: int lock, unsigned count, int owner */
 
@@ -55,13 +55,6 @@ static uint64_t cpu_ns(const char *dir, const char *stat)
     return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-static bool read_word(pid_t pid, uint64_t address, uint32_t *ret)
-{
-    struct iovec here = {ret, sizeof *ret};
-    struct iovec there = {(void *)(uintptr_t)address, sizeof *ret};
-    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)sizeof *ret;
-}
-
 /* "202 0x7f12a40 0x189 ...": the words of the lock that it waits for. */
 static void read_lock(pid_t pid, const char *call, char *out, size_t size)
 {
@@ -73,8 +66,8 @@ static void read_lock(pid_t pid, const char *call, char *out, size_t size)
     if (rest == call || number != SYS_futex)
         return;
     uint64_t address = strtoull(rest, NULL, 16);
-    if (address % 4 == 0 && read_word(pid, address, &word) &&
-        read_word(pid, address + OWNER_AT, &owner))
+    if (address % 4 == 0 && process_memory_read(pid, address, &word, sizeof word) &&
+        process_memory_read(pid, address + OWNER_AT, &owner, sizeof owner))
         (void)snprintf(out, size, "%" PRIx32 ",%" PRIu32, word, owner);
 }
 

@@ -35,7 +35,7 @@ static void forget(void)
     tracer.shared->still_looks = 0;
 }
 
-static void find_out_what_for(void)
+static void note_whether_it_awaits_input(void)
 {
     bool awaits = false;
     for (uint32_t i = 0; i < still.count && !awaits; i++)
@@ -59,7 +59,7 @@ static void look_first(uint64_t since_ns)
         tracer.shared->helpers[HELPER_TRACER].work_pending_ns = clock_mono_ns();
     }
     still.looks = 1;
-    find_out_what_for();
+    note_whether_it_awaits_input();
 }
 
 static void look_again(void)
@@ -67,7 +67,7 @@ static void look_again(void)
     for (uint32_t i = 0; i < still.count; i++)
         subject_look_again(&still.subjects[i]);
     still.looks = 2;
-    find_out_what_for();
+    note_whether_it_awaits_input();
 }
 
 /* Continues the stopped threads at once. The loop would do so only after the other processes are copied. */

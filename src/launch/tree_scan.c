@@ -37,12 +37,7 @@ bool tree_scan_has_ptrace_capability(void)
 /* Field 22 is in clock ticks since boot. */
 static bool older_than_min_age(pid_t pid)
 {
-    char path[64];
-    char stat[1024];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (fs_read_text(path, stat, sizeof stat) <= 0)
-        return false;
-    uint64_t start_ms = proc_stat_field(stat, 22) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    uint64_t start_ms = proc_stat_of(pid, 22) * 1000u / (uint64_t)sysconf(_SC_CLK_TCK);
     return start_ms > 0 && clock_ns(CLOCK_BOOTTIME) / 1000000u >= start_ms + TREE_SCAN_MIN_AGE_MS;
 }
 

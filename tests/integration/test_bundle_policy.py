@@ -199,13 +199,13 @@ class Preview(support.Case):
 
     def test_anything_else_keeps_it(self):
         for answer in (b"\n", b"yes\n", b"\x04", b"\x03"):
-            self.assertIn(b"the bundle stays", self.answered(answer))
+            self.assertIn(b"the bundle is kept", self.answered(answer))
             self.assertEqual(len(self.bundles()), 1, answer)
             os.unlink(self.bundles()[0].path)
 
     def test_nothing_is_asked_without_a_terminal(self):
         done = self.run_it(PYTHON, "-c", self.FAILS, options=["--preview"])
-        self.assertIn("no terminal to ask at: the bundle stays", "\n".join(done.own_lines))
+        self.assertIn("no terminal to ask on: the bundle is kept", "\n".join(done.own_lines))
         self.assertEqual(len(self.bundles()), 1)
 
 

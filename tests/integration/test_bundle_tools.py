@@ -465,7 +465,7 @@ class BelowHome(support.Case):
         self.environ["XDG_STATE_HOME"] = self.environ["ROCMCRASH_STATE_DIR"] = self.path("elsewhere")
         done = self.verb("rerun", "--yes", "-o", again, bundle.path)
         self.assertEqual(done.returncode, 125)
-        self.assertIn("name it after --", done.stderr)
+        self.assertIn("give it after --", done.stderr)
 
     def test_rerun_of_a_project(self):
         """Names of projects are known where the bundle was made, too."""

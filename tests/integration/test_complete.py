@@ -142,7 +142,7 @@ class Complete(support.Case):
         before = support.read(path)
         done = self.verb("complete", path)
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1))
-        self.assertIn("started anew", done.stderr)
+        self.assertIn("restarted since", done.stderr)
         self.assertEqual(support.read(path), before)
         with open(bundle.path, "rb") as file:
             self.assertEqual(file.read(), whole)

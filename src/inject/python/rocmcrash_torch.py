@@ -10,23 +10,17 @@ library (../allocator.c) refuses the lock where it is not free, and there is no 
 that library a slow sample (20 to 64 ms were seen) is followed by a pause.
 """
 RECORD_BYTES_MAX = 1 << 20
-SNAPSHOT_BYTES_MAX = 8 << 20
 SNAPSHOT_BLOCKS_MAX = 200000  # PyTorch takes some microseconds for each, with the GIL
 HISTORY_BYTES_MAX = 16 << 20
 HISTORY_ENTRIES = 20000
 SAMPLES_BYTES_MAX = 1 << 20
 VERSION_MAX = 200
 UNUSED_EVERY = 8  # only each 8th sample includes the devices without allocations
-PYTHON_FRAMES_MAX = 4
-SITE_FRAMES = 3  # TORCH_SITE_FRAMES
-SITE_MAX = 511  # bytes: TORCH_SITE_MAX
 # A mark lists the memory in use, by size and call site. Without --torch-history only if reading the
 # blocks takes less than a millisecond.
 MARK_FIRST_S = 2
 MARK_BLOCKS_MAX = 300
-MARK_SITES = 100
 MARKS_BYTES_MAX = 512 << 10
-CLASSES = (1 << 20, 10 << 20, 100 << 20, 1 << 30)  # TORCH_CLASSES of collectors/lib/torch_snapshot.h
 # A failed allocation may be retried for ever (a search for the largest batch), so only this share of the run may
 # go into records. The last of the others is kept in memory, with the counters, until an exception ends the
 # program.
@@ -56,6 +50,7 @@ devices = 0  # how many PyTorch sees: constant once it has initialised them
 used = set()  # those with allocations
 looks = 0  # of the sampler
 sampler = None
+BLOCKS = {}  # names of rocmcrash_blocks
 KEPT = {}  # names of rocmcrash_kept
 kept = None
 handed_out = {}  # {device: bytes since the start}, at the last look
@@ -91,11 +86,17 @@ def _device_is_there():
     began_ns = hook["monotonic_ns"]()
     owner = hook["getpid"]()
     done = []
+    hook["guarded"]("text of blocks", _load_blocks)
     hook["guarded"]("guard of the allocator", _guard)
     for where, step in (("out-of-memory observer", _observe), ("allocation history", _record_history),
                         ("number of devices", _count_devices), ("samples", _start_sampler)):
         hook["guarded"](where, lambda: step() is not False and done.append(step.__name__.strip("_")))
     hook["guarded"]("baseline", _event_of_device, done)
+
+
+def _load_blocks():
+    global BLOCKS
+    BLOCKS = hook["_load"]("rocmcrash_blocks")
 
 
 def _count_devices():
@@ -218,58 +219,12 @@ def _row(now_ns, device, stats, took_us):
     return ",".join([str(value) for value in values]) + "\n"
 
 
-def _python_frames(frames):
-    """Innermost first; those of the program before those of PyTorch."""
-    own = [f for f in frames if f["filename"].endswith(".py") and "/torch/" not in f["filename"]]
-    return ["%s:%s %s" % (f["filename"], f["line"], f["name"])
-            for f in (own or frames)[:PYTHON_FRAMES_MAX]]
-
-
-def _encode_block(block):
-    text = '{"size":%d,"state":"%s"' % (block["size"], block["state"])
-    if "requested_size" in block:
-        text += ',"requested_size":%d' % block["requested_size"]
-    if block.get("frames"):
-        text += ',"at":' + hook["encode"](_python_frames(block["frames"]))
-    return text + "}"
-
-
-def _encode_segment(segment, room):
-    """Its blocks, or where they are too many their sums."""
-    kept = {key: segment[key] for key in (
-        "device", "address", "total_size", "allocated_size", "active_size", "requested_size",
-        "stream", "segment_type", "segment_pool_id", "is_expandable") if key in segment}
-    head = hook["encode"](kept)[:-1]
-    blocks = ",".join([_encode_block(block) for block in segment["blocks"]])
-    if len(blocks) < room:
-        return head + ',"blocks":[' + blocks + "]}"
-    idle = [block["size"] for block in segment["blocks"] if block["state"] == "inactive"]
-    return head + ',"blocks_omitted":%d,"inactive_size":%d,"largest_inactive":%d}' % (
-        len(segment["blocks"]), sum(idle), max(idle or [0]))
-
-
 def _snapshot(name):
-    """Segments and blocks, as torch.cuda.memory_snapshot() gives them, without what is not asked."""
     global snapshot_ns
-    out = []
-    room = SNAPSHOT_BYTES_MAX
-    omitted = 0
     _check_blocks()
     segments = _segments()
-    for segment in segments:
-        if room <= 0:
-            omitted += 1
-            continue
-        text = _encode_segment(segment, room // 2)
-        room -= len(text) + 1
-        if room > 0:
-            out.append(text)
-        else:
-            omitted += 1
     earlier = hook["guarded"]("earlier blocks", lambda: kept.rows(segments)) if kept is not None else None
-    hook["replace"](name, ('{"format":1,"kept":%s,"segments_omitted":%d,"segments":[\n' % (
-                               hook["encode"](earlier or []), omitted) +
-                           ",\n".join(out) + "\n]}\n").encode())
+    hook["replace"](name, BLOCKS["snapshot_text"](segments, earlier or [], hook["encode"]).encode())
     snapshot_ns = hook["monotonic_ns"]()
 
 
@@ -310,29 +265,6 @@ class BoundedFile:
         return len(data)
 
 
-def _shorten(history):
-    """File names without the folders that tell whose they are: the bundle's redaction cannot replace
-    words inside a pickle."""
-    seen = set()
-    short = {}
-    entries = [e for trace in history.get("device_traces", ()) for e in trace]
-    for segment in history.get("segments", ()):
-        entries.append(segment)
-        entries.extend(segment.get("blocks", ()))
-    for entry in entries:
-        for frame in entry.get("frames") or ():
-            if id(frame) in seen:
-                continue
-            seen.add(id(frame))
-            name = frame["filename"]
-            if name not in short:
-                parts = name.split("/")
-                at = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
-                short[name] = "/".join(parts[at[-1] + 1:] if at else parts[-2:])
-            frame["filename"] = short[name]
-    return history
-
-
 def _write_history():
     if "history" not in hook["flags"]:
         return
@@ -340,7 +272,7 @@ def _write_history():
     name = "%d.history.pickle" % hook["getpid"]()
     fd = hook["open_file"](name, hook["posix"].O_TRUNC)
     try:
-        pickle.dump(_shorten(torch.cuda.memory._snapshot()), BoundedFile(fd))
+        pickle.dump(BLOCKS["shorten"](torch.cuda.memory._snapshot()), BoundedFile(fd))
     except BaseException:
         hook["posix"].ftruncate(fd, 0)
         raise
@@ -517,13 +449,6 @@ def _may_mark():
     return blocks is not None and blocks <= MARK_BLOCKS_MAX
 
 
-def _site_of(block):
-    """As site_of() of collectors/lib/torch_snapshot.c has it from the same frames."""
-    frames = " < ".join(_python_frames(block.get("frames") or ())[:SITE_FRAMES])
-    data = frames.encode("utf-8", "backslashreplace")[:SITE_MAX]
-    return data.decode("utf-8", "ignore").replace("\n", " ")
-
-
 def _segments():
     """Without the allocations of the past, where PyTorch can leave them out."""
     snapshot = getattr(torch._C, "_cuda_memorySnapshot", None)
@@ -541,34 +466,9 @@ def _segments():
         return torch.cuda.memory.memory_snapshot()
 
 
-def _live_of(segments):
-    """{device: ({class: [bytes, blocks]}, {call site: [bytes, blocks]})}"""
-    found = {}
-    for segment in segments:
-        classes, sites = found.setdefault(segment["device"], ({}, {}))
-        for block in segment["blocks"]:
-            size = block["size"]
-            if block["state"] == "inactive":
-                continue
-            at = sum([size > limit for limit in CLASSES])
-            for table, key in ((classes, at), (sites, _site_of(block))):
-                if key != "":
-                    entry = table.setdefault(key, [0, 0])
-                    entry[0] += size
-                    entry[1] += 1
-    return found
-
-
 def _mark():
     now_ns = hook["monotonic_ns"]()
-    rows = []
-    for device, (classes, sites) in _live_of(_segments()).items():
-        for at, (size, blocks) in classes.items():
-            rows.append("%d,%d,%d,%d,%d,\n" % (now_ns, device, at, size, blocks))
-        largest = sorted(sites.items(), key=lambda item: -item[1][0])[:MARK_SITES]
-        for site, (size, blocks) in largest:
-            rows.append("%d,%d,,%d,%d,%s\n" % (now_ns, device, size, blocks, site))
-    data = "".join(rows).encode("utf-8", "backslashreplace")
+    data = BLOCKS["mark_rows"](now_ns, _segments()).encode("utf-8", "backslashreplace")
     if data:
         hook["append"]("%d.live.csv" % hook["getpid"](), data, MARKS_BYTES_MAX)
 
