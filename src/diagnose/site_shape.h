@@ -12,7 +12,7 @@ struct rc_err;
 #define SHAPE_FACT_BYTES 64
 #define SHAPE_WORDS_BYTES 65536
 
-/* Where the parsed shapes of a site's rules live. */
+/* Holds the parsed shapes of a site's rules. */
 struct shape_store {
     size_t part_count, fact_count, words_used;
     struct rule_part parts[SHAPE_PARTS_MAX];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written of PyTorch's segments and blocks: executed by rocmcrash_torch.
+"""Makes text of PyTorch's segments and blocks: executed by rocmcrash_torch.
 
 Pure: PyTorch's lists in, text out. Asks nobody and writes nothing.
 """
