@@ -109,7 +109,7 @@ static void print_help(void)
         "Usage: rocmcrash try [OPTIONS] BUNDLE\n"
         "       rocmcrash try [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
         "Runs a failing command without a change and with one change at a time, in turns,\n"
-        "until a statistical test shows which change helps, which does not, and which only\n"
+        "until a statistical test shows which change helps, which does not and which only\n"
         "postpones the failure. If you name no change, it tries those that fit the\n"
         "verdict. Ctrl-C ends it and prints what is known. Asks before it runs the\n"
         "command of a bundle.\n\nOptions:\n");
