@@ -81,6 +81,9 @@ void supervisor_plan_relay(struct supervisor *s)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", err.msg);
     else if (mode == FOLLOW_NONE)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --follow=none");
+    else if (relays[0].way == RELAY_NONE)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "stderr is %s, which is not read",
+                       stream_kind_name(relays[0].stderr_kind));
     run->stderr_kind = relays[0].stderr_kind;
     run->stdout_kind = relays[0].stdout_kind;
     if (mode != FOLLOW_NONE)

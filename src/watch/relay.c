@@ -135,19 +135,23 @@ static bool writable_mode(int fd)
 static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
     int r = 0;
+    relay->down_is_socket = kind == STREAM_SOCKET;
     switch (kind) {
+    case STREAM_SOCKET:
+        if (!stream_is_one_way_socket(relay->stream))
+            break;
+        /* fall through */
     case STREAM_PIPE:
     case STREAM_TERMINAL:
         r = probe_splice();
         if (r != 0)
             return rc_err_errno(err, r, "this kernel does not splice pipes");
-        relay->way = kind == STREAM_PIPE ? RELAY_PIPE : RELAY_TERMINAL;
+        relay->way = kind == STREAM_TERMINAL ? RELAY_TERMINAL : RELAY_PIPE;
         return relay->way == RELAY_PIPE ? pipe_plan(relay, err) : terminal_plan(relay, err);
     case STREAM_FILE:
         relay->way = RELAY_FILE;
         return file_plan(relay, err);
     case STREAM_CLOSED:
-    case STREAM_SOCKET:
     case STREAM_OTHER:
         break;
     }

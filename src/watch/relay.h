@@ -47,6 +47,7 @@ struct relay {
     enum stream_kind stderr_kind, stdout_kind;
     bool both;         /* stdout is the same object as stderr and gets the same replacement */
     int down;          /* the caller's end */
+    bool down_is_socket;
     int from;          /* read end of the pipe whose bytes go to `down` */
     int feed;          /* terminal: write end of that pipe, filled from the pty's master */
     int master;             /* terminal: the pty's master; its slave is `replacement` */
@@ -77,7 +78,7 @@ struct relay {
 /*
  * Looks at fds 1 and 2 of the calling process and makes the pipe or pty to put in between. *relay is
  * always valid afterwards. 0, or -errno when a step failed: then nothing is interposed, and *err says
- * why. To leave a stream alone on purpose (a socket, a device, a closed fd) is no failure.
+ * why. To leave a stream alone on purpose (a network socket, a device, a closed fd) is no failure.
  */
 int relay_plan(struct relay *relay, enum follow_mode mode, struct rc_err *err);
 /* The same for fd 1, if it is a pipe and a different one from fd 2. Otherwise nothing is interposed. */

@@ -11,11 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "record/shared.h"
+
+#define COPY_BYTES 4096u
+/* If the terminal cannot be reopened, a write may block. This much always fits after POLLOUT. */
+#define BLOCKING_WRITE_BYTES 200u
 
 void carry_turn(struct carrier *c)
 {
@@ -48,6 +53,34 @@ _Noreturn void carry_hung_up(struct carrier *c, int error)
     carry_done(c);
 }
 
+static size_t copy_bytes_max(int down)
+{
+    bool may_block = (fcntl(down, F_GETFL) & O_NONBLOCK) == 0;
+    return may_block ? BLOCKING_WRITE_BYTES : COPY_BYTES;
+}
+
+/* As move_some(), where splice() cannot do it. A SIGKILL between write and discard makes the piece appear twice. It
+ * is never lost. */
+static ssize_t copy_some(struct carrier *c, size_t len)
+{
+    struct peek_pipe *p = &c->peek[c->peek_active ^ 1u];
+    int down = c->relay->down;
+    bool to_socket = c->relay->down_is_socket;
+    size_t max = to_socket ? COPY_BYTES : copy_bytes_max(down);
+    look_catch_up(c);
+    ssize_t n = tee(c->relay->from, p->write_end, len < max ? len : max, SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        return n < 0 ? -errno : 0;
+    n = look_read_all(p->read_end, look_buffer, (size_t)n);
+    ssize_t put = n;
+    if (n > 0)
+        put = to_socket ? send(down, look_buffer, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) : write(down, look_buffer, (size_t)n);
+    if (put < 0)
+        return -errno;
+    look_discard(c, c->relay->from, (size_t)put);
+    return put;
+}
+
 /* Moves the head of relay->from to the caller's end. Returns the number of bytes, or -errno. */
 static ssize_t move_some(struct carrier *c)
 {
@@ -61,7 +94,7 @@ static ssize_t move_some(struct carrier *c)
             return -errno;
         c->no_down_splice = true;
     }
-    return terminal_copy(c, c->ahead);
+    return copy_some(c, c->ahead);
 }
 
 static void move_ahead(struct carrier *c)
@@ -157,6 +190,7 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
         .carried = is_stdout ? &shared->stdout_carried : &shared->stderr_carried,
         .lines_only = is_stdout,
         .null_fd = -1,
+        .no_down_splice = relay->down_is_socket,
     };
     if (relay->way == RELAY_FILE && relay->file_appends == false) {
         /* fd 2 and the target's fd 2 share one position: there the target writes next. */

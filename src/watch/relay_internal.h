@@ -71,6 +71,9 @@ struct carrier {
     uint64_t window_bytes;
 
     int null_fd; /* /dev/null, or -1 */
+    /* splice() cannot write to a terminal that is open for appending, and waits for a socket in spite of
+     * SPLICE_F_NONBLOCK before Linux 6.5. */
+    bool no_down_splice;
 
     /* relay_wait.c */
     bool something_waits; /* at the last look relay->from had bytes, or was at its end */
@@ -80,7 +83,6 @@ struct carrier {
 
     /* relay_terminal.c */
     bool no_master_splice; /* splice() cannot read this pty (Linux 5.10 without read_iter) */
-    bool no_down_splice;   /* splice() cannot write to this terminal (it is open for appending) */
     struct termios real_seen, pty_seen;
     uint64_t active_ns; /* when bytes last came */
     bool in_background; /* the target was a background job at the last look: ignore its modes */
@@ -142,8 +144,6 @@ ssize_t terminal_feed(struct carrier *c);
 void terminal_modes_init(struct carrier *c);
 void terminal_modes_sync(struct carrier *c);
 int terminal_wait_ms(const struct carrier *c);
-/* Writes the head of relay->from to a terminal that splice(2) cannot write to. Returns as splice(2). */
-ssize_t terminal_copy(struct carrier *c, size_t len);
 
 /* follow_file.c */
 int file_plan(struct relay *relay, struct rc_err *err);

@@ -31,8 +31,6 @@
 #define BUSY_WAIT_MS 50
 #define QUIET_WAIT_MS 250
 #define QUIET_AFTER_NS 1000000000u
-/* If the terminal cannot be reopened, a write may block. This much always fits after POLLOUT. */
-#define BLOCKING_WRITE_BYTES 200u
 
 /* Opens the real terminal again, so that our O_NONBLOCK affects nobody else and an inherited O_APPEND
  * (2>>/dev/tty), with which splice(2) fails, does not apply. If it cannot be opened: a copy of fd 2. */
@@ -138,24 +136,6 @@ ssize_t terminal_feed(struct carrier *c)
     if (n > 0)
         c->active_ns = clock_mono_ns();
     return n == -EIO ? 0 : n; /* EIO: the last slave was closed and everything was read */
-}
-
-/* A SIGKILL between write and discard makes the piece appear twice. It is never lost. */
-ssize_t terminal_copy(struct carrier *c, size_t len)
-{
-    struct peek_pipe *p = &c->peek[c->peek_active ^ 1u];
-    bool may_block = (fcntl(c->relay->down, F_GETFL) & O_NONBLOCK) == 0;
-    size_t max = may_block ? BLOCKING_WRITE_BYTES : 4096;
-    look_catch_up(c);
-    ssize_t n = tee(c->relay->from, p->write_end, len < max ? len : max, SPLICE_F_NONBLOCK);
-    if (n <= 0)
-        return n < 0 ? -errno : 0;
-    n = look_read_all(p->read_end, look_buffer, (size_t)n);
-    ssize_t put = n > 0 ? write(c->relay->down, look_buffer, (size_t)n) : n;
-    if (put < 0)
-        return -errno;
-    look_discard(c, c->relay->from, (size_t)put);
-    return put;
 }
 
 /* "123 (name) S 1 PGRP SESSION TTY TPGID ...". False if the target is a background job: without us,

@@ -3,6 +3,7 @@
 #include "watch/stream.h"
 
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,28 @@ enum stream_kind stream_kind_of(int fd)
     if (S_ISCHR(st.st_mode) && isatty(fd) == 1)
         return STREAM_TERMINAL;
     return STREAM_OTHER;
+}
+
+const char *stream_kind_name(enum stream_kind kind)
+{
+    static const char *const names[] = {
+        [STREAM_CLOSED] = "closed",       [STREAM_FILE] = "a file",     [STREAM_PIPE] = "a pipe",
+        [STREAM_TERMINAL] = "a terminal", [STREAM_SOCKET] = "a socket", [STREAM_OTHER] = "a device",
+    };
+    return names[kind];
+}
+
+static int socket_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
+}
+
+bool stream_is_one_way_socket(int fd)
+{
+    return socket_option(fd, SO_DOMAIN) == AF_UNIX && socket_option(fd, SO_TYPE) == SOCK_STREAM &&
+           !stream_same(STDIN_FILENO, fd);
 }
 
 bool stream_same(int a, int b)

@@ -14,7 +14,8 @@
 #include "temp_folder.h"
 
 /* ON_FILE_OVER: "2<> file", at the start of a file with 65 older bytes. */
-enum run_on { ON_PIPE, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_FILE_OVER, ON_FILE_READ_ONLY, ON_PACKETS, ON_SOCKET };
+/* The first three are carried. */
+enum run_on { ON_PIPE, ON_SOCKET, ON_TERMINAL, ON_FILE, ON_FILE_APPEND, ON_FILE_OVER, ON_FILE_READ_ONLY, ON_PACKETS };
 
 struct run_options {
     enum run_on on;

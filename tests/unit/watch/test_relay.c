@@ -53,18 +53,19 @@ static void expect_stream(struct run *run)
     assert_int_equal(run_reported(run, "drained"), 1);
 }
 
-static void test_pipe_carries_every_byte(void **state)
+static void test_every_byte_is_carried(void **state)
 {
     (void)state;
-    struct run run;
-    run_start(&run,
-              &(struct run_options){.on = ON_PIPE, .target = {"stream", "7", "50000000", "@"}});
-    expect_stream(&run);
-    assert_int_equal(run_reported(&run, "way"), RELAY_PIPE);
-    assert_int_equal(run_reported(&run, "bytes"), 50000000);
-    assert_int_equal(run_reported(&run, "restarts"), 0);
-    assert_int_equal(run_reported(&run, "stuck"), 0);
-    run_end(&run);
+    for (int on = ON_PIPE; on <= ON_SOCKET; on++) {
+        struct run run;
+        run_start(&run, &(struct run_options){.on = (enum run_on)on, .target = {"stream", "7", "50000000", "@"}});
+        expect_stream(&run);
+        assert_int_equal(run_reported(&run, "way"), RELAY_PIPE);
+        assert_int_equal(run_reported(&run, "bytes"), 50000000);
+        assert_int_equal(run_reported(&run, "restarts"), 0);
+        assert_int_equal(run_reported(&run, "stuck"), 0);
+        run_end(&run);
+    }
 }
 
 static void test_pipe_survives_100_kills(void **state)
@@ -183,6 +184,8 @@ static void test_target_sees_the_same_kind(void **state)
          "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=1"},
         {{.on = ON_PIPE, .both = true, .nonblock_1 = true},
          "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=0"},
+        {{.on = ON_SOCKET, .both = true, .nonblock = true},
+         "tty1=0 tty2=0 size=0x0 nonblock1=1 nonblock2=1"},
         {{.on = ON_FILE}, "tty1=0 tty2=0 size=0x0 nonblock1=0 nonblock2=0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -246,21 +249,23 @@ static void test_reader_that_goes_away(void **state)
 {
     (void)state;
     struct run run;
-    run_start(&run, &(struct run_options){.on = ON_PIPE, .target = {"flood"}});
-    run_expect(&run, "flood", 5);
-    run_close_reader(&run);
-    assert_int_equal(run_wait(&run), 128 + SIGPIPE);
-    assert_int_equal(run_reported(&run, "closed"), 1);
-    assert_int_equal(run_reported(&run, "restarts"), 0);
-    run_end(&run);
+    for (int on = ON_PIPE; on <= ON_SOCKET; on++) {
+        run_start(&run, &(struct run_options){.on = (enum run_on)on, .target = {"flood"}});
+        run_expect(&run, "flood", 5);
+        run_close_reader(&run);
+        assert_int_equal(run_wait(&run), 128 + SIGPIPE);
+        assert_int_equal(run_reported(&run, "closed"), 1);
+        assert_int_equal(run_reported(&run, "restarts"), 0);
+        run_end(&run);
+    }
 }
 
 /* Noticed without a byte on its way: the very next write of the target gets the signal. */
-static void check_silence(const char *driver_option)
+static void check_silence(enum run_on on, const char *driver_option)
 {
     struct run run;
     run_start(&run, &(struct run_options){
-                        .on = ON_PIPE, .driver = {driver_option}, .target = {"say", "one", "two"}});
+                        .on = on, .driver = {driver_option}, .target = {"say", "one", "two"}});
     run_expect(&run, "one", 3);
     run_close_reader(&run);
     if (!run_relay_is_gone(&run)) {
@@ -278,7 +283,7 @@ static void test_reader_that_goes_away_in_silence(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
-        check_silence(NULL);
+        check_silence(i < 10 ? ON_PIPE : ON_SOCKET, NULL);
 }
 
 /* Without a thread that watches the reader. */
@@ -289,7 +294,7 @@ static void test_no_memory_for_the_relay(void **state)
     print_message("skipped: the sanitizer wants memory\n");
     skip();
 #endif
-    check_silence("--no-memory");
+    check_silence(ON_PIPE, "--no-memory");
     struct run run;
     run_start(&run, &(struct run_options){.on = ON_PIPE,
                                           .driver = {"--no-memory", "--wait-relay"},
@@ -410,7 +415,7 @@ int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pipe_carries_every_byte),
+        cmocka_unit_test(test_every_byte_is_carried),
         cmocka_unit_test(test_long_line_in_bounded_memory),
         cmocka_unit_test(test_end_in_small_pieces),
         cmocka_unit_test(test_end_behind_full_pipes),
