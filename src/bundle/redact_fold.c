@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A third form of a text: it joins tokens that are cut by something that is no part of them: a terminal's
- * colour in the middle, a line that was wrapped at the screen's edge, %2F for "/", the NULs of UTF-16. It has
- * only the lines with such a cut. Runs in the finisher.
+ * colour or an invisible character in the middle, a line that was wrapped at the screen's edge, %2F for "/", the
+ * NULs of UTF-16. It has only the lines with such a cut. Runs in the finisher.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "bundle/redact_internal.h"
 
 #define WRAP_MIN 60u        /* columns; nobody's terminal is narrower */
@@ -74,6 +75,17 @@ static size_t colour_at(const struct redact_text *t, size_t at)
     for (size_t one; at + n < t->len && (one = one_colour_at(t, at + n)) > 0;)
         n += one;
     return n;
+}
+
+/* Bytes of an invisible character, which a page or the summary leaves out: the token is whole there. 0 = none. */
+static size_t hidden_at(const struct redact_text *t, size_t at)
+{
+    unsigned char c = (unsigned char)t->p[at];
+    uint32_t point = 0;
+    if ((c >= 0x20 && c < 0x7f) || strchr("\t\n\r\x1b", c) != NULL) /* NUL parts arguments, and is in UTF-16 */
+        return 0;
+    size_t n = utf8_decode((const unsigned char *)t->p + at, t->len - at, &point);
+    return n > 0 && utf8_is_hidden(point) ? n : 0;
 }
 
 static int hex_value(char c)
@@ -230,7 +242,7 @@ static size_t step(struct fold *f, size_t at)
 {
     const struct redact_text *t = f->t;
     char c = t->p[at];
-    size_t n = c == 0x1b || c == '\\' ? colour_at(t, at) : 0;
+    size_t n = c == 0x1b || c == '\\' ? colour_at(t, at) : hidden_at(t, at);
     if (n > 0) {
         bool inside = f->out->len > 0 && is_token(f->out->p[f->out->len - 1]) &&
                       is_token(redact_at(t, at + n));

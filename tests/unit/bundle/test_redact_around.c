@@ -79,6 +79,24 @@ static void test_table_of_mounts(void **state)
     redactor_free(r);
 }
 
+/* Who reads the page sees the whole token, and copies it whole. */
+static void test_invisible_characters(void **state)
+{
+    static const char *const hidden[] = {"\xe2\x80\x8b", "\xe1\xa0\x8e", "\xe1\x85\x9f", "\xe3\x85\xa4", "\x01", "\b",
+                                         "\x7f", "\xf3\xa0\x81\x81", "\xc2\xad", "\xe2\x80\xae", "\xc2\x85", "\xef\xbb\xbf"};
+    (void)state;
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        struct redactor *r = redactor_new();
+        assert_non_null(r);
+        char text[200];
+        (void)snprintf(text, sizeof text, "login failed for ghp_ABCDEFGH%sijklmnopQRSTUVWX1234567890ab, try again", hidden[i]);
+        RC_AUTO_FREE char *out = redacted(r, text);
+        if (strstr(out, "ABCDEFGH") != NULL || strstr(out, "1234567890") != NULL || strstr(out, ", try again") == NULL)
+            fail_msg("character %zu: %s", i, out);
+        redactor_free(r);
+    }
+}
+
 static void test_keep(void **state)
 {
     struct redactor *r = redactor_new();
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_place),
         cmocka_unit_test(test_homes),
         cmocka_unit_test(test_table_of_mounts),
+        cmocka_unit_test(test_invisible_characters),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_machine),
         cmocka_unit_test(test_names_of_others),
