@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A third form of a text: it joins tokens that are cut by something that is no part of them: a terminal's
- * colour or an invisible character in the middle, a line that was wrapped at the screen's edge, %2F for "/", the
- * NULs of UTF-16. It has only the lines with such a cut. Runs in the finisher.
+ * colour or an invisible character in the middle, a line that was wrapped at the screen's edge, %2F or \u002f for
+ * "/", the NULs of UTF-16. It has only the lines with such a cut. Runs in the finisher.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -93,13 +93,21 @@ static int hex_value(char c)
     return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* "%2F" -> '/'; 0 = it is no printable character. */
-static char percent_at(const struct redact_text *t, size_t at)
+/* "%2F", "\\x2f" or "\\u002f" -> '/', and its bytes; 0 = it is no printable character. */
+static char escaped_at(const struct redact_text *t, size_t at, size_t *ret_bytes)
 {
-    int high = hex_value(redact_at(t, at + 1));
-    int low = hex_value(redact_at(t, at + 2));
-    int c = high * 16 + low;
-    return high < 0 || low < 0 || c <= 0x20 || c > 0x7e ? '\0' : (char)c;
+    static const char *const begins[] = {"%", "\\x", "\\u00"};
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        size_t n = strlen(begins[i]);
+        if (t->len - at < n + 2 || strncasecmp(t->p + at, begins[i], n) != 0)
+            continue;
+        int high = hex_value(redact_at(t, at + n));
+        int low = hex_value(redact_at(t, at + n + 1));
+        int c = high * 16 + low;
+        *ret_bytes = n + 2;
+        return high < 0 || low < 0 || c <= 0x20 || c > 0x7e ? '\0' : (char)c;
+    }
+    return '\0';
 }
 
 static bool pair_at(const struct redact_text *t, size_t at)
@@ -251,11 +259,11 @@ static size_t step(struct fold *f, size_t at)
         f->removed += inside;
         return at + n;
     }
-    char decoded = c == '%' ? percent_at(t, at) : '\0';
+    char decoded = escaped_at(t, at, &n);
     if (decoded != '\0') {
         put(f, decoded, at);
         f->removed++;
-        return at + 3;
+        return at + n;
     }
     n = pair_at(t, at) ? utf16_at(t, at) : 0;
     for (size_t i = 0; i < n; i += 2)
@@ -315,9 +323,12 @@ bool redact_folded_place(const struct redact_text *t, const struct redact_folded
     size_t len = span->to - span->from;
     size_t from = folded->place[span->from];
     size_t last = folded->place[span->to - 1];
-    bool decoded = t->p[last] == '%' && folded->p[span->to - 1] != '%';
-    bool wide = redact_at(t, last + 1) == '\0' && last + 1 < t->len;
+    size_t bytes = 1;
+    if (redact_at(t, last + 1) == '\0' && last + 1 < t->len)
+        bytes = 2;
+    else if (t->p[last] != folded->p[span->to - 1])
+        (void)escaped_at(t, last, &bytes);
     span->from = from;
-    span->to = last + (decoded ? 3 : wide ? 2 : 1);
+    span->to = last + bytes;
     return span->to > span->from && span->to - span->from > len;
 }

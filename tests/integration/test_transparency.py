@@ -10,12 +10,13 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
 
 import support
-from support import PYTHON, ROCMCRASH, wait_for
+from support import HIP_OOM, PYTHON, ROCMCRASH, wait_for
 
 
 # Tells who calls it, and may never return.
@@ -184,6 +185,30 @@ class Streams(support.Case):
         self.assertEqual(process.stderr.readline(), b"x\n")
         process.stderr.close()
         self.assertEqual(process.wait(timeout=30), -signal.SIGPIPE)
+
+    def test_output_to_a_socket(self):
+        """As a service of systemd has it: one socket for both streams. The order stays, and the failure is seen."""
+        ours, theirs = socket.socketpair()
+        script = f"for n in 1 2 3 4 5; do echo out $n; echo err $n >&2; done; printf '%s\\n' '{HIP_OOM.strip()}' >&2; exit 1"
+        with ours, theirs:
+            process = self.start("/bin/sh", "-c", script, stdout=theirs, stderr=theirs, options=["--quiet"])
+            theirs.close()
+            said = b"".join(iter(lambda: ours.recv(65536), b""))
+        self.assertEqual(process.wait(timeout=60), 1)
+        self.assertEqual(said.decode(), "".join(f"out {n}\nerr {n}\n" for n in range(1, 6)) + HIP_OOM.strip() + "\n")
+        (bundle,) = self.bundles()
+        self.assertEqual(bundle.verdict["class"], "capacity")
+
+    def test_output_that_is_not_read(self):
+        """A conversation on one socket is left alone, and so is /dev/null. The bundle does not say that nothing was written."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            for stream in (theirs, subprocess.DEVNULL):
+                process = self.start("/bin/sh", "-c", "echo x >&2; kill -SEGV $$", stdin=stream, stdout=stream, stderr=stream)
+                self.assertEqual(process.wait(timeout=60), -signal.SIGSEGV)
+                (bundle,) = self.bundles()
+                self.assertRegex(bundle.row("output")["reason"], "stderr is a (socket|device), which is not read")
+                os.unlink(bundle.path)
 
     def test_closed_streams(self):
         for closing in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):

@@ -79,6 +79,26 @@ static void test_table_of_mounts(void **state)
     redactor_free(r);
 }
 
+/* JSON of a program that escapes every character. */
+static void test_escaped_characters(void **state)
+{
+    static const char token[] = "ghp_ABCDEFGHijklmnopQRSTUVWX1234567890ab";
+    static const char *const forms[] = {"\\u00", "\\x", "%"};
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct redactor *r = redactor_new();
+        assert_non_null(r);
+        char text[512] = "{\"key\": \"";
+        for (const char *c = token; *c != '\0'; c++)
+            (void)snprintf(text + strlen(text), 16, "%s%02x", forms[i], (unsigned)*c);
+        (void)snprintf(text + strlen(text), 16, "\", \"n\": 1}");
+        RC_AUTO_FREE char *out = redacted(r, text);
+        if (strchr(out, '<') == NULL || strstr(out, "31") != NULL || strstr(out, "\", \"n\": 1}") == NULL)
+            fail_msg("form %zu: %s", i, out);
+        redactor_free(r);
+    }
+}
+
 /* Who reads the page sees the whole token, and copies it whole. */
 static void test_invisible_characters(void **state)
 {
@@ -213,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_place),
         cmocka_unit_test(test_homes),
         cmocka_unit_test(test_table_of_mounts),
+        cmocka_unit_test(test_escaped_characters),
         cmocka_unit_test(test_invisible_characters),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_machine),
