@@ -209,6 +209,9 @@ static void without_a_cause(const struct fleet *fleet, struct fleet_job *job)
     if (waited && job->missing_count > 0)
         (void)snprintf(job->why, sizeof job->why,
                        "every rank that left a bundle waited for another one or lost it: it is one of those that left none");
+    else if (waited && has_role(fleet, job, FLEET_ENDED))
+        (void)snprintf(job->why, sizeof job->why,
+                       "every rank that failed waited for another one or lost it; the others were asked to end before they said anything");
     else if (waited)
         (void)snprintf(job->why, sizeof job->why,
                        "every rank waited for another one or lost it: compare which collective each of them was in");

@@ -167,7 +167,6 @@ void finish_lift_limits(void)
 /* The finisher has a session, limits and signals of its own. Of the streams it keeps stderr alone. */
 static void stand_apart(const struct launch_options *options, bool silent)
 {
-    (void)setsid();
     (void)umask(077); /* the caller's mask may deny even us access to what we create */
     finish_lift_limits();
     sigset_t none;
@@ -246,6 +245,18 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     _exit(127);
 }
 
+/* The child has its own session, or is gone, when the pipe has no writer. */
+static void wait_until_closed(const int pipe_fds[2])
+{
+    char byte;
+    int error = errno; /* of fork() */
+    (void)close(pipe_fds[1]);
+    while (read(pipe_fds[0], &byte, 1) < 0 && errno == EINTR)
+        ;
+    (void)close(pipe_fds[0]);
+    errno = error;
+}
+
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
                    enum loader_variables aside, bool silent)
 {
@@ -253,12 +264,18 @@ pid_t finish_start(int shared_fd, const struct launch_options *options, enum fin
         errno = ENOENT;
         return -1;
     }
+    int apart[2] = {-1, -1};
+    (void)pipe2(apart, O_CLOEXEC);
     pid_t pid = fork();
     if (pid == 0) {
+        (void)setsid();
+        (void)close(apart[0]);
+        (void)close(apart[1]);
         (void)loader_variables_put_aside(aside);
         /* The caller tries again with fewer variables put aside; only the last attempt prints. */
         bool last = aside == LOADER_VARIABLES_NONE;
         exec_finisher(shared_fd, options, what, silent, last && !silent && !options->quiet);
     }
+    wait_until_closed(apart);
     return pid;
 }

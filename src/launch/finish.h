@@ -27,7 +27,7 @@ enum finish_what {
  * whether the environment may be that of a rank. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
 
-/* Fork and exec the finisher on the run; -1 when it cannot be started. `aside`: what it is loaded
+/* Fork and exec the finisher on the run, in a session of its own when this returns; -1 when it cannot be started. `aside`: what it is loaded
  * without. `silent`: prints nothing, because the one who would read it is gone. */
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
                    enum loader_variables aside, bool silent);

@@ -64,9 +64,10 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done)
     uint64_t one = 1;
     (void)!write(s->recorder_wake_fd, &one, sizeof one);
     uint64_t give_up_ns = clock_mono_ns() + RECORDER_END_MS * NS_PER_MS;
-    while (s->shared->helpers[HELPER_RECORDER].pid > 0 && clock_mono_ns() < give_up_ns)
+    while (s->shared->helpers[HELPER_RECORDER].pid > 0 && s->shared->recorder_flushed == 0 && clock_mono_ns() < give_up_ns)
         supervisor_turn(s, 5);
-    helper_kill(&s->helpers, HELPER_RECORDER);
+    if (s->shared->recorder_flushed == 0)
+        helper_kill(&s->helpers, HELPER_RECORDER);
 }
 
 /* Slurm and Kubernetes send SIGTERM, and SIGKILL some seconds later (5 to 30): what is slow must not
@@ -204,6 +205,7 @@ void supervisor_finish(struct supervisor *s)
         }
         if (s->finisher <= 0)
             break;
+        helper_kill(&s->helpers, HELPER_RECORDER);
         wait_for_finisher(s, what);
         if (s->options->preview && s->finisher_ended)
             ask_about_bundle(s);
@@ -216,6 +218,7 @@ void supervisor_finish(struct supervisor *s)
         if (finisher_cannot_work(s->finisher_status))
             aside = LOADER_VARIABLES_NONE; /* its libraries may be where LD_LIBRARY_PATH says */
     }
+    helper_kill(&s->helpers, HELPER_RECORDER);
     if (what == FINISH_ENDED) /* of 10,000 ranks each would say the same */
         return;
     keep_run(s->shared);

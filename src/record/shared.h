@@ -216,6 +216,7 @@ struct shared {
     _Atomic uint32_t target_stops;    /* how often it stopped: S shows each stop to its own
                                        * parent */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
+    _Atomic uint32_t recorder_flushed; /* R: all is on the disk; R waits for its end, or stands in for S */
     _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     /* S: since when the target stands still, for a minute or more; 0 = it does something. */

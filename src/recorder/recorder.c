@@ -26,6 +26,7 @@
 /* A burst of kernel messages must not fill the disk. Its beginning is kept, because the first messages
  * tell most about the cause. */
 #define KMSG_FILE_MAX (4u << 20)
+#define HANDOVER_MS 10
 #define ORPHAN_WAIT_MS 5000
 #define STUCK_TRACER_MS 1000
 
@@ -293,6 +294,20 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
     _exit(0);
 }
 
+/* A launcher may kill the supervisor's process group before the finisher has left it. The supervisor ends us then. */
+static _Noreturn void wait_until_finisher_is_apart(struct recorder *r)
+{
+    struct pollfd supervisor = {.fd = r->options->supervisor_pidfd, .events = POLLIN};
+    if (r->state_fd >= 0)
+        (void)close(r->state_fd); /* its lock is for the finisher */
+    r->shared->recorder_flushed = 1;
+    while (getppid() == r->shared->run.supervisor_pid)
+        (void)poll(&supervisor, 1, HANDOVER_MS);
+    if (r->options->bundle != NULL)
+        r->options->bundle(r->options->context);
+    _exit(0);
+}
+
 static void supervisor_said_done(struct recorder *r)
 {
     if (r->shared->supervisor_done == 1) {
@@ -306,7 +321,7 @@ static void supervisor_said_done(struct recorder *r)
         make_run_dir(r);
     flush(r, true);
     write_state(r, "ended\n");
-    _exit(0);
+    wait_until_finisher_is_apart(r);
 }
 
 /* A turn costs little more than its wake-up, so there are fewer turns while the program is quiet. The

@@ -238,6 +238,26 @@ class Fleet(support.Case):
         support.wait_for(self.records, "its record")
         self.assertEqual(self.bundles(), [])
 
+    def test_killed_before_its_finisher_is_apart(self):
+        """The process group gets SIGKILL when all is on the disk, and rocmcrash is about to start its finisher. Nothing is lost."""
+        self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
+        states = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs", "*", "state")
+        gate = self.path("ready")
+        for number in range(8):
+            process = self.start("/bin/sh", "-c", f"echo >{gate}; while :; do sleep 0.05; done", start_new_session=True)
+            self.wait_for_file(gate)
+            os.unlink(gate)
+            process.send_signal(signal.SIGTERM)
+            while process.poll() is None and not any("ended" in support.read(path) for path in glob.glob(states)):
+                pass
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(60)
+            support.wait_for(self.records, f"the record of run {number}")
+            support.wait_for(lambda: not glob.glob(states), "the end of the run")
+            for path in self.records():
+                os.unlink(path)
+
     def test_the_record_cannot_be_written(self):
         """A file system that does not answer holds the rank for a moment only, and not its caller's pipes."""
         alone, said = self.path("rocmcrash"), self.path("pid")
