@@ -85,9 +85,9 @@ int option_conditions_outside(const struct option_def *option, void *field, cons
                               struct rc_err *err)
 {
     int r = option_conditions(option, field, value, err);
-    if (r == 0 && conditions_need_output(field))
-        return rc_err_set(err, -EINVAL, "--%s: what a process says is known only where rocmcrash starts it (%s)",
-                          option->name, "rocmcrash --bundle-at=silent>10m COMMAND");
+    if (r == 0 && (conditions_need_output(field) || conditions_need_steps(field)))
+        return rc_err_set(err, -EINVAL, "--%s: silent and step are known only of a program that rocmcrash starts (%s)",
+                          option->name, "rocmcrash --bundle-at='silent>10m' COMMAND");
     return r;
 }
 

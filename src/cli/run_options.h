@@ -15,7 +15,7 @@ struct command_line {
 };
 
 option_parser option_conditions; /* struct condition_list (telemetry/condition.h) */
-option_parser option_conditions_outside; /* the same, of a process whose output does not go through us */
+option_parser option_conditions_outside; /* the same, of a process that somebody else started */
 
 extern const struct option_def run_options[]; /* their target is a struct command_line, with `follow` set */
 /* Values of options that nobody set. The options' help shows them, too. */

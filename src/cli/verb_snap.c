@@ -70,8 +70,8 @@ static void print_help(void)
     char names[160];
     conditions_names(names, sizeof names);
     (void)printf("\nA condition compares one of these with < or >; sizes have a growth, too\n"
-                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'. 'silent' is for\n"
-                 "--bundle-at of a run only.\n");
+                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'. 'silent' and\n"
+                 "'step' are for --bundle-at of a run only.\n");
     for (char *at = names, *end; *at != '\0'; at = end) {
         end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
         (void)say_line(stdout, "  %.*s", (int)(end - at), at);

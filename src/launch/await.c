@@ -53,7 +53,8 @@ int await_next(struct await *a, char *why, unsigned size)
             return -ECHILD;
         }
         uint64_t still_ms = still_turn(&a->still, a->shared, a->look_ms, STILL_SILENT_MS);
-        const struct condition_times times = {.idle_ms = still_ms, .silent_ms = CONDITION_TIME_UNKNOWN};
+        const struct condition_times times = {.idle_ms = still_ms, .silent_ms = CONDITION_TIME_UNKNOWN,
+                                              .step_ms = CONDITION_TIME_UNKNOWN};
         const struct condition_watch *crossed =
             conditions_turn(&a->watches, a->shared, &times, clock_mono_ns());
         if (crossed == NULL)

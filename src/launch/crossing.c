@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "launch/options.h"
+#include "launch/step_length.h"
 #include "record/shared.h"
 
 bool crossing_begin(struct crossing *c, const struct condition_list *conditions)
@@ -16,6 +17,15 @@ bool crossing_begin(struct crossing *c, const struct condition_list *conditions)
     return conditions_watch(&c->watches, conditions);
 }
 
+static uint64_t step_ms(const struct shared *shared)
+{
+    uint64_t ended_ns = step_length_last_ns(shared);
+    uint64_t now_ns = clock_mono_ns();
+    if (ended_ns == 0)
+        return CONDITION_TIME_UNKNOWN;
+    return ended_ns < now_ns ? (now_ns - ended_ns) / NS_PER_MS : 0;
+}
+
 void crossing_turn(struct crossing *c, struct shared *shared, const struct launch_options *options,
                    struct relay *relays, uint64_t still_ms)
 {
@@ -23,7 +33,7 @@ void crossing_turn(struct crossing *c, struct shared *shared, const struct launc
     if (c->watches.count == 0 || shared->target_state != TARGET_RUNNING)
         return;
     const struct condition_times times = {
-        .idle_ms = still_ms, .silent_ms = silence_turn(&c->silence, shared, relays)};
+        .idle_ms = still_ms, .silent_ms = silence_turn(&c->silence, shared, relays), .step_ms = step_ms(shared)};
     const struct condition_watch *crossed =
         conditions_turn(&c->watches, shared, &times, clock_mono_ns());
     if (crossed == NULL)

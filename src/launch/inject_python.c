@@ -62,7 +62,7 @@ void inject_python(struct shared *shared, const struct launch_options *options)
     if (run->hook_dir[0] == '\0')
         return;
     RC_AUTO_FREE char *path = python_path(options->python_hook);
-    if (options->hang_after_ms == HANG_AFTER_AUTO)
+    if (options->hang_after_ms == HANG_AFTER_AUTO || conditions_need_steps(&options->bundle_at))
         (void)snprintf(steps, sizeof steps, "steps=%zu,", offsetof(struct shared, hook_steps));
     int n = snprintf(where, sizeof where, "%d:%s%smemory=%d+%zu:%s", (int)run->supervisor_pid,
                      options->torch_history ? "history," : "", steps, (int)run->shared_fd,

@@ -26,9 +26,12 @@ static struct step_length read_slot(const char slot[SHARED_STEPS_TEXT])
     struct step_length length = {.count = strtoull(at, &at, 10)};
     length.usual_us = strtoull(at, &at, 10);
     length.ended_ns = strtoull(at, &at, 10);
-    bool is_known = *at == '\n' && length.count >= STEPS_MIN && length.usual_us > 0 &&
-                    length.usual_us <= USUAL_MAX_US;
-    return is_known ? length : (struct step_length){.count = 0};
+    return *at == '\n' ? length : (struct step_length){.count = 0};
+}
+
+static bool is_usable(const struct step_length *length)
+{
+    return length->count >= STEPS_MIN && length->usual_us > 0 && length->usual_us <= USUAL_MAX_US;
 }
 
 struct step_length step_length_read(const struct shared *shared)
@@ -36,10 +39,21 @@ struct step_length step_length_read(const struct shared *shared)
     struct step_length longest = {.count = 0};
     for (size_t i = 0; i < SHARED_HOOK_SLOTS; i++) {
         struct step_length length = read_slot(shared->hook_steps[i]);
-        if (length.usual_us > longest.usual_us)
+        if (is_usable(&length) && length.usual_us > longest.usual_us)
             longest = length;
     }
     return longest;
+}
+
+uint64_t step_length_last_ns(const struct shared *shared)
+{
+    uint64_t last_ns = 0;
+    for (size_t i = 0; i < SHARED_HOOK_SLOTS; i++) {
+        struct step_length length = read_slot(shared->hook_steps[i]);
+        if (length.count > 0 && length.ended_ns > last_ns)
+            last_ns = length.ended_ns;
+    }
+    return last_ns;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

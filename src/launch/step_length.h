@@ -22,6 +22,8 @@ struct step_length {
 
 /* Those of the process with the longest steps. The program can write there, so any bytes are possible. */
 struct step_length step_length_read(const struct shared *shared);
+/* When the latest step of any process ended, perhaps a second early; 0 = none is known. */
+uint64_t step_length_last_ns(const struct shared *shared);
 /* Does a standstill that began at `since_ns` interrupt the steps? What follows them, or comes between them, like
  * validation, takes its own time, of which steps say nothing. */
 bool step_length_holds(const struct step_length *length, uint64_t since_ns);

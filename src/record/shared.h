@@ -255,8 +255,8 @@ struct shared {
     /* Written by the Python hook in the target (inject/python) with pwrite(): what did not work, if
      * the hook cannot write it to the run directory. Any bytes; perhaps without a NUL. */
     char hook_trouble[SHARED_HOOK_SLOTS][SHARED_HOOK_TEXT];
-    /* Likewise, with --hang-after=auto: "PID STEPS MICROSECONDS\n", how many steps of training it has seen, and
-     * how long 99 of 100 of the latest took at most. */
+    /* Likewise, where options ask for it: "PID STEPS MICROSECONDS ENDED\n", how many steps of training it has
+     * seen, how long 99 of 100 of the latest took at most, and when the latest ended (CLOCK_MONOTONIC, ns). */
     char hook_steps[SHARED_HOOK_SLOTS][SHARED_STEPS_TEXT];
 
     /* O and R: matches of output and kernel patterns while running. */

@@ -29,7 +29,7 @@ static const struct quantity {
     enum condition_unit unit;
     double scale;
     bool is_free; /* "used" is what is free of the total */
-    enum { BY_SAMPLES, IDLE, SILENT } time; /* one of struct condition_times instead of a sample */
+    enum { BY_SAMPLES, IDLE, SILENT, STEP } time; /* one of struct condition_times instead of a sample */
 } quantities[] = {
     {"vram", METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
     {"gtt", METRIC_GPU_GTT_USED, METRIC_GPU_GTT_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
@@ -45,6 +45,7 @@ static const struct quantity {
     {"cgroup", METRIC_CGROUP_MEM_USED, METRIC_CGROUP_MEM_LIMIT, SCOPE_HOST, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
     {"idle", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, IDLE},
     {"silent", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, SILENT},
+    {"step", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, STEP},
 };
 
 #define QUANTITIES (sizeof quantities / sizeof quantities[0])
@@ -189,12 +190,22 @@ uint32_t conditions_idle_ms(const struct condition_list *list)
     return 0;
 }
 
-bool conditions_need_output(const struct condition_list *list)
+static bool has(const struct condition_list *list, int time)
 {
     for (unsigned i = 0; i < list->count; i++)
-        if (quantities[list->list[i].quantity].time == SILENT)
+        if ((int)quantities[list->list[i].quantity].time == time)
             return true;
     return false;
+}
+
+bool conditions_need_output(const struct condition_list *list)
+{
+    return has(list, SILENT);
+}
+
+bool conditions_need_steps(const struct condition_list *list)
+{
+    return has(list, STEP);
 }
 
 /* --- the samples --- */
@@ -285,7 +296,9 @@ static bool value_now(const struct condition_watch *w, const struct condition_ti
     bool known = false;
     *ret = 0;
     if (q->time != BY_SAMPLES) {
-        uint64_t ms = q->time == IDLE ? times->idle_ms : times->silent_ms;
+        uint64_t ms = q->time == IDLE     ? times->idle_ms
+                      : q->time == SILENT ? times->silent_ms
+                                          : times->step_ms;
         *ret = (double)ms / 1000;
         return ms != CONDITION_TIME_UNKNOWN;
     }

@@ -69,6 +69,7 @@ struct condition_watch {
 struct condition_times {
     uint64_t idle_ms;   /* the program has stood still */
     uint64_t silent_ms; /* it has said nothing, whatever it does */
+    uint64_t step_ms;   /* no step of its training has ended */
 };
 
 struct condition_watches {
@@ -82,8 +83,10 @@ struct condition_watches {
 int conditions_parse(const char *text, struct condition_list *ret, struct rc_err *err);
 /* "vram, gtt, rss, ..." */
 void conditions_names(char *out, unsigned size);
-/* Is one on what the program says? It is known only of a program whose output goes through us. */
+/* Is one on what the program says, or on the steps of its training? Both are known only of a program that we
+ * start. */
 bool conditions_need_output(const struct condition_list *list);
+bool conditions_need_steps(const struct condition_list *list);
 /* The time of the first condition on "idle" in ms, 0 = there is none. */
 uint32_t conditions_idle_ms(const struct condition_list *list);
 /* False when there is no memory. */

@@ -29,7 +29,7 @@ lock = threading.Lock()
 lock.acquire()
 def stuck():
     lock.acquire()
-stuck()
+END
 """
 STEPS = """
 names = {}
@@ -62,11 +62,11 @@ class Steps(Case):
         if self.python is None:
             self.environ["PYTHONPATH"] = STUB
 
-    def trains(self, name, with_torch):
+    def trains(self, name, with_torch, option="--hang-after=auto", end="stuck()"):
         folder = self.path(name)
         os.mkdir(folder)
-        process = self.start(self.python or PYTHON, "-c", TRAINS.replace("TORCH", str(with_torch)), cwd=folder,
-                             options=("--hang-after=auto", f"--output-dir={folder}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self.start(self.python or PYTHON, "-c", TRAINS.replace("TORCH", str(with_torch)).replace("END", end), cwd=folder,
+                             options=(option, f"--output-dir={folder}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -83,6 +83,16 @@ class Steps(Case):
         self.assertRegex(bundle.value("run.snapshot_why"),
                          r"^no output, CPU time or I/O for 3\d s; 99 of 100 of its steps took at most 0\.\d\d s$")
         self.assertEqual(snapshots(without), [])
+
+    def test_no_step_while_it_spins_and_speaks(self):
+        spins = "import sys\nwhile True:\n    print('.', file=sys.stderr, flush=True)\n    sum(range(1000000))"
+        _, folder = self.trains("steps", True, "--bundle-at=step>3s", spins)
+        process, without = self.trains("none", False, "--bundle-at=step>3s", spins)
+        bundle = wait_for(lambda: snapshots(folder), "the bundle", timeout_s=90)[0]
+        self.assertRegex(bundle.value("run.snapshot_why"), r"^step>3s \(it is [\d.]+ s\)$")
+        self.assertEqual(snapshots(without), [])
+        process.terminate()
+        self.assertIn(b"--bundle-at=step>3s: that was never known here", process.communicate(timeout=60)[1])
 
     def steps(self, code):
         done = subprocess.run([PYTHON, "-c", STEPS.replace("PATH", repr(os.path.join(HOOK, "rocmcrash_steps.py"))) + code],

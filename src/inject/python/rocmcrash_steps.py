@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step of PyTorch's training takes, for --hang-after=auto. rocmcrash_hook executes it when torch has been
-imported, only with that option.
+"""How long a step of PyTorch's training takes, for --hang-after=auto, and when the last one ended, for --bundle-at=step>5m.
+rocmcrash_hook executes it when torch has been imported, only with one of these options.
 
 A step ends where an optimizer's step() returns: PyTorch calls us then (register_optimizer_step_post_hook, PyTorch 2).
 Nothing else is asked. The supervisor reads what _tell() writes (launch/step_length.h).

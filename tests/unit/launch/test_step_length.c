@@ -29,12 +29,17 @@ static void test_what_the_hook_says(void **state)
     (void)state;
     memset(&shared, 0, sizeof shared);
     assert_int_equal(step_length_read(&shared).count, 0);
+    assert_int_equal(step_length_last_ns(&shared), 0);
     struct step_length length = slot(3, "4711 20 250000 77\n");
     assert_int_equal(length.count, 20);
     assert_int_equal(length.usual_us, 250000);
     assert_int_equal(length.ended_ns, 77);
     assert_int_equal(slot(5, "4712 400 90000 78\n").usual_us, 250000); /* the longest steps count */
     assert_int_equal(slot(6, "4713 400 900000 79\n").usual_us, 900000);
+    assert_int_equal(step_length_last_ns(&shared), 79);
+    (void)slot(7, "4714 1 5 80\n"); /* too few steps for a length */
+    assert_int_equal(step_length_last_ns(&shared), 80);
+    assert_int_equal(step_length_read(&shared).usual_us, 900000);
 }
 
 static void test_what_says_nothing(void **state)

@@ -20,6 +20,7 @@
 static struct shared *shared;
 static uint64_t now_ns;
 static uint64_t silent_ms = CONDITION_TIME_UNKNOWN;
+static uint64_t step_ms = CONDITION_TIME_UNKNOWN;
 
 static int set_up(void **state)
 {
@@ -57,7 +58,7 @@ static struct condition_watches begin(const char *text)
 static bool turn(struct condition_watches *watches, uint64_t idle_ms)
 {
     now_ns += SECOND_NS;
-    const struct condition_times times = {.idle_ms = idle_ms, .silent_ms = silent_ms};
+    const struct condition_times times = {.idle_ms = idle_ms, .silent_ms = silent_ms, .step_ms = step_ms};
     return conditions_turn(watches, shared, &times, now_ns) != NULL;
 }
 
@@ -186,6 +187,7 @@ static void test_silent(void **state)
     struct condition_watches w = begin("silent>10m");
     struct condition_list list = {1, {w.list[0].condition}};
     assert_true(conditions_need_output(&list));
+    assert_false(conditions_need_steps(&list));
     assert_int_equal(conditions_idle_ms(&list), 0); /* what it does is not asked */
     assert_false(turn(&w, 700000)); /* nobody sees what it says */
     assert_false(w.list[0].ever_known);
@@ -199,6 +201,24 @@ static void test_silent(void **state)
     silent_ms = 601000;
     assert_true(turn(&w, 0));
     silent_ms = CONDITION_TIME_UNKNOWN;
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    struct condition_watches w = begin("step>5m");
+    struct condition_list list = {1, {w.list[0].condition}};
+    assert_true(conditions_need_steps(&list));
+    assert_false(conditions_need_output(&list));
+    assert_int_equal(conditions_idle_ms(&list), 0);
+    assert_false(turn(&w, 700000)); /* the first step may take long: it is compiled */
+    step_ms = 299000;
+    assert_false(turn(&w, 700000));
+    step_ms = 301000;
+    assert_true(turn(&w, 0));
+    step_ms = 1000;
+    assert_false(turn(&w, 0));
+    step_ms = CONDITION_TIME_UNKNOWN;
 }
 
 static void test_torn_samples(void **state)
@@ -226,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup(test_growth, set_up),
         cmocka_unit_test_setup(test_idle, set_up),
         cmocka_unit_test_setup(test_silent, set_up),
+        cmocka_unit_test_setup(test_step, set_up),
         cmocka_unit_test_setup(test_torn_samples, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
