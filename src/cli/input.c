@@ -44,7 +44,8 @@ char *input_newest_bundle(const char *usage)
     int count = scandir(".", &entries, is_bundle_of_ours, alphasort);
     for (int i = 0; i < count; i++) {
         struct stat st;
-        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) &&
+        /* In a folder that others may write to, a stranger's bundle may have the latest time. */
+        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
             (st.st_mtim.tv_sec > newest.tv_sec ||
              (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec >= newest.tv_nsec))) {
             free(path);
@@ -57,7 +58,7 @@ char *input_newest_bundle(const char *usage)
     if (path != NULL)
         (void)say_line(stderr, "rocmcrash: the newest bundle here is '%s'", path);
     else
-        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle in this folder)", usage);
+        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle of yours in this folder)", usage);
     return path;
 }
 

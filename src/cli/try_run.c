@@ -194,6 +194,28 @@ static bool is_rocmcrashs_own(int status)
     return WIFEXITED(status) && WEXITSTATUS(status) >= 125 && WEXITSTATUS(status) <= 127;
 }
 
+static bool group_lives(pid_t group)
+{
+    while (waitpid(-group, NULL, WNOHANG) > 0)
+        ;
+    return kill(-group, 0) == 0;
+}
+
+/* Workers that outlive their command hold memory of the GPU, which the next run would miss. The finisher and the
+ * relay have sessions of their own. A group's number is not given away while a process has it. */
+static void end_group(pid_t group)
+{
+    uint64_t asked_ns = clock_mono_ns();
+    bool killed = false;
+    while (group_lives(group) && clock_mono_ns() - asked_ns < 2 * GRACE_NS) {
+        if (!killed && clock_mono_ns() - asked_ns > GRACE_NS) {
+            killed = true;
+            (void)kill(-group, SIGKILL);
+        }
+        (void)poll(NULL, 0, TICK_MS);
+    }
+}
+
 struct bundle_wait {
     const struct try_plan *plan;
     const struct try_run *run;
@@ -236,15 +258,20 @@ int try_run(struct try_run *ret, const struct try_plan *plan, struct rc_err *err
     if (w.pid < 0)
         return rc_err_errno(err, w.pid, "cannot start a run");
     for (;;) {
-        pid_t ended = waitpid(w.pid, &ret->wait_status, WNOHANG);
-        ret->end_unknown = ended < 0 && errno != EINTR;
-        if (ended == w.pid || ret->end_unknown)
+        siginfo_t info = {.si_pid = 0};
+        ret->end_unknown = waitid(P_PID, (id_t)w.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno != EINTR;
+        if (info.si_pid == w.pid || ret->end_unknown)
             break;
         read_output(&w, ret);
         look_at_clock(&w, ret, plan);
     }
     if (w.asked_ns == 0)
         ret->seconds = (double)(clock_mono_ns() - w.start_ns) / 1e9;
+    if (!ret->end_unknown) {
+        (void)kill(-w.pid, SIGTERM); /* while its leader is a zombie, the number is the group's */
+        (void)waitpid(w.pid, &ret->wait_status, 0);
+        end_group(w.pid);
+    }
     read_rest(&w, ret);
     find_bundle(ret, plan, w.killed);
     ret->not_started = ret->bundle[0] == '\0' && is_rocmcrashs_own(ret->wait_status);

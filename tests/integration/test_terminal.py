@@ -159,12 +159,15 @@ class Show(support.Case):
         for verb in ("show", "open", "issue"):
             done = self.verb(verb, cwd=folder)
             self.assertEqual((done.returncode, done.stdout), (125, ""), verb)
-            self.assertIn("no bundle in this folder", done.stderr)
+            self.assertIn("no bundle of yours in this folder", done.stderr)
         for name, age, text in (("rocmcrash-b.tar.gz", 2, b"# older\n"), ("rocmcrash-a.tar.gz", 1, b"# newer\n"),
                                 ("other.tar.gz", 0, b"# another's\n")):
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(bundle_bytes("rocmcrash-x", {"SUMMARY.md": text, "verdict.json": b"{}", "facts.json": b'{"facts": []}'}))
             os.utime(os.path.join(folder, name), (1700000000 - age, 1700000000 - age))
+        if os.geteuid() == 0:  # another user's, the newest
+            shutil.copy(os.path.join(folder, "rocmcrash-b.tar.gz"), os.path.join(folder, "rocmcrash-c.tar.gz"))
+            os.chown(os.path.join(folder, "rocmcrash-c.tar.gz"), 65534, 65534)
         done = self.verb("show", "--raw", cwd=folder)
         self.assertEqual((done.returncode, done.stdout), (0, "# newer\n"), done.stderr)
         self.assertEqual(done.stderr, "rocmcrash: the newest bundle here is 'rocmcrash-a.tar.gz'\n")

@@ -395,6 +395,24 @@ if size > 28592:
         self.assertIn("no value runs: --size 2 fails", self.fit("--vary", "--size 2..3", limit=1, status=1))
         self.assertIn("--size 2 runs, the largest of the range", self.fit("--vary", "--size 1..2"))
 
+    def test_workers_do_not_live_on(self):
+        """A worker of an earlier run would hold memory that the next run misses. It ignores SIGHUP, as under nohup."""
+        said = self.path("workers")
+        code = f"""
+import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with open({said!r}, "a") as stream:
+        stream.write(f"{{os.getpid()}}\\n")
+time.sleep(1000)
+"""
+        done = subprocess.run([support.ROCMCRASH, "fit", "--output-dir", self.outdir, "--vary", "--size 1..2", "--fail-after", "2s", "--",
+                               PYTHON, "-c", code, "--size", "1"], capture_output=True, text=True, timeout=120, env=self.environ, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        pids = support.read(said).split()
+        self.assertGreaterEqual(len(pids), 2)
+        self.assertEqual([pid for pid in pids if os.path.exists(f"/proc/{pid}")], [])
+
     def test_times(self):
         """--fail-after and --pass-after: values that take long do not fit, or do."""
         self.assertIn("--size 5 is", self.fit("--vary", "--size 5..6", "--fail-after", "2s", sleep=1000))
