@@ -86,8 +86,8 @@ bool entry_name_ok(const char *name)
             continue;
         }
         size_t part_len = (size_t)(name + i - part);
-        if (part_len == 0 || (part_len == 1 && part[0] == '.') ||
-            (part_len == 2 && part[0] == '.' && part[1] == '.'))
+        /* ".git" acts when somebody looks around in the unpacked folder, and "-rf" when a shell expands "*". */
+        if (part_len == 0 || part[0] == '.' || part[0] == '-')
             return false;
         part = name + i + 1;
     }
