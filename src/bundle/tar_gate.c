@@ -77,6 +77,23 @@ static bool all_zero(const unsigned char *p, size_t len)
     return true;
 }
 
+/* Empty, or octal digits. Readers of other programs end, or skip the rest, at anything else. `is_id`: GNU tar
+ * writes 0x80 and a binary number of 32 bits for a user above 2097151. */
+static bool is_plain_number(const unsigned char *field, size_t size, bool is_id)
+{
+    uint64_t value = 0;
+    return all_zero(field, size) || parse_octal(field, size, &value) ||
+           (is_id && field[0] == 0x80 && all_zero(field + 1, 3));
+}
+
+/* Mode, user, group, time, device: nobody here reads them, other programs do. */
+static bool other_fields_plain(const unsigned char *b)
+{
+    return is_plain_number(b + 100, 8, false) && is_plain_number(b + 108, 8, true) && is_plain_number(b + 116, 8, true) &&
+           is_plain_number(b + 136, 12, false) && is_plain_number(b + 329, 8, false) &&
+           is_plain_number(b + 337, 8, false);
+}
+
 static int check_header(struct tar_gate *gate, struct rc_err *err)
 {
     const unsigned char *b = gate->block;
@@ -97,6 +114,8 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
     uint64_t size = 0;
     if (!parse_octal(b + 124, 12, &size))
         return refuse(gate, err, "has no plain size");
+    if (!other_fields_plain(b))
+        return refuse(gate, err, "has a value that no bundle has");
     char type = (char)b[156];
     switch (type) {
     case '0':
@@ -132,6 +151,17 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
     return 0;
 }
 
+/* "1700000000.25"; names and comments are any text, and a path is looked at as one. */
+static bool pax_value_plain(const char *key, size_t key_len, const char *value, size_t len)
+{
+    bool is_text = key_len > 4 && (memcmp(key + 1, "name", 4) == 0 || memcmp(key, "comme", 5) == 0);
+    bool is_path = key_len == 4 && memcmp(key, "path", 4) == 0;
+    size_t i = 0;
+    while (i < len && ((value[i] >= '0' && value[i] <= '9') || value[i] == '.'))
+        i++;
+    return is_text || (len > 0 && (is_path || (i == len && value[0] != '.')));
+}
+
 static bool pax_key_known(const char *key, size_t len)
 {
     static const char *const known[] = {"path", "mtime", "atime", "ctime",  "uid",
@@ -162,6 +192,8 @@ static int check_pax(struct tar_gate *gate, struct rc_err *err)
         const char *equal = memchr(key, '=', len - i - 2);
         if (equal == NULL || !pax_key_known(key, (size_t)(equal - key)))
             return refuse(gate, err, "has an extended header that no bundle has");
+        if (!pax_value_plain(key, (size_t)(equal - key), equal + 1, (size_t)(record + len - equal - 2)))
+            return refuse(gate, err, "has a value that no bundle has");
         bool is_path = equal - key == 4 && memcmp(key, "path", 4) == 0;
         if (is_path && seen_path)
             return refuse(gate, err, "has two names");
