@@ -17,6 +17,7 @@
 #define WORD_MIN 4u
 #define LINE_MAX_BYTES 4096u
 #define UTF16_PAIRS 8u
+#define COMMAND_MAX 1024u
 #define BORDER "\xe2\x94\x82" /* the box of Rich's tracebacks */
 
 struct fold {
@@ -86,6 +87,30 @@ static size_t hidden_at(const struct redact_text *t, size_t at)
         return 0;
     size_t n = utf8_decode((const unsigned char *)t->p + at, t->len - at, &point);
     return n > 0 && utf8_is_hidden(point) ? n : 0;
+}
+
+/* "ESC ] 8;;ADDRESS ESC \\": a link, a title. 0 = none. */
+static size_t command_at(const struct redact_text *t, size_t at)
+{
+    if (t->p[at] != 0x1b || redact_at(t, at + 1) != ']')
+        return 0;
+    for (size_t i = at + 2; i < t->len && i < at + COMMAND_MAX && t->p[i] != '\n'; i++)
+        if (t->p[i] == 0x1b || t->p[i] == 0x07)
+            return i + 1 - at + (t->p[i] == 0x1b && redact_at(t, i + 1) == '\\');
+    return 0;
+}
+
+/* All of them that follow each other. */
+static size_t unseen_at(const struct redact_text *t, size_t at)
+{
+    size_t n = 0;
+    for (size_t one = 1; one > 0 && at + n < t->len; n += one) {
+        char c = t->p[at + n];
+        one = c == 0x1b || c == '\\' ? one_colour_at(t, at + n) : hidden_at(t, at + n);
+        if (one == 0)
+            one = command_at(t, at + n);
+    }
+    return n;
 }
 
 static int hex_value(char c)
@@ -250,7 +275,7 @@ static size_t step(struct fold *f, size_t at)
 {
     const struct redact_text *t = f->t;
     char c = t->p[at];
-    size_t n = c == 0x1b || c == '\\' ? colour_at(t, at) : hidden_at(t, at);
+    size_t n = unseen_at(t, at);
     if (n > 0) {
         bool inside = f->out->len > 0 && is_token(f->out->p[f->out->len - 1]) &&
                       is_token(redact_at(t, at + n));

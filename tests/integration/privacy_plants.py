@@ -219,6 +219,8 @@ ODD_FORMS = [
     ("each letter a colour", lambda t: "".join(f"\x1b[3{i % 8}m{c}" for i, c in enumerate(t)) + "\x1b[0m",
      lambda t: ["".join(f"\x1b[3{i % 8}m{c}" for i, c in enumerate(t))[20:60]]),
     ("colour in repr()", lambda t: repr(f"token \x1b[31m{t[:9]}\x1b[0m{t[9:]}"), lambda t: [t[9:]]),
+    ("nobody sees it", lambda t: f"login {t[:9]}\u200b{t[9:]} end", lambda t: [t[9:]]),
+    ("a link inside", lambda t: f"login {t[:9]}\x1b]8;;http://a.b/\x1b\\{t[9:]} end", lambda t: [t[9:]]),
     ("base64", lambda t: f"data: {base64_of(t)}", lambda t: [base64_of(t)] if "Q~" not in t else []),
     ("base64 of a login", lambda t: f'{{"auths": {{"r.example": {{"auth": "{base64_of("user:" + t)}"}}}}}}',
      lambda t: [base64_of("user:" + t)]),

@@ -131,6 +131,24 @@ static void test_facts_stay(void **state)
     redactor_free(r);
 }
 
+/* A summary drops these characters, which would make the secret whole again. */
+static void test_characters_that_nobody_sees(void **state)
+{
+    (void)state;
+    static const char *const hidden[] = {"\xe2\x80\x8b", "\x01", "\x7f", "\xc2\x9b", "\xe2\x81\xa6", "\xcd\x8f", "\xf3\xa0\x81\x81",
+                                         "\xe2\x80\x8b\xef\xbb\xbf", "\x1b[31m\xe2\x80\x8b", "\x1b]8;;http://a.b/\x1b\\"};
+    static const char fact[] = "\xef\xbb\xbftorch\xe2\x80\x8b.OutOfMemoryError on gfx\xe2\x80\x8b" "1100 at 0x7f0c\x01" "1a000000\n";
+    struct redactor *r = new_redactor();
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        char text[160];
+        (void)snprintf(text, sizeof text, "%slogin ghp_ABCDEFGH%sijklmnopQRSTUVWX1234567890ab failed", fact, hidden[i]);
+        RC_AUTO_FREE char *out = redacted(r, text);
+        (void)snprintf(text, sizeof text, "%slogin <secret:github> failed", fact);
+        assert_string_equal(out, text);
+    }
+    redactor_free(r);
+}
+
 /* A machine called "vm", a user called "max": hidden only where the machine or the user is
  * meant. */
 static void test_names_that_are_words(void **state)
@@ -308,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_examples),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
+        cmocka_unit_test(test_characters_that_nobody_sees),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_own_domain),
