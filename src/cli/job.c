@@ -226,6 +226,13 @@ static void read_stdout(struct job *job)
     read_collected(job, "stdout/stdout.txt", "stdout", output_to_facts);
 }
 
+/* The last words of a Python program whose stderr was not read. */
+static void read_exception(struct job *job)
+{
+    if (job->info.follow_error[0] != '\0')
+        read_collected(job, "hook/exception.txt", "Python's exception", output_to_facts);
+}
+
 /* Runs the collectors that the first verdict could not wait for, on a machine that is slow, perhaps because
  * it is out of memory. */
 static void collect_late(struct job *job)
@@ -427,6 +434,7 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     read_series(job);
     job_collect(job, collectors, COLLECT_QUICK, QUICK_MS);
     read_stdout(job);
+    read_exception(job);
     if (first_verdict(job, err))
         choose_size(job);
     job->early = false;

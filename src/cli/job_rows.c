@@ -11,6 +11,7 @@
 #include "bundle/bundle.h"
 #include "cli/job.h"
 #include "collect/runner.h"
+#include "watch/stream.h"
 
 #define TELL_TRIES 3
 
@@ -103,6 +104,12 @@ static void impact_row(struct job *job)
         job_row(job, "impact", COLLECT_PARTIAL, "the tracer ended while it was copying", held_ms);
 }
 
+/* They never are. */
+static bool is_unreadable(int kind)
+{
+    return kind == STREAM_OTHER || kind == STREAM_CLOSED;
+}
+
 static void output_row(struct job *job)
 {
     const struct run_info *info = &job->info;
@@ -118,7 +125,7 @@ static void output_row(struct job *job)
     if (gap[0] != '\0' && info->output_len > 0)
         status = COLLECT_PARTIAL;
     else if (gap[0] != '\0')
-        status = unread && info->snapshot_wall_ns == 0 ? COLLECT_FAILED : COLLECT_SKIPPED;
+        status = unread && info->snapshot_wall_ns == 0 && !is_unreadable(info->stderr_kind) ? COLLECT_FAILED : COLLECT_SKIPPED;
     job_row(job, "output", status, gap, 0);
 }
 

@@ -54,6 +54,11 @@ static bool was_ended_in_a_hang(const struct shared *s)
            (end_ns < asked_ns || end_ns - asked_ns < LIVED_ON_NS);
 }
 
+static bool is_stderr_unread(const struct shared *s, const struct launch_options *options)
+{
+    return options->follow != FOLLOW_NONE && s->run.follow_error[0] != '\0';
+}
+
 static enum finish_what by_what_was_seen(const struct shared *s, const struct launch_options *options)
 {
     int status = s->target_status;
@@ -77,7 +82,7 @@ static enum finish_what by_what_was_seen(const struct shared *s, const struct la
         /* It may have swallowed PyTorch's exception, printed nothing and left by os._exit(). */
         bool silent = inject_python_saw_oom(s) || s->ledger_refusals > 0;
         /* More was printed than could be read. The part that was not read may hold a message. */
-        bool unseen = s->stderr_carried.unseen > 0;
+        bool unseen = s->stderr_carried.unseen > 0 || (s->ledger_in_use != 0 && is_stderr_unread(s, options));
         if (pattern || silent || unseen || a_process_crashed(s) || was_ended_in_a_hang(s))
             return FINISH_BUNDLE;
         if (s->plain_matches == 0)

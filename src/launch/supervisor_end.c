@@ -139,8 +139,10 @@ void supervisor_count_refusals(const struct supervisor *s)
 {
     uint64_t end_ns = s->shared->target_end_ns != 0 ? s->shared->target_end_ns : clock_mono_ns();
     uint64_t since_ns = end_ns > REFUSALS_BEFORE_NS ? end_ns - REFUSALS_BEFORE_NS : 0;
-    if (s->ledger != NULL)
-        s->shared->ledger_refusals = ledger_final_refusals(s->ledger, since_ns);
+    if (s->ledger == NULL)
+        return;
+    s->shared->ledger_refusals = ledger_final_refusals(s->ledger, since_ns);
+    s->shared->ledger_in_use = ledger_has_allocations(s->ledger);
 }
 
 /* It cannot be executed or loaded (127: a library that is missing, or memory), or does not get at

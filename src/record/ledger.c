@@ -89,6 +89,14 @@ uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns)
     return count;
 }
 
+bool ledger_has_allocations(const struct ledger *ledger)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < LEDGER_PROCESSES && ledger->processes[i].state != LEDGER_EMPTY && !has; i++)
+        has = ledger->processes[i].allocations > 0;
+    return has;
+}
+
 void ledger_close(const struct ledger *ledger)
 {
     if (ledger != NULL)

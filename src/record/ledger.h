@@ -16,6 +16,7 @@
 #define RECORD_LEDGER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LEDGER_MAGIC 0x7265676465636f72u /* "rocedger" */
@@ -320,6 +321,7 @@ const struct ledger *ledger_open(int fd, struct rc_err *err);
 void ledger_close(const struct ledger *ledger);
 /* Refusals since then after which no retry succeeded: by the kernel, or by HIP itself for lack of
  * memory. */
+bool ledger_has_allocations(const struct ledger *ledger); /* of GPU memory, by any process */
 uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns);
 
 #endif

@@ -57,6 +57,11 @@ int shared_set_size(int fd, uint64_t size)
 struct shared *shared_create(int *ret_fd, struct rc_err *err)
 {
     int fd = memfd_create("rocmcrash", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && fd <= STDERR_FILENO) { /* the caller closed a stream: nobody must take this file for it */
+        int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        (void)close(fd);
+        fd = high;
+    }
     if (fd < 0) {
         (void)rc_err_errno(err, -errno, "cannot create the shared memory of the run");
         return NULL;

@@ -263,6 +263,7 @@ struct shared {
     _Alignas(SHARED_PAGE) _Atomic uint32_t oom_matches;
     _Atomic uint32_t fault_matches, hang_matches, error_matches, plain_matches;
     _Atomic uint32_t ledger_refusals; /* S: of the last half minute, without a successful retry */
+    _Atomic uint32_t ledger_in_use;   /* S: 1 = a process has allocated GPU memory */
     _Atomic uint32_t kernel_oom_matches; /* the kernel's OOM killer, not the GPU's memory */
     _Atomic uint64_t first_match_ns;
     struct shared_carried stderr_carried, stdout_carried;

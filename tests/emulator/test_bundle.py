@@ -15,9 +15,9 @@ FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO
 
 
 class Bundles(emulated.Case):
-    def recorded_run(self, host, *argv, faults=None, inside=False):
+    def recorded_run(self, host, *argv, faults=None, inside=False, expected=1, **kwargs):
         """Runs the program under rocmcrash, which sees the machine through its sysroot, or (inside)
-        is on the machine itself."""
+        is on the machine itself. `expected`: how many bundles."""
         if not os.path.exists(emulated.ROCMCRASH):
             self.skipTest("rocmcrash is not built here")
         outdir = os.path.join(self.folder, "out")
@@ -33,11 +33,11 @@ class Bundles(emulated.Case):
         else:
             environ["ROCMCRASH_SYSROOT"] = host.root
             command += ["env", *(f"{name}={value}" for name, value in changed.items())]
-        done = emulated.subprocess.run([*command, *argv], env=environ, capture_output=True,
-                                       text=True, timeout=60, check=False)
+        kwargs = kwargs or {"capture_output": True}
+        done = emulated.subprocess.run([*command, *argv], env=environ, text=True, timeout=60, check=False, **kwargs)
         bundles = [name for name in os.listdir(outdir) if name.endswith(".tar.gz")]
-        self.assertEqual(len(bundles), 1, done.stderr)
-        return done, support.Bundle(os.path.join(outdir, bundles[0]))
+        self.assertEqual(len(bundles), expected, done.stderr)
+        return done, support.Bundle(os.path.join(outdir, bundles[0])) if expected else None
 
     def test_capacity(self):
         host = self.machine("gfx90a", vram=1 * GIB)
@@ -50,6 +50,17 @@ class Bundles(emulated.Case):
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "baseline"), 32 * MIB)
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "after"), 32 * MIB)
         self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
+
+    def test_an_error_on_a_stream_that_is_not_read(self):
+        """It may be the GPU's, where the program used one; with a stderr that is read it is a plain one."""
+        host = self.machine("gfx90a", vram=1 * GIB)
+        program = ["sh", "-c", 'printf "%s\\n" "$2" | "$1" >/dev/null; exit 1', "sh", emulated.program("kfd_memory")]
+        with open(os.devnull, "wb") as null:
+            _, bundle = self.recorded_run(host, *program, f"vram {MIB}", stderr=null)
+            self.assertEqual(bundle.row("output")["status"], "skipped")
+            os.unlink(bundle.path)
+            self.recorded_run(host, *program, "", stderr=null, expected=0)
+        self.recorded_run(host, *program, f"vram {MIB}", expected=0)
 
     def test_rocmcrash_on_the_machine_itself(self):
         """Then fdinfo, libdrm and HSA answer too, and agree."""

@@ -156,6 +156,22 @@ class Neighbours(support.Case):
                            env=self.environ, capture_output=True, timeout=60, check=False)
             self.assertEqual(os.path.exists(self.path("was-loaded")), loaded)
 
+    def test_a_stderr_that_is_not_read(self):
+        """The bundle says so, and has the exception that the hook saw."""
+        code = ("class OutOfMemoryError(RuntimeError): pass\nOutOfMemoryError.__module__ = 'torch'\n"
+                "raise OutOfMemoryError('HIP out of memory. Tried to allocate 1.58 GiB. GPU 0 has a total capacity of 62.50 GiB of "
+                "which 942.00 MiB is free. Of the allocated memory 61.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by "
+                "PyTorch but unallocated.')")
+        for stream, says in ((subprocess.DEVNULL, "a device"), (None, "closed")):
+            subprocess.run([support.ROCMCRASH, "-o", self.outdir, "--always", "--", PYTHON, "-c", code], env=self.environ, stderr=stream,
+                           preexec_fn=(lambda: os.close(2)) if stream is None else None, timeout=60, check=False)
+            bundle = self.bundles()[0]
+            self.assertEqual(bundle.row("output")["status"], "skipped")
+            self.assertIn("stderr is " + says, bundle.row("output")["reason"])
+            self.assertEqual(bundle.verdict["class"], "capacity", says)
+            self.assertEqual(bundle.value("oom.requested_bytes"), 1696512082)
+            os.unlink(bundle.path)
+
     def test_a_script_of_our_name_is_no_run(self):
         path = self.write("rocmcrash", f'#!/bin/sh\n"{support.ROCMCRASH}" "$@"\n')
         os.chmod(path, 0o755)

@@ -124,6 +124,18 @@ static void refuse(struct world *w, uint64_t number, uint64_t time_ns, uint64_t 
     w->ledger->refusals_head = number;
 }
 
+static void test_a_gpu_was_used(void **state)
+{
+    struct world *w = *state;
+    struct ledger_process *p = w->ledger->processes;
+    assert_false(ledger_has_allocations(w->ledger));
+    p[0].state = LEDGER_USED; /* it only opened a model file */
+    p[1].state = LEDGER_USED;
+    assert_false(ledger_has_allocations(w->ledger));
+    p[1].allocations = 1;
+    assert_true(ledger_has_allocations(w->ledger));
+}
+
 static void test_refusals_at_the_end(void **state)
 {
     struct world *w = *state;
@@ -156,6 +168,7 @@ int main(void)
         TEST(test_copy_is_equal_and_sparse),
         TEST(test_only_what_changed_is_written),
         TEST(test_other_files_are_no_ledgers),
+        TEST(test_a_gpu_was_used),
         TEST(test_refusals_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
