@@ -94,6 +94,15 @@ class Steps(Case):
         process.terminate()
         self.assertIn(b"--bundle-at=step>3s: that was never known here", process.communicate(timeout=60)[1])
 
+    def test_a_compiled_step_works_as_before(self):
+        if self.python is None:
+            self.skipTest("ROCMCRASH_TORCH_PYTHON names no Python with PyTorch")
+        code = "import torch\nw = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(w.parameters(), lr=.1)\n" \
+               "@torch.compile(backend='eager')\ndef step():\n    optimizer.step()\n" \
+               "for _ in range(3):\n    w(torch.ones(2, 4)).sum().backward()\n    step()\nprint('stepped')"
+        done = self.run_it(self.python, "-c", code, options=("--hang-after=auto",), timeout=300)
+        self.assertEqual((done.status, done.stdout), (0, "stepped\n"), done.stderr[-2000:])
+
     def steps(self, code):
         done = subprocess.run([PYTHON, "-c", STEPS.replace("PATH", repr(os.path.join(HOOK, "rocmcrash_steps.py"))) + code],
                               capture_output=True, text=True, check=False)

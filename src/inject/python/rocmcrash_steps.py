@@ -31,6 +31,9 @@ def _on_step(*_):
     hook["guarded"]("steps", _note)
 
 
+_on_step._torchdynamo_disable = True  # torch.compile() of a step calls it, and does not look into it: our file is no module
+
+
 def _note():
     global owner, count, last_ns
     now_ns = hook["monotonic_ns"]()
