@@ -210,6 +210,9 @@ int verb_ended(int argc, char *argv[])
     struct shared *shared = open_run(argc, argv, &line, &err);
     if (shared == NULL)
         return VERB_EXIT_USAGE;
+    /* The supervisor and the recorder may each have started one, if the supervisor was killed just then. */
+    if (atomic_exchange(&shared->record_claimed, 1) != 0)
+        return VERB_EXIT_OK;
     fs_set_sysroot(shared->run.sysroot);
     int r = settle_run_dir(shared, &err);
     if (r == 0)

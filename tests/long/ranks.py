@@ -322,6 +322,8 @@ def complaints(launcher, name, who, ranks, jobs):
     # The first one that fails may end the job before the other ones can.
     # These end all others when the first one gives up waiting: which one had not waited at all, nobody can tell.
     may_be_untold = launcher in ("mpirun", "torchrun") and name == "gloo: hang"
+    # Slurm's --wait ends with SIGKILL: the rank that hangs may leave nothing, and is the only one that is missing.
+    may_be_untold = may_be_untold or (name == "gloo: hang" and job["missing"] == who)
     if not (named or may_be_untold) or not set(named) <= set(who):
         wrong.append(f"named {named}")
     classes = dict(zip(who, kind.classes)) if len(kind.classes) == len(who) else dict.fromkeys(who, kind.classes[0])
