@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import support
+from attack_table import Attacks
 from support import PYTHON, ROCMCRASH
 
 
@@ -62,10 +63,16 @@ class Limits(support.Case):
     def test_little_data(self):
         """The program runs; the finisher may be too large to be loaded, and then the run is kept and that is told."""
         self.skip_if_sanitized("which needs more than that")
-        for limit in (1 << 20, 2 << 20):
-            done = self.aborted(self.ABORTS, [(resource.RLIMIT_DATA, limit)])
-            kept = [line.split("the run is kept in ", 1)[1] for line in done.stderr.splitlines() if "the run is kept in " in line]
-            self.assertTrue(self.bundles() or (kept and os.path.isdir(kept[0])), done.stderr)
+        with Attacks("limits that leave us little") as attacks:
+            for limit in (1 << 20, 2 << 20):
+                with attacks.one(f"data {limit}"):
+                    done = self.aborted(self.ABORTS, [(resource.RLIMIT_DATA, limit)])
+                    kept = [line.split("the run is kept in ", 1)[1] for line in done.stderr.splitlines()
+                            if "the run is kept in " in line]
+                    self.assertTrue(self.bundles() or (kept and os.path.isdir(kept[0])), done.stderr)
+            for which, limit in (("NOFILE", 4), ("NOFILE", 16), ("FSIZE", 0), ("CPU", 1)):
+                with attacks.one(f"{which} {limit}"):
+                    self.aborted(self.ABORTS, [(getattr(resource, "RLIMIT_" + which), limit)])
 
     def test_an_allocation_above_the_limit_of_data(self):
         """It is that limit that refused, not the RAM; without one it is not named."""

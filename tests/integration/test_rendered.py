@@ -19,12 +19,14 @@ WORDS = ["@zzforeign", "@zzforeign/team", "#77", "GH-88", "zzforeign/repo#9", "z
          "[zzforeign][1]", "[1]: http://e.example", "**zzforeign**", "_zzforeign_", "~~zzforeign~~", "$zzforeign$",
          "`zzforeign`", "``@zzforeign``", "```", "~~~", "| @zzforeign |", "</details>", "</summary>", "<!--", "-->",
          "&lt;zzforeign&gt;", "&#64;zzforeign", "\\@zzforeign", "[^1]", "- [ ] zzforeign", "# zzforeign", "> @zzforeign",
-         "http://e.example/@zzforeign|", "PROJ-123", "mailto:zzforeign@e.example"]
+         "http://e.example/@zzforeign|", "PROJ-123", "./GH-89", "log:deadbeefcafe13", "mailto:zzforeign@e.example"]
 # The patterns by which GitHub's filters turn plain text into links, with the characters allowed before them.
 GITHUB = {
     "mention": re.compile(r"(?:^|[^\w`/.@])@[a-z0-9][a-z0-9-]*", re.I),
     "reference": re.compile(r"(?:^|[^\w&])(?:[\w.-]+/[\w.-]+)?#\d+\b"),
     "key": re.compile(r"(?<![\w/.-])(?!SHA-256)(?:GH|[A-Z]{2,10})-\d+\b(?![.-])"),
+    "number": re.compile(r"(?:^|\W)GH-\d+\b", re.I),
+    "name of a commit": re.compile(r"(?:^|[\s(\[{<:;,.=])deadbeef[0-9a-f]+\b"),
     "commit": re.compile(r"(?<![\w/.-])(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?![\w.-])"),
     "address": re.compile(r"https?://|www\.\w|\w@\w+\.\w|mailto:", re.I),
     "mathematics": re.compile(r"\$[^$\s][^$]*\$"),
