@@ -167,10 +167,10 @@ class Hang(Case):
 
     def test_time_in_which_we_did_not_run_is_no_standstill(self):
         """A paused container: neither the program nor rocmcrash ran."""
-        process = self.start(PYTHON, "-c", STEPS_WHEN_TOLD, options=("--hang-after=4s",), stdin=subprocess.PIPE,
+        process = self.start(PYTHON, "-c", STEPS_WHEN_TOLD, options=("--hang-after=6s",), stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(process.stderr.readline(), b"begins\n")
-        time.sleep(2.5)  # it has looked twice by then
+        time.sleep(3.5)  # it has looked twice by then
         os.kill(process.pid, signal.SIGSTOP)
         wait_for(lambda: support.state(process.pid) == "T", "the stop")
         time.sleep(6)

@@ -19,8 +19,7 @@ if TORCH:
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=.1)
     except AttributeError:
         optimizer = torch.optim.Optimizer()
-begins = time.monotonic()
-while time.monotonic() - begins < 4:
+for _ in range(40):
     time.sleep(.1)
     if TORCH:
         optimizer.step()
@@ -81,7 +80,7 @@ class Steps(Case):
         bundle = wait_for(lambda: snapshots(with_steps), "the snapshot", timeout_s=150)[0]
         self.assertGreaterEqual(time.monotonic() - trained, 29)
         self.assertRegex(bundle.value("run.snapshot_why"),
-                         r"^no output, CPU time or I/O for 3\d s; 99 of 100 of its steps took at most 0\.\d\d s$")
+                         r"^no output, CPU time or I/O for 3\d s; 99 of 100 of its steps took at most \d\.\d\d s$")
         self.assertEqual(snapshots(without), [])
 
     def test_no_step_while_it_spins_and_speaks(self):
