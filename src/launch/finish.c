@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,7 @@ static const char *verb_of(enum finish_what what)
 }
 
 #define FINISHER_STACK_BYTES (8u << 20)
+#define APART_MS 1000
 
 void finish_lift_limits(void)
 {
@@ -253,11 +255,11 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
 /* The child has its own session, or is gone, when the pipe has no writer. */
 static void wait_until_closed(const int pipe_fds[2])
 {
-    char byte;
+    struct pollfd end = {.fd = pipe_fds[0]};
     int error = errno; /* of fork() */
     (void)close(pipe_fds[1]);
-    while (read(pipe_fds[0], &byte, 1) < 0 && errno == EINTR)
-        ;
+    if (end.fd >= 0)
+        (void)poll(&end, 1, APART_MS); /* POLLHUP; a child that somebody stops must not hold us */
     (void)close(pipe_fds[0]);
     errno = error;
 }
