@@ -36,29 +36,43 @@ static int is_bundle_of_ours(const struct dirent *entry)
     return strncmp(entry->d_name, "rocmcrash-", 10) == 0 && input_has_bundle_name(entry->d_name);
 }
 
+/* In a folder that others may write to, a stranger's bundle may have the latest time: our own go first. */
+static bool goes_before(const struct stat *a, const struct stat *b)
+{
+    bool a_is_ours = a->st_uid == geteuid();
+    if (a_is_ours != (b->st_uid == geteuid()))
+        return a_is_ours;
+    return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
+           (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec >= b->st_mtim.tv_nsec);
+}
+
+static void say_which(const char *path, const struct stat *st, const char *usage)
+{
+    if (path == NULL)
+        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle in this folder)", usage);
+    else if (st->st_uid == geteuid())
+        (void)say_line(stderr, "rocmcrash: the newest bundle here is '%s'", path);
+    else
+        (void)say_line(stderr, "rocmcrash: no bundle here is yours; the newest one is '%s', of user %u", path, st->st_uid);
+}
+
 char *input_newest_bundle(const char *usage)
 {
     struct dirent **entries = NULL;
-    struct timespec newest = {-1, 0};
+    struct stat best = {.st_uid = 0};
     char *path = NULL;
     int count = scandir(".", &entries, is_bundle_of_ours, alphasort);
     for (int i = 0; i < count; i++) {
         struct stat st;
-        /* In a folder that others may write to, a stranger's bundle may have the latest time. */
-        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-            (st.st_mtim.tv_sec > newest.tv_sec ||
-             (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec >= newest.tv_nsec))) {
+        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) && (path == NULL || goes_before(&st, &best))) {
             free(path);
             path = strdup(entries[i]->d_name);
-            newest = st.st_mtim;
+            best = st;
         }
         free(entries[i]);
     }
     free(entries);
-    if (path != NULL)
-        (void)say_line(stderr, "rocmcrash: the newest bundle here is '%s'", path);
-    else
-        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle of yours in this folder)", usage);
+    say_which(path, &best, usage);
     return path;
 }
 
