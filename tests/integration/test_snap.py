@@ -69,6 +69,23 @@ class SnapCase(Case):
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+    def reader_of_fuse(self, code, **options):
+        """A server of files that never answers a read, or late (SilentFuse), and a Python that runs `code` on its file PATH."""
+        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
+            self.skipTest("needs root and /dev/fuse")
+        folder = self.path("mount")
+        os.mkdir(folder)
+        server = SilentFuse(folder, **options)
+        try:
+            path = server.__enter__()
+        except OSError as error:
+            self.skipTest(f"no FUSE here: {error}")
+        reader = subprocess.Popen([PYTHON, "-c", code.replace("PATH", repr(path))])
+        self.addCleanup(reader.wait)
+        self.addCleanup(server.__exit__)  # a read that waits ends then
+        self.addCleanup(reader.kill)
+        return server, reader
+
     def snap(self, pid, *options):
         self.done = self.verb("snap", "--output-dir", self.outdir, *options, str(pid))
         self.assertEqual(self.done.returncode, 0, self.done.stderr + self.done.stdout)
@@ -293,27 +310,11 @@ class ToldApart(SnapCase):
         self.is_told(bundle, "alive")
 
     def test_read_that_nobody_answers(self):
-        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-            self.skipTest("needs root and /dev/fuse")
-        folder = self.path("mount")
-        os.mkdir(folder)
-        fuse = SilentFuse(folder)
-        try:
-            path = fuse.__enter__()
-        except OSError as error:
-            self.skipTest(f"no FUSE here: {error}")
-        reader = None
-        try:
-            reader = subprocess.Popen([PYTHON, "-c", f"import time; open({path!r}, 'rb', buffering=0).read(10)"])
-            wait_for(lambda: state(reader.pid) == "D", "its read")
-            bundle = self.snap(reader.pid)
-            self.is_told(bundle, "alive-blocked")
-            self.assertIn("read of", bundle.value("snap.blocked"))
-        finally:
-            fuse.__exit__()
-            if reader is not None:
-                reader.kill()
-                reader.wait()
+        _, reader = self.reader_of_fuse("import time; open(PATH, 'rb', buffering=0).read(10)")
+        wait_for(lambda: state(reader.pid) == "D", "its read")
+        bundle = self.snap(reader.pid)
+        self.is_told(bundle, "alive-blocked")
+        self.assertIn("read of", bundle.value("snap.blocked"))
 
     def kernel_says(self, name):
         text = ("ring gfx_0.0.0 timeout, signaled seq=11, emitted seq=13",

@@ -11,7 +11,6 @@ import sys
 import tempfile
 
 import support
-from silent_fuse import SilentFuse
 from support import PYTHON, ROCMCRASH, state, wait_for
 from test_snap import SnapCase
 
@@ -116,30 +115,13 @@ class Collective(SnapCase):
 
 class SlowServer(SnapCase):
     def test_a_server_that_answers_late_blocks_nobody(self):
-        if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-            self.skipTest("needs root and /dev/fuse")
-        folder = self.path("mount")
-        os.mkdir(folder)
-        fuse = SilentFuse(folder, read_takes_s=.02)
-        try:
-            path = fuse.__enter__()
-        except OSError as error:
-            self.skipTest(f"no FUSE here: {error}")
-        reader = None
-        try:
-            code = f"import os\nfile = os.open({path!r}, os.O_RDONLY)\n" \
-                   "while True:\n    os.pread(file, 4096, 0)\n    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)"
-            reader = subprocess.Popen([PYTHON, "-c", code])
-            wait_for(lambda: fuse.reads > 9 and state(reader.pid) == "D", "its reads")
-            bundle = self.snap(reader.pid)
-            self.assertIsNone(bundle.value("snap.blocked"))
-            self.assertNotEqual(bundle.verdict["path"][-1]["node"], "alive-blocked")
-        finally:
-            if reader is not None:
-                reader.kill()
-            fuse.__exit__()
-            if reader is not None:
-                reader.wait()
+        server, reader = self.reader_of_fuse(
+            "import os\nfile = os.open(PATH, os.O_RDONLY)\n"
+            "while True:\n    os.pread(file, 4096, 0)\n    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)", read_takes_s=.02)
+        wait_for(lambda: server.reads > 9 and state(reader.pid) == "D", "its reads")
+        bundle = self.snap(reader.pid)
+        self.assertIsNone(bundle.value("snap.blocked"))
+        self.assertNotEqual(bundle.verdict["path"][-1]["node"], "alive-blocked")
 
 
 if __name__ == "__main__":
