@@ -99,7 +99,7 @@ static void test_escaped_characters(void **state)
     }
 }
 
-/* Who reads the page sees the whole token, and copies it whole. */
+/* A reader of the page sees the whole token and can copy it. */
 static void test_invisible_characters(void **state)
 {
     static const char *const hidden[] = {"\xe2\x80\x8b", "\xe1\xa0\x8e", "\xe1\x85\x9f", "\xe3\x85\xa4", "\x01", "\b",
