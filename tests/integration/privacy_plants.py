@@ -175,7 +175,7 @@ OTHERS = [
     ("text", "Prompt: {name:7} {name:6} {name:8}"), ("text", "--negative-prompt={name:7} {name:8}"),
     ("text", "user: {name:7} {name:6} {name:8} {name:7}"), ("text", "<|im_start|>user {name:7} {name:8}<|im_end|>"),
     ("text", "### Instruction: {name:7} {name:8}"), ("text", "{{\"type\": \"text\", \"text\": \"{name:7} {name:6}\"}}"),
-    ("text", "prompt_token_ids: [{digits:5}, {digits:5}, {digits:5}, {digits:5}], x"),
+    ("text", "prompt_token_ids: [{ids:4}], x"),
     ("text", "SYSTEM_PROMPT={name:7} {name:8}"), ("text", "llama-cli -p '{name:7} {name:6} {name:7}' -n 1"),
     ("host", "--rdzv-endpoint {name:6}-01:29500"), ("host", "NCCL_COMM_ID={name:6}-02:29500"), ("host", "{name:6}-07 slots=8"),
     ("host", "\"{name:6}1:2222\", \"worker\""), ("user", "dn: uid={name:8},ou=People,dc={name:7},dc=nl"),
@@ -255,6 +255,9 @@ class Plant:
                 for at in range(len(secret) - 11):
                     if secret[at:at + 12] in lower:
                         return secret[at:at + 12]
+            elif secret.isdigit():  # digits inside a longer number are no leak: times and sizes hold any five
+                if re.search(rf"(?<!\d){secret}(?!\d)", lower):
+                    return secret
             elif secret in lower:
                 return secret
         return ""
@@ -293,6 +296,8 @@ class Maker:
             return f"ip-10-{rng.randrange(256)}-{rng.randrange(256)}-{rng.randrange(256)}"
         if what == "root":
             return f"/root/.{self.name(8)}"
+        if what == "ids":
+            return ", ".join(self.value("digits", 5) for _ in range(int(argument)))
         n = int(argument)
         text = [rng.choice(SETS[what]) for _ in range(n)]
         if n > 4 and what not in ("letters", "lower", "digits"):  # as nearly all real ones have
@@ -310,7 +315,10 @@ class Maker:
                 kept.append(argument)
                 return argument
             made = self.value(what, argument)
-            if len(made) > 4:  # what is shorter stands in other words too
+            if what == "ids":  # one number of a list is in any /proc/meminfo; two in this order are not
+                numbers = made.split(", ")
+                secrets.extend(map(", ".join, zip(numbers, numbers[1:])))
+            elif len(made) > 4:  # what is shorter stands in other words too
                 secrets.append(made)
             return made
 
