@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/translated.h"
 #include "bundle/redact_internal.h"
 
 /* A rule that reaches over lines looks so far back and ahead of its keyword: a private key of 16
@@ -400,7 +401,8 @@ static void drop_guesses_at_kept(struct search *s)
     spans->count = kept;
 }
 
-/* Drops findings of kinds that the user keeps, findings that only teach names, and findings that identify nobody. */
+/* Drops findings of kinds that the user keeps, findings that only teach names, findings that identify nobody, and
+ * unknown words of a message that the C library prints in another language. */
 static void drop_others(struct search *s)
 {
     struct redact_spans *spans = s->out;
@@ -414,7 +416,8 @@ static void drop_others(struct search *s)
                 memcpy(value, s->t->p + span->from, span->to - span->from);
             common = value[0] != '\0' && redact_is_common(value);
         }
-        if (!common && !is_hidden_already(s->t, span) &&
+        bool message = is_guess(span) && translated_covers(s->t->p, s->t->len, span->from, span->to);
+        if (!common && !message && !is_hidden_already(s->t, span) &&
             (s->learning || (!s->r->kept[span->kind] && !span->learn_only)))
             spans->list[kept++] = *span;
     }

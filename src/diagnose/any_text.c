@@ -17,6 +17,7 @@
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
+#include "diagnose/text_translate.h"
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
 
@@ -30,20 +31,29 @@ static bool has_prefix(const struct facts *facts, size_t from, size_t to, const 
     return false;
 }
 
-/* Bytes of line `number` (1 = first). */
-static size_t line_length(const char *data, size_t len, unsigned number)
+/* Line `number` (1 = first). */
+static struct text line_of(struct text rest, unsigned number)
 {
-    struct text rest = {data, len}, line = {"", 0};
+    struct text line = {"", 0};
     while (number > 0 && text_next_line(&rest, &line))
         number--;
-    return number == 0 ? line.len : 0;
+    return number == 0 ? line : (struct text){"", 0};
 }
 
-/* Repairs of lines that were wrapped or cut when they were pasted. */
+static bool has_same_line(struct text a, struct text b, unsigned number)
+{
+    struct text one = line_of(a, number), other = line_of(b, number);
+    return one.len == other.len && memcmp(one.at, other.at, one.len) == 0;
+}
+
+/* Repairs of lines that somebody's locale has translated, or that were wrapped or cut when they were pasted. The
+ * lines of a run's output are whole: the first OUTPUT_REPAIRS. */
+#define OUTPUT_REPAIRS 2
 static const struct repair {
     char *(*mend)(const char *data, size_t len, size_t *ret_len);
     const char *how, *fact, *source;
 } repairs[] = {
+    {text_translate, FACT_MARK_TRANSLATED, "log.translated", "messages in another language"},
     {text_unwrap, FACT_MARK_JOINED, "log.joined", "lines that were wrapped"},
     {text_complete, FACT_MARK_COMPLETED, "log.completed", "lines that were cut"},
 };
@@ -57,7 +67,7 @@ static void mark_repaired(struct facts *facts, size_t from, struct text whole, s
         const struct fact *f = facts_at(facts, i), *alone = facts_find(apart, f->name, f->when);
         unsigned line = fact_source_line(f);
         if (line == 0 || (alone != NULL && fact_says_same(f, alone)) ||
-            line_length(whole.at, whole.len, line) == line_length(mended.at, mended.len, line))
+            has_same_line(whole, mended, line))
             continue;
         facts_mark(facts, i, repair->how);
         any = true;
@@ -92,7 +102,6 @@ static void read_given_log(struct facts *facts, const char *text, size_t len, co
     free(kept);
 }
 
-/* The lines of a run's output are whole, so none is completed. */
 void output_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
@@ -100,7 +109,8 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     char *copy = rank_lines_own(facts, text, len, &own_len);
     const char *own = copy != NULL ? copy : text;
     messages_to_facts(facts, own, own_len, source);
-    read_repaired(facts, own, own_len, source, readers, &repairs[0]);
+    for (size_t i = 0; i < OUTPUT_REPAIRS; i++)
+        read_repaired(facts, own, own_len, source, readers, &repairs[i]);
     quantities_to_facts(facts, own, own_len, source);
     rank_lines_doubt(facts, before, text, len);
     free(copy);

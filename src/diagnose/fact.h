@@ -71,6 +71,7 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 /* Marks of a line that is less sure than it looks. */
 #define FACT_MARK_JOINED "joined"       /* text_unwrap() */
 #define FACT_MARK_COMPLETED "completed" /* text_complete() */
+#define FACT_MARK_TRANSLATED "translated" /* text_translate() */
 #define FACT_MARK_ONE_OF_RANKS "of one of the ranks"          /* rank_lines.h: RANK_LINES_BELOW */
 #define FACT_MARK_PERHAPS_OTHERS "perhaps of another rank"    /* RANK_LINES_SHARED */
 

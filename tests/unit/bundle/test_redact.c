@@ -106,6 +106,9 @@ static void test_facts_stay(void **state)
         "gfx1100 gfx90a:sramecc+:xnack- amdgcn-amd-amdhsa--gfx942",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "BuildID[sha1]=da39a3ee5e6b4b0d3255bfef95601890afd80709 torch 2.5.1+rocm6.2 py3.12",
+        "./run.sh: Zeile 3: 4711 Speicherzugriffsfehler  (Speicherabzug geschrieben) python3",
+        "cp: Auf dem Gerät ist kein Speicherplatz mehr verfügbar",
+        "Erreur de segmentation (core dumped)",
         "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of which 1.34 GiB is "
         "free.",
         "[Tue Jan  7 10:00:00 2026] amdgpu 0000:03:00.0: [drm] ring sdma0 timeout, signaled seq=12",

@@ -53,6 +53,31 @@ static void test_output_is_read_as_a_paste_is(void **state)
     }
 }
 
+/* The same facts as in English, marked; ordinary words of the language give none. */
+static void test_a_message_in_another_language_is_read(void **state)
+{
+    static const char german[] = "mmap: Nicht genügend Hauptspeicher verfügbar\nSpeicherzugriffsfehler (Speicherabzug "
+                                 "geschrieben)\nError while something else happened\n";
+    static const char english[] = "mmap: Cannot allocate memory\nSegmentation fault (core dumped)\n"
+                                  "Error while something else happened\n";
+    struct facts *other = read(german), *own = read(english), *none = read("Getötet wurde niemand\n");
+    (void)state;
+    assert_non_null(facts_best(other, "log.translated"));
+    assert_null(facts_best(own, "log.translated"));
+    assert_null(facts_best(none, "log.translated"));
+    size_t marked = 0;
+    for (size_t i = 0; i < facts_count(own); i++) {
+        const struct fact *f = facts_at(own, i), *same = facts_find(other, f->name, f->when);
+        if (same == NULL || !fact_says_same(f, same))
+            fail_msg("%s differs", f->name);
+        marked += fact_has_mark(same, FACT_MARK_TRANSLATED);
+    }
+    assert_true(marked > 0);
+    facts_free(other);
+    facts_free(own);
+    facts_free(none);
+}
+
 static void test_a_warning_is_no_refusal(void **state)
 {
     struct facts *facts = read("warning: could not allocate 3.0 GiB on device 0 (free 1.0 GiB), trying less\n");
@@ -173,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_output_is_read_as_a_paste_is),
+        cmocka_unit_test(test_a_message_in_another_language_is_read),
         cmocka_unit_test(test_a_warning_is_no_refusal),
         cmocka_unit_test(test_joined_lines_are_named),
         cmocka_unit_test(test_a_computed_fact_of_joined_lines),

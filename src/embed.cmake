@@ -2,8 +2,8 @@
 # INPUT as an array of bytes NAME in OUTPUT, with a NUL behind it (a string literal that long is not
 # standard C).
 file(READ ${INPUT} bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-string(REGEX REPLACE "(0x0a,)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")
+string(REGEX REPLACE "('.x0a',)" "\\1\n" bytes "${bytes}")
 get_filename_component(file ${INPUT} NAME)
 file(WRITE ${OUTPUT} "/* Made from templates/${file}. */
 extern const char ${NAME}[];
