@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     fill(paths[0], mib);
     fill(paths[1], mib);
     double ours = 0, openssl = 0, one = 0, two = 0;
-    for (int i = 0; i < 4; i++) { /* best of four, taken in turn: the machine has other work */
+    for (int i = 0; i < 4; i++) { /* best of four, measured in turn, because the machine may have other work */
         ours = best(ours_seconds(paths[0], mib << 20), ours);
         openssl = best(openssl_seconds(paths[0]), openssl);
         one = best(work_seconds(paths, 1), one);

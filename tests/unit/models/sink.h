@@ -37,7 +37,7 @@ int64_t sink_at(const struct collect_out *out, const char *fact, enum fact_when 
 /* Reason of a missing fact, NULL when it is present or unknown. */
 const char *sink_missing(const struct collect_out *out, const char *fact);
 
-/* A folder of its own per test program, removed with all that is in it by temp_remove(). */
+/* Each test program has its own folder. temp_remove() removes it with its contents. */
 const char *temp_dir(void);
 void temp_remove(void);
 /* Path below it (static buffers, 16 in turn); folders on the way are made. */

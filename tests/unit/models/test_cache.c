@@ -29,10 +29,10 @@ struct shape {
     uint32_t layers, embedding, heads, kv_heads, head; /* head 0: not said */
     const char *key;  /* a further key of the architecture, NULL = none */
     uint32_t value;
-    unsigned each;    /* every so many layers have K and V; 0 = all */
+    unsigned each;    /* every nth layer has K and V; 0 = all layers */
     bool listed;      /* heads as a list, one number a layer */
     bool fused;       /* one tensor makes Q, K and V */
-    uint32_t rows;    /* of K in the tensors, where the metadata says something else; 0 = as it says */
+    uint32_t rows;    /* width of K in the tensors, if the metadata has another one; 0 = the same */
     unsigned kib;     /* a token in f16; 0 = not known, with `why` */
     const char *why;
 };
@@ -87,7 +87,7 @@ static void put_tensors(struct gguf_writer *w, const struct shape *s)
         (void)snprintf(name, sizeof name, "blk.%u.%s.weight", i, v);
         gguf_tensor_info(w, name, s->embedding, rows, 1, 0);
     }
-    gguf_tensor_info(w, "v.blk.0.attn_k.weight", 64, 64, 1, 0); /* of an encoder of pictures */
+    gguf_tensor_info(w, "v.blk.0.attn_k.weight", 64, 64, 1, 0); /* of an image encoder */
 }
 
 static void make_header(struct buf *out, const struct shape *s)
@@ -108,7 +108,7 @@ static void make_header(struct buf *out, const struct shape *s)
     put_tensors(&w, s);
 }
 
-/* The weights themselves are not there: only the header is read. */
+/* The file has no weights: only the header is read. */
 static void read_header(const struct buf *b, const char *name, struct weights *w)
 {
     int fd = memfd_create("model", MFD_CLOEXEC);
@@ -207,7 +207,7 @@ static void test_safetensors(void **state)
     }
 }
 
-/* The rows are the first number of the shape; packed numbers and encoders of pictures are not counted. */
+/* The first number of the shape is the number of rows. Packed numbers and image encoders are not counted. */
 static void test_tensors_of_safetensors(void **state)
 {
     static const char json[] =

@@ -25,7 +25,7 @@
 static void parse_memory(const void *data, size_t len, struct weights *w)
 {
     struct byte_reader r;
-    /* A copy of exactly this size: a read behind it is seen by the sanitizer. */
+    /* A copy of exactly this size, so that the sanitizer sees a read past its end. */
     char *copy = malloc(len != 0 ? len : 1);
     assert_non_null(copy);
     memcpy(copy, data, len);
@@ -152,7 +152,7 @@ static void test_safetensors_every_truncation(void **state)
     buf_release(&b);
 }
 
-/* Mutants must end, and stay inside the buffer (the sanitizer's part). */
+/* Parsing a mutant must end and stay inside the buffer (the sanitizer checks that). */
 static void mutate(const struct buf *b, unsigned rounds)
 {
     uint64_t seed = 0x9e3779b97f4a7c15u;
@@ -172,7 +172,7 @@ static void mutate(const struct buf *b, unsigned rounds)
         assert_true(strlen(w.architecture) < sizeof w.architecture);
         free(copy);
     }
-    assert_true(broken > rounds / 20); /* the mutants did reach the checks */
+    assert_true(broken > rounds / 20); /* enough mutants got past the first checks */
 }
 
 static void test_mutants(void **state)
@@ -214,7 +214,7 @@ static void test_gguf_hostile(void **state)
     gguf_uint(&w, 10, 4);
     gguf_uint(&w, UINT64_C(1) << 61, 8);
     expect_gguf_problem(&b, "past the end");
-    gguf_begin(&w, 0, 1); /* arrays in arrays for ever */
+    gguf_begin(&w, 0, 1); /* endlessly nested arrays */
     gguf_text(&w, "k");
     gguf_uint(&w, 9, 4);
     for (int i = 0; i < 100; i++) {
@@ -325,7 +325,7 @@ static void test_safetensors_deep_and_long(void **state)
     buf_release(&json);
 }
 
-/* 200,000 tensors, 20 MB of header: constant memory, and quick. */
+/* 200,000 tensors in 20 MB of header: parsed fast, in constant memory. */
 static void test_safetensors_large_header(void **state)
 {
     (void)state;
