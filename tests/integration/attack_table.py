@@ -5,9 +5,9 @@ import contextlib
 
 
 class Attacks:
-    """with Attacks("kind") as attacks: with attacks.one("name"): checks that fail where it succeeds.
+    """with Attacks("kind") as attacks: with attacks.one("name"): checks that fail if the attack succeeds.
 
-    A check that fails counts as an attack that succeeded and the others still run. At the end the
+    A check that fails counts as an attack that succeeded; the other attacks still run. At the end the
     table's line is printed, and the first failure is raised with the names of all.
     """
 
@@ -26,7 +26,7 @@ class Attacks:
         return self
 
     def __exit__(self, kind, error, trace):
-        # The line is also printed where something else went wrong on the way.
+        # The line is also printed if something else failed.
         print(f"attack-table: {self.kind} | {self.tried} | {len(self.failures)}", flush=True)
         if error is None and self.failures:
             names = ", ".join(name for name, _ in self.failures[:20])

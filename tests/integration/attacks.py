@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the attacks on a run's processes: a target that counts what it writes, and the looks at
-it, at what it wrote and at the bundle."""
+"""Shared by the attacks on a run's processes: a target that counts what it writes, and the checks of the target, of its
+output and of the bundle."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 HELPERS = ("tracer", "sampler", "relay", "recorder")
 GO_ON_S = 1.1
 
-# Writes numbered lines to stderr until a line comes, tells how many, and dies of SIGABRT.
+# Writes numbered lines to stderr until it reads a line, prints their number, and dies of SIGABRT.
 WRITER = """
 import os, select, sys
 n = 0
@@ -30,11 +30,11 @@ os.abort()
 
 class Attack(programs.Interactive):
     def launch(self, *argv, options=()):
-        # A group of its own below us: it is not orphaned, whoever runs the tests, so SIGTSTP stops it.
+        # A process group of its own whose parent is this process: it is never orphaned, so SIGTSTP stops it.
         return self.interactive(*argv, options=options, preexec_fn=os.setpgrp)
 
     def first_after(self, reader, what):
-        """The target is seen to have written after now, by its own write counter."""
+        """Waits until the target has written more, by its own write counter."""
         target = self.target
         before = self.written(target)
         watch = Stopwatch()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder on a file system that never answers, like a home on a server that is gone: FUSE, with nobody who reads
-its requests. It is there for one command, in a mount namespace of its own.
+"""A folder on a file system that never answers, like a home on a server that is gone: FUSE without a server that reads
+its requests. It is mounted for one command, in a mount namespace of its own.
 
 usage: dead_file_system.py FOLDER COMMAND...      (in `unshare --mount`; as an ordinary user `unshare -r --mount`)
 """
@@ -12,7 +12,7 @@ import sys
 
 
 def mount(folder):
-    device = os.open("/dev/fuse", os.O_RDWR)  # closed at our end: then all requests fail
+    device = os.open("/dev/fuse", os.O_RDWR)  # closed when this process ends; then all requests fail
     options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()}"
     if ctypes.CDLL(None, use_errno=True).mount(b"dead", folder.encode(), b"fuse", 0, options.encode()) != 0:
         sys.exit("mount: " + os.strerror(ctypes.get_errno()))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the ledger (src/record/ledger.h) as Python objects. The layout is written down here a
-second time, so that a change of it is noticed. By hand: ledger_file.py FILE prints what is in one."""
+"""A copy of the ledger (src/record/ledger.h) as Python objects. The layout is repeated here, so that a change of it
+fails a test. By hand: ledger_file.py FILE prints what is in one."""
 
 import ctypes
 import mmap
@@ -130,7 +130,7 @@ class Fresh:
                         "LD_PRELOAD": library}
 
     def add_counters(self):
-        """A page for the library's requests to the sampler, which nobody answers."""
+        """A page for the library's requests to the sampler. Nobody answers them."""
         self.counters = os.memfd_create("rocmcrash")
         os.ftruncate(self.counters, 2 * mmap.PAGESIZE)
         self.write(shared_fd=self.counters, counters_at=mmap.PAGESIZE)
@@ -139,7 +139,7 @@ class Fresh:
         head = Layout.from_buffer(self.memory)
         for name, value in fields.items():
             setattr(head, name, value)
-        del head  # the memory cannot be closed while it is lent
+        del head  # the mapping cannot be closed while a view of it exists
 
     def read(self):
         return Ledger(bytes(self.memory))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random schedules of GPU memory on the emulated driver: what the ledger says against what the driver
-decided, for each process image, to the byte."""
+"""Random schedules of GPU memory on the emulated driver: compares the ledger with the driver's decisions, for each
+process image, to the byte."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ FAULTS = (None, None, None, "alloc kind=vram nth=3 count=2", "alloc nth=7 count=
 
 
 class Image:
-    """A process between two execs, by the driver's journal."""
+    """A process between two calls of exec, from the driver's journal."""
 
     def __init__(self):
         self.live, self.peak, self.entries, self.refusals = {}, {}, {}, []
@@ -26,7 +26,7 @@ class Image:
         kind = record["kind"]
         if record["event"] == "free":
             self.live[kind] -= record["size"]
-            # The driver gives a handle to another thread before it has written down the free.
+            # The driver may give a handle to another thread before it has logged the free.
             self.entries[record["handle"]].remove((kind, record["size"]))
         elif record["result"] < 0:
             self.refusals.append((kind, record["size"], -record["result"]))
@@ -44,7 +44,7 @@ class Image:
 
 
 def images_of_journal(journal, execs):
-    """{pid: [Image, ...]} and, for each, how it was before its last record."""
+    """{pid: [Image, ...]} and the state of each before its last record."""
     images, before = {}, {}
     for record in journal:
         if record["event"] not in ("alloc", "free"):
@@ -84,18 +84,18 @@ def of_ledger(ledger, slot, with_peak=True):
 
 
 def is_in(few, many):
-    """In this order, with others between."""
+    """True if they occur in this order, perhaps with others between them."""
     rest = iter(many)
     return all(item in rest for item in few)
 
 
 def differences(ledger, journal, execs, in_flight=False, with_peak=True):
-    """The differences, as texts. in_flight: a process was killed at any moment, so that its last
-    decision may not have come back to it."""
+    """The differences, as texts. in_flight: a process was killed at a random moment, so it may not have received its
+    last decision."""
     images, before = images_of_journal(journal, execs)
     slots = {}
     for slot, p in sorted(ledger.processes.items(), key=lambda item: item[1].seen_ns):
-        # One that only tried its parent's descriptor is not in the journal.
+        # A process that only used its parent's descriptor is not in the journal.
         allocated = any(a.process == slot and (a.allocations or a.refusals)
                         for a in ledger.accounts)
         if of_ledger(ledger, slot) != ({}, {}, [], []) or (allocated and p.allocations):
@@ -119,14 +119,14 @@ def differences(ledger, journal, execs, in_flight=False, with_peak=True):
                 earlier = (*earlier[:3], len(earlier[3]))
             names = ("live", "peak", "entries", "refusals")
             for name, a, b, was in zip(names, ours, theirs, earlier):
-                # The kill may come between two words of the ledger: each is as before or as after.
+                # The kill may come between two words of the ledger: each has its old or its new value.
                 if a != b and not (in_flight and a == was):
                     found.append(f"pid {pid} image {i}: {name}: ledger {a} driver {b}")
     return found
 
 
 class Runner:
-    """One emulated machine after the other; each with its journal and a ledger of its own."""
+    """Runs emulated machines one after the other. Each has its own journal and ledger."""
 
     def __init__(self, emulated, library, program, folder):
         self.emulated, self.library, self.program, self.folder = emulated, library, program, folder
@@ -146,12 +146,12 @@ class Runner:
         environ = host.environ(faults, **fresh.environ)
         environ["LD_PRELOAD"] = f"{self.library}:{self.emulated.LIBRARY}"
         try:
-            # Its own session: what it forked is killed with it, at the same moment or before.
+            # Its own session: its children are killed with it, at the same moment or before.
             process = subprocess.Popen([self.program, str(seed), str(steps), str(threads)],
                                        env=environ, stdout=subprocess.PIPE, text=True,
                                        start_new_session=True)
             if kill_after_s is not None:
-                time.sleep(kill_after_s)  # the moment of the death is what is varied
+                time.sleep(kill_after_s)  # the moment of the kill is what varies
                 os.killpg(process.pid, 9)
             out, _ = process.communicate(timeout=60)
             execs = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests of losses: compiled helpers, the table of faults, a kept run directory, and
-the judgement whether anything was lost."""
+"""Shared by the tests of losses: compiled helpers, the table of faults, a kept run directory, and the check whether
+anything was lost."""
 
 import atexit
 import concurrent.futures
@@ -29,7 +29,7 @@ _built = {}
 
 
 def compiled(name, *argv):
-    """Path of what `cc argv` makes; SkipTest where it cannot be made."""
+    """Path of the program that `cc argv` makes. Raises SkipTest if it cannot be made."""
     global _folder  # one per test file
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -104,7 +104,7 @@ class LossCase(support.Case):
         self.environ["HOME"] = self.path("home")
 
     def sandbox(self, number):
-        """This case with a folder of its own below ours, for attacks that go on side by side."""
+        """This case with a folder of its own below ours, for attacks that run at the same time."""
         clone = copy.copy(self)
         clone.folder = self.path(f"s{number}")
         clone.outdir = clone.path("out")
@@ -116,7 +116,7 @@ class LossCase(support.Case):
         return clone
 
     def side_by_side(self, attack, arguments):
-        """attack(sandbox, *argument) for each; most of a run's time is spent in waiting."""
+        """Runs attack(sandbox, *argument) for each argument, several at a time: most of a run is waiting."""
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             tries = [pool.submit(attack, self.sandbox(i), *argument)
                      for i, argument in enumerate(arguments)]
@@ -127,7 +127,7 @@ class LossCase(support.Case):
                 raise failures[0]
 
     def everywhere(self):
-        """Every bundle below the test's folder, wherever it fell back to."""
+        """Every bundle below the test's folder, also in the fallback places."""
         found = []
         for root, _, names in os.walk(self.folder):
             found += [os.path.join(root, name) for name in names if name.endswith(".tar.gz")]
@@ -141,7 +141,8 @@ class LossCase(support.Case):
         return self.verb("verify", path).returncode == 0
 
     def harvest(self, kind, what, harmed="", may_be_nothing=False):
-        """A valid bundle, or one by `recover`; counts it in the table. Returns the bundle's path."""
+        """Checks that there is a valid bundle, or that `recover` makes one, and counts it in the table. Returns the
+        bundle's path."""
         found = self.everywhere()
         recovered = None
         if not found:
@@ -174,7 +175,7 @@ class LossCase(support.Case):
 
 
 class Shimmed(LossCase):
-    """The C library's answers as on a failing machine (faults/shim.c)."""
+    """Runs with a C library that fails as on a broken machine (faults/shim.c)."""
 
     def setUp(self):
         super().setUp()
@@ -183,7 +184,7 @@ class Shimmed(LossCase):
     def fault(self, what, exe, comm=None):
         env = {**support.preloaded(self.environ, shim()), "RC_FAULT": what, "RC_FAULT_EXE": exe,
                "RC_FAULT_LOG": self.log}
-        # libarchive never closes an archive that memory was refused for: zlib's state stays.
+        # libarchive never closes an archive after a failed allocation: zlib's state leaks.
         if what.startswith("alloc:") and support.is_sanitized():
             env["ASAN_OPTIONS"] += ":detect_leaks=0"
         if comm is not None:
@@ -191,7 +192,7 @@ class Shimmed(LossCase):
         return env
 
     def faults_met(self):
-        """How many, and forgets them."""
+        """How many faults were met since the last call."""
         return len(self.calls_told_of())
 
     def calls_told_of(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of recorded trees that shares nothing with the product: it parses them again, in another
-language. And a run of rocmcrash with such a tree as the root of /sys."""
+"""A reader of recorded trees that shares nothing with the product: it parses them in another language. It also runs
+rocmcrash with such a tree as the root of /sys."""
 
 import os
 import re
@@ -32,7 +32,7 @@ STATICS = ("pci", "driver", "gfx", "is_apu", "kfd_node", "kfd_gpu_id", "render_m
 # --- the reader ---
 
 def text_of(*parts):
-    """A file's text without NUL padding and white space at its ends; None when there is none."""
+    """A file's text without NUL padding and white space at its ends; None if there is no such file."""
     try:
         with open(os.path.join(*parts), "rb") as file:
             return file.read().split(b"\0")[0].decode("utf-8", "replace").strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests of the ledger's library: its path, and whether it can be preloaded here."""
+"""Shared by the tests of the ledger's library: its path, and the check that it can be preloaded."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def need(path, package):
 
 
 def need_preload():
-    """A rocmcrash with a sanitizer of its own cannot have anything preloaded."""
+    """Skips the test if rocmcrash carries a sanitizer: then nothing can be preloaded into it."""
     done = subprocess.run([support.ROCMCRASH, "--version"], capture_output=True, text=True,
                           check=False, env={**os.environ, "LD_PRELOAD": LIBRARY})
     if done.returncode != 0:
@@ -33,7 +33,7 @@ def need_preload():
 
 
 class Alone(emulated.Case):
-    """Without rocmcrash around the program."""
+    """Runs the program with the library, but without rocmcrash."""
 
     def setUp(self):
         super().setUp()

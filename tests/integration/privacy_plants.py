@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets and names as programs print them, made up anew from a seed: what test_privacy.py plants.
+"""Secrets and names as programs print them, generated from a seed: test_privacy.py plants them.
 
-Written from how tools show them (curl -v, git, .env files, tracebacks with locals, srun, dmesg), not
-from the rules, so that a rule that is too narrow is seen. {alnum:20} and the like are made up and must
-not be found afterwards; {keep:text} stands for itself and must be.
+They follow the output of tools (curl -v, git, .env files, tracebacks with locals, srun, dmesg), not the rules, so that
+a rule that is too narrow fails. {alnum:20} and the like are generated and must not be found afterwards; {keep:text} is
+the text itself and must be found.
 """
 
 import base64
@@ -124,7 +124,7 @@ SECRETS = [
     "GET /login?password={alnum:12}&x=1", "/cb?code={alnum:30}&state=x", "wss://x.example/?access_token={alnum:40}",
 ]
 
-# Secrets that only the mixture of their letters shows, as they are.
+# Secrets without a known form: only the mixture of their characters shows them.
 EXACT = ["posted to MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{alnum:27}", "X_THING={upnum:5}1b4{lownum:5}7{upnum:6}3x{lownum:4}9{upnum:4}"]
 
 OTHERS = [
@@ -186,7 +186,7 @@ OTHERS = [
 ]
 
 
-# Tokens as a reader sees them, and what lies between: how they look when something else wrote them.
+# Tokens after another program has changed them: escaped, encoded, wrapped.
 ODD_TOKENS = ["hf_{alnum:34}", "ghp_{alnum:36}", "github_pat_{alnum:22}_{alnum:59}", "glpat-{alnum:20}",
               "xoxb-{digits:12}-{digits:12}-{alnum:24}", "sk-proj-{alnum:74}T3BlbkFJ{alnum:74}",
               "sk-ant-api03-{alnum:93}AA", "AKIA{base32:16}", "AIza{alnum:35}", "{alnum:3}8Q~{alnum:34}",
@@ -194,12 +194,12 @@ ODD_TOKENS = ["hf_{alnum:34}", "ghp_{alnum:36}", "github_pat_{alnum:22}_{alnum:5
 
 
 def wrapped(text, width):
-    """As a terminal shows it, and the pieces."""
+    """The token as a terminal wraps it, and its pieces."""
     return [text[at:at + width] for at in range(0, len(text), width)]
 
 
 def boxed(text):
-    """As Rich's tracebacks show it, 80 columns wide."""
+    """The token as Rich's tracebacks show it, 80 columns wide."""
     lines = [f"│ {piece.ljust(76)} │" for piece in wrapped(text, 76)]
     return "\n".join(["╭" + "─" * 78 + "╮", *lines, "╰" + "─" * 78 + "╯"])
 
@@ -213,7 +213,7 @@ def percents(text):
 
 
 LONG = "RuntimeError: the hub did not take what was given to it for a login, namely ('"
-# Name, the text around a token, and what of it must not be seen: the token cut into pieces.
+# Name, the text around a token, and the pieces of the token that must not be found.
 ODD_FORMS = [
     ("colour inside", lambda t: f"token \x1b[31m{t[:9]}\x1b[0m\x1b[1m{t[9:]}\x1b[0m end", lambda t: [t[9:]]),
     ("each letter a colour", lambda t: "".join(f"\x1b[3{i % 8}m{c}" for i, c in enumerate(t)) + "\x1b[0m",
@@ -248,14 +248,14 @@ class Plant:
         self.kind, self.text, self.secrets, self.kept, self.form = kind, text, secrets, kept, form
 
     def found_in(self, lower):
-        """The part of it that is in the text (which is in lower case): a value, or 12 characters of a secret."""
+        """The part of the plant that the text (in lower case) has: a value, or 12 characters of a secret."""
         for secret in self.secrets:
             secret = secret.lower()
             if self.kind == "secret" and len(secret) > 12:
                 for at in range(len(secret) - 11):
                     if secret[at:at + 12] in lower:
                         return secret[at:at + 12]
-            elif secret.isdigit():  # digits inside a longer number are no leak: times and sizes hold any five
+            elif secret.isdigit():  # digits inside a longer number are no leak: times and sizes contain any five digits
                 if re.search(rf"(?<!\d){secret}(?!\d)", lower):
                     return secret
             elif secret in lower:
@@ -269,7 +269,7 @@ class Maker:
         self.names = []
 
     def name(self, n):
-        """Pronounceable, of consonants and vowels, so that it is no other word by accident, and no piece of another."""
+        """A pronounceable name of consonants and vowels. It is no other word by accident, and no part of one."""
         while True:
             made = "".join(self.rng.choice(NAMES if i % 2 == 0 else VOWELS) for i in range(n - 1)) + "q"
             if not any(made in other or other in made for other in self.names):
@@ -300,7 +300,7 @@ class Maker:
             return ", ".join(self.value("digits", 5) for _ in range(int(argument)))
         n = int(argument)
         text = [rng.choice(SETS[what]) for _ in range(n)]
-        if n > 4 and what not in ("letters", "lower", "digits"):  # as nearly all real ones have
+        if n > 4 and what not in ("letters", "lower", "digits"):  # as nearly all real tokens have
             text[rng.randrange(n)] = rng.choice("23456789" if what != "base32" else "234567")
             text[0] = rng.choice("abcdef") if what in ("hex", "lownum") else rng.choice("ABCDEF")
             text[n // 2] = "7"
@@ -315,10 +315,10 @@ class Maker:
                 kept.append(argument)
                 return argument
             made = self.value(what, argument)
-            if what == "ids":  # one number of a list is in any /proc/meminfo; two in this order are not
+            if what == "ids":  # any /proc/meminfo has one number of a list, but not two in this order
                 numbers = made.split(", ")
                 secrets.extend(map(", ".join, zip(numbers, numbers[1:])))
-            elif len(made) > 4:  # what is shorter stands in other words too
+            elif len(made) > 4:  # shorter texts are parts of other words
                 secrets.append(made)
             return made
 
@@ -328,7 +328,7 @@ class Maker:
         return Plant(kind, text, secrets, [k.lower() for k in kept], template)
 
     def odd(self):
-        """Tokens that something else wrote: escaped, encoded, coloured, wrapped. Each stands alone in its text."""
+        """Tokens that another program has changed: escaped, encoded, coloured, wrapped. Each is alone in its text."""
         plants = []
         for name, form, seen in ODD_FORMS:
             for template in ODD_TOKENS:

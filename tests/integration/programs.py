@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles programs.c, and finds every process of a run: for tests that attack them."""
+"""Compiles programs.c and finds every process of a run, for tests that attack processes."""
 
 import atexit
 import functools
@@ -21,7 +21,7 @@ NAMES = {"tracer": ("rocmcrash-T",), "sampler": ("rocmcrash-M",),
 
 @functools.cache
 def compiled(name, *options):
-    """Path of the program `name`, made of the file NAMEs.c of this folder; compiled once in each test file."""
+    """Path of the program `name`, compiled from NAMEs.c of this folder, once in each test file."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise unittest.SkipTest("no C compiler here")
@@ -39,7 +39,7 @@ def program():
 
 
 def find(supervisor, name):
-    """Pid of the helper as it is now; 0 when there is none."""
+    """Pid of the present helper of this name; 0 if there is none."""
     return next((pid for pid in children(supervisor) if comm(pid) in NAMES[name]), 0)
 
 
@@ -48,7 +48,7 @@ def helper(supervisor, name):
 
 
 def all_of_ours(supervisor):
-    """Every process of a run but the target's tree."""
+    """Every process of a run except the target's tree."""
     names = [word for words in NAMES.values() for word in words]
     return [pid for pid in children(supervisor) if comm(pid) in names]
 
@@ -58,14 +58,14 @@ def gone(pid):
 
 
 class Reader:
-    """Reads descriptors as data comes, for tests that wait for a text in them."""
+    """Reads descriptors when data comes, for tests that wait for a text."""
 
     def __init__(self, *files):
         self.seen = {file.fileno(): b"" for file in files}
         self.open = set(self.seen)
 
     def pump(self, timeout_s=0.0):
-        """Returns nothing, so that `pump() or condition` is the condition."""
+        """Returns None, so that `pump() or condition` is the condition."""
         ready = select.select(list(self.open), [], [], timeout_s)[0] if self.open else []
         for fd in ready:
             data = os.read(fd, 1 << 16)
@@ -83,7 +83,7 @@ class Reader:
         wait_for(found, what or repr(text), timeout_s)
 
     def drain(self, timeout_s=60.0):
-        """To the end of file of all."""
+        """Reads all descriptors to their end."""
         deadline = time.monotonic() + timeout_s
         while self.open:
             self.pump(1.0)
@@ -92,7 +92,7 @@ class Reader:
 
 
 class Interactive(support.Case):
-    """Runs of rocmcrash that are spoken with while they go on."""
+    """Runs of rocmcrash to which the test writes while they last."""
 
     def interactive(self, *argv, options=(), **kwargs):
         process = self.start(*argv, options=options, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the replays: a machine below a folder, the words of programs that failed, and a program that prints
-them while it moves the machine's counters and kernel log."""
+"""Shared by the replays: a machine below a folder, the messages of programs that failed, and a program that prints them
+while it changes the machine's counters and kernel log."""
 
 import concurrent.futures
 import json
@@ -13,7 +13,7 @@ from support import PYTHON, SOURCE
 
 TARGET = os.path.join(SOURCE, "tests/integration/replay_target.py")
 GIB, MIB = 1 << 30, 1 << 20
-AT_ONCE = 8  # they wait more than they work
+AT_ONCE = 8  # most of a run is waiting
 
 
 def in_parallel(function, items):
@@ -22,7 +22,7 @@ def in_parallel(function, items):
 
 
 class Machine:
-    """A machine below a folder: what it takes to be one GPU, a RAM and a kernel log."""
+    """A machine below a folder: the files of one GPU, of RAM and of a kernel log."""
     GPU_ID = 35218
 
     def __init__(self, top):
@@ -111,7 +111,7 @@ def summary(verdict):
     return f"{name}/{verdict['confidence']}"
 
 
-# --- the same words, other counters ---
+# --- the same messages, other counters ---
 
 BARE = ("Traceback (most recent call last):\n  File \"train.py\", line 8, in <module>\n"
         "RuntimeError: HIP error: out of memory\n"
@@ -156,7 +156,7 @@ RING = ("[ 812.100000] amdgpu 0000:03:00.0: amdgpu: ring {ring} timeout, signale
 QUIET_LOG = "[ 800.000000] usb 1-2: new high-speed USB device number 7 using xhci_hcd\n"
 
 
-# --- machines, and what moves them ---
+# --- machines, and how their counters change ---
 
 def dgpu(total, used, gfx="gfx1100"):
     return lambda m: m.gpu(int(total * GIB), int(used * GIB), gfx).ram(62 * GIB, 40 * GIB)

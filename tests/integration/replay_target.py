@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that fails as it is told: python3 replay_target.py STEPS.json
+"""A program that fails by a script: python3 replay_target.py STEPS.json
 
 STEPS is a list of steps, each a list of a word and its arguments. In texts and paths {pid} stands for
 the pid of this program. It writes counters as a driver would: in place, one write a value.
@@ -8,8 +8,8 @@ the pid of this program. It writes counters as a driver would: in place, one wri
     ["append", path, text]    at its end         ["ramp", path, from, to, steps, fall, seconds]
     ["files", n]              keep n files open  ["limit", n]            RLIMIT_NOFILE
     ["rename", a, b]   ["unlink", path]   ["sleep", seconds]   ["child", steps]
-    ["seen", path]            wait until somebody has read it since it was written: the sampler, on any machine
-    ["beside", steps]         by a child that is there until this program has ended
+    ["seen", path]            wait until the sampler has read it since it was written
+    ["beside", steps]         by a child that lives until this program has ended
     ["kill", signal]          of itself          ["exit", status]
 """
 
@@ -37,7 +37,7 @@ def append(path, text):
 
 
 def ramp(path, low, high, steps, fall, seconds):
-    """A saw: every step takes `fall` bytes on top and gives them back, the floor rises."""
+    """A sawtooth: every step takes `fall` more bytes and frees them; the minimum rises."""
     for step in range(steps):
         floor = low + (high - low) * step // max(1, steps - 1)
         write(path, f"{floor + fall}\n")
@@ -47,7 +47,8 @@ def ramp(path, low, high, steps, fall, seconds):
 
 
 def seen(path):
-    """By the file's times: each reading after a writing is noted (relatime), unless the disk is mounted noatime."""
+    """By the file's times: the first read after a write sets the access time (relatime), unless the disk is mounted
+    noatime."""
     noted = not os.statvfs(path).f_flag & os.ST_NOATIME
     end = time.monotonic() + (30 if noted else 2)
     while os.stat(path).st_atime_ns <= os.stat(path).st_mtime_ns and time.monotonic() < end:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A FUSE file system of one file, whose server answers everything but reads: who reads stands in D state. Or it answers
-them late."""
+"""A FUSE file system of one file, whose server answers all requests except reads, so that a reader stays in D state; or
+it answers reads late."""
 
 import ctypes
 import errno
@@ -13,7 +13,7 @@ import time
 HEADER = struct.Struct("<IIQQIIIHH")  # length opcode unique node uid gid pid padding
 ANSWER = struct.Struct("<IiQ")
 LOOKUP, FORGET, GETATTR, OPEN, READ, INIT = 1, 2, 3, 14, 15, 26
-ASYNC_READ = 1  # readers wait for the page, which no signal ends
+ASYNC_READ = 1  # readers wait for the page; no signal ends that
 FILE = 2
 
 
@@ -26,7 +26,7 @@ class SilentFuse:
     """with SilentFuse(folder) as path: open(path).read() does not return until the block ends."""
 
     def __init__(self, folder, read_takes_s=None):
-        self.read_takes_s = read_takes_s  # None = for ever
+        self.read_takes_s = read_takes_s  # None = never
         self.folder, self.libc = folder, ctypes.CDLL(None, use_errno=True)
         self.asked = threading.Event()
         self.reads = 0
@@ -76,7 +76,7 @@ class SilentFuse:
             self.asked.set()
             if self.read_takes_s is not None:
                 time.sleep(self.read_takes_s)
-                size, = struct.unpack_from("<I", request, HEADER.size + 16)  # behind the handle and the offset
+                size, = struct.unpack_from("<I", request, HEADER.size + 16)  # after the handle and the offset
                 self.answer(unique, bytes(size))
         elif opcode != FORGET:
             self.answer(unique, error=errno.ENOSYS)

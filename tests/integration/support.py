@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the integration tests: running rocmcrash in a folder of its own, reading its bundle,
-finding its helper processes, and waiting for a condition without sleeping for luck."""
+finding its helper processes, and waiting for a condition without a fixed sleep."""
 
 import functools
 import glob
@@ -31,8 +31,9 @@ SHARED = os.path.join(SOURCE, "..", "shared")
 RECORDED = os.path.join(os.path.dirname(os.path.dirname(ROCMCRASH)), "recorded")  # tests/CMakeLists.txt
 PYTHON = sys.executable
 POLL_S = 0.005
-PATIENCE_S = 200  # longer is a hang; a busy machine takes a minute for what takes two seconds alone. ctest waits 600 s.
-os.umask(0o022)  # what a test makes for another user is for him, whatever the caller's is
+# A longer wait is a hang: on a busy machine a minute may pass instead of two seconds. ctest waits 600 s.
+PATIENCE_S = 200
+os.umask(0o022)  # another user must be able to read what a test makes for him, whatever the caller's umask is
 HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
            "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
            "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
@@ -50,7 +51,7 @@ def is_sanitized():
 
 
 def preloaded(environ, library):
-    """The environment in which programs of ours carry the library, a sanitizer's behind it."""
+    """The environment that preloads the library into our programs, and after it the sanitizer's."""
     env = {**environ, "LD_PRELOAD": library, "ROCMCRASH_LOADER": "keep"}
     if is_sanitized():
         env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
@@ -68,7 +69,7 @@ def cpu_seconds_of(work):
 
 
 def wait_for(condition, what, timeout_s=60.0):
-    """Poll until condition() is true; fails with `what` after the timeout."""
+    """Polls until condition() is true. Fails with `what` after the time limit."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -80,14 +81,14 @@ def wait_for(condition, what, timeout_s=60.0):
 
 
 def stalled_s():
-    """Seconds in which some process of the machine waited for a CPU; 0 where the kernel does not say.
+    """Seconds in which a process of this machine waited for a CPU; 0 if the kernel does not report it.
     Real line: "some avg10=0.00 avg60=0.15 avg300=0.30 total=9083372192"."""
     line = read("/proc/pressure/cpu").split("\n")[0]
     return int(line.rpartition("total=")[2]) / 1e6 if "total=" in line else 0.0
 
 
 class Stopwatch:
-    """Measures the time that the program could run: without the time in which other work held the CPU."""
+    """Measures the time in which the program could run, without the time in which other work had the CPU."""
 
     def __init__(self):
         self.start, self.stalled = time.monotonic(), stalled_s()
@@ -105,7 +106,7 @@ def read(path):
 
 
 def read_terminal(master):
-    """The next bytes; none when the last program has closed the terminal."""
+    """The next bytes; empty when the last program has closed the terminal."""
     try:
         return os.read(master, 65536)
     except OSError:  # EIO
@@ -137,8 +138,8 @@ NOBODY = 65534
 
 
 def need_ordinary_user(test):
-    """Root becomes an ordinary user, who must reach the programs and the test's folder: below root's home,
-    which is closed to others, he does not."""
+    """Skips the test unless root can become an ordinary user who reaches the programs and the test's folder. He does
+    not reach what lies below root's home."""
     if os.geteuid() != 0:
         test.skipTest("needs root to become another user")
     for path in (ROCMCRASH, SOURCE, PYTHON, tempfile.gettempdir()):
@@ -147,7 +148,8 @@ def need_ordinary_user(test):
 
 
 def need_unshare(test, *options):
-    """Skips the test unless it may make namespaces: as root, in a root that is a mount point (a plain chroot is not)."""
+    """Skips the test unless it may make namespaces: it needs to be root, and its root folder must be a mount point (a
+    plain chroot's is not)."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         test.skipTest("needs root and unshare")
     done = subprocess.run(["unshare", *options, "true"], capture_output=True, text=True, check=False)
@@ -156,7 +158,7 @@ def need_unshare(test, *options):
 
 
 def with_dead_folder(test, folder, *argv):
-    """The command in a place where no question about the folder is ever answered."""
+    """The command, run where the folder is on a file system that never answers."""
     words = ["unshare", *([] if os.geteuid() == 0 else ["-r"]), "--mount", PYTHON, "-B",
              os.path.join(os.path.dirname(os.path.abspath(__file__)), "dead_file_system.py"), folder]
     done = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
@@ -200,12 +202,12 @@ class Bundle:
             self.facts.setdefault(fact["name"], []).append(fact)
 
     def wrong_facts(self):
-        """Facts that nobody has registered, or of another type (tests/corpus/fact_types.py)."""
+        """Facts that are not registered, or have another type than registered (tests/corpus/fact_types.py)."""
         lint, known = fact_types.registry()
         return list(fact_types.wrong_facts(json.loads(self.files["facts.json"])["facts"], lint, known))
 
     def fact(self, name, when=None):
-        """The fact as a dict, of the moment `when` or the first there is; {} when unknown."""
+        """The fact as a dict, of the moment `when` or the first one; {} if it is unknown."""
         for fact in self.facts.get(name, []):
             if when is None or fact.get("when") == when:
                 return fact
@@ -238,7 +240,7 @@ class Finished:
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own; nothing outside it is written."""
+    """A test with its own folder. It writes nothing outside."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="rc-test-")
@@ -267,7 +269,8 @@ class Case(unittest.TestCase):
         return path
 
     def command(self, *argv, options=()):
-        """--bundle-on=error: plain exceptions stand for any failure in these tests; test_bundle_policy.py has the default."""
+        """With --bundle-on=error, because these tests use a plain exception for any failure; test_bundle_policy.py
+        tests the default."""
         return [ROCMCRASH, "--output-dir", self.outdir, "--bundle-on=error", *options, "--", *argv]
 
     def start(self, *argv, options=(), **kwargs):
@@ -299,7 +302,7 @@ class Case(unittest.TestCase):
         return finished.bundles[0]
 
     def changed_bundle(self, bundle, change):
-        """A copy of the bundle with change(name, bytes) -> bytes applied to every file; it verifies."""
+        """A copy of the bundle with change(name, bytes) -> bytes applied to every file. Its hashes are right."""
         path = self.path("changed.tar.gz")
         unpacked = self.path("unpacked")
         with tarfile.open(bundle.path) as tar:
@@ -337,7 +340,8 @@ class Case(unittest.TestCase):
         return wait_for(lambda: os.path.exists(path), path)
 
     def shell(self):
-        """/bin/sh by a name that is no launcher's: what an ordinary user starts by one is observed after a second only."""
+        """/bin/sh under a name that no launcher has: an ordinary user's run is observed only after its first second if
+        a launcher starts it."""
         path = self.path("job-shell")
         if not os.path.lexists(path):
             os.symlink("/bin/sh", path)
@@ -348,15 +352,15 @@ class Case(unittest.TestCase):
                               env=self.environ, check=False, **kwargs)
 
     def stages(self):
-        """The folders into which verbs unpack bundles. Tests that run at the same time have some, too."""
+        """The folders into which verbs unpack bundles, also those of tests that run at the same time."""
         return set(glob.glob("/tmp/rocmcrash-stage-*"))
 
     def assert_no_stage_left(self, before):
-        """The folders of other tests disappear when those end. One that we left behind stays."""
+        """Folders of other tests disappear when those tests end. A folder that we forgot stays."""
         wait_for(lambda: not (self.stages() - before), "the last rocmcrash-stage in /tmp to go")
 
     def on_terminal(self, argv, environ, columns=80, rows=24, raw=False, keys=b"", **kwargs):
-        """Exit status, and what a terminal gets of the program, to which somebody types `keys`."""
+        """Runs the program on a terminal on which `keys` are typed. Returns its exit status and its output."""
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         termios.tcsetwinsize(slave, (rows, columns))
@@ -377,7 +381,7 @@ class Case(unittest.TestCase):
 
 
 class BundleCase(Case):
-    """One real bundle for all tests of the class; each works on it where it lies or on a copy."""
+    """One real bundle for all tests of the class. Each test uses it in place or copies it."""
 
     program = f"import sys, time; time.sleep(1.2); sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
 
@@ -391,7 +395,7 @@ class BundleCase(Case):
         cls.bundle = maker.only_bundle(cls.done)
 
     def make_bundle(self):
-        """Names the instance that makes the bundle; not a test."""
+        """The name of the instance that makes the bundle; this is no test."""
 
 
 main = cases.main

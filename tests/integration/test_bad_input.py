@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong input gives one clear line on stderr and the documented exit status. The program is run whatever
-else is missing, and has the status that it would have had."""
+"""Wrong input gives one clear line on stderr and the documented exit status. The command runs whatever else is missing,
+and its exit status is unchanged."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ DROP = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def refuse(number):
-    """In a child: from here on this system call is EPERM (seccomp, as sandboxes have it)."""
+    """For a child: from now on this system call fails with EPERM (seccomp, as in sandboxes)."""
     libc = ctypes.CDLL(None)
     filter_ = b"".join(struct.pack("HBBI", *row) for row in (
         (0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)))
@@ -89,7 +89,7 @@ class CommandLine(BadCase):
                             (["recover", "x"], ["usage"])):
             with self.subTest(argv=argv):
                 self.assert_refused(argv, USAGE, words, cwd=self.outdir)
-        self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like others
+        self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like any other
 
     def test_release_of_what_is_not_traced(self):
         self.assert_refused(["release", str(os.getpid())], FAILED, [str(os.getpid()), "not traced"])
@@ -99,7 +99,7 @@ class CommandLine(BadCase):
         self.assert_refused(["--", "no-such-program-in-path"], 127, ["no-such-program-in-path"])
         self.assert_refused(["--", self.write("plain", "text")], 126, ["Permission denied"])
         self.assert_refused(["--", self.folder], 126, ["Permission denied"])
-        for text in ("", "exit 9\n", "\x7fELF\n"):  # without "#!": as env(1) and execvp(3) have it
+        for text in ("", "exit 9\n", "\x7fELF\n"):  # without "#!": as env(1) and execvp(3) do it
             script = self.write("script", text, 0o755)
             plain = subprocess.run(["env", script], capture_output=True, check=False)
             done = self.run_it(script, options=["--quiet"])
@@ -115,7 +115,7 @@ class Bundles(BadCase):
         return path
 
     def test_cut_behind_what_is_wanted(self):
-        """The parts that are whole are used, and a line says that the rest is not."""
+        """The intact parts are used, and a line says that the rest is missing."""
         self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
         good = self.bundles()[0].path
         with open(good, "rb") as file:
@@ -197,7 +197,7 @@ class Triage(BadCase):
         done = self.verb("triage", self.outdir)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (FAILED, 1))
         self.assertIn("bad.tar.gz", done.stderr)
-        self.assertEqual(done.stdout.count("(app-bug, "), 2)  # the good ones are judged all the same
+        self.assertEqual(done.stdout.count("(app-bug, "), 2)  # the good ones are judged nevertheless
 
     def test_renamed_bundle(self):
         self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
@@ -218,7 +218,7 @@ class Placing(BadCase):
         self.assertEqual(self.bundles(), [])
 
     def test_no_such_output_directory(self):
-        """Said before the run: nothing is started for hours that ends in a bundle elsewhere."""
+        """It is reported before the run, so that nobody finds the bundle elsewhere after hours."""
         for folder in (self.path("not", "made"), self.write("file", "x")):
             ran = self.path("ran")
             self.assert_refused(["-o", folder, "--", "touch", ran], USAGE, ["no folder", folder])
@@ -242,7 +242,7 @@ class Placing(BadCase):
         self.assert_elsewhere(self.crash(*DROP), [self.outdir, "Permission denied"])
 
     def mounted(self, options):
-        """A command prefix under which the output folder is a file system of its own."""
+        """A command prefix that mounts a file system of its own at the output folder."""
         self.need_root("unshare", "mount")
         prefix = ["unshare", "--mount", "/bin/sh", "-c",
                   f'mount -t tmpfs -o {options} none {self.outdir} && exec "$@"', "sh"]
@@ -264,7 +264,7 @@ class Placing(BadCase):
         self.assertEqual(os.listdir(self.path("there")), [os.path.basename(place)])
 
     def test_odd_names(self):
-        """Bytes that are no text, and what would be more than a line or a command to the terminal."""
+        """Names that are not UTF-8, have several lines, or hold terminal sequences."""
         for name, options in ((b"M\xe9moire", []), (b"M\xe9m", ["-o"]), (b"\x1b[2J\nred", [])):
             folder = os.path.join(self.folder.encode(), name)
             os.mkdir(folder)
@@ -278,7 +278,7 @@ class Placing(BadCase):
             self.assertEqual(len(os.listdir(folder)), 1, name)
 
     def test_full_disk_for_the_run(self):
-        """Nothing can be recorded where it should be: it is elsewhere, and nothing is lost."""
+        """Nothing can be recorded in the usual place: it is recorded elsewhere, and nothing is lost."""
         prefix = self.mounted("size=16k")
         env = {**self.environ, "ROCMCRASH_STATE_DIR": self.outdir}
         done = self.crash(*prefix, options=["-o", self.folder], env=env)
@@ -381,7 +381,7 @@ class Surroundings(BadCase):
         self.assert_bundle(self.crash(*DROP, umask=0o777))
 
     def test_waiting_refused(self):
-        """A sandbox that knows no waitid(2): without it nothing can be observed, and all the rest is."""
+        """A sandbox without waitid(2): the run is not observed, and everything else works."""
         number = {"x86_64": 247, "aarch64": 95}.get(platform.machine())
         if number is None:
             self.skipTest("no number of waitid(2) for " + platform.machine())
@@ -390,7 +390,7 @@ class Surroundings(BadCase):
         self.assertIn("waitid() is refused here; running without observation", done.stderr)
 
     def test_finisher_that_cannot_be_loaded(self):
-        """A library of it is missing, or there is no memory for it: the loader ends it by 127."""
+        """A library of the finisher is missing, or there is no memory for it: the loader ends it with status 127."""
         alone = self.path("rocmcrash")
         shutil.copy(ROCMCRASH, alone)
         self.write("rocmcrash-finish", "#!/bin/sh\nexit 127\n", 0o755)
@@ -404,7 +404,7 @@ class Surroundings(BadCase):
         self.assertFalse(os.path.exists(kept))
 
     def test_finisher_that_is_no_program(self):
-        """A copy that was cut off: the reason is told once."""
+        """A copy that was cut off: the reason is printed once."""
         alone = self.path("rocmcrash")
         shutil.copy(ROCMCRASH, alone)
         self.write("rocmcrash-finish", "garbage\n", 0o755)

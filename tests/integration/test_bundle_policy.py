@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a bundle is left: 40 ways in which a program ends, and which of them leave one by default."""
+"""When a bundle is left: 40 ways in which a program ends, and which of them leave a bundle by default."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ def says(text, status=1):
     return f"import sys; sys.stderr.write({text + chr(10)!r}); sys.exit({status})"
 
 
-# Errors of the program itself: no GPU, no memory, no resource, no driver has a part in them.
+# Errors of the program itself. They have nothing to do with GPU, memory, resources or driver.
 PLAIN = {
     "value": raises("could not convert", "ValueError"),
     "shapes": raises("mat1 and mat2 shapes cannot be multiplied (3x11 and 10x10)"),
@@ -41,7 +41,7 @@ PLAIN = {
     "in a thread": "import threading, sys\nt = threading.Thread(target=lambda: 1 / 0); t.start(); t.join(); sys.exit(1)",
     "chained": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('no') from e",
 }
-# Others that leave none.
+# Other endings that leave no bundle.
 SILENT = {
     "ends well": "pass",
     "status only": "import sys; sys.exit(3)",
@@ -54,7 +54,7 @@ SILENT = {
     "hung up": "import os, signal; os.kill(os.getpid(), signal.SIGHUP)",
     "handler leaves": "import os, signal, sys\nsignal.signal(15, lambda *_: sys.exit(0)); os.kill(os.getpid(), 15)",
 }
-# These have to do with the GPU, memory or resources, or crash.
+# These have to do with the GPU, memory or resources, or are crashes.
 KEPT = {
     "refused": raises("HIP out of memory. Tried to allocate 20.00 GiB."),
     "refused by XLA": raises("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 30.45MiB"),
@@ -74,7 +74,7 @@ KEPT = {
 }
 
 
-# Ways that go through other programs: (command, its status, whether it leaves a bundle).
+# Failures of other programs below the command: (command, its status, whether it leaves a bundle).
 COMMANDS = {
     "nested shells": (["sh", "-c", "sh -c 'sh -c \"exit 7\"'"], 7, False),
     "make -k": (["make", "-k", "-f", "{file}"], 2, False),
@@ -95,7 +95,7 @@ COMMANDS = {
 }
 
 
-EAGER = ["--trace=eager"]  # an ordinary user's children are traced when they have run for a while; these end at once
+EAGER = ["--trace=eager"]  # an ordinary user's children are traced only after a while; these end at once
 
 
 class Policy(support.Case):
@@ -125,7 +125,7 @@ class Policy(support.Case):
                 self.assertEqual((left, ended if status is not None else None), (kept, status))
 
     def test_sigkill_from_outside_is_said_to_be_that(self):
-        """Not a limit of locked memory that every machine has."""
+        """It is not blamed on the limit of locked memory, which every machine has."""
         for name in ("killed by timeout", "a child is killed"):
             _, _, said = self.run_of(COMMANDS[name][0], *EAGER)
             self.assertIn("SIGKILL ended the program", said)
@@ -167,7 +167,7 @@ class Policy(support.Case):
 
 
 class Preview(support.Case):
-    """The bundle stays or goes as its owner says at the terminal."""
+    """The owner decides on the terminal whether the bundle stays."""
     FAILS = "import os, sys\nsys.stderr.write('password=PLANTED-value-77\\n')\nsys.stderr.flush()\nos.abort()"
 
     def answered(self, answer, before=None):
@@ -194,7 +194,7 @@ class Preview(support.Case):
         self.assertEqual(self.bundles(), [])
 
     def test_a_helper_that_ends_is_no_answer(self):
-        for _ in range(5):  # the signal may come first, or the answer
+        for _ in range(5):  # either the signal or the answer may come first
             self.assertIn(b"the bundle was removed", self.answered(b"n\n", before=signal.SIGCHLD))
 
     def test_anything_else_keeps_it(self):

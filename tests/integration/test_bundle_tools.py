@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The finished bundle, looked at by programs that are not ours: GNU tar, bsdtar, Python's tarfile,
-sha256sum, csv and json; what verify and show say of one that was tampered with; and that nothing
-private is in its bytes."""
+"""The finished bundle, read by programs that are not ours: GNU tar, bsdtar, Python's tarfile, sha256sum, csv and json.
+What verify and show say about a bundle that was tampered with. Nothing private is in its bytes."""
 
 import csv
 import gzip
@@ -31,7 +30,7 @@ class OtherTools(support.BundleCase):
         return {row["path"]: row for row in self.bundle.manifest["files"]}
 
     def check_tree(self, top):
-        """Every file of the manifest with its size and hash, and no other but manifest.json."""
+        """Every file of the manifest is there with its size and hash, and no other file except manifest.json."""
         found = {}
         for folder, _, names in os.walk(top):
             for name in names:
@@ -211,7 +210,7 @@ class Tampered(support.BundleCase):
         return member, data if kind == tarfile.REGTYPE else None
 
     def edited(self, name, change):
-        """The members with the content of `name` changed; None takes it out."""
+        """The members with another content of `name`; None removes it."""
         result = []
         for member, data in self.members():
             if member.name == f"{self.bundle.name}/{name}":
@@ -222,7 +221,7 @@ class Tampered(support.BundleCase):
         return result
 
     def repacked(self, name, data):
-        """A sound bundle in which `name` has another content."""
+        """A valid bundle in which `name` has another content."""
         manifest = json.loads(self.bundle.text("manifest.json"))
         for row in manifest["files"]:
             if row["path"] == name:
@@ -333,7 +332,7 @@ class Tampered(support.BundleCase):
 
 class Cuts(support.Case):
     def test_half_a_line_hides_no_secret(self):
-        """More output than is kept: what is left begins and ends with whole lines."""
+        """More output than is kept: the kept parts begin and end with whole lines."""
         done = self.python("import sys\nfor i in range(60000): sys.stderr.write("
                            "'password=PLANTEDVALUE%06d-ABCDEFGHIJ\\n' % i)\nsys.exit(1)",
                            options=["--always"])
@@ -344,7 +343,7 @@ class Cuts(support.Case):
 
 
 class Private(support.Case):
-    """Planted in the arguments, the environment and the output of the program."""
+    """Secrets and names planted in the program's arguments, environment and output."""
 
     PLANTS = {
         "hf": "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3h",
@@ -403,7 +402,7 @@ class Private(support.Case):
         self.assertGreater(counts["host"], 1)
 
     def test_names_that_are_words_change_nothing(self):
-        """Hosts and users called like a directory of /proc, an option, or a word of ours."""
+        """Hosts and users whose name is a folder of /proc, an option, or a word of rocmcrash."""
         env = {"PYTORCH_HIP_ALLOC_CONF": "max_split_size_mb:128"}
         code = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
         seen = []
@@ -439,7 +438,7 @@ class Again(support.BundleCase):
 
 class TwiceRedacted(support.BundleCase):
     def test_our_own_words_stay(self):
-        """The tree's questions in verdict.json are no prompts of a user."""
+        """The tree's questions in verdict.json are not taken for a user's prompts."""
         done = self.verb("redact", "--preview", self.bundle.path)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("verdict.json", done.stdout + done.stderr)
@@ -460,7 +459,7 @@ class BelowHome(support.Case):
         self.assertEqual(done.returncode, 128 + 11, done.stderr)
         self.assertIn(f"{home}/data a:{home}\n", done.stdout)
         self.assertEqual(len(os.listdir(again)), 1)
-        # Another user, or another machine: neither the home nor the map of the names is there.
+        # Another user, or another machine: it has neither the home nor the map of the names.
         self.environ["HOME"] = self.path("homes")
         self.environ["XDG_STATE_HOME"] = self.environ["ROCMCRASH_STATE_DIR"] = self.path("elsewhere")
         done = self.verb("rerun", "--yes", "-o", again, bundle.path)

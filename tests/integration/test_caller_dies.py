@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that the caller started is killed, alone and together with helpers: the target goes with
-it (or, asked for, goes on), and the bundle is made by who is left, or by `recover`."""
+"""The process that the caller started is killed, alone and together with helpers: the target dies with it (or goes on,
+with --orphan=keep), and the processes that are left make the bundle, or `recover` does."""
 
 import contextlib
 import json
@@ -91,7 +91,7 @@ class ProcessTheCallerStarted(Attack):
     def test_killed_while_the_tracer_is_stopped(self):
         process, reader = self.start_writer()
         self.find_target(process, reader)
-        helper(process.pid, "recorder")  # it stands in; the target may be a moment ahead of it
+        helper(process.pid, "recorder")  # the recorder stands in; the target may be a moment ahead of it
         ours = all_of_ours(process.pid)
         for pid in (helper(process.pid, "tracer"), process.pid):
             os.kill(pid, STOP if pid != process.pid else KILL)
@@ -133,21 +133,21 @@ class ProcessTheCallerStarted(Attack):
                  "the run directory")
         ours = all_of_ours(process.pid)
         dying = victims(process)
-        os.kill(process.pid, signal.SIGSTOP)  # or it replaces what is killed before it
+        os.kill(process.pid, signal.SIGSTOP)  # else it replaces the helpers that were killed before it
         for pid in dying:
-            with contextlib.suppress(ProcessLookupError):  # gone with the one before
+            with contextlib.suppress(ProcessLookupError):  # it ended with the one before
                 os.kill(pid, KILL)
         wait_for(lambda: reader.pump() or all(gone(pid) for pid in ours), f"{ours} to end")
-        if is_running(self.target):  # by SIGPIPE soon; not waited for by any of us
+        if is_running(self.target):  # SIGPIPE ends it soon; none of us waits for it
             os.kill(self.target, KILL)
         wait_for(lambda: gone(self.target), "the target")
         process.wait(timeout=20)
         self.assertEqual(self.bundles(), [])
-        # Told after a failure only; of a run that takes longer than the recorder is quiet.
+        # Printed only after a failure, and only if the recorder has been silent for long enough.
         self.assertEqual(self.run_it("/bin/sleep", "0.3").stderr, "")
         done = self.run_it("/bin/sh", "-c", "sleep 0.3; exit 3")
         self.assertIn("1 earlier run left no bundle", done.stderr)
-        self.environ["HIP_VISIBLE_DEVICES"] = "7"  # of the shell of `recover`, not of the program
+        self.environ["HIP_VISIBLE_DEVICES"] = "7"  # from the shell of `recover`, not from the program
         recovered = self.verb("recover", "--json")
         self.assertEqual(recovered.returncode, 0, recovered.stderr)
         told = json.loads(recovered.stdout)

@@ -22,7 +22,7 @@ PAGE_FAULT = ("amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_i
               "pasid:32770, for process python3 pid {pid} thread python3 pid {pid})\n"
               "amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0c1a000000 from client "
               "0x1b (UTCL2)\n")
-# The program speaks to the kernel's log as nobody cannot: through a descriptor that root opened.
+# The program writes to the kernel log through a descriptor that root opened: the user nobody may not open it.
 FAILS = ("import os, sys\n"
          "log = int(sys.argv[1])\n"
          "for line in {lines!r}.format(pid=os.getpid()).splitlines():\n"
@@ -87,7 +87,7 @@ class Complete(support.Case):
         self.check_rows(before, after)
 
     def check_rows(self, before, after):
-        """A row for each thing tried, once; what was not tried again is as it was."""
+        """One row for each collector. The rows of collectors that did not run again are unchanged."""
         names = [item["name"] for item in after.manifest["items"]]
         self.assertEqual(sorted(names), sorted(item["name"] for item in before.manifest["items"]))
         self.assertEqual(after.row("kernel_log")["status"], "ok")
@@ -108,7 +108,7 @@ class Complete(support.Case):
     def test_twice(self):
         bundle = self.users_bundle()
         self.assertEqual(self.verb("complete", bundle.path).returncode, 0)
-        # The kernel's log has gone on since: what was read is not exchanged for what is left.
+        # The kernel log has gone on since. The lines of the first reading are not replaced by those that are left.
         with open(bundle.path, "rb") as file:
             once = file.read()
         again = self.verb("complete", bundle.path)
@@ -125,7 +125,7 @@ class Complete(support.Case):
     def test_the_log_before_and_after_the_run_is_not_taken(self):
         with open("/dev/kmsg", "w", encoding="ascii") as log:
             log.write("<3>amdgpu test: before the run\n")
-        time.sleep(1.2)  # a second of the time before belongs to the window
+        time.sleep(1.2)  # the window begins one second before the run
         bundle = self.users_bundle(lines="amdgpu test: during the run\nother test: of another user\n")
         self.assertEqual(self.verb("complete", bundle.path).returncode, 0)
         text = support.Bundle(bundle.path).text("kernel_log/kernel.log")
@@ -137,7 +137,7 @@ class Complete(support.Case):
         bundle = self.users_bundle()
         with open(bundle.path, "rb") as file:
             whole = file.read()
-        # The machine's boot time is what it is: a time namespace cannot move btime, so the bundle's.
+        # A time namespace cannot change the machine's boot time (btime), so the test changes the bundle's.
         path = self.rewritten(bundle)
         before = support.read(path)
         done = self.verb("complete", path)
@@ -148,7 +148,7 @@ class Complete(support.Case):
             self.assertEqual(file.read(), whole)
 
     def rewritten(self, bundle):
-        """A sound bundle of a machine that was booted an hour earlier."""
+        """A valid bundle of a machine that was booted an hour earlier."""
         facts = json.loads(bundle.text("facts.json"))
         for fact in facts["facts"]:
             if fact["name"] == "run.boot_time_s":

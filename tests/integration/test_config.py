@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: which source is stronger, what is wrong in a file, and which files are not read."""
+"""Settings: which source has precedence, which mistakes in a file are reported, and which files are not read."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Config(support.Case):
         return {row["name"]: (row["value"], row["from"]) for row in json.loads(done.stdout)["settings"]}
 
     def bundles_of(self, *options, code=3):
-        """How many bundles a run leaves that ends with `code`."""
+        """How many bundles a run that ends with `code` leaves."""
         done = self.verb(*options, "--output-dir", self.outdir, "--", "sh", "-c", f"exit {code}", cwd=self.folder)
         self.assertEqual(done.returncode, code, done.stderr)
         return len([name for name in os.listdir(self.outdir) if name.endswith(".tar.gz")])
@@ -109,7 +109,7 @@ class Config(support.Case):
             self.refused("it belongs to another user")
 
     def test_a_home_that_is_closed_is_no_matter(self):
-        """As after su, in which HOME stays: a run says nothing."""
+        """As after su, which keeps HOME: a run prints nothing about it."""
         user = {}
         if os.geteuid() == 0:
             support.need_ordinary_user(self)
@@ -135,7 +135,8 @@ class Config(support.Case):
         self.refused("it is too large")
 
     def test_a_file_system_that_does_not_answer(self):
-        """A home on a server that is gone: the program starts, the other file still counts, and the bundle is made."""
+        """A home on a server that no longer answers: the program starts, the other file is still read, and the bundle
+        is made."""
         self.say(self.system, "bundle-on = always\n")
         for number, (variable, folder) in enumerate((("XDG_CONFIG_HOME", self.path("xdg")), ("HOME", self.path("home"))), 1):
             os.makedirs(folder, exist_ok=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded demos of samples/demo, with both outputs in one as on a terminal: each ends with the class that its name
-promises."""
+"""The recorded demos of samples/demo, with both outputs on one stream as on a terminal: each ends with the class in its
+name."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rocmcrash diff`: bundles of replays that differ in one thing each; that thing must come first."""
+"""`rocmcrash diff`: bundles of replays that differ in one thing. That thing must come first."""
 
 import io
 import json
@@ -15,7 +15,7 @@ STEERING = ("HIP_", "HSA_", "ROCR_", "ROCM_", "GPU_", "AMD_", "PYTORCH_", "CUDA_
 
 
 class Run:
-    """One run: what the machine shows, what the program does and with which environment."""
+    """One run: the machine's counters, what the program does, and its environment."""
 
     def __init__(self, machine=None, steps=None, before=None, environ=None, arguments=()):
         self.machine = machine or (lambda m: dgpu(16, 1.0)(m))
@@ -142,7 +142,7 @@ class ControlledDifferences(Diff):
         self.assertIn("the same outcome; 0 of ", done.stdout)
 
     def test_the_outcome_brings_its_cause_to_the_front(self):
-        """Two differences; which of them matters, the verdicts say."""
+        """Two differences; the verdicts say which one matters."""
         other = {"PYTORCH_HIP_ALLOC_CONF": "max_split_size_mb:128"}
         override = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
         fault = [["stderr", FAULT], ["exit", 1]]
@@ -171,7 +171,7 @@ class OtherBundles(Diff):
         cls.amd = maker.bundle("amd", Run(environ={"PYTORCH_HIP_ALLOC_CONF": "backend:native"}))
 
     def runTest(self):
-        """For setUpClass alone."""
+        """Needed by setUpClass."""
 
     def nvidia(self, facts, verdict):
         verdict["vendor"] = "nvidia"

@@ -18,7 +18,7 @@ from replay import GIB, MIB, Machine
 
 MACHINES = os.path.join(RECORDED, "machines")
 
-# name: findings. Whatever else is asked cannot be decided from the tree (no RAM, no kernel).
+# name: findings. All other questions cannot be decided from the tree (no RAM, no kernel).
 NO_KFD = ["kfd-missing"]
 EXPECTED = {
     "issue-igpu-ttm-params": ["no-gpu", "gttsize"], "issue-rx570-gtt-eq-vram": NO_KFD,
@@ -35,7 +35,7 @@ EXPECTED = {
 }
 STEERING = ("HIP_", "HSA_", "ROCR_", "ROCM_", "GPU_", "AMD_", "PYTORCH_", "CUDA_", "LD_LIBRARY_PATH",
             "LD_PRELOAD")
-# Ends with 0 where a child can be traced (PTRACE_SEIZE).
+# Ends with 0 if it can trace a child (PTRACE_SEIZE).
 SEIZE = """
 import ctypes, os, signal, sys
 child = os.fork()
@@ -239,7 +239,7 @@ class MadeUpMachines(Doctor):
 
 
 class Software(Doctor):
-    """An environment of Python with PyTorch in it, as far as anybody looks."""
+    """A Python environment with the files of PyTorch that doctor reads."""
 
     def wheel(self, version, hip="6.4.43482", cuda=None, targets=("gfx1100", "gfx90a")):
         top = self.path("venv-" + version)
@@ -328,7 +328,7 @@ class CommandLine(Doctor):
         return {f["id"]: f for f in json.loads(done.stdout)["findings"]}.get("trace-refused")
 
     def test_tracing_is_tried(self):
-        """A filter of system calls or a missing capability can forbid ptrace(2). Only a call shows that."""
+        """A seccomp filter or a missing capability can forbid ptrace(2). Only a call shows that."""
         allowed = subprocess.run([support.PYTHON, "-c", SEIZE], check=False).returncode == 0
         self.assertEqual(self.traced_by() is None, allowed)
         found = self.traced_by(support.PYTHON, "-c", NO_PTRACE)

@@ -12,7 +12,7 @@ from hooked import Direct, STUB
 
 MESSAGES = os.path.join(SOURCE, "tests", "fixtures", "messages")
 
-# Prints the report of a start behind so much, then runs so long, then ends as the engine does.
+# Prints so many bytes, the engine's start report, so many bytes again, and then ends as the engine does.
 ENGINE = """
 import os, sys, time
 report = open(sys.argv[1]).read().splitlines(True)
@@ -36,7 +36,7 @@ sys.exit(1)
 
 
 def alone(case):
-    """A machine of its own, whose kernel log nobody else writes to."""
+    """A machine of its own. Nobody else writes to its kernel log."""
     os.makedirs(case.path("machine", "dev"), exist_ok=True)
     with open(case.path("machine", "dev", "kmsg"), "w", encoding="utf-8"):
         pass
@@ -52,7 +52,7 @@ class LongRun(support.Case):
         return self.only_bundle(done)
 
     def test_llama_behind_the_head(self):
-        """Neither in the beginning of the output that is kept, nor in its end."""
+        """The report is neither in the kept beginning of the output nor in its kept end."""
         bundle = self.engine("m_llama_kv.txt", "cudaMalloc failed", 80000, 2000000)
         self.assertEqual(bundle.value("msg.ggml_model_buffer_bytes"), int(19100.25 * (1 << 20)))
         self.assertEqual(bundle.value("msg.ggml_free_at_start_bytes"), 24470 << 20)
@@ -65,14 +65,14 @@ class LongRun(support.Case):
         self.assertEqual(output.count("ROCm0 model buffer size"), 1)
         where = [output.find(text) for text in ("of what follows only these lines are kept]\n", "ROCm0 model buffer size",
                                                 "not kept]\n", "cudaMalloc failed")]
-        if where[0] < 0:  # the machine was busy: the more is lost of the rest, the further back reaches what is kept
+        if where[0] < 0:  # the machine was busy: the more of the rest is lost, the earlier the kept end begins
             self.assertTrue(0 <= where[1] < where[3], where)
             return
         self.assertTrue(0 <= where[0] < where[1] < where[2] < where[3], where)
-        self.assertFalse("n_batch" in output)  # no line of the report that tells of memory
+        self.assertFalse("n_batch" in output)  # no line of the report about memory
 
     def test_vllm_in_the_tail(self):
-        """Kept there already: not twice."""
+        """The kept end has the report, so it is not kept twice."""
         bundle = self.engine("m_vllm_estimate.txt", "ERROR", 2000000, 20000)
         self.assertEqual(bundle.value("msg.vllm_weights_bytes"), round(14.9595 * (1 << 30)))
         self.assertEqual(bundle.value("f.engine_fits_context_count"), 32560)
@@ -83,7 +83,7 @@ class LongRun(support.Case):
         self.assertFalse("of what follows only" in output)
 
 
-# As vLLM: the report of the start on stdout, the failure on stderr.
+# As vLLM: the start report on stdout, the failure on stderr.
 SPLIT = """
 import os, sys
 report = open(sys.argv[1]).read().splitlines(True)
@@ -112,7 +112,7 @@ class Stdout(support.Case):
         return self.only_bundle(self.finished(process, b"", err or b""))
 
     def test_a_file_is_read(self):
-        """Ours only: not what stood in it before, whether it is appended to or written in the middle."""
+        """Only the run's own output, not earlier text, whether the file is appended to or written from the middle."""
         for how in ("ab", "r+b", "wb"):
             with self.subTest(how=how):
                 before = b"" if how == "wb" else b"Loading model weights took 99.0000 GB\n"
@@ -129,17 +129,17 @@ class Stdout(support.Case):
                 os.unlink(bundle.path)
 
     def test_a_long_file(self):
-        """60 MB: the start and the end are looked through, and what is kept is small."""
+        """60 MB: the start and the end are searched, and little is kept."""
         bundle = self.vllm("wb", noise=2200000)
         self.assertEqual(bundle.value("msg.vllm_weights_bytes"), round(14.9595 * (1 << 30)))
         self.assertLess(len(bundle.text("stdout/stdout.txt")), 16384)
         self.assertTrue(bundle.text("stdout/stdout.txt").endswith("\n"))
 
     def test_a_line_where_the_parts_meet(self):
-        """The first part ends 8 MiB from the start. A message that lies across stays whole, and is kept once."""
+        """The first part ends 8 MiB from the start. A message across that border stays whole and is kept once."""
         alone(self)
         message = b"Loading model weights took 9.0000 GB in 3 s\n"
-        for after in (b"", b"x\n" * (20 << 20)):  # the second part follows at once, or lies 32 MiB from the end
+        for after in (b"", b"x\n" * (20 << 20)):  # the second part follows at once, or begins 32 MiB before the end
             with self.subTest(after=len(after)):
                 with open(self.path("text"), "wb") as text:
                     text.write(b"x\n" * ((4 << 20) - 10) + message + after)
@@ -228,7 +228,7 @@ jax.zeros(9 << 30)
         self.assertEqual(self.events("trouble"), [])
 
     def test_jax_that_is_other_than_expected(self):
-        """Invisible to the program, told to the manifest, once."""
+        """The program does not see it; the manifest has it once."""
         for mode in ("list", "raises"):
             with self.subTest(mode):
                 self.run_dir = self.path("run-" + mode)
@@ -239,7 +239,7 @@ jax.zeros(9 << 30)
                 self.assertEqual(self.written("*.jax.*"), [])
 
     def test_jax_and_forks(self):
-        """The parent goes on; a child that has not made the devices says nothing of them."""
+        """The parent goes on. A child that did not create the devices records nothing about them."""
         self.same("-c", WAIT + """
 import jax
 x = jax.zeros(1 << 30)
@@ -279,7 +279,7 @@ wait_for("%d.tensorflow.csv" % os.getpid(), 2)
         self.assertEqual(self.written("*.tensorflow.*"), [])
 
     def test_tensorflow_without_a_gpu(self):
-        """The thread that waited for one ends."""
+        """The thread that waited for a GPU ends."""
         run = self.same("-c", "import tensorflow, time, os\ntensorflow.zeros(5)\n"
                         "for _ in range(400):\n    if len(os.listdir('/proc/self/task')) == 1: break\n    time.sleep(0.01)\n" +
                         THREADS, path=[STUB], more={"STUB_TF_GPUS": "0"})
@@ -334,7 +334,7 @@ finally:
         self.assertEqual(self.events("trouble"), [])
 
     def test_cupy_tries_again(self):
-        """Of many refusals the first and, at the end, the last."""
+        """Of many refusals the first one is recorded and, at the end, the last one."""
         self.same("-c", """
 import cupy
 kept = cupy.zeros(15 << 30)

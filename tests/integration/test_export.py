@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's allocator out of a bundle, for PyTorch's own viewer."""
+"""Exports PyTorch's allocator from a bundle, for PyTorch's own viewer."""
 
 import glob
 import json

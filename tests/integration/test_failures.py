@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that fail, on the real kernel. What each must give (signal, class, facts, files) was
-written into EXPECTED before the first run; nothing of it is taken from what the tool said."""
+written into EXPECTED before the first run; none of it is copied from the tool's output."""
 
 import glob
 import hashlib
@@ -51,7 +51,7 @@ EXPECTED = {
                      IMPACT_FILES + ["stacks/stacks.0.txt"]),
     "core_2_gib": (-signal.SIGSEGV, "app-bug",
                    {"target.core_dumped": True, "target.fault_address": "0x10"}, IMPACT_FILES),
-    # A shell of an ordinary user is not traced in its first second: its own wait status tells.
+    # An ordinary user's shell is not traced in its first second: then the signal is known from its wait status.
     "set_uid_then_abort": (-signal.SIGABRT, "app-bug", {"target.signal": 6}, []),
     "strace_of_abort": (-signal.SIGABRT, "app-bug", {"target.signal": 6}, []),
     "ignores_sigterm": (-signal.SIGKILL, "unknown", {"target.signal": 9}, IMPACT_FILES),
@@ -68,7 +68,7 @@ HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 G
            "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.")
 MEMORY_LIMIT = 64 << 20
 
-# "auto" traces an ordinary user's program late: not its children, if they end at once.
+# "auto" traces an ordinary user's program late, so children that end at once are not traced.
 EAGER = ["--trace=eager"]
 
 
@@ -100,7 +100,7 @@ class Failures(FailureCase):
         return bundle
 
     def test_segv_in_a_thread(self):
-        # A thread that gets no CPU within 20 ms does not stop in time: on a busy machine it is left out.
+        # On a busy machine a thread may get no CPU within 20 ms. Then it does not stop in time and is left out.
         for _ in range(8):
             bundle = self.segv_in_a_thread()
             if "7 of 7 threads copied" in bundle.text("impact/0/impact.txt"):
@@ -210,7 +210,7 @@ class Failures(FailureCase):
 
 
 class OutOfMemory(FailureCase):
-    """The kernel's OOM killer, in a memory cgroup of the test's own."""
+    """The kernel's OOM killer, in a memory cgroup that the test makes."""
 
     HOG = "b = []\nwhile True: b.append(bytearray(1 << 20))"
 
@@ -238,12 +238,12 @@ class OutOfMemory(FailureCase):
     def hog_in(self, group):
         procs = os.path.join(group, "cgroup.procs")
         return self.run_it("/bin/sh", "-c", f'echo $$ > {procs}; exec "$0" -c "$1"', PYTHON, self.HOG,
-                           options=["--finish-within=60s"])  # what is read, not how fast
+                           options=["--finish-within=60s"])  # the facts are tested here, not the time
 
     def check_oom(self, done):
         bundle = self.check("oom_in_cgroup", done)
         self.assertIn(bundle.verdict["confidence"], ("medium", "high"))
-        self.assertLess(bundle.value("target.held_us"), 200000)  # a held victim stalls its group
+        self.assertLess(bundle.value("target.held_us"), 200000)  # a victim that is held blocks its group
         return bundle
 
     def a_group(self):
@@ -252,7 +252,7 @@ class OutOfMemory(FailureCase):
         return self.make_group("/sys/fs/cgroup", "memory.max")
 
     def test_kernel_log_of_a_silent_end(self):
-        """Nobody traced who was killed, nothing was printed: the kernel said it."""
+        """The victim was not traced and nothing was printed: only the kernel log has it."""
         if not os.access("/dev/kmsg", os.R_OK):
             self.skipTest("the kernel log cannot be read here")
         procs = os.path.join(self.a_group(), "cgroup.procs")
@@ -302,7 +302,7 @@ class OtherTracers(FailureCase):
 
 
 class OrdinaryUser(FailureCase):
-    """As nobody, who may not trace what gains privilege."""
+    """As the user nobody, who may not trace programs that gain privilege."""
 
     DROP = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -366,7 +366,7 @@ class ShortChildren(FailureCase):
 
 
 class Times(FailureCase):
-    """Budgets with a slack of three, for a loaded machine; the figures are printed."""
+    """Time budgets times three, for a loaded machine. The figures are printed."""
 
     def lines_with_times(self, process):
         with process.stderr:
@@ -389,7 +389,7 @@ class Times(FailureCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root sees what the finisher's children have open")
     def test_interrupt_ends_the_slow_part_not_the_bundle(self):
-        size = 1 << 35  # sparse; 15 to 50 s of hashing where no other work waits for the CPU
+        size = 1 << 35  # sparse; hashing takes 15 to 50 s on an idle machine
         header = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}})
         model = self.path("model.safetensors")
         with open(model, "wb") as file:
@@ -401,7 +401,7 @@ class Times(FailureCase):
         seen = []
         for at, line in self.lines_with_times(process):
             seen.append(line)
-            if interrupted is None and "Ctrl-C skips the rest" in line:  # what takes long says so
+            if interrupted is None and "Ctrl-C skips the rest" in line:  # the terminal says what takes long
                 wait_for(lambda: self.hasher_runs(process.pid), "the hashing")
                 interrupted = time.monotonic()
                 process.send_signal(signal.SIGINT)
@@ -416,7 +416,7 @@ class Times(FailureCase):
 
     @staticmethod
     def hasher_runs(supervisor):
-        """A descendant of the finisher has the model open."""
+        """True if a descendant of the finisher has the model open."""
         todo = support.children(supervisor)
         while todo:
             pid = todo.pop()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocmcrash fit --model: what a header says of memory, and where a search starts. The sizes of real models are in
+"""rocmcrash fit --model: what a model's header says about memory, and where the search starts. The sizes of real models
+are in
 unit.model_cache."""
 
 import json
@@ -16,7 +17,7 @@ sys.path.insert(0, os.path.join(support.SOURCE, "tests", "long"))
 import gguf_model  # noqa: E402
 
 LAYERS, WIDTH = 4, 512
-CACHE = LAYERS * 2 * WIDTH  # numbers a token: every head has its own K and V
+CACHE = LAYERS * 2 * WIDTH  # numbers for a token: every head has its own K and V
 PROGRAM = "import sys\nif int(sys.argv[sys.argv.index('{option}') + 1]) > {limit}: sys.exit(3)"
 CONFIG = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
 
@@ -74,7 +75,7 @@ class FitModel(support.Case):
         self.assertIn("less than the weights need", self.fit("--room", "1MiB").stdout)
 
     def test_a_search_starts_from_it(self):
-        """A tenth is left for what is not counted. The answer and the number of runs do not depend on it."""
+        """A tenth is reserved for what is not counted. The answer and the number of runs do not depend on that."""
         start = int((0.9 * 64 * MIB - self.weights) // (CACHE * 2))
         for option, first in (("--ctx-size", start), ("--n-gpu-layers", LAYERS + 1)):
             with self.subTest(option=option):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rocmcrash fleet`: real bundles of several ranks told as one story, many synthetic ones fast and small."""
+"""`rocmcrash fleet`: real bundles of several ranks joined into one story; many synthetic ones, for time and memory."""
 
 import csv
 import glob
@@ -79,7 +79,7 @@ class Fleet(support.Case):
         self.assertIn("1 of 3 ranks are in no bundle: 2", text)
 
     def test_words_of_others(self):
-        """Ranks that write to one file: what PyTorch marks as another's is not read as their own."""
+        """Ranks that write to one file: lines that PyTorch marks with another rank are not taken for the own ones."""
         marked = "".join(f"[rank1]: {line}\n" for line in HIP_OOM.splitlines())
         own = f"[rank0]: {CLOSED}"
         self.rank(0, f"import sys; sys.stderr.write({marked + own!r}); sys.exit(1)")
@@ -88,7 +88,8 @@ class Fleet(support.Case):
         self.assertEqual((job["causes"], job["missing"]), ([], [1, 2]))
 
     def test_one_file_without_marks(self):
-        """Rank 1 writes its error to the file of all ranks while rank 0 runs: whose words they are is unknown, and each bundle says so."""
+        """Rank 1 writes its error to the file of all ranks while rank 0 runs. It is unknown who wrote it, and each
+        bundle says so."""
         gate, log = self.path("gate"), self.path("log")
         held = "ValueError: Free memory on device cuda:0 (3.10/31.98 GiB) on startup is less than desired GPU memory utilization (0.9, 28.78 GiB).\n"
         wait = (f"import os, sys, time\nsys.stderr.write('begins\\n'); sys.stderr.flush()\nwhile not os.path.exists({gate!r}): time.sleep(0.01)\n"
@@ -110,7 +111,8 @@ class Fleet(support.Case):
         self.assertEqual([record["rank"] for record in self.fleet(self.outdir)["jobs"][0]["causes"]], [1])
 
     def test_small_bundles(self):
-        """The first of the ranks that fail alike on one machine leaves everything, the others leave less; one that fails otherwise leaves everything."""
+        """The first of the ranks that fail in the same way on one machine leaves a full bundle, and the others small ones.
+        A rank that fails in another way leaves a full one."""
         os.makedirs("/dev/shm", exist_ok=True)
         oom, port = f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)", str(os.getpid())
         for rank in range(4):
@@ -143,7 +145,8 @@ class Fleet(support.Case):
         self.assertEqual((len(self.bundles()), pages), (6, 5))
 
     def ended(self, code="", before=(), rocmcrash=ROCMCRASH):
-        """Starts a rank, has SIGTERM sent to rocmcrash as a launcher does. Returns status, stderr, and the seconds until rocmcrash was gone."""
+        """Starts a rank and sends SIGTERM to rocmcrash, as a launcher does. Returns status, stderr, and the seconds
+        until rocmcrash was gone."""
         gate = self.path("ready")
         code = f"import os, signal, sys, time\n{code}\nopen({gate!r} + '.new', 'w').write(sys.argv[1])\nos.rename({gate!r} + '.new', {gate!r})\nwhile True: time.sleep(0.05)"
         # The shell's pid is that of rocmcrash.
@@ -165,7 +168,8 @@ class Fleet(support.Case):
         return sorted(glob.glob(os.path.join(self.outdir, "*-rank-ended-r*.json")))
 
     def test_ended_by_the_launcher(self):
-        """Rank 1 is out of memory; the launcher ends the others, one of which handles SIGTERM. They are not missing, and end soon."""
+        """Rank 1 is out of memory; the launcher ends the others, one of which handles SIGTERM. They are not called
+        missing, and end soon."""
         self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
         status, err, seconds = self.end_rank(0, "")
         self.assertEqual((status, err), (-signal.SIGTERM, b""))
@@ -188,7 +192,8 @@ class Fleet(support.Case):
         self.assertIn("1 bundle, 2 asked to end", self.verb("fleet", self.outdir).stdout)
 
     def test_no_rank_leaves_no_record(self):
-        """SIGTERM to a single process is no news. A process with the name RANK, but without a job, is no rank."""
+        """SIGTERM to a single process leaves no record. A process with the variable RANK but without a job is no
+        rank."""
         for world in ("1", ""):
             self.end_rank(0, "", world=world)
         self.assertEqual(os.listdir(self.outdir), [])
@@ -200,13 +205,14 @@ class Fleet(support.Case):
         self.assertEqual(len(support.read(self.path("state", "swallowed-oom.log")).splitlines()), 1)
 
     def test_ended_by_kubernetes(self):
-        """The rank is told by the index of the job's pod alone."""
+        """Only the index of the job's pod gives the rank."""
         self.environ.update({"JOB_COMPLETION_INDEX": "2", "WORLD_SIZE": "4"})
         self.assertEqual(self.ended()[:2], (-signal.SIGTERM, b""))
         self.assertEqual([os.path.basename(path).split("-")[-1] for path in self.records()], ["r2.json"])
 
     def test_killed_by_open_mpi(self):
-        """mpirun sends SIGKILL to the process group 0.3 s after SIGTERM. A rank leaves its record; a process that is alone leaves a bundle."""
+        """mpirun sends SIGKILL to the process group 0.3 s after SIGTERM. A rank leaves its record; a process without a
+        job leaves a bundle."""
         for size in ("1", "2"):
             gate = self.path("asked" + size)
             self.environ.update({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": size})
@@ -223,7 +229,7 @@ class Fleet(support.Case):
             self.assertEqual((len(self.bundles()), len(self.records())), (1, int(size) - 1))
 
     def test_killed_while_it_ended(self):
-        """The program has ended as it was asked to, rocmcrash gets SIGKILL before it has said so."""
+        """The program has ended on SIGTERM. rocmcrash gets SIGKILL before it has reported that."""
         self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
         code = ("import os, signal, sys, time\nto_stop = int(sys.argv[1])\n"
                 "def end(*_):\n    os.kill(to_stop, signal.SIGSTOP)\n    os._exit(0)\n"
@@ -239,7 +245,8 @@ class Fleet(support.Case):
         self.assertEqual(self.bundles(), [])
 
     def test_killed_before_its_finisher_is_apart(self):
-        """The process group gets SIGKILL when all is on the disk, and rocmcrash is about to start its finisher. Each run leaves one record."""
+        """The process group gets SIGKILL when everything is on disk and rocmcrash is about to start its finisher. Each
+        run leaves one record."""
         self.environ.update({"RANK": "0", "WORLD_SIZE": "2"})
         states = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs", "*", "state")
         gate = self.path("ready")
@@ -258,7 +265,8 @@ class Fleet(support.Case):
         self.assertEqual(len(self.records()), 8, "a run has two")
 
     def test_the_record_cannot_be_written(self):
-        """A file system that does not answer holds the rank for a moment only, and not its caller's pipes."""
+        """A file system that does not answer delays the rank only for a moment, and does not keep its caller's pipes
+        open."""
         alone, said = self.path("rocmcrash"), self.path("pid")
         shutil.copy(ROCMCRASH, alone)
         self.write("rocmcrash-finish", f"#!/bin/sh\necho $$ >{said}.new; mv {said}.new {said}; exec sleep 600\n", 0o755)
@@ -280,7 +288,7 @@ class Fleet(support.Case):
         self.assertEqual(said.split(), [str(128 + signal.SIGTERM).encode(), b"full"])
 
     def test_the_rank_that_did_not_join(self):
-        """Both report a time-out, in one file; the counter of collectives tells which one was waited for."""
+        """Both report a time-out, in one file; the counter of collectives shows which rank the other waited for."""
         for rank in (1, 0):
             self.rank(rank, f"import sys; sys.stderr.write({NCCL_HANG!r}); sys.exit(1)", world=2)
         job = self.fleet(self.outdir)["jobs"][0]
@@ -289,7 +297,8 @@ class Fleet(support.Case):
         self.assertIn("its last collective was number 20, others wait in number 21", job["causes"][0]["reason"])
 
     def test_below_a_launcher(self):
-        """One rocmcrash for all ranks: the one that fell first is named although a later one crashed, and the one that did not fail."""
+        """One rocmcrash for all ranks: the rank that fell first is named although a later one crashed; so is the rank
+        that did not fail."""
         ends = {2: "sys.exit(3)", 0: "os.abort()", 1: "time.sleep(60)"}
         rank = ("import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
                 "exec({!r}[int(os.environ['RANK'])])\n")
@@ -319,7 +328,7 @@ class Fleet(support.Case):
         self.assertEqual((job["missing"], job["world_size"]), ([1], 3))
 
     def test_a_single_run(self):
-        """No rank: not mixed with others."""
+        """A bundle without a rank is not mixed with others."""
         for _ in range(2):
             self.python("import os; os.abort()")
         jobs = self.fleet(self.outdir)["jobs"]
@@ -336,7 +345,7 @@ class Fleet(support.Case):
         self.assertEqual(self.verb("fleet", broken).returncode, 2)
 
     def test_table(self):
-        """A row for each bundle and each record, also where a foreign text has a comma, a quote or a formula."""
+        """A row for each bundle and each record, also if a text from outside has a comma, a quote or a formula."""
         self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
         self.end_rank(0, "")
         one = self.bundles()[0]
@@ -371,7 +380,7 @@ class Fleet(support.Case):
         self.assertRegex(text, r'rocmcrash_last_failure_timestamp_seconds\{class="capacity"\} [0-9]{10}\.[0-9]{3}\n')
 
     def test_many(self):
-        """200 bundles of a usual size; tests/bench has 1,000 and more."""
+        """200 bundles of the usual size; tests/bench reads 1,000 and more."""
         real = self.only_bundle(self.rank(0, "import os; os.abort()", world=200))
         folder = self.path("many")
         os.mkdir(folder)

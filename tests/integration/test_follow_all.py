@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--follow=all: a piped stdout goes through a relay of its own. Nobody notices, and of what was said only
-lines about memory and failures are kept."""
+"""--follow=all: a piped stdout goes through a relay of its own. Nobody notices it, and of the output only lines about
+memory and failures are kept."""
 
 import contextlib
 import hashlib
@@ -39,7 +39,7 @@ class FollowAll(support.Case):
                 for turn, chunk in enumerate(iter(lambda: os.read(process.stdout.fileno(), 65536), b"")):
                     seen.update(chunk)
                     if turn < kills:
-                        with contextlib.suppress(ProcessLookupError):  # the one before, which is just gone
+                        with contextlib.suppress(ProcessLookupError):  # the one before it, which has just ended
                             os.kill(self.helper(process.pid, "stdout relay"), signal.SIGKILL)
                 process.stdout.close()
                 self.assertEqual(process.wait(timeout=60), 0)
@@ -66,7 +66,7 @@ class FollowAll(support.Case):
                 os.unlink(bundle.path)
 
     def test_a_flood_of_messages(self):
-        """The first and the last ones; each line is whole."""
+        """The first and the last messages are kept; each line is whole."""
         code = "import sys\nfor i in range(200000): print(f'HIP error: out of memory, request {i} of many')\nsys.exit(1)"
         bundle = self.only_bundle(self.run_it(PYTHON, "-S", "-c", code, options=ALL))
         lines = bundle.text("stdout/stdout.txt").splitlines()
@@ -92,7 +92,7 @@ class FollowAll(support.Case):
         self.assertEqual(process.wait(timeout=30), -signal.SIGPIPE)
 
     def test_what_has_no_relay_of_its_own(self):
-        """A file, and the pipe that stderr is, too: they are read as ever."""
+        """stdout in a file, and stdout in the same pipe as stderr: they are read without that relay."""
         shell = ("/bin/sh", "-c", f"echo '{HIP_OOM.strip()}'; exit 1")
         with open(self.path("out.log"), "wb") as file:
             process = self.start(*shell, stdout=file, stderr=subprocess.PIPE, options=ALL)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of others, on a terminal: names of files, and all that a bundle says. Every verb shows them;
-no terminal obeys them, nothing in them is hidden, and none begins a line that looks like one of ours."""
+"""Foreign text on a terminal: names of files, and all texts of a bundle. Every verb shows it. The terminal obeys
+nothing in it, nothing is hidden, and none of its lines looks like ours."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class ForeignText(support.Case):
         else:
             self.assertEqual(done.returncode, status, argv)
         for stream in (done.stdout, done.stderr):
-            text = stream.decode()  # what is no UTF-8 is not printed
+            text = stream.decode()  # bytes that are not UTF-8 are not printed
             hidden = {hex(ord(c)) for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in "\n\t"}
             self.assertEqual(hidden, set(), (argv, text[:400]))
             self.assertNotIn("rocmcrash: forged", [line[:17] for line in text.split("\n")], argv)
@@ -77,7 +77,7 @@ class ForeignText(support.Case):
         self.say("list", folder)
 
     def test_a_command_as_a_shell_reads_it(self):
-        """If bash gets the command that is shown, it makes the argument vector that would be run."""
+        """bash splits the shown command into the argument vector that would be run."""
         text = self.say("rerun", self.good).stderr.decode()
         shown = text.split("the bundle's command: ", 1)[1].split("\n", 1)[0].rsplit(" in ", 1)[0]
         self.assertTrue(shown.isascii() and shown.isprintable() and "   " not in shown)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles of earlier versions are read: what somebody attached to an issue a year ago."""
+"""Bundles of earlier versions can be read, such as one that was attached to an issue a year ago."""
 
 import glob
 import io

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""samples/github: what a project does with a bundle that is attached to an issue; good, damaged and hostile ones."""
+"""samples/github: what a project's workflow does with a bundle that is attached to an issue: a good, a damaged and a
+hostile one."""
 
 import io
 import json
@@ -39,7 +40,7 @@ class Judge(support.BundleCase):
         self.assertEqual(label, "")
 
     def test_a_strangers_words_stay_in_code(self):
-        """Text of a bundle may reach any member of the verdict: here it is in all of them."""
+        """Text of a bundle may be in any member of the verdict. Here it is in all of them."""
         words = "```\n@everyone [x](http://evil) <img src=x> #1 `"
         verdict = {"class": "leak](http://evil)", "confidence": "high", "sentence": words, "runner_up": words, "decides": words,
                    "why": [words], "against": [words], "signature": {"id": "rc-1`@everyone"},

@@ -47,7 +47,7 @@ class WhileItWrites(Attack):
                 self.attack(HELPERS, how)
 
     def test_relay_again_and_again(self):
-        """More often than the others are replaced; no byte is lost or doubled."""
+        """It is replaced more often than the others; no byte is lost or doubled."""
         self.attack(["relay"], KILL, again=25)
 
     def test_one_that_dies_for_ever_is_done_without(self):
@@ -104,7 +104,7 @@ class WhileItWrites(Attack):
 
 class AtTheStart(Attack):
     def test_killed_as_soon_as_it_is_there(self):
-        """The moments between fork and exec of the target among them."""
+        """Some of these moments lie between fork and exec of the target."""
         with Attacks("helpers killed or stopped") as attacks:
             for name in HELPERS:
                 for how in (KILL, STOP):
@@ -154,7 +154,7 @@ class InAStorm(Attack):
                     self.attack(kind, how)
 
     def attack(self, kind, how):
-        # Eager: children that are traced as well are the harder case.
+        # Eager tracing is the harder case: the children are traced, too.
         process, reader = self.launch(programs.program(), "storm", kind,
                                       options=["--trace=eager", "--quiet"])
         reader.until(process.stdout, b"started")
@@ -175,7 +175,7 @@ class InAStorm(Attack):
     ROUNDS, SIGNALS = 20, 2000
 
     def test_no_queued_signal_is_lost(self):
-        """20 x 2000 real-time signals to the traced target, the tracer killed on the way."""
+        """20 x 2000 real-time signals to the traced target. The tracer is killed meanwhile."""
         limit = resource.getrlimit(resource.RLIMIT_SIGPENDING)
         if limit[0] != resource.RLIM_INFINITY and limit[0] < self.SIGNALS + 100:
             self.skipTest(f"RLIMIT_SIGPENDING is {limit[0]}")
@@ -207,7 +207,7 @@ class InAStorm(Attack):
         self.assertGreater(traced_kills, 0)
 
     def test_queued_signals_through_us_wait_for_room(self):
-        """Forwarded ones, where the target's queue is shorter than what is sent."""
+        """We forward more signals than the target's queue holds."""
         process, reader = self.launch(programs.program(), "receive", "3000", options=["--quiet"])
         reader.until(process.stdout, b"\n")
         target = int(reader.text(process.stdout).split()[1])
@@ -244,21 +244,21 @@ class InAStorm(Attack):
                               timeout=60)
         self.assertEqual(sent.returncode, 0)
         before = self.switches(process.pid), time.monotonic()
-        time.sleep(0.5)  # so long it may wait
+        time.sleep(0.5)  # it may wait that long
         turns, seconds = self.switches(process.pid) - before[0], time.monotonic() - before[1]
-        self.assertGreater(turns, 10 * seconds)  # asleep for a millisecond, again and again
+        self.assertGreater(turns, 10 * seconds)  # it sleeps for a millisecond, again and again
         self.line(process)
         self.assertEqual(process.wait(timeout=20), 0)
 
     def switches(self, pid):
-        """How often it went to sleep by itself."""
+        """The number of its voluntary context switches."""
         status = support.read(f"/proc/{pid}/status")
         return int(status.split("\nvoluntary_ctxt_switches:\t")[1].split()[0])
 
 
 class AtImpact(Attack):
     def test_during_the_copy(self):
-        """A target with many threads and mappings is held long enough to be met."""
+        """A target with many threads and mappings is held long enough for the attack to meet the copy."""
         for name in ("tracer", "sampler", "relay", "recorder"):
             for how in (KILL, STOP):
                 with self.subTest(helper=name, how=how.name):

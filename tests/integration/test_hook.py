@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python hook (src/inject/python): seen by nobody, and what it writes becomes facts.
+"""The Python hook (src/inject/python): the program does not notice it, and what it writes becomes facts.
 
-PyTorch is the stand-in of tests/fixtures/hook, whose allocator runs full for real; a real one is
-used by tests/long/hook_gpu.py."""
+PyTorch is the stand-in of tests/fixtures/hook, whose allocator really runs full; tests/long/hook_gpu.py uses a real
+PyTorch."""
 
 import glob
 import os
@@ -73,7 +73,7 @@ class Unseen(Direct):
         self.assertIn("no_such_module_of_mine", self.same("-c", "print(1)", path=[user]).stderr)
 
     def test_options_and_variables_of_python(self):
-        """As in STATE, and with PyTorch at work; -X importtime tells of each import."""
+        """The same output as STATE has, and with PyTorch in use; -X importtime prints each import."""
         code = "import torch, os, sys\nkeep = torch.empty(1 << 20)\nif os.fork() == 0: os._exit(0)\n" \
                "os.wait()\nprint(sys.flags)\n1 / 0\n"
         ways = [["-bb"], ["-X", "dev"], ["-X", "utf8=0"], ["-OO"], ["-W", "error"], ["-X", "tracemalloc"], ["-B"],
@@ -111,7 +111,7 @@ class Unseen(Direct):
         return path
 
     def test_other_layouts(self):
-        """A prefix of conda's shape that nobody activated, and a python that is a shell script."""
+        """A prefix like conda's that was not activated, and a python that is a shell script."""
         os.makedirs(self.path("conda/bin"))
         os.makedirs(self.path("conda/conda-meta"))
         prefix = subprocess.run([PYTHON, "-I", "-c", "import sys; print(sys.base_prefix)"],
@@ -126,7 +126,7 @@ class Unseen(Direct):
         self.same("-S", "-I", "-E", "-c", STATE, python=conda)
 
     def test_frozen_program(self):
-        """It reads no PYTHONPATH: no hook, and nothing else either. Slow to make."""
+        """It ignores PYTHONPATH, so it has no hook, and runs unchanged. It takes long to make."""
         tool = shutil.which("pyinstaller") or os.environ.get("ROCMCRASH_PYINSTALLER")
         if tool is None or os.environ.get("ROCMCRASH_LONG") != "1":
             self.skipTest("ROCMCRASH_LONG=1 and pyinstaller wanted")
@@ -198,7 +198,7 @@ class Unseen(Direct):
         self.assertEqual(outcome(True) - plain, set())
 
     def test_nowhere_to_write(self):
-        """The run directory is a file, has been removed with its supervisor, or is full."""
+        """The run directory is a file, was removed, or is full."""
         code = FRAGMENT + "try:\n    while True: large.append(torch.empty(6 << 30))\nexcept RuntimeError as e:\n" \
                           "    print(e)\n1 / 0\n"
         blocked = self.write("run", "no folder\n")

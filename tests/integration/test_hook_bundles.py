@@ -18,7 +18,7 @@ class Bundles(support.Case):
     def setUp(self):
         super().setUp()
         self.environ["PYTHONPATH"] = STUB
-        os.mkdir(self.path("machine"))  # no kernel log: it may tell of other tests' faults
+        os.mkdir(self.path("machine"))  # no kernel log: it may have other tests' faults
         self.environ["ROCMCRASH_SYSROOT"] = self.path("machine")
         self.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
@@ -53,7 +53,7 @@ class Bundles(support.Case):
         self.assert_memory_rows(bundle)
 
     def assert_memory_rows(self, bundle):
-        """Before, peak, at the failure: what the allocator itself said."""
+        """The allocator's own figures before, at the peak and at the failure."""
         last = json.loads(bundle.text("hook/oom-first.json"))["stats"]["0"]
         for what in ("allocated", "reserved"):
             row = next(line for line in bundle.text("SUMMARY.md").splitlines()
@@ -81,7 +81,7 @@ class Bundles(support.Case):
         self.assertEqual(bundle.verdict["class"], "capacity")
         self.assertEqual(bundle.value("oom.free_bytes"), 6 * GIB)
         os.remove(bundle.path)
-        self.assertEqual(self.python(swallow % 0).bundles, [])  # it may have been asked for
+        self.assertEqual(self.python(swallow % 0).bundles, [])  # there may have been a request for it
         self.only_bundle(self.python(swallow % 0, options=("--bundle-on=oom",)))
 
     def test_killed_while_the_exception_unwinds(self):
@@ -113,12 +113,12 @@ class Bundles(support.Case):
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.row("hook")["status"], "partial")
         self.assertIn("AttributeError", bundle.row("hook")["reason"])
-        # By the uncaught exception.
+        # from the uncaught exception
         self.assertEqual(bundle.value("torch.inactive_bytes"),
                          bundle.value("torch.reserved_bytes") - bundle.value("torch.allocated_bytes"))
 
     def test_nowhere_to_write_is_in_the_manifest(self):
-        """The folder of the hook cannot be made: the program goes on, the bundle says what is missing."""
+        """The hook's folder cannot be made: the program goes on, and the bundle says what is missing."""
         code = "import os, time\nrun = os.environ['ROCMCRASH_HOOK'].split(':', 2)[2]\n" \
                "while not os.path.isdir(run): time.sleep(0.01)\nopen(run + '/hook', 'w').close()\n"
         done = self.python(code + FRAGMENT + "while True: large.append(torch.empty(6 << 30))")
@@ -126,7 +126,7 @@ class Bundles(support.Case):
         self.assertEqual((done.status, done.stderr.count("Traceback")), (1, 1))
         self.assertEqual(bundle.row("hook")["status"], "failed")
         self.assertIn("version of torch: NotADirectoryError: Not a directory", bundle.row("hook")["reason"])
-        self.assertEqual(bundle.verdict["class"], "fragmentation")  # by the message alone
+        self.assertEqual(bundle.verdict["class"], "fragmentation")  # from the message alone
 
     def test_a_python_that_is_a_shell_script(self):
         python = self.write("python", f"#!/bin/sh\nexec {PYTHON} \"$@\"\n")
@@ -136,7 +136,7 @@ class Bundles(support.Case):
         self.assertEqual(bundle.value("torch.requested_bytes"), 6 * GIB)
 
     def test_native_stack_is_that_of_the_fault(self):
-        """faulthandler raises the signal again, on a stack of its own: the first one counts."""
+        """faulthandler raises the signal again, on its own stack: the stack of the first signal is kept."""
         self.write("site/numpy.py", "")
         self.environ["PYTHONPATH"] = self.path("site")
         bundle = self.only_bundle(self.python("import numpy, ctypes; ctypes.string_at(1)"))
@@ -194,7 +194,7 @@ class Bundles(support.Case):
         self.addCleanup(process.terminate)
         process.stdout.readline()
         target = self.target_pid(process.pid)
-        for pid in (target, target, process.pid):  # of rocmcrash itself the program that it runs
+        for pid in (target, target, process.pid):  # given rocmcrash's own pid, the program that it runs is shown
             done = self.verb("stacks", str(pid))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("in hanging", done.stdout)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python hook beside a real PyTorch that has no device: no observer, no context, no thread, no
-other output. Any build will do (Debian's python3-torch, a wheel); ROCMCRASH_TORCH_PYTHON names a
-Python that has one. Without any the tests are skipped."""
+other output. Any build will do (Debian's python3-torch, a wheel); ROCMCRASH_TORCH_PYTHON names a Python that has it.
+Without one the tests are skipped."""
 import ast
 import functools
 import glob
@@ -89,7 +89,7 @@ def torch_python():
     named = os.environ.get("ROCMCRASH_TORCH_PYTHON")
     for path in [named] if named else [PYTHON, *sorted(glob.glob("/usr/bin/python3.[0-9]*")),
                                        *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")))]:
-        # Looked for and not imported: that takes seconds, and the tests import it.
+        # It is searched for, not imported: an import takes seconds, and the tests do it anyway.
         run = subprocess.run([path, "-c", "import importlib.util as u, importlib.metadata as m;"
                               "print(m.version('torch') if u.find_spec('torch') else '')"],
                              capture_output=True, text=True, check=False, cwd="/")
@@ -116,7 +116,7 @@ class Cpu(Direct):
                               check=False, env=env, timeout=TIMEOUT_S)
 
     def seen(self, run):
-        """Addresses, process numbers and the times of libraries' own logging are never the same."""
+        """The output without addresses, process numbers and times of log lines, which differ in each run."""
         text = re.sub(r"0x[0-9a-f]{6,}|pid \d+|\d+:\d+:\d+(\.\d+)?", "#", run.stdout + run.stderr)
         return run.returncode, text
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python hook fails in every way that we could think of: the program ends as without rocmcrash, to the byte,
-and the row "hook" of the manifest says what was not collected and why. Through the whole path; PyTorch is the
-stand-in of tests/fixtures/hook."""
+and the row "hook" of the manifest says what was not collected and why. Each is a whole run; PyTorch is the stand-in of
+tests/fixtures/hook."""
 import concurrent.futures
 import os
 import re
@@ -17,9 +17,9 @@ from hooked import STUB
 GIB = 1 << 30
 AT_ONCE = 6  # most of a run is waiting
 
-# Ends every program: an out-of-memory that nobody catches.
+# The end of every program: an out-of-memory error that is not caught.
 OOM = "\nkeep = torch.empty(10 << 30)\ntorch.empty(9 << 30)\n"
-# Or one that is caught: nothing is written once more at an uncaught exception.
+# Or one that is caught, so that no uncaught exception makes the hook write again.
 CAUGHT = "\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\nexcept torch.OutOfMemoryError:\n" \
          "    raise SystemExit(3)\n"
 
@@ -35,12 +35,12 @@ class Way:
 
 
 def replaced(name, body):
-    """PyTorch with a function of another kind; it is imported, but no device is used yet."""
+    """PyTorch with one function replaced; it is imported, but no device is used yet."""
     return f"import torch, torch.cuda.memory\ndef replacement(*_, **__):\n    {body}\n{name} = replacement\n"
 
 
 RAISES = "raise {}('not in this build')"
-# Every call of it in both runs: on the small file system that is mounted for each.
+# In both runs, on a small file system that is mounted for each.
 FILLS = """import os, torch
 begun = torch.empty(1 << 20)
 with open(os.environ["SMALL"] + "/filler", "wb", 0) as file:
@@ -246,16 +246,18 @@ WAYS = {
     "nothing_is_cached": Way("import torch\n", "ok", env={"PYTHONPYCACHEPREFIX": "/proc/no/such", "PYTHONDEVMODE": "1",
                                                        "PYTHONMALLOC": "debug", "PYTHONUTF8": "0", "LC_ALL": "C"}),
 }
-# Older ones end every thread by pthread_exit(), which loads libgcc_s: the stand-in has not, PyTorch has.
+# Older Pythons end every thread with pthread_exit(), which loads libgcc_s. The real PyTorch has
+# loaded it already, the stand-in has not.
 if sys.version_info < (3, 9, 6):
     del WAYS["no_descriptors"], WAYS["little_memory_is_left"]
-if sys.version_info < (3, 9):  # cannot end one that has a thread (and PyTorch cannot be in one); prints of its locks
+# It cannot end a subinterpreter that has a thread (PyTorch cannot run in one), and prints about its locks.
+if sys.version_info < (3, 9):
     del WAYS["subinterpreters"], WAYS["sleep_fork_and_threads_are_others"]
-# The whole disk of the run directory, our own processes' too.
+# The disk of the run directory is full, also for our own processes.
 MOUNTED = {"small_disk_is_filled": Way(FILLS, ("partial", "failed"), "No space left", stdout="No space left on device\n")}
 if os.geteuid() == 0 and os.path.isdir("/dev/shm"):
     WAYS.update(MOUNTED)
-# With the C library's answers of a broken disk (faults/shim.c), for the Python only.
+# The C library fails as with a broken disk (faults/shim.c), in the Python only.
 BROKEN_DISKS = {"disk_is_full": (28, 1, "No space left"), "disk_is_read_only": (30, 1, "Read-only file system"),
                 "disk_is_broken": (5, 1, "Input/output error"), "quota_is_used_up": (122, 1, "quota"),
                 "disk_becomes_full": (28, 5, "No space left"),
@@ -285,7 +287,7 @@ class Fails(support.Case):
         case.setUp()
         case.environ.update(PYTHONPATH=STUB, PYTHONDONTWRITEBYTECODE="1", ROCMCRASH_SYSROOT=case.path("machine"))
         case.environ.update({k: v.replace("STATE", case.environ["ROCMCRASH_STATE_DIR"]) for k, v in way.env.items()})
-        os.mkdir(case.path("machine"))  # no kernel log: it may tell of other tests' faults
+        os.mkdir(case.path("machine"))  # no kernel log: it may have other tests' faults
         if "RC_FAULT" in way.env:
             case.environ.update(LD_PRELOAD=losses.shim(), RC_FAULT_EXE=os.path.basename(os.path.realpath(PYTHON)))
         if way in MOUNTED.values():

@@ -13,7 +13,7 @@ from hooked import Direct, STUB, pythons
 
 CXX = shutil.which("c++") or shutil.which("g++")
 
-# PyTorch's part: std::recursive_mutex, and RuntimeError of whatever is thrown.
+# PyTorch's part: a std::recursive_mutex, and every C++ exception becomes a RuntimeError.
 ALLOCATOR = """
 #include <exception>
 #include <mutex>
@@ -50,7 +50,7 @@ int free_cached(void)
 }
 }
 """
-# Says on 8 that it is there, and returns at a byte on 9, or after 20 s: 1.
+# hipFree() writes a byte to 8 and returns 0 at a byte on 9, or 1 after 20 s.
 RUNTIME = """
 #include <poll.h>
 #include <unistd.h>
@@ -132,7 +132,7 @@ class Lock(Direct):
         with Attacks("hung driver") as attacks:
             for version, python in pythons().items():
                 if version < (3, 10):
-                    continue  # without PyGC_Disable() nothing is guarded
+                    continue  # without PyGC_Disable() the hook guards nothing
                 with attacks.one(version):
                     done = self.go("-c", PROGRAM, self.allocator, self.hook, path=[STUB], python=python,
                                    more={"LD_PRELOAD": preloaded.LIBRARY})

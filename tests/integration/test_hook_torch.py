@@ -102,7 +102,7 @@ print(rows() >= before + 3)
         self.assertEqual(self.events("trouble"), [])
 
     def test_functions_at_forks(self):
-        """Python 3.13 counts threads when these have run, and prints a warning where there are two."""
+        """Python 3.13 counts threads after these functions have run, and prints a warning if there are two."""
         code = "import os, sys, torch\ndef other():\n    x = 1\n    return x\nkeep = torch.empty(1 << 20)\n" \
                "os.register_at_fork(after_in_parent=other)\ndef fork():\n    return os.fork()\nfor i in range(3):\n" \
                "    if fork() == 0: os._exit(0)\n    os.wait()\nif hasattr(sys, 'monitoring'):\n" \
@@ -115,7 +115,8 @@ print(rows() >= before + 3)
                          ["RuntimeError: no number is free in sys.monitoring"] * sum(v > (3, 12) for v in pythons()))
 
     def test_a_slow_sample_is_followed_by_a_pause(self):
-        """The allocator's lock is waited for with the GIL; and devices that are not used are asked less often."""
+        """A sample that waits for the allocator's lock holds the GIL. Devices that are not used are sampled less
+        often."""
         code = "import os, sys, time, torch\nask, asked = torch._C._cuda_memoryStats, []\ndef stats(device):\n" \
                "    asked.append(device)\n    time.sleep(float(sys.argv[1]))\n    return ask(device)\n" \
                "keep = torch.empty(1 << 20)\ntorch._C._cuda_memoryStats = stats\ndel asked[:]\ntime.sleep(1.6)\n" \
@@ -123,12 +124,13 @@ print(rows() >= before + 3)
         quick, slow = (ast.literal_eval(self.go("-c", code, seconds, path=[STUB], more={"STUB_TORCH_DEVICES": "4"}).stdout)
                        for seconds in ("0", "0.03"))
         self.assertGreaterEqual(quick[0], 8)
-        self.assertLessEqual(max(quick[1:]), quick[0] // 4)  # each eighth time, and at the first
+        self.assertLessEqual(max(quick[1:]), quick[0] // 4)  # the first time, and then every eighth time
         self.assertLessEqual(slow[0], 4)
         self.assertEqual(self.events("trouble"), [])
 
     def test_samples_go_on_behind_a_slow_mark(self):
-        """With --torch-history the first one holds a real PyTorch for seconds; what grows is seen by the samples."""
+        """With --torch-history the first mark takes seconds in a real PyTorch. The samples show the growth
+        meanwhile."""
         code = "import time, torch\nask, look, asked, marks = torch._C._cuda_memoryStats, torch.cuda.memory.memory_snapshot, [], []\n" \
                "def stats(device):\n    asked.append(device)\n    return ask(device)\n" \
                "def slow():\n    time.sleep(0.2)\n    marks.append(len(asked))\n    return look()\n" \
@@ -173,7 +175,7 @@ print(before, os.path.getsize(path))
         with open(os.path.join(self.hook, self.written("*.history.pickle")[0]), "rb") as file:
             history = pickle.load(file)
         self.assertEqual([f["filename"] for f in history["device_traces"][0][0]["frames"]],
-                         ["torch/nn/linear.py", "project/train.py"])  # and not whose project
+                         ["torch/nn/linear.py", "project/train.py"])  # and the project's name is not in it
         self.assertGreater(len(history["segments"]), 100)
         self.assertEqual(self.events("trouble"), [])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed programs find all of their parts: in a plain folder, in one with a blank and a colon, where
-every file is a symbolic link into a store, and a build tree away from its checkout."""
+"""The installed programs find all of their parts: in a plain folder, in one with a blank and a colon, in one whose
+files are symbolic links into a store, and in a build tree away from its checkout."""
 
 import os
 import re
@@ -53,7 +53,7 @@ class Installed(unittest.TestCase):
                         if name not in ("ROCMCRASH_TEMPLATES", "LD_PRELOAD")}
 
     def plain(self):
-        """An installation as everybody makes it; libraries without x, as Debian's CMake installs them."""
+        """A usual installation; the libraries are not executable, as Debian's CMake installs them."""
         prefix = os.path.join(self.folder, "plain")
         install(prefix)
         os.chmod(os.path.join(prefix, "libexec", "rocmcrash", LEDGER), 0o644)
@@ -74,7 +74,7 @@ class Installed(unittest.TestCase):
         path = re.search(r"\S+\.tar\.gz", run.stderr.replace(self.folder, "")).group()
         bundle = support.Bundle(os.path.join(outdir, os.path.basename(path)))
         rows = {row["name"]: row for row in bundle.manifest["items"]}
-        self.assertEqual(rows["ledger"]["reason"], "nothing was noted in the ledger") # for want of a GPU
+        self.assertEqual(rows["ledger"]["reason"], "nothing was noted in the ledger") # there is no GPU
         self.assertNotIn("not installed", bundle.text("manifest.json"))
         self.assertEqual(bundle.verdict["class"], "app-bug")
         verify = subprocess.run([program, "verify", bundle.path], env=self.environ, cwd=cwd, capture_output=True, text=True)
@@ -103,7 +103,7 @@ class Installed(unittest.TestCase):
         self.check(link)
 
     def test_every_file_is_a_link(self):
-        """uv --link-mode symlink: scripts/ and data/ of a store stand for bin/ and the rest."""
+        """uv --link-mode symlink: bin/ and the other folders hold links into scripts/ and data/ of a store."""
         prefix, store = os.path.join(self.folder, "venv"), os.path.join(self.folder, "store")
         for number, (path, name) in enumerate(list(files_below(self.plain()))):
             kept = os.path.join(store, str(number), os.path.basename(path))
@@ -120,7 +120,7 @@ class Installed(unittest.TestCase):
         self.check(os.path.join(self.folder, "build", "bin", "rocmcrash"))
 
     def test_without_the_library(self):
-        """A part that is missing is said to be missing."""
+        """The bundle says that this part is missing."""
         prefix = self.plain()
         os.unlink(os.path.join(prefix, "libexec", "rocmcrash", LEDGER))
         outdir = os.path.join(self.folder, "out")

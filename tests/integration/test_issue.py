@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rocmcrash issue`: for each tracker its form, whole and within the limits of a link, whatever the program wrote."""
+"""`rocmcrash issue`: the form of each tracker is complete, and its link is short enough, whatever the program wrote."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LINK_BYTES_MAX = 7000
 
 
 def outside_of_code(markdown):
-    """The text that a renderer does not take for code: without fenced blocks and code spans."""
+    """The text outside of fenced blocks and code spans."""
     text, fence = [], False
     for line in markdown.split("\n"):
         if line.startswith("```"):
@@ -52,7 +52,7 @@ class Issue(support.BundleCase):
                 self.assertTrue(issue["link"].startswith(tracker["new"]))
                 self.assertLessEqual(len(issue["link"]), LINK_BYTES_MAX)
                 self.assertTrue(issue["makes_public"])
-                self.assertEqual(sorted(set(issue["makes_public"])), sorted(issue["makes_public"]))  # each once
+                self.assertEqual(sorted(set(issue["makes_public"])), sorted(issue["makes_public"]))  # each section once
 
     def test_the_link_fills_in_the_fields_that_have_an_id(self):
         issue = self.made("--for", "llama.cpp")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger that is preloaded into the target: it says what the (emulated) driver decided."""
+"""The ledger of the library that is preloaded into the target: it has what the (emulated) driver decided."""
 
 import contextlib
 import glob
@@ -17,7 +17,7 @@ SCHEDULES = 40
 
 
 class Oracle(support.Case):
-    """Ledger against the driver's journal."""
+    """Compares the ledger with the driver's journal."""
 
     def setUp(self):
         super().setUp()
@@ -128,7 +128,7 @@ class Noted(Alone):
         self.assertGreaterEqual(failed[0].mappings, lines)
 
     def test_gem_and_one_gpu(self):
-        """The render node and the KFD are joined by what ROCr tells the driver."""
+        """ROCr's calls to the driver show which render node and which KFD node are the same GPU."""
         one = self.program("hsa_memory")
         self.assertEqual(one.ready[0], "ready")
         ledger = self.ledger.read()
@@ -155,7 +155,7 @@ class Noted(Alone):
                           for r in ledger.hip_refusals], [(b"hipMalloc", 100 << 20, 2, 2)])
 
     def test_hip_by_address(self):
-        """A runtime of a local scope, its functions by dlsym(): Python's way, and Triton's."""
+        """A runtime that was loaded with RTLD_LOCAL, its functions found by dlsym(), as Python and Triton do."""
         emulated.program("hip_memory")
         code = ("import ctypes, sys\n"
                 "hip = ctypes.CDLL('libamdhip64.so.5')\n"
@@ -199,7 +199,7 @@ class Noted(Alone):
         self.assertLess(raw.counters_waited_ns, 500e6)
         self.assertEqual(self.ledger.read().refusals[0].counters_ns, 0)
         for times in range(2, 14):
-            self.ledger.write(counters_asked_ns=1)  # as if a second had passed
+            self.ledger.write(counters_asked_ns=1)  # as if the second had passed
             self.assertEqual(one.ask("vram", 4 << 30)[2], "12")
             again = self.ledger.read().raw
             self.assertEqual((again.counters_asked, again.counters_late), (min(times, 10), 1))
@@ -241,7 +241,7 @@ class Recorded(support.Case):
         return [emulated.KEEPER, self.host.root, *command]
 
     def ledger_in_run_dir(self):
-        """None while the first copy of it is being written."""
+        """None until the first copy of it is written."""
         found = glob.glob(self.path("state", "runs", "*", "ledger"))
         try:
             return found[0] if found and ledger_file.read(found[0]) else None
@@ -263,7 +263,7 @@ class Recorded(support.Case):
                 self.assertEqual(plain.stderr.decode(), ours.stderr.decode())
 
     def silent(self, status, *lines):
-        """A program that says nothing, and ends with the status."""
+        """A program that prints nothing and ends with that status."""
         code = "printf '%s\\n' \"$@\" | " + emulated.program("kfd_memory") + f" >/dev/null; exit {status}"
         done = subprocess.run(self.on_machine("/bin/sh", "-c", code, "sh", *lines, ours=True),
                               env=self.environ, capture_output=True, text=True, timeout=60,
@@ -284,19 +284,19 @@ class Recorded(support.Case):
         self.assertEqual(self.silent(0, "vram 838860800", "vram 419430400"), [])
 
     def test_no_figures_without_a_gpu(self):
-        """For a process that only opened a model (llama.cpp with another vendor's GPU) no figures are known."""
+        """No figures are known of a process that only opened a model (llama.cpp with another vendor's GPU)."""
         model = self.path("model.gguf")
         with open(model, "wb") as file:
             file.truncate(1 << 20)
         code = f"import os; open({model!r}, 'rb').close(); os.abort()"
         bundle = self.only_bundle(self.run_it("/usr/bin/python3", "-S", "-c", code))
-        self.assertIn("ledger.attached_count", bundle.facts)  # it was there
+        self.assertIn("ledger.attached_count", bundle.facts)  # the ledger was there
         self.assertNotIn("ledger.gtt.live_bytes", bundle.facts)
         self.assertIsNone(bundle.value("ledger.vram.live_bytes"))
         self.assertNotIn("by the ledger", bundle.text("SUMMARY.md"))
 
     def test_copy_survives_everybody(self):
-        """The sampler answers at the refusal; the copy on disk has it when all are killed."""
+        """The sampler answers at the refusal. The copy on disk has the answer after all processes are killed."""
         process = subprocess.Popen(
             self.on_machine(emulated.program("kfd_memory"), ours=True), env=self.environ, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -312,7 +312,7 @@ class Recorded(support.Case):
         target = self.target_pid(supervisor)
         ours = [supervisor, target] + [self.helper(supervisor, name) for name in support.HELPERS]
         for pid in ours:
-            with contextlib.suppress(ProcessLookupError):  # one takes others along
+            with contextlib.suppress(ProcessLookupError):  # killing one may end others
                 os.kill(pid, 9)
         support.wait_for(lambda: not any(map(support.is_running, ours)), "their ends")
         ledger = ledger_file.read(path)
@@ -325,7 +325,7 @@ class Recorded(support.Case):
         self.assertEqual(list(ledger.processes.values())[0].pid, target)
 
     def start_silent(self, *options):
-        """A program that ends with 5 when its input does."""
+        """A program that ends with status 5 at the end of its input."""
         process = subprocess.Popen(
             self.on_machine("/bin/sh", "-c", emulated.program("kfd_memory") + "; exit 5", ours=True,
                             options=options),
@@ -341,7 +341,7 @@ class Recorded(support.Case):
         return [process.stdout.readline() for _ in lines]
 
     def test_no_recorder_at_the_end(self):
-        """The finisher takes from the supervisor what the recorder did not write to disk."""
+        """The supervisor gives the finisher what the recorder did not write to disk."""
         process, supervisor = self.start_silent()
         process.stdout.readline()
         last = 0
@@ -359,7 +359,7 @@ class Recorded(support.Case):
         self.assertEqual(bundles[0].verdict["class"], "capacity", bundles[0].verdict["sentence"])
 
     def test_what_changed_before_the_supervisor_was_killed(self):
-        """Without a failure a copy is made every half minute; the last one is of the end."""
+        """Without a failure a copy is made every half minute; the last copy is made at the end."""
         process, supervisor = self.start_silent("--trace=none")
         process.stdout.readline()
         self.answers(process, "vram 3221225472")
@@ -369,7 +369,7 @@ class Recorded(support.Case):
         kept = ledger_file.read(path).accounts
         os.kill(supervisor, 9)
         bundle = support.wait_for(self.bundles_that_are_whole, "the bundle")[0]
-        self.assertEqual([a.live for a in kept if a.live], [])  # else this shows nothing
+        self.assertEqual([a.live for a in kept if a.live], [])  # otherwise the test proves nothing
         self.assertEqual(bundle.value("run.supervisor_killed"), True)
         self.assertIn(10485760, [fact["value"] for facts in bundle.facts.values() for fact in facts
                                  if fact["name"].startswith("ledger.") and "value" in fact])
@@ -381,7 +381,7 @@ class Recorded(support.Case):
             return []
 
     def test_end_of_a_process_is_noticed(self):
-        """Memory that a child held when it was killed stays in the child's account and leaves the GPU's sum."""
+        """The memory of a killed child stays in the child's account and is no longer in the GPU's sum."""
         code = ("import os, subprocess, sys\n"
                 "def run(*lines):\n"
                 "  p = subprocess.Popen([sys.argv[1]], stdin=-1, stdout=-1, text=True)\n"

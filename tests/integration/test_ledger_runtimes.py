@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HIP's functions that the ledger's library puts itself before: whose function is called, and noted."""
+"""HIP's functions that the ledger's library interposes: which runtime's function is called and noted."""
 
 import os
 import struct
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 }
 """
 
-# Bound at once, and in the middle of that: the loader asks which of the functions `slow` is.
+# A library that is bound at once (RTLD_NOW). While it is bound, the loader calls the resolver of `slow`.
 SLOW_LIBRARY = """
 #include <time.h>
 #include <unistd.h>
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 
 
 class Runtimes(Alone):
-    """Which function of which runtime is called, with runtimes that only say who they are."""
+    """Which function of which runtime is called. These runtimes only return their number."""
 
     def build(self, path, source, *flags, shared=("-shared", "-fPIC")):
         if CC is None:
@@ -177,7 +177,7 @@ class Runtimes(Alone):
                           f"-Wl,-rpath,{os.path.dirname(runtime)}", *flags)
 
     def both_ways(self, *callers, rounds=1, preload=""):
-        """Returns the output, which is the same with the library, and the functions that were noted."""
+        """Returns the output, which must be the same with the library, and the noted functions."""
         argv = self.command(rounds, *callers)
         plain = subprocess.run(argv, env={**os.environ, "LD_PRELOAD": preload}, text=True,
                                capture_output=True, check=True)
@@ -196,12 +196,12 @@ class Runtimes(Alone):
                 before = len(self.ledger.read().hip_refusals)
                 lines, ledger = self.both_ways(self.caller(self.runtime(5), *flags))
                 self.assertEqual(lines[0], "(2 5) ")
-                # By the call and by name, asked in two ways; a pointer in the program's own data stays its own.
+                # Noted: the call, and the two lookups by name. A pointer in the program's own data is not changed.
                 self.assertEqual(len(ledger.hip_refusals) - before, 3)
                 self.assertEqual(ledger.raw.hip_runtimes, before // 3 + 1)
 
     def test_relro_that_ends_within_a_page(self):
-        """The loader makes whole pages read-only; what lies on the last one is still written to."""
+        """The loader makes whole pages read-only; the rest of the last page must stay writable."""
         path = self.caller(self.runtime(5), "-Wl,-z,lazy,-z,relro")
         with open(path, "r+b") as file:
             elf = bytearray(file.read())
@@ -219,7 +219,7 @@ class Runtimes(Alone):
         self.assertGreaterEqual(len(ledger.hip_refusals), 2)
 
     def test_library_that_is_being_loaded(self):
-        """The loader writes to its addresses still, and makes them read-only itself."""
+        """The loader still writes to the library's addresses, and makes them read-only itself."""
         runtime = self.runtime(5)
         folder = os.path.dirname(runtime)
         slow = self.build(os.path.join(folder, "libslow.so"), SLOW_LIBRARY)
@@ -231,7 +231,7 @@ class Runtimes(Alone):
         done = subprocess.run([main, self.caller(runtime, "-Wl,-z,now"), path], env=environ,
                               capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "2\n2\n"), done.stderr)
-        # It is seen once it is loaded, and a tenth of a second has passed.
+        # It is seen when it is loaded and a tenth of a second has passed.
         self.assertGreaterEqual(len(self.ledger.read().hip_refusals), 1)
 
     def test_two_runtimes_each_with_its_own_caller(self):
@@ -246,10 +246,10 @@ class Runtimes(Alone):
         callers = [self.caller(self.runtime(n), "-Wl,-z,lazy") for n in (5, 6)]
         lines, ledger = self.both_ways(*callers, rounds=3)
         self.assertEqual(lines[:3], ["(2 5) (2 6) "] * 3)
-        self.assertEqual(len(ledger.hip_refusals), 2 * 2)  # all but the calls that bound
+        self.assertEqual(len(ledger.hip_refusals), 2 * 2)  # all calls except those that bound the function
 
     def test_somebody_else_before_the_runtime(self):
-        """A profiler's preload that defines hipMalloc is called by all, and calls the runtime."""
+        """A profiler's preloaded library defines hipMalloc: all callers call it, and it calls the runtime."""
         other = self.build(os.path.join(self.folder, "profiler.so"), """
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -51,7 +51,7 @@ class Unnoticed(support.Case):
         return path
 
     def both(self, *argv, env=None, options=("--inject=ledger",), **kwargs):
-        """Without rocmcrash and with it."""
+        """Runs it without rocmcrash and with it."""
         env = {**self.environ, **(env or {})}
         plain = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60,
                                check=False, stdin=subprocess.DEVNULL, **kwargs)
@@ -61,7 +61,7 @@ class Unnoticed(support.Case):
 
     def same(self, *argv, status=None, **kwargs):
         plain, ours = self.both(*argv, **kwargs)
-        # "_" is what a shell ran last: rocmcrash. libfaketime names its memory by the process.
+        # "_" is the program that the shell ran: rocmcrash. libfaketime's variable has the process's number.
         strip = lambda text: [line for line in text.splitlines()
                               if not line.startswith(("_=", "FAKETIME_SHARED="))]
         self.assertEqual(strip(ours.stdout), strip(plain.stdout))
@@ -139,7 +139,7 @@ void _start(void)
         self.assertEqual((plain.stdout, ours.stdout), ("1\n", "1\n"))
 
     def test_sanitizer_of_a_preload(self):
-        """What people do with a program that is not instrumented."""
+        """The sanitizer is preloaded into a program that is not instrumented."""
         need_preload()
         found = subprocess.run([CC, "-print-file-name=libasan.so"], capture_output=True, text=True,
                                check=False).stdout.strip()
@@ -168,12 +168,12 @@ void _start(void)
         return set(glob.glob("/dev/shm/*faketime*"))
 
     def remove_faketimes(self, before):
-        """libfaketime leaves its memory where the program it was in goes on by exec."""
+        """libfaketime does not remove its shared memory if its program calls exec."""
         for path in self.faketimes() - before:
             os.unlink(path)
 
     def test_preload_of_its_own(self):
-        """One that replaces what the library replaces: it still does, and sees every call once."""
+        """A preloaded library that replaces the same functions as ours still sees every call once."""
         need_preload()
         source = """
 #define _GNU_SOURCE
@@ -231,7 +231,7 @@ int execve(const char *path, char *const argv[], char *const env[])
         self.same(*run[:-1], "/bin/sh", "-c", f"{program}; exec {program}", status=0)
 
     def test_crash_reporter(self):
-        """On a signal stack of 8 KiB, in all three ways."""
+        """A handler on a signal stack of 8 KiB starts a program in three ways."""
         source = """
 #include <signal.h>
 #include <spawn.h>
@@ -319,7 +319,7 @@ int main(void)
         self.same("/usr/bin/python3", "-S", "-c", code, status=0)
 
     def test_limits(self):
-        """Little address space, few descriptors."""
+        """With little address space, and with few descriptors."""
         program = self.build("hello")
         for limit in ("-v 40000", "-n 4", "-v 20000"):
             self.same("/bin/sh", "-c", f"ulimit {limit}; exec {program}")

@@ -52,7 +52,7 @@ class RandomMoments(LossCase):
         while time.monotonic() - began < moment and process.poll() is None:
             tracer = programs.find(process.pid, "tracer")
             pid = next(iter(support.children(tracer)), pid) if tracer else pid
-            time.sleep(0.0005)  # the moment decides
+            time.sleep(0.0005)  # the moment decides that
         had_run_dir = bool(glob.glob(self.path("state", "runs", "*", "run.json")))
         met = self.strike(process, name, how, pid)
         status = process.wait(timeout=60)
@@ -71,7 +71,7 @@ class RandomMoments(LossCase):
         elif name == "supervisor":
             victims = [process.pid]
         elif name == "all":
-            os.kill(process.pid, signal.SIGSTOP)  # or it replaces what is killed before it
+            os.kill(process.pid, signal.SIGSTOP)  # else it replaces the helpers that were killed before it
             victims = [*programs.all_of_ours(process.pid), process.pid, target]
         else:
             victims = [programs.find(process.pid, name)]
@@ -86,7 +86,7 @@ class RandomMoments(LossCase):
         return met
 
     def let_it_end(self, target):
-        """The recorder stands in, and its finisher has no parent that we could wait for."""
+        """The recorder stands in for the supervisor. We cannot wait for its finisher, which is no child of ours."""
         seen = time.monotonic()
 
         def alive():
@@ -103,7 +103,7 @@ class RandomMoments(LossCase):
             nonlocal seen
             if alive():
                 seen = time.monotonic()
-            return time.monotonic() - seen > 0.3  # in execve(2) a process shows no environment
+            return time.monotonic() - seen > 0.3  # during execve(2) a process shows no environment
         wait_for(over, "the stand-in to finish", 30)
 
     def harm(self, status):
@@ -123,7 +123,7 @@ class MachineReset(LossCase):
     KIND = "machine reset: "
 
     def recover(self, kind, what, run_dir, files, may_be_nothing=False):
-        """`files`: {name: bytes} of the run directory as it is found."""
+        """`files`: {name: bytes}, the contents of the run directory."""
         shutil.rmtree(run_dir, ignore_errors=True)
         os.makedirs(run_dir, mode=0o700)
         os.chmod(self.path("state", "runs"), 0o700)
@@ -149,7 +149,7 @@ class MachineReset(LossCase):
         return files
 
     def test_every_prefix(self):
-        """Each file cut at many points, with its end missing or zeros (a file system's allocation)."""
+        """Each file cut at many points, with its end missing, or zeros instead of it (a file system's allocation)."""
         run_dir = self.kept_run(losses.target(), "lines", "1500")
         whole = self.load(run_dir)
         for name in ("run.json", "impact.0", "samples.0000", "output.1", "boot"):
@@ -174,7 +174,7 @@ class MachineReset(LossCase):
         self.recover("nothing left", "an empty folder", run_dir, {}, may_be_nothing=True)
 
     def test_torn_run_json_keeps_the_rest(self):
-        """The signal, the output and the moment of the failure are not in run.json alone."""
+        """Other files than run.json have the signal, the output and the time of the failure, too."""
         run_dir = self.kept_run(losses.target(), "lines", "1500")
         whole = self.load(run_dir)
         bundle = self.recover("a file cut short", "run.json", run_dir,
@@ -191,7 +191,7 @@ class MachineReset(LossCase):
         bundle = self.recover("a file cut short", "run.json, without a kernel log", run_dir, alone)
         self.assertEqual(bundle.fact("kmsg.readable")["status"], "unreadable")
         self.assertIn("when the run began is not known", bundle.row("kernel_log")["reason"])
-        # A sector gone bad: the end is there, what comes before it is no JSON.
+        # A bad sector: the end of the file is intact, and what precedes it is no JSON.
         bad = whole["run.json"][:60] + b'!"\n' + whole["run.json"][63:]
         bundle = self.recover("a file damaged", "run.json, in its middle", run_dir, {**whole, "run.json": bad})
         self.assertEqual(bundle.value("target.failed_signal"), signal.SIGABRT)
@@ -206,7 +206,7 @@ class MachineReset(LossCase):
         record = (f"6,{run['kmsg_start_seq']},{int(run['target_end_ns']) // 1000},-;"
                   "the machine said this before it went down\n").encode()
         try:  # this boot's kernel says something in the window of the run, too
-            for i in range(2):  # the first may have the number of the one that is made up
+            for i in range(2):  # the first record may have the number of the made-up one
                 with open("/dev/kmsg", "w", encoding="ascii") as kernel:
                     kernel.write(f"rocmcrash's tests: record {i} of another boot than the run's\n")
         except OSError:
@@ -222,7 +222,7 @@ class MachineReset(LossCase):
                           .value("run.machine_restarted"))
 
     def test_what_was_synced(self):
-        """The disk as it was at the last fsync, with any part of what was written after it."""
+        """The disk as it was at the last fsync, with any part of the later writes."""
         shadow = self.path("shadow")
         os.mkdir(shadow)
         env = {**support.preloaded(self.environ, losses.durable()), "RC_DURABLE": shadow,
@@ -258,11 +258,11 @@ class MachineReset(LossCase):
 
 
 class Killed(LossCase):
-    """Slurm and Kubernetes: SIGTERM, and SIGKILL to every process after a while."""
+    """Slurm and Kubernetes: SIGTERM, and after a while SIGKILL to every process."""
 
     def test_within_the_grace(self):
         model = self.path("model.safetensors")
-        with open(model, "wb") as file:  # long to hash, and said on the command line
+        with open(model, "wb") as file:  # a file that takes long to hash, named on the command line
             file.write((2).to_bytes(8, "little") + b"{}")
             file.truncate(64 << 30)
         for grace_s, lives_on_s in ((30, 6), (5, 0)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls and allocations of the finisher and of the helpers fail, are short, or find a full disk.
-The table and the seed: test_loss.py."""
+"""System calls and allocations of the finisher and of the helpers fail, are cut short, or meet a full disk.
+test_loss.py explains the table and the seed."""
 
 import errno
 import glob
@@ -26,12 +26,12 @@ class FinisherFails(losses.Shimmed):
 
     def setUp(self):
         super().setUp()
-        self.kept = self.path("kept")  # also tells what of the shared folders is ours
+        self.kept = self.path("kept")  # also shows which files of the shared folders are ours
         shutil.copytree(self.kept_run(losses.target(), "lines", "1500"), self.kept)
 
     def finish(self, kind, fault, elsewhere=False):
-        """With the fault: a valid bundle, or words on stderr; and then one without the fault.
-        `elsewhere`: there are places for the bundle that do not fail."""
+        """With the fault there must be a valid bundle or a message on stderr; then, without the fault, a valid bundle.
+        `elsewhere`: some place for the bundle works."""
         run_dir = self.path("state", "runs", "20261121T120000Z-1")
         shutil.rmtree(self.path("state"), ignore_errors=True)
         shutil.copytree(self.kept, run_dir)
@@ -90,7 +90,7 @@ class FinisherFails(losses.Shimmed):
             os.unlink(path)
 
     def shared_bundles(self):
-        """Bundles in the folder that is used when no other one works, with names that are ours."""
+        """Our bundles in the folder that is used when no other one works."""
         with open(os.path.join(self.kept, "run.json"), encoding="utf-8") as file:
             second = int(json.load(file)["start_wall_ns"]) // 1000000000
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
@@ -102,7 +102,7 @@ class FinisherFails(losses.Shimmed):
 
 
 class HelpersFail(losses.Shimmed):
-    """The same in the processes beside a living target: it must not notice."""
+    """The same faults in the processes beside a living target, which must not notice them."""
 
     def live(self, kind, fault, comm=None, met=True):
         self.log = self.path("fault-log")
@@ -114,7 +114,7 @@ class HelpersFail(losses.Shimmed):
         done = self.finished_text(process, out, err)
         if met:
             self.assertGreater(self.faults_met(), 0, f"{fault} {comm}")
-        # Without a tracer or memory to share there is nothing to record, and that is said.
+        # Without a tracer or shared memory nothing can be recorded; a line says so.
         unobserved = b"running without observation" in err
         self.harvest(kind, f"{fault} {comm}", done, may_be_nothing=unobserved)
 
@@ -123,7 +123,7 @@ class HelpersFail(losses.Shimmed):
         if process.returncode != ABORTED:
             return f"status {process.returncode}: {err[-300:]}"
         said = re.search(rb"wrote (\d+)", out)
-        # Our lines begin on a line of their own: where our copy of the output ends within a line, one is empty.
+        # Our message begins on a new line: if the output ends within a line, an empty line appears.
         err = err.replace(b"\n\nrocmcrash: ", b"\nrocmcrash: ", 1)
         lines = [line for line in err.splitlines() if not line.startswith(b"rocmcrash: ")]
         if said is None or lines != [b"line %07d" % i for i in range(int(said.group(1)))]:
@@ -153,7 +153,7 @@ class HelpersFail(losses.Shimmed):
         return self.random.randrange(1, 1 << 30)
 
     def test_copy_of_the_output_under_short_reads(self):
-        """The bundle has what the target wrote, in its order and to its end; a file is not carried."""
+        """The bundle has all output of the target in its order. Output to a file does not pass through us."""
         for stream in ("pipe", "file"):
             with open(self.path("err"), "wb") as file:
                 done = subprocess.run(self.command(losses.target(), "lines", "300"), check=False, timeout=60,
@@ -168,7 +168,8 @@ class HelpersFail(losses.Shimmed):
             self.forget_bundles()
 
     def test_slow_disk_at_an_end_that_only_the_kernel_tells_of(self):
-        """The recorder waits for the disk when the program fails without a word: it is waited for."""
+        """The program fails without a message while the recorder waits for the disk: the supervisor waits for the
+        recorder."""
         log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
         line = replay.PAGE_FAULT.replace("{comm}", "python3")
         code = ("import os, sys, time\n"
@@ -183,7 +184,7 @@ class HelpersFail(losses.Shimmed):
         self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
     def test_kernel_log_that_is_opened_after_the_end(self):
-        """A program fails at once: the kernel's lines from before we listened are in its bundle."""
+        """A program fails at once: its bundle has the kernel lines from before we opened the log."""
         log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
         line = self.write("line", replay.PAGE_FAULT.replace("{comm}", "sh"))
         env = {**self.fault("late::400", "rocmcrash", "rocmcrash-R"),
@@ -195,7 +196,7 @@ class HelpersFail(losses.Shimmed):
         self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
     def test_disk_that_fills_up_during_the_run(self):
-        """Full for real, and only after the recorder has begun."""
+        """The disk is really full, but only after the recorder has begun."""
         state = self.path("state")
         os.mkdir(state)
         prefix = ["unshare", "--mount", "/bin/sh", "-c",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the machine that hang, vanish or hold garbage; output without end; unusual targets.
-The table and the seed: test_loss.py."""
+"""Files of the machine that hang, vanish or hold garbage; endless output; unusual targets. test_loss.py explains the
+table and the seed."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ ABORTED = -signal.SIGABRT
 
 
 class Sources(LossCase):
-    """The machine's files give garbage, zeros, far too much, nothing, or no answer."""
+    """Reads of the machine's files give garbage, zeros, far too much or nothing, or do not return."""
 
     def tree(self):
         source = os.path.join(support.RECORDED, "machines", "lact-phoenix-gfx1103")
@@ -94,7 +94,7 @@ class Sources(LossCase):
             self.run_on("reads that never return", root)
 
     def test_an_id_that_never_comes(self):
-        """Redaction asks the machine for its ids: what one GPU withholds does not cost another's."""
+        """Redaction reads the machine's ids. If one GPU does not answer, the id of the other is still hidden."""
         root = self.tree()
         other = f"{self.random.getrandbits(64) | 1 << 63:016x}"
         device = self.write("root/sys/class/drm/card7/device/unique_id", other + "\n")
@@ -124,7 +124,7 @@ class Sources(LossCase):
                                              else f"status {done.status}"))
         rows = [item for item in bundle.manifest["items"] if item["name"] == "gpu"]
         self.assertEqual([row["status"] for row in rows], ["ok"], rows)
-        self.assertGreater(rows[0]["ms"], 450)  # all that the first look has
+        self.assertGreater(rows[0]["ms"], 450)  # the first verdict has only this
         self.assertTrue([fact["value"] for facts in bundle.facts.values() for fact in facts
                          if fact["name"].endswith(".vbios") and "value" in fact])
 
@@ -176,7 +176,7 @@ class Sources(LossCase):
             server.wait(timeout=30)
 
     def test_processes_that_vanish(self):
-        """A storm of children that live for a moment, under the sampler's eyes."""
+        """Many children that live only for a moment, while the sampler reads /proc."""
         code = ("import os, time\n"
                 "end = time.monotonic() + 2\n"
                 "while time.monotonic() < end:\n"
@@ -212,7 +212,7 @@ class Output(LossCase):
         self.assertLess(len(support.Bundle(path).files["output/stderr.txt"]), 2 << 20)
 
     def test_as_fast_as_it_comes(self):
-        """>= 0.9 of what `| cat` reaches, the best of several tries: the machine may be busy."""
+        """At least 0.9 of the speed of `| cat`, in the best of several tries: the machine may be busy."""
         for words in (["flood", "1000"], ["flood", "50", "by lines"]):
             ratios = []
             for _ in range(8):
@@ -237,7 +237,7 @@ class Output(LossCase):
             return float(pipe.read())
 
     def test_little_is_held(self):
-        """A reader that pauses finds the writer stopped after one pipe more than without us."""
+        """If the reader pauses, the writer can write at most one pipe's size more than without us."""
         def taken(argv):
             reader, writer = os.pipe()
             done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=writer, env=self.environ,
@@ -282,7 +282,7 @@ class Targets(LossCase):
 
     def test_they_end_as_ever(self):
         exe = losses.target()
-        # As root its children are traced from their fork: README.md says so.
+        # As root, its children are traced from their fork on (README.md).
         self.one("traces its child", [exe, "trace"], stdout="traced\n", options=["--trace=late"])
         if os.geteuid() == 0:
             self.one("changes its user", [exe, "user"], stdout="changed\n")
@@ -309,7 +309,7 @@ class Targets(LossCase):
         self.one("set-uid", [path, "abort"])
 
     def test_daemon(self):
-        """We end with the parent; the daemon, which dies later, is nobody's."""
+        """rocmcrash ends with the parent. The daemon dies later, and leaves no bundle."""
         done = self.run_it(losses.target(), "daemon")
         Table.add(self.KIND, harmed=done.status != 0)
         self.assertEqual((done.status, done.stderr), (0, ""))

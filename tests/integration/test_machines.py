@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded machines as the root of /sys: every GPU fact against its file, by a reader of its own.
+"""Recorded machines as the root of /sys: each GPU fact is compared with its file, read by machine_reader.py.
 
-What is true of a machine as a whole (how many GPUs, which is an APU) is written down by hand.
+What holds for a whole machine (how many GPUs, which is an APU) was written down by hand.
 """
 
 import concurrent.futures
@@ -32,7 +32,7 @@ EXPECTED = {
 
 
 class Quick(support.Case):
-    """Runs that wait more than they work, several at a time, each with folders of its own."""
+    """Runs that mostly wait, several at a time, each with its own folders."""
 
     def together(self, runs, at_once=6):
         """The results of the functions, in order; each gets a Case to run in."""

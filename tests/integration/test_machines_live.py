@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded machine while a program runs on it: which of its files are opened, and what of counters
-that move is in the bundle."""
+"""A recorded machine while a program runs on it: which of its files are opened, and which values of changing counters
+are in the bundle."""
 
 import ctypes
 import gzip
@@ -61,11 +61,11 @@ class Inotify:
         os.close(self.fd)
 
 
-# Files that do something, wake the card, take a lock of its firmware or give away a serial number.
+# Files whose read has side effects, wakes the card, takes a lock of its firmware, or shows a serial number.
 ACTING = ["pcie_bw", "xgmi_error", "reset", "remove", "rescan", "rom", "config", "resource0",
           "ras/aca_umc", "gpu_metrics", "pp_od_clk_voltage",
           "pp_dpm_sclk", "gpu_reset_state", "psp_vbflash", "hwmon/hwmon5/fan1_input"]
-# Read once, to find them in what others print and to leave them out.
+# Read once, so that redaction finds these ids in the output of other programs.
 IDENTITIES = ["unique_id", "serial_number", "fru_id"]
 DEBUGFS = ["amdgpu_gpu_recover", "amdgpu_evict_vram", "amdgpu_evict_gtt", "amdgpu_test_ib",
            "amdgpu_benchmark", "amdgpu_reset_dump_register_list"]
@@ -82,7 +82,8 @@ class Watched(support.Case):
         return tree
 
     def run_until_seen(self, tree, *parts, then):
-        """The bundle of a program that lives until the sampler has read the counter: on a busy machine that is late."""
+        """The bundle of a program that lives until the sampler has read the counter: that may be late on a busy
+        machine."""
         path = os.path.join(tree, *parts)
         os.utime(path)
         script = self.write("until_seen.json", json.dumps([["seen", path], then]))
@@ -110,7 +111,7 @@ class Untouched(Watched):
         done = run_on(self, tree, "/bin/sh", "-c", "kill -SEGV $$")
         opened, read = watch.events()
         self.assertEqual(len(done.bundles), 1)
-        # The watch sees what is read: otherwise it would prove nothing.
+        # The watch must have seen the read files: otherwise this test proves nothing.
         used = f"{DRM}/card0/device/mem_info_vram_used"
         self.assertIn(used, opened)
         self.assertIn(used, read)
@@ -199,7 +200,7 @@ class HostFiles(Watched):
         self.assertEqual(bundle.value("host.kernel"), "6.17.0-19-generic")
         self.assertEqual(bundle.value("host.kernel_version"), 61700)
         self.assertEqual(bundle.value("host.ttm_limit_bytes"), 16394705 * 4096)
-        # -1 leaves the size to the driver: that is no number.
+        # -1 leaves the size to the driver, so no size is known.
         self.assertEqual(bundle.fact("host.gttsize_mib").get("status"), "absent")
 
 
@@ -284,7 +285,8 @@ class MovingCounters(Watched):
                                  (1111111111, 15555555555, 9999999999, 2222222222))
 
     def test_errors_that_the_hardware_counted(self):
-        """Uncorrected ones of the run, with an abort: hw-ras; of before, or corrected ones: not."""
+        """Uncorrected ones of the run, with an abort: hw-ras; errors from before the run, and corrected ones: another
+        class."""
         errors = os.path.join(self.device, "ras/umc_err_count")
         os.makedirs(os.path.dirname(errors))
         for then, new, expected in (("ue: 3\nce: 5\n", 1, True), ("ue: 2\nce: 9\n", 0, False)):
@@ -299,8 +301,8 @@ class MovingCounters(Watched):
                 self.assertEqual(bundle.verdict["class"] == "hw-ras", expected, bundle.verdict["sentence"])
 
     def test_a_last_jump_is_peak_and_impact(self):
-        """Written microseconds before the end, as the allocation that fails: no sampler at 10 Hz
-        sees it, the impact record does."""
+        """The counter is written microseconds before the end, like an allocation that fails. A sampler at 10 Hz misses
+        it; the impact record has it."""
         self.put(self.used, "1000\n")
         bundle, _ = self.play([["seen", self.used], ["write", self.used, "17000000000\n"],
                                ["kill", ABRT]], after=1000)
@@ -320,7 +322,7 @@ class MovingCounters(Watched):
                 for when in ("impact", "after"):
                     fact = bundle.fact("gpu.0.vram.used_bytes", when)
                     self.assertTrue(fact.get("reason"), fact)
-                # The rest is not taken along.
+                # The other files are not copied.
                 self.assertEqual(bundle.value("gpu.0.vram.total_bytes", "impact"),
                                  number_of(self.device, "mem_info_vram_total"))
 
@@ -331,8 +333,8 @@ class MovingCounters(Watched):
         self.assertEqual(self.moments(bundle), (4444, 5555, 5555, 5555))
 
     def test_a_counter_that_vanishes(self):
-        """The open file goes on to answer as the kernel's would until it is removed; what looks
-        for it by name afterwards finds none and says so."""
+        """The open file still answers, as the kernel's would until the device is removed. A later look by name finds no
+        file, and the fact says so."""
         bundle, done = self.play([["sleep", 0.2], ["unlink", self.used], ["sleep", 0.3],
                                   ["unlink", os.path.join(self.device, "vbios_version")],
                                   ["kill", SEGV]])
@@ -341,7 +343,7 @@ class MovingCounters(Watched):
         self.assertNotEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), 0)
 
     def second_card(self, pci):
-        """Another card of the same make, laid beside the tree, with numbers of its own."""
+        """A second card of the same model in the tree, with its own numbers."""
         folder = self.path("card7")
         shutil.copytree(os.path.join(self.tree, DRM, "card0"), folder)
         event = text_of(folder, "device/uevent")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten questions that the forms of trackers ask (ROCm, PyTorch, vLLM, llama.cpp), put to the summaries of failures of
-many kinds on a recorded machine: each is answered ahead of the reasons, or is said not to be known."""
+"""Ten questions that the forms of trackers ask (ROCm, PyTorch, vLLM, llama.cpp), asked of the summaries of many kinds
+of failures on a recorded machine. Each summary answers them before the reasons, or says that the answer is not
+known."""
 
 import os
 import re
@@ -29,7 +30,7 @@ def load():
 load()
 """
 ABORTS = "import os, sys; sys.stderr.write({!r}); sys.stderr.flush(); os.abort()\n"
-# Name of the program, what it is; what the heading says; what the program said.
+# The program's name and text; the summary's heading; the program's message.
 KINDS = [
     ("torch_oom.py", TORCH, r"GPU out of memory: 20.00 GiB wanted, 4.0 MiB free of 23.98 GiB \(capacity, ",
      "Tried to allocate 20.00 GiB."),

@@ -31,7 +31,7 @@ class Manual(support.Case):
         return {name: re.findall(r"^(?:-(\w), )?--([\w-]+)(=?)", text, re.M) for name, text in found.items()}
 
     def knows(self, verb, word):
-        """Asked together with --help behind it, which ends the parsing: nothing is done."""
+        """Is the option known? A --help after it ends the parsing, so nothing is done."""
         done = self.verb(*([verb] if verb else []), word, "--help", cwd=self.folder)
         return "unknown option" not in done.stderr
 
@@ -55,7 +55,7 @@ class Manual(support.Case):
                     self.assertIn(name, file.read(), shell)
 
     def test_environment(self):
-        """The variables that the page tells of are those that the programs read."""
+        """The page describes exactly the variables that the programs read."""
         told = set(re.findall(r"ROCMCRASH_[A-Z_]+", self.page))
         read = set()
         for folder in ("src", "collectors"):
@@ -76,12 +76,12 @@ class Manual(support.Case):
             self.assertEqual((done.returncode, done.stderr), (0, ""), page)
 
     def page_of(self, name):
-        """The words of a page, without what is for the formatter."""
+        """The words of a page, without the formatter's requests."""
         text = support.read(os.path.join(MADE, name)).replace("\\-", "-").replace("\\e", "\\").replace("\\&", "")
         return re.sub(r"\\f.", "", text)
 
     def test_a_bundle_is_as_its_page_says(self):
-        """Every file or folder of a real bundle, and every key of its JSON files, is in the page; and no other collector is."""
+        """The page has every file and folder of a real bundle, every key of its JSON files, and no other collector."""
         page = self.page_of("rocmcrash-bundle.5")
         bundle = self.only_bundle(self.python("import os; os.abort()"))
         named = set(re.findall(r"^\.IR? ([a-z_]+) ?/", page, re.M))
@@ -120,7 +120,7 @@ class Manual(support.Case):
         self.assertIn("The scratch quota is exceeded: 2", said)
 
     def test_the_words_of_a_sites_rules(self):
-        """Those that the page names are known, all others of the language are not."""
+        """The words that the page names are known; all other words of the language are refused."""
         page = self.page_of("rocmcrash-tree.5")
         part = page[page.index(".SH MESSAGES"):page.index("and at most 100 rules")]
         known = set(re.findall(r"^\.BR? (\w+)", part, re.M))
@@ -161,7 +161,7 @@ class Manual(support.Case):
                             (["rocmcrash", "--quiet", "--", "./he"], ["./here.tar.gz"])):
             self.assertEqual(self.complete(*words), want, words)
 
-    # The typed words, and the only word that completes them.
+    # The typed words, and the only completion.
     TYPED = (("doct", "doctor"), ("doctor --j", "--json"), ("show --al", "--all"), ("show he", "here.tar.gz"), ("help doct", "doctor"),
              ("--quie", "--quiet"), ("--trace=late --quie", "--quiet"), ("-- cat ./he", "./here.tar.gz"),
              ("--quiet -- only-th", "only-this-program"))
@@ -184,7 +184,7 @@ class Manual(support.Case):
             self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], [want], (typed, done.stderr))
 
     def test_zsh(self):
-        """Its editor is asked, on a terminal: the words of a line behind a Tab."""
+        """Asks zsh's line editor on a terminal: returns the words of the line after a Tab."""
         environ = self.shell("zsh")
         self.write(".zshrc", f"fpath=({MADE} $fpath)\nautoload -Uz compinit && compinit -D -u\n"
                    "rocmcrash() { print -r -- \"got:$*\" }\n")

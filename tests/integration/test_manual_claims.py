@@ -17,7 +17,7 @@ import support
 from replay import GIB, Machine
 
 PAGE = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "src", "cli", "manual", "rocmcrash.1")
-# These need a machine, a framework or an allocator of their own: the test that has it, and says the option's name.
+# Options that need a machine, a framework or an allocator: the test that has it and names the option.
 ELSEWHERE = {
     "run --hang-after": "hang:Hang.hang",
     "run --on-hang": "hang:Hang.test_it_is_looked_at_and_ended",
@@ -169,7 +169,7 @@ class OptionsOfARun(Claims):
         self.assertEqual(len(self.run_of("pass", "--always").bundles), 1)
 
     def test_run_finish_within(self):
-        """The slow collectors get the time that is left after the verdict."""
+        """The slow collectors get the time that remains after the verdict."""
         no_hashing = "--hash-budget=0s"
         none, usual = at_once(lambda: self.run_of(ABORT, no_hashing, "--finish-within=1ms"),
                               lambda: self.run_of(ABORT, no_hashing, "--finish-within=60s"))
@@ -191,7 +191,7 @@ class OptionsOfARun(Claims):
         self.assertEqual([self.only_bundle(run).value("run.traced") is True for run in runs], [True, True, True, False])
 
     def test_run_follow(self):
-        """stdout in a pipe of its own: read with "all" only; with "none" not even stderr."""
+        """stdout in its own pipe is read only with "all". With "none" not even stderr is read."""
         said = "import os, sys; text = b'HIP out of memory\\n'; os.write(1, text); os.write(2, text); os.abort()"
         for mode, files in (("stderr", {"output/stderr.txt"}), ("all", {"output/stderr.txt", "stdout/stdout.txt"}),
                             ("none", set())):
@@ -218,7 +218,8 @@ class OptionsOfARun(Claims):
             support.wait_for(lambda pid=recorder: not support.is_running(pid), "the recorder to end")
 
     def test_run_inject(self):
-        """The library shows in the program's memory, the module in what the bundle has of (a stand-in for) PyTorch."""
+        """The library is in the program's memory map; the hook's facts about (a stand-in for) PyTorch are in the
+        bundle."""
         code = "import os, torch; torch.empty(1 << 20); print('librocmcrash-ledger' in open('/proc/self/maps').read(), flush=True); os.abort()"
         torch = os.path.join(support.SOURCE, "tests", "fixtures", "hook")
         cases = {"all": (True, True), "python": (False, True), "ledger": (True, False), "none": (False, False)}
@@ -248,7 +249,7 @@ class OptionsOfARun(Claims):
         self.assertLess(shown[0], [at for at, line in enumerate(lines) if line.startswith("rocmcrash: bundle: ")][0])
 
     def test_run_site(self):
-        """Its rules see the text as it is in the bundle (rocmcrash-tree(5))."""
+        """The site's rules read the text as it is in the bundle (rocmcrash-tree(5))."""
         self.write("site/messages.rules", "rule own\n  line data.txt\n  set site.seen true\n  match read data.txt\n"
                    "rule raw\n  line /home/marlowe\n  set site.raw true\n  match read /home/marlowe/x\n")
         bundle = self.only_bundle(self.run_of(ABORT, "--site=" + self.path("site")))
@@ -461,7 +462,7 @@ class TheRest(Claims):
         self.assertNotIn(secret, self.only_bundle(run).text("output/stderr.txt"))  # secrets always
 
     def test_configuration(self):
-        """The later source is stronger; /etc is tried in integration.config."""
+        """A later source has precedence; integration.config tests /etc."""
         self.write("config/rocmcrash/config", "# of ours\nbundle-on = always\nquiet = yes\n")
         run = self.run_of("pass")
         self.assertEqual((len(run.bundles), run.own), (1, []))
@@ -473,7 +474,8 @@ class TheRest(Claims):
         self.assertIn("config:2:", run.stderr)
 
     def test_environment(self):
-        """ROCMCRASH_STATE_DIR, XDG_STATE_HOME, ROCMCRASH_TEMPLATES; those of settings are in integration.config."""
+        """ROCMCRASH_STATE_DIR, XDG_STATE_HOME, ROCMCRASH_TEMPLATES; integration.config has the variables of
+        settings."""
         del self.environ["ROCMCRASH_STATE_DIR"]
         runs = at_once(lambda: self.run_of(ABORT, ROCMCRASH_STATE_DIR=self.path("named")),
                        lambda: self.run_of(ABORT, XDG_STATE_HOME=self.path("xdg")), lambda: self.run_of(ABORT, HOME=self.path("home"), XDG_STATE_HOME=""))
@@ -492,7 +494,7 @@ class TheRest(Claims):
         self.assertIn("show", self.out("--help"))
 
     def test_examples(self):
-        """They are the ones of the page."""
+        """These are the examples of the page."""
         page = page_text()
         commands = re.findall(r"^\.B (rocmcrash .*)$", page[page.index(".SH EXAMPLES"):page.index(".SH SEE ALSO")], re.M)
         self.assertEqual(len(commands), 3)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another user of the machine attacks a run: takes our folders' names, owns the home that root was left with,
-and reads our arguments."""
+"""Another user of the machine attacks a run: takes the names of our folders, owns the home in root's environment, and
+reads our arguments."""
 
 import glob
 import os
@@ -18,7 +18,7 @@ FAILS = [PYTHON, "-c", "import os; os.abort()"]
 TAKEN = ("set -e; for shared in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 none $shared; "
          f"mkdir -m 700 $shared/rocmcrash-0; chown {NOBODY} $shared/rocmcrash-0; done; \"$@\"")
 
-# Files of a run's folder: those that we write while the program runs, and those of its end.
+# Files of a run's folder that we write while the program runs, and at its end.
 OF_A_RUN = ("events", "impact.0", "kmsg", "ledger", "output.1", "output.head", "run.json", "samples.0000", "state")
 LAYS = """
 import glob, os, sys, time
@@ -51,7 +51,7 @@ class Neighbours(support.Case):
             self.skipTest("no mount namespace can be made here")
         if not os.access("/dev/shm", os.W_OK):
             self.skipTest("no /dev/shm here")
-        # The test mounts something over /tmp, which hides everything below it.
+        # The test mounts a file system over /tmp, which hides everything below it.
         out, source = (tempfile_outside_tmp(self, name) for name in ("out", "program"))
         program = os.path.join(source, "bin")
         shutil.copytree(os.path.dirname(support.ROCMCRASH), program)
@@ -69,13 +69,13 @@ class Neighbours(support.Case):
                 with attacks.one(what):
                     start = time.monotonic()
                     bundle = self.only_bundle(self.run_it(PYTHON, script, what, *OF_A_RUN))
-                    self.assertLess(time.monotonic() - start, 40)  # 68 where somebody waited for a reader
+                    self.assertLess(time.monotonic() - start, 40)  # it takes 68 s if a process waits for a reader
                     self.assertEqual(bundle.verdict["class"], "app-bug")
                     self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
                     os.unlink(bundle.path)
 
     def test_folders_of_another_in_a_shared_state_folder(self):
-        """The names behind pseudonyms are written into no folder of another, nor is a bundle."""
+        """Neither the names behind pseudonyms nor a bundle are written into another user's folder."""
         as_root(self)
         shared = self.path("shared")
         os.mkdir(shared)
@@ -107,7 +107,7 @@ class Neighbours(support.Case):
         self.assertFalse(os.path.exists(self.path("was-run")))
 
     def test_libraries_that_the_finisher_cannot_use(self):
-        """Those of LD_LIBRARY_PATH and LD_PRELOAD are for the program."""
+        """The libraries of LD_LIBRARY_PATH and LD_PRELOAD are for the program."""
         folder = self.path("libraries")
         os.mkdir(folder)
         for name in ("libarchive.so.13", "libcrypto.so.3", "libcjson.so.1", "libz.so.1"):
@@ -119,7 +119,8 @@ class Neighbours(support.Case):
         self.assertEqual(bundle.verdict["class"], "app-bug")
 
     def test_a_sanitizer_that_is_preloaded_is_not_disturbed(self):
-        """LeakSanitizer traces its own process at the end. Where that is traced already, it fails a program that did well."""
+        """LeakSanitizer traces its own process at the end. If that process is traced already, it fails a program
+        without an error."""
         found = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False) \
             if shutil.which("cc") else None
         library = os.path.realpath(found.stdout.strip()) if found else ""
@@ -134,7 +135,7 @@ class Neighbours(support.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_runtime_that_another_could_have_laid_is_not_loaded(self):
-        """The program names the HSA runtime that the probe loads, with the rights of rocmcrash."""
+        """The program chooses the HSA runtime that the probe loads with rocmcrash's rights."""
         as_root(self)
         machine = next(iter(sorted(glob.glob(os.path.join(support.RECORDED, "machines", "*7900*", "sys")))), None)
         if machine is None or not shutil.which("cc") or subprocess.run(
@@ -149,7 +150,7 @@ class Neighbours(support.Case):
         code = "import mmap, os, sys; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); os.abort()"
         above = [self.folder[:i] or "/" for i, c in enumerate(self.folder + "/") if c == "/"]
         ours = all(os.stat(path).st_uid == 0 and os.stat(path).st_mode & 0o1002 != 0o0002 for path in above)
-        for owner, loaded in ((NOBODY, False), (0, ours)):  # where the tests themselves lie in another's folder: never
+        for owner, loaded in ((NOBODY, False), (0, ours)):  # never loaded if the tests lie in another's folder
             os.chown(folder, owner, owner)
             subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$1" /sys; shift; exec "$@"', "sh", machine,
                             support.ROCMCRASH, "-o", self.outdir, "--", PYTHON, "-c", code, library],
@@ -157,7 +158,7 @@ class Neighbours(support.Case):
             self.assertEqual(os.path.exists(self.path("was-loaded")), loaded)
 
     def test_a_stderr_that_is_not_read(self):
-        """The bundle says so, and has the exception that the hook saw."""
+        """The bundle says that stderr was not read, and has the exception that the hook saw."""
         code = ("class OutOfMemoryError(RuntimeError): pass\nOutOfMemoryError.__module__ = 'torch'\n"
                 "raise OutOfMemoryError('HIP out of memory. Tried to allocate 1.58 GiB. GPU 0 has a total capacity of 62.50 GiB of "
                 "which 942.00 MiB is free. Of the allocated memory 61.20 GiB is allocated by PyTorch, and 100.00 MiB is reserved by "
@@ -178,7 +179,7 @@ class Neighbours(support.Case):
         done = subprocess.run([path, "-o", self.outdir, "--", *FAILS], env=self.environ, capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual(len(self.bundles()), 1, done.stderr)
-        within = self.run_it(support.ROCMCRASH, "-o", self.outdir, "--", *FAILS)  # a run in a run is one run
+        within = self.run_it(support.ROCMCRASH, "-o", self.outdir, "--", *FAILS)  # a run within a run is one run
         self.assertEqual(len(within.bundles), 2, within.stderr)
 
     def test_root_leaves_the_home_of_another_alone(self):
@@ -201,8 +202,8 @@ class Neighbours(support.Case):
         self.assertEqual(os.listdir(home), [])
 
     def test_what_another_user_lays_out(self):
-        """In a folder that all can write to: links in the places of our bundles, and words that are to be
-        taken for names, so that evidence goes from the bundle."""
+        """In a folder that all can write to: links at the paths of our bundles, and words that would be taken for
+        names, so that redaction would remove evidence."""
         as_root(self)
         shared, victim = self.path("shared"), self.path("victim")
         work = os.path.join(shared, "work")
@@ -236,7 +237,7 @@ class Neighbours(support.Case):
                     os.unlink(bundle.path)
 
     def test_our_own_home_is_used(self):
-        """The control of the two above: the same run with a home of our own."""
+        """The control of the two tests above: the same run with our own home."""
         home = self.path("own")
         os.mkdir(home, 0o700)
         done = self.run_it(*FAILS, env=self.without_state(HOME=home))
@@ -262,7 +263,7 @@ class Neighbours(support.Case):
 
 
 def tempfile_outside_tmp(test, name):
-    """A folder that stays visible when something is mounted over /tmp and /dev/shm."""
+    """A folder that stays visible when file systems are mounted over /tmp and /dev/shm."""
     folder = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), f"neighbours-{os.getpid()}-{name}")
     if folder.startswith(("/tmp/", "/dev/shm/")):
         test.skipTest("the build folder lies in /tmp")

@@ -31,7 +31,7 @@ OPENS_IN_S = 1.0
 
 
 def day_of_eight_gpus():
-    """telemetry.csv: 8,640 rows, one in ten seconds."""
+    """telemetry.csv of 8,640 rows, one every ten seconds."""
     names = ["time_s", "flags"]
     for gpu in range(8):
         names += [f"gpu.{gpu}.vram.total_bytes", f"gpu.{gpu}.vram.used_bytes", f"gpu.{gpu}.others_kfd_vram_bytes",
@@ -53,7 +53,7 @@ def day_of_eight_gpus():
 
 
 def hostile_strings(value):
-    """Every text in it ends in markup; names of facts and keys stay."""
+    """Appends markup to every text. Names of facts and keys are unchanged."""
     if isinstance(value, dict):
         return {key: hostile_strings(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -85,7 +85,7 @@ class Page(support.BundleCase):
         self.addCleanup(self.check_quiet)
 
     def check_quiet(self):
-        """Nothing was refused by the policy, nothing failed, nothing was fetched."""
+        """The browser refused nothing by the policy, reported no error and fetched nothing."""
         self.assertEqual([entry["message"] for entry in self.browser.get_log("browser")], [])
         fetched = self.browser.execute_script("return performance.getEntriesByType('resource').length")
         self.assertEqual(fetched, 0)
@@ -139,10 +139,10 @@ class Page(support.BundleCase):
         timing = self.browser.execute_script("return performance.getEntriesByType('navigation')[0].domComplete") / 1000
         size = os.path.getsize(self.path("page.html"))
         print(f"a day of eight GPUs: page of {size} bytes, complete after {timing:.2f} s")
-        if os.getloadavg()[0] < 2:  # what is promised is the page's time on a machine of its own
+        if os.getloadavg()[0] < 2:  # the limit is for the page on an idle machine
             self.assertLess(timing, OPENS_IN_S)
         if not self.find(".u-over"):
-            self.assertEqual(len(self.find("#memory figure svg")), 8)  # no more are drawn
+            self.assertEqual(len(self.find("#memory figure svg")), 8)  # no more rows are drawn
             self.skipTest("built without uPlot: the charts are drawings")
         self.assertGreaterEqual(len(self.find("#memory figure")), 17)
         over = self.find(".u-over")[0]
@@ -174,12 +174,12 @@ class Page(support.BundleCase):
         ledger = {"sizes": sizes, "at_failure": {"time_ns": 10 * 10**9, "largest_live": live}}
         self.show(self.page_of(self.with_file("ledger/ledger.json", ledger)))
         rows = [row.text for row in self.find("#allocations tbody tr")]
-        self.assertEqual(len(rows), 2, rows)  # of the third none is live
+        self.assertEqual(len(rows), 2, rows)  # the third size has no live buffer
         self.assertIn("2.00 s to 9.00 s", " ".join(row for row in rows if row.startswith("1 MiB") or row.startswith("1.0 MiB")))
         self.assertNotIn(" s ", next(row for row in rows if row.startswith("2")))
 
     def test_what_was_short_is_first(self):
-        """Charts that stayed far from their limit are folded, and the advice follows the memory."""
+        """Charts that stayed far from their limit are folded; the advice comes after the memory."""
         header = "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,host.mem_total_bytes,host.mem_available_bytes"
         for used, available, shown, folded in ((15, 60, "GPU 0 VRAM", "Host memory"), (1, 2, "Host memory", "GPU 0 VRAM")):
             rows = [f"{i}.000,,{16 * GIB},{used * GIB},{64 * GIB},{available * GIB}" for i in range(3)]
@@ -195,7 +195,7 @@ class Page(support.BundleCase):
         self.assertEqual(order[order.index("memory") + 1], "try")
 
     def test_segments_are_drawn(self):
-        """As PyTorch's snapshot has them: a wide one in two colours, a narrow one that is idle."""
+        """The segments of PyTorch's snapshot: a wide one in two colours, and a narrow idle one."""
         blocks = [{"address": 1, "size": 3 << 20, "state": "active_allocated"}, {"address": 2, "size": 1 << 20, "state": "inactive"}]
         snapshot = {"segments": [{"total_size": 2 << 20, "allocated_size": 0, "blocks": [{"size": 2 << 20, "state": "inactive"}]},
                                  {"total_size": 4 << 20, "allocated_size": 3 << 20, "blocks": blocks}]}
@@ -225,7 +225,7 @@ class Page(support.BundleCase):
             self.assertNotIn(hidden, whole)
 
     def test_the_way_around_is_seen_at_once(self):
-        """The links to the sections stand on as many lines as they need, without a scroll bar."""
+        """The links to the sections take as many lines as they need, without a scroll bar."""
         self.show(self.page_of(self.bundle.path))
         for width in (1100, 500):
             self.browser.set_window_size(width, 900)
@@ -236,14 +236,14 @@ class Page(support.BundleCase):
     def test_a_phone_scrolls_down_only(self):
         page = self.page_of(self.bundle.path)
         if self.browser is not None:
-            self.browser.set_window_size(500, 900)  # the narrowest that a headless Chromium has
+            self.browser.set_window_size(500, 900)  # the narrowest window of a headless Chromium
             self.addCleanup(self.browser.set_window_size, 1100, 900)
         self.show(page)
         wide = self.browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
         self.assertLessEqual(wide, 0)
 
     def test_a_browser_that_stays(self):
-        """xdg-open may be the browser itself: `open` does not wait for its end. One that fails at once is told of."""
+        """xdg-open may be the browser itself: `open` does not wait for its end. If it fails at once, `open` says so."""
         log = self.path("opened")
         for script, said in ((f'echo "$1" > {log}; exec sleep 1000', "the browser shows: "), ("exit 3", "open this in a browser: ")):
             self.write("bin/xdg-open", f"#!/bin/sh\necho $$ > {log}.pid\n{script}\n", 0o755)

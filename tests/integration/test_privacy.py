@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing private leaves unasked: secrets and names are planted everywhere and looked for in the finished
-archive; real reports and records come through with every fact and verdict; every rule is needed."""
+"""No private text is in a bundle: secrets and names are planted everywhere, and the finished archive is searched for
+them. Real reports and records keep every fact and verdict. Every rule is needed."""
 
 import collections
 import gzip
@@ -44,7 +44,7 @@ def redact(text, *options, env=None):
 
 
 def plain(text):
-    """As a reader sees it: without the escapes of Markdown, HTML and JSON."""
+    """The text as a reader sees it, without the escapes of Markdown, HTML and JSON."""
     return html.unescape(text.replace("\\", "")).lower()
 
 
@@ -55,7 +55,7 @@ def table(title, rows):
 
 
 def count_leaks(plants, text):
-    """Rows (kind, planted, leaked), and what leaked."""
+    """Returns rows (kind, planted, leaked), and the plants that leaked."""
     lower = text.lower()
     planted, leaked, found = collections.Counter(), collections.Counter(), []
     for plant in plants:
@@ -105,7 +105,7 @@ class PlantedInText(unittest.TestCase):
         self.assertEqual(redact(out), out, "a second time changes nothing")
 
     def test_at_the_end_of_a_line(self):
-        """A key that the screen wrapped goes whole. One that ends with its line leaves the next line as it is."""
+        """A key that the terminal wrapped is hidden whole. If a key ends with its line, the next line is unchanged."""
         rng = random.Random(SEED + 4)
         left = []
         for _ in range(40):
@@ -120,14 +120,14 @@ class PlantedInText(unittest.TestCase):
             self.assertIn("\n" + behind + "\n", redact(f"{line}\n{behind}\n"))
 
     def test_at_every_cut(self):
-        """A text that ends, or begins, anywhere inside a secret shows no twelve characters of it."""
+        """A text that ends or begins inside a secret shows no twelve characters of it."""
         maker = privacy_plants.Maker(SEED + 1)
         found = []
         for template in ("HF_TOKEN=hf_{alnum:34}", "key sk-proj-{url64:60}", "Authorization: Bearer {url64:50}",
                          "xoxb-{digits:12}-{digits:12}-{alnum:24}", "password={alnum:30}"):
             plant = maker.plant("secret", template, "")
             for at in range(len(plant.text)):
-                # The whole once, as a log has it where it was not cut, and the piece.
+                # The whole secret once, as in a log that was not cut, and the piece.
                 for piece in (plant.text[:at], plant.text[at:]):
                     out = "" if not piece else piece
                     found.append((plant, out))
@@ -137,14 +137,14 @@ class PlantedInText(unittest.TestCase):
         self.assertEqual(collections.Counter(leaks), {})
 
     def one_rule(self, name):
-        """Its lines, without what is defined behind it for later ones."""
+        """The lines of a rule, without the definitions after it, which are for later rules."""
         match = re.search(rf"^rule {re.escape(name)}\n(?:(?!define |rule ).*\n)*", self.rules, re.M)
         return match.group(0)
 
     def test_every_rule_is_needed(self):
         names = re.findall(r"^rule (\S+)", self.rules, re.M)
-        # The rule for what no rule names, and those that go by the vocabulary, hide most of what is
-        # planted: they stand back for the others. Each of the latter is tried in unit.redact_rules.
+        # The rule for unknown words and those that use the vocabulary hide most plants, so they are left out here and
+        # the others are tested. unit.redact_rules tests each of them.
         named = self.rules
         for name in [name for name in names if "\nunless-known " in self.one_rule(name)]:
             named = named.replace(self.one_rule(name), "")
@@ -158,7 +158,7 @@ class PlantedInText(unittest.TestCase):
         env = dict(os.environ, ROCMCRASH_TEMPLATES=folder)
         for name in names:
             if name == "root-home" and os.geteuid() == 0:
-                continue  # /root is the home of whoever runs this, and known as such
+                continue  # /root may be the home of the user who runs this test, and then it is known as a home
             rules = named if name == "random" else without_random
             with open(os.path.join(folder, "redaction.rules"), "w", encoding="utf-8") as file:
                 file.write(rules.replace(self.one_rule(name), ""))
@@ -183,7 +183,7 @@ class PlantedInText(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (125, b""))
 
     def test_bytes_that_are_no_text(self):
-        """Secrets between bytes of no encoding, controls and NULs."""
+        """Secrets among invalid UTF-8, control characters and NULs."""
         rng = privacy_plants.Maker(SEED).rng
         noise = lambda: bytes(rng.choice([0, 0x80, 0xc3, 0xff, 0xf0, 0x1b, 9, 32]) for _ in range(rng.randrange(9)))
         data = b"".join(noise() + b" " + plant.text.encode() + b"\n" for plant in self.plants
@@ -275,12 +275,12 @@ class PlantedInRun(support.Case):
         return self.finished(process, out, err)
 
     def everything(self, bundle):
-        """Names, headers and contents, decompressed; and the file's own name."""
+        """All names, headers and contents, decompressed, and the bundle's own name."""
         with open(bundle.path, "rb") as file:
             raw = file.read()
         data = gzip.decompress(raw) + raw[:64] + os.path.basename(bundle.path).encode()
         text = data.decode("latin-1")
-        # Five digits stand in some digest of a file by chance.
+        # A file's digest may contain any five digits by chance.
         for digest in set(re.findall(r'"sha256":\s*"([0-9a-f]{64})"', bundle.text("manifest.json"))):
             text = text.replace(digest, "")
         return text.lower() + plain(text)
@@ -318,7 +318,7 @@ class PlantedInRun(support.Case):
             in_env.append(plant)
         kmsg = [plant for plant in maker.all(("as it is", "upper"))
                 if "\n" not in plant.text and not re.match(r"\d{4}-|[A-Z][a-z]{2} |Linux|srun|  host|\[", plant.text, re.I)
-                and not plant.form.startswith(("user: ", "{name:6}-07 slots"))]  # whole lines, and no kernel's
+                and not plant.form.startswith(("user: ", "{name:6}-07 slots"))]  # whole lines, and none of the kernel
         in_gguf = [plant for plant in maker.all(("as it is",)) if not re.match(r"Linux|srun|  host|Jan|2026", plant.text)]
         in_tensors = maker.all(("upper",))[:150]
         inner = maker.name(8)
@@ -357,7 +357,7 @@ class PlantedInRun(support.Case):
                 total["leaked"] += leaked
         print(f"in a finished archive: {total['planted']} planted, {total['leaked']} leaked")
         self.assertGreaterEqual(total["planted"], 200)
-        # They were there to be found: the channels are not just empty.
+        # The channels were not empty: the texts around the plants are there.
         for name in ("output/stderr.txt", "run/run.json", "models/models.json", "environment/environment.txt",
                      "impact/0/fds.txt", "impact/0/maps.txt", "kernel_log/kernel.log"):
             self.assertIn(name, bundle.files)
@@ -373,7 +373,7 @@ class PlantedInRun(support.Case):
         self.assertEqual(again, bundle.verdict)
 
     def test_more_output_than_is_kept(self):
-        """3 MB of tokens, written so that every buffer of ours ends inside one."""
+        """3 MB of tokens, written so that each of our buffers ends inside a token."""
         maker = self.maker
         plants = [maker.plant("secret", template, "") for _ in range(9000)
                   for template in ("hf_{alnum:34}", "token={alnum:40}", "xoxb-{digits:12}-{digits:12}-{alnum:24}",
@@ -447,7 +447,7 @@ class PlantedInRun(support.Case):
             self.assertEqual(ring in self.everything(bundle), there, option)
 
     def test_megabytes_within_the_time(self):
-        """The texts that cost the rules most time, as long as a bundle may keep them."""
+        """The texts that take the rules longest, at the largest size that a bundle keeps."""
         lines = [plant.text for plant in self.maker.all()]
         text = ("\n".join(lines) + "\n") * 40
         plan = {"seed": SEED, "piece": 60000, "files": [], "stderr": text, "locals": [],
@@ -460,10 +460,10 @@ class PlantedInRun(support.Case):
         self.assertLess(seconds, 15)  # 5 s for the bundle; the machine may be busy
 
 
-# --- the reverse: what is a fact stays ---
+# --- the reverse: facts stay ---
 
 CUT = "\n=== rocmcrash test: next part ===\n"
-# The parts of a report that a maintainer reads. None of them may change.
+# Words of a report that a maintainer reads. None of them may change.
 TOKENS = {
     "address": re.compile(r"(?<![\w-])0x[0-9a-fA-F]{2,16}(?!\w)"),
     "size": re.compile(r"(?<![\w.])\d+(?:\.\d+)? ?(?:[KMGT]i?B|bytes|kB|MB)(?!\w)"),
@@ -474,16 +474,16 @@ TOKENS = {
     "library": re.compile(r"(?<!\w)lib\w+\.so(?:\.\d+)*"),
     "number": re.compile(r"(?<![\w.:<-])\d+(?:\.\d+)?(?![\w.:>-])"),
 }
-# Lines on which a number names a card, a machine or an account.
+# Lines on which a number identifies a card, a machine or an account.
 IDENTITY = re.compile(r"serial|unique|uuid|machine.id", re.I)
 # Ids of containers and their pseudonyms. Nothing else of such a line may change.
 CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])|<id\d+>")
-# A fact that repeats another one has words around it.
+# A fact that quotes another fact has words around it.
 SAID = re.compile(r"(it says: )?(.*?)( \[[^\]]*\])?", re.S)
 
 
 class Reverse(unittest.TestCase):
-    """Every report and every record, before and after."""
+    """Every report and every record, before and after redaction."""
 
     @classmethod
     def setUpClass(cls):
@@ -507,13 +507,13 @@ class Reverse(unittest.TestCase):
         return {option: text for option, text in texts.items() if text}
 
     def redacted(self, texts):
-        """All parts of a report at once, as a bundle has them: what one gives away is hidden in all."""
+        """Redacts all parts of a report together, as in a bundle: a name that one part reveals is hidden in all."""
         out = redact(CUT.join(texts.values())).split(CUT)
         self.assertEqual(len(out), len(texts))
         return dict(zip(texts, out))
 
     def facts(self, reports):
-        """[(facts, verdict)] of the reports, by the program that scores the triage."""
+        """[(facts, verdict)] of the reports, from the program that scores the triage."""
         with tempfile.TemporaryDirectory() as folder:
             lines = []
             for index, texts in enumerate(reports):
@@ -534,8 +534,9 @@ class Reverse(unittest.TestCase):
         return list(zip(rows[0::2], rows[1::2]))
 
     def is_hidden(self, was, now, texts):
-        """The same text but for pseudonyms in it, which are for something without a blank. A fact has a
-        bounded length, and a pseudonym is shorter than what it hides: then both begin alike in the report."""
+        """Is it the same text, except for pseudonyms, each of which replaces a text without a blank? A fact has a
+        limited length, and a pseudonym is shorter than the text that it hides. Then both begin in the same way in the
+        report."""
         if not isinstance(was, str) or not isinstance(now, str):
             return False
         old, new = SAID.fullmatch(was), SAID.fullmatch(now)
@@ -553,7 +554,7 @@ class Reverse(unittest.TestCase):
         with_text = [case for case in self.cases if self.parts(case)]
         before = [self.parts(case) for case in with_text]
         ids = [case["id"] for case in with_text]
-        # Records are no reports, but each is read as one.
+        # A record is read as if it were a report.
         for name, text in self.records.items():
             before.append({"--dmesg" if name.startswith("dmesg") else "--smi": text})
             ids.append(name)

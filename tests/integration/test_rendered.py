@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SUMMARY.md as GitHub shows it: rendered by GitHub's own fork of cmark, and what GitHub makes of text
-afterwards (mentions, references, keys, commits) looked for in all text that is no code."""
+"""SUMMARY.md as GitHub shows it: rendered by GitHub's own fork of cmark, and searched for what GitHub turns into links
+afterwards (mentions, references, keys, commits) in all text outside of code."""
 
 import html.parser
 import re
@@ -65,7 +65,7 @@ class Rendered(support.Case):
     def page(self, markdown):
         done = subprocess.run(["cmark-gfm", "--unsafe", "-e", "table", "-e", "autolink", "-e", "strikethrough", "-e",
                                "tasklist", "-e", "footnotes"], input=markdown, capture_output=True, text=True, check=False)
-        if done.returncode != 0:  # a version without the last
+        if done.returncode != 0:  # a version without the last part
             done = subprocess.run(["cmark-gfm", "--unsafe", "-e", "table", "-e", "autolink", "-e", "strikethrough", "-e",
                                    "tasklist"], input=markdown, capture_output=True, text=True, check=True)
         page = Page()
@@ -77,7 +77,7 @@ class Rendered(support.Case):
         return rows + [("of the program", text) for text in page.texts if MARK in text]
 
     def test_the_look_finds_what_it_looks_for(self):
-        """Each word as bare text is something to GitHub, or to the renderer."""
+        """As plain text each of these words means something to GitHub or to the renderer."""
         for word in ("@zzforeign", "see #77", "GH-88", "zzforeign/repo#9", "deadbeefcafe12", "www.zzforeign.example",
                      "&#64;zzforeign", "\\@zzforeign"):
             self.assertTrue(self.found(self.page(f"- text: {word} end\n")), word)

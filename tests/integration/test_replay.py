@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that say the same but whose counters differ: the verdict follows the counters.
+"""Runs with the same messages but different counters: the verdict follows the counters.
 
-A program prints what a failed one printed, the kernel log says what it said, and it ends the way
-that one did. The sysroot carries what the counters showed.
+A program prints the messages of a failed one and ends in the same way; the kernel log has the same lines, and the
+sysroot has the counters.
 """
 
 import collections
@@ -15,7 +15,7 @@ from replay import (ABRT, BARE, FAULT, FREE, FULL, GIB, HANG, HELD, KILL, LAUNCH
 
 
 class Row:
-    """One run: what the machine shows, what happens, which answers are right."""
+    """One run: the machine's counters, what happens, and the right answers."""
 
     def __init__(self, pair, name, right, stderr="", end=("exit", 1), machine=None, before=(),
                  kmsg=None, other=0, own=0, beside=0, at_most=None, at_least=None, subclass=None):
@@ -27,9 +27,9 @@ class Row:
 
 
 # Written down before the first run. Right = the class that the counters prove; where a pair cannot
-# be decided, what must not be claimed is a bound on the confidence.
+# be decided, the confidence has an upper limit.
 ROWS = [
-    # The bare words of HIP: VRAM full by whom? or not full at all?
+    # Only HIP's own message: who filled the VRAM? Or was it not full at all?
     Row("bare", "own", "capacity", BARE, machine=dgpu(16, 15.8), own=15.5, at_least="medium"),
     Row("bare", "other", "held-by-other", BARE, machine=dgpu(16, 15.8), other=15.0, own=0.3,
         at_least="high"),
@@ -39,7 +39,7 @@ ROWS = [
     Row("bare", "files", "resource-limit", BARE, machine=dgpu(16, 2.0), own=1.8, before=fds),
     Row("bare", "apu-gtt-full", "gtt-limit", BARE, machine=apu(31.2, 62.5, 28.0, 31.0)),
     Row("bare", "no-counters", ("capacity", "unknown"), BARE, machine=lambda m: m, at_most="low"),
-    # Figures with 10.8 GiB that neither is free nor PyTorch's.
+    # By the figures, 10.8 GiB are neither free nor PyTorch's.
     Row("held", "other-pid", "held-by-other", HELD, machine=dgpu(16, 14.9), other=10.5, own=4.3,
         at_least="high"),
     Row("held", "other-pid-and-rank", "held-by-other", HELD, machine=dgpu(16, 14.9), other=10.5,
@@ -50,7 +50,7 @@ ROWS = [
     Row("held", "baseline", "held-by-other", HELD, machine=dgpu(16, 11.0), at_least="medium"),
     Row("held", "nobody-seen", "held-by-other", HELD, machine=lambda m: m.node("gfx1100"),
         at_most="medium"),
-    # Half of RAM as the limit of an APU, or a card of that size.
+    # A total of half the RAM: an APU's limit, or a card of that size.
     Row("full", "apu-half-of-ram", "gtt-limit", FULL, machine=apu(31.2, 62.5, 28.0, 30.8),
         at_least="high"),
     Row("full", "dgpu", "capacity", FULL, machine=dgpu(32, 31.6), own=31.0, at_least="high"),
@@ -59,13 +59,13 @@ ROWS = [
         subclass="phantom free"),
     Row("free", "really-free", "unknown", FREE, machine=dgpu(24, 15.0), own=10.5),
     Row("free", "files", "resource-limit", FREE, machine=dgpu(24, 15.0), own=10.5, before=fds),
-    # Card full at the end: by one jump, or step by step although every step gives back.
+    # The card is full at the end: after one large allocation, or step by step although every step frees memory.
     Row("short", "jump", "capacity", SHORT, machine=dgpu(16, 1.0), before=jump(8.0, 15.9),
         own=15.8, at_least="high"),
     # Without the allocator's statistics a load that fills the card looks the same for ten minutes.
     Row("short", "saw-with-rising-floor", ("leak", "capacity"), SHORT, machine=dgpu(16, 1.0),
         before=climb(1.0, 15.4, 0.4), own=15.8, at_most="medium"),
-    # SIGKILL and no word: the kernel log or the cgroup says why, or nobody knows.
+    # SIGKILL without a message: the kernel log or the cgroup says why, or the cause is unknown.
     Row("killed", "oom-kill-names-us", "host-oom", end=KILL, machine=dgpu(16, 2.0),
         kmsg=OOM_KILL.replace("{victim}", "{pid}").replace("{comm}", "python3"), at_least="high"),
     Row("killed", "oom-kill-names-another", ("unknown", "host-oom"), end=KILL,
@@ -77,7 +77,7 @@ ROWS = [
         machine=lambda m: dgpu(16, 2.0)(m).cgroup(2)),
     Row("killed", "cgroup-count-flat", "unknown", end=KILL,
         machine=lambda m: dgpu(16, 2.0)(m).cgroup(2)),
-    # A crash of its own while the OOM killer took somebody else.
+    # The program crashes while the OOM killer kills another process.
     Row("crash", "oom-kill-names-another", ("app-bug", "unknown"), end=SEGV,
         machine=dgpu(16, 2.0), kmsg=OOM_KILL.replace("{victim}", "999999").replace(
             "{comm}", "firefox")),
@@ -96,7 +96,7 @@ ROWS = [
     Row("hang", "gfx", "gpu-hang", HANG, ABRT, dgpu(16, 2.0),
         kmsg=RING.replace("{ring}", "gfx_0.0.0"), at_least="high"),
     Row("hang", "no-log", "gpu-hang", HANG, ABRT, dgpu(16, 2.0), at_most="medium"),
-    # The runtime's own words, with and without the kernel's.
+    # The runtime's message, with and without the kernel's.
     Row("fault", "log", "page-fault", FAULT, ABRT, dgpu(16, 2.0),
         kmsg=PAGE_FAULT.replace("{victim}", "{pid}").replace("{comm}", "python3"), at_least="high"),
     Row("fault", "no-log", "page-fault", FAULT, ABRT, dgpu(16, 2.0)),
@@ -166,7 +166,7 @@ class SameWordsOtherCounters(Replay):
                 self.assertEqual(wrong, "", done.own_lines)
 
     def test_every_pair_differs(self):
-        """The table itself: no pair whose rows all expect the same."""
+        """Checks the table: the rows of a pair expect different answers."""
         rights = collections.defaultdict(set)
         for row in ROWS:
             rights[row.pair].add((row.right, row.at_most, row.at_least))
@@ -174,8 +174,8 @@ class SameWordsOtherCounters(Replay):
 
 
 class WhatAsksForABundle(Replay):
-    """A failure that only the kernel log tells leaves a bundle; the same lines beside a success, or
-    a failure without a word anywhere, leave none."""
+    """A failure that only the kernel log shows leaves a bundle. The same lines beside a success leave none, and neither
+    does a failure without any message."""
 
     LINES = {"page fault": PAGE_FAULT.replace("{victim}", "{pid}").replace("{comm}", "python3"),
              "ring": RING.replace("{ring}", "gfx_0.0.0"),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of the collections, replayed: printed and ended as they were, with the counters that they
-show, where they show some."""
+"""Failures of the collections, replayed: with the same output, the same end, and the counters where they are known."""
 
 import collections
 import json
@@ -20,7 +19,7 @@ RECORDINGS = os.path.join(RECORDED, "recordings")
 
 
 def match_texts():
-    """The texts that the relay looks for, from its table (the trigger rules)."""
+    """The texts that the relay searches for, from its table (the trigger rules)."""
     rules = os.path.join(SOURCE, "templates", "messages.rules")
     compiler = os.path.join(SOURCE, "src", "message_rules", "compile.py")
     table = subprocess.run([sys.executable, "-B", compiler, rules, "--relay", "/dev/stdout"], check=True,
@@ -36,7 +35,7 @@ KERNEL_TEXTS = re.compile(r"page fault \(src_id:|timeout, signaled seq=|MES fail
 
 
 def end_of(stderr, dmesg):
-    """How a program ends that said this."""
+    """How a program with this output ends."""
     if re.search(r"Killed process|oom-kill:", dmesg) or re.search(r"(?m)\bKilled$", stderr):
         return signal.SIGKILL
     if re.search(r"Segmentation fault|SIGSEGV", stderr):
@@ -55,7 +54,7 @@ def strictness(case, name):
     return "lenient" if name in (case.get("also") or []) else "wrong"
 
 
-# Words of reporters that name exactly one chip.
+# Names in reports that mean exactly one chip.
 CHIPS = [(r"Strix Halo|8060S|8050S|AI Max", "gfx1151"), (r"780M|Phoenix|7940HS|7840", "gfx1103"),
          (r"890M|880M|Strix Point", "gfx1150"), (r"680M", "gfx1035"), (r"MI300X", "gfx942"),
          (r"MI2[15]0", "gfx90a"), (r"MI100", "gfx908"), (r"7900", "gfx1100"), (r"7800|7700", "gfx1101"),
@@ -74,8 +73,8 @@ def chip_of(words):
 
 class Collections(Replay):
     def outside_facts(self, bundle):
-        """Every fact that no text gave, for `triage` beside the texts. The recorded kernel log is of another boot: the
-        run's clock says nothing about it."""
+        """Every fact that comes from no text, as input of `triage` beside the texts. The recorded kernel log is of
+        another boot, so its times cannot be compared with the run's."""
         path = self.path(f"facts-{os.path.basename(bundle.name)}-{id(bundle)}.json")
         listed = [fact for facts in bundle.facts.values() for fact in facts
                   if fact.get("when") != "log" and not fact["name"].startswith("run.start_") and not (
@@ -85,7 +84,8 @@ class Collections(Replay):
         return path
 
     def check_same_verdict(self, done, texts):
-        """The bundle's verdict, the bundle judged again, and the same texts beside its facts."""
+        """Compares the bundle's verdict, that of the bundle judged again, and that of the texts with the bundle's
+        facts."""
         bundle = done.bundles[0]
         self.assertEqual(self.triage(bundle.path), bundle.verdict)
         files = []
@@ -95,11 +95,12 @@ class Collections(Replay):
         if texts.get("stderr"):
             files.append(self.write(f"s-{id(bundle)}", texts["stderr"]))
         again = self.triage(*files)
-        if again["subclass"] == "by the reporter's words":  # a program is no reporter
+        if again["subclass"] == "by the reporter's words":  # what a program prints is no report
             return self.assertEqual(bundle.verdict["class"], "unknown")
         keys = ("class", "subclass", "confidence", "vendor")
         if [again[k] for k in keys] != [bundle.verdict[k] for k in keys]:
-            # triage also reads the figures and the joined lines of a text: more evidence, never surer.
+            # triage also reads the figures and the joined lines of a text: that is more evidence, but never more
+            # confidence
             self.read_otherwise += 1
             self.assertNotEqual(again["confidence"], "high")
 
@@ -190,7 +191,7 @@ TRUE_OF = {"capacity": ["capacity"], "capacity_act": ["capacity"], "fragmentatio
 
 class Recordings(Collections):
     def counters(self, folder):
-        """Used and total of the recording, as a driver would show them, thinned to 2.4 s."""
+        """The recording's used and total memory as a driver would show it, thinned to 2.4 s."""
         rows = [line.split(",") for line in support.read(os.path.join(folder, "gpu.csv")).splitlines()
                 if line.count(",") >= 4]
         used = [int(row[1]) * MIB for row in rows]

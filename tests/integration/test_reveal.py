@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rocmcrash reveal`: the owner reads pseudonyms back on his machine; nobody else can, and nothing grows without bound."""
+"""`rocmcrash reveal`: the owner resolves pseudonyms on his machine; nobody else can, and its file does not grow without
+limit."""
 
 import glob
 import json
@@ -31,7 +32,7 @@ class Reveal(support.Case):
         done = self.verb("reveal", self.bundle.path, "-", input=f"ask the admin of {host}, not of <host99> <b>\n")
         self.assertEqual(done.stdout, f"ask the admin of {names[host]}, not of <host99> <b>\n")
         self.assertIn("kestrel", self.verb("reveal", self.bundle.path).stdout)
-        many = "<" * 3000000  # a stranger's text costs its length
+        many = "<" * 3000000  # the time is proportional to the length of a stranger's text
         self.assertEqual(self.verb("reveal", self.bundle.path, "-", input=many + host).stdout, many + names[host])
 
     def test_it_is_the_owners_alone_and_holds_no_secret(self):
@@ -54,7 +55,8 @@ class Reveal(support.Case):
         self.assertNotIn("rocmcrash-20200000T000000Z-x-leak.json", left)
 
     def test_a_campaign(self):
-        """The campaign's bundle has its names, one pseudonym is one thing in the files of both runs, and the runs count as one bundle."""
+        """The campaign's bundle has its names. A pseudonym means the same in the files of both runs. All runs count as
+        one bundle."""
         program = ("import sys; other = '--other' in sys.argv; [sys.stderr.write(f'cannot connect to {name}.hpc.example.org:29500\\n') "
                    "for name in (['otterling'] if other else []) + ['kestrel']]; sys.exit(0 if other else 3)")
         for i in range(KEPT - 4):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON of real bundles is what templates/schema says; and each schema refuses what it should."""
+"""The JSON of real bundles follows templates/schema, and each schema refuses wrong documents."""
 
 import copy
 import csv
@@ -32,7 +32,7 @@ class Schemas(support.Case):
             self.checks[name] = jsonschema.Draft7Validator(schema)
 
     def rows(self, bundle):
-        """telemetry.csv as the objects that its schema speaks of."""
+        """telemetry.csv as the objects that its schema describes."""
         text = bundle.text("telemetry/telemetry.csv")
         for row in csv.DictReader(io.StringIO(text)):
             yield {name: value if name == "flags" else float(value) for name, value in row.items() if value != "" or name == "flags"}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A site's own nodes, message rules, redaction rules and collectors: what they add, and that a bad one costs itself only."""
+"""A site's own nodes, message rules, redaction rules and collectors: what they add, and that a bad one costs only its
+own result."""
 
 import concurrent.futures
 import json
@@ -27,7 +28,8 @@ SAY = "print('scratch quota of alice exceeded: 1.5 TiB used BADGE-ab1234', file=
 
 
 def at_once(*calls):
-    """What they return. A run waits a second for the counters behind its end: one after the other takes long."""
+    """Runs the functions at the same time and returns their results: each run waits a second after its end for the
+    counters."""
     with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 
@@ -41,7 +43,7 @@ class Case(support.Case):
         self.environ["ROCMCRASH_SITE"] = self.site
 
     def another(self):
-        """A site and a folder beside the test's own."""
+        """Another case with its own site and folder."""
         other = type(self)(self._testMethodName)
         other.setUp()
         self.addCleanup(other.doCleanups)
@@ -61,7 +63,7 @@ class Case(support.Case):
 
 
 class Collectors(Case):
-    """Good ones and bad ones, in a run each."""
+    """Good collectors and bad ones, each group in one run."""
 
     @classmethod
     def setUpClass(cls):
@@ -146,13 +148,13 @@ class Collectors(Case):
 
 class Site(Case):
     def test_a_folder_that_does_not_answer(self):
-        """The run and its bundle are as without a site, and say so."""
+        """The run and its bundle are as without a site, and the bundle says so."""
         argv = support.with_dead_folder(self, self.site, *self.command(support.PYTHON, "-c", SAY))
         with subprocess.Popen(argv, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             done = self.finished(process, *process.communicate(timeout=60))
         bundle = self.only_bundle(done)
         self.assertEqual(bundle.row("site")["status"], "partial")
-        self.assertIn("/site': its file system does not answer", bundle.row("site")["reason"])  # above is a home, perhaps
+        self.assertIn("/site': its file system does not answer", bundle.row("site")["reason"])  # a home may precede it
 
     def test_all_parts(self):
         well = self.another()
@@ -172,7 +174,7 @@ class Site(Case):
         self.assertEqual(bundle.fact("site.quota.over_bytes")["when"], "after")
         self.assertEqual(bundle.row("site_quota")["status"], "ok")
         self.assertEqual(bundle.row("site"), {})
-        self.assertRegex(bundle.text("site_quota/quota.txt"), r"^BADGE-<user[0-9]+> holds it$")  # the first is who runs this, perhaps
+        self.assertRegex(bundle.text("site_quota/quota.txt"), r"^BADGE-<user[0-9]+> holds it$")  # user1 may run the test
         self.assertNotIn("ab1234", bundle.text("output/stderr.txt"))
         log = self.write("pasted.log", "scratch quota of alice exceeded: 1.5 TiB used\n")
         self.assertIn("(site-quota, high", self.verb("triage", log).stdout)
@@ -188,10 +190,10 @@ class Site(Case):
         self.add("tree/own.json", json.dumps(NODES))
         path = self.crash().path
         self.assertIn("(site-quota, high", self.verb("triage", path).stdout)
-        os.remove(os.path.join(self.site, "messages.rules"))  # then what the run's own rules found stands
+        os.remove(os.path.join(self.site, "messages.rules"))  # then the findings of the run's own rules stay
         self.assertIn("(site-quota, high", self.verb("triage", path).stdout)
         self.add("messages.rules", RULES.replace("quota of", "QUOTA of").replace("match mmfs: scratch quota", "match scratch QUOTA"))
-        self.assertNotIn("site-quota", self.verb("triage", path).stdout)  # rules of now find nothing in it
+        self.assertNotIn("site-quota", self.verb("triage", path).stdout)  # the present rules find nothing in it
 
     def assert_left_out(self, words):
         done = self.verb("config")
@@ -199,7 +201,7 @@ class Site(Case):
         self.assertIn(words, done.stdout)
 
     def run_without(self):
-        """The bundle says so, and is judged as without the site."""
+        """The bundle says that a part was left out, and is judged as without the site."""
         bundle = self.crash()
         row = bundle.row("site")
         self.assertEqual(row["status"], "partial")
@@ -246,7 +248,7 @@ class Site(Case):
         self.assertNotIn("site_", self.verb("collectors").stdout)
 
     def shipped_rules(self):
-        """The rules of templates/messages.rules that use only what a site may use, with facts of a site; [text]"""
+        """The texts of the rules of templates/messages.rules that a site could have, with names of a site's facts"""
         text = support.read(os.path.join(support.SOURCE, "templates", "messages.rules"))
         known = {"line", "also", "or", "unless", "take", "set", "count", "match", "never"}
         for part in re.split(r"^rule ", text, flags=re.M)[1:]:

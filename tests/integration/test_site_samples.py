@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""samples/site: a site's entry point arms rocmcrash only where there is a GPU, and the epilog drains only what is not clean."""
+"""samples/site: a site's entry point uses rocmcrash only where there is a GPU, and the epilog drains a node only if
+memory is left on it."""
 
 import os
 import subprocess
@@ -29,7 +30,7 @@ class Site(support.Case):
         self.assertEqual(len(self.bundles()), 1, done.stderr)
 
     def test_not_armed(self):
-        """No GPU; switched off; not installed: the command runs as it is, with its status."""
+        """No GPU, switched off, or not installed: the command runs without rocmcrash, with its own status."""
         for device, more in ((False, {}), (True, {"ROCMCRASH_OFF": "1"})):
             done = self.run_word("sh", "-c", "echo out; kill -ABRT $$", device=device, **more)
             self.assertEqual((done.returncode, done.stdout, self.bundles()), (-6, "out\n", []))
@@ -67,7 +68,7 @@ class Site(support.Case):
 
     @support.unittest.skipIf(yaml is None, "no PyYAML")
     def test_kubernetes(self):
-        """The command of the example is one that rocmcrash takes."""
+        """rocmcrash accepts the command of the example."""
         with open(os.path.join(SITE, "kubernetes.yaml"), encoding="utf-8") as file:
             pod = yaml.safe_load(file)["spec"]["template"]["spec"]
         command = pod["containers"][0]["command"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each allocation, descriptor and call that we make is refused once, one after the other. In the finisher:
-a bundle is there, is valid, tells of what it lacks and gives nothing away. Beside a living program: the
-program does not notice. Here every so manieth, from a seed that is printed; tests/long/every_call: all."""
+"""Each of our allocations, descriptors and system calls is refused once, one after the other. In the finisher: there is
+a valid bundle that says what it lacks and shows nothing private. Beside a living program: the program does not notice.
+This test takes every nth of them, from a printed seed; tests/long/every_call takes all."""
 
 import concurrent.futures
 import os
@@ -22,7 +22,7 @@ ABORTED = -signal.SIGABRT
 TRIES = int(os.environ.get("RC_STARVED_TRIES") or 16)
 PART, PARTS = (int(word) for word in (os.environ.get("RC_STARVED_PART") or "0/1").split("/"))
 
-# A failing run with much to read: messages, a traceback, secrets of several forms.
+# A failing run with much output: messages, a traceback, secrets of several forms.
 TARGET = """
 import os, resource, sys, time
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -37,7 +37,7 @@ os.abort()
 
 
 def some_of(numbers, tries, random):
-    """Every so manieth; 0 tries = all. Of them the part that is asked for."""
+    """Every nth number, so that `tries` remain (0 = all); of these the requested part."""
     step = max(len(numbers) // tries, 1) if tries else 1
     return numbers[random.randrange(step)::step][PART::PARTS]
 
@@ -70,7 +70,7 @@ class Reference:
                 for item in bundle.manifest["items"]}
 
     def judge(self, bundle):
-        """The parts that the bundle lacks without saying so; '' = none."""
+        """The parts that are missing in the bundle without a reason; '' = none."""
         rows = self.statuses(bundle)
         told = {name for name, row in rows.items() if row not in self.rows.get(name, ())
                 and (name in self.rows or row[0] not in ("ok", "skipped"))}
@@ -143,7 +143,7 @@ class Finisher(losses.Shimmed):
         return ""
 
     def strike(self, number, kind, fault, exe, reference):
-        """'' or what is wrong."""
+        """Returns the failure; '' = none."""
         box = self.box(number)
         done = self.finish(box, fault, exe)
         found = box.everywhere()
@@ -172,7 +172,7 @@ class Finisher(losses.Shimmed):
         box = self.box("count")
         self.finish(box, f"{what}:0:0", exe)
         last = max(box.calls_told_of())
-        # Twice as many in the last fifth: there it is decided what gets out.
+        # Twice as many in the last fifth, where redaction and the archive are made.
         numbers = sorted({*some_of(range(1, last + 50), tries, self.random),
                           *(some_of(range(last * 4 // 5, last), max(tries // 2, 1), self.random)
                             if tries else ())})
@@ -218,7 +218,7 @@ class Beside(losses.Shimmed):
                  "relay": "rocmcrash-O", "recorder": "rocmcrash-R"}
 
     def live(self, what, process, number, count=1):
-        """(what is wrong or '', numbers of the calls that were told of)"""
+        """(what is wrong or '', numbers of the refused calls)"""
         box = self.sandbox(f"{what}-{process}-{number}-{count}")
         box.log = box.path("fault-log")
         run = subprocess.Popen(box.command(losses.target(), "lines", "300"), stdout=subprocess.PIPE,
@@ -231,7 +231,7 @@ class Beside(losses.Shimmed):
         if said is None or lines != [b"line %07d" % i for i in range(int(said.group(1)))]:
             wrong = wrong or f"{len(lines)} lines came, {said and said.group(1)} were written"
         told = box.calls_told_of()
-        # Without memory to share or a tracer there is nothing to record, and that is said.
+        # Without shared memory or a tracer nothing can be recorded; a line says so.
         unobserved = b"running without observation" in err
         found = box.everywhere()
         if not found and not unobserved:
@@ -253,7 +253,7 @@ class Beside(losses.Shimmed):
             cases = []
             for process, (wrong, told) in zip(self.PROCESSES, counts):
                 self.assertEqual(wrong, "")
-                # Numbers go on from those of the process that it was forked from.
+                # A forked process continues the count of its parent.
                 if told:
                     numbers = range(min(told), max(told) + 1)
                     cases += [(process, n) for n in some_of(numbers, tries, self.random)]

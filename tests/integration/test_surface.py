@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own surface: cleaning somebody else's bundle, reading hostile ones, files that only their owner can
-read, no link followed in a shared /tmp, and a summary that is text whatever stood in the log."""
+"""Our attack surface: redacting somebody else's bundle, reading hostile ones, files that only their owner can read,
+links in a shared /tmp, and a summary that stays text whatever the log holds."""
 
 import glob
 import gzip
@@ -23,7 +23,7 @@ from support import HIP_OOM, PYTHON, ROCMCRASH, SOURCE
 
 SEED = int(os.environ.get("REDACT_SEED") or "1")
 FAILS = f"import sys, time; time.sleep(0.3); sys.stderr.write({HIP_OOM!r}); sys.exit(1)"
-# A sanitizer's shadow alone is terabytes of address space.
+# A sanitizer's shadow memory alone takes terabytes of address space.
 SANITIZED = b"__asan_init" in open(ROCMCRASH, "rb").read() if ROCMCRASH else False
 MEMORY_MAX = 1 << 30
 SECONDS_MAX = 200 if SANITIZED else 20
@@ -34,7 +34,7 @@ def setUpModule():
 
 
 def bundle_bytes(top, files, items=()):
-    """A bundle as another version of us, or somebody's script, may have made it."""
+    """A bundle as another version of rocmcrash, or somebody's script, may have made it."""
     rows = [{"path": path, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for path, data in files.items()]
     manifest = {"format": 1, "tool": "rocmcrash", "name": top, "items": list(items), "files": rows, "cut": []}
@@ -104,7 +104,7 @@ class Foreign(support.Case):
         print(f"a foreign bundle: {len(self.plants) + 3} planted, {len(found)} leaked")
         self.assertEqual(found, [])
         self.assertEqual(self.verb("verify", path).returncode, 0)
-        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o644)  # as it was
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o644)  # unchanged
         files = self.contents(path)
         names = [name.split("/", 1)[1] for name in files]
         self.assertEqual(sorted(name.rsplit(".", 1)[1] for name in names if name.startswith("notes/")),
@@ -174,14 +174,14 @@ class Foreign(support.Case):
 
 
 class Hostile(support.Case):
-    """No verb may write outside, use much memory, take long, or end by a signal."""
+    """No verb may write outside its folder, use much memory, take long, or die of a signal."""
 
     # {} is the bundle, {good} another one.
     VERBS = (("verify",), ("show", "--all"), ("triage", "--json"), ("redact",), ("redact", "--preview"),
              ("export", "--trace"), ("diff", "{good}", "{}"), ("diff", "--all", "{}", "{good}"), ("rerun",),
              ("rerun", "--yes"), ("complete",))
     REWRITE = ("redact", "complete")
-    ONCE = (("diff", "--all", "{}", "{good}"), ("rerun",), ("redact", "--preview"))  # not for each archive
+    ONCE = (("diff", "--all", "{}", "{good}"), ("rerun",), ("redact", "--preview"))  # not made again for each archive
 
     def setUp(self):
         super().setUp()
@@ -258,7 +258,7 @@ class Hostile(support.Case):
         self.assertGreater(len(expected), 80)
 
     def test_contents(self):
-        """Archives that are right, with contents that are not."""
+        """Valid archives with bad contents."""
         deep = b'{"format":1,"facts":' + b"[" * 900 + b"]" * 900 + b"}"
         wide = json.dumps({"format": 1, "facts": [
             {"name": f"a.b{i}", "when": "static", "value": "x" * 20, "source": "s"} for i in range(40000)]}).encode()
@@ -288,13 +288,13 @@ class Hostile(support.Case):
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
     def test_a_text_that_grows(self):
-        """Each short word is replaced by a long one, so the text grows. It is redacted all the same."""
+        """Each short word is replaced by a long one, so the text grows. It must still be redacted."""
         done = self.verb("redact", "-", input="me: a b c\nai: d\n" * 9000)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("a b c", done.stdout)
 
     def test_a_link_in_the_bundles_place(self):
-        """The bundle is a link to somebody's file: what rewrites one leaves it alone."""
+        """The bundle is a link to somebody's file: verbs that rewrite a bundle leave the file alone."""
         good = bundle_bytes("rocmcrash-x", {"SUMMARY.md": b"HF_TOKEN=hf_" + b"a1" * 17 + b"\n",
                                             "facts.json": b'{"format":1,"facts":[]}'})
         real = self.path("real.tar.gz")
@@ -332,7 +332,7 @@ class Hostile(support.Case):
 
 class OwnFiles(support.Case):
     def test_only_the_owner_reads(self):
-        """With a umask that forbids nothing: the state while the run is on, the bundle, the stage."""
+        """With umask 0: the state during the run, the bundle, and the stage."""
         stamp = self.path("stamp")
         code = f"import time, os; time.sleep(0.6); open({stamp!r}, 'w').close(); time.sleep(0.6); " + FAILS
         old = os.umask(0)
@@ -353,7 +353,8 @@ class OwnFiles(support.Case):
         self.assertEqual({path: oct(mode) for path, mode in modes.items() if mode & 0o077}, {})
 
     def test_no_link_is_followed_in_a_shared_tmp(self):
-        """Nothing else takes the bundle, and somebody was in /tmp before: a link to a folder, a folder of theirs."""
+        """No other place takes the bundle, and somebody has prepared /tmp: a link to a folder, or a folder of
+        theirs."""
         support.need_unshare(self, "--mount")
         if os.path.realpath(ROCMCRASH).startswith("/tmp/") or self.folder.startswith("/tmp/"):
             self.skipTest("the build or TMPDIR is below /tmp")
@@ -382,7 +383,7 @@ class OwnFiles(support.Case):
 
 
 class Summary(support.Case):
-    """The summary as GitHub would show it: only our own markup takes effect."""
+    """The summary as GitHub would show it: only our own markup is markup."""
 
     NASTY = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![x](http://evil.example/a.png)",
              "[click](javascript:alert(1))", "https://evil.example/x", "www.evil.example", "</details>", "</table>",

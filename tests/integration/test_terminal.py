@@ -44,7 +44,7 @@ class Lines(support.Case):
         self.assertRegex(done.own_lines[0], r"^rocmcrash: GPU out of memory \(capacity, \w+ confidence\)$")
 
     def test_it_begins_on_a_line_of_its_own(self):
-        """Behind a progress bar that is open, also one in colour."""
+        """After an unfinished progress bar, also a coloured one."""
         for bar in ("\r 50%|#####     |", "\r\x1b[32m 50%\x1b[0m", "x\n\x1b[0m 50%\x1b[0m"):
             done = self.python(FAILS.format(text=OOM + "\n" + bar))
             self.assertIn(bar.replace("\r", "") + "\nrocmcrash: GPU out", done.stderr.replace("\r", ""), bar)
@@ -136,7 +136,7 @@ class Show(support.Case):
                 self.assertIn("\nMemory\n", "\n" + text)
                 self.assertEqual(text.count("- line 59\n"), "--section" not in argv)
         self.environ["PAGER"] = pager
-        self.assertNotIn("PWhat", self.verb("show", self.bundle).stdout)  # never in a pipe
+        self.assertNotIn("PWhat", self.verb("show", self.bundle).stdout)  # no pager in a pipe
         # A pager that quits early is no failure.
         self.assertIn("GPU out", self.shown_on_terminal(*[self.bundle] * 200, PAGER="head -n 3"))
 
@@ -153,7 +153,7 @@ class Show(support.Case):
         self.assertEqual(self.verb("verify", self.bundle, "--json").returncode, 0)
 
     def test_the_newest_bundle_of_the_folder(self):
-        """The command in the last line after a failure works when it is typed unchanged."""
+        """The command in the last line after a failure works as it is printed."""
         folder = self.path("here")
         os.makedirs(folder)
         for verb in ("show", "open", "issue"):
@@ -165,7 +165,7 @@ class Show(support.Case):
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(bundle_bytes("rocmcrash-x", {"SUMMARY.md": text, "verdict.json": b"{}", "facts.json": b'{"facts": []}'}))
             os.utime(os.path.join(folder, name), (1700000000 - age, 1700000000 - age))
-        if os.geteuid() == 0:  # another user's, the newest
+        if os.geteuid() == 0:  # the newest is another user's
             shutil.copy(os.path.join(folder, "rocmcrash-b.tar.gz"), os.path.join(folder, "rocmcrash-c.tar.gz"))
             os.chown(os.path.join(folder, "rocmcrash-c.tar.gz"), 65534, 65534)
         done = self.verb("show", "--raw", cwd=folder)
@@ -277,7 +277,7 @@ class Listing(support.Case):
         for value in ("", "x", "-1", "3Q", "3MM", "99999999999999999999"):
             self.assertEqual(self.verb("list", folder, "--prune=" + value, "--yes").returncode, 125, value)
         self.assertEqual(sorted(os.listdir(folder)), everything)
-        self.assertEqual(self.verb("list", folder, "--prune=140K", "--yes").returncode, 0)  # of 64 KiB and some each
+        self.assertEqual(self.verb("list", folder, "--prune=140K", "--yes").returncode, 0)  # each: a bit over 64 KiB
         self.assertEqual(sorted(os.listdir(folder)), sorted(left + [name for name in everything if "20260103" in name
                                                                     or "20260104" in name]))
         self.assertEqual(self.verb("list", folder, "--prune=20", "--yes").stderr, "")
@@ -299,7 +299,8 @@ class Listing(support.Case):
         self.assertIn("rocmcrash-unreadable.tar.gz", left)
 
     def test_prune_takes_records_of_ranks(self):
-        """They go with the bundles of their job; the newest bundle has one that was written before it, and one after."""
+        """They are removed with the bundles of their job. The newest bundle has one record that was written before it,
+        and one after it."""
         folder = self.prune_folder()
         ages = {"of-the-oldest": -7200, "before": 4 - 60, "after": 30}
         for name, second in ages.items():
@@ -342,7 +343,7 @@ class Listing(support.Case):
         self.assertIn("20 KiB  (unfinished)", done.stdout)
         self.assertEqual(sorted(os.listdir(runs)), ["20260100T000000Z-1", "20260102T000000Z-1"])
         os.remove(os.path.join(runs, "20260100T000000Z-1", "state"))
-        os.mkdir(os.path.join(runs, "20260100T000000Z-1", "state"))  # as where there is no flock(2): nobody knows whether it lives
+        os.mkdir(os.path.join(runs, "20260100T000000Z-1", "state"))  # as without flock(2): is it alive?
         done = self.verb("list", "--prune=0", "--yes", cwd=self.folder)
         self.assertEqual((done.returncode, os.listdir(runs)), (2, ["20260100T000000Z-1"]))
         self.assertIn("cannot remove", done.stderr)

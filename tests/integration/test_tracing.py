@@ -12,7 +12,7 @@ import support
 from support import PYTHON, read, wait_for
 
 CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-# As of a thread that the kernel does not find.
+# ptrace(2) fails as for a thread that the kernel does not find.
 REFUSED = """
 #include <errno.h>
 #include <signal.h>
@@ -68,7 +68,7 @@ class Crashes(programs.Traced):
                 os.unlink(bundle.path)
 
     def test_exit_while_a_thread_ends_by_itself(self):
-        """The kernel may not tell of that thread before it is gone: the program is copied nevertheless."""
+        """The kernel may report that thread only after it is gone: the program is copied nevertheless."""
         for i in range(6):
             with self.subTest(run=i):
                 bundle = self.only_bundle(self.run_it(programs.program(), "end-together", options=["--always"]))
@@ -90,7 +90,7 @@ class Crashes(programs.Traced):
         self.assertEqual(bundle.value("target.exit_code"), 4)
 
     def test_of_children_that_fail_or_are_killed(self):
-        """A grep that finds nothing is no failure of the job, a worker that is killed is."""
+        """A grep that finds nothing is no failure of the job. A worker that is killed is one."""
         bundle = self.only_bundle(self.run_it(
             self.shell(), "-c", "ulimit -c 0; for i in 1 2 3; do sh -c 'exit 1'; done; kill -ABRT $$",
             options=["--trace=eager"]))
@@ -103,7 +103,7 @@ class Crashes(programs.Traced):
                           bundle.value("target.failed_is_child")), (1, "KILL", True))
 
     def test_in_a_child_of_one_that_ends_politely(self):
-        """SIGTERM alone is how somebody ends a program that works; beside a crash it is not."""
+        """SIGTERM alone means that somebody ended a program that worked. After a crash it does not."""
         code = "ulimit -c 0; sh -c 'kill -SEGV $$'; kill -TERM $$"
         done = self.run_it(self.shell(), "-c", code, options=["--trace=eager"])
         self.assertEqual(done.status, -signal.SIGTERM)
@@ -133,7 +133,7 @@ class Crashes(programs.Traced):
         self.assertEqual(bundle.value("target.signal_sender_pid"), os.getpid())
 
     def test_a_fault_is_that_of_the_program_as_it_was(self):
-        """After an exec neither its address nor its registers mean anything."""
+        """After an exec the fault's address and registers mean nothing."""
         bundle = self.only_bundle(self.run_it(programs.program(), "handled-fault", "/bin/sh", "-c",
                                               "ulimit -c 0; kill -SEGV $$"))
         self.assertIsNone(bundle.value("target.fault_address"))
@@ -155,7 +155,7 @@ class Crashes(programs.Traced):
         self.assertGreater(bundle.value("proc.0.maps_count"), 10)
 
     def test_after_many_failing_children(self):
-        """Their ends must not take all the room there is."""
+        """Their exits must not take all the space."""
         code = ("i=0; while [ $i -lt 20 ]; do (sleep 1.2; exit 1) & i=$((i + 1)); done; wait\n"
                 "ulimit -c 0; sh -c 'kill -SEGV $$'; exit 1")
         bundle = self.only_bundle(self.run_it(self.shell(), "-c", code, options=["--trace=eager"]))
@@ -188,7 +188,7 @@ class Crashes(programs.Traced):
         self.assertIsNone(bundle.value("run.trace_lost"))
 
     def test_more_than_is_copied(self):
-        """The first 4 MiB of mappings and 4,096 descriptors are kept; all are counted, or none."""
+        """The first 4 MiB of mappings and 4,096 descriptors are kept. Either all are counted, or no count is given."""
         path = self.write("mapped-" + "x" * 64, "one page")
         done = self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
                            programs.program(), "hoard", path, "60000", "6000")
@@ -242,7 +242,7 @@ class Unusual(programs.Traced):
             self.assertEqual(done.status, 9)
 
     def test_a_stop_that_cannot_be_answered(self):
-        """The kernel goes on refusing: without a tracer the target goes on."""
+        """The kernel refuses again and again: the target goes on without a tracer."""
         if CC is None:
             self.skipTest("no C compiler here")
         library = self.path("refused.so")
@@ -251,7 +251,7 @@ class Unusual(programs.Traced):
         done = self.run_it(self.shell(), "-c", "kill -USR1 $$; exit 3", options=["--always"],
                            env=support.preloaded(self.environ, library))
         self.assertEqual(done.status, -signal.SIGUSR1)
-        # Its stops may also be so many that it is let go for them first.
+        # It may also be released first because of its many stops.
         self.assertRegex(self.only_bundle(done).value("run.trace_lost"), "tracer ended|were let go")
 
     def test_busy_process_is_let_go_and_that_is_said(self):
@@ -268,7 +268,7 @@ class Unusual(programs.Traced):
                       self.only_bundle(done).value("run.trace_lost"))
 
     def traced_again(self, mode):
-        """In pauses of ten seconds, so that it costs little while it is not."""
+        """It is tried every ten seconds, so that it costs little meanwhile."""
         code = ("import os, signal, time\n"
                 "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
                 "traced = lambda: 'TracerPid:\\t0\\n' not in open('/proc/self/status').read()\n"
@@ -290,7 +290,7 @@ class Unusual(programs.Traced):
     def test_leak_sanitizer_works(self):
         """It traces its own process at the end, and fails under ptrace."""
         folder = self.path("sanitized")
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):  # by them the report may go into a file
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):  # these options may send the report to a file
             self.environ.pop(name, None)
         os.makedirs(folder)
         source = os.path.join(folder, "leak.c")
@@ -314,7 +314,7 @@ class Unusual(programs.Traced):
             self.skipTest("no compiler with AddressSanitizer here")
 
     def test_threads_at_the_start_are_not_busy(self):
-        """Some hundred threads at once, as numerical libraries start them, are no reason."""
+        """Some hundred threads at once, as numerical libraries start them, are no reason to release it."""
         process, reader = self.interactive(programs.program(), "many", "300", "10")
         reader.until(process.stdout, b"\n")
         target = self.word(reader.text(process.stdout).decode(), "pid")
@@ -338,7 +338,7 @@ class Unusual(programs.Traced):
         self.assertGreater(bundle.value("proc.0.rss_bytes"), 0)
 
     def test_released_process_stays_released(self):
-        """Its new threads are attached by the kernel for a moment."""
+        """The kernel attaches its new threads for a moment."""
         process, reader = self.interactive(programs.program(), "storm", "threads",
                                            options=["--quiet"])
         reader.until(process.stdout, b"started")

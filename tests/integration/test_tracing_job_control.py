@@ -26,13 +26,13 @@ class JobControl(programs.Traced):
         process, reader, target = self.counter("eager")
         for turn in range(5):
             os.killpg(process.pid, signal.SIGSTOP if turn % 2 else signal.SIGTSTP)
-            # An orphaned group ignores SIGTSTP: then it just goes on.
+            # An orphaned process group ignores SIGTSTP: then the target goes on.
             if turn % 2:
                 self.stopped(process.pid, target)
             os.killpg(process.pid, signal.SIGCONT)
             wait_for(lambda: support.state(process.pid) not in "Tt" and
                      support.state(target) not in "Tt", "both to go on")
-        # One more to us alone comes after all that could be doubled.
+        # One more signal to us alone arrives after all signals that could be doubled.
         process.send_signal(signal.SIGUSR1)
         reader.until(process.stdout, b"user\n")
         self.line(process)
@@ -46,7 +46,7 @@ class JobControl(programs.Traced):
                    if line.startswith(("ShdPnd", "SigPnd")))
 
     def test_target_stopped_and_continued_alone(self):
-        """We stop with it and go on with it, time and again."""
+        """We stop with it and continue with it, several times."""
         for mode in ("eager", "none"):
             with self.subTest(mode=mode):
                 process, reader, target = self.counter(mode)
@@ -60,8 +60,7 @@ class JobControl(programs.Traced):
                 self.assertEqual(self.rest(process, reader).status, 0)
 
     def test_signals_right_behind_a_continuation(self):
-        """A continuation must not be answered by taking the stop that follows it: the target would
-        stay there for good."""
+        """After a SIGCONT we must not swallow the stop that follows: the target would stay stopped for ever."""
         process, reader, target = self.counter("eager")
         for turn in range(300):
             os.kill(target, signal.SIGSTOP)
@@ -87,7 +86,7 @@ class JobControl(programs.Traced):
         process, reader, target = self.counter("eager")
         os.killpg(process.pid, signal.SIGUSR1)
         reader.until(process.stdout, b"user\n")
-        # Not before we have read the first: two of a number that are pending become one.
+        # Not before we have read the first: two pending signals of one number become one.
         wait_for(lambda: self.nothing_pending(process.pid), "the first")
         process.send_signal(signal.SIGUSR1)
         reader.until(process.stdout, b"user\nuser\n")

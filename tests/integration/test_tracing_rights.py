@@ -14,7 +14,7 @@ from support import PYTHON, ROCMCRASH, read, wait_for
 
 NOBODY = 65534
 CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-# The tracer is shown a stop, and before it looks at that, its timer fires.
+# The tracer is told of a stop, and its timer fires before it examines that stop.
 SLOW_TRACER = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ int waitid(idtype_t type, id_t id, siginfo_t *si, int options)
 
 
 class Rights(programs.Traced):
-    """As an ordinary user, from a copy of the programs that it can reach."""
+    """As an ordinary user, with a copy of the programs that the user can reach."""
 
     def setUp(self):
         super().setUp()
@@ -80,7 +80,7 @@ class Rights(programs.Traced):
                 self.assertIn("euid=0(root)", done.stdout, done.stderr)
 
     def test_other_programs_that_gain_privilege(self):
-        """The kernel gives nothing to what an ordinary user traces."""
+        """The kernel grants no privilege to a program that an ordinary user traces."""
         group = self.write("bin/group", "")
         shutil.copy("/usr/bin/id", group)
         os.chmod(group, 0o2755)
@@ -99,7 +99,7 @@ class Rights(programs.Traced):
                                        capture_output=True, text=True, check=False)
                 done = self.run_it(*argv)
                 self.assertEqual((done.status, done.stdout), (plain.returncode, plain.stdout))
-                if argv == [script]:  # id takes it for a user's name, and says who it is otherwise
+                if argv == [script]:  # id takes its argument for a user's name; without one it prints its own user
                     bundle = self.only_bundle(self.run_it(*argv, options=["--always"]))
                     self.assertIn("gains privilege", bundle.value("run.trace_lost"))
 
@@ -109,7 +109,7 @@ class Rights(programs.Traced):
         self.assertIn("gains privilege", bundle.value("run.trace_lost"))
 
     def test_seized_in_the_moment_of_its_stop(self):
-        """The stop that was shown is then another's: a ptrace stop, which must be answered."""
+        """The reported stop is then a ptrace stop, which must be answered."""
         if CC is None:
             self.skipTest("no C compiler here")
         library = self.path("bin", "slow.so")
@@ -180,7 +180,7 @@ class NoProc(programs.Traced):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "out\n", "err\n"))
 
     def test_proc_of_another_pid_namespace(self):
-        """Numbers there mean other processes: nothing of them may be taken for ours."""
+        """The numbers there are those of other processes: none may be taken for ours."""
         done = self.unshare("--pid", "--fork", script='exec "$@"')
         self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "out\n", "err\n"))
 

@@ -19,7 +19,7 @@ import support
 from support import HIP_OOM, PYTHON, ROCMCRASH, wait_for
 
 
-# Tells who calls it, and may never return.
+# mkdir(2) that logs its caller and may never return.
 MKDIR = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ class ExitStatus(support.Case):
                 self.assertEqual(self.run_it("/bin/sh", "-c", f"exit {code}").status, code)
 
     def test_signals_pass_through(self):
-        """Those by which people and schedulers end what works leave nothing."""
+        """Signals by which people and schedulers end a working program leave no bundle."""
         def not_ignored():  # as in a background job of a shell, or under nohup
             for number in (signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
@@ -111,11 +111,11 @@ class Streams(support.Case):
                     self.assertEqual(process.wait(timeout=60), int(program == "false"))
                     makers = set(support.read(log).split())
                     self.assertNotIn(str(process.pid), makers)
-                    if made:  # else this shows nothing
+                    if made:  # otherwise the test proves nothing
                         self.assertNotEqual(makers, set())
         process = self.start("/bin/sh", "-c", 'echo "<$ROCMCRASH_HOOK>"; exit 3', stdout=subprocess.PIPE,
                              env={**environ, "MKDIR_HANGS": "1"})
-        self.assertEqual(process.communicate(timeout=60)[0], b"<>\n")  # none waits for that disk
+        self.assertEqual(process.communicate(timeout=60)[0], b"<>\n")  # no process waits for that disk
         self.assertEqual(process.returncode, 3)
 
     def test_order_on_one_pipe(self):
@@ -134,12 +134,12 @@ class Streams(support.Case):
         done = self.python(code, cwd="/", options=("--inject=none",))
         self.assertEqual(done.stdout, own.stdout)
         seen, plain = json.loads(self.python(code, cwd="/").stdout), json.loads(own.stdout)
-        self.assertTrue(seen[0].pop("PYTHONPATH").endswith("/python"))  # by these two a Python
+        self.assertTrue(seen[0].pop("PYTHONPATH").endswith("/python"))  # with these two a Python
         self.assertTrue(seen[0].pop("ROCMCRASH_HOOK"))  # that the target starts finds the hook
         self.assertEqual(seen, plain)
 
     def test_module_path(self):
-        """An empty part of PYTHONPATH is the working directory: an empty PYTHONPATH has none."""
+        """An empty part of PYTHONPATH is the working directory, but an empty PYTHONPATH has no part."""
         script = self.write("script.py", "import sys; print([p for p in sys.path if not p.endswith('/python')])")
         for value in ("", ":", "/a", "/a:", ":/a"):
             with self.subTest(value=value):
@@ -148,7 +148,7 @@ class Streams(support.Case):
                                        env=env, cwd="/")
                 done = self.run_it(PYTHON, script, env=env, cwd="/")
                 self.assertEqual((done.stdout, done.stderr), (plain.stdout, ""))
-        show = ("/bin/sh", "-c", 'echo "$PYTHONPATH"')  # what has the hook already is left as it is
+        show = ("/bin/sh", "-c", 'echo "$PYTHONPATH"')  # a path that has the hook already is unchanged
         env = {**self.environ, "PYTHONPATH": "/a"}
         once = self.run_it(*show, env=env).stdout.rstrip("\n")
         self.assertTrue(once.endswith("/python:/a"), once)
@@ -187,7 +187,7 @@ class Streams(support.Case):
         self.assertEqual(process.wait(timeout=30), -signal.SIGPIPE)
 
     def test_output_to_a_socket(self):
-        """As a service of systemd has it: one socket for both streams. The order stays, and the failure is seen."""
+        """As in a service of systemd: one socket for both streams. The order is kept, and the failure is seen."""
         ours, theirs = socket.socketpair()
         script = f"for n in 1 2 3 4 5; do echo out $n; echo err $n >&2; done; printf '%s\\n' '{HIP_OOM.strip()}' >&2; exit 1"
         with ours, theirs:
@@ -219,7 +219,7 @@ class Streams(support.Case):
                 self.assertEqual(done.returncode, 4)
 
     def test_quiet_file_is_watched_for_one_write(self):
-        """Polling of a file that nobody writes to ends; the next message is seen all the same."""
+        """Polling of a file that nobody writes to ends; the next message is still seen."""
         with open(self.path("stderr"), "wb") as stderr:
             process = self.start("/bin/sh", "-c", "read x; echo HIP out of memory >&2; read x",
                                  stdin=subprocess.PIPE, stderr=stderr)
@@ -283,7 +283,7 @@ class Signals(support.Case):
             os.killpg(process.pid, number)
             self.assertEqual(process.stderr.readline(), b"got %d\n" % number)
         # A signal to us alone, sent after the group's, closes the window in which a second copy
-        # of those could still come.
+        # of those could still arrive.
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stderr.readline(), b"got 10\n")
         self.assertEqual(self.finish_counter(process), 4)
@@ -380,7 +380,7 @@ class Terminal(support.Case):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
     def test_new_size(self):
-        """The target is told again when its own terminal has it."""
+        """The target gets SIGWINCH again when its own terminal has the new size."""
         code = ("import os, signal\n"
                 "signal.signal(28, lambda *_: print('size', *os.get_terminal_size(2), flush=True))\n"
                 "print('ready', flush=True)\n"
@@ -390,7 +390,7 @@ class Terminal(support.Case):
         os.kill(pid, signal.SIGSTOP)
         wait_for(lambda: support.state(pid) == "T", "us to stop")
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
-        self.read_until(master, b"size ")  # by the terminal, which knows nothing of ours
+        self.read_until(master, b"size ")  # from the terminal, which knows nothing of ours
         os.kill(pid, signal.SIGCONT)
         self.read_until(master, b"size 120 50")
         os.kill(pid, signal.SIGTERM)
@@ -409,7 +409,7 @@ class Terminal(support.Case):
         os.waitpid(pid, 0)
 
     def test_modes_of_a_background_job(self):
-        """It would have been stopped when it set them; in the foreground they are the terminal's."""
+        """Without rocmcrash, setting them would have stopped it. In the foreground they are the terminal's."""
         setter = ("import os, termios, time\n"
                   "modes = termios.tcgetattr(2)\n"
                   "modes[0] ^= termios.IXANY\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`rocmcrash triage`: why not another class, several bundles, the collection as its README feeds it, and its speed."""
+"""`rocmcrash triage`: --explain, several bundles, the collection as its README feeds it, and the speed."""
 import io
 import json
 import os
@@ -21,7 +21,7 @@ OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.64 GiB. G
        "of which 6.22 GiB is free. Of the allocated memory 5.34 GiB is allocated by PyTorch, and 7.10 GiB is reserved "
        "by PyTorch but unallocated.\n")
 SHARED = os.path.join(os.environ.get("ROCMCRASH_SOURCE", os.path.join(HERE, "..", "..")), "..", "shared")
-# how many times the 20 ms of a bundle and the 2 s of the collection a loaded machine may take; a sanitized build is not timed
+# by how much a loaded machine may exceed 20 ms for a bundle and 2 s for the collection; a sanitized build is not timed
 with open(support.ROCMCRASH, "rb") as program:
     SLACK = float("inf") if b"__asan_report_" in program.read() else 10
 
@@ -53,7 +53,7 @@ class Explain(support.Case):
 
 
 class Strangers(support.Case):
-    """Texts of programs and versions that no collection has, which once got a wrong answer."""
+    """Texts of programs and versions that are in no collection, and once got a wrong answer."""
 
     def class_of(self, text):
         done = self.verb("triage", "--json", "-", input=text)
@@ -142,7 +142,7 @@ class Strangers(support.Case):
             self.assertEqual(self.class_of("Traceback (most recent call last):\n" + text + "\n")[0], wanted, text)
 
     def test_noticed_without_a_traceback(self):
-        """Programs that print one line and end by a plain exit status: that line makes the bundle."""
+        """Programs that print one line and end with a plain exit status: that line causes the bundle."""
         for line, wanted in (("ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory", "capacity"),
                              ('Error: DriverError(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")', "capacity"),
                              ("slurmstepd: error: Detected 1 oom_kill event in StepId=9.0.", "host-oom")):
@@ -153,7 +153,7 @@ class Strangers(support.Case):
 
 
 class Long(support.Case):
-    """The failure stands at the end of a log, however long that is."""
+    """The failure is at the end of a log, however long the log is."""
 
     def test_the_end_decides(self):
         log = self.path("long.txt")
@@ -172,7 +172,7 @@ class Long(support.Case):
 
 class Bundles(support.Case):
     def without_facts_of(self, path, source):
-        """The bundle as rules made it that read nothing out of that text."""
+        """The bundle as rules would make it that find nothing in that text."""
         poor = self.path("poor.tar.gz")
         with tarfile.open(path) as old, tarfile.open(poor, "w:gz") as new:
             for member in filter(tarfile.TarInfo.isfile, old):
@@ -187,7 +187,7 @@ class Bundles(support.Case):
         return poor
 
     def test_the_texts_of_a_bundle_are_read_again(self):
-        """By one path: the finisher, the bundle, and the same text pasted."""
+        """The finisher, the bundle and the same text pasted give the same."""
         text = "fatal: could not allocate 3.0 GiB on device 0 (free 1.0 GiB, total 16.0 GiB)"
         bundle = self.only_bundle(self.run_it("/bin/sh", "-c", f"echo '{text}' >&2; ulimit -c 0; kill -ABRT $$",
                                               options=["--quiet"]))
@@ -227,7 +227,7 @@ class Bundles(support.Case):
 
     def test_a_log_of_later_completes_a_bundle(self):
         paths = self.two()
-        now = time.monotonic()  # what is not of the run's time is left out
+        now = time.monotonic()  # lines outside of the run's time are left out
         fault = (f"[{now:12.6f}] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32769)\n"
                  f"[{now:12.6f}] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0000000000 from client 10\n")
         log = self.path("dmesg")
@@ -238,12 +238,12 @@ class Bundles(support.Case):
             self.assertEqual(done.returncode, 2)
         else:
             self.assertEqual(json.loads(done.stdout)["class"], "page-fault", done.stderr)
-        for files in (paths, [self.outdir]):  # whose log would it be?
+        for files in (paths, [self.outdir]):  # for which bundle would the log be?
             done = self.verb("triage", f"--kernel-log={log}", *files)
             self.assertEqual((done.returncode, done.stdout), (125, ""))
             self.assertIn("of one run", done.stderr)
         facts, output = self.path("facts.json"), self.path("stderr")
-        with open(facts, "w", encoding="ascii") as file:  # of a machine whose log was read, without its lines
+        with open(facts, "w", encoding="ascii") as file:  # from a machine whose log was read, without its lines
             json.dump({"format": 1, "facts": [{"name": "kmsg.readable", "value": True, "when": "static",
                                                "source": "/dev/kmsg"}]}, file)
         with open(output, "w", encoding="ascii") as file:
@@ -266,7 +266,7 @@ class Bundles(support.Case):
 
 
 class WholeInput(support.Case):
-    """Nothing is cut without a word."""
+    """Nothing is cut without a note."""
 
     def log(self, name, lines, message=""):
         path = self.path(name)
@@ -314,14 +314,15 @@ class WholeInput(support.Case):
         return bundle
 
     def test_much_output_with_the_message_anywhere(self):
-        """To a file, faster than it is read meanwhile, the message in pieces of seven bytes."""
+        """The program writes to a file faster than it is read, and the message in pieces of seven bytes."""
         for at in (0.01, 0.5, 0.99):
             with open(self.path("stderr"), "wb") as file:
                 bundle = self.printed(24, at, OOM, file)
             self.assertEqual(bundle.verdict["class"], "fragmentation", at)
 
     def test_more_output_than_can_be_looked_at(self):
-        """Through a pipe nothing may wait for us: what was not looked at is told, and the failure leaves a bundle."""
+        """A pipe's writer must not wait for us: a line says how much was not searched, and the failure leaves a
+        bundle."""
         text = self.printed(200, 0.5, "no word of failure\n", subprocess.PIPE).text("output/stderr.txt")
         self.assertIn("[rocmcrash: ", text)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocmcrash try: plain programs with planted causes, run for real. The statistics are tested by unit.campaign; here
-the error is large, so that campaigns are short."""
+"""rocmcrash try: plain programs with planted causes, run for real. The statistics are tested by unit.campaign; here the
+allowed error is large, so that campaigns are short."""
 
 import concurrent.futures
 import glob
@@ -22,7 +22,7 @@ import on_emulator  # noqa: E402
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(support.ROCMCRASH)))
 ERROR = "0.2"
-# Opens 300 files and says what Python says.
+# Opens 300 files and fails with Python's message.
 DESCRIPTORS = "files = [open('/dev/null') for _ in range(300)]"
 # PyTorch's message after so many steps.
 OUT_OF_MEMORY = f"""
@@ -55,7 +55,7 @@ class TryCase(support.Case):
 
 
 class Findings(TryCase):
-    """All campaigns at once, as they mostly wait; each test looks at one."""
+    """All campaigns run at once, because they mostly wait. Each test checks one."""
 
     @classmethod
     def setUpClass(cls):
@@ -106,7 +106,7 @@ class Findings(TryCase):
         self.assertEqual(self.cell(result, "yours-2")["failed"], 3)
 
     def test_bundle(self):
-        """BUNDLE with --yes and --suggested: the table knows what to raise when descriptors ran out."""
+        """BUNDLE with --yes and --suggested: the table knows which limit to raise when descriptors run out."""
         if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 512:
             self.skipTest("the hard limit of open files is too low")
         result = self.result("bundle", 0)
@@ -119,7 +119,7 @@ class Findings(TryCase):
         self.assertIn("confirmed: with PYTORCH_ALLOC_CONF unset 0 of 2 runs failed", result["sentence"])
 
     def test_postponed(self):
-        """--with a variable that lets it come 2 % further, and no more."""
+        """--with a variable that only postpones the failure by 2 %."""
         result = self.result("postponed", 1)
         self.assertEqual(result["measure"], "lines printed")
         self.assertEqual(self.cell(result, "yours-1")["finding"], "postpones")
@@ -133,13 +133,13 @@ class Findings(TryCase):
         self.assertEqual(self.cell(result, "yours-1")["other_failure"], "exit code 2")
 
     def test_hang(self):
-        """--fail-after: what does not end has failed; --pass-after: what goes on has not."""
+        """--fail-after: a run that does not end in time has failed; --pass-after: a run that lasts so long has not."""
         self.assertEqual(self.result("hang", 0)["status"], "confirmed")
         self.assertEqual(self.result("hang", 0)["runs"][0].get("failure", "no end"), "no end")
         self.assertEqual(self.result("long", 0)["status"], "confirmed")
 
     def test_a_change_is_no_mention(self):
-        """Each place of the summary that has the change has it as code."""
+        """The summary always shows the change as code."""
         summary = self.made.campaign_bundle("hang").text("SUMMARY.md")
         self.assertRegex(summary, "^# confirmed: with `QUICK=@someone` [0-9]+ of ")
         self.assertIn("**Try first:** Keep this change: `QUICK=@someone`", summary)
@@ -161,7 +161,7 @@ class Findings(TryCase):
         self.assertEqual(len(table["runs"]), 9)
 
     def test_each_verb_tells_the_campaign(self):
-        """Not the single run, whose verdict and advice the runs have overtaken."""
+        """It does not show the single run, whose verdict and advice are out of date."""
         bundle = self.made.campaign_bundle("descriptors")
         headline = "confirmed: with nofile=512 0 of 3 runs failed, without it 3 of 3 (resource-limit, medium confidence)"
         advice = "Keep this change: nofile=512"
@@ -236,7 +236,7 @@ class Budgets(TryCase):
         self.assertEqual(err.count("failed: exit code 3"), 2)
 
     def test_time(self):
-        """--for ends a run that goes on, too: it says nothing."""
+        """--for also ends a run that goes on. That run counts for nothing."""
         out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sleep", "1000", status=1)
         self.assertIn("rocmcrash: undecided: no run without a change had a result", out)
         self.assertEqual(err.count("rocmcrash: run "), 1)
@@ -250,7 +250,8 @@ class Budgets(TryCase):
         self.assertEqual(len([name for name in os.listdir(self.path("of [ab]*?")) if name.endswith(".tar.gz")]), 1)
 
     def test_signals_that_the_caller_ignores(self):
-        """A run's end is seen by whoever ignores SIGCHLD, and the command gets the caller's signals: SIGCHLD ignored, SIGHUP not."""
+        """The end of a run is seen even if the caller ignores SIGCHLD. The command gets the caller's dispositions:
+        SIGCHLD ignored, SIGHUP not."""
         def ignore():
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -273,7 +274,8 @@ class Budgets(TryCase):
         self.assertEqual(json.loads(out)["status"], "undecided")
 
     def test_a_change_is_for_the_program_alone(self):
-        """Neither a variable nor a limit reaches rocmcrash itself; and the program's environment has nothing of how it came."""
+        """Neither a variable nor a limit reaches rocmcrash itself; and the program's environment does not show how the
+        change was passed."""
         told = self.path("told")
         program = f"""
 import json, os, resource, sys
@@ -350,7 +352,7 @@ if size > {limit}:
         self.assertEqual(len(glob.glob(os.path.join(self.outdir, "rocmcrash-fit-*", "*", "*.tar.gz"))), len(result["runs"]))
 
     def test_a_failure_that_comes_and_goes(self):
-        """No answer is given where the smallest value that fails runs the next time."""
+        """No answer is given if the smallest failing value runs the next time."""
         program = f"""
 import os, sys
 if "6" in sys.argv and not os.path.exists({self.path("failed")!r}):
@@ -369,7 +371,7 @@ if "6" in sys.argv and not os.path.exists({self.path("failed")!r}):
         self.assertIn("no lack of GPU memory: exit code 1", out)
 
     def test_what_an_engine_says_would_fit(self):
-        """vLLM's message has the length of the context that fits: it is run next, where bisection needs 17 runs."""
+        """vLLM's message has the length of the context that fits: it is tried next; bisection would need 17 runs."""
         program = """
 import sys
 size = int(sys.argv[sys.argv.index("--max-model-len") + 1])
@@ -396,7 +398,7 @@ if size > 28592:
         self.assertIn("--size 2 runs, the largest of the range", self.fit("--vary", "--size 1..2"))
 
     def test_workers_do_not_live_on(self):
-        """A worker of an earlier run would hold memory that the next run misses. It ignores SIGHUP, as under nohup."""
+        """A worker of an earlier run would hold memory that the next run needs. It ignores SIGHUP, as under nohup."""
         said = self.path("workers")
         code = f"""
 import os, signal, time
@@ -414,7 +416,7 @@ time.sleep(1000)
         self.assertEqual([pid for pid in pids if os.path.exists(f"/proc/{pid}")], [])
 
     def test_times(self):
-        """--fail-after and --pass-after: values that take long do not fit, or do."""
+        """--fail-after and --pass-after: values that take long count as failed, or as passed."""
         self.assertIn("--size 5 is", self.fit("--vary", "--size 5..6", "--fail-after", "2s", sleep=1000))
         self.assertIn("--size 6 runs", self.fit("--vary", "--size 5..6", "--pass-after", "2s", sleep=1000))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb of the program's own table, with good, damaged and hostile input and with none: the documented
-exit status, nothing written but what the verb is for, nothing on the terminal that it would obey, and JSON
-that can be read."""
+"""Every verb of the program's own table, with good, damaged and hostile input and with none: the exit status is the
+documented one, the verb writes only what it is for, the terminal gets nothing that it would obey, and the JSON can be
+parsed."""
 
 import collections
 import gzip
@@ -72,7 +72,7 @@ ROWS = {
     "reveal": (USAGE, row("{}", nasty=FAILED, json="one"), row("{} {text}", nasty=FAILED)),
     "redact": (USAGE, row("{}", STRICT, fifo=OK, json="outcome", writes=("{}",)), row("--preview {}", STRICT, fifo=OK, json="outcome")),
     "recover": (OK, row("{}", NOTHING, json="outcome")),
-    "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="outcome")),  # nobody is there who could be asked
+    "rerun": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="outcome")),  # nobody can be asked
     "try": (USAGE, row("{}", good=USAGE, cut=FAILED, nasty=USAGE, json="one")),
     "fit": (USAGE, row("{}", NOTHING, json="one")),
     "collectors": (OK, row("{}", NOTHING)),
@@ -140,7 +140,7 @@ class Verbs(support.Case):
         return {kind: (os.path.join(self.jail, name), contents) for kind, (name, contents) in data.items()}
 
     def give(self, kind, inputs):
-        """The path of that input, which is alone in the folder."""
+        """The path of that input. It is alone in its folder."""
         shutil.rmtree(self.jail)
         os.mkdir(self.jail)
         path, data = inputs.get(kind, (os.path.join(self.jail, "gone-" + NASTY if kind == "nasty gone" else kind), None))
@@ -175,7 +175,7 @@ class Verbs(support.Case):
         self.assertIn(done.returncode, status if isinstance(status, tuple) else (status,), done.stderr)
         self.check_text(done.stdout)
         self.check_text(done.stderr)
-        if status in (FAILED, USAGE) and self.good not in words and verb not in ("rerun", "try"):  # which say what they would run
+        if status in (FAILED, USAGE) and self.good not in words and verb not in ("rerun", "try"):  # these two print their commands
             self.assertTrue(json_as or done.stdout == b"", done.stdout)
             self.assertEqual(len(done.stderr.splitlines()), 0 if done.stdout else 1, done.stderr)
         self.assertTrue(status == OK or not done.stderr or done.stderr.startswith(b"rocmcrash: "), done.stderr)
@@ -218,8 +218,8 @@ class Verbs(support.Case):
         self.assert_no_stage_left(self.stages_before)
 
     def test_a_process_of_ours(self):
-        """`stacks`, `snap` and `release` take a process: good is one that is watched."""
-        self.write("numpy.py", "")  # the hook takes it for the library
+        """`stacks`, `snap` and `release` take a process. The good input is a process that rocmcrash watches."""
+        self.write("numpy.py", "")  # the hook takes this file for the library
         process = self.start(PYTHON, "-c", "import numpy, sys; print('ready', flush=True); sys.stdin.read()", cwd=self.folder,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.addCleanup(process.communicate, timeout=20)
@@ -234,7 +234,7 @@ class Verbs(support.Case):
             self.check_text(done.stdout.encode())
             done = self.verb(verb, str(other.pid))
             self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done)
-        for verb, status in (("stacks", OK), ("snap", OK), ("release", FAILED)):  # which was let go above
+        for verb, status in (("stacks", OK), ("snap", OK), ("release", FAILED)):  # it was released above
             done = self.verb(verb, "--json", pid, cwd=self.jail)
             self.assertEqual(done.returncode, status, done.stderr)
             document = json.loads(done.stdout)

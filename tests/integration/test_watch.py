@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`watch PID`: a process that somebody else started is looked after, and left alone in every other way. `snap --watch`:
-a bundle when a condition comes to hold."""
+"""`watch PID`: a process that somebody else started is watched and not disturbed. `snap --watch`: a bundle when a
+condition becomes true."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class WatchCase(Case):
         return process
 
     def watch(self, pid, *options, **kwargs):
-        """Watches from the time on when it has said so."""
+        """Starts `watch` and returns when it says that it watches."""
         watcher = subprocess.Popen([ROCMCRASH, "watch", "--output-dir", self.outdir, *options, str(pid)],
                                    env=self.environ, stderr=subprocess.PIPE, bufsize=0, **kwargs)
         self.addCleanup(watcher.stderr.close)
@@ -68,12 +68,12 @@ class Watch(WatchCase):
         self.assertEqual((told["verb"], told["status"], told["class"]), ("watch", 0, bundle.verdict["class"]))
         self.assertEqual(os.path.realpath(told["bundle"]), os.path.realpath(bundle.path))
         os.unlink(bundle.path)
-        self.assertIn(b"rocmcrash: ", err)  # words for people
+        self.assertIn(b"rocmcrash: ", err)  # text for readers
         self.assertEqual(bundle.value("target.failed_pid"), process.pid)
         return bundle
 
     def test_a_crash(self):
-        # A thread that gets no CPU within 20 ms does not stop in time: on a busy machine it is left out.
+        # On a busy machine a thread may get no CPU within 20 ms. Then it does not stop in time and is left out.
         for _ in range(8):
             bundle = self.crash()
             if "21 of 21 threads copied" in bundle.text("impact/0/impact.txt"):
@@ -83,7 +83,7 @@ class Watch(WatchCase):
         self.assertGreaterEqual(bundle.value("run.attached_after_ms"), 0)
         self.assertIn("21 of 21 threads copied", bundle.text("impact/0/impact.txt"))
         self.assertIn("telemetry/telemetry.csv", bundle.files)
-        self.assertNotIn('"baseline"', bundle.text("facts.json"))  # what was in use before it is not known
+        self.assertNotIn('"baseline"', bundle.text("facts.json"))  # the memory in use before the watching is not known
 
     def test_exit_codes(self):
         for code in (0, 3):
@@ -175,7 +175,7 @@ class Watch(WatchCase):
         self.assertIn("another program traces it", self.said)
         self.assertIn(f"process {target} ", self.said)
         known = "ended with exit code 3" in self.said
-        self.assertTrue(known or "how is not known" in self.said, self.said)  # as this kernel tells it
+        self.assertTrue(known or "how is not known" in self.said, self.said)  # depending on the kernel
         self.assertEqual(watcher.returncode, 1)
 
     def test_another_users_process(self):

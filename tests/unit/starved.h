@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One allocation of the program is refused. For one source file of an rc_unit_test() that is STARVED.
+ * Makes one allocation of the test program fail. Included by one source file of an rc_unit_test() that is STARVED.
  */
 #ifndef TEST_STARVED_H
 #define TEST_STARVED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new folder below TMPDIR for what a test writes: tests/run keeps that inside the checkout, so that
- * a test that dies leaves nothing elsewhere.
+ * A new folder below TMPDIR for what a test writes: tests/run sets TMPDIR inside the checkout, so that a test that dies
+ * leaves nothing elsewhere.
  */
 #ifndef TEST_TEMP_FOLDER_H
 #define TEST_TEMP_FOLDER_H

@@ -220,7 +220,7 @@ static void test_number_take_before(void **state)
     assert_true(number_take_before(&at, 16, ' ', &value));
     assert_true(number_take_before(&at, 10, '\0', &value));
     assert_int_equal(value, 5);
-    assert_ptr_equal(at, line + strlen(line)); /* not behind the NUL */
+    assert_ptr_equal(at, line + strlen(line)); /* not past the NUL */
 }
 
 static void test_number_in_name(void **state)

@@ -15,7 +15,7 @@
 
 struct seen {
     _Atomic uint32_t next;
-    pid_t by[STEPS]; /* 0 = not taken */
+    pid_t by[STEPS]; /* 0 = this step was not run */
     uint32_t hangs;  /* this step never ends */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our names against those of the C library, where it has them; closing by range. */
+/* Our signal and error names against those of the C library, if it has them; closing a range of descriptors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

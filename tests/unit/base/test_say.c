@@ -75,7 +75,7 @@ static void test_one_line(void **state)
     assert_string_equal(said(), "cannot read 'a\\x0arocmcrash: good\\x1b[2J\\xc2\\x9b': 7\n");
 }
 
-/* A long text with many escapes: nothing is lost between the pieces that are written. */
+/* A long text with many escapes is written in pieces: no character is lost between them. */
 static void test_long_line(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static void hand_over(const char *text)
     assert_int_equal(0, setenv(TARGET_CHANGE, text, 1));
 }
 
-/* The entries of that variable in the program's environment; *ret_value is that of the last one. */
+/* The number of entries of that variable in the program's environment; *ret_value is the last value. */
 static int entries_of(const char *name, const char **ret_value)
 {
     const char **list = target_change_environment();

@@ -33,7 +33,7 @@ void *__wrap_realloc(void *p, size_t size);
 
 static pid_t owner;
 
-/* Not in a child that asks a file system: what libgcov allocates there at its end must not fail. */
+/* Not in a child that accesses a file system: libgcov's allocations at its end must not fail. */
 static bool fails_now(void)
 {
     if (fail_at == 0 || getpid() != owner || --fail_at > 0)
@@ -153,7 +153,7 @@ static void fail_each(const char *what, int (*run)(void))
             assert_int_equal(r, 0);
             break;
         }
-        assert_int_equal(bundle_verify(bundle, NULL), 0); /* never harmed */
+        assert_int_equal(bundle_verify(bundle, NULL), 0); /* never damaged */
         assert_int_equal(count_files(out_dir), 0);        /* no partial file */
     }
     print_message("%s: %ld allocations failed in turn\n", what, n - 1);

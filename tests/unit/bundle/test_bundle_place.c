@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The place of a bundle: as requested, else elsewhere; with hostile files in the way, and with full disks. */
+/* The place of a bundle: the requested one, or a fallback; with hostile files in the way, and with full disks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,7 +204,7 @@ static int place_as_user(const char *stage, const char *closed, const char *tmp)
     return good ? 0 : 11;
 }
 
-/* As an ordinary user, who cannot write where asked. */
+/* As an ordinary user who cannot write to the requested place. */
 static void test_not_root(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_not_root(void **state)
     char *said = NULL;
     const char *const open_up[] = {"chmod", "-R", "a+rX", scratch("%s", ""), NULL};
     assert_int_equal(run_program(open_up, &said), 0);
-    free(said); /* skip() below does not come back */
+    free(said); /* skip() below does not return */
     (void)snprintf(closed, sizeof closed, "%s", scratch("closed"));
     (void)snprintf(tmp, sizeof tmp, "%s", scratch("tmp-nobody"));
     assert_int_equal(mkdir(closed, 0555), 0);

@@ -148,7 +148,7 @@ static void test_read_file(void **state)
     assert_int_equal(count, 9);
 }
 
-/* The tar inside, unpacked by the test's own gunzip. */
+/* The tar inside, uncompressed by the test's own code. */
 static void inflate_all(const char *path, struct buf *out)
 {
     RC_AUTO_CLOSE int fd = bundle_open(path, NULL);
@@ -162,10 +162,9 @@ static void inflate_all(const char *path, struct buf *out)
     gunzip_close(g);
 }
 
-/* Every byte flipped, one bit and all bits: verify says no, or not a byte of the tar changed: time,
+/* Every byte flipped, one bit and all bits: verify refuses the bundle, or no byte of the tar changed: time,
  * compression flags and system in the gzip header (12), unused bits of a deflate block, a distance
- * that reaches other zeros. How many the last is depends on the contents; 14 to 22 were seen in 60
- * runs. */
+ * that reaches other zeros. The number of the last kind depends on the contents; 14 to 22 were seen in 60 runs. */
 static void test_flips(void **state)
 {
     (void)state;
@@ -199,7 +198,7 @@ static void test_flips(void **state)
     assert_in_range(harmless, 12, 60);
 }
 
-/* Cut off at every byte of a small one (so also at each 512); the tar inside at each 512. */
+/* A small bundle cut off at every byte, and its tar at each multiple of 512 bytes. */
 static void test_truncated(void **state)
 {
     (void)state;

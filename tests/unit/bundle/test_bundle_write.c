@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing: names, manifest, what other programs read, the size limit. */
+/* Writing: names, manifest, the view of other programs, the size limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +125,7 @@ static void test_manifest(void **state)
     assert_string_equal(collect_status_name((enum collect_status)99), "unknown");
 }
 
-/* The bundle as `program` sees it: unpacked, every hash checked by sha256sum, nothing on stderr. */
+/* `program` unpacks the bundle, sha256sum checks every hash, and nothing is on stderr. */
 static void check_with(const char *const argv[], const char *where, const char *top)
 {
     RC_AUTO_FREE char *output = NULL;
@@ -278,7 +278,7 @@ static void test_limit(void **state)
     uint64_t size = file_size(bundle);
     print_message("45 MiB of noise became %llu bytes\n", (unsigned long long)size);
     assert_true(size <= BUNDLE_MAX_BYTES);
-    assert_true(size > BUNDLE_MAX_BYTES - 1500000u); /* and not more than needed */
+    assert_true(size > BUNDLE_MAX_BYTES - 1500000u); /* and no more than needed */
     assert_int_equal(bundle_verify(bundle, &err), 0);
     cJSON *doc = read_manifest(bundle);
     cJSON *cut = cJSON_GetObjectItem(doc, "cut");
@@ -307,7 +307,7 @@ static void test_limit(void **state)
     free(text);
 }
 
-/* Also if only files that are cut last are too large, and if nothing can be shortened. */
+/* The same if only files that are cut last are too large, and if no file can be shortened. */
 static void test_limit_of_core(void **state)
 {
     (void)state;

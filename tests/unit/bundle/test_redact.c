@@ -74,8 +74,7 @@ static void test_examples(void **state)
     }
 }
 
-/* Folders with names of the user's choice are hidden below this machine's homes, wherever these
- * lie. */
+/* Folders that the user has named are hidden below this machine's homes, wherever these lie. */
 static void test_projects_below_an_unusual_home(void **state)
 {
     (void)state;
@@ -134,7 +133,7 @@ static void test_facts_stay(void **state)
     redactor_free(r);
 }
 
-/* A summary drops these characters, which would make the secret whole again. */
+/* A summary drops these characters, and that would join the secret again. */
 static void test_characters_that_nobody_sees(void **state)
 {
     (void)state;
@@ -219,7 +218,7 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
-/* Machines of the same site get different pseudonyms, and none is shown. */
+/* Machines of the same site get different pseudonyms, and no real name is shown. */
 static void test_own_domain(void **state)
 {
     (void)state;
@@ -264,7 +263,7 @@ static void test_report_and_machine(void **state)
     redactor_free(NULL);
 }
 
-/* Bytes of all kinds, NULs, and every cut of a text that ends inside a form. */
+/* Bytes of all values, NULs, and a text that is cut at every place inside a pattern. */
 static void test_garbage(void **state)
 {
     (void)state;
@@ -273,7 +272,7 @@ static void test_garbage(void **state)
                                "123456 hf_0123456789012345678901 /home/x 10.0.0.1 a@b.cd password=";
     struct redactor *r = new_redactor();
     for (size_t n = 0; n < sizeof text; n++) {
-        char *exact = malloc(n + 1); /* its own block, so that ASan sees a read behind the end */
+        char *exact = malloc(n + 1); /* its own block, so that ASan sees a read past the end */
         memcpy(exact, text, n);
         char *tight = realloc(exact, n > 0 ? n : 1);
         struct buf out = BUF_INIT;
@@ -307,7 +306,7 @@ static double cpu_s_of(struct redactor *r, const char *piece)
     return cpu_s;
 }
 
-/* A program's output must not decide how long its bundle takes: twice the text, twice the time. */
+/* A program's output must not make its bundle slow: twice the text may take twice the time. */
 static void test_no_text_is_much_slower_than_another(void **state)
 {
     (void)state;

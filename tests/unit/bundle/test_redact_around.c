@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names from the machine that identify the place of a run are hidden, whatever they are. */
+/* Names from the machine that identify the place of a run are hidden, whatever their form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "bundle/redact_internal.h"
 #include "redact_help.h"
 
-/* Below a folder of the cluster, and with the name of the working folder itself. */
+/* A path below a folder of the cluster, and the name of the working folder itself. */
 static void test_place(void **state)
 {
     static const char *const rows[][2] = {
@@ -66,7 +66,7 @@ static void test_homes(void **state)
     redactor_free(r);
 }
 
-/* A table's longest line ends with a path, and the next one begins with a path: no path was wrapped there. */
+/* A table's longest line ends with a path and the next line begins with one: that is not one wrapped path. */
 static void test_table_of_mounts(void **state)
 {
     struct redactor *r = redactor_new();
@@ -79,7 +79,7 @@ static void test_table_of_mounts(void **state)
     redactor_free(r);
 }
 
-/* JSON of a program that escapes every character. */
+/* A program's JSON in which every character is escaped. */
 static void test_escaped_characters(void **state)
 {
     static const char token[] = "ghp_ABCDEFGHijklmnopQRSTUVWX1234567890ab";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Planted secrets are hidden in random texts; every fact of real texts stays. */
+/* Secrets planted in random texts are hidden; every fact of real texts stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static const struct {
     {"mail %s@corp.example.com\n", "abcdefghijklmnop", 9},
 };
 
-/* The whole random part of each must not be found, in upper or lower case. */
+/* No whole random part may be found, in upper or lower case. */
 static int plant_all(struct redactor *r, bool upper)
 {
     struct buf text = BUF_INIT;
@@ -144,7 +144,7 @@ static int plant_all(struct redactor *r, bool upper)
     int leaked = 0;
     for (size_t i = 0; i < count; i++) {
         secrets[i][strstr(plants[i].around, "%.4s") ? 4 : 99] = '\0';
-        /* AKIA and JWT are no secrets in another case, but their names may still give them away. */
+        /* In another case an AKIA key or a JWT is no secret, but the rule for the name before it may still hide it. */
         if (secrets[i][0] != '\0' && strlen(secrets[i]) > 4 && strcasestr(out, secrets[i])) {
             print_message("leaked%s: %s %s", upper ? " (upper)" : "", secrets[i], plants[i].around);
             leaked++;
@@ -227,7 +227,7 @@ static bool may_change(const char *line)
     return false;
 }
 
-/* A line that names containers, without their ids of 64 digits and the pseudonyms of these. */
+/* A line that names containers, without their ids of 64 digits and without the pseudonyms of these. */
 static void without_containers(char *line)
 {
     char *to = line;

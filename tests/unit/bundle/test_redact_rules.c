@@ -206,7 +206,7 @@ static unsigned check_example(struct redactor *r, const struct redact_rule *rule
 /* The rules that are in force in a test. */
 enum part { ALL_BUT, ONLY, NAMED };
 
-/* Does the rule go by the vocabulary? Those hide the examples of most others, too. */
+/* Does the rule use the vocabulary? Such rules hide the examples of most other rules, too. */
 static bool is_by_vocabulary(const char *rule, size_t len)
 {
     return memmem(rule, len, "\nunless-known ", 14) != NULL;
@@ -231,7 +231,7 @@ static bool is_left(enum part part, const char *name, const char *rule, size_t l
     return false;
 }
 
-/* The text of the rules: all but one, only one, or without those that go by the vocabulary. */
+/* The text of the rules: without one, only one, or without those that use the vocabulary. */
 static char *part_of(const char *rules, enum part part, const char *name)
 {
     struct buf out = BUF_INIT;
@@ -243,7 +243,7 @@ static char *part_of(const char *rules, enum part part, const char *name)
         if (is_left(part, name, rule + 6, len - 6)) {
             buf_append(&out, rule, len);
         } else {
-            /* Definitions that stand within it are for later ones too. */
+            /* The definitions within it are also for later rules. */
             for (const char *line = rule; line != NULL && line < rule + len;) {
                 const char *end = memchr(line + 1, '\n', (size_t)(rule + len - line - 1));
                 size_t n = (size_t)((end != NULL ? end : rule + len) - line);
@@ -317,8 +317,8 @@ static void test_every_rule_is_needed(void **state)
 {
     (void)state;
     struct redact_rules *rules = parsed();
-    /* The rule for unnamed secrets and those that go by the vocabulary hide most examples, so they are
-     * left out to test the others. A rule that goes by the vocabulary must hide its examples alone. */
+    /* The rule for unnamed secrets and those that use the vocabulary hide most examples, so they are left out to test
+     * the others. A rule that uses the vocabulary must hide its examples alone. */
     RC_AUTO_FREE char *named = part_of(rules_text, NAMED, "random");
     unsigned idle = 0;
     for (size_t i = 0; i < rules->count; i++) {
@@ -422,8 +422,8 @@ static void test_budget(void **state)
     redactor_free(r);
 }
 
-/* Names of several known words are no known word, unless a product or a joining word is in them or the list has
- * them. A rule may ask for one word, or for a product. */
+/* A name of several known words is not known itself, unless it has a product or a joining word or the list has the
+ * whole name. A rule may require a single word, or a product. */
 static void test_joined_names(void **state)
 {
     (void)state;

@@ -43,7 +43,7 @@ static enum collect_status run_good(const struct collect_ctx *ctx, struct collec
 FAKE(good, run_good, 0, 0);
 FAKE_OF(slow_phase, run_good, COLLECT_SLOW, 0, 0);
 
-/* Sets the same fact as `good`, earlier or later: the first in the list must win. */
+/* Sets the same fact as `good`, earlier or later in time: the first in the list must win. */
 static enum collect_status run_good2(const struct collect_ctx *ctx, struct collect_out *out)
 {
     (void)ctx;
@@ -200,7 +200,7 @@ static enum collect_status run_many_files(const struct collect_ctx *ctx, struct 
 }
 FAKE(many_files, run_many_files, 60000, 0);
 
-/* By collect_open() alone, each file within the limit, twenty times the limit in all. */
+/* Only with collect_open(): each file is within the limit, all together have twenty times the limit. */
 static enum collect_status run_fills_disk(const struct collect_ctx *ctx, struct collect_out *out)
 {
     (void)ctx;

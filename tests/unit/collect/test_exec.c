@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running another program: its output, its end, and programs that do not end. */
+/* Runs another program: its output, its exit, and programs that do not end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -104,7 +104,7 @@ static void test_bad_names_and_ranges(void **state)
     assert_int_equal(frame_decode(out, frame_encode_fact(out, &type), &f), -EBADMSG);
 }
 
-/* 200,000 damaged frames: never a read outside (ASan), never a value outside its range. */
+/* 200,000 damaged frames: no read out of bounds (ASan), and no value out of its range. */
 static void test_damaged_frames(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner against collectors that hang, crash, flood and lie: every row is right, the time
- * bounded. */
+/* The runner against collectors that hang, crash, flood and lie: every row is right, and the time is bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +25,7 @@
 #include "fakes.h"
 #include "temp_folder.h"
 
-/* A collector that its deadline does not end takes a minute or never ends; a busy machine takes
- * seconds. */
+/* Without its deadline a collector would take a minute or never end; on a busy machine the test takes seconds. */
 #define FOR_EVER_MS 30000
 
 struct got {
@@ -140,7 +138,7 @@ static void test_good_ones_in_list_order(void **state)
     assert_true(file_exists("good/sub/dir/a.txt"));
     assert_true(file_exists("hangs/before.txt"));
     assert_false(file_exists("silent"));               /* nothing in it: no folder */
-    assert_int_equal(integer("fake.value_bytes"), 42); /* the first of the list, not of the clock */
+    assert_int_equal(integer("fake.value_bytes"), 42); /* the first in the list, not the first in time */
     assert_int_equal(integer("hang.before"), 1);
     assert_int_equal(integer("fake.deadline_is_set"), 1);
     const char *cwd = NULL;
@@ -166,7 +164,7 @@ static void test_hanging_ones_end_in_bounded_time(void **state)
     assert_true(run.elapsed_ms < FOR_EVER_MS);
 }
 
-/* Both pids of the file "pids" of that collector; -1 when it is not there. */
+/* Both pids in that collector's file "pids"; -1 if there is no such file. */
 static void read_pids(const char *collector, int pids[2])
 {
     char path[TEMP_FOLDER_MAX + 128];
@@ -203,7 +201,7 @@ static void test_grandchildren_go_with_the_group(void **state)
     read_pids("grandchild", pids);
     assert_true(process_ends(pids[0]));
     assert_true(process_ends(pids[1]));
-    /* It ended well, although a process that it left behind held the pipe. */
+    /* It ended well, although a process that it started still held the pipe. */
     assert_int_equal(run.rows[1].status, COLLECT_OK);
     read_pids("leaves_background", pids);
     assert_true(process_ends(pids[1]));
@@ -263,8 +261,8 @@ static void test_garbage_in_the_pipe(void **state)
     assert_null(facts_best(run.facts, "fake.value_bytes"));
     assert_true(run.rows[2].status == COLLECT_TIMED_OUT);
     assert_contains(run.rows[2].reason, "garbage");
-    assert_true(run.rows[2].ms < 2500); /* not left to its deadline */
-    /* Too many facts: those that fit, and the end still arrives. */
+    assert_true(run.rows[2].ms < 2500); /* ended before its deadline */
+    /* Too many facts: those that fit arrive, and so does the last frame. */
     assert_int_equal(run.rows[3].status, COLLECT_PARTIAL);
     assert_contains(run.rows[3].reason, "the reason still arrives");
     assert_non_null(facts_best(run.facts, "many.n0"));
@@ -296,7 +294,7 @@ static void test_what_the_child_sees(void **state)
     sigset_t old;
     (void)sigemptyset(&term);
     (void)sigaddset(&term, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &term, &old); /* as the finisher, which uses a signalfd */
+    (void)sigprocmask(SIG_BLOCK, &term, &old); /* like the finisher, which uses a signalfd */
     int extra = open("/dev/zero", O_RDONLY);
     const struct collector *const list[] = {&fake_environment, NULL};
     go(list);
@@ -314,7 +312,7 @@ static void test_what_the_child_sees(void **state)
     assert_int_equal(integer("in.term_blocked"), 0);
 }
 
-/* A process in D state: signals are sent and nothing happens. */
+/* A process in D state: signals are sent without effect. */
 static struct {
     pid_t group;
     int signals[8];
@@ -352,7 +350,7 @@ static void test_stuck_is_abandoned_with_its_files(void **state)
     assert_int_equal(undead.signals[0], SIGTERM);
     assert_int_equal(undead.signals[1], SIGKILL);
     assert_in_range(run.elapsed_ms, 500, FOR_EVER_MS); /* deadline 100, then 200, then 200 */
-    /* It was not waited for: it is still our child. */
+    /* The runner did not wait for it: it is still our child. */
     assert_int_equal(waitpid(undead.group, NULL, WNOHANG), 0);
     assert_int_equal(kill(undead.group, SIGKILL), 0);
     assert_int_equal(waitpid(undead.group, NULL, 0), undead.group);
@@ -428,7 +426,7 @@ static void test_cancel(void **state)
     assert_string_equal(run.rows[2].reason, "cancelled");
     assert_true(run.elapsed_ms < FOR_EVER_MS);
     char c;
-    assert_int_equal(read(fds[0], &c, 1), 1); /* left for the others */
+    assert_int_equal(read(fds[0], &c, 1), 1); /* left for the other collectors */
     (void)close(fds[0]);
     (void)close(fds[1]);
 }

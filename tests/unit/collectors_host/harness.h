@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs one collector by the real runner over a folder that stands for the machine. */
+/* Runs one collector with the real runner on a folder that represents the machine. */
 #ifndef TEST_COLLECTORS_HOST_HARNESS_H
 #define TEST_COLLECTORS_HOST_HARNESS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collector access: display controllers, RDMA devices and rights, on a machine that has them, on one that has not, and with garbage. */
+/* Collector access: display controllers, RDMA devices and rights, on a machine that has them, on one without them, and
+ * with garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ static void test_machine_with_devices(void **state)
     struct harness *h = *state;
     pci(h, "0000:03:00.0", "0x1002\n", "0x030000\n");
     pci(h, "0000:43:00.0", "0x1002\n", "0x120000\n"); /* an accelerator */
-    pci(h, "0000:03:00.1", "0x1002\n", "0x040300\n"); /* the card's sound */
+    pci(h, "0000:03:00.1", "0x1002\n", "0x040300\n"); /* the card's audio device */
     pci(h, "0000:04:00.0", "0x10de\n", "0x030200\n");
     harness_file(h, "/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
     harness_file(h, "/proc/sys/kernel/dmesg_restrict", "1\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allow-list: every planted secret stays, every variable that steers ROCm is shown. */
+/* The allow-list: no planted secret is shown, every variable that changes ROCm's behaviour is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ extern const struct collector collector_environment, collector_job;
 static const struct {
     const char *entry, *secret;
 } planted[] = {
-    /* not on the list at all */
+    /* not on the list */
     {"AWS_SECRET_ACCESS_KEY=planted01/abc", "planted01"},
     {"AWS_ACCESS_KEY_ID=AKIAPLANTED02", "PLANTED02"},
     {"HF_TOKEN=hf_planted03aaaaaaaa", "planted03"},
@@ -50,7 +50,7 @@ static const struct {
     {"MASTER_ADDR=planted24.example", "planted24"},
     {"VIRTUAL_ENV=/home/planted25", "planted25"},
     {"KUBERNETES_SERVICE_HOST=planted26", "planted26"},
-    /* on the list, but named like a secret */
+    /* on the list, but with a name like a secret's */
     {"VLLM_API_KEY=planted27", "planted27"},
     {"OLLAMA_AUTH=planted28", "planted28"},
     {"TORCH_HUB_TOKEN=planted29", "planted29"},
@@ -95,7 +95,7 @@ static const struct {
 };
 #define PLANTED (sizeof planted / sizeof planted[0])
 
-/* With their usual values: shown as they are. */
+/* With usual values: shown unchanged. */
 static const char *const kept[] = {
     "HIP_VISIBLE_DEVICES=0,1",
     "HIP_LAUNCH_BLOCKING=1",
@@ -192,7 +192,7 @@ static void test_no_planted_secret_is_shown(void **state)
     assert_non_null(text);
     for (size_t i = 0; i < PLANTED; i++)
         assert_leaks_nowhere(h, text, planted[i].secret);
-    /* The lines themselves are there where the list has them. */
+    /* The lines are shown for variables on the list. */
     assert_non_null(strstr(text, "VLLM_API_KEY=<redacted>\n"));
     assert_non_null(strstr(text, "VLLM_ARGS=--a <redacted> --b\n"));
     assert_non_null(strstr(text, "ROCR_VISIBLE_DEVICES=<redacted>,1\n"));
@@ -267,7 +267,7 @@ static void test_hostile_environments(void **state)
     assert_int_equal(h->status, COLLECT_SKIPPED);
 }
 
-/* The environment of another process is not called that of the program. */
+/* The environment of another process is not presented as the program's. */
 static void test_source(void **state)
 {
     struct harness *h = *state;
@@ -369,7 +369,7 @@ static void test_no_job_and_garbage(void **state)
     assert_int_equal(harness_fact_status(h, "job.rank"), FACT_UNREADABLE);
     assert_int_equal(harness_fact_status(h, "job.local_rank"), FACT_UNREADABLE);
     assert_int_equal(harness_integer(h, "job.world_size"), -12345);
-    /* A common name, which means nothing without WORLD_SIZE beside it. */
+    /* A common name, which means a rank only together with WORLD_SIZE. */
     const char *alone[] = {"RANK=7", NULL};
     h->ctx.environ_at_impact = alone;
     harness_run(h, &collector_job, h->root);

@@ -40,7 +40,7 @@ static void test_two_adapters(void **state)
     assert_int_equal(0, harness_integer(h, "infiniband.0.symbol_errors_count"));
     assert_string_equal("mlx5_1 port 1", harness_text(h, "infiniband.1.name"));
     assert_string_equal("DOWN", harness_text(h, "infiniband.1.state"));
-    /* The driver of the second one has no such counter: that is not 0. */
+    /* The driver of the second adapter has no such counter, and that is not 0. */
     assert_int_equal(FACT_ABSENT, harness_fact_status(h, "infiniband.1.link_downed_count"));
     char *text = harness_staged(h, "infiniband/counters.txt");
     assert_non_null(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every host collector over machines that were recorded, invented, empty and broken. */
+/* Every host collector on machines that are recorded, made up, empty and broken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void test_recorded_machines(void **state)
     assert_int_equal(with_firmware, 3); /* phoenix, r7-240, rx6900xt */
 }
 
-/* Both copies of TTM are loaded: the one that amdgpu uses counts. */
+/* Both copies of TTM are loaded: the limit of the one that amdgpu uses counts. */
 static void test_the_ttm_that_amdgpu_holds(void **state)
 {
     struct harness *h = *state;
@@ -149,7 +149,7 @@ static void test_garbage_in_every_file(void **state)
         for (size_t i = 0; all[i] != NULL; i++)
             harness_run(h, all[i], h->root);
     }
-    /* Folders where files should be, and a FIFO that nobody writes to. */
+    /* Folders in the place of files, and a FIFO that nobody writes to. */
     harness_clear_root(h);
     for (size_t i = 0; i < sizeof every_path / sizeof every_path[0]; i++) {
         char path[TEMP_FOLDER_MAX + 256];
@@ -196,7 +196,7 @@ static void test_host_of_an_invented_machine(void **state)
     assert_int_equal(harness_integer(h, "host.max_map_count"), 65530);
     assert_int_equal(harness_fact_status(h, "host.gttsize_mib"), FACT_ABSENT); /* -1 */
     assert_int_equal(harness_integer(h, "host.no_system_mem_limit"), 1);
-    assert_int_equal(harness_integer(h, "host.ttm_pages_limit"), 25165824); /* amdttm's counts */
+    assert_int_equal(harness_integer(h, "host.ttm_pages_limit"), 25165824); /* amdttm's limit counts */
     assert_int_equal(harness_integer(h, "host.amdgpu_is_dkms"), 1);
     assert_int_equal(harness_integer(h, "host.secure_boot"), 1);
     assert_string_equal(harness_text(h, "host.lockdown"), "integrity");
@@ -231,7 +231,7 @@ static void test_limits_without_impact(void **state)
     assert_int_equal(h->status, COLLECT_PARTIAL);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(harness_integer(h, "proc.0.fds_limit"), limit.rlim_cur);
-    /* Our limits, not the lowered ones of the child. */
+    /* The finisher's limits, not the lowered ones of the collector's child. */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     if (limit.rlim_cur == RLIM_INFINITY)
         assert_int_equal(harness_fact_status(h, "proc.0.file_size_limit_bytes"), FACT_ABSENT);
@@ -247,7 +247,7 @@ static void test_broken_impact_files(void **state)
     for (off_t len = 0; len < 400; len += 7) {
         assert_int_equal(truncate(path, len), 0);
         harness_run(h, &collector_limits, h->root);
-        assert_int_equal(h->status, COLLECT_PARTIAL); /* the substitute, and it says so */
+        assert_int_equal(h->status, COLLECT_PARTIAL); /* the substitute value, and its source says so */
     }
     struct shared_impact head = {.pid = 0, .arena_length = UINT64_MAX};
     struct impact_chunk chunk = {.type = CHUNK_COMM, .length = UINT64_MAX - 8};

@@ -167,9 +167,9 @@ static void test_a_claimed_window_is_capped(void **state)
     const struct {
         uint64_t first, end, now, want;
     } rows[] = {
-        {0, 5 * hour, 9 * hour, 4 * hour},            /* an edited beginning */
-        {5 * hour - 1, 5 * hour, 9 * hour, 5 * hour - 1}, /* a short run keeps its own */
-        {0, 0, 9 * hour, 8 * hour},                   /* an edited end */
+        {0, 5 * hour, 9 * hour, 4 * hour},            /* a changed start */
+        {5 * hour - 1, 5 * hour, 9 * hour, 5 * hour - 1}, /* a short run of digits stays */
+        {0, 0, 9 * hour, 8 * hour},                   /* a changed end */
         {0, 99 * hour, 9 * hour, 8 * hour},
         {0, hour / 2, 9 * hour, 0},
     };

@@ -93,7 +93,7 @@ static void each_wait_has_its_kind(void **state)
     }
 }
 
-/* Both looks show the same rows. */
+/* Both readings have the same rows. */
 static enum deadlock deadlock_of(const struct row *rows, size_t count, bool moved)
 {
     char first[1024] = "";
@@ -135,7 +135,7 @@ static void a_deadlock_is_a_proof(void **state)
     static const struct row one_runs[] = {LOCK(PRIVATE, NULL), {"R", -1, "running", NULL, NULL}};
     (void)state;
     assert_int_equal(deadlock_of(circle, 3, false), DEADLOCK_CIRCLE);
-    assert_int_equal(deadlock_of(circle, 3, true), DEADLOCK_NONE); /* one of them ran between */
+    assert_int_equal(deadlock_of(circle, 3, true), DEADLOCK_NONE); /* one of them ran between the readings */
     assert_int_equal(deadlock_of(owner_sleeps, 2, false), DEADLOCK_NONE);
     assert_int_equal(deadlock_of(not_contended, 3, false), DEADLOCK_NONE);
     assert_int_equal(deadlock_of(chain_with_time, 3, false), DEADLOCK_NONE);

@@ -95,12 +95,12 @@ static int64_t live_at(uint64_t at_ns)
     return bytes;
 }
 
-/* HIP's behaviour: a refusal at 50, then its exit handlers give everything back. */
+/* As HIP does: a refusal at 50, then its exit handlers free everything. */
 static void test_refusal_before_the_end(void **state)
 {
     (void)state;
     event(LEDGER_EVENT_ALLOC, 10, 1, 5 * MIB);
-    event(LEDGER_EVENT_ALLOC, 20, 2, 7 * MIB + 1); /* a page more is charged */
+    event(LEDGER_EVENT_ALLOC, 20, 2, 7 * MIB + 1); /* one more page is charged */
     event(LEDGER_EVENT_ALLOC, 30, 3, 11 * MIB);
     event(LEDGER_EVENT_FREE, 40, 1, 5 * MIB);
     event(LEDGER_EVENT_FREE, 60, 2, 7 * MIB + 1);
@@ -111,7 +111,7 @@ static void test_refusal_before_the_end(void **state)
     assert_int_equal(live_at(5), 0);
 }
 
-/* The same handle again and again, and one that was there before the events begin. */
+/* The same handle again and again, and one that existed before the first event. */
 static void test_handles_are_used_again(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void test_the_refusal_that_ended_it(void **state)
     assert_true(f.at_ns == LEDGER_AT_END);
     refuse(10, 64 * MIB, 0)->satisfied_ns = 12;
     ledger_find_failure(ledger, PROCESS, &f);
-    assert_null(f.refusal); /* the second try got it */
+    assert_null(f.refusal); /* the second try succeeded */
     refuse(20, 32 * MIB, 0);
     refuse(21, 32 * MIB, 2);
     ledger_find_failure(ledger, PROCESS, &f);
@@ -337,7 +337,7 @@ static struct ledger_fault place(uint64_t address)
     struct ledger_fault fault;
     assert_int_equal(ledger_view_make(&view, ledger, PROCESS, LEDGER_AT_END), 0);
     ledger_place_fault(&view, address, &fault);
-    fault.range = NULL; /* of the view, which is gone */
+    fault.range = NULL; /* of the view, which has been released */
     ledger_view_release(&view);
     return fault;
 }
@@ -359,7 +359,7 @@ static void test_where_an_address_lies(void **state)
     assert_int_equal(place(live + 17 * MIB).place, PLACE_ELSEWHERE);
     assert_int_equal(place(freed + 100).place, PLACE_FREED);
     assert_int_equal(place(freed + 100).offset, 100);
-    /* allocated anew: it is live, whatever was there before */
+    /* allocated again: it is live, whatever used the address before */
     entry(60, 2, 4 * MIB);
     assert_int_equal(place(freed + 100).place, PLACE_LIVE);
 }

@@ -118,7 +118,7 @@ static void without_history_it_adds_up_too(void **state)
     struct facts *facts = derived(rows);
     assert_int_equal(value_of(facts, "account.live_bytes"), 100 * GIB);
     assert_int_equal(value_of(facts, "account.remainder_bytes"), 18 * GIB);
-    assert_int_equal(value_of(facts, "account.others_bytes"), NONE); /* nobody looked: not 0 */
+    assert_int_equal(value_of(facts, "account.others_bytes"), NONE); /* not measured, so not 0 */
     assert_adds_up(facts);
     facts_free(facts);
 }
@@ -198,7 +198,7 @@ static void the_peak_of_xla_counts(void **state)
     assert_int_equal(value_of(facts, "account.free_bytes"), 30 * GIB);
     facts_free(facts);
 
-    /* Small arrays lie in every piece: idle enough, and no piece is large enough. */
+    /* Small arrays are in every piece: enough is idle, but no piece is large enough. */
     for (int fits = 0; fits < 2; fits++) {
         facts = facts_new();
         (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
@@ -215,7 +215,7 @@ static void the_peak_of_xla_counts(void **state)
         facts_free(facts);
     }
 
-    /* The driver's counter of the end, when the pool is given back, is not that of the refusal. */
+    /* The driver's counter at the end, after the pool was freed, is not the counter of the refusal. */
     facts = facts_new();
     (void)facts_set_boolean(facts, "msg.xla_oom", FACT_LOG, true, "test");
     (void)facts_set_integer(facts, "gpu.0.vram.total_bytes", FACT_STATIC, 140 * GIB, "test");
@@ -342,9 +342,9 @@ static void others_who_make_it_fail(void **state)
     } cases[] = {
         {30 * GIB, 0, 92 * GIB, 0, 1},         /* 28 without them, more than 24 */
         {20 * GIB, 0, 92 * GIB, 0, 0},         /* 18 without them */
-        {20 * GIB, 20 * GIB, 92 * GIB, 0, 1},  /* they came: more than the 12 that demand rose by */
-        {20 * GIB, 10 * GIB, 92 * GIB, 0, 0},  /* most of it was there before */
-        {30 * GIB, 0, 92 * GIB, 24 * GIB, 0},  /* what is kept fills their share as well */
+        {20 * GIB, 20 * GIB, 92 * GIB, 0, 1},  /* they appeared: more than the 12 by which demand rose */
+        {20 * GIB, 10 * GIB, 92 * GIB, 0, 0},  /* most of it existed before */
+        {30 * GIB, 0, 92 * GIB, 24 * GIB, 0},  /* kept memory fills their share, too */
         {1 * GIB, 1 * GIB, 104 * GIB, 0, 0},   /* the request does not fit without them */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -96,7 +96,7 @@ static bool any_joined(const struct facts *facts)
 
 static void test_joined_lines_are_named(void **state)
 {
-    /* the longest line is joined with the next; both say all that they say alone */
+    /* the longest line is joined with the next one; both still give all their facts */
     static const char apart[] = "fatal: could not allocate 3.0 GiB on device 0 (free 1.0 GiB, total 16.0 GiB)\nKeyError: x\n";
     struct facts *facts = read(wrapped);
     (void)state;
@@ -156,7 +156,7 @@ static void test_confidence(void **state)
     tree_free(tree);
 }
 
-/* The same command with a variable and without: only where the one worked and the other failed. */
+/* The same command with a variable and without it counts only if one run worked and the other failed. */
 static void test_pairs_of_commands(void **state)
 {
     static const struct {

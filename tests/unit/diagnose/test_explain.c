@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why not that class: false and unknown conditions with their values, for every class. */
+/* --explain: false and unknown conditions with their values, for every class. */
 #include "tree_fixture.h"
 
 #include "base/err.h"

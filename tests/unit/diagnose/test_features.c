@@ -43,7 +43,7 @@ static const struct {
     const char *want; /* as text; "" = it is not known */
     struct given given[FACTS_IN];
 } rows[] = {
-    /* An ISA of the same generation runs, one of another does not. */
+    /* Code for an ISA of the same generation runs, code for another generation does not. */
     {"f.override_gfx", "gfx1100", {{"env.HSA_OVERRIDE_GFX_VERSION", 0, "11.0.0"}}},
     {"f.override_gfx", "", {{"env.HSA_OVERRIDE_GFX_VERSION", 0, "11.0"}}},
     {"f.override_gfx", "", {{"env.HSA_OVERRIDE_GFX_VERSION", 0, "11.0.16"}}},
@@ -70,7 +70,7 @@ static const struct {
     {"f.is_apu", "0", {{"report.gpu", 0, "RX 7600"}, {"report.apu_named", 1, NULL}}},
     {"f.is_apu", "", {{"report.apu_named", 1, NULL}, {"report.card_named", 2, NULL}}},
     {"f.is_apu", "", {{"report.apu_named", 1, NULL}, {"msg.gfx", 0, "gfx1100"}}},
-    /* The counter was read beside the refusal, when memory had been given back or was not all taken yet. */
+    /* The counter was read near the refusal, when memory had been freed or not all of it was taken. */
     {"f.vram_used_bytes", "950", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.vram_used_bytes", "980", {{"gpu.0.vram.used_bytes", 980, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
@@ -87,13 +87,13 @@ static const struct {
     {"f.is_apu", "1", {{"gpu.0.vram.total_bytes", 0x1p30, NULL}}},
     {"f.is_apu", "", {{"gpu.0.vram.total_bytes", 0x1p31, NULL}}},
     {"f.is_apu", "0", {{"report.gpu", 0, "Strix Halo"}, {"gpu.0.is_apu", 0, NULL}}},
-    /* The memory that programs can get is an estimate. Memory that this one held is certain. */
+    /* The memory that programs can get is an estimate. The memory that this program held is certain. */
 #define LEDGER(held)                                                                               \
     {"ledger.pid", 7, NULL}, {"gpu.count", 1, NULL}, {"gpu.0.vram.total_bytes", GIB(16), NULL},    \
         {"ledger.vram.live_bytes", held, NULL}, {"ledger.hip.size_bytes", 1048576, NULL}
     {"f.ledger_room_bytes", "17008070492", {LEDGER(GIB(8))}},
     {"f.ledger_room_bytes", "17072917053", {LEDGER(INT64_C(17072917053))}},
-    /* The user's cap, if it is one; else by version. */
+    /* The user's cap, if it is valid; else the version's. */
     {"f.alloc_cap_percent", "50", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50"}}},
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50%"}}},
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "0"}}},
@@ -119,7 +119,7 @@ static const struct {
       {"gpu.1.vram.used_bytes", 90, NULL},
       {"gpu.2.vram.total_bytes", 1000, NULL},
       {"gpu.2.vram.used_bytes", 500, NULL}}},
-    /* The killer names the process that died of SIGKILL; another signal, or another process. */
+    /* The OOM killer's line names the process that died of SIGKILL; or it was another signal, or another process. */
     {"f.sigkill_by_oom",
      "1",
      {{"target.failed_signal", 9, NULL},
@@ -177,7 +177,7 @@ static const struct {
     {"f.engine_fits_context_count", "1293312", {ENGINE("KV cache", TOKENS(3145728), 0)}},
     {"f.engine_asked_context_count", "3145728", {ENGINE("KV cache", TOKENS(3145728), 0)}},
     {"f.engine_room_bytes", "150323855360", {ENGINE("KV cache", TOKENS(3145728), 0)}},
-    /* not of all layers for a possible context: some of them are elsewhere */
+    /* not all layers for a possible context: some are on another device */
     {"f.engine_part", "", {ENGINE("KV cache", TOKENS(3145728) + 65536, 0)}},
     {"f.engine_part", "", {ENGINE("compute buffer", GIB(141), 0)}},
     /* the line that names the part was lost */
@@ -217,7 +217,7 @@ static void derived(const struct given *given, const char *feature, char *out, s
 {
     struct facts *facts = facts_new();
     for (size_t i = 0; i < FACTS_IN && given[i].name != NULL; i++) {
-        /* a counter's reading stands for the one before the start, too */
+        /* a counter's reading is also used for the one before the start */
         if (given[i].text == NULL && strcmp(given[i].name, "gpu.0.vram.used_bytes") == 0)
             (void)facts_set_integer(facts, given[i].name, FACT_BASELINE, given[i].number, "test");
         int r = given[i].text != NULL

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the GPU will be full: only for a steady trend, and not farther ahead than the history
- * allows. */
+/* The time until the GPU is full: only for a steady trend, and not farther ahead than the history allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +38,7 @@ static const struct number {
     {"torch.growth.blocks_count", 7},
 };
 
-/* The usual facts, but for `other`, and without the fact `missing`. */
+/* The usual facts with `other` changed, and without the fact `missing`. */
 static struct facts *with(struct number other, const char *missing)
 {
     struct facts *facts = facts_new();

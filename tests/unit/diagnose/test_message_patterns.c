@@ -13,7 +13,7 @@
 #include "diagnose/verdict.h"
 #include "tree_fixture.h"
 
-/* Shapes that give none yet: a warning alone is passed by. */
+/* Messages that give no class yet: a warning alone is ignored. */
 static const char *const silent[] = {"didn't recover within timeout"};
 
 static bool is_silent(const char *text)

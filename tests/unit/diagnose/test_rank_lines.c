@@ -47,7 +47,7 @@ static void test_lines(void **state)
         {1, 1, 3, "[prterun-vm-18@1,0]<stderr>: a\n[prterun-vm-18@1,1]<stderr>: b\n", "\nb\n", false},
         {3, 3, 4, "[1,3]<stderr>:a\n[1,13]<stderr>:b\n", "a\n\n", false}, /* Open MPI 4 has no blank */
         {1, 1, 3, "[1,x]<stderr>: a\n[1,0] b\n[1,0<stderr>: c\n[1,0]<stdlog>: d\n", NULL, false},
-        /* srun -l labels every line, as wide as its largest rank */
+        /* srun -l labels every line, with the width of its largest rank */
         {9, 1, 16, " 8: a\n 9: b\n10: c\nsrun: error: n1: task 8: Exited with exit code 1\n 9: \n 9:\n",
          "\nb\n\nsrun: error: n1: task 8: Exited with exit code 1\n\n\n", true},
         {9, 1, 16, "8: a\nno label\n9: b\n10: c\n", NULL, true},
@@ -103,18 +103,18 @@ static void test_facts(void **state)
 #define HELD "ValueError: Free memory on device cuda:0 (3.10/31.98 GiB) on startup is less than desired GPU memory utilization (0.9, 28.78 GiB).\n"
 #define CLOSED "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.7]:3977\n"
 
-/* The place of a message decides whether it may be said of rank 1 of four. */
+/* The place of a message decides whether rank 1 of four may have printed it. */
 static void test_confidence(void **state)
 {
     static const struct {
-        const char *text, *flags[3]; /* facts that are true */
+        const char *text, *flags[3]; /* facts that hold */
         int64_t local_world;
         const char *class_name, *confidence;
     } rows[] = {
         {HELD, {NULL}, NONE, "held-by-other", "high"},                                 /* a pipe of its own */
-        {HELD, {"run.output_is_file", NULL}, NONE, "held-by-other", "low"},            /* whose words are they? */
+        {HELD, {"run.output_is_file", NULL}, NONE, "held-by-other", "low"},            /* who wrote these lines? */
         {HELD CLOSED, {"run.output_is_file", NULL}, 4, "held-by-other", "low"},
-        {"[rank1]: " HELD, {"run.output_is_file", NULL}, 4, "held-by-other", "high"},  /* its own word */
+        {"[rank1]: " HELD, {"run.output_is_file", NULL}, 4, "held-by-other", "high"},  /* its own message */
         {"[1,1]<stderr>: " HELD, {"run.output_is_file", NULL}, 4, "held-by-other", "high"},
         {"[1,3]<stderr>: " HELD "[1,1]<stderr>: " CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
         {"3: " HELD, {NULL}, NONE, "held-by-other", "high"},                           /* the program's own number */
@@ -122,7 +122,8 @@ static void test_confidence(void **state)
         {"[default3]:" HELD "[default1]:" CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
         {"[rank3]: " HELD "[rank1]: " CLOSED, {"run.output_is_file", NULL}, 4, "collective", "high"},
         {HELD, {"run.output_is_file", NULL}, 1, "held-by-other", "high"},              /* alone on its machine */
-        {HELD, {"worker.1.rank", NULL}, 4, "held-by-other", "medium"},                 /* two failed below one launcher */
+        {HELD, {"worker.1.rank", NULL}, 4, "held-by-other", "medium"},                 /* two failed ranks, one launcher
+        */
         {"[rank1]: " HELD, {"worker.1.rank", NULL}, 4, "held-by-other", "high"},
         {HELD, {"worker.0.rank", NULL}, 4, "held-by-other", "high"},
     };

@@ -30,7 +30,7 @@ static void reals(void **state)
         {"16,384", 16384, ""},
         {"1,048,576", 1048576, ""},
         {"1234,567", 1234.567, ""}, /* four digits in front: no groups */
-        {"0,125", 0.125, ""},       /* nothing but a fraction begins with 0 */
+        {"0,125", 0.125, ""},       /* only a fraction begins with 0 */
         {"1,2345", 1.2345, ""},     /* a group has three digits */
         {"1,23", 1.23, ""},
         {"1,234", 1234, ""},

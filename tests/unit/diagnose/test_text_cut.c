@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines that were cut: what is completed, and what must stay as it is. */
+/* Lines that were cut: those that are completed, and those that must not change. */
 #include "diagnose/text_cut.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 static void completed(void **state)
 {
     static const char *const rows[][2] = {
-        /* words of a rule; figures in front of them stay */
+        /* words of a rule; figures before them stay */
         {"ggml_host_malloc: failed to allocate 1900.00 MiB of pinn", "ed memory: "},
         {"ImportError: libamdhip64.so.7: cannot open shared ob", "ject file"},
         {"[  108.96] [drm:amdgpu_cs_ioctl [amdgpu]] *ERROR* Not enough m", "emory for command submission"},
@@ -83,7 +83,7 @@ static void too_long(void **state)
     free(text);
 }
 
-/* Cut anywhere, also within the bytes of a character: never more than the rest of known words. */
+/* A cut at any place, also within a character, adds at most the rest of known words. */
 static void garbage(void **state)
 {
     char text[600];

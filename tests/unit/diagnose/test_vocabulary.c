@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every code of every vocabulary gives a class when it stands alone, or has a reason why not; in any
- * spelling; and text that only looks like a code gives nothing.
+ * Every code of every vocabulary gives a class when it is alone, in any spelling, or has a reason why not. Text that
+ * only looks like a code gives no fact.
  */
 #include <ctype.h>
 #include <setjmp.h>

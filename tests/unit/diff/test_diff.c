@@ -81,7 +81,7 @@ static const struct row {
      "versions software.torch_version 2.9|(none)"},
     {"'software.torch_version': '2.9'",
      "'software.torch_version': {'status': 'unreadable', 'reason': 'x'}", ""},
-    /* a limit that is not set, and one that is known of another moment only */
+    /* a limit that is not set, and one that is known only at another moment */
     {"'proc.0.memlock_limit_bytes': 65536",
      "'proc.0.memlock_limit_bytes': {'status': 'absent', 'reason': 'unlimited'}",
      "process-limits proc.0.memlock_limit_bytes 64.0 KiB|unlimited"},
@@ -104,7 +104,7 @@ static const struct row {
     {"'msg.gpu_lost': 1", "'f.output_read': true", "log msg.gpu_lost 1|(not said)"},
     {"'msg.gpu_lost': 1", "'f.kernel_log_read': true", ""},
     {"'kmsg.page_fault_address': '0x1'", "'kmsg.page_fault_address': '0x2'", ""},
-    /* each side of a tolerance */
+    /* both sides of a tolerance */
     {"'host.mem_total_bytes': 1000000", "'host.mem_total_bytes': 990001", ""},
     {"'host.mem_total_bytes': 1000000", "'host.mem_total_bytes': 989999",
      "memory-limits host.mem_total_bytes 976.6 KiB|966.8 KiB"},

@@ -164,7 +164,7 @@ static void test_order_and_unless(void **state)
                 "{'id': 'w', 'severity': 'warn', 'if': 'true', " REST "}, "
                 "{'id': 'o', 'severity': 'fail', 'if': 'host.mem_total_bytes > 1', " REST "}"),
         &err);
-    assert_null(rules); /* x stands nowhere */
+    assert_null(rules); /* there is no rule x */
     rules = parse(
         FILE_OF("{'id': 'n', 'severity': 'note', 'if': 'true', " REST "}, "
                 "{'id': 'f', 'severity': 'fail', 'if': 'present(gpu.count)', " REST "}, "
@@ -197,7 +197,7 @@ static void test_order_and_unless(void **state)
     doctor_rules_free(NULL);
 }
 
-/* Garbage in the environment, names of GPUs and lists: nothing is found, nothing breaks. */
+/* Garbage in the environment, in names of GPUs and in lists: no finding, and no crash. */
 static void test_garbage_in_facts(void **state)
 {
     static const char *const values[] = {"",

@@ -303,7 +303,7 @@ static const struct row {
     {"rocm-6.4.0", RELEASE("6.4.2"), false},
     {"rocm-6.4.0", RELEASE("6.3.4"), false},
     {"rocm-6.4.0", "'software.path_runtime_release': '7.0.0', " RELEASE("6.4.0"), false},
-    {"rocm-6.4.0", RUNTIME("6.4"), false}, /* a wheel that does not tell its patch level */
+    {"rocm-6.4.0", RUNTIME("6.4"), false}, /* a wheel without its patch level */
     {"rocm-5.6.0", RELEASE("5.6.0"), true},
     {"rocm-5.6.0", RELEASE("5.6.1"), false},
     {"rocm-untested", RUNTIME("8.0.0"), true},
@@ -370,7 +370,7 @@ static const char healthy[] = CARD ", " TORCH(
 
 static struct doctor_rules *rules;
 static struct computed *computed;
-static cJSON *document; /* the file itself, for the ids */
+static cJSON *document; /* the text of the file, for the ids */
 
 static int read_file(void **state)
 {
@@ -441,7 +441,7 @@ static void test_each_side(void **state)
     }
 }
 
-/* A rule that no row reaches, or that no row leaves alone, is not tested. */
+/* A rule is tested only if some row triggers it and some row does not. */
 static void test_every_rule_has_both_sides(void **state)
 {
     (void)state;

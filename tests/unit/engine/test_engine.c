@@ -33,7 +33,7 @@
 
 struct row {
     const char *text;
-    const char *part; /* NULL = nothing may be said */
+    const char *part; /* NULL = no sentence may be printed */
     int64_t need_mib, short_mib, context, layers;
 };
 
@@ -49,14 +49,14 @@ static const struct row rows[] = {
     /* 24470 - 19100 - 3000 = 2370 MiB for a cache of 0.0625 MiB a token: 37920, 148 times 256 */
     {START WEIGHTS CONTEXT "l: ROCm0 KV buffer size = 4096.00 MiB\n" OOM("3000.00") NO_BUFFER,
      "compute buffer", 26196, 1726, 37888, ABSENT},
-    /* buffers that leave nothing for any context */
+    /* buffers that leave no memory for any context */
     {START WEIGHTS CONTEXT "l: ROCm0 KV buffer size = 4096.00 MiB\n" OOM("6000.00") NO_BUFFER,
      "compute buffer", 29196, 4726, 0, ABSENT},
     /* the cache of layers with a window is not linear in the context */
     {START WEIGHTS CONTEXT "llama_kv_cache_iswa: creating non-SWA KV cache\n" OOM("12288.00")
          NO_CACHE,
      "KV cache", 31388, 6918, ABSENT, ABSENT},
-    /* it should have fitted: something else is wrong, and nothing is advised */
+    /* it should have fitted: the cause is another one, and nothing is advised */
     {START WEIGHTS CONTEXT OOM("2048.00") NO_CACHE, "KV cache", 21148, -3322, ABSENT, ABSENT},
     /* the free memory at the start, or the context, is missing */
     {WEIGHTS CONTEXT OOM("12288.00") NO_CACHE, "KV cache", 31388, ABSENT, ABSENT, ABSENT},
@@ -143,7 +143,7 @@ static const struct vllm_row vllm_rows[] = {
     {DEVICE("0.96") NEEDS("4.0", "3.0"), "KV cache", 24576, 32768, 0},
     /* 23405.7 tokens, in blocks of 16 */
     {NEEDS("4.2", "3.0"), "KV cache", 23392, 32768, 0},
-    /* vLLM's own word comes before the arithmetic */
+    /* vLLM's own figure precedes the arithmetic */
     {NEEDS("4.0",
            "3.0") "Based on the available memory, the estimated maximum model length is 20000.\n",
      "KV cache", 20000, 32768, 0},
@@ -184,7 +184,7 @@ struct pool_row {
     const char *text, *variable, *setting;
     int64_t jax_limit_mib, vram_mib; /* 0 = not known */
     int64_t pool, room, outside;     /* MiB */
-    int preallocated;                /* -1 = not said */
+    int preallocated;                /* -1 = not printed */
 };
 
 #define DUMP "BFCAllocator dump for GPU_0_bfc\nLimit: 19327352832\nInUse: 17179869184\n"
@@ -229,7 +229,7 @@ static void test_pool(void **state)
     }
 }
 
-/* The pool of JAX as its own counters have it, in MiB. */
+/* JAX's pool by its own counters, in MiB. */
 static void test_jax_pool(void **state)
 {
     static const struct {
@@ -237,7 +237,7 @@ static void test_jax_pool(void **state)
         int64_t idle, untaken, short_by, preallocated;
     } pools[] = {
         {1000, 1000, 1000, 990, 20, 10, ABSENT, 10, 1},          /* taken at the start, and full */
-        {1000, 300, 300, 290, 60, 10, 700, ABSENT, 1},           /* the GPU had no more */
+        {1000, 300, 300, 290, 60, 10, 700, ABSENT, 1},           /* the GPU had no more memory */
         {1000, 2, 1000, 900, 50, 100, ABSENT, ABSENT, 0},        /* grown */
         {1000, ABSENT, ABSENT, 900, 150, ABSENT, ABSENT, 50, 1}, /* not counted */
     };

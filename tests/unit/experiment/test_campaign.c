@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Campaigns with planted causes: what is confirmed and refuted, how often wrongly, how often nothing is
- * said within the budget. The seeds are fixed. */
+/* Campaigns with planted causes: how often a cause is confirmed or refuted, how often wrongly, and how often the budget
+ * ends without a result. The seeds are fixed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void test_average_is_at_most_one(void **state)
     assert_true(average(CLAIM_NO_HELP, 1, 1) > 1.2);
 }
 
-/* Rounds that a failure that always comes and a change that always or never helps need. */
+/* The rounds needed if the failure always comes and the change always or never helps. */
 static void test_how_many_pairs(void **state)
 {
     unsigned cured = 1;
@@ -83,7 +83,7 @@ static void test_bound_of_a_rate(void **state)
 /* --- campaigns --- */
 
 struct planted {
-    double fails, otherwise; /* rates: of the baseline's kind, of another */
+    double fails, otherwise; /* failure rates: of the baseline's kind, of another kind */
     double later;            /* progress, as a multiple of the baseline's */
     unsigned right;          /* set of 1 << enum finding */
 };
@@ -213,7 +213,7 @@ static void test_a_round_runs_each_cell_once(void **state)
     assert_true(first[0] > 0 && first[1] > 0 && first[2] > 0);
 }
 
-/* Runs that never failed say nothing. */
+/* Runs of a command that never fails show nothing. */
 static void test_nothing_is_said_without_a_failure(void **state)
 {
     struct campaign c;
@@ -227,7 +227,7 @@ static void test_nothing_is_said_without_a_failure(void **state)
     assert_int_equal(c.cell[1].runs, 100);
 }
 
-/* Runs that were lost say nothing; a change whose runs are lost three times in a row is given up. */
+/* Lost runs count for nothing. A change is given up when three of its runs in a row are lost. */
 static void test_a_change_that_loses_its_runs_is_given_up(void **state)
 {
     struct campaign c;

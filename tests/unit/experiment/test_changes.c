@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* templates/changes.tsv as it is shipped, the changes of a user, and what is concluded of findings. */
+/* The shipped templates/changes.tsv, a user's own changes, and the conclusions from findings. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,7 +95,7 @@ static void test_the_verdict_chooses(void **state)
     assert_null(chosen(&c, "one-gpu-hip")); /* for other classes */
     choose(&c, "sdma", "collective", amd);
     assert_non_null(chosen(&c, "one-gpu-hip"));
-    assert_string_equal(c.change[0].id, "sdma-off"); /* the verdict's come first */
+    assert_string_equal(c.change[0].id, "sdma-off"); /* the changes for the verdict's class come first */
     choose(&c, "page-fault", NULL, nvidia);
     assert_null(chosen(&c, "sdma-off"));
     assert_non_null(chosen(&c, "blocking-cuda"));
@@ -114,7 +114,7 @@ static void test_options_that_this_pytorch_has(void **state)
     assert_string_equal(chosen(&c, "max-split")->name, "PYTORCH_HIP_ALLOC_CONF");
     choose(&c, "fragmentation", NULL, torch_new);
     assert_string_equal(chosen(&c, "expandable")->name, "PYTORCH_ALLOC_CONF");
-    assert_int_equal(0, setenv("PYTORCH_HIP_ALLOC_CONF", "backend:native", 1)); /* the one that is set */
+    assert_int_equal(0, setenv("PYTORCH_HIP_ALLOC_CONF", "backend:native", 1)); /* the variable that is set */
     choose(&c, "fragmentation", NULL, torch_new);
     assert_string_equal(chosen(&c, "expandable")->name, "PYTORCH_HIP_ALLOC_CONF");
     assert_int_equal(0, unsetenv("PYTORCH_HIP_ALLOC_CONF"));
@@ -122,7 +122,7 @@ static void test_options_that_this_pytorch_has(void **state)
     assert_null(chosen(&c, "expandable")); /* no variable is known */
 }
 
-/* A change to the value that is set already is not tried: the run would be wasted. */
+/* A change to a value that is already set is not tried: the run would be wasted. */
 static void test_no_change_is_not_tried(void **state)
 {
     struct changes c;
@@ -247,9 +247,9 @@ static void test_conclusions(void **state)
     e.campaign.cell[0] = (struct cell){.runs = 6, .failed = 6};
     set_cell(&e, 1, "sdma", true, FINDING_CURES, 0);
     conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, without it 6 of 6; at most 40 %");
-    set_cell(&e, 2, "", false, FINDING_CURES, 0); /* two that help: none is shown to be the cause */
+    set_cell(&e, 2, "", false, FINDING_CURES, 0); /* two changes help: neither is shown to be the cause */
     conclude(&e, CONCLUSION_CONFIRMED, "", "2 changes help");
-    set_cell(&e, 2, "sdma", false, FINDING_CURES, 0); /* both of one kind */
+    set_cell(&e, 2, "sdma", false, FINDING_CURES, 0); /* both changes are of one kind */
     conclude(&e, CONCLUSION_CONFIRMED, "sdma", "; 2 changes help");
     set_cell(&e, 1, "sdma", true, FINDING_LOWERS, 1);
     set_cell(&e, 2, "", false, FINDING_REFUTED, 6);

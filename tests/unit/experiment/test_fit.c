@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The largest value that runs: exactly, in floor(log2(values)) + 2 runs at most, whatever the memory does. */
+/* The largest value that runs is found exactly, in floor(log2(values)) + 2 runs at most, whatever the memory use. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 /* A program that needs fixed + slope * value^power bytes of ROOM, measured with an error. */
 struct program {
     double fixed, slope, power;
-    double noise; /* share of what is measured */
+    double noise; /* share of the measured value */
     bool silent;  /* nothing is known of its memory */
 };
 
@@ -80,7 +80,7 @@ static void test_exact_within_the_bound(void **state)
     print_message("%lu campaigns, %.1f runs each\n", campaigns, (double)runs / (double)campaigns);
 }
 
-/* A straight line is seen through: fewer runs than bisection needs. */
+/* A linear growth is recognised: it needs fewer runs than bisection. */
 static void test_a_line_is_found_sooner(void **state)
 {
     struct fit fit;
@@ -96,7 +96,7 @@ static void test_a_line_is_found_sooner(void **state)
     assert_int_equal(fit.passed, 9000);
 }
 
-/* Right or wrong, it costs no more than the bound; a right one saves runs. */
+/* An estimate never costs more than the bound; a right one saves runs. */
 static void test_hints(void **state)
 {
     static const int64_t hints[] = {28592, 28591, 28593, 40000, 1, 0, 999999};
@@ -115,7 +115,7 @@ static void test_hints(void **state)
     }
 }
 
-/* The smallest value that fails is run once more; nothing is where all run, or where the search did not end. */
+/* The smallest failing value is run once more, but not if all values run or the search did not end. */
 static void test_the_answer_is_checked(void **state)
 {
     struct fit fit;
@@ -134,7 +134,7 @@ static void test_the_answer_is_checked(void **state)
     assert_false(fit_check(&fit, &value));
     (void)search(&p, 1, 9000, &fit);
     assert_false(fit_check(&fit, &value));
-    (void)search(&p, 9001, 9010, &fit); /* none runs */
+    (void)search(&p, 9001, 9010, &fit); /* no value runs */
     assert_true(fit_check(&fit, &value));
     assert_int_equal(value, 9001);
     fit_note_check(&fit, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fact store and its JSON when memory runs out at any allocation: an error comes back, nothing
- * that was stored is damaged, nothing leaks (the sanitizer build sees leaks).
+ * The fact store and its JSON when any allocation fails: they return an error, damage no stored fact and leak nothing
+ * (the sanitizer build sees leaks).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static void test_parsers_lose_the_fact_only(void **state)
         pasted_to_facts(f, text, sizeof text - 1, "c");
         environment_to_facts(f, text, sizeof text - 1, "d");
         allocations_left = -1;
-        assert_true(facts_count(f) > 10); /* one fact is lost, not the text behind it */
+        assert_true(facts_count(f) > 10); /* one fact is lost, not the rest of the text */
         facts_free(f);
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs with a planted cause, their bundles in any order: which rank fell first is named, or that nothing tells. */
+/* Jobs with a planted cause, their bundles in any order: the story names the rank that fell first, or says that nothing
+ * shows it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,14 +24,14 @@
 struct plant {
     int rank;
     const char *class_name;
-    int64_t fell_us;      /* since the job's start, by a true clock */
+    int64_t fell_us;      /* since the job's start, by an exact clock */
     int64_t start_us;
     const char *says;     /* a fact that counts lines of a message */
     int signal;
-    bool alive, is_file, alone, asked; /* asked: the record of a rank that was asked to end */
+    bool alive, is_file, alone, asked; /* true: the record of a rank that was asked to end */
     const char *job;
     const char *gpu_bytes;
-    int64_t collective; /* number of the last one */
+    int64_t collective; /* number of the last collective */
 };
 
 /* Two machines: ranks 0 to 3 and 4 to 7. */
@@ -103,7 +104,7 @@ static void add(struct fleet *fleet, const struct plant *plant, const struct wor
     cJSON_Delete(verdict);
 }
 
-/* Adds them in an order that the seed tells, and merges. */
+/* Adds them in an order that the seed gives, and merges them. */
 static void merge(struct fleet *fleet, const struct plant *plants, size_t count, const struct world *world,
                   unsigned seed)
 {
@@ -148,7 +149,7 @@ static void expect(const struct plant *plants, size_t count, const struct world 
 #define LOST "msg.remote_process_exited"
 #define WAITED "msg.collective_timeout"
 
-/* All ranks but one (-1: all) lose their peer, some ten milliseconds after that fell. */
+/* All ranks except one (-1: all) lose their peer, about ten milliseconds after it fell. */
 static size_t others_lose(struct plant *plants, size_t count, int but, int64_t from_us)
 {
     for (int rank = 0; rank < RANKS; rank++)
@@ -210,17 +211,17 @@ static void test_hang(void **state)
         if (rank != 2)
             plants[count++] = (struct plant){.rank = rank, .class_name = "collective", .says = WAITED,
                                              .fell_us = 600 * S + rank * 1000};
-    /* It leaves nothing: it is one of the missing, of which there is one. */
+    /* It leaves no bundle: it is the one missing rank. */
     expect(plants, count, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 1});
-    /* It was looked at while it was elsewhere. */
+    /* Its snapshot was made while it was outside of the collective. */
     plants[count++] = (struct plant){.rank = 2, .class_name = "unknown", .alive = true, .fell_us = 300 * S};
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
-    /* So was another one, in the collective: it waited, too. */
+    /* So was that of another rank, in the collective: that rank waited, too. */
     plants[count++] = (struct plant){.rank = 3, .class_name = "collective", .alive = true, .fell_us = 300 * S};
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
 }
 
-/* The launcher ended the rank that hung, when the others had given up. */
+/* The launcher ended the rank that hung after the others had given up. */
 static void test_hang_that_was_ended(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void test_hang_that_was_ended(void **state)
     expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 0});
 }
 
-/* Recorded on two real GPUs: the rank that hung repeated the time-out of the other one. Its counter gave it away. */
+/* Recorded on two real GPUs: the rank that hung repeated the time-out of the other one. Its counter shows that. */
 static void test_behind(void **state)
 {
     (void)state;
@@ -253,11 +254,11 @@ static void test_behind(void **state)
     expect(plants, RANKS, &agreeing, (struct story){4, FLEET_SURE, 1, 0});
     plants[5].collective = 20;
     expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 2, 0});
-    plants[4].collective = plants[5].collective = 0; /* nobody said */
+    plants[4].collective = plants[5].collective = 0; /* nobody reported it */
     expect(plants, RANKS, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 0});
 }
 
-/* All wait, none is elsewhere, none is missing: nothing tells. */
+/* All ranks wait, none is elsewhere and none is missing: the culprit is unknown. */
 static void test_all_wait(void **state)
 {
     (void)state;
@@ -294,7 +295,7 @@ static void test_asked_to_end(void **state)
     expect(plants, count, &agreeing, (struct story){3, FLEET_SURE_LOW, 1, 4});
 }
 
-/* A rank that failed by a plain exception leaves nothing: nothing is said of who did not fail. */
+/* A rank that failed with a plain exception leaves no bundle: no rank may be said not to have failed. */
 static void test_all_asked(void **state)
 {
     struct plant plants[RANKS];
@@ -318,7 +319,7 @@ static void test_two_causes(void **state)
     struct plant plants[RANKS] = {{.rank = 1, .class_name = "capacity", .fell_us = 60 * S},
                                   {.rank = 3, .class_name = "page-fault", .signal = 6, .fell_us = 60 * S + 50000}};
     expect(plants, 2, &agreeing, (struct story){1, FLEET_SURE_LOW, 2, 6});
-    /* On two machines: by clocks of which nobody knows anything, then by such that agree, or not. */
+    /* On two machines: with unknown clocks, then with clocks that agree or do not. */
     plants[1].rank = 5;
     expect(plants, 2, &agreeing, (struct story){-1, FLEET_SURE_NOT, 2, 6});
     plants[1].fell_us = 75 * S; /* clocks are seldom so far apart */
@@ -331,7 +332,8 @@ static void test_two_causes(void **state)
     expect(plants, 2, &world, (struct story){1, FLEET_SURE_NOT, 2, 6});
 }
 
-/* Wall clocks that nobody compared say the wrong order. What both machines saw of the first one's end tells the right one. */
+/* Wall clocks that nobody compared give the wrong order. The end of the first rank, which both machines saw, gives the
+ * right one. */
 static void test_two_causes_and_clocks_off(void **state)
 {
     (void)state;
@@ -346,12 +348,12 @@ static void test_two_causes_and_clocks_off(void **state)
                 plants[count++] = (struct plant){.rank = rank, .class_name = "collective", .says = LOST,
                                                  .fell_us = 60 * S + rank * 100000};
         expect(plants, count, &world, (struct story){5, FLEET_SURE, 2, 0});
-        plants[1].fell_us = 60 * S + 50000; /* less than that tells */
+        plants[1].fell_us = 60 * S + 50000; /* less than the limit */
         expect(plants, count, &world, (struct story){-1, FLEET_SURE_NOT, 2, 0});
     }
 }
 
-/* A rank had lost its peer before: the one that it lost left nothing. */
+/* A rank had lost its peer earlier, and that peer left no bundle. */
 static void test_earlier_loss(void **state)
 {
     (void)state;
@@ -370,7 +372,7 @@ static void test_one_file_of_words(void **state)
         {.rank = 0, .class_name = "page-fault", .fell_us = 61 * S, .is_file = true},
         {.rank = 1, .class_name = "page-fault", .fell_us = 62 * S, .is_file = true}};
     expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 1, 5});
-    plants[1].signal = 11; /* the kernel said that to nobody else */
+    plants[1].signal = 11; /* the kernel reported that to no other rank */
     expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 2, 5});
     plants[1].signal = 0;
     plants[1].alone = true; /* on its machine */
@@ -388,7 +390,7 @@ static void test_nothing_is_known(void **state)
     assert_int_equal(fleet_add(&fleet, "a", facts, NULL), 0);
     assert_int_equal(fleet_add(&fleet, "b", facts, NULL), 0);
     assert_int_equal(fleet_merge(&fleet), 0);
-    assert_int_equal(fleet.job_count, 2); /* runs of their own */
+    assert_int_equal(fleet.job_count, 2); /* single runs */
     assert_int_equal(fleet.jobs[0].sure, FLEET_SURE_LOW);
     fleet_release(&fleet);
     facts_free(facts);
@@ -435,7 +437,7 @@ static void test_outlier(void **state)
     assert_string_equal(fleet.outliers[0].usual, "68702699520");
     assert_int_equal(fleet.outliers[0].usual_count, 7);
     fleet_release(&fleet);
-    for (int rank = 0; rank < 4; rank++) /* half and half: none is odd */
+    for (int rank = 0; rank < 4; rank++) /* half and half: neither is an outlier */
         plants[rank].gpu_bytes = "34342961152";
     merge(&fleet, plants, RANKS, &agreeing, 1);
     assert_int_equal(fleet.outlier_count, 0);

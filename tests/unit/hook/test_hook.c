@@ -107,8 +107,7 @@ static void test_out_of_memory(void **state)
     sink_free(out);
 }
 
-/* Only a fraction of the device was allowed: the observer gets the fraction, the message has both
- * figures. */
+/* The process may use only a fraction of the device: the observer gets the fraction, the message has both figures. */
 static void test_fraction(void **state)
 {
     (void)state;
@@ -119,7 +118,7 @@ static void test_fraction(void **state)
     sink_free(out);
 }
 
-/* The thread that asked is autograd's own and has no Python frames, so it is not in the list. */
+/* The thread that made the request is one of autograd's. It has no Python frames, so it is not in the list. */
 static void test_asked_by_a_thread_of_autograd(void **state)
 {
     (void)state;
@@ -214,7 +213,7 @@ static void test_last_record_counts(void **state)
     sink_free(out);
 }
 
-/* Memory beside PyTorch grows by 8 MiB a second, less than PyTorch's own steps. */
+/* Memory outside of PyTorch grows by 8 MiB a second, less than PyTorch's own steps. */
 static void test_gap_to_the_driver(void **state)
 {
     (void)state;
@@ -245,8 +244,7 @@ static void test_gap_to_the_driver(void **state)
     sink_free(out);
 }
 
-/* If the driver counts less than PyTorch has reserved, it counts something else: there is no
- * gap. */
+/* If the driver's figure is less than PyTorch has reserved, it is a figure of something else: there is no gap. */
 static void test_gap_below_zero(void **state)
 {
     (void)state;
@@ -267,7 +265,7 @@ static void test_gap_below_zero(void **state)
     sink_free(out);
 }
 
-/* The driver counts both devices, so PyTorch's are summed up: no memory grows beside it. */
+/* The driver counts both devices, so PyTorch's figures are summed: no memory grows outside of it. */
 static void test_gap_of_two_devices(void **state)
 {
     (void)state;
@@ -351,7 +349,7 @@ static void test_gap_behind_a_retry(void **state)
     assert_in_range(sink_integer(out, "torch.gap_growth_bytes") + MIB, 0, 2 * MIB);
     sink_free(out);
 
-    for (uint64_t second = 61; second < 80; second++) /* from now on nothing is known of it */
+    for (uint64_t second = 61; second < 80; second++) /* from now on its memory is unknown */
         put_sample(&csv, second, (900 - 10 * ((int64_t)second - 60)) * MIB, 50);
     write_text(temp_path("run/hook/40.torch.csv"), csv.data);
     buf_release(&csv);
@@ -410,8 +408,8 @@ static void test_trouble_and_garbage(void **state)
     sink_free(out);
 }
 
-/* Troubles that could not be written to a file: in the run's memory, or as a file's name. Each
- * once. */
+/* Errors that could not be written to a file are in the run's memory, or are the name of a file. Each is reported once.
+ * */
 static void test_troubles_without_a_disk(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static void what_is_replaced_is_not_kept(void **state)
 {
     (void)state;
     struct torch_kept k;
-    /* of what two later marks still had, a quarter and more is gone */
+    /* of the bytes that two later marks still had, a quarter or more is freed */
     assert_true(read_rows("[1,0,200,40,20,20,27],[2,0,400,60,40,40,60],[3,0,600,70,60,60,-1],"
                           "[4,0,800,85,80,80,-1]",
                           &k));
@@ -76,7 +76,7 @@ static void what_lies_at_a_place_that_was_free_is_not_kept(void **state)
     assert_true(read_rows(again, &k));
     assert_int_equal(k.retaken_percent, 25);
     assert_false(k.steady);
-    /* in use was as low as what is kept: the rest is of steps */
+    /* memory in use was as low as the kept memory: the rest belongs to steps */
     assert_true(read_rows("[1,0,200,40,20,20,20,20],[2,0,400,60,30,40,40,31],[3,0,600,70,50,60,-1,50],"
                           "[4,0,800,85,60,60,-1,60]",
                           &k));
@@ -88,7 +88,7 @@ static void what_lies_at_a_place_that_was_free_is_not_kept(void **state)
                           &k));
     assert_int_equal(k.retaken_percent, 0);
     assert_true(k.steady);
-    /* hooks that do not say how low it was */
+    /* hooks that do not record the lowest value */
     assert_true(read_rows("[1,0,200,40,20,20,20],[2,0,400,60,30,40,40],[3,0,600,70,50,60,-1],"
                           "[4,0,800,85,60,60,-1]",
                           &k));
@@ -106,7 +106,7 @@ static void where_more_comes_nothing_need_be_kept(void **state)
                           &k));
     assert_int_equal(k.faster_percent, 33);
     assert_false(k.steady);
-    /* the last took as long as the one before */
+    /* the last interval was as long as the one before */
     assert_true(read_rows("[100,0,200,40,20,20,20],[900,0,400,60,40,40,40],[1500,0,600,70,60,60,-1],"
                           "[2100,0,800,85,80,80,-1]",
                           &k));
@@ -130,10 +130,10 @@ static void marks_that_say_nothing(void **state)
     static const char *const rows[] = {
         "",
         "[1,0,200,40,20,20,20],[2,0,600,60,40,40,41]",                        /* two */
-        "[1,0,100,40,20,20,20],[2,0,200,60,40,40,41],[3,0,300,70,60,60,-1]",  /* of the beginning */
+        "[1,0,100,40,20,20,20],[2,0,200,60,40,40,41],[3,0,300,70,60,60,-1]",  /* of the start */
         "[1,1,200,40,20,20,20],[2,1,400,60,40,40,41],[3,1,600,70,60,60,-1]",  /* another device */
-        "[1,0,200,40,50,20,20],[2,0,400,60,70,40,41],[3,0,600,70,80,60,-1]",  /* more than there was */
-        "[1,0,600,40,20,20,20],[2,0,400,60,40,40,41],[3,0,200,70,60,60,-1]",  /* backwards */
+        "[1,0,200,40,50,20,20],[2,0,400,60,70,40,41],[3,0,600,70,80,60,-1]",  /* more than was in use */
+        "[1,0,600,40,20,20,20],[2,0,400,60,40,40,41],[3,0,200,70,60,60,-1]",  /* times that go back */
         "[1,0,\"x\"],[],[2],{},[3,0,-1,-1,-1,-1,-1],[4,0,900,90,90,90,90],7", /* nonsense */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -114,7 +114,7 @@ static void test_absent(void **state)
     sink_free(out);
 }
 
-/* Step by step up, on device 1; device 0 stays. */
+/* Device 1 grows step by step; device 0 does not. */
 static char *growing(int rows, int64_t step)
 {
     struct buf csv = BUF_INIT;
@@ -171,7 +171,7 @@ static void test_recorded_leak(void **state)
     free(csv);
 }
 
-/* The same card: layers are loaded until the pool is full, and nothing is given back. */
+/* The same card: layers are loaded until the pool is full, and nothing is freed. */
 static void test_recorded_load(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static const char out_of_memory[] =
     "{\"t\":61,\"pid\":7,\"what\":\"exception\",\"chain\":[{\"type\":"
     "\"cupy.cuda.memory.OutOfMemoryError\",\"message\":\"Out of memory\",\"frames\":[]}]}\n";
 
-/* The figures of the device that refused, before anything was given back. */
+/* The figures of the device that refused, before anything was freed. */
 static void test_refusal(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void test_refusal(void **state)
     sink_free(out);
 }
 
-/* A pool that is not watched refused, or the program failed for another reason. */
+/* Another pool, which is not watched, refused; or the program failed for another reason. */
 static void test_refusal_of_another(void **state)
 {
     (void)state;
@@ -346,7 +346,7 @@ static void test_onnxruntime(void **state)
     out = collect(7, COLLECT_OK);
     assert_int_equal(sink_integer(out, "onnxruntime.sessions_count"), INT64_MIN);
     assert_int_equal(sink_integer(out, "onnxruntime.running"), INT64_MIN);
-    assert_int_equal(sink_integer(out, "onnxruntime.limit_bytes"), INT64_MIN); /* there is none */
+    assert_int_equal(sink_integer(out, "onnxruntime.limit_bytes"), INT64_MIN); /* there is no such device */
     sink_free(out);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readers of PyTorch's snapshots, series and marks; against recordings of real PyTorch where they
- * are at hand. */
+/* The readers of PyTorch's snapshots, series and marks; against recordings of real PyTorch, if they are there. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,7 +139,7 @@ static void test_series(void **state)
     assert_int_equal(series.points[1].time_ns, 3000);
     assert_int_equal(series.points[1].allocated, 51);
     assert_int_equal(series.points[1].freed_total, 601);
-    assert_int_equal(series.points[1].small_pool, -1); /* not counted is not 0 */
+    assert_int_equal(series.points[1].small_pool, -1); /* not counted: that is not 0 */
     assert_int_equal(series.points[1].blocks, 5);
     assert_int_equal(series.slowest_us, 450);
     assert_false(torch_series_growth(&series).valid);
@@ -153,7 +152,7 @@ static void test_series(void **state)
     torch_series_release(&series);
 }
 
-/* A step needs 2 GiB and gives them back; 1 MiB stays each time. */
+/* A step takes 2 GiB and frees them, except for 1 MiB. */
 static void test_growth_of_a_leak_below_steps(void **state)
 {
     (void)state;
@@ -183,8 +182,7 @@ static void test_growth_of_steps_alone(void **state)
     assert_false(growth_of(&other, 0).valid);
 }
 
-/* Seen on an H200: kernels are loaded for seconds, then each step keeps its graph until all is
- * full. */
+/* Seen on an H200: kernels are loaded for seconds, then each step keeps its graph until memory is full. */
 static void test_growth_behind_a_flat_start(void **state)
 {
     (void)state;
@@ -201,7 +199,7 @@ static void test_growth_behind_a_flat_start(void **state)
     assert_in_range(g.windows, 16, 18);
     assert_true(g.rising_share > 0.99);
     assert_in_range(g.total / MIB, 60000, 66000);
-    assert_int_equal(g.freed * 4 / 3, g.allocated); /* in that time, not of the whole run */
+    assert_int_equal(g.freed * 4 / 3, g.allocated); /* in that time, not in the whole run */
     assert_in_range(g.duration_ms, 6000, 7000);
 }
 
@@ -218,7 +216,7 @@ static void test_flat_until_the_end(void **state)
     assert_true(g.rising_share < 0.2);
 }
 
-/* A leak that begins late, behind steps whose lows are not quite the same. */
+/* A leak that begins late, after steps whose lows differ a little. */
 static void test_growth_that_begins_late(void **state)
 {
     (void)state;
@@ -326,7 +324,7 @@ static void test_marks(void **state)
     assert_int_equal(live.classes[2].blocks, 20);
     assert_int_equal(live.unlisted_bytes, 0);
     torch_live_release(&live);
-    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 1, &live)); /* none so early */
+    assert_true(torch_live_of_marks(marks, strlen(marks), 0, 1, &live)); /* none at that time */
     assert_int_equal(live.time_ns, 1000);
     torch_live_release(&live);
     assert_false(torch_live_of_marks(marks, strlen(marks), 7, 5000, &live));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures, not a test: nanoseconds of each call, for tests/bench, which runs it with and without
- * the ledger before a driver that does nothing. Prints "NAME NANOSECONDS" lines.
+ * Figures, not a test: nanoseconds of each call. tests/bench runs it with and without the ledger, on a driver that does
+ * nothing. Prints "NAME NANOSECONDS" lines.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ static void say(const char *name, double start_ns, unsigned calls)
     (void)printf("%s %.1f\n", name, (now_ns() - start_ns) / calls);
 }
 
-/* As a caching allocator: thousands of buffers of some sizes, each freed by its turn. */
+/* Like a caching allocator: thousands of buffers of some sizes, freed in turn. */
 static void allocate_and_free(int fd, unsigned rounds)
 {
     struct alloc a = {.gpu_id = 4711, .flags = 1};

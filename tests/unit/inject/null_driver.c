@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded behind the ledger: a driver that costs nothing, so that what is left is the ledger. */
+/* Preloaded after the ledger: a driver that does nothing, so that the measured time is the ledger's. */
 #include <stdarg.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
@@ -11,7 +11,7 @@
 #define KFD_FREE 0x40084b17ul
 #define HANDLES_MAX 65536
 
-/* As idr_alloc() of the kernel: numbers that were given back are given again. One thread. */
+/* Like idr_alloc() of the kernel: freed numbers are reused. For one thread. */
 static uint64_t given_back[HANDLES_MAX];
 static unsigned count;
 

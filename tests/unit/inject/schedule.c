@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * schedule SEED STEPS [THREADS]: allocates, maps and frees GPU memory by ioctls at random, forks,
- * execs itself, lets threads allocate and end, and ends by exit, _exit or SIGKILL. What the kernel
- * (the emulator) decided is in its journal; this prints only "exec PID TIME" before each exec,
- * since the journal knows numbers and not programs. With THREADS, that many threads allocate at the
+ * execs itself, lets threads allocate and end, and ends by exit, _exit or SIGKILL. The decisions of the kernel (the
+ * emulator) are in its journal. This program prints only "exec PID TIME" before each exec, because the journal has pids
+ * but no program images. With THREADS, that many threads allocate at the
  * same moment instead.
  */
 #include <errno.h>
@@ -170,7 +170,7 @@ static void fork_one(struct worker *w, unsigned depth)
         static struct worker mine;
         mine =
             (struct worker){.seed = w->seed + 7919, .steps = w->steps / 2, .address = 1ull << 40};
-        step(&mine); /* by the parent's descriptor: the kernel refuses that */
+        step(&mine); /* with the parent's descriptor: the kernel refuses that */
         memset(mine.held, 0, sizeof mine.held);
         if (opens && open_nodes())
             run(&mine, depth + 1);

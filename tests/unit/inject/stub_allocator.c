@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's libc10_hip, as far as inject/allocator.c looks at it, and what it looks for in CPython. */
+/* The parts of PyTorch's libc10_hip and of CPython that inject/allocator.c looks for. */
 #include <pthread.h>
 #include <stddef.h>
 #include <unistd.h>

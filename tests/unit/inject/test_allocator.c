@@ -26,7 +26,7 @@ static _Atomic unsigned neighbour_changes;
 
 struct change {
     const char *name;
-    void *function; /* NULL = leave the one that is there */
+    void *function; /* NULL = keep the present function */
     unsigned changed;
 };
 
@@ -49,7 +49,7 @@ static bool change_object(const struct next_object *o, void *context)
     return false;
 }
 
-/* As a look for HIP runtimes does it, in another thread. */
+/* As the search for HIP runtimes does it, in another thread. */
 static void *change_neighbour(void *nothing)
 {
     (void)nothing;

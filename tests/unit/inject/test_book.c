@@ -133,7 +133,7 @@ static void test_free_that_fails_changes_nothing(void **state)
     assert_int_equal(account(w->ledger, w->actor.process)->live, 0);
 }
 
-/* The kernel may give a handle again before the ioctl that freed it has returned. */
+/* The kernel may reuse a handle before the ioctl that freed it has returned. */
 static void test_handle_given_again_meanwhile(void **state)
 {
     struct world *w = *state;
@@ -174,7 +174,7 @@ static void test_rows_of_refusals(void **state)
     assert_int_equal(book_refused(&w->actor, &b, LEDGER_OP_ALLOC, 12, &w->row), 1);
     assert_int_equal(book_refused(&w->actor, &b, LEDGER_OP_ALLOC, 12, &w->row), 2);
     assert_int_equal(book_refused(&w->actor, &other, LEDGER_OP_ALLOC, 12, &w->row), 3);
-    book_satisfied(&w->actor, &b, &w->row); /* not what the last row asked for */
+    book_satisfied(&w->actor, &b, &w->row); /* not the size of the last row */
     w->actor.now_ns += 2000000000u;
     assert_int_equal(book_refused(&w->actor, &other, LEDGER_OP_ALLOC, 12, &w->row), 4);
     book_satisfied(&w->actor, &other, &w->row);
@@ -232,7 +232,7 @@ static void test_tombstones_do_not_fill_the_table(void **state)
     assert_int_equal(w->ledger->processes[w->actor.process].unknown_frees, 0);
 }
 
-/* Writers that died half-way leave slots behind, which are skipped. */
+/* A writer that dies in the middle leaves a half-written slot, which is skipped. */
 static void test_slots_of_dead_writers(void **state)
 {
     struct world *w = *state;
@@ -283,14 +283,14 @@ static void test_exec_and_one_that_failed(void **state)
     assert_int_equal(w->ledger->gpus[w->gpu].live[LEDGER_VRAM], 0);
     ledger_revive_process(w->ledger, w->actor.process);
     assert_int_equal(w->ledger->gpus[w->gpu].live[LEDGER_VRAM], MIB);
-    /* The same number again: the image before must have gone. */
+    /* The same pid again: the former process image must have ended. */
     uint32_t next = add_process(w->ledger, getpid(), 3000);
     assert_int_not_equal(next, w->actor.process);
     assert_int_equal(w->ledger->processes[w->actor.process].life, LEDGER_EXECED);
     assert_int_equal(w->ledger->gpus[w->gpu].live[LEDGER_VRAM], 0);
 }
 
-/* More processes than slots: the oldest that ended make room, with all that was theirs. */
+/* More processes than slots: the oldest ended ones are removed with all their entries. */
 static void test_more_processes_than_slots(void **state)
 {
     struct world *w = *state;
@@ -391,7 +391,7 @@ static void test_threads(void **state)
     assert_int_equal(count_live(w->ledger), THREADS * 64);
     int64_t live = 0;
     uint64_t allocations = 0;
-    for (uint32_t i = 0; i < LEDGER_ACCOUNTS; i++) { /* two that met may have made two rows */
+    for (uint32_t i = 0; i < LEDGER_ACCOUNTS; i++) { /* two threads at the same moment may have made two rows */
         if (LEDGER_STATE(w->ledger->accounts[i].state) == LEDGER_USED) {
             live += w->ledger->accounts[i].live;
             allocations += w->ledger->accounts[i].allocations;

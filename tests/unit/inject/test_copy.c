@@ -86,7 +86,7 @@ static void test_only_what_changed_is_written(void **state)
     w->ledger->live[0].size = 1;
     assert_int_equal(ledger_copy(w->fd, w->dirfd), 0);
     struct stat first = stat_of(w);
-    /* A second copy of the same writes nothing: the time of the last change stays. */
+    /* A second copy of the same ledger writes nothing: the file's time does not change. */
     const struct timespec past[2] = {{1000, 0}, {1000, 0}};
     assert_int_equal(utimensat(w->dirfd, "ledger", past, 0), 0);
     assert_int_equal(ledger_copy(w->fd, w->dirfd), 0);
@@ -106,7 +106,7 @@ static void test_other_files_are_no_ledgers(void **state)
     int fd = memfd_create("other", MFD_CLOEXEC);
     assert_null(ledger_open(fd, &err));
     assert_int_equal(ftruncate(fd, (off_t)sizeof(struct ledger)), 0);
-    assert_null(ledger_open(fd, &err)); /* the size alone says nothing */
+    assert_null(ledger_open(fd, &err)); /* the size alone does not show it */
     (void)close(fd);
     w->ledger->version++;
     assert_null(ledger_open(w->fd, &err));
@@ -151,7 +151,7 @@ static void test_refusals_at_the_end(void **state)
     struct ledger_hip_refusal *h = w->ledger->hip_refusals;
     h->error = 2;
     h->time_ns = 300;
-    h->kernel_refusals = 2; /* told by the kernel's refusals */
+    h->kernel_refusals = 2; /* a refusal by the kernel */
     h->number = 1;
     w->ledger->hip_refusals_head = 1;
     assert_int_equal(ledger_final_refusals(w->ledger, 0), 0);

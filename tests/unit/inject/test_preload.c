@@ -39,7 +39,7 @@ static struct preload own(void)
 {
     static struct preload p;
     char path[256];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1); /* any file there is */
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1); /* any existing file */
     assert_true(n > 0);
     path[n] = '\0';
     assert_int_equal(preload_set_path(&p, path), 0);
@@ -74,7 +74,7 @@ static void test_library_that_went_away(void **state)
     (void)state;
     assert_int_equal(preload_set_path(&p, put("lib", "x", 1, 0600)), 0);
     assert_int_equal(preload_check(&p, "/bin/sh", &room), PRELOAD_YES);
-    /* Another file of that name, as in another root. */
+    /* Another file of that name, like in another root. */
     char other[128];
     (void)snprintf(other, sizeof other, "%s", put("other", "x", 1, 0600));
     assert_int_equal(rename(other, p.path), 0);
@@ -281,7 +281,7 @@ static void test_search_in_path(void **state)
     assert_non_null(strstr(preload_find("found", path, &room), "/found"));
     char sub[TEMP_FOLDER_MAX + 8];
     (void)snprintf(sub, sizeof sub, "%s/sh", folder);
-    assert_int_equal(mkdir(sub, 02775), 0); /* no program, though it has the bit */
+    assert_int_equal(mkdir(sub, 02775), 0); /* no program, although it is executable */
     assert_string_equal(preload_find("sh", path, &room), "/bin/sh");
     assert_string_equal(preload_find("sh", NULL, &room), "/bin/sh");
     assert_null(preload_find("no-such-program", path, &room));
@@ -291,7 +291,7 @@ static int make_folder(void **state)
 {
     (void)state;
     const char *base = getenv("TMPDIR");
-    if (base != NULL && strpbrk(base, " :;$") != NULL) /* the loader would split or fill it */
+    if (base != NULL && strpbrk(base, " :;$") != NULL) /* the loader would split or expand it */
         (void)unsetenv("TMPDIR");
     return temp_folder(folder, sizeof folder, "rc-preload") ? 0 : -1;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel log's timeline for each device; the device that is judged; the run's window of a log
- * given by the user; and that a log gets the same answer when given as a log or pasted, whole or line
- * by line.
+ * The kernel log's timeline for each device; the device that is judged; the run's window in a log that the user gives;
+ * and the same answer for a log that is given as a log or pasted, whole or line by line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -145,7 +144,7 @@ static void test_window(void **state)
         bool counts;
     } rows[] = {
         {OOM, 90, true},   {OOM, 101, true},   {OOM, 103, false}, /* a second of slack */
-        {OOM, 5000, false}, {OOM, 8, false},   {OOM, 12, true}, /* 60 s behind the end */
+        {OOM, 5000, false}, {OOM, 8, false},   {OOM, 12, true}, /* 60 s after the end */
         {OOM, 0, true},
         {"6,77,100000000,-;Out of memory: Killed process 5123 (trainer) total-vm:8388608kB\n", 5000, false},
         {"Out of memory: Killed process 5123 (trainer) total-vm:8388608kB\n", 5000, true},

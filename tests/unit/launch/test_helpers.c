@@ -25,8 +25,8 @@ struct world {
     pid_t sampler;
 };
 
-/* A sampler that is in the work that it began `late_ns` ago. Its replacement ends at once, as its
- * parent is not the supervisor, and so never says that it has begun. */
+/* A sampler that began its present work `late_ns` ago. Its replacement ends at once, because its parent is not the
+ * supervisor, so it never reports that it has begun. */
 static void begin(struct world *w, uint64_t late_ns)
 {
     int fd = -1;
@@ -35,7 +35,7 @@ static void begin(struct world *w, uint64_t late_ns)
     assert_non_null(w->shared);
     w->helpers.shared = w->shared;
     w->shared->target_state = TARGET_RUNNING;
-    w->shared->helpers[HELPER_RECORDER].pid = 1; /* nobody's, so that none is started */
+    w->shared->helpers[HELPER_RECORDER].pid = 1; /* a pid of no process, so that no helper is started */
     w->sampler = fork();
     assert_true(w->sampler >= 0);
     if (w->sampler == 0) {
@@ -70,7 +70,7 @@ static void test_hung_sampler_is_replaced_once(void **state)
     watch_for(&w, SECOND / 2);
     assert_int_equal(w.shared->helpers[HELPER_SAMPLER].generation, 1);
     assert_int_not_equal(w.shared->helpers[HELPER_SAMPLER].pid, w.sampler);
-    /* It has begun no work of its own in the time that any work may take. */
+    /* It has not begun any work within the time limit of work. */
     watch_for(&w, SECOND);
     assert_int_equal(w.shared->helpers[HELPER_SAMPLER].generation, 2);
     end(&w);

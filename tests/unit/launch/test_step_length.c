@@ -59,7 +59,7 @@ static void test_what_says_nothing(void **state)
     }
 }
 
-/* A standstill that began so long after the last step, in seconds. */
+/* A standstill that began `after_s` seconds after the last step. */
 static uint64_t patience_s(uint64_t usual_us, uint64_t after_s, uint64_t longest_s)
 {
     const struct step_length length = {
@@ -74,7 +74,7 @@ static void test_patience(void **state)
     assert_int_equal(patience_s(200000, 1, 0), 30);    /* never sooner */
     assert_int_equal(patience_s(2999999, 1, 0), 30);
     assert_int_equal(patience_s(4000000, 1, 0), 40);   /* ten steps */
-    assert_int_equal(patience_s(60000000, 1, 0), 600); /* also where that is longer than without steps */
+    assert_int_equal(patience_s(60000000, 1, 0), 600); /* also if that is longer than without steps */
     assert_int_equal(patience_s(200000, 1, 14), 30);
     assert_int_equal(patience_s(200000, 1, 50), 100);  /* it went on after such a standstill */
     assert_int_equal(patience_s(0, 0, 200), 400);
@@ -88,7 +88,7 @@ static void test_other_phases_take_their_own_time(void **state)
     assert_int_equal(patience_s(4000000, 40, 0), 40);
     assert_int_equal(patience_s(4000000, 41, 0), 300);
     const struct step_length length = {.count = 100, .usual_us = 200000, .ended_ns = 500 * SECOND_NS};
-    assert_true(step_length_holds(&length, 499 * SECOND_NS)); /* told of behind the last look */
+    assert_true(step_length_holds(&length, 499 * SECOND_NS)); /* reported after the last look */
 }
 
 int main(void)

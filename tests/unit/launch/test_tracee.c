@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process of a thread: asked of the kernel, for threads that are in the table and for others. */
+/* The process of a thread, from the kernel, for threads that are in the table and for others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static struct other begin_other(void)
     other.pid = fork();
     assert_true(other.pid >= 0);
     if (other.pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed assertion leaves it behind */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* it would survive a failed assertion */
         pthread_t thread;
         if (pthread_create(&thread, NULL, tell, &ends[1]) == 0)
             (void)pthread_join(thread, NULL);

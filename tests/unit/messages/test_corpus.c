@@ -69,7 +69,7 @@ static void check_says(const char *id, const char *text, const struct facts *f)
             fail_msg("%s says '%s' but has no %s", id, says[i].words, says[i].fact);
 }
 
-/* A label that the kernel log alone decides. */
+/* A label that follows from the kernel log alone. */
 static unsigned check_label(const char *id, const char *label, const struct facts *f)
 {
     char first[600];

@@ -21,7 +21,7 @@
 
 #define FIXTURES TEST_SOURCE_DIR "/tests/fixtures/messages"
 
-/* Generous: sanitizers and a busy machine slow it tenfold; a quadratic parser takes minutes. */
+/* A generous limit: sanitizers and a busy machine may take ten times as long; a quadratic parser takes minutes. */
 #define BIG_LIMIT_NS UINT64_C(30000000000)
 
 /* The sanitizer and coverage builds run ten times slower. They test fewer positions, different ones

@@ -217,7 +217,7 @@ static void test_growing_reserve(void **state)
     facts_free(f);
 }
 
-/* Printed with two decimals of its unit: half of the last digit may be missing. */
+/* It was printed with two decimals of its unit: it may be wrong by half of the last digit. */
 static void near_enough(const char *run, const char *what, int64_t said, double truth)
 {
     double unit = truth >= 0x1p30 ? 0x1p30 : truth >= 0x1p20 ? 0x1p20 : truth >= 1024 ? 1024 : 1;

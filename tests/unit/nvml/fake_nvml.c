@@ -49,7 +49,7 @@ int nvmlInit_v2(void)
     return a->init_result;
 }
 
-/* The second GPU of the test's machine is not one of the library's: another driver version. */
+/* The library does not know the second GPU of the test's machine, as with another driver version. */
 int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **ret)
 {
     static const char *const known[FAKE_GPUS] = {"0000:17:00.0", "0000:65:00.0"};

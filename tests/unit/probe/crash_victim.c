@@ -17,7 +17,7 @@ extern char __executable_start;
 /* No tail calls, nothing optimised away: each function has a frame of its own. */
 #define FRAME() __asm__ volatile("" ::: "memory")
 
-/* gcc 14 clones a function that is only not inlined, and calls it middle_call.isra.0. */
+/* gcc 14 clones a function that is only marked noinline, and calls it middle_call.isra.0. */
 #if defined(__clang__)
 #define OWN_FRAME __attribute__((noinline))
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small tracer for the tests: runs a program until its fatal signal and writes the impact file
- * that the product's tracer would write, by code of its own. */
+/* A small tracer for the tests: runs a program until its fatal signal and writes the same impact file as the product's
+ * tracer, with its own code. */
 #ifndef TEST_IMPACT_MAKER_H
 #define TEST_IMPACT_MAKER_H
 

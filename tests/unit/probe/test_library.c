@@ -41,7 +41,7 @@ static int tear_down(void **state)
     return fs_remove_tree(AT_FDCWD, folder);
 }
 
-/* A real library under a name of ours. */
+/* A real library under a name that the test chooses. */
 static void install(const char *name)
 {
     char path[FS_PATH_MAX];

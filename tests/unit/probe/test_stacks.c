@@ -72,7 +72,7 @@ static void test_summary_without(void **state)
     assert_false(stack_text_summary("", &s));
     assert_false(stack_text_summary("unwinding stopped: no registers\n", &s));
     assert_false(stack_text_summary("Thread 1 \"x\" (faulting): SIGSEGV", &s));
-    /* A jump into nothing: frame 0 is no file, so there is no module; no GPU library either. */
+    /* A jump to an invalid address: frame 0 is in no file, so there is no module, and no GPU library. */
     assert_true(stack_text_summary("Thread 1 \"x\" (faulting): SIGSEGV at 0x0 (si_code 1)\n"
                                    "  #0   0x0000000000000000 in ?? (no memory is mapped there)\n"
                                    "  #1   0x0000000000001139 in main+0x9 (a.out)\n"
@@ -166,8 +166,8 @@ static void test_collector(void **state)
     struct facts *facts = collect(directory, made.pid, &seen);
     assert_int_equal(seen.status, COLLECT_OK);
     const char *value;
-    /* The facts are of the process that failed first, although its file is the second; past
-     * abort(). */
+    /* The facts are those of the process that failed first, although its file is the second. The frames of abort() are
+     * skipped. */
     assert_true(facts_get_text(facts, "stack.top", &value));
     assert_string_equal(value, "ends_in_abort");
     assert_true(facts_get_text(facts, "stack.module", &value));

@@ -95,7 +95,7 @@ static void must_not_have(const char *part)
         fail_msg("'%s' in:\n%s", part, text);
 }
 
-/* The parts in this order. */
+/* Does the text have the parts in this order? */
 static void must_have_in_order(const char *const *parts)
 {
     const char *at = text;
@@ -118,7 +118,7 @@ static void check_thread_crash(const char *kind)
     const char *const parts[] = {head,           "#0 ",           "in crash_here+0x", frame0,
                                  "#1 ",          "middle_call+0x", "#2 ",             "outer_call+0x",
                                  "#3 ",          "crashing_thread+0x", "start_thread", NULL};
-    /* start_thread is a local symbol of libc: there only with debug symbols installed. */
+    /* start_thread is a local symbol of libc: it is known only with installed debug symbols. */
     const char *const without_libc[] = {parts[0], parts[1], parts[2], parts[3], parts[4], parts[5],
                                         parts[6], parts[7], parts[8], parts[9], "libc.so.6", NULL};
     must_have_in_order(strstr(text, "start_thread") != NULL ? parts : without_libc);
@@ -154,12 +154,12 @@ static void test_stripped(void **state)
     assert_true(expected > 0 && got >= expected && got < expected + 64);
     must_have(frame, "build-id " VICTIM_ID);
     must_not_have("crash_here");
-    /* Unwound to the end by .eh_frame, which stripping keeps. */
+    /* The stack is unwound to its end with .eh_frame, which stripping keeps. */
     must_not_have("unwinding stopped");
 }
 
-/* From abort() in the handler, over the signal frame, to the fault below it; and a call that is
- * the last instruction of its function. */
+/* The stack goes from abort() in the handler through the signal frame to the fault. One call is the last instruction of
+ * its function. */
 static void test_signal_frame(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void test_truncated_stack(void **state)
                                  NULL};
     must_have_in_order(parts);
     must_not_have("in main+0x");
-    /* Whole, it reaches main: the stack is some 60 KiB deep. */
+    /* With the whole stack, some 60 KiB, it reaches main. */
     make("plain", "deep", 1 << 20, &made);
     assert_int_equal(run_unwind(impact), 0);
     must_have(text, "in main+0x");

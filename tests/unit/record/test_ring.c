@@ -18,7 +18,7 @@
 #define SIZE (1u << 20)
 #define PIECE (SIZE / 2) /* as large as it may be */
 #define FOR_NS UINT64_C(300000000)
-#define AT_MOST_NS UINT64_C(10000000000) /* where the reader gets no turn */
+#define AT_MOST_NS UINT64_C(10000000000) /* if the reader gets no CPU */
 
 static struct {
     struct ring ring;

@@ -23,8 +23,8 @@
 
 static char folder[32];
 static struct shared *shared;
-static uint64_t passed_ns; /* on top of what the clock says */
-static unsigned syncs;     /* of the folder, the last step of each */
+static uint64_t passed_ns; /* added to the real clock */
+static unsigned syncs;     /* syncs of the folder, the last step of each flush */
 
 int __real_clock_gettime(clockid_t id, struct timespec *ts);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
@@ -101,8 +101,7 @@ static void test_impact_is_written_as_it_grows(void **state)
     write_impact(IMPACT_COMPLETE, 128);
     flush();
     assert_int_equal(bytes_on_disk(), 128);
-    write_impact(IMPACT_COMPLETE, 256); /* no program does that; it shows that the file is not
-                                         * written again */
+    write_impact(IMPACT_COMPLETE, 256); /* no program does this; it shows that the file is not written again */
     flush();
     assert_int_equal(bytes_on_disk(), 128);
 }
@@ -120,8 +119,8 @@ static void test_impact_of_a_tracer_that_was_killed_is_written_once(void **state
     assert_int_equal(bytes_on_disk(), 64);
 }
 
-/* A minute of a calm run with a turn every two seconds: syncs at 2 s, then every 10 s, and at once
- * when trouble is noticed. */
+/* A minute of a quiet run with a turn every two seconds: it syncs at 2 s, then every 10 s, and at once after a failure
+ * is noticed. */
 static void test_how_often_the_disk_is_waited_for(void **state)
 {
     (void)state;
@@ -135,7 +134,7 @@ static void test_how_often_the_disk_is_waited_for(void **state)
     shared->oom_matches = 0;
 }
 
-/* Each line has its number and its end, however the ring was overtaken. */
+/* Each line has its number and its end, also if the ring was overwritten. */
 static unsigned check_lines(const char *name, unsigned *ret_last)
 {
     char path[64];
@@ -176,11 +175,11 @@ static void test_first_and_last_lines_are_whole(void **state)
     assert_int_equal(last, 9);
     write_lines(10, 2500);
     flush();
-    write_lines(2500, 5000); /* together more than the file of the first ones takes */
+    write_lines(2500, 5000); /* together more than fits into the file of the first messages */
     flush();
     assert_int_equal(check_lines("output.first", &last), 0);
     assert_in_range(last, 3000, 4999);
-    write_lines(5000, 100000); /* more than the ring takes */
+    write_lines(5000, 100000); /* more than fits into the ring */
     flush();
     unsigned kept_from = check_lines("output.last", &last);
     assert_int_equal(last, 99999);
@@ -188,14 +187,14 @@ static void test_first_and_last_lines_are_whole(void **state)
     assert_int_equal(check_lines("output.first", &last), 0);
 }
 
-/* The target writes these bytes: full slots without an end, what is no UTF-8, control characters. */
+/* The target writes these bytes: full slots without a NUL, invalid UTF-8, control characters. */
 static void test_troubles_of_the_hook_are_text(void **state)
 {
     (void)state;
     char path[64];
     char all[SHARED_HOOK_TEXT + 1] = "";
     char *text = NULL;
-    shared->target_state = TARGET_ENDED; /* before, mere counters wait */
+    shared->target_state = TARGET_ENDED; /* until then, counters alone wait */
     flush();
     (void)snprintf(path, sizeof path, "%s/run.json", folder);
     assert_true(fs_read_all(path, 1 << 20, &text) > 0);

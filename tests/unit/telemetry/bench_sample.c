@@ -4,7 +4,7 @@
  *
  *   bench_sample [GPUS]     made-up machine with GPUS cards (default 8), all counters, all changing
  *
- * The number of values is printed with every time: a sampler that reads nothing is fast.
+ * The number of values is printed with every time: a sampler that reads nothing would be fast, too.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -38,7 +38,7 @@ static void reply_attr(int fd, const struct fuse_in_header *in)
 {
     struct fuse_attr_out attr = {.attr_valid = 1};
     attr.attr.ino = 1;
-    attr.attr.size = 4096; /* as sysfs says */
+    attr.attr.size = 4096; /* as sysfs reports it */
     attr.attr.mode = S_IFREG | 0444;
     attr.attr.nlink = 1;
     reply(fd, in->unique, 0, &attr, sizeof attr);
@@ -121,7 +121,7 @@ int fuse_file_mount(struct fuse_file *f, const char *path, const char *text)
     f->server = fork();
     if (f->server == 0)
         serve(f->fd, f->control, text);
-    (void)close(f->fd); /* the server's end of file is the end of the mount */
+    (void)close(f->fd); /* end of file at the server means that the mount is gone */
     f->fd = -1;
     return f->server < 0 ? -errno : 0;
 }

@@ -19,7 +19,7 @@ void help_write(const char *root, const char *path, const char *text);
 void help_write_u64(const char *root, const char *path, uint64_t value);
 /* Independent of the code under test: the number at the start of a file; false when none. */
 bool help_read_u64(const char *root, const char *path, uint64_t *ret);
-/* Amount of amdgpu cards with every counter, and a KFD node each. GPU i: VRAM used = base + i. */
+/* Makes so many amdgpu cards with every counter, and a KFD node for each. GPU i: VRAM used = base + i. */
 void help_fake_machine(const char *root, unsigned gpus, uint64_t used_base);
 /* The root of a recorded machine. */
 void help_machine_path(const char *name, char *out, size_t size);

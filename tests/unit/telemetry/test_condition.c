@@ -100,7 +100,7 @@ static void test_once_a_crossing(void **state)
 {
     (void)state;
     struct condition_watches w = begin("vram>90%");
-    assert_false(turn(&w, 0)); /* nothing is known yet, which is not 0 */
+    assert_false(turn(&w, 0)); /* no value is known yet, and that is not 0 */
     assert_false(w.list[0].ever_known);
     say(0, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 19 * GIB);
     assert_false(turn(&w, 0)); /* of what total? */
@@ -135,7 +135,7 @@ static void test_processes_add_up(void **state)
     (void)state;
     struct condition_watches w = begin("rss>3GiB");
     say(0, METRIC_PROC_RSS, 7, VALUE_OK, 2 * GIB);
-    say(0, METRIC_PROC_OUTSIDE, 9, VALUE_OK, 1); /* not of the program */
+    say(0, METRIC_PROC_OUTSIDE, 9, VALUE_OK, 1); /* not a process of the program */
     say(0, METRIC_PROC_RSS, 9, VALUE_OK, 9 * GIB);
     assert_false(turn(&w, 0));
     say(0, METRIC_PROC_RSS, 8, VALUE_OK, 2 * GIB);
@@ -188,8 +188,8 @@ static void test_silent(void **state)
     struct condition_list list = {1, {w.list[0].condition}};
     assert_true(conditions_need_output(&list));
     assert_false(conditions_need_steps(&list));
-    assert_int_equal(conditions_idle_ms(&list), 0); /* what it does is not asked */
-    assert_false(turn(&w, 700000)); /* nobody sees what it says */
+    assert_int_equal(conditions_idle_ms(&list), 0); /* CPU use does not matter here */
+    assert_false(turn(&w, 700000)); /* its output is not seen */
     assert_false(w.list[0].ever_known);
     silent_ms = 599000;
     assert_false(turn(&w, 700000));
@@ -231,7 +231,7 @@ static void test_torn_samples(void **state)
     ring_write(&shared->samples, noise, sizeof noise);
     say(0, METRIC_GPU_VRAM_USED, UINT32_MAX, VALUE_OK, 9 * GIB); /* no such GPU */
     assert_false(turn(&w, 0));
-    for (int i = 0; i < 40000; i++) /* the ring is overtaken */
+    for (int i = 0; i < 40000; i++) /* the ring has been overwritten */
         say(0, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 2 * GIB);
     assert_true(turn(&w, 0));
 }

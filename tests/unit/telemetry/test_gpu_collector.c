@@ -21,7 +21,7 @@ extern const struct collector collector_gpu;
 
 struct collect_out {
     struct facts *facts;
-    struct buf files; /* all files that were written, each after its name */
+    struct buf files; /* all files that were written, each preceded by its name */
     char reason[256];
 };
 

@@ -46,7 +46,7 @@ static bool nothing_pending_for(const struct shared *shared, uint64_t ns)
     return since == 0 || clock_mono_ns() - since < ns;
 }
 
-/* As the supervisor sees it: wait until a read has been pending for longer than it may be. */
+/* As the supervisor does: waits until a read has been pending for too long. */
 static bool wait_for_hang(const struct shared *shared)
 {
     uint64_t give_up = clock_mono_ns() + 10 * SECOND;
@@ -121,7 +121,8 @@ static void test_hung_file_is_given_up(void **state)
     (void)close(fd);
 }
 
-/* Slow but alive, as an SMU under load: nothing is given up, and impact does not wait for all. */
+/* The files are slow but answer, like an SMU under load: no file is given up, and an impact record does not wait for
+ * all of them. */
 static void test_slow_file_is_kept(void **state)
 {
     (void)state;

@@ -173,7 +173,7 @@ static void test_cpx_partitions(void **state)
     fs_set_sysroot(NULL);
 }
 
-/* --- counters against their files, read here once more by other means --- */
+/* --- counters against their files, which this test reads in its own way --- */
 
 static const struct {
     enum metric metric;
@@ -291,7 +291,7 @@ static void test_ttm_choice(void **state)
     help_remove(root);
 }
 
-/* Cards and nodes of one machine: joined by render minor where both say it, else by address. */
+/* Cards and nodes of one machine are joined by render minor if both have it, else by address. */
 static void test_join(void **state)
 {
     (void)state;
@@ -305,14 +305,14 @@ static void test_join(void **state)
     assert_int_equal(m.gpus[1].have & (GPU_HAVE_CARD | GPU_HAVE_KFD_NODE),
                      GPU_HAVE_CARD | GPU_HAVE_KFD_NODE);
     assert_int_equal(m.gpus[1].kfd_gpu_id, 20001);
-    /* The minors say otherwise than the addresses: the minors win. */
+    /* The minors contradict the addresses: the minors win. */
     help_write(root, "/sys/class/drm/card0/device/drm/renderD129/dev", "");
     help_write(root, "/sys/class/drm/card1/device/drm/renderD128/dev", "");
     machine_scan(&m);
     assert_int_equal(m.count, 2);
     assert_string_equal(m.gpus[0].pci, "0000:10:00.0");
     assert_int_equal(m.gpus[0].kfd_gpu_id, 20001);
-    /* A link for a device, no uevent. */
+    /* `device` is a link, and there is no uevent. */
     help_write(root, "/sys/devices/pci/0000:77:00.0/mem_info_vram_total", "5\n");
     char path[FS_PATH_MAX];
     help_write(root, "/sys/class/drm/card7/dev", "");

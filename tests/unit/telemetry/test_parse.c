@@ -27,7 +27,7 @@
 
 struct fdinfo_case {
     const char *file;
-    uint32_t have; /* exactly these of the memory and identity bits */
+    uint32_t have; /* of the memory and identity bits exactly these */
     const char *pdev;
     uint64_t client, pasid, vram, gtt, evicted, requested, shared_vram, visible;
 };
@@ -38,7 +38,7 @@ struct fdinfo_case {
 #define HAVE_AMD                                                                                   \
     (FDINFO_HAVE_EVICTED_VRAM | FDINFO_HAVE_REQUESTED_VRAM | FDINFO_HAVE_REQUESTED_GTT)
 
-/* Read off the records by eye. */
+/* The expected values were read from the records by a person. */
 static const struct fdinfo_case fdinfo_cases[] = {
     {"fdinfo-v6.1-keys-amdgpu_top87.txt", HAVE_ALL, "0000:5a:00.0", 217, 33235, 2068 * KIB,
      8192 * KIB, 0, 0, 0, 0},
@@ -106,10 +106,10 @@ static void test_fdinfo_own_cases(void **state)
 {
     (void)state;
     struct fdinfo info;
-    /* Not a DRM file: a pipe's. */
+    /* The fdinfo of a pipe, which is no DRM file. */
     assert_false(fdinfo_of("pos:\t0\nflags:\t01\nmnt_id:\t14\npasid:\t7\n", &info));
     assert_int_equal(info.have, 0);
-    /* Only the newest keys: resident stands in, whatever the order; memory wins when both. */
+    /* With only the newest keys, `resident` is used, in any order. If both are there, `memory` wins. */
     assert_true(fdinfo_of("drm-total-vram:\t9 MiB\ndrm-resident-vram:\t3 MiB\n", &info));
     assert_int_equal(info.vram_bytes, 3 * MIB);
     assert_true(fdinfo_of("drm-memory-vram:\t5 KiB\ndrm-resident-vram:\t3 MiB\n", &info));
@@ -249,7 +249,7 @@ static void test_cgroup_resolve(void **state)
     assert_true(m.found);
     assert_string_equal(m.leaf, "/sys/fs/cgroup/a/b");
     assert_string_equal(m.limit, "/sys/fs/cgroup/a");
-    /* In a container the host's path is not there: the mount's root is. */
+    /* In a container the host's path does not exist: the root of the mount is used. */
     help_write(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "777\n");
     struct cgroup_paths docker = {.v1_memory = "/docker/0123"};
     cgroup_resolve(&docker, &m);

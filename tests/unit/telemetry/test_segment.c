@@ -47,7 +47,7 @@ static uint64_t dir_bytes(const char *dir, unsigned *ret_files)
     return bytes;
 }
 
-/* Bytes in pieces of any size come back as the records they were. */
+/* Bytes that were appended in pieces of any size are read back as the same records. */
 static void test_append_in_pieces(void **state)
 {
     (void)state;
@@ -81,8 +81,8 @@ static void test_append_in_pieces(void **state)
     help_remove(dir);
 }
 
-/* Cut the file at every byte of its last records: all whole ones before are read, the rest is
- * skipped, and what a restarted writer appends behind the tear is read as well. */
+/* Cuts the file at every byte of its last records: all whole records before the cut are read, the rest is skipped, and
+ * the records that a restarted writer appends are read. */
 static void test_torn_tail(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_thin_keeps_extremes_and_marks(void **state)
     assert_true(series_time_of(&set, SAMPLE_BASELINE) == T0);
     assert_true(series_time_of(&set, SAMPLE_IMPACT) == T0 + 7777 * SECOND / 10);
     assert_int_equal(series_at(s, T0 + 7777 * SECOND / 10)->value, at_impact);
-    /* Thinned once more, with itself: the extremes stay. */
+    /* It is thinned again, with itself: the extremes stay. */
     int64_t again = segment_thin(out, (size_t)thin, data, limit / 4);
     series_release(&set);
     assert_true(again > 0 && again <= (int64_t)limit / 4);
@@ -222,8 +222,8 @@ static void test_thin_keeps_status_changes(void **state)
     series_release(&set);
 }
 
-/* A program that catches every refusal: an IMPACT record a second. It still fits, with the baseline,
- * the first and the last of them whole. */
+/* A program that catches every refusal: an IMPACT record a second. The result still fits, with the baseline and with
+ * the first and the last IMPACT record whole. */
 static void test_thin_many_impacts(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void run_simulated(uint64_t seconds, unsigned gpus, const char *what)
     assert_true(written < 16000000 || files == SEGMENTS_MAX);
     assert_true(series_time_of(&set, SAMPLE_BASELINE) == T0);
     assert_int_equal(set.skipped_bytes, 0);
-    /* The last ten minutes are whole; no gap is longer than a twentieth of its age. */
+    /* The last ten minutes are complete; no gap is longer than a twentieth of its age. */
     size_t recent = 0;
     uint64_t end = T0 + seconds * SECOND;
     uint64_t widest = 0;
@@ -355,7 +355,7 @@ static void run_simulated(uint64_t seconds, unsigned gpus, const char *what)
     help_remove(dir);
 }
 
-/* The sanitizer and coverage builds do not need the figures of a whole week. */
+/* The sanitizer and coverage builds do not simulate a whole week. */
 #ifdef __OPTIMIZE__
 #define SLOWER 1
 #else

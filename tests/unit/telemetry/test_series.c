@@ -127,7 +127,7 @@ static void expect_source(const struct facts *facts, const char *name, const cha
     assert_string_equal(f->source, source);
 }
 
-/* The source is the one that was read, not all possible ones. */
+/* The fact's source is the one that was read, not the list of possible ones. */
 static void test_sources(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_sources(void **state)
     series_release(&set);
 }
 
-/* If a count was too large for the tracer, the count of a second before does not stand for it. */
+/* If a count was too large for the tracer, the count of a second earlier does not replace it. */
 static void test_older_than_a_look_that_failed(void **state)
 {
     (void)state;
@@ -183,9 +183,9 @@ static void test_memory_that_was_given_back_before_the_message(void **state)
         uint64_t used_then, used_at_impact, expected;
     } cases[] = {
         {81, true, 116272267264, 1197342720, 116272267264},
-        {81, false, 116272267264, 1197342720, 1197342720},  /* a signal: it was held */
-        {700, true, 116272267264, 1197342720, 1197342720},  /* too long ago to tell */
-        {81, true, 116272267264, 100272267264, 100272267264}, /* the step's own ups and downs */
+        {81, false, 116272267264, 1197342720, 1197342720},  /* a signal: the process was held */
+        {700, true, 116272267264, 1197342720, 1197342720},  /* too long ago */
+        {81, true, 116272267264, 100272267264, 100272267264}, /* the memory of the step itself */
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -206,8 +206,7 @@ static void test_memory_that_was_given_back_before_the_message(void **state)
     }
 }
 
-/* Processes 8 and 10 are of the command as well, 9 holds nothing, 42 is not, and 7 is the one that
- * failed. */
+/* Process 7 failed. Processes 8 and 10 belong to the command, too; 9 holds nothing; 42 belongs to another command. */
 static void test_siblings(void **state)
 {
     (void)state;
@@ -341,7 +340,7 @@ static void test_csv_of_many_processes_in_turn(void **state)
     fill_with_processes(&set, 400, false, 20000);
     assert_int_equal(series_to_csv(&set, T0, 20000, 1005, &out), 400 - SERIES_CSV_PROCESSES_MAX);
     assert_true(count_lines(buf_str(&out)) > 1000);
-    assert_non_null(strstr(buf_str(&out), ",proc.1005.rss_bytes,")); /* that one is wanted */
+    assert_non_null(strstr(buf_str(&out), ",proc.1005.rss_bytes,")); /* that process is requested */
     assert_null(strstr(buf_str(&out), ",proc.1006.rss_bytes,"));
     assert_non_null(strstr(buf_str(&out), ",proc.1399.rss_bytes,"));
     buf_release(&out);
@@ -363,7 +362,7 @@ static void test_downsample(void **state)
     series_release(&set);
 }
 
-/* Sawtooth of a training: up and down every half second, plus what stays. */
+/* The sawtooth of a training: up and down every half second, plus the leak. */
 static void sawtooth(struct series_set *set, uint32_t gpu, int64_t stays_per_s, int seconds)
 {
     for (int i = 0; i < seconds * 10; i++) {
@@ -397,7 +396,7 @@ static void test_growth(void **state)
     g = series_growth(&step, step.first_ns, step.last_ns);
     assert_true(g.valid && g.gpu == 2 && g.rising_share < 0.1);
     series_release(&step);
-    /* Too little to say anything. */
+    /* Too few samples for a verdict. */
     struct series_set brief = {0};
     sawtooth(&brief, 0, 40 * MIB, 1);
     assert_false(series_growth(&brief, brief.first_ns, brief.last_ns).valid);

@@ -107,7 +107,7 @@ static bool is_wrong_and_sure(struct tree *tree, const cJSON *facts, const cJSON
     return wrong;
 }
 
-/* Counts the facts whose absence makes a wrong answer sure. */
+/* Counts the facts whose absence gives a wrong answer at high confidence. */
 static size_t starve(struct tree *tree, const cJSON *facts, const char *want)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(facts, "facts");
@@ -132,7 +132,7 @@ static size_t starve(struct tree *tree, const cJSON *facts, const char *want)
     return failures;
 }
 
-/* Removing one fact may make it less sure or unknown, never another answer at high confidence. */
+/* Without one fact the answer may be less sure or unknown, but never another one at high confidence. */
 static void removing_a_fact_never_makes_a_wrong_answer_sure(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
@@ -175,7 +175,7 @@ static void nothing_at_all_is_unknown_with_a_list(void **state)
     verdict_release(&v);
 }
 
-/* One message, word for word; only the counters differ, and the verdict follows them. */
+/* The message is the same, word for word. Only the counters differ, and the verdict follows them. */
 static void the_verdict_follows_the_counters(void **state)
 {
     static const char text[] =
@@ -310,7 +310,7 @@ static void siblings_count_where_they_hold_it(void **state)
     }
 }
 
-/* The package number after the dash tells whether an Ubuntu kernel has the fix for gfx1151. */
+/* The package number after the dash shows whether an Ubuntu kernel has the fix for gfx1151. */
 static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
 {
     static const struct {
@@ -326,7 +326,7 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
         {"6.14.0-1018-oem", 61400, false},
         {"6.17.0-1003-oem", 61700, false},
         {"6.11.0-1027-oem", 61100, true},
-        {"6.14.0-oem", 61400, false} /* cannot be told */,
+        {"6.14.0-oem", 61400, false} /* cannot be known */,
     };
     static const char *const failures[] = {
         "'kmsg.first_bad': 'gpu-hang', 'kmsg.ring_timeout': 'gfx_0.0.0'", /* node gpu-hang */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Advice and reasons of the shipped tree: true, allowed, in whole sentences, with their sources. */
+/* Advice and reasons of the shipped tree are true, allowed, whole sentences, and have their sources. */
 #include "tree_fixture.h"
 
 #include "diagnose/fact.h"
@@ -17,7 +17,7 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-/* The limit's advice: at most 90 % of RAM, exact, in both units. */
+/* The advice for the TTM limit gives at most 90 % of RAM, exactly, in both units. */
 static void ttm_advice_computes_the_value(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
@@ -43,8 +43,7 @@ static const cJSON *fixture_of(const cJSON *rows, const char *node)
     return NULL;
 }
 
-/* No advice raises a limit that cannot be raised far enough, or names a process that no line
- * names. */
+/* No advice raises a limit that cannot be raised far enough, or names a process that no line has. */
 static void advice_fits_what_is_known(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
@@ -69,7 +68,7 @@ static void advice_fits_what_is_known(void **state)
     cJSON_Delete(rows);
 }
 
-/* Reasons against are rarely independent: together they lower the confidence by one step. */
+/* Contrary evidence is rarely independent: together it lowers the confidence by one step. */
 static void several_reasons_against_lower_once(void **state)
 {
     static const char *const more[] = {
@@ -88,7 +87,7 @@ static void several_reasons_against_lower_once(void **state)
     cJSON_Delete(rows);
 }
 
-/* Advice that is known to be false or dangerous must not be in any template at all. */
+/* No template may have advice that is known to be false or dangerous. */
 static void no_template_gives_false_advice(void **state)
 {
     static const char *const never[] = {
@@ -135,7 +134,7 @@ static void advice_never_sets_both_allocator_options(void **state)
     }
 }
 
-/* expandable_segments only where this torch honours it */
+/* expandable_segments only if this PyTorch reads it */
 static void expandable_segments_only_where_it_works(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/worked.json");
@@ -243,7 +242,7 @@ static void nobody_is_told_to_do_what_he_did(void **state)
     verdict_release(&v);
 }
 
-/* A fault of the command processor is not one of the program's kernels. */
+/* A fault of the command processor is not blamed on the program's kernels. */
 static void a_fault_of_the_command_processor_gets_its_own_advice(void **state)
 {
     struct verdict v =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The expression language: values, three-valued logic, what is listed as missing, wrong texts. */
+/* The expression language: values, three-valued logic, missing inputs, syntax errors. */
 #include "base/err.h"
 #include "diagnose/fact.h"
 #include "diagnose/tree.h"
@@ -158,7 +158,7 @@ static void depth_is_limited(void **state)
     assert_non_null(strstr(err.msg, "nested too deeply"));
 }
 
-/* A chain is as deep as it is long, without any parenthesis. */
+/* A long chain of operators nests as deeply as it is long, without parentheses. */
 static void length_is_limited(void **state)
 {
     static char text[200001];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong tree files: each gets the file, the right line and a reason. */
+/* Wrong tree files: the error has the file, the right line and a reason. */
 #include "temp_folder.h"
 #include "tree_fixture.h"
 
@@ -193,7 +193,7 @@ static void wrong_computed_facts_are_refused(void **state)
 }
 
 /* Cut and mangle the shipped tree: refused or accepted, never a crash. */
-/* NULL has a reason; a tree that was accepted answers. */
+/* A refused tree has a reason; an accepted tree gives a verdict. */
 static bool is_refused_or_works(struct tree *tree, const struct rc_err *err)
 {
     struct verdict v = {0};

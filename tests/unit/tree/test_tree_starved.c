@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shipped tree judges a capacity failure while one allocation after the other is refused: a
- * verdict with a class, or -ENOMEM and nothing left behind (the sanitizer build sees leaks).
+ * The shipped tree judges a capacity failure while each allocation in turn fails: it gives a verdict with a class, or
+ * -ENOMEM and no leak (the sanitizer build sees leaks).
  */
 #include "starved.h"
 #include "tree_fixture.h"
@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-/* True when the allocation was not reached. */
+/* True if that allocation was never reached. */
 static bool judge_without(const struct tree *tree, long n)
 {
     static const char text[] =

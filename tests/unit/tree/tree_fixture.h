@@ -11,14 +11,14 @@ struct cJSON;
 struct facts;
 struct tree;
 
-/* Whole file below the project; fails the test when it cannot be read. Caller frees. */
+/* A whole file of the project. Fails the test if it cannot be read. The caller frees the text. */
 char *fixture_read(const char *relative_path);
 struct cJSON *fixture_json(const char *relative_path);
 /* The shipped tree with all its stages as one JSON text. Caller frees. */
 char *fixture_tree_text(void);
 /* templates/tree.json with its stages and templates/defects.json. */
 struct tree *fixture_tree(void);
-/* The same as the state of a group of tests. */
+/* The same, as the state of a group of tests. */
 int fixture_load_tree(void **state);
 int fixture_free_tree(void **state);
 /* `json` in a form of facts_from_json(); `change` overrides (null removes) names of the short form

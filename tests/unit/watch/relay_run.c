@@ -120,13 +120,13 @@ static _Noreturn void exec_driver(const struct run *run, int in, int err)
         (void)dup2(open(again, O_WRONLY | O_NONBLOCK | O_CLOEXEC), 1);
     }
     (void)dup2(err, 2);
-    for (int fd = 3; fd < 1024; fd++) /* what the caller of the tests left open */
+    for (int fd = 3; fd < 1024; fd++) /* descriptors that the caller of the tests left open */
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)execv(argv[0], (char **)(uintptr_t)argv);
     _exit(126);
 }
 
-/* As a shell's session: it holds the terminal, so that nothing is hung up when the driver ends. */
+/* Like a shell's session: it keeps the terminal, so that nobody gets SIGHUP when the driver ends. */
 static _Noreturn void lead(struct run *run, int in, int err, int status_write, int released)
 {
     (void)setsid();

@@ -21,7 +21,7 @@ struct run_options {
     enum run_on on;
     bool both;     /* fd 1 is fd 2; else /dev/null */
     bool nonblock; /* O_NONBLOCK on the descriptor the driver gets */
-    bool nonblock_1; /* on fd 1 alone, which then has a description of its own */
+    bool nonblock_1; /* on fd 1 alone, which then has its own open file description */
     bool raw;      /* the real terminal does no output processing */
     const char *driver[8];
     const char *target[8];
@@ -31,9 +31,9 @@ struct run {
     struct run_options options;
     char dir[TEMP_FOLDER_MAX];
     char report[TEMP_FOLDER_MAX + 16]; /* FILE for the driver's report */
-    char result[TEMP_FOLDER_MAX + 16]; /* FILE for the target's, put for "@" in target[] */
+    char result[TEMP_FOLDER_MAX + 16]; /* FILE for the target's; it replaces "@" in target[] */
     char file[TEMP_FOLDER_MAX + 16];   /* stderr of ON_FILE* */
-    int reader;      /* what the driver's stderr arrives at, or -1 */
+    int reader;      /* the end at which the driver's stderr arrives, or -1 */
     int slave;       /* keeps the terminal open */
     int steps;       /* a byte lets the target go on */
     int status_pipe;
@@ -45,9 +45,9 @@ struct run {
 void run_start(struct run *run, const struct run_options *options);
 void run_step(struct run *run);
 void run_close_reader(struct run *run);
-/* Reads until `want` bytes are there (exactly those, else the test fails). */
+/* Reads `want` bytes. If more arrive, the test fails. */
 void run_expect(struct run *run, const char *want, size_t len);
-/* Reads until the driver has ended and no bytes are left, and gives every piece to `take`. Returns the
+/* Reads until the driver has ended and no bytes are left. Passes every piece to `take`. Returns the
  * driver's exit status. */
 int run_drain(struct run *run, void (*take)(void *arg, const unsigned char *data, size_t len),
               void *arg);

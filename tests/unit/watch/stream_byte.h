@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte `i` of an endless sequence in which a lost, doubled or swapped piece of any length shows:
- * shared by the writing target and the checking test. */
+/* Byte `i` of an endless sequence that shows a lost, doubled or swapped piece of any length. The writing target and the
+ * checking test share it. */
 #ifndef TEST_WATCH_STREAM_BYTE_H
 #define TEST_WATCH_STREAM_BYTE_H
 

@@ -82,7 +82,7 @@ static void test_nothing_to_keep(void **state)
     assert_string_equal(kept(c), "");
     carrier_free(c);
     c = carrier_new(0);
-    feed(c, OOM, 1000); /* the head is kept anyhow */
+    feed(c, OOM, 1000); /* the head is kept in any case */
     assert_string_equal(kept(c), "");
     carrier_free(c);
 }
@@ -114,8 +114,7 @@ static void test_flood(void **state)
     carrier_free(c);
 }
 
-/* The first bytes stay, however much follows before they are saved. Text after a gap does not count as
- * the beginning. */
+/* The first bytes are kept, however much follows before they are saved. Text after a gap is not the beginning. */
 static void test_the_head_stays(void **state)
 {
     (void)state;

@@ -138,7 +138,7 @@ static void append(const char *path, const char *text)
     (void)close(fd);
 }
 
-/* A recorded log as a file: old records are passed over, new ones come one by one. */
+/* A recorded log as a file: old records are skipped, new ones are read one by one. */
 static void test_file_is_followed(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void test_file_is_followed(void **state)
         total += (size_t)n;
     }
     assert_int_equal(total, 30001);
-    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* written anew: from its beginning */
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* rewritten: read from its beginning */
     (void)close(fd);
     append(path, "3,900,9,-;a new one\n");
     assert_true(kernel_log_read(&log, record, sizeof record) > 0);
@@ -216,8 +216,8 @@ static void test_file_is_followed(void **state)
     (void)rmdir(root);
 }
 
-/* The real one, where root may read and write it: only what comes after the open is read. */
-/* The records of the device; other processes may write to it as well. */
+/* The real /dev/kmsg, if root may read and write it: only records after the open are read. */
+/* The records of the device. Other processes may write to it, too. */
 static void expect_what_came_before_the_opening(void)
 {
     struct kernel_log log;
@@ -244,7 +244,7 @@ static void test_real_device(void **state)
     struct kernel_log log;
     struct rc_err err;
     int r = kernel_log_open(&log, -1, &err);
-    /* On a busy machine the search for the number may run out of its time. */
+    /* On a busy machine the search for the number may exceed its time limit. */
     for (int i = 0; i < 50 && r == 0 && log.next_seq == KERNEL_LOG_SEQ_UNKNOWN; i++) {
         kernel_log_close(&log);
         r = kernel_log_open(&log, -1, &err);

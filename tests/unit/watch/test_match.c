@@ -102,7 +102,7 @@ static void test_false_starts(void **state)
     }
 }
 
-/* Healthy output that looks alike; warnings that real programs print while all is well. */
+/* Normal output that looks similar, and warnings of real programs that run well. */
 static void test_harmless_neighbours(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void test_harmless_neighbours(void **state)
     }
 }
 
-/* Real shapes, one message one count. */
+/* Real messages: each counts once. */
 static void test_real_messages_count_once(void **state)
 {
     (void)state;
@@ -164,7 +164,8 @@ static void test_real_messages_count_once(void **state)
     }
 }
 
-/* A progress bar that never ends its line: 100 MB, all bytes, one match; memory is the struct. */
+/* A progress bar that never ends its line: 100 MB are searched and give one match. Only the struct is used as memory.
+ * */
 static void test_endless_line_and_all_bytes(void **state)
 {
     (void)state;
@@ -183,7 +184,7 @@ static void test_endless_line_and_all_bytes(void **state)
 static void test_table_fits(void **state)
 {
     (void)state;
-    /* Two patterns of which one holds the other would count a message twice. */
+    /* If one pattern contained another, a message would count twice. */
     for (size_t i = 0; i < match_pattern_count; i++) {
         for (size_t k = 0; k < match_pattern_count; k++) {
             if (i != k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The relay with a real target, a real relay process and a supervisor that kills it: every byte, in
- * order, once; and the properties of a pipe or terminal that the target and the reader rely on.
+ * The relay with a real target, a real relay process and a supervisor that kills it: every byte arrives once and in
+ * order, and the pipe or terminal keeps the properties that target and reader rely on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void check_stream(void *arg, const unsigned char *data, size_t len)
     check->at += len;
 }
 
-/* The whole stream arrived: nothing lost, doubled or swapped, and as much as the target wrote. */
+/* The whole stream arrived: no byte is lost, doubled or swapped, and the length is what the target wrote. */
 static void expect_stream(struct run *run)
 {
     struct check check = {.wrong_at = UINT64_MAX};
@@ -125,7 +125,7 @@ static void test_slow_reader_is_not_a_hang(void **state)
                                               .target = {"stream", "5", "1000000", "@"}});
         (void)usleep(1500000);
         expect_stream(&run);
-        assert_in_range(run_reported(&run, "age_ms"), 0, 800); /* it turns while it is blocked */
+        assert_in_range(run_reported(&run, "age_ms"), 0, 800); /* its loop runs while it is blocked */
         assert_int_equal(run_reported(&run, "stuck"), 0);
         assert_int_equal(run_reported(&run, "restarts"), 0);
         run_end(&run);
@@ -234,7 +234,7 @@ static void test_tree_that_outlives_the_target(void **state)
         run_step(&run);
         run_expect(&run, "late", 4);
         if (on == ON_PIPE)
-            run_expect_eof(&run); /* and then it goes */
+            run_expect_eof(&run); /* and then the relay ends */
         run_end(&run);
     }
 }
@@ -260,7 +260,7 @@ static void test_reader_that_goes_away(void **state)
     }
 }
 
-/* Noticed without a byte on its way: the very next write of the target gets the signal. */
+/* It is noticed although no byte is on its way: the next write of the target gets the signal. */
 static void check_silence(enum run_on on, const char *driver_option)
 {
     struct run run;
@@ -286,7 +286,7 @@ static void test_reader_that_goes_away_in_silence(void **state)
         check_silence(i < 10 ? ON_PIPE : ON_SOCKET, NULL);
 }
 
-/* Without a thread that watches the reader. */
+/* The relay has no thread that watches the reader. */
 static void test_no_memory_for_the_relay(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void test_messages_reach_the_shared_memory(void **state)
     }
 }
 
-/* Too fast to look at every byte, but the end is always looked at. */
+/* The output is too fast to search every byte, but the end is always searched. */
 static void test_long_line_in_bounded_memory(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void test_long_line_in_bounded_memory(void **state)
 #endif
 }
 
-/* The end is 32 KiB, in however many pieces it came. */
+/* The end is the last 32 KiB, in however many pieces it came. */
 static void test_end_in_small_pieces(void **state)
 {
     (void)state;
@@ -365,8 +365,8 @@ static void test_end_in_small_pieces(void **state)
     }
 }
 
-/* A carrier whose target has ended, and whose pipes to look with are full of what reads left
- * behind: tee(2) does not tell of the end then. */
+/* The target has ended, and the relay's peek pipes are full of bytes that reads left there: then tee(2) does not report
+ * the end. */
 static int run_carrier_with_full_pipes(bool waits_by_tee)
 {
     static struct carrier c;
@@ -394,7 +394,7 @@ static int run_carrier_with_full_pipes(bool waits_by_tee)
     wait_init(&c);
     if (!waits_by_tee)
         relay_close(&c.bell[0]);
-    (void)setrlimit(RLIMIT_CPU, &(struct rlimit){2, 2}); /* it would turn for ever */
+    (void)setrlimit(RLIMIT_CPU, &(struct rlimit){2, 2}); /* its loop would never end */
     carry_run(&c);
 }
 

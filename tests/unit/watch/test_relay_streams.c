@@ -32,14 +32,14 @@ static void test_file_is_read_not_replaced(void **state)
         assert_int_equal(run_reported(&run, "way"), RELAY_FILE);
         assert_int_equal(run_reported(&run, "bytes"), 35);
         assert_int_equal(run_reported(&run, "ring"), 35);
-        assert_int_equal(run_reported(&run, "oom"), 0); /* what was there before is not ours */
+        assert_int_equal(run_reported(&run, "oom"), 0); /* earlier text is not the run's */
         assert_int_equal(run_reported(&run, "fault"), 1);
         assert_int_equal(run_reported(&run, "drained"), 1);
         run_end(&run);
     }
 }
 
-/* The target's position in the file counts, not the file's size: older bytes may stand behind it. */
+/* The target's position in the file counts, not the file's size: older bytes may follow it. */
 static void test_file_that_is_written_over(void **state)
 {
     (void)state;
@@ -56,7 +56,7 @@ static void test_file_that_is_written_over(void **state)
     run_end(&run);
 }
 
-/* A log that is cut while the program goes on (copytruncate of logrotate): what comes then counts. */
+/* A log that is truncated while the program runs (copytruncate of logrotate): the later text is read. */
 static void test_file_that_is_truncated(void **state)
 {
     (void)state;
@@ -90,7 +90,8 @@ static void test_socket_is_read(void **state)
     run_end(&run);
 }
 
-/* A pipe of packets would lose their borders; what the target may not write, it may not write. */
+/* In a pipe in packet mode we would lose the packets' borders. A descriptor that the target may not write to stays so.
+ * */
 static void test_odd_streams_are_left_alone(void **state)
 {
     (void)state;

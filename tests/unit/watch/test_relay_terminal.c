@@ -54,7 +54,7 @@ static void test_modes_are_mirrored(void **state)
     run_start(&run, &(struct run_options){.on = ON_TERMINAL, .both = true, .target = {"modes"}});
     struct termios start, t;
     assert_int_equal(tcgetattr(run.slave, &start), 0);
-    run_expect(&run, "curses", 6); /* the modes stood before the first byte was written */
+    run_expect(&run, "curses", 6); /* the modes were set before the first byte was written */
     assert_int_equal(tcgetattr(run.slave, &t), 0);
     assert_int_equal(t.c_lflag & (ICANON | ECHO), 0);
     assert_int_equal(t.c_oflag & ONLCR, 0);
@@ -71,7 +71,7 @@ static void test_modes_are_mirrored(void **state)
     assert_int_equal(tcgetattr(run.slave, &t), 0);
     assert_int_equal(t.c_oflag & OPOST, 0);
     assert_int_equal(t.c_iflag & ICRNL, 0);
-    run_step(&run); /* modes alone, no output: seen by the clock */
+    run_step(&run); /* only modes change, without output: the periodic check sees it */
     for (int i = 0; i < 3000 && t.c_lflag != start.c_lflag; i++) {
         (void)usleep(1000);
         assert_int_equal(tcgetattr(run.slave, &t), 0);

@@ -37,7 +37,7 @@ static void carrier_free(struct carrier *c)
     free(c);
 }
 
-/* So much was printed before. */
+/* Starts with `printed` bytes of earlier output. */
 static void fill_head(struct carrier *c)
 {
     atomic_store(&c->shared->output.head, OUTPUT_HEAD_BYTES + 1);
@@ -80,7 +80,7 @@ static void test_byte_by_byte(void **state)
     carrier_free(c);
 }
 
-/* The head is kept whole anyhow. */
+/* The head is kept whole in any case. */
 static void test_head(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_head(void **state)
     carrier_free(c);
 }
 
-/* No failure is noted, no counters are asked for. */
+/* No failure is noted, and no counters are requested. */
 static void test_no_failure(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_no_failure(void **state)
     carrier_free(c);
 }
 
-/* Half a line may hide that its value is a secret: after a gap, and if a line is too long. */
+/* A part of a line may not show that its value is a secret: after a gap, and if a line is too long. */
 static void test_cut_lines(void **state)
 {
     static char line[3 * REPORT_LINE_MAX];
@@ -128,7 +128,7 @@ static void test_cut_lines(void **state)
     carrier_free(c);
 }
 
-/* A program that prints such words without end costs a bounded search, and the last ones stay. */
+/* If a program prints such words without end, the search stays bounded and the last lines are kept. */
 static void test_flood(void **state)
 {
     static char chunk[(64 << 10) / (sizeof KV - 1) * (sizeof KV - 1)];

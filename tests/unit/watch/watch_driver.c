@@ -6,8 +6,8 @@
  *   watch_driver [--kills N] [--seed S] [--stop] [--report FILE] [--wait-relay] [--no-memory] -- COMMAND...
  *
  * --kills  SIGKILL the relay process N times at random moments, then SIGUSR1 to the target
- * --no-memory  the relay process gets none, not even a thread's stack
- * --stop   SIGSTOP the relay process once; only relay_stuck() brings the run on; then SIGUSR1
+ * --no-memory  the relay process gets no memory, not even a thread's stack
+ * --stop   SIGSTOP the relay process once; only relay_stuck() lets the run continue; then SIGUSR1
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct driver {
     unsigned kills_left, kills, restarts, stuck, resizes;
     bool stop, stopped;
     bool wait_relay, no_memory;
-    uint64_t truncate_at; /* bytes that were read when fd 2's file is cut to nothing; 0 = never */
+    uint64_t truncate_at; /* fd 2's file is truncated after so many read bytes; 0 = never */
     uint64_t oldest_heartbeat_ns; /* highest age seen, once the relay process has begun */
     unsigned seed;
     const char *report;
@@ -67,7 +67,7 @@ static void fork_target(struct driver *d, char **argv)
     atomic_store(&d->shared->target_pid, d->target);
 }
 
-/* The relay lets go before its process is gone for good: a test that sees it gone can rely on it.
+/* The relay has released the stream before its process is reaped, so a test that sees it gone can rely on that.
  */
 static void reap(struct driver *d)
 {
@@ -216,7 +216,7 @@ static void supervise(struct driver *d, const sigset_t *set)
 int main(int argc, char **argv)
 {
     static struct driver d;
-    (void)alarm(50); /* nothing of a failed test stays */
+    (void)alarm(50); /* no process of a failed test survives */
     d.seed = 1;
     int first = parse(&d, argc, argv);
     int fd = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Targets with one habit each, for test_relay. What they know is written to FILE, because their
- * output is what is under test; "step" = wait for a byte on fd 0.
+ * Targets with one habit each, for test_relay. They report to FILE, because their output is under test; "step" = wait
+ * for a byte on fd 0.
  *
  *   stream SEED BYTES FILE  the sequence of stream_byte() in random pieces to fd 2;
  *                           BYTES 0 = until SIGUSR1; the count goes to FILE
@@ -15,7 +15,7 @@
  *   linger TEXT             a child in the background: a step, then TEXT; the parent exits at once
  *   flood                   writes to fd 2 until that fails; exit 7 if by an error, not a signal
  *   longline BYTES          one line, with a pattern at its end
- *   tail BYTES              the same, then 400 small pieces, each when the one before was taken
+ *   tail BYTES              the same, then 400 small pieces, each after the piece before it was read
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +133,7 @@ static int look(char **argv)
                   isatty(2), ws.ws_row, ws.ws_col, (fcntl(1, F_GETFL) & O_NONBLOCK) != 0,
                   (fcntl(2, F_GETFL) & O_NONBLOCK) != 0, fileno(f));
     (void)fflush(f);
-    for (int fd = 3; fd < 256; fd++) { /* nothing of ours may leak into the target */
+    for (int fd = 3; fd < 256; fd++) { /* none of our descriptors may be open in the target */
         if (fd != fileno(f) && fcntl(fd, F_GETFD) >= 0)
             (void)fprintf(f, "leaked=%d\n", fd);
     }
@@ -153,7 +153,7 @@ static int size(char **argv)
             (void)sigsuspend(&before);
         size_changed = 0;
         (void)ioctl(2, TIOCGWINSZ, &ws);
-    } while (ws.ws_row != 50); /* asked too early: one more signal must come */
+    } while (ws.ws_row != 50); /* asked too early: one more signal must arrive */
     FILE *f = result(argv[0]);
     (void)fprintf(f, "%dx%d\n", ws.ws_row, ws.ws_col);
     return fclose(f) == 0 ? 0 : 9;
@@ -179,7 +179,7 @@ static int modes(char **argv)
     (void)tcsetattr(1, TCSADRAIN, &t);
     write_all(1, "raw", 3);
     step();
-    (void)tcsetattr(1, TCSADRAIN, &saved); /* and not a byte of output */
+    (void)tcsetattr(1, TCSADRAIN, &saved); /* and no output */
     step();
     return 0;
 }
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
                   {"modes", 0, modes},   {"close2", 0, close2},    {"linger", 1, linger},
                   {"flood", 0, flood},   {"longline", 1, longline},
                   {"tail", 1, tail}};
-    (void)alarm(50); /* nothing of a failed test stays */
+    (void)alarm(50); /* no process of a failed test survives */
     struct sigaction sa = {.sa_handler = on_signal};
     (void)sigaction(SIGUSR1, &sa, NULL);
     (void)sigaction(SIGWINCH, &sa, NULL);
