@@ -179,7 +179,7 @@ void host_append_cmdline(struct buf *out, const char *text)
     }
 }
 
-/* The word at *at; moves *at behind it and the following blanks; "" at the end. */
+/* The word at *at; moves *at past it and the following blanks; "" at the end. */
 static struct word {
     const char *at;
     int len;

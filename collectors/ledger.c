@@ -308,7 +308,7 @@ static void put_fault(const struct reading *r)
     collect_text(r->out, "ledger.fault.buffer_start", FACT_IMPACT, text, SOURCE);
     put(r, "ledger.fault.buffer_bytes", FACT_IMPACT, fault.range->bytes, SOURCE);
     put(r, "ledger.fault.offset_bytes", FACT_IMPACT, fault.offset,
-        fault.place == PLACE_PAST_END ? SOURCE ": behind its end" : SOURCE ": into it");
+        fault.place == PLACE_PAST_END ? SOURCE ": past its end" : SOURCE ": into it");
     collect_text(r->out, "ledger.fault.buffer_kind", FACT_IMPACT,
                  ledger_kind_name(fault.range->kind), SOURCE);
     if (fault.range->freed_ns != 0 && r->ctx->end_mono_ns > fault.range->freed_ns)

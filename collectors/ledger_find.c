@@ -12,7 +12,7 @@
 #define RISING_LEAST (UINT64_C(2) << 20) /* smaller buffers belong to the runtime */
 #define GROWTH_LEAST 20 /* live buffers of one size; fewer are not called growth */
 #define NULL_PAGES (1u << 20)
-/* An address so far behind the end of a buffer still counts as an overrun. */
+/* An address so far past the end of a buffer still counts as an overrun. */
 #define PAST_END_LEAST (2u << 20)
 
 /* --- the process --- */

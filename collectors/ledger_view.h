@@ -97,7 +97,7 @@ struct ledger_fault {
     enum ledger_place place;
     uint64_t address;
     const struct ledger_range *range; /* NULL for ELSEWHERE and NULL */
-    uint64_t offset;                  /* offset into the range; for PAST_END behind its end */
+    uint64_t offset;                  /* offset into the range; for PAST_END past its end */
 };
 void ledger_place_fault(const struct ledger_view *view, uint64_t address, struct ledger_fault *ret);
 

@@ -68,7 +68,7 @@ static void give_access(struct collect_out *out)
                      WEXITSTATUS(status) == 0 ? "yes" : strerror(WEXITSTATUS(status)), source);
 }
 
-/* The number behind a name of /proc/self/status; false where there is none. */
+/* The number after a name of /proc/self/status; false where there is none. */
 static bool field(const char *status, const char *name, int base, uint64_t *value)
 {
     const char *line = strstr(status, name);

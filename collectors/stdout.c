@@ -57,7 +57,7 @@ static ssize_t read_chunk(struct reader *reader, uint64_t to)
     return n < 0 ? -errno : n;
 }
 
-/* The whole lines that end before `to`. A line that goes on behind it stays for the next part. */
+/* The whole lines that end before `to`. A line that goes on after it stays for the next part. */
 static int read_part(struct reader *reader, uint64_t to)
 {
     while (reader->at < to) {

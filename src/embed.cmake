@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# INPUT as an array of bytes NAME in OUTPUT, with a NUL behind it (a string literal that long is not
+# INPUT as an array of bytes NAME in OUTPUT, with a NUL after it (a string literal that long is not
 # standard C).
 file(READ ${INPUT} bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")

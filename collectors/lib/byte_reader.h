@@ -17,8 +17,8 @@
 struct byte_reader {
     int fd;                      /* -1 = memory */
     const unsigned char *memory; /* NULL = fd */
-    uint64_t size;               /* of the file; nothing behind it is read */
-    uint64_t limit;              /* reads and skips behind this position fail with -EFBIG */
+    uint64_t size;               /* of the file; nothing after it is read */
+    uint64_t limit;              /* reads and skips past this position fail with -EFBIG */
     uint64_t pos;
     unsigned char *buffer; /* BYTE_READER_BUFFER bytes, fd only */
     uint64_t buffer_at;

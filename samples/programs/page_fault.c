@@ -2,7 +2,7 @@
 /*
  * GPU page fault: the copy engine writes to a buffer that was given back. Asked of HSA itself,
  * which does not check addresses; no compiler for the GPU is needed. PAGE_FAULT=past-end writes
- * behind the end of a buffer, PAGE_FAULT=null near address 0. Near miss: the CPU reads the
+ * past the end of a buffer, PAGE_FAULT=null near address 0. Near miss: the CPU reads the
  * buffer that was given back (SIGSEGV); no GPU faulted.
  */
 #include <hsa/hsa.h>

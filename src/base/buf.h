@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing byte buffer that is always NUL-terminated behind its length and never exceeds a cap.
+ * A growing byte buffer that is always NUL-terminated after its length and never exceeds a cap.
  *
  * Growth failure or the cap is sticky: later appends are ignored and buf_failed() says so, so that a whole
  * document is built first and checked once. For the finisher: the helpers beside the target do not allocate

@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The digits at *at, base 10 or 16; *at moves behind them. False if there are none or they do not
+/* The digits at *at, base 10 or 16; *at moves past them. False if there are none or they do not
  * fit 64 bits; then *at and *ret are unchanged. */
 bool number_take(const char **at, unsigned base, uint64_t *ret);
 
-/* The same with a character that must follow. *at moves behind it, too. */
+/* The same with a character that must follow. *at moves past it, too. */
 bool number_take_before(const char **at, unsigned base, char behind, uint64_t *ret);
 
 /* A field of a line: blanks, digits, then white space or the end. */

@@ -136,7 +136,7 @@ static int remember(struct reader *reader, const char *name, bool folder, struct
     return 0;
 }
 
-/* Check the name; *ret_below points behind the top folder in `name` ("" for the top itself). */
+/* Check the name; *ret_below points after the top folder in `name` ("" for the top itself). */
 static int check_name(struct reader *reader, char *name, bool folder, const char **ret_below,
                       struct rc_err *err)
 {

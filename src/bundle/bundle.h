@@ -93,7 +93,7 @@ ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **
                          struct rc_err *err);
 /* Marks the place where a text was shortened to fit. */
 #define BUNDLE_CUT_WORDS "bytes cut by rocmcrash"
-/* Several of them in one pass. 0 when any was found, also if the bundle is damaged behind it. */
+/* Several of them in one pass. 0 when any was found, also if the bundle is damaged after it. */
 struct bundle_file {
     const char *name;
     size_t max;

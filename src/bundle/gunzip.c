@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gzip file as a stream of checked pieces: one member, right CRC and length, nothing behind it,
+ * A gzip file as a stream of checked pieces: one member, right CRC and length, nothing after it,
  * no bombs. libarchive 3.6's own gzip filter skips the trailer unread ("TODO: Verify the length and
  * crc") and takes whatever follows for padding, so a flipped bit could pass.
  */
@@ -81,11 +81,11 @@ static int at_end(struct gunzip *g, struct rc_err *err)
 {
     g->ended = true;
     if (g->z.avail_in > 0)
-        return bad(err, "there is more behind the end of the gzip data");
+        return bad(err, "there is more data after the end of the gzip data");
     ssize_t n = fill(g, err);
     if (n < 0)
         return (int)n;
-    return n > 0 ? bad(err, "there is more behind the end of the gzip data") : 0;
+    return n > 0 ? bad(err, "there is more data after the end of the gzip data") : 0;
 }
 
 static int complaint(const struct gunzip *g, int code, struct rc_err *err)

@@ -145,7 +145,7 @@ struct tar_gate {
     bool in_pax;          /* the data is a pax record list */
     bool pax_before;      /* a pax header must be followed by an entry */
     unsigned zero_blocks; /* 2 = end of archive */
-    uint64_t after_end;   /* zero padding behind it */
+    uint64_t after_end;   /* zero padding after it */
 };
 
 int tar_gate_feed(struct tar_gate *, const void *data, size_t len, struct rc_err *err);

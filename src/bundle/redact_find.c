@@ -153,7 +153,7 @@ static void make_fast(const struct redact_rules *rules, const struct redact_rule
     *compiled = true;
 }
 
-/* The first match at `at` or later, and all behind it. */
+/* The first match at `at` or later, and all after it. */
 static void find_in(const struct redact_rules *rules, const struct redact_rule *rule,
                     const struct piece *p, size_t at, struct redact_spans *out)
 {

@@ -222,7 +222,7 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
-/* "error: invalid key", "httpx 0.28.1": a word in small letters with more behind it. The rest of a key stands alone
+/* "error: invalid key", "httpx 0.28.1": a word in small letters with more after it. The rest of a key stands alone
  * on its line, or has digits and capitals in it. */
 static bool is_prose_at(const struct redact_text *t, size_t at)
 {

@@ -17,7 +17,7 @@ struct redact_name {
     bool learned;      /* ... as whole words only: somebody else's text says that it is a name */
     bool weak;         /* ... where it stands as a host or a user */
     bool domain;       /* ... with the labels before it */
-    bool in_path;      /* ... where a slash stands before or behind it */
+    bool in_path;      /* ... where a slash stands before or after it */
     bool homes;        /* a folder: those in it are homes. It stays */
     size_t below;      /* a folder: from here on people named the folders in it. It stays ... */
     size_t tail;       /* ... but so many bytes at its end */

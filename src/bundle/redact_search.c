@@ -37,7 +37,7 @@ struct search {
     size_t *done; /* by rule: searched up to here */
     uint64_t *work;
     size_t line_from, line_to; /* of the last hit */
-    size_t unknown;            /* the first unknown word at or behind the beginning of that line */
+    size_t unknown;            /* the first unknown word at or after the beginning of that line */
     bool learning, folded;
     uint64_t deadline_ns;
     unsigned asked;
@@ -210,7 +210,7 @@ static bool is_folder_char(char c)
     return isalnum((unsigned char)c) || (c != '\0' && strchr("_-.@+", c) != NULL);
 }
 
-/* A path as a whole, not "http://host/u": behind "file://" and an option ("-I/u") it is one. */
+/* A path as a whole, not "http://host/u": after "file://" and an option ("-I/u") it is one. */
 static bool begins_path(const struct redact_text *t, size_t at)
 {
     char before = at > 0 ? t->p[at - 1] : '\0';

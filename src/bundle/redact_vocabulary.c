@@ -12,7 +12,7 @@
 #include "bundle/redact_rules.h"
 
 #define WORD_MAX 30u /* longer runs of letters are no word */
-#define BASE_MIN 4u  /* of a word behind "un" and the like */
+#define BASE_MIN 4u  /* of a word after "un" and the like */
 #define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
 
 struct word {

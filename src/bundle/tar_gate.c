@@ -57,7 +57,7 @@ static bool checksum_right(const unsigned char block[512])
     return sum == want;
 }
 
-/* Text fields end at the first NUL; bytes behind it would hide from one reader and not another. */
+/* Text fields end at the first NUL; bytes after it would hide from one reader and not another. */
 static bool name_field_clean(const unsigned char *field, size_t size)
 {
     size_t len = strnlen((const char *)field, size);
@@ -107,7 +107,7 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
     if (!ustar && !gnu)
         return refuse(gate, err, "is in no known tar format");
     if (!name_field_clean(b, 100) || (ustar && !name_field_clean(b + 345, 155)))
-        return refuse(gate, err, "hides bytes behind its name");
+        return refuse(gate, err, "hides bytes after its name");
     /* Times, sparse maps and offsets of GNU tar. Python's tarfile takes them for ustar's folder before the name. */
     if (gnu && !all_zero(b + 345, 155))
         return refuse(gate, err, "has fields of GNU tar that no bundle has");
@@ -207,7 +207,7 @@ static int take_block(struct tar_gate *gate, struct rc_err *err)
 {
     if (all_zero(gate->block, sizeof gate->block)) {
         if (gate->pax_before)
-            return rc_err_set(err, -EBADMSG, "the tar data ends behind an extended header");
+            return rc_err_set(err, -EBADMSG, "the tar data ends after an extended header");
         gate->zero_blocks++;
         return 0;
     }
@@ -239,7 +239,7 @@ int tar_gate_feed(struct tar_gate *gate, const void *data, size_t len, struct rc
         if (gate->zero_blocks >= 2) {
             gate->after_end += len;
             if (!all_zero(p, len) || gate->after_end > PADDING_AFTER_END_MAX)
-                return rc_err_set(err, -EBADMSG, "there is more behind the end of the tar data");
+                return rc_err_set(err, -EBADMSG, "there is more data after the end of the tar data");
             return 0;
         }
         if (gate->skip > 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command that is run once more: one that the user names behind "--", or that of a bundle with the
+ * The command that is run once more: one that the user names after "--", or that of a bundle with the
  * names behind its pseudonyms where they are known. A bundle may be a stranger's: what it names is shown
  * and is not run unasked.
  */
@@ -25,7 +25,7 @@ struct again {
     struct cJSON *run;  /* run.json of the bundle, which holds the strings of `command` */
 };
 
-/* argv[at] is the bundle, or what stands behind "--". `usage` is for complaints. 0; -EINVAL: the command
+/* argv[at] is the bundle, or what follows "--". `usage` is for complaints. 0; -EINVAL: the command
  * line is wrong, or no command can be had of it; -ECANCELED: the user does not want it; other -errno.
  * *err says why. Release in every case. */
 int again_choose(struct again *again, int argc, char *argv[], int at, const char *usage,

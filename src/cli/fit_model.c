@@ -197,7 +197,7 @@ int fit_model_rooms(struct fit_estimate *e, double room_bytes, struct rc_err *er
 
 /* --- what follows --- */
 
-/* Tokens for which there is room behind the weights; below 0 = not even for those. */
+/* Tokens for which there is room beside the weights; below 0 = not even for those. */
 static double tokens_in(const struct fit_estimate *e, double room, double bytes)
 {
     return floor((room - (double)e->header.tensor_bytes) / ((double)e->cache_elements * bytes));

@@ -15,7 +15,7 @@
 #include "cli/terminal.h"
 #include "report/report.h"
 
-/* Does the text end in a line? Escape sequences behind its last newline move nothing. */
+/* Does the text end in a line? Escape sequences after its last newline move nothing. */
 static bool ends_in_line(const char *text, size_t len)
 {
     while (len > 0) {

@@ -40,7 +40,7 @@ option_parser option_time_ns; /* uint64_t: nanoseconds of such a time, above 0 *
  */
 int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
                   struct rc_err *err);
-/* The same for a verb, whose options may also stand behind its operands ("show BUNDLE --all"): the
+/* The same for a verb, whose options may also follow its operands ("show BUNDLE --all"): the
  * operands are moved to the end of argv, in their order. Behind "--" nothing is an option. */
 int options_parse_around(const struct option_def *table, void *target, int argc, char *argv[],
                          struct rc_err *err);

@@ -418,7 +418,7 @@ static const char *last_component(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* The command behind "rocmcrash ... --", however often that is repeated: an inner rocmcrash only runs its
+/* The command after "rocmcrash ... --", however often that is repeated: an inner rocmcrash only runs its
  * command. */
 static char **own_argv(const struct run_info *info)
 {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The words that there are, one by one; NULL behind the last. */
+/* The words that there are, one by one; NULL after the last. */
 typedef const char *(*suggest_words)(size_t index);
 
 /* The word that is so near that it was likely meant, or NULL. */

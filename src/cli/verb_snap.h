@@ -3,7 +3,7 @@
 #ifndef CLI_VERB_SNAP_H
 #define CLI_VERB_SNAP_H
 
-/* argv[0] is the first word behind "snap"; `site` and `finisher` as in struct launch_options. Returns
+/* argv[0] is the first word after "snap"; `site` and `finisher` as in struct launch_options. Returns
  * the exit status. */
 int verb_snap(int argc, char *argv[], const char *site, const char *finisher);
 

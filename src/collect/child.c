@@ -66,7 +66,7 @@ static int arrange_fds(int dir_fd, int status_fd)
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null_fd < 0)
         return -errno;
-    /* Away from 0 to 4 first, so that no dup2() below closes what is still needed. */
+    /* Move both above 4 first, so that no dup2() below closes what is still needed. */
     int high_null = fcntl(null_fd, F_DUPFD_CLOEXEC, 16);
     int high_dir = fcntl(dir_fd, F_DUPFD_CLOEXEC, 16);
     int high_status = fcntl(status_fd, F_DUPFD_CLOEXEC, 16);

@@ -2,15 +2,16 @@
 /*
  * The contract between a collector (one source of evidence) and the runner.
  *
- * The runner forks one child per collector: own process group, PR_SET_PDEATHSIG, limits on CPU and
- * file size, no core, all descriptors closed but the staging directory and the status pipe, a hard
- * deadline. A child that hangs in D state is abandoned (STUCK) and costs its own row only.
+ * The runner forks one child per collector. The child has its own process group, PR_SET_PDEATHSIG,
+ * limits on CPU time and file size, no core dump, a hard deadline, and no open descriptors except
+ * the staging directory and the status pipe. A child that hangs in D state is abandoned (STUCK).
+ * Only its own row is lost.
  *
- * A collector writes only through `out` (relative names below its own folder), reads only through
- * base/fs.h (sysroot!) and `ctx`, never reads stdin, never prints, never changes state, never reads
- * a file that acts when read (kernel ABI notes: debugfs amdgpu_gpu_recover, ras/_err_count,
- * pcie_bw, xgmi_error ...). The same input gives the same bytes: sorted, without pointers or clock
- * readings of its own.
+ * A collector writes only through `out` (relative names below its own folder) and reads only through
+ * base/fs.h (for the sysroot) and `ctx`. It never reads stdin, prints or changes state. It never
+ * reads a file whose read has side effects (debugfs amdgpu_gpu_recover, ras/_err_count, pcie_bw,
+ * xgmi_error ...). The same input gives the same bytes: the output is sorted, and has no pointers
+ * and no clock readings of its own.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H
@@ -34,7 +35,7 @@ enum collect_status {
 
 enum collect_phase {
     COLLECT_PERISHABLE, /* kernel log, devcoredump, counters: before everything */
-    COLLECT_QUICK,      /* the verdict reads it; together well below a second */
+    COLLECT_QUICK,      /* what the verdict reads; all together take well below a second */
     COLLECT_SLOW,       /* versions, pools, hashes: runs after the verdict was printed */
 };
 
@@ -48,7 +49,7 @@ struct collect_ctx {
     const char *maps; /* /proc/PID/maps of the failed process at impact, "" = none */
     const char *fds;  /* lines "FD TARGET" at impact, "" = none */
     const char *const *environ_at_impact; /* "NAME=VALUE" of the failed process; see environ_source */
-    const char *environ_source;           /* of those; NULL = "environment of the process" */
+    const char *environ_source;           /* where it was read; NULL = "environment of the process" */
     uint64_t start_mono_ns, end_mono_ns;  /* window of the run */
     uint64_t start_wall_ns;
     const char *boot_id;       /* of the run, if the machine was rebooted since; else NULL */
@@ -60,12 +61,12 @@ struct collect_ctx {
     const char *hook_trouble;  /* what the Python hook could not write down, NULL or "" = nothing */
     const char *ledger_error;  /* why the run has no ledger, NULL or "" = no reason known */
     const char *stdout_path; /* the file behind stdout if stderr goes elsewhere; NULL or "" = none */
-    uint64_t stdout_inode, stdout_start; /* where the run began in it */
-    const char *program;       /* of a site's collector: the program that it executes; else NULL */
+    uint64_t stdout_inode, stdout_start; /* its inode, the offset at which the run's output begins */
+    const char *program;       /* the program that a site's collector executes; else NULL */
     const char *include;       /* --include: files that the user wants although they may hold user
                                 * data; NULL = none */
     bool follows_stdout;      /* a relay kept lines of stdout in the run directory */
-    const char *stdout_error; /* why no relay did although one was asked for, NULL or "" = nothing */
+    const char *stdout_error; /* why no relay did although the user asked for one; NULL or "" = no error */
 };
 
 struct collect_out; /* opaque */

@@ -46,7 +46,7 @@ static int spawn(const char *const *argv, int out_fd, pid_t *ret_pid)
     return -e;
 }
 
-/* 0 at end of file. */
+/* Returns 0 at end of file. */
 static int read_until(int fd, uint64_t deadline_ns, struct buf *out)
 {
     for (;;) {

@@ -127,7 +127,7 @@ static int decode_done(const unsigned char *payload, size_t length, struct frame
     if (length != sizeof words)
         return -EBADMSG;
     memcpy(words, payload, sizeof words);
-    /* TIMED_OUT and the states behind it are set by the runner only. */
+    /* Only the runner sets TIMED_OUT and the values after it. */
     if (words[0] < COLLECT_OK || words[0] > COLLECT_FAILED || (words[1] & ~1) != 0)
         return -EBADMSG;
     ret->status = (enum collect_status)words[0];

@@ -17,7 +17,7 @@
 #include "collect/collector.h"
 
 #define FRAME_MAGIC 0x72634652u     /* "rcFR" */
-#define FRAME_PAYLOAD_MAX 8192u     /* bytes behind the header */
+#define FRAME_PAYLOAD_MAX 8192u     /* bytes after the header */
 #define FRAME_TEXT_MAX 4096u        /* of a text value, with the NUL; longer ones are cut */
 #define FRAME_NAME_MAX 192u         /* of a fact's name, with the NUL */
 #define FRAME_WORDS_MAX 512u        /* of a source or a reason, with the NUL */

@@ -185,7 +185,7 @@ void collect_out_done(struct collect_out *out, enum collect_status status)
         status = status == COLLECT_OK        ? COLLECT_PARTIAL
                  : status == COLLECT_SKIPPED ? COLLECT_FAILED
                                              : status;
-        (void)collect_reason(out, status, "memory was refused on the way%s%.400s",
+        (void)collect_reason(out, status, "ran out of memory while it collected%s%.400s",
                              before[0] != '\0' ? "; " : "", before);
     }
     send_frame(out, frame_encode_done(out->frame, status, out->cut), true);

@@ -21,7 +21,7 @@ struct collect_out {
     uint64_t status_bytes; /* sent so far */
     unsigned files;
     bool cut; /* something did not fit */
-    unsigned memory_refusals; /* before the collector began */
+    unsigned memory_refusals; /* refusals counted before the collector began */
     char reason[FRAME_WORDS_MAX];
     unsigned char frame[sizeof(struct frame_header) + FRAME_PAYLOAD_MAX];
 };

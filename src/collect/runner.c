@@ -198,7 +198,7 @@ struct stream_result {
     bool done, cut, bad;
 };
 
-/* Takes the facts of the valid frames. Ignores everything behind the first bad or the last
+/* Takes the facts of the valid frames. Ignores everything after the first bad or the last
  * frame. */
 static void read_stream(const struct job *job, struct facts *facts, struct stream_result *ret)
 {
@@ -300,8 +300,8 @@ static bool job_reap(struct runner *r, struct job *job)
     int e = waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT);
     if ((e == 0 && info.si_pid == 0) || (e != 0 && errno == EINTR))
         return false;
-    int wait_status = 0; /* stays so if another process reaped it: then only the frames tell its
-                          * end */
+    int wait_status = 0; /* stays 0 if another process reaped the child: then only the frames say
+                          * how it ended */
     if (e == 0) {
         (void)signal_group(r, job, SIGKILL);
         while (waitpid(job->pid, &wait_status, 0) < 0 && errno == EINTR)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs collectors: one forked child each, bounded in time and bytes, and one row each, always.
+ * Runs collectors, each in a forked child with a limit of time and bytes. Each gets one row, whatever
+ * happens.
  *
  * Called by the finisher (a single-threaded process: the children are plain forks). Rows and facts
  * arrive in list order, whichever child finishes first, so that two runs over the same machine give

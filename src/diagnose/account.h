@@ -40,7 +40,7 @@ extern const struct account account_of_gpu;
 extern const struct account account_of_host; /* account_host.c */
 extern const struct account account_of_gtt;
 
-/* Facts account.*; called by features_derive() behind all other features. */
+/* Facts account.*; called by features_derive() after all other features. */
 void account_derive(struct facts *facts);
 /* By how much permanently kept memory grew in the run, by the blocks that were in use earlier and
  * still are. False: not known. */

@@ -22,7 +22,7 @@ enum rank { RANK_NONE, RANK_COMMON, RANK_RARE, RANKS };
 static const size_t rank_bytes[RANKS] = {0, (size_t)1 << 20, (size_t)2 << 20};
 
 struct line {
-    size_t start, end; /* end: behind its newline */
+    size_t start, end; /* end: after its newline */
     enum rank rank;    /* rank of the line, or of a neighbour */
     bool kept;
 };

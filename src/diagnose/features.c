@@ -410,7 +410,7 @@ static void derive_kernel_abi(struct facts *facts)
         feature_set(facts, "f.kernel_abi", (double)abi, &input, 1);
     else if (release != NULL)
         (void)facts_set_missing(facts, "f.kernel_abi", FACT_IMPACT, FACT_ABSENT,
-                                "no number behind a dash in the kernel's release", "features");
+                                "no number after a dash in the kernel's release", "features");
     else
         feature_missing(facts, "f.kernel_abi", &input, 1);
 }

@@ -110,7 +110,7 @@ static bool counts_errors(struct text line)
     return alone && text_take_u64(&digits, &count) && count > 0 && text_trim(digits).len == 0;
 }
 
-/* Counters of a cgroup: a number above 0 behind one of these names. */
+/* Counters of a cgroup: a number above 0 after one of these names. */
 static bool counts_oom(struct text line)
 {
     static const char *const names[] = {"oom_kill ", "oom_group_kill ", "oom ", "failcnt ", NULL};

@@ -156,7 +156,7 @@ static bool strip_kmsg(struct text *t)
 }
 
 /* "[  781.680189] ", "[Sat Jan  7 14:25:56 2023] ", "[Dez26 08:58] ", "[  +0,000007] "; with
- * "[T1234]" or "[    C3]" of CONFIG_PRINTK_CALLER behind; but not "[drm:...", "[gfxhub]", "[12]".
+ * "[T1234]" or "[    C3]" of CONFIG_PRINTK_CALLER after it; but not "[drm:...", "[gfxhub]", "[12]".
  */
 static bool strip_bracket(struct text *t)
 {
@@ -240,7 +240,7 @@ static bool strip_syslog(struct text *t, bool *ret_foreign)
 bool klog_strip(struct text record, struct text *ret)
 {
     struct text t = record;
-    /* " SUBSYSTEM=pci", " DEVICE=+pci:0000:03:00.0" behind a /dev/kmsg record */
+    /* " SUBSYSTEM=pci", " DEVICE=+pci:0000:03:00.0" after a /dev/kmsg record */
     if (text_starts(t, " ")) {
         size_t n = 1;
         while (n < t.len && (isupper((unsigned char)t.at[n]) || t.at[n] == '_'))

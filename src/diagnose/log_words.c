@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-/* `end`: behind the word. */
+/* `end`: the first byte after the word. */
 static bool stands_there(const struct log_word *w, const char *text, size_t len, size_t end)
 {
     size_t at = end - w->length;

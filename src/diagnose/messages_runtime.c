@@ -74,7 +74,7 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
     st->exception_line = s->line;
 }
 
-/* The class stands at the start of the line, or behind a log prefix: "...core.py:51] ValueError:
+/* The class stands at the start of the line, or after a log prefix: "...core.py:51] ValueError:
  * x", "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any class
  * name counts. */
 void runtime_line(const struct scan *s, struct runtime_state *st, struct text line)

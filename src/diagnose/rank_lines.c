@@ -42,7 +42,7 @@ static bool take_word(struct text *line, const char *word)
     return true;
 }
 
-/* "[rank12]: ..." with the word "[rank": 12. Moves the line behind the mark. */
+/* "[rank12]: ..." with the word "[rank": 12. Moves the line past the mark. */
 static bool take_named(struct text *line, const char *word, int64_t *ret)
 {
     struct text at = *line;
@@ -90,7 +90,7 @@ static void note(enum writer *writer, int64_t own, int64_t number)
         *writer = WRITER_SELF;
 }
 
-/* Who marked the line as his. *line is moved behind the marks of launchers; PyTorch's belongs to its message. */
+/* Who marked the line as his. *line is moved past the marks of launchers; PyTorch's belongs to its message. */
 static enum writer writer_of(struct text *line, const struct ranks *own)
 {
     enum writer writer = WRITER_UNKNOWN;

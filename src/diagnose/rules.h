@@ -26,7 +26,7 @@ enum rule_take_type {
     TAKE_BUFFER, /* the same, of one buffer: 0 to 1 PiB */
     TAKE_BYTES,  /* the same, or a bare number of bytes */
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
-    TAKE_COUNT,  /* "262,144", behind blanks and '=' */
+    TAKE_COUNT,  /* "262,144", after blanks and '=' */
     TAKE_NUMBER, /* digits, a number below the limit, or below 2^31 without one */
     TAKE_HEX,    /* the same limit */
     TAKE_BITS,   /* 64 of them, in hex */
@@ -35,7 +35,7 @@ enum rule_take_type {
     TAKE_YES,   /* true if the rule matches */
     TAKE_WORD, /* up to the next blank */
     TAKE_CODE, /* the given bytes, then capital letters and '_' */
-    TAKE_TEXT, /* up to the words behind it, or to the end of the line */
+    TAKE_TEXT, /* up to the words after it, or to the end of the line */
     TAKE_UPTO, /* up to one of the given bytes, or to the end of the line */
 };
 

@@ -69,7 +69,7 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
     return true;
 }
 
-/* Takes a value at the front of `t`; `t` moves behind it. */
+/* Takes a value at the front of `t`; `t` moves past it. */
 static bool take(const struct rule_part *p, struct text *t, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};
@@ -171,7 +171,7 @@ static bool match_take(struct text line, struct text *rest, const struct rule_pa
     return take(p, rest, &value) && keep(takes, p, &value);
 }
 
-/* One part at the front of `rest`. `next` is the part behind it, or NULL. */
+/* One part at the front of `rest`. `next` is the part after it, or NULL. */
 static bool match_part(struct text line, struct text *rest, const struct rule_part *p,
                        const struct rule_part *next, bool word_start, struct rule_takes *takes)
 {

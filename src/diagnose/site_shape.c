@@ -105,7 +105,7 @@ static int read_stops(struct reader *r, struct rule_part *part, struct text stop
     return e;
 }
 
-/* "site.fact:type", "<LIMIT" or "(BYTES)" behind it. */
+/* "site.fact:type", "<LIMIT" or "(BYTES)" after it. */
 static int read_take(struct reader *r, struct text inside)
 {
     struct text name, rest = {"", 0};
@@ -137,7 +137,7 @@ static int read_take(struct reader *r, struct text inside)
     return stops ? read_stops(r, part, text_first(text_skip(rest, 1), rest.len - 2)) : 0;
 }
 
-/* One mark or byte at the front of `rest`, which moves behind it. */
+/* One mark or byte at the front of `rest`, which moves past it. */
 static int read_one(struct reader *r, struct text *rest)
 {
     struct text inside = {"", 0};
@@ -174,7 +174,7 @@ static int check_takes(const struct reader *r)
         bool prefixed = part[i].type == TAKE_CODE && part[i].length > 0;
         if (part[i].kind == PART_TAKE && part[i].gap && !prefixed &&
             (last || part[i + 1].kind == PART_TAKE))
-            return rc_err_set(r->err, -EINVAL, "what is taken behind '*' needs words behind it");
+            return rc_err_set(r->err, -EINVAL, "what is taken after '*' needs words after it");
     }
     return 0;
 }

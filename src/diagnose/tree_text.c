@@ -190,7 +190,7 @@ static bool cite_fact(struct citations *c, const struct facts *facts, const stru
     return any;
 }
 
-/* The end of the clause "[[ ... ]]" at `at`, behind the brackets; NULL if `at` is not a clause. */
+/* The end of the clause "[[ ... ]]" at `at`, after the brackets; NULL if `at` is not a clause. */
 static const char *clause_end(const char *at)
 {
     const char *end = strncmp(at, "[[", 2) == 0 ? strstr(at, "]]") : NULL;

@@ -216,7 +216,7 @@ void experiment_conclude(const struct experiment *e, struct conclusion *ret)
 
 /* --- as a table and as JSON --- */
 
-/* The change in a code span, its words behind it. */
+/* The change in a code span, its words after it. */
 static void put_change(const struct experiment *e, size_t cell, struct buf *out)
 {
     char text[400];

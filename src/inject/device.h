@@ -14,7 +14,7 @@ enum device_kind { DEVICE_OTHER, DEVICE_KFD, DEVICE_RENDER };
 
 typedef int (*device_ioctl_fn)(int fd, unsigned long request, ...);
 
-/* next = the ioctl() behind ours. */
+/* next = the ioctl() after ours in the order of lookup. */
 enum device_kind device_kind(int fd, device_ioctl_fn next);
 /* Asks even if an answer is remembered. The old answer stays until the new one is there: other
  * threads use it meanwhile.

@@ -164,7 +164,7 @@ bool next_is_own(const struct next_object *object)
     return here >= object->start && here < object->end;
 }
 
-/* --- the functions behind ours --- */
+/* --- the functions after ours --- */
 
 static const struct {
     const char *called, *wanted;

@@ -27,7 +27,7 @@ void next_objects(next_object_fn fn, void *context);
 uint64_t next_loads(void);
 /* The default definition in that object, or NULL. */
 void *next_in(const struct next_object *object, const char *name);
-/* The functions behind ours: those that the program called, and those called for it. libc's execv()
+/* The functions after ours in the order of lookup: those that the program called, and those called for it. libc's execv()
  * makes its own system call, whatever other libraries have put before execve(). */
 #define NEXT_EACH(X)                                                                               \
     X(ioctl, ioctl)                                                                                \

@@ -95,7 +95,7 @@ bool preload_names_sanitizer(const char *list)
     return false;
 }
 
-/* "LD_PRELOAD=" with our library, and behind it the former value. */
+/* "LD_PRELOAD=" with our library, and after it the former value. */
 static enum preload_answer make_list(const struct preload *preload, const char *others, char *out,
                                      size_t size)
 {

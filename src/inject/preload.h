@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Can a program load the library? The dynamic loader prints an error if it cannot load a file of
- * LD_PRELOAD (32-bit, other root), AddressSanitizer refuses to start behind it, and a static
+ * LD_PRELOAD (32-bit, other root), AddressSanitizer refuses to start after it, and a static
  * program would only pass the variable on. So the program is examined before each exec, and the
  * variable is set only if it works. Runs in the target, and in the child that becomes it. Uses no
  * libc and only the caller's memory: works between vfork and exec.

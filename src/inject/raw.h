@@ -109,7 +109,7 @@ static inline size_t raw_put_number(char *out, uint64_t number, unsigned base)
     return n;
 }
 
-/* The number at *text; moves *text behind its digits; 0 if there are none. */
+/* The number at *text; moves *text past its digits; 0 if there are none. */
 static inline uint64_t raw_number(const char **text, unsigned base)
 {
     uint64_t number = 0;

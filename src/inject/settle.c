@@ -10,7 +10,7 @@
 #define FIELD_THREADS 20
 #define FIELD_START 22
 
-/* "4711 (a.out) S 4710 ... 1 0 123456 ...": fields are counted behind the last parenthesis. */
+/* "4711 (a.out) S 4710 ... 1 0 123456 ...": fields are counted after the last parenthesis. */
 static uint64_t parse_stat(const char *text, size_t len)
 {
     size_t at = len;

@@ -10,7 +10,7 @@
 #define STEPS_MIN 20      /* fewer say little about the longest one in a hundred */
 #define STEPS_OF_PATIENCE 10
 #define STILLS_OF_PATIENCE 2
-/* A standstill is seen to begin at the first look behind the last work, and the last step may be told of a second
+/* A standstill is seen to begin at the first look after the last work, and the last step may be told of a second
  * before it ends. */
 #define SEEN_LATE_MS 15000u
 #define USUAL_MAX_US UINT64_C(86400000000) /* a day */

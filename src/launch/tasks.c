@@ -30,7 +30,7 @@ static void read_line(const char *dir, const char *name, char *out, size_t size)
             *c = '?';
 }
 
-/* "4711 (a name) S 1 ...": the letter behind the name. */
+/* "4711 (a name) S 1 ...": the letter after the name. */
 static char state_in(const char *stat)
 {
     const char *end = strrchr(stat, ')');

@@ -6,7 +6,7 @@
  *
  * STATE is that of /proc/PID/task/TID/stat; WCHAN the kernel function it sleeps in ("-" = not told); SYSCALL
  * the line of /proc/PID/task/TID/syscall ("-" = not permitted); LOCK is "-" or, for a wait in futex(2), the
- * futex word and the word eight bytes behind it, which in a glibc mutex is its owner's thread. NAME comes
+ * futex word and the word eight bytes after it, which in a glibc mutex is its owner's thread. NAME comes
  * last because it may hold anything but a newline.
  */
 #ifndef LAUNCH_TASKS_H

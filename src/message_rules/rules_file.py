@@ -52,7 +52,7 @@ class Rule:
 
 
 def parse_take(text):
-    """FACT:TYPE, with "<LIMIT", "(BYTES)" and what is kept behind it, in this order."""
+    """FACT:TYPE, with "<LIMIT", "(BYTES)" and after it what is kept, in this order."""
     m = re.fullmatch(r"([a-z0-9_.#]+):([a-z]+)(?:<(\d+))?(?:\((.+)\))?(?: (\w+))?", text, re.S)
     if m is None or m.group(2) not in TYPES or (m.group(5) or "first") not in KEEPS:
         raise Mistake("cannot read {%s}" % text)
@@ -114,7 +114,7 @@ def parse_shape(text):
         behind = parts[at + 1] if at + 1 < len(parts) else None
         prefixed = part.take and part.take["type"] == "code" and part.take["stops"]
         if part.take and part.gap and not prefixed and (behind is None or behind.take):
-            raise Mistake("what is taken behind '*' needs words behind it")
+            raise Mistake("what is taken after '*' needs words after it")
     return Shape(text, parts, word_start, line_start, line_end, marked)
 
 

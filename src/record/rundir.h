@@ -7,9 +7,9 @@
  *     impact.N          struct shared_impact followed by its arena bytes, one file a failed process
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB
- *     output.report     lines behind that head in which an engine says how it uses the GPU's memory: the last
+ *     output.report     lines after that head in which an engine says how it uses the GPU's memory: the last
  *                       32 KiB of them
- *     output.first      messages of failure behind that head with the lines around them: the first 64 KiB
+ *     output.first      messages of failure after that head with the lines around them: the first 64 KiB
  *     output.last       and the last 64 KiB of them
  *     stdout.head       the first 64 KiB of the lines about memory and failures of a stdout that has a
  *                       relay of its own
@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends the note about a gap in the output if the text behind the gap begins within a line. */
+/* Ends the note about a gap in the output if the text after the gap begins within a line. */
 #define OUTPUT_WITHIN_LINE " from within a line"
 
 struct rc_err;

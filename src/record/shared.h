@@ -296,9 +296,9 @@ struct shared {
     unsigned char output_data[SHARED_OUTPUT_RING_BYTES];
     struct ring events; /* any of us: lines "<mono_ns> <who> <text>\n", for the timeline */
     unsigned char event_data[SHARED_EVENT_RING_BYTES];
-    struct ring report; /* O: lines behind the kept head that tell how memory is used */
+    struct ring report; /* O: lines after the kept head that tell how memory is used */
     unsigned char report_data[SHARED_REPORT_RING_BYTES];
-    struct ring found; /* O: messages of failure behind the kept head, with the lines around them */
+    struct ring found; /* O: messages of failure after the kept head, with the lines around them */
     unsigned char found_data[SHARED_FOUND_RING_BYTES];
     /* O: whole lines about memory and failures on a stdout that is followed: the first ones, then the
      * last ones */

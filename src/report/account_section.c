@@ -97,7 +97,7 @@ static bool is_of_host(const struct verdict *v)
     return strcmp(v->class_name, "host-oom") == 0;
 }
 
-/* The account of the memory that ran out by the verdict, if there is one. */
+/* The account of the memory that the verdict blames; NULL = none. */
 static const struct account *choose(const struct report_input *in)
 {
     double said = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes stacked parts over time from the tables of the bundle. */
+/* Makes the stacked charts over time from the tables of the bundle. */
 #include "report/chart.h"
 
 #include <errno.h>
@@ -110,8 +110,8 @@ static bool is_marked(const struct csv *t, size_t row)
     return csv_text(t, row, 1)[0] != ',' && csv_text(t, row, 1)[0] != '\0';
 }
 
-/* Takes the row with most memory in use of each stretch, and every marked row, so that no peak is
- * lost. */
+/* Takes every marked row and, from each stretch, the row with the most memory in use, so that no peak
+ * is lost. */
 static int choose_rows(struct sources *s)
 {
     const struct csv *t = &s->telemetry;
@@ -299,9 +299,9 @@ static int vram_chart(struct charts *c, const struct sources *s, unsigned gpu)
     (void)snprintf(chart->title, sizeof chart->title, "GPU %u VRAM", gpu);
     chart->limit_bytes = largest(s, s->gpus[gpu].total);
     p.others = add_part(c, chart, CHART_OTHERS, "other processes");
-    p.rest = add_part(c, chart, CHART_UNKNOWN, "in use, by whom is not known");
+    p.rest = add_part(c, chart, CHART_UNKNOWN, "in use, holder not known");
     p.own = add_part(c, chart, CHART_OWN,
-                     torch ? "this program, beside PyTorch's allocator" : "this program");
+                     torch ? "this program, outside PyTorch's allocator" : "this program");
     if (torch) {
         p.live = add_part(c, chart, CHART_LIVE, "in use in PyTorch's allocator");
         p.idle = add_part(c, chart, CHART_IDLE, "idle in PyTorch's allocator");

@@ -31,8 +31,8 @@
 #define LIMIT_SHOWN_MAX 5 /* a limit of more than 5 times the peak would flatten the drawing */
 #define PLAIN "\x1b[0m"
 
-/* The holders: each has the same dots of a cell, letter and colour in every chart. The dots differ
- * so that parts can be told apart without colours. */
+/* Each holder has the same dot pattern, letter and colour in every chart. The patterns differ, so
+ * that parts can be told apart without colours. */
 static const struct look {
     unsigned dots;
     char letter;

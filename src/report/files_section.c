@@ -20,7 +20,7 @@ static const struct {
     {"redaction.json", "what was replaced, how often; no values"},
     {"stdout/", "lines of stdout about memory or a failure"},
     {"output/", "the program's stderr: its beginning, its end, and every line of failure"},
-    {"impact/", "the dying process, as it was held: status, mappings, open files, limits"},
+    {"impact/", "the dying process, read while the tracer held it: status, mappings, open files, limits"},
     {"stacks/", "stacks of the dying process: native ones, and of Python's threads"},
     {"hook/", "from inside Python: exceptions, what the allocators of PyTorch and JAX held at the failure"},
     {"ledger/", "the process's GPU allocations: live ones, peaks, refusals"},
@@ -38,7 +38,7 @@ static const struct {
     {"limits/", "limits of the process"},
     {"cgroup/", "limits and use of its control group"},
     {"job/", "the scheduler's job"},
-    {"run/", "how it was started and observed"},
+    {"run/", "how the run was started and observed"},
 };
 
 static bool is_there(const struct report_input *in, const char *name)

@@ -51,7 +51,7 @@ static const char *const memory_classes[] = {"capacity", "fragmentation", "leak"
 static const struct wording wordings[] = {
     {"unknown/nothing failed", NULL, "The program ended well: nothing failed"},
     {"unknown", "snap.life snap.deadlock", "{snap.life}, in a deadlock"},
-    {"unknown", "snap.life snap.blocked", "{snap.life}; a thread of it {snap.blocked}"},
+    {"unknown", "snap.life snap.blocked", "{snap.life}; one of its threads {snap.blocked}"},
     {"unknown", "snap.life snap.self_wait",
      "{snap.life}; only a signal could make it continue"},
     {"unknown", "run.snapshot snap.main_does",
@@ -82,7 +82,7 @@ static const struct wording wordings[] = {
      "Out of host memory: the kernel killed {kmsg.oom_kill_comm}"},
     {"host-oom", NULL, "Out of host memory"},
     {"no-device", NULL, "No usable GPU"},
-    {"arch-mismatch/small BAR", NULL, "Memory of the GPU is out of the CPU's reach: small BAR"},
+    {"arch-mismatch/small BAR", NULL, "The CPU cannot reach all of the GPU's memory: small BAR"},
     {"arch-mismatch/wrong HSA_OVERRIDE_GFX_VERSION", NULL,
      "Code for another GPU was run: HSA_OVERRIDE_GFX_VERSION[[={env.HSA_OVERRIDE_GFX_VERSION}]]"
      "[[ on {f.gfx}]]"},
@@ -94,7 +94,7 @@ static const struct wording wordings[] = {
      "A ROCm build runs on an NVIDIA machine"},
     {"version-mismatch/library workspace, not VRAM", NULL,
      "A BLAS library got no workspace although GPU memory was free[[: {f.sysfs_free_bytes}]]"},
-    {"version-mismatch/MES firmware", NULL, "Firmware of the GPU and driver do not fit together"},
+    {"version-mismatch/MES firmware", NULL, "The GPU's firmware and the driver do not fit together"},
     {"version-mismatch", NULL, "Software versions do not fit together"},
     {"resource-limit/file descriptors", "f.fds_used_up_count",
      "Out of file descriptors: {f.fds_used_up_count} open of {proc.0.fds_limit}"},
@@ -106,7 +106,7 @@ static const struct wording wordings[] = {
      "Out of address space: {proc.0.address_space_peak_bytes} used of the limit "
      "{proc.0.address_space_limit_bytes}"},
     {"resource-limit/data of the process", NULL,
-     "Host memory was refused by the process' limit of data[[, {proc.0.data_limit_bytes}]]"},
+     "Host memory was refused by the process's data limit (RLIMIT_DATA)[[, {proc.0.data_limit_bytes}]]"},
     {"resource-limit/threads or processes", NULL, "No more threads or processes may be started"},
     {"resource-limit/shared memory", NULL, "Out of shared memory between processes"},
     {"resource-limit/pinned host memory", NULL,

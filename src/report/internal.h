@@ -23,7 +23,7 @@ void escape_code(struct buf *out, const char *text, size_t max);
 
 /* Text of an HTML element or attribute; newlines stay. */
 void escape_html(struct buf *out, const char *text);
-/* JSON without layout inside <script type="application/json">: nothing in it ends the element. */
+/* JSON on one line inside <script type="application/json">: nothing in it ends the element. */
 void escape_script(struct buf *out, const char *json);
 
 /* Replaces {{name}} by the text that `value` writes. Keeps {{#name}}...{{/name}} only if it writes any. */

@@ -242,7 +242,7 @@ static void none(const struct issue *issue, struct buf *out)
     buf_puts(out, "Not known.\n");
 }
 
-/* `is_public`: private content that the reporter should know he publishes; NULL = none. */
+/* `is_public`: the private content that this part of the issue makes public; NULL = none. */
 static const struct {
     const char *name;
     void (*write)(const struct issue *, struct buf *);

@@ -34,14 +34,14 @@ static void fault(const struct facts *facts, struct buf *out)
                         out);
     else if (!facts_is_present(facts, "ledger.fault.buffer_bytes"))
         report_sentence(
-            facts, "the faulting address {ledger.fault.address} is near no buffer that is known",
+            facts, "the faulting address {ledger.fault.address} is not near any known buffer",
             out);
     else if (strcmp(place, "freed") == 0)
         report_sentence(
             facts,
             "the faulting address {ledger.fault.address} lies {ledger.fault.offset_bytes} into a "
-            "buffer of {ledger.fault.buffer_bytes} at {ledger.fault.buffer_start} that was given "
-            "back[[ {ledger.fault.freed_ms} before the end]]",
+            "buffer of {ledger.fault.buffer_bytes} at {ledger.fault.buffer_start} that was "
+            "freed[[ {ledger.fault.freed_ms} before the end]]",
             out);
     else
         report_sentence(
@@ -69,7 +69,7 @@ void report_ledger(const struct facts *facts, struct buf *out)
             facts,
             is_true(facts, "ledger.hip.inside")
                 ? "{ledger.hip.function} of {ledger.hip.size_bytes} failed with HIP error "
-                  "{ledger.hip.error}: HIP refused it by itself, the driver was not asked"
+                  "{ledger.hip.error}: HIP refused it itself and did not ask the driver"
                 : "{ledger.hip.function} of {ledger.hip.size_bytes} failed with HIP error "
                   "{ledger.hip.error}, because the driver refused",
             out);
@@ -77,8 +77,8 @@ void report_ledger(const struct facts *facts, struct buf *out)
         report_sentence(
             facts,
             is_true(facts, "ledger.growth.interleaved_percent") ? GROWTH
-                "; before {ledger.growth.interleaved_percent} of these another buffer was "
-                "freed"
+                "; before {ledger.growth.interleaved_percent} of these allocations another buffer "
+                "was freed"
                                                                 : GROWTH,
             out);
     if (facts_is_present(facts, "ledger.fault.place"))

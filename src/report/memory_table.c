@@ -141,7 +141,7 @@ static void gpu_rows(const struct facts *facts, int gpu, struct buf *out)
     } rows[] = {
         {"VRAM", "vram.used_bytes", "vram.total_bytes"},
         {"GTT", "gtt.used_bytes", "gtt.total_bytes"},
-        {"VRAM the CPU sees", "vram_visible.used_bytes", "vram_visible.total_bytes"},
+        {"VRAM visible to the CPU", "vram_visible.used_bytes", "vram_visible.total_bytes"},
     };
     char pci_name[48];
     const char *pci = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SUMMARY.md for a terminal: headings, lists and tables as wide as it is, no markup. Understands
+ * SUMMARY.md for a terminal: headings, lists and tables that fit its width, no markup. Understands
  * only the markup that templates/summary.md and the escape functions write; any other text comes out
  * unchanged. Control characters were removed before.
  */

@@ -35,7 +35,7 @@ struct report_input {
     const char *stacks;        /* text of rocmcrash-unwind of the process that failed first, or NULL */
     const char *const *files;  /* names of the bundle's files, such as "output/stderr.txt" */
     size_t file_count;
-    const struct doctor_report *machine; /* what the doctor finds odd about it; NULL = not asked */
+    const struct doctor_report *machine; /* what doctor's rules find about the machine; NULL = not asked */
     size_t fact_rows_max;      /* rows of a table of details; 0 = as many as fit an issue */
 };
 
@@ -47,7 +47,7 @@ struct report_style {
     unsigned columns;     /* wrap lines at this width; 0 = do not wrap */
     bool colour;
     bool utf8;            /* the output shows characters beyond ASCII */
-    const char *line_end; /* "\r\n" where the terminal is raw */
+    const char *line_end; /* "\r\n" if the terminal is in raw mode */
 };
 
 /* The last lines on the terminal, each "rocmcrash: ...": what happened, with figures; why; what to try;

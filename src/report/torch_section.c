@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's memory by its allocator: idle, private, beside it, grown. */
+/* PyTorch's memory as its allocator counts it, how it grew, and what the process holds outside it. */
 #include "report/internal.h"
 
 #include "diagnose/fact.h"
@@ -30,14 +30,14 @@ static void now(const struct facts *facts, struct buf *out)
             out);
     if (is_positive(facts, "torch.retries_count"))
         report_sentence(facts,
-                        "what it tried itself (count {torch.retries_count}): it gave back what lay idle "
+                        "retries of the allocator: {torch.retries_count}; in each it freed its idle memory "
                         "and asked the driver again",
                         out);
     if (is_positive(facts, "torch.private_pools_bytes"))
         report_sentence(
             facts,
             "{torch.private_pools_bytes} of it in private pools (graphs, MemPool), "
-            "{torch.private_pools_idle_bytes} of that idle, which no other request gets",
+            "{torch.private_pools_idle_bytes} of that idle, which other requests cannot use",
             out);
     if (is_positive(facts, "torch.expandable_bytes"))
         report_sentence(facts, "{torch.expandable_bytes} of it in expandable segments", out);

@@ -15,12 +15,12 @@
 #include "telemetry/segment.h"
 
 #define CHUNK_BYTES (SHARED_SAMPLE_RING_BYTES / 2) /* ring_read() gives no more */
-#define SLACK 0.05 /* of the threshold: so far it must go back before the next crossing */
+#define SLACK 0.05 /* of the threshold: how far the value must fall back before the next crossing */
 #define NONE 0
 
 enum combine { LARGEST, TOGETHER };
 
-/* "used" in `unit` after division by `scale`; in percent of "total" where there is one. */
+/* `used` divided by `scale` is in `unit`. Where there is a `total`, a condition may give a percentage of it. */
 static const struct quantity {
     const char *name;
     uint16_t used, total; /* enum metric, NONE = none */
@@ -28,7 +28,7 @@ static const struct quantity {
     enum combine combine; /* of several GPUs or processes */
     enum condition_unit unit;
     double scale;
-    bool is_free; /* "used" is what is free of the total */
+    bool is_free; /* `used` holds the free part of the total */
     enum { BY_SAMPLES, IDLE, SILENT, STEP } time; /* one of struct condition_times instead of a sample */
 } quantities[] = {
     {"vram", METRIC_GPU_VRAM_USED, METRIC_GPU_VRAM_TOTAL, SCOPE_GPU, LARGEST, UNIT_BYTES, 1, false, BY_SAMPLES},
@@ -259,7 +259,7 @@ static void take_all(struct condition_watches *ws, size_t length)
     size_t at = 0;
     size_t entries_at = 0;
     while (segment_next(ws->chunk, length, &at, &header, &entries_at, NULL)) {
-        /* It names every process that is followed: the others have ended. */
+        /* A full record names every process that is followed: the others have ended. */
         for (unsigned k = 0; (header.flags & SAMPLE_FULL) != 0 && k < ws->count; k++)
             memset(ws->list[k].procs, 0, sizeof ws->list[k].procs);
         for (uint32_t i = 0; i < header.entries; i++) {
@@ -270,9 +270,9 @@ static void take_all(struct condition_watches *ws, size_t length)
     }
 }
 
-/* --- the look --- */
+/* --- evaluation --- */
 
-/* Adds one GPU's, process's or the host's; false when it is not known. */
+/* Adds the value of one GPU, process or host; false if it is not known. */
 static bool add_value(const struct condition_watch *w, const struct condition_value *used,
                       const struct condition_value *total, double *sum)
 {
@@ -312,8 +312,8 @@ static bool value_now(const struct condition_watch *w, const struct condition_ti
     return known;
 }
 
-/* *value becomes its growth a second over the time of the condition; false = it was not seen for so
- * long yet. Sixteen points are kept. */
+/* Replaces *value by its growth per second over the condition's time. False: it has not been watched
+ * for that long yet. */
 static bool growth_now(struct condition_watch *w, uint64_t now_ns, double *value)
 {
     const unsigned room = sizeof w->past / sizeof w->past[0];

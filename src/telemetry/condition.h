@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditions on what the sampler reads: "vram>90%", "gtt_growth>1GiB/min", "idle>120s". A condition that
+ * Conditions on the sampler's counters and on the run's progress: "vram>90%", "gtt_growth>1GiB/min", "idle>120s". A condition that
  * becomes true is a crossing. Before the next crossing it must have been clearly false.
  *
  *   CONDITION  = QUANTITY ["_growth"] (">" | "<") NUMBER [UNIT]
@@ -68,7 +68,7 @@ struct condition_watch {
 /* For how long, in ms. */
 struct condition_times {
     uint64_t idle_ms;   /* the program has stood still */
-    uint64_t silent_ms; /* it has said nothing, whatever it does */
+    uint64_t silent_ms; /* it has printed nothing, whether or not it works */
     uint64_t step_ms;   /* no step of its training has ended */
 };
 
@@ -83,15 +83,16 @@ struct condition_watches {
 int conditions_parse(const char *text, struct condition_list *ret, struct rc_err *err);
 /* "vram, gtt, rss, ..." */
 void conditions_names(char *out, unsigned size);
-/* Is one on what the program says, or on the steps of its training? Both are known only of a program that we
- * start. */
+/* Does a condition need the program's output, or the steps of its training? Both are known only of a program
+ * that we start. */
 bool conditions_need_output(const struct condition_list *list);
 bool conditions_need_steps(const struct condition_list *list);
 /* The time of the first condition on "idle" in ms, 0 = there is none. */
 uint32_t conditions_idle_ms(const struct condition_list *list);
 /* False when there is no memory. */
 bool conditions_watch(struct condition_watches *watches, const struct condition_list *list);
-/* Takes what the sampler has written since, and looks. Returns the first condition that was crossed now, NULL = none. */
+/* Reads the sampler's new records and evaluates the conditions. Returns the first one that was crossed now, NULL =
+ * none. */
 const struct condition_watch *conditions_turn(struct condition_watches *watches,
                                               const struct shared *shared,
                                               const struct condition_times *times, uint64_t now_ns);

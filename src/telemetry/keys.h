@@ -19,7 +19,7 @@ struct span {
 
 /* Next line of *rest without its end; false when there is none. Advances *rest. */
 bool span_line(struct span *rest, struct span *ret_line);
-/* White space off both ends. */
+/* Without the white space at both ends. */
 struct span span_trim(struct span s);
 bool span_equal(struct span s, const char *text);
 bool span_starts(struct span s, const char *prefix);

@@ -68,7 +68,7 @@ struct shared_gpu;
 uint32_t machine_identities(const struct machine *m, struct shared_gpu *ret, uint32_t max);
 /*
  * Give every GPU of `known` the index that it has there. A GPU that is gone keeps its index, with
- * only its identity in `have`. New GPUs come behind them.
+ * only its identity in `have`. New GPUs follow them.
  */
 void machine_keep_order(struct machine *m, const struct shared_gpu *known, uint32_t count);
 /* machine_scan() in the order of the run (its file "gpus", record/rundir.h), if that is known. */

@@ -43,7 +43,7 @@ struct process_info { /* of ..._v2 and ..._v3 */
 typedef int list_processes(void *, unsigned *, struct process_info *);
 
 static struct nvml {
-    bool tried; /* before that, nothing is known, not even that a value is absent */
+    bool tried; /* until then no value is recorded, not even as absent */
     bool open;
     int (*init)(void);
     int (*handle)(const char *, void **);
@@ -56,7 +56,7 @@ static struct nvml {
     int (*throttle)(void *, unsigned long long *);
     int (*ecc)(void *, unsigned, unsigned, unsigned long long *);
     list_processes *compute, *graphics;
-    void *devices[MACHINE_GPUS_MAX]; /* NULL = not of NVML */
+    void *devices[MACHINE_GPUS_MAX]; /* NULL = not a GPU of NVML */
     bool listed[MACHINE_GPUS_MAX];
     unsigned long long throttled[MACHINE_GPUS_MAX], ecc_errors[MACHINE_GPUS_MAX];
     uint32_t process_count;
@@ -166,7 +166,7 @@ void nvml_open(struct sampler *s)
     if (!loaded)
         shared_event(s->shared, "sampler", "NVML: %s", "libnvidia-ml.so.1 is not there");
     else if (r != NVML_SUCCESS)
-        shared_event(s->shared, "sampler", "NVML: error %d at its start", r);
+        shared_event(s->shared, "sampler", "NVML: error %d when it was initialised", r);
     if (nvml.open)
         open_devices(s);
     for (uint32_t i = 0; i < s->machine.count; i++)
@@ -263,14 +263,14 @@ static void note_changes(struct sampler *s, uint32_t gpu)
     if (nvml.throttle != NULL && nvml.throttle(nvml.devices[gpu], &value) == NVML_SUCCESS &&
         (value & troubles) != nvml.throttled[gpu]) {
         nvml.throttled[gpu] = value & troubles;
-        shared_event(s->shared, "sampler", "GPU %u: clocks are held back for the reasons 0x%llx",
+        shared_event(s->shared, "sampler", "GPU %u: clocks are throttled, reasons 0x%llx",
                      gpu, nvml.throttled[gpu]);
     }
     if (nvml.ecc != NULL &&
         nvml.ecc(nvml.devices[gpu], NVML_UNCORRECTED, NVML_VOLATILE, &value) == NVML_SUCCESS &&
         value != nvml.ecc_errors[gpu]) {
         nvml.ecc_errors[gpu] = value;
-        shared_event(s->shared, "sampler", "GPU %u: %llu uncorrected ECC errors since its start",
+        shared_event(s->shared, "sampler", "GPU %u: %llu uncorrected ECC errors since the driver was loaded",
                      gpu, value);
     }
 }

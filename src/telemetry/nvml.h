@@ -14,7 +14,7 @@
 
 struct sampler;
 
-/* Append the GPUs of the NVIDIA driver, behind those of amdgpu. Opens no device. */
+/* Append the GPUs of the NVIDIA driver after those of amdgpu. Opens no device. */
 void nvml_add_gpus(struct machine *m);
 /* Is it an NVIDIA GPU? */
 bool nvml_is(const struct gpu_info *gpu);
@@ -22,8 +22,8 @@ bool nvml_is(const struct gpu_info *gpu);
 /* Load the library and find each GPU in it. Call it after the first record: it takes seconds if the
  * driver has to wake the GPU. */
 void nvml_open(struct sampler *s);
-bool nvml_tried(void); /* or loading has failed */
-/* The counterparts of the three functions of sampler_gpu.c. True = something changed. */
+bool nvml_tried(void); /* nvml_open() was called, whether or not it worked */
+/* The counterparts of the functions of sampler_gpu.c. True = a value changed. */
 bool nvml_fast(struct sampler *s, uint32_t gpu);
 void nvml_total(struct sampler *s, uint32_t gpu);
 void nvml_slow(struct sampler *s, uint32_t gpu);
@@ -36,7 +36,7 @@ void nvml_list(struct sampler *s);
 int32_t nvml_next_pid(uint32_t *at);
 /* Could the processes of that GPU be listed? *ret = bytes of `pid`, 0 when it is not among them. */
 bool nvml_bytes(int32_t pid, uint32_t gpu, uint64_t *ret);
-/* Is the process among them? */
+/* Does the process hold memory of any of these GPUs? */
 bool nvml_holds(int32_t pid);
 
 #endif

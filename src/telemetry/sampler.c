@@ -19,8 +19,8 @@
 #define FAST_NS (100 * NS_PER_MS)       /* device counters while they change */
 #define CALM_NS (1 * SECOND)     /* no change for 3 s */
 #define IDLE_NS (2 * SECOND)     /* no change for 60 s */
-#define TOGETHER_NS (200 * NS_PER_MS)   /* the longest that a piece of work waits for another's
-                                         * wake-up */
+#define TOGETHER_NS (200 * NS_PER_MS)   /* the longest delay of work that waits for the next
+                                         * wake-up of other work */
 #define WAIT_MAX_NS (500 * NS_PER_MS)   /* notices the target's end */
 #define AFTER_NS (1 * SECOND)    /* memory that is still held then is stranded */
 #define FULL_NS (60 * SECOND)
@@ -84,7 +84,7 @@ enum value_status sampler_status_of(int error)
     case SAMPLER_GAVE_UP:
         return VALUE_STALLED;
     default:
-        /* amdgpu returns -EPERM during a reset (amdgpu_in_reset); it is no matter of rights. */
+        /* amdgpu returns -EPERM during a reset (amdgpu_in_reset); it does not mean a missing permission. */
         return VALUE_UNREADABLE;
     }
 }
@@ -118,7 +118,7 @@ static void pacer_charge(struct sampler *s, struct pacer *p)
     bool told = pacer_spend(p, used_ns - s->charged_ns, s->now_ns);
     s->charged_ns = used_ns;
     if (told)
-        shared_event(s->shared, "sampler", "period of %s x %.1f to stay within %u ppm of a core",
+        shared_event(s->shared, "sampler", "period of %s is %.1f times as long, to stay within %u ppm of a core",
                      p->name, p->stretch, p->share_ppm);
 }
 
@@ -238,7 +238,7 @@ void sampler_impact(struct sampler *s)
     emit(s, SAMPLE_FULL | SAMPLE_IMPACT);
     atomic_store_explicit(&s->shared->impact_answer, request, memory_order_release);
     (void)syscall(SYS_futex, &s->shared->impact_answer, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    s->charged_ns = cpu_ns(); /* whatever they cost */
+    s->charged_ns = cpu_ns(); /* no pacer pays for an impact record */
 }
 
 void sampler_after(struct sampler *s)
@@ -370,8 +370,8 @@ _Noreturn void sampler_run(struct shared *shared)
     sampler_condemn(s);
     sampler_begin(s);
     uint64_t after_ns = 0;
-    while (shared->supervisor_done != 1) { /* 2: being bundled; the finisher waits for the AFTER
-                                            * record */
+    while (shared->supervisor_done != 1) { /* 2: the bundle is being made; the finisher waits for
+                                            * the AFTER record */
         s->now_ns = clock_mono_ns();
         atomic_store_explicit(&shared->helpers[HELPER_SAMPLER].heartbeat_ns, s->now_ns,
                               memory_order_relaxed);

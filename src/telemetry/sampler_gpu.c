@@ -116,7 +116,8 @@ static bool read_counter(struct sampler *s, uint32_t gpu, enum metric m)
     return values_set_gpu(&s->values, gpu, m, VALUE_OK, value);
 }
 
-/* Then the counter of the visible part has the same value (on every such recorded machine). */
+/* The CPU can reach all of VRAM. Then the counter of the visible part has the same value as that of all VRAM (on
+ * every such recorded machine). */
 static bool is_all_visible(const struct sampler *s, uint32_t gpu)
 {
     const struct value *all = values_gpu(&s->values, gpu, METRIC_GPU_VRAM_TOTAL);

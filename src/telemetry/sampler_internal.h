@@ -170,7 +170,7 @@ bool drm_first_time(struct drm_seen *seen, const char *pdev, uint64_t client_id)
 void sampler_kfd_turn(struct sampler *s);
 /* Bytes of one process over all GPUs; VALUE_ABSENT when KFD does not know it. */
 enum value_status sampler_kfd_of(struct sampler *s, int32_t pid, uint64_t *ret);
-/* Reads the processes of the tree, also orphans; the list of NVML is that of the turn before. */
+/* Reads one process of the tree, or an orphan of it. NVML's list is the one of the last turn. */
 void sampler_kfd_read_pid(struct sampler *s, int32_t pid);
 /* /proc/PID/status of any process. */
 bool sampler_read_status(struct sampler *s, int32_t pid, struct proc_status *ret);

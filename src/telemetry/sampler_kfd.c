@@ -175,7 +175,7 @@ static void set_comm(struct sampler *s, int row, const char *comm)
     (void)values_set_proc(&s->values, row, METRIC_PROC_COMM_HIGH, VALUE_OK, halves[1]);
 }
 
-/* The process outside the tree that holds most memory gets its own row. */
+/* The process outside the tree that holds the most memory gets its own row. */
 static void set_largest_other(struct sampler *s, const struct kfd_proc *largest)
 {
     int32_t pid = largest != NULL ? largest->pid : 0;

@@ -213,7 +213,7 @@ static void set_proc(struct sampler *s, const struct proc_slot *p, enum metric m
     (void)values_set_proc(&s->values, p->row, m, have ? VALUE_OK : VALUE_ABSENT, value);
 }
 
-/* False = the process is gone (ESRCH) or no more than a zombie. */
+/* False = the process is gone (ESRCH) or a zombie. */
 static bool read_status(struct sampler *s, struct proc_slot *p)
 {
     char text[4096];
@@ -312,8 +312,8 @@ static void consider_fd(struct sampler *s, struct proc_slot *p, int fd)
     (void)snprintf(c->pdev, sizeof c->pdev, "%s", info.pdev);
 }
 
-/* Finds the descriptors that are DRM clients. Costs a readlink for each, so only when their number
- * has changed, else seldom. */
+/* Finds the descriptors that are DRM clients. It costs a readlink for each descriptor, so it runs when
+ * their number has changed, and rarely otherwise. */
 static void search_clients(struct sampler *s, struct proc_slot *p)
 {
     char path[128];
@@ -375,7 +375,7 @@ static void read_limits(struct sampler *s, struct proc_slot *p)
 /* Reading maps takes mmap_lock page by page; a count that does not finish in time is dropped. */
 static void count_maps(struct sampler *s, struct proc_slot *p, uint64_t budget_ns)
 {
-    char text[4096]; /* Linux gives no more of it at once */
+    char text[4096]; /* Linux returns no more of this file in one read */
     char path[128];
     (void)snprintf(path, sizeof path, "%s/%d/maps", s->proc_root, p->pid);
     uint32_t file = FILE_PROC(p->pid, FILE_MAPS);
@@ -447,8 +447,8 @@ void sampler_procs_turn(struct sampler *s)
     }
 }
 
-/* Reads the memory of the other processes of the tree: the failed one may have lacked that
- * memory. */
+/* Reads the memory of the other processes of the tree: it may be the memory that the failed one
+ * lacked. */
 static void read_siblings(struct sampler *s, int32_t failed)
 {
     for (uint32_t i = 0; i < SAMPLER_KFD_PROCS_MAX; i++) {
@@ -468,7 +468,7 @@ void sampler_procs_impact(struct sampler *s, int32_t pid)
     struct proc_slot *p = slot_take(s, pid, true);
     if (p == NULL)
         return;
-    seen.count = 0; /* of this process alone: the counts of its parent are not its own */
+    seen.count = 0; /* counts the clients of this process alone, not its parent's */
     sampler_kfd_turn(s);
     sampler_kfd_read_pid(s, pid);
     read_siblings(s, pid);

@@ -15,7 +15,7 @@
 #include "telemetry/dirscan.h"
 #include "telemetry/values.h"
 
-/* A segment closes behind the first record that passes SEGMENT_BYTES. */
+/* A segment closes after the first record that passes SEGMENT_BYTES. */
 #define SEGMENT_FILE_MAX (SEGMENT_BYTES + sizeof(struct sample_header) +                           \
                           VALUES_ENTRIES_MAX * sizeof(struct sample_entry))
 

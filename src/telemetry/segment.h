@@ -3,11 +3,12 @@
  * Samples on disk: segments samples.NNNN of 256 KiB in the run directory, the raw records of the
  * sample ring one after the other.
  *
- * Append-only; when there are more than SEGMENTS_MAX, two neighbours are thinned into one, written
- * under a temporary name, fsynced and renamed: the pair that is shortest for its age. So the
- * resolution falls with age, and a week stays below 13 MiB at any sample rate. The times of records
- * rise strictly over all segments. A reader drops records that are not newer than the last one, so
- * a crash between the rename and the removal of the second file does no harm.
+ * Append-only. When there are more than SEGMENTS_MAX, two neighbours are thinned into one: the pair
+ * that covers the least time relative to its age. The result is written under a temporary name,
+ * fsynced and renamed. So the resolution falls with age, and a week stays below 13 MiB at any sample
+ * rate. The times of records rise strictly over all segments. A reader drops records that are not
+ * newer than the last one, so a crash between the rename and the removal of the second file does no
+ * harm.
  *
  * Writer: one process at a time (the recorder, then the finisher).
  */
@@ -32,7 +33,7 @@ int segment_append(const char *run_dir, const void *data, size_t len);
 /* As segment_append(). On failure *ret_taken bytes are in the file, and the rest can be offered
  * again. */
 int segment_append_some(const char *run_dir, const void *data, size_t len, size_t *ret_taken);
-/* Everything appended so far survives the end of the machine. */
+/* When it returns, everything appended so far survives a crash of the machine. */
 void segment_sync(void);
 /* Close what segment_append() keeps open; `durable` fsyncs first. */
 void segment_close(bool durable);
@@ -43,8 +44,8 @@ void segment_set_durable(bool durable);
 int64_t segment_number(const char *name);
 
 /*
- * The next whole record at or after *at: copies the header and tells where the entries lie; *at
- * moves behind it. Bytes that are no record (torn tails, gaps) are skipped and counted in *skipped
+ * The next whole record at or after *at: copies the header and the position of the entries; *at
+ * moves past the record. Bytes that are no record (torn tails, gaps) are skipped and counted in *skipped
  * (may be NULL). False at the end.
  */
 bool segment_next(const unsigned char *data, size_t len, size_t *at, struct sample_header *ret,

@@ -85,7 +85,7 @@ int series_to_csv(const struct series_set *set, uint64_t zero_ns, size_t max_row
                   uint32_t keep_pid, struct buf *out);
 
 /*
- * n points for a sparkline between from_ns and to_ns: the largest value in each n-th, NAN where
+ * n points for a sparkline: the largest value in each of n equal parts of from_ns to to_ns, NAN where
  * nothing is known. Returns how many are not NAN.
  */
 size_t series_downsample(const struct series_set *set, enum metric m, uint32_t instance,
@@ -96,7 +96,7 @@ size_t series_downsample(const struct series_set *set, enum metric m, uint32_t i
 struct series_facts_options {
     uint32_t failed_pid;  /* proc.0.*; 0 = unknown */
     uint64_t impact_ns;   /* when the target failed; 0 = the IMPACT record, else the last one */
-    uint64_t end_ns;      /* the target's end; samples after it are not peak. 0 = unknown */
+    uint64_t end_ns;      /* the target's end; later samples do not count for PEAK. 0 = unknown */
     bool ended_by_exit;   /* not by a signal: it may have freed its memory before its exit is seen,
                              so counters read at its last message stand for the failure */
 };

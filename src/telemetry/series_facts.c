@@ -91,10 +91,10 @@ static const char *missing_reason(const struct context *c, enum metric m, uint8_
     if (m == METRIC_CGROUP_MEM_LIMIT)
         return "no memory limit is set, or no memory cgroup is visible";
     if (kfd && c->by_nvml)
-        return "NVML does not tell it";
+        return "NVML does not report it";
     if (kfd)
         return m == METRIC_PROC_KFD_VRAM ? "not a KFD process" : "no KFD process files";
-    return def->scope == SCOPE_PROCESS ? "the process has no such number"
+    return def->scope == SCOPE_PROCESS ? "the kernel gives no such value for the process"
                                        : "no such file on this machine";
 }
 
@@ -160,7 +160,7 @@ static void put_process(struct context *c, uint32_t pid)
         char name[128];
         (void)series_name(name, sizeof name, (enum metric)id, pid, "0");
         note(c, facts_set_missing(c->facts, name, FACT_IMPACT, FACT_ABSENT,
-                                  "the process was not sampled (it lived too briefly)",
+                                  "the process was not sampled (it ended too soon)",
                                   source_of(c, (enum metric)id, c->by_nvml)));
     }
 }
@@ -294,13 +294,13 @@ static void put_growth(struct context *c)
 
 /* Counters read at a message this long before the exit still belong to the exit. */
 #define MESSAGE_TO_EXIT_NS 30000000000u
-/* How much older a sample may be that stands for the failure because memory was freed since. */
+/* If memory was freed before the IMPACT record, an earlier sample stands for the failure. It may be this much older. */
 #define RELEASE_NS 500000000u
 
 /*
- * The IMPACT record of the failure: the one that the tracer requested at failed_ns. If the program
- * exited, its runtime may have freed everything by then: the last one that was requested because of
- * a message. 0 = none.
+ * The IMPACT record of the failure: the one that the tracer requested at failed_ns. A program that
+ * exited may have freed everything by then; for it, the last one that was requested because of a
+ * message. 0 = none.
  */
 static uint64_t impact_record_time(const struct series_set *set,
                                    const struct series_facts_options *options)
@@ -360,7 +360,7 @@ static void set_times(struct context *c, const struct series_facts_options *opti
     c->impact_is_record = impact != 0;
     if (impact != 0 && options->ended_by_exit)
         impact = before_the_release(set, impact);
-    /* Without a request (not traced, or a plain exit) the last sample before the end stands. */
+    /* Without a request (not traced, or a plain exit) the last sample before the end is used. */
     c->impact_ns = impact != 0               ? impact
                    : options->impact_ns != 0 ? options->impact_ns
                    : options->end_ns != 0    ? options->end_ns

@@ -53,7 +53,7 @@ bool stream_same(int a, int b)
     if (sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino && sa.st_rdev == sb.st_rdev)
         return true;
     /* /dev/tty and /dev/pts/N are two inodes of one terminal. TIOCGDEV (Linux 2.6.35) gives the device
-     * behind each of them. */
+     * after each of them. */
     unsigned dev_a = 0, dev_b = 0;
     return S_ISCHR(sa.st_mode) && S_ISCHR(sb.st_mode) && ioctl(a, TIOCGDEV, &dev_a) == 0 &&
            ioctl(b, TIOCGDEV, &dev_b) == 0 && dev_a == dev_b;

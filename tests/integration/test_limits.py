@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits and closed streams of the caller: they are the target's, and neither fail us nor change."""
+"""Limits and closed streams of the caller: the target gets them unchanged, and rocmcrash works with them."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from support import PYTHON, ROCMCRASH
 
 
 class Limits(support.Case):
-    """The caller's limits are the target's: they must not make us fail it, nor change."""
+    """The target gets the caller's limits unchanged, and rocmcrash works with them."""
 
     # Prints whether the process adopts orphans (prctl 37), and its limits.
     CODE = ("import ctypes, resource as r;n = ctypes.c_int(-1);"
@@ -56,12 +56,12 @@ class Limits(support.Case):
         return done
 
     def test_a_small_stack_for_good(self):
-        """The finisher makes a stack of its own where none may be larger."""
+        """The finisher makes its own stack where the limit forbids a larger one."""
         self.skip_if_sanitized("whose frames are larger")
         self.only_bundle(self.aborted(self.ABORTS, [(resource.RLIMIT_STACK, 64 << 10)]))
 
     def test_little_data(self):
-        """The program runs; the finisher may be too large to be loaded, and then the run is kept and that is told."""
+        """The program runs. If the limit is too small for the finisher, the run is kept and a line says so."""
         self.skip_if_sanitized("which needs more than that")
         with Attacks("limits that leave us little") as attacks:
             for limit in (1 << 20, 2 << 20):
@@ -75,18 +75,18 @@ class Limits(support.Case):
                     self.aborted(self.ABORTS, [(getattr(resource, "RLIMIT_" + which), limit)])
 
     def test_an_allocation_above_the_limit_of_data(self):
-        """It is that limit that refused, not the RAM; without one it is not named."""
+        """The limit refused the memory, not the RAM. Without a limit it is not named."""
         self.skip_if_sanitized("which needs more than that")
         code = ("raise RuntimeError(\"[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: \"\n"
                 "                   'you tried to allocate 536870912 bytes. Error code 12 (Cannot allocate memory)')")
         for limit, is_named in ((400 << 20, True), (1 << 40, False)):
             done = self.run_it(PYTHON, "-c", code,
                                preexec_fn=lambda value=limit: resource.setrlimit(resource.RLIMIT_DATA, (value, value)))
-            self.assertEqual("refused by the process' limit of data" in done.stderr, is_named, done.stderr)
+            self.assertEqual("refused by the process's data limit" in done.stderr, is_named, done.stderr)
             self.assertEqual("resource-limit, high" in done.stderr, is_named, done.stderr)
 
     def test_the_run_folder_is_removed(self):
-        """By the program itself, while it runs: the bundle has what was in memory."""
+        """The program removes the folder while it runs: the bundle has what was in memory."""
         state = self.environ["ROCMCRASH_STATE_DIR"]
         links = f"mkdir -p $d; for f in run.json output.1 output.head events; do ln -s {__file__} $d/$f; done; "
         for after in ("", f"touch {state}; ", links):
@@ -98,7 +98,7 @@ class Limits(support.Case):
             (os.unlink if os.path.isfile(state) else shutil.rmtree)(state)
 
     def test_many_unfinished_runs(self):
-        """Not told after a success; the oldest are removed, some in each run; recover says what remains."""
+        """They are not mentioned after a success. Each run removes some of the oldest. recover says how many remain."""
         runs = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs")
         os.makedirs(runs, mode=0o700)
         for i in range(320):
@@ -122,7 +122,7 @@ class Limits(support.Case):
 
     def test_limits_of_an_ordinary_user(self):
         support.need_ordinary_user(self)
-        user = 60123  # nobody else's, so that RLIMIT_NPROC counts us alone
+        user = 60123  # a user without other processes, so that RLIMIT_NPROC counts ours alone
         for limits in ([(resource.RLIMIT_FSIZE, 4096)], [(resource.RLIMIT_NPROC, 1)],
                        [(resource.RLIMIT_NPROC, 2)], [(resource.RLIMIT_NPROC, 3)],
                        [(resource.RLIMIT_NPROC, 4)], [(resource.RLIMIT_NPROC, 5)]):
@@ -130,7 +130,7 @@ class Limits(support.Case):
                 self.compare(limits, user)
 
     def test_relay_that_cannot_be_forked_is_none(self):
-        """Then stderr goes straight through, whatever is written."""
+        """Then stderr goes directly to the caller, whatever is written."""
         support.need_ordinary_user(self)
 
         def prepare():

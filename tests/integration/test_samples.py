@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sample on the emulated GPU: the class it was made for at high confidence, its near miss another
-one, and ledger, bundle and the emulator's journal agree to the byte."""
+"""Every sample on the emulated GPU: it has the class it was made for at high confidence, and its near miss another
+class; ledger, bundle and the emulator's journal agree to the byte."""
 
 import concurrent.futures
 import os
@@ -17,9 +17,9 @@ import on_emulator  # noqa: E402
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(support.ROCMCRASH)))
 AT_ONCE = 4  # most of a run is waiting for the counters a second after its end
 LEDGER_KINDS = {"vram": "vram", "gtt": "gtt", "userptr": "userptr"}
-# Only the allocator's own message tells how much memory it keeps idle.
+# Only the allocator's own message says how much memory it keeps idle.
 NEEDS_ITS_MESSAGE = {"fragmentation"}
-# SAMPLES_MODEL may be an APU's chip, whose memory is the host's: what fills a card ends at a GTT limit there.
+# SAMPLES_MODEL may be an APU's chip, whose memory is the host's: a sample that fills a card reaches a GTT limit there.
 IS_APU = on_emulator.machine.MODELS[on_emulator.DEFAULT_MODEL].get("is_apu", False)
 OF_A_CARD = {"capacity", "leak", "fragmentation", "held", "oversize"}
 FIRST_PID_NAMESPACE = os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"  # PROC_PID_INIT_INO
@@ -36,7 +36,7 @@ def why_not():
 
 
 class Result:
-    """One sample that has run: its bundle, and what the emulated kernel did for its process."""
+    """The run of one sample: its bundle, and the emulated kernel's decisions for its process."""
 
     def __init__(self, name, near_miss, silent, folder, options=()):
         self.run = on_emulator.Run(name, BUILD, folder, near_miss=near_miss)
@@ -46,7 +46,7 @@ class Result:
         done = self.run.run(*(["--silent"] if silent else []), environ=state, capture_output=True,
                             text=True, options=[*options, *(["--always"] if silent else [])], timeout=100)
         self.status, self.stderr = done.returncode, done.stderr
-        # The command ends when the verdict is said; the bundle follows within seconds.
+        # The command ends when the verdict is printed; the bundle follows within seconds.
         paths = support.wait_for(self.run.bundles, "the bundle: " + done.stderr[-200:], 60)
         self.bundle = support.Bundle(paths[0])
         pid = self.bundle.value("ledger.pid")
@@ -59,7 +59,7 @@ class Result:
         return [r for r in self.records if r["event"] == "alloc" and r["result"] < 0]
 
     def live(self, until=None):
-        """Bytes of each kind after the record with the number `until`; peaks over all of them."""
+        """Live bytes of each kind after the record with the number `until`, and their peaks."""
         live, peak, sizes = {}, {}, {}
         frozen = None
         for record in self.records:
@@ -109,7 +109,7 @@ class Samples(unittest.TestCase):
         verdict = result.verdict()
         self.assertEqual(verdict["class"], sample.expected, verdict["sentence"])
         self.assertIn(sample.subclass, verdict["subclass"])
-        # In another pid namespace KFD's figures may be anybody's: who holds the memory is not known.
+        # In another pid namespace KFD's numbers are not our pids: it is not known who holds the memory.
         held = verdict["class"] == "held-by-other" and not FIRST_PID_NAMESPACE
         # ROCm 7.2 returns an error instead of aborting. Then a silent program does not mention the reset.
         unsaid = verdict["class"] == "gpu-hang" and result.silent and result.status == 1
@@ -164,7 +164,7 @@ class Samples(unittest.TestCase):
         def check(_, result):
             until = self.check_refusal(result)
             if until is None and result.bundle.value("ledger.hip.inside"):
-                return  # refused without the driver: the journal does not know when
+                return  # HIP refused it without the driver: the journal has no time for it
             self.check_live(result, until)
             checked.append(result)
 
@@ -174,9 +174,9 @@ class Samples(unittest.TestCase):
 
     def test_the_summary_tells_it(self):
         for name, words in (("capacity", "the driver refused 32.0 MiB (vram) with ENOMEM"),
-                            ("oversize", "HIP refused it by itself"),
+                            ("oversize", "HIP refused it itself"),
                             ("leak", "live buffers of 12.0 MiB"),
-                            ("page_fault", "that was given back")):
+                            ("page_fault", "that was freed")):
             if IS_APU and name in OF_A_CARD:
                 continue
             text = self.results[name, False, False].bundle.text("SUMMARY.md")
@@ -316,13 +316,13 @@ class Pools(unittest.TestCase):
         self.assertEqual(bundle.value("hsa.gpus_count"), 1)
         base = 32 * on_emulator.MIB
         self.assertEqual(bundle.value("gpu.0.drm.vram_usable_bytes"), total - base)
-        # The probe that asked was there itself by then: the driver's own part at least.
+        # The probe itself holds memory by then: at least the driver's own part.
         self.assertGreaterEqual(bundle.value("gpu.0.drm.vram_used_bytes"), base)
         self.assertEqual(bundle.value("gpu.0.drm.gtt_used_bytes"), 0)
 
 
 class Tools(unittest.TestCase):
-    """rocminfo and rocm-smi say the same with rocmcrash around them."""
+    """rocminfo and rocm-smi print the same under rocmcrash."""
 
     def test_the_same_output(self):
         reason = why_not()

@@ -78,7 +78,7 @@ static int set_up(void **state)
     w->answers = map_answers(w->root);
     w->answers->total[0] = w->answers->total[1] = 140 * GIB;
     w->answers->free_bytes[0] = 100 * GIB;
-    w->answers->used[0] = 39 * GIB; /* 1 GiB is the driver's */
+    w->answers->used[0] = 39 * GIB; /* the driver itself uses 1 GiB */
     w->answers->free_bytes[1] = 140 * GIB;
     w->answers->busy = 77;
     w->answers->celsius = 51;
@@ -151,7 +151,7 @@ static void check_values(struct world *w)
     install_library(w->root);
     begin(w);
     turn_after(w, 2 * SECOND);
-    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000); /* amdgpu's as ever */
+    expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000); /* amdgpu's values are unchanged */
     expect_metric(w->shared, METRIC_GPU_VRAM_TOTAL, 1, VALUE_OK, 140 * GIB);
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 40 * GIB);
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 2, VALUE_OK, 0);
@@ -173,14 +173,14 @@ static void check_values(struct world *w)
     w->answers->ecc = 4;
     turn_after(w, 2 * SECOND);
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_OK, 50 * GIB);
-    assert_true(event_says(w, "GPU 1: clocks are held back for the reasons 0x8"));
+    assert_true(event_says(w, "GPU 1: clocks are throttled, reasons 0x8"));
     assert_true(event_says(w, "GPU 1: 4 uncorrected ECC errors"));
     w->answers->memory_result = 15; /* the GPU is lost */
     turn_after(w, 2 * SECOND);
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 1, VALUE_UNREADABLE, 0);
 }
 
-/* The sampler leaves itself out, and here that is this process. */
+/* The sampler does not count its own process, which is this one in the test. */
 static pid_t start_target(void)
 {
     pid_t pid = fork();
@@ -221,7 +221,7 @@ static void check_processes(struct world *w)
     expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 4 * GIB);
     w->answers->process_count[0] = 1;
     w->answers->process_count[1] = 0;
-    turn_after(w, 9 * SECOND); /* the impact has set the clock right */
+    turn_after(w, 9 * SECOND); /* the impact record has moved the clock */
     expect_metric(w->shared, METRIC_GPU_OTHERS_KFD_VRAM, 1, VALUE_OK, 0);
     w->answers->process_result = 4; /* no permission */
     turn_after(w, 2 * SECOND);
@@ -249,7 +249,7 @@ static void check_no_library(struct world *w)
     assert_true(event_says(w, "libnvidia-ml.so.1 is not there"));
 }
 
-/* The sampler before us hung in the library and was killed: we leave it alone. */
+/* The sampler before us hung in the library and was killed: we do not load the library. */
 static void check_given_up(struct world *w)
 {
     install_library(w->root);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The charts of a page: parts from the tables of a bundle, gaps, peaks, and what is no table. */
+/* The charts of a page: parts from the tables of a bundle, gaps, peaks, and texts that are no table. */
 #include "base/buf.h"
 #include "report/chart.h"
 #include "report/csv.h"
@@ -59,14 +59,14 @@ static void parts_add_up_to_what_is_used(void **state)
     /* Process 9 is not the program's. The allocator's row of 0.9 s is the last before 1.0. */
     assert_true(part(vram, "in use in PyTorch")->bytes[1] == 4 * GIB);
     assert_true(part(vram, "idle in PyTorch")->bytes[1] == 3 * GIB);
-    assert_true(part(vram, "beside PyTorch")->bytes[1] == 1 * GIB);
+    assert_true(part(vram, "outside PyTorch")->bytes[1] == 1 * GIB);
     assert_true(part(vram, "not known")->bytes[1] == 2 * GIB);
     assert_int_equal(c.mark_count, 1);
     assert_string_equal(c.marks[0].label, "failure");
     charts_release(&c);
 }
 
-/* KFD counts what the process holds of GTT there, too. */
+/* KFD's figure for the process includes its GTT. */
 static void vram_of_an_apu_has_no_owner_by_kfd(void **state)
 {
     static const char telemetry[] = HEADER "0.5,,536870912,201326592,0,,6442450944,,,,\n";
@@ -80,7 +80,7 @@ static void vram_of_an_apu_has_no_owner_by_kfd(void **state)
     }
 }
 
-/* Two ranks of a job, a launcher that holds next to nothing, and a process of somebody else. */
+/* Two ranks of a job, a launcher that holds almost no memory, and another user's process. */
 static void each_rank_is_seen(void **state)
 {
     static const char header[] =
@@ -117,7 +117,7 @@ static void each_rank_is_seen(void **state)
     buf_release(&telemetry);
     buf_printf(&telemetry, "%s%s", header, one);
     assert_int_equal(charts_read(&c, buf_str(&telemetry), NULL, false), 0);
-    assert_int_equal(c.count, 1); /* one process is in the GPU's chart already */
+    assert_int_equal(c.count, 1); /* the GPU's chart already shows a single process */
     charts_release(&c);
     buf_release(&telemetry);
 }
@@ -198,7 +198,7 @@ static void a_drawing_has_its_parts_and_its_limit(void **state)
     charts_release(&c);
 }
 
-/* 4 of 16 GiB are others', 4 more grow in the second half: rows of 4 dots, 6 of them 16 GiB. */
+/* Other programs hold 4 of 16 GiB; 4 more are added in the second half. A row has 4 dots; 6 rows are 16 GiB. */
 static void a_terminal_gets_braille_or_letters(void **state)
 {
     static const char telemetry[] =
@@ -223,11 +223,11 @@ static void a_terminal_gets_braille_or_letters(void **state)
                         "            0.0 s                        10.0 s\n"
                         "                                      failure ^\n"
                         "            o other processes\n"
-                        "            ? in use, by whom is not known\n"
+                        "            ? in use, holder not known\n"
                         "            c this program\n");
     buf_release(&out);
     assert_int_equal(charts_to_terminal(&c, 4, &utf8, &out), 1);
-    /* The lowest row is full of the dots of others; the last half cell is the program's. */
+    /* The lowest row has only the others' dots; the last half of a cell is the program's. */
     assert_non_null(strstr(buf_str(&out), "         0 │\x1b[33m⣒\x1b[0m\x1b[33m⣒\x1b[0m"));
     assert_non_null(strstr(buf_str(&out), "\x1b[34m⡪\x1b[0m this program\n"));
     assert_int_equal(charts_to_terminal(&c, 0, &utf8, &out), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bundle's charts while one allocation after the other is refused: charts, or -ENOMEM. */
+/* A bundle's charts while each allocation in turn fails: charts, or -ENOMEM. */
 #include "starved.h"
 
 #include "base/buf.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* True when the allocation was not reached. */
+/* True if that allocation was never reached. */
 static bool read_without(long n)
 {
     static const char telemetry[] = "time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes,"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first sentence: a class each, with its figures and without them; wrapping and colour. */
+/* The first sentence: each class with and without its figures; wrapping and colour. */
 #include "base/buf.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
@@ -87,7 +87,7 @@ static void a_sentence_for_each(void **state)
          "Out of address space: 23.82 GiB used of the limit 24.00 GiB (resource-limit, high "
          "confidence)"},
         {"resource-limit", "data of the process", "{\"proc.0.data_limit_bytes\":1073741824}",
-         "Host memory was refused by the process' limit of data, 1.00 GiB (resource-limit, high "
+         "Host memory was refused by the process's data limit (RLIMIT_DATA), 1.00 GiB (resource-limit, high "
          "confidence)"},
         {"unknown", "killed by SIGKILL", "{\"target.signal_name\":\"KILL\"}",
          "SIGKILL ended the program; who sent it is not known"},
@@ -96,7 +96,7 @@ static void a_sentence_for_each(void **state)
         {"resource-limit", "something new", "{}",
          "A resource limit was reached (resource-limit, high confidence)"},
         {"arch-mismatch", "small BAR", "{\"f.gfx\":\"gfx1100\"}",
-         "Memory of the GPU is out of the CPU's reach: small BAR (arch-mismatch, high "
+         "The CPU cannot reach all of the GPU's memory: small BAR (arch-mismatch, high "
          "confidence)"},
         {"arch-mismatch", "", "{\"f.gfx\":\"gfx1100\"}",
          "The program has no code for this GPU, gfx1100 (arch-mismatch, high confidence)"},
@@ -124,7 +124,7 @@ static void a_sentence_for_each(void **state)
          "The process is alive, in a deadlock"},
         {"unknown", "seen alive: blocked in the kernel",
          "{\"snap.life\":\"The process is alive\",\"snap.blocked\":\"is blocked in the kernel, read of /mnt/a\"}",
-         "The process is alive; a thread of it is blocked in the kernel, read of /mnt/a"},
+         "The process is alive; one of its threads is blocked in the kernel, read of /mnt/a"},
         {"unknown", "seen alive: every thread waits for another",
          "{\"snap.life\":\"The process is alive\",\"snap.self_wait\":\"all 3 threads\"}",
          "The process is alive; only a signal could make it continue"},

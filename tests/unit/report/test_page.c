@@ -128,7 +128,7 @@ static void a_page_has_no_markup(void **state)
             "A b|c _d_ e @f.\n\nMemory\n------\n\n"
             "memory     total  source\nGPU 0 a|b  1 GiB  /sys/somewhere/far\n\n    as **it** is\n\n"
             "- one two three four five six\n\n");
-    page_of(false, "memory", 20, /* the source goes, the rest is wrapped */
+    page_of(false, "memory", 20, /* the source column is dropped, the rest is wrapped */
             "Memory\n------\n\nmemory     total\nGPU 0 a|b  1 GiB\n\n    as **it** is\n\n"
             "- one two three four\n  five six\n\n");
     page_of(true, "host", 80, "Host\n----\n\nram\n\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fact that templates/facts.tsv marks as read by people decides nothing, but it must be shown: each
- * such fact alone has a row in the summary, with its name and its value.
+ * A fact that templates/facts.tsv marks as read by people decides nothing, but must be shown: a summary with this fact
+ * alone has a row with its name and value.
  */
 #include "tree_fixture.h"
 

@@ -259,7 +259,7 @@ static void what_engines_say(void **state)
         {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "1073741824") "]",
          "- the pool of 1.00 GiB was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): that the process holds it is "
          "neither a leak nor another process\n"},
-        /* It wanted its pool at the start, and did not get it. */
+        /* JAX requested its pool at the start and did not get it. */
         {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "4294967296") ","
          FACT("jax.limit_bytes", "4294967296") "," FACT("jax.in_use_bytes", "1073741824") ","
          FACT("f.pool_in_use_bytes", "1073741824") ","

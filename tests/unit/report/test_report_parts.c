@@ -82,7 +82,7 @@ static void machine_line_counts_gpus_of_a_kind(void **state)
     buf_release(&out);
 }
 
-/* One row a name; a value is printed once for all its moments. */
+/* Each name has one row; a value is printed once for all its moments. */
 static void table_merges_the_moments(void **state)
 {
     static const char *const prefixes[] = {"gpu.", NULL};
@@ -233,15 +233,15 @@ static void ledger_sentences(void **state)
     report_ledger(facts, &out);
     assert_says(&out, "- 96 live buffers of 128.0 MiB (VRAM) make up 12.00 GiB; of that size 100 "
                       "were allocated and 4 freed\n");
-    assert_says(&out, "lies 4.0 KiB into a buffer of 1.00 GiB at 0x6f00 that was given back\n");
+    assert_says(&out, "lies 4.0 KiB into a buffer of 1.00 GiB at 0x6f00 that was freed\n");
     facts_set_integer(facts, "ledger.fault.freed_ms", FACT_STATIC, 1500, "ledger");
     buf_release(&out);
     report_ledger(facts, &out);
-    assert_says(&out, "given back 1.5 s before the end\n");
+    assert_says(&out, "that was freed 1.5 s before the end\n");
     buf_release(&out);
 }
 
-/* JAX where the program uses it, not where it is only installed. */
+/* JAX is shown if the program uses it, not if it is only installed. */
 static void machine_line_of_nvidia_and_jax(void **state)
 {
     struct facts *facts = *state;
@@ -270,12 +270,12 @@ static void visible_vram_is_a_row_only_where_it_is_smaller(void **state)
     put_vram(facts, 1, 16 * GIB, GIB / 4);
     report_memory_table(facts, &out);
     assert_says(&out, "| GPU 0 VRAM | 16.00 GiB | – | 128.0 MiB | – | – | s |");
-    assert_silent(&out, "GPU 0 VRAM the CPU sees");
-    assert_says(&out, "| GPU 1 VRAM the CPU sees | 256.0 MiB |");
+    assert_silent(&out, "GPU 0 VRAM visible to the CPU");
+    assert_says(&out, "| GPU 1 VRAM visible to the CPU | 256.0 MiB |");
     buf_release(&out);
 }
 
-/* f.gpu alone may be a guess: the fullest one. */
+/* f.gpu alone may be a guess: the fullest GPU. */
 static void the_gpu_without_memory_is_marked(void **state)
 {
     struct facts *facts = *state;
@@ -291,7 +291,7 @@ static void the_gpu_without_memory_is_marked(void **state)
     report_memory_table(facts, &out);
     assert_says(&out, "| GPU 0 VRAM |");
     assert_says(&out, "| GPU 1, where memory was refused: VRAM |");
-    assert_says(&out, "| GPU 1 VRAM the CPU sees |");
+    assert_says(&out, "| GPU 1 VRAM visible to the CPU |");
     buf_release(&out);
 }
 
