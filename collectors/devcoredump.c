@@ -4,7 +4,7 @@
  * devcoredump/data. The kernel drops it after 5 minutes (drivers/base/devcoredump.c, DEVCD_TIMEOUT)
  * or when anything is written to it, so this file never writes. Rings hold user data: only the part
  * before the first ring goes into the bundle, unless --include asks for all. The file has mode
- * 0600: without root there is only the reason.
+ * 0600: an ordinary user gets only a row that says so.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "collect/collector.h"
 #include "collectors/machine.h"
 
-#define READ_MAX ((size_t)4 << 20) /* reports name 0.5 to 6 MB, nearly all of it rings */
+#define READ_MAX ((size_t)4 << 20) /* dumps in bug reports have 0.5 to 6 MB, nearly all of it rings */
 #define HEADER_MAX ((size_t)256 << 10)
 #define CARDS_MAX 128
 

@@ -4,6 +4,9 @@
 Writes below the run directory (README.md beside this file says what), imports nothing that Python
 has not imported itself at its start, and takes everything else from the program's own modules
 once they are loaded. Nothing here may raise, print, or leave a name in sys.modules.
+
+It is one file on purpose: every Python of the target reads it at its start, and a second file would cost each of them
+another open and read.
 """
 import _signal
 import _thread
