@@ -21,16 +21,19 @@ static size_t phrase_count;
 static void add_phrases(const char *row, const char *end)
 {
     const char *tab = memchr(row, '\t', (size_t)(end - row));
-    for (const char *p = tab; p != NULL && p < end && phrase_count < PHRASES_MAX;) {
+    if (tab == NULL)
+        return;
+    for (const char *p = tab; p < end && phrase_count < PHRASES_MAX;) {
         const char *from = p + 1;
-        p = from + strcspn(from, "|\n");
-        if (p == from || p - from > UINT8_MAX)
+        size_t len = strcspn(from, "|\n");
+        p = from + len;
+        if (len == 0 || len > UINT8_MAX)
             continue;
         uint16_t *first = &by_first[(unsigned char)*from];
         phrases[phrase_count++] = (struct phrase){.at = (uint16_t)(from - translations_rows),
                                                   .row = (uint16_t)(row - translations_rows),
                                                   .next = *first,
-                                                  .len = (unsigned char)(p - from)};
+                                                  .len = (unsigned char)len};
         *first = (uint16_t)phrase_count;
     }
 }

@@ -208,12 +208,11 @@ static bool is_longest(const struct redact_text *t, size_t from, size_t to)
     return true;
 }
 
-/* "region = eu-west-1", "User-Agent: git": a line of its own, not the end of a word. */
+/* "region = eu-west-1", "User-Agent: git", "torch.OutOfMemoryError: HIP": a line of its own, not the end of a word. */
 static bool is_key_at(const struct redact_text *t, size_t at)
 {
     size_t end = at;
-    while (isalnum((unsigned char)redact_at(t, end)) || redact_at(t, end) == '_' ||
-           redact_at(t, end) == '-')
+    while (isalnum((unsigned char)redact_at(t, end)) || (redact_at(t, end) != '\0' && strchr("_-.", redact_at(t, end)) != NULL))
         end++;
     size_t sign = end;
     while (redact_at(t, sign) == ' ')
@@ -222,15 +221,18 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
-/* "error: invalid key", "httpx 0.28.1": a word in small letters with more after it. The rest of a key stands alone
- * on its line, or has digits and capitals in it. */
+/* "error: invalid key", "httpx 0.28.1", "WARNING! Using": a word in small or in capital letters with more after it.
+ * The rest of a key stands alone on its line, or mixes them. */
 static bool is_prose_at(const struct redact_text *t, size_t at)
 {
-    size_t end = at + (isupper((unsigned char)redact_at(t, at)) ? 1 : 0);
-    while (islower((unsigned char)redact_at(t, end)))
+    size_t end = at;
+    while (isupper((unsigned char)redact_at(t, end)))
         end++;
+    if (end <= at + 1)
+        while (islower((unsigned char)redact_at(t, end)))
+            end++;
     char next = redact_at(t, end);
-    size_t behind = end + (next == ':' || next == ',' || next == ';' || next == '.');
+    size_t behind = end + (next != '\0' && strchr(":,;.!", next) != NULL);
     return end - at >= WORD_MIN && redact_at(t, behind) == ' ' && isgraph((unsigned char)redact_at(t, behind + 1));
 }
 
