@@ -2,8 +2,14 @@
 """unittest's main for the tests in Python: a line a case for tests/tally behind what the cases
 print, and the exit status that ctest knows: 77 when everything was skipped."""
 
+import concurrent.futures
+import re
+import subprocess
 import sys
 import unittest
+
+SKIPPED = 77
+FAILED = re.compile(r"^case: .*: failed$", re.M)
 
 
 class Result(unittest.TextTestResult):
@@ -35,11 +41,42 @@ def outcomes_of(result):
     return outcomes
 
 
-def main():
+def names_of(suite):
+    """A name for each case. Where the cases of a class share what setUpClass() makes, the name of the class."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from names_of(test)
+        else:
+            shared = type(test).setUpClass.__func__ is not unittest.TestCase.setUpClass.__func__
+            yield type(test).__name__ if shared else case_of(test)
+
+
+def run_alone(name):
+    return subprocess.run([sys.executable, "-B", sys.argv[0], name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+
+
+def main_of_many(count):
+    """Each case in a process of its own, `count` at a time, for cases that mostly wait."""
+    names = list(dict.fromkeys(names_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))))
+    statuses = set()
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        for name, done in zip(names, pool.map(run_alone, names)):
+            print(done.stdout, end="", flush=True)
+            if done.returncode not in (0, SKIPPED) and not FAILED.search(done.stdout):
+                print(f"status {done.returncode}\ncase: {name}: failed", flush=True)
+            statuses.add(done.returncode)
+    sys.exit(0 if statuses <= {0, SKIPPED} and 0 in statuses else SKIPPED if statuses == {SKIPPED} else 1)
+
+
+def main(side_by_side=1):
+    """With arguments, unittest's own."""
+    if side_by_side > 1 and len(sys.argv) == 1:
+        main_of_many(side_by_side)
     result = unittest.main(module="__main__", exit=False, verbosity=2, testRunner=Runner).result
     outcomes = outcomes_of(result)
     for name, outcome in outcomes.items():
         print(f"case: {name}: {outcome}")
     if not result.wasSuccessful():
         sys.exit(1)
-    sys.exit(77 if outcomes and all(o.startswith("skipped") for o in outcomes.values()) else 0)
+    sys.exit(SKIPPED if outcomes and all(o.startswith("skipped") for o in outcomes.values()) else 0)

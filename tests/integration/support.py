@@ -68,7 +68,7 @@ def cpu_seconds_of(work):
     return now() - before
 
 
-def wait_for(condition, what, timeout_s=60.0):
+def wait_for(condition, what, timeout_s=PATIENCE_S):
     """Polls until condition() is true. Fails with `what` after the time limit."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -130,6 +130,12 @@ def state(pid):
     return text.rsplit(")", 1)[1].split()[0] if ")" in text else ""
 
 
+def switches(pid):
+    """The number of its voluntary context switches."""
+    status = read(f"/proc/{pid}/status")
+    return int(status.split("\nvoluntary_ctxt_switches:\t")[1].split()[0])
+
+
 def is_running(pid):
     return state(pid) not in ("", "Z", "X")
 
@@ -145,6 +151,13 @@ def need_ordinary_user(test):
     for path in (ROCMCRASH, SOURCE, PYTHON, tempfile.gettempdir()):
         if subprocess.run(["test", "-r", path], user=NOBODY, group=NOBODY, extra_groups=[], check=False).returncode != 0:
             test.skipTest(f"an ordinary user cannot reach {path}: for this test the checkout must lie elsewhere")
+
+
+def need_visible_processes(test):
+    """An ordinary user sees processes of others, unless /proc is mounted with hidepid."""
+    need_ordinary_user(test)
+    if subprocess.run(["test", "-e", f"/proc/{os.getpid()}"], user=NOBODY, group=NOBODY, extra_groups=[], check=False).returncode != 0:
+        test.skipTest("/proc hides the processes of others here")
 
 
 def need_unshare(test, *options):
