@@ -51,7 +51,7 @@ static bool was_ended_in_a_hang(const struct shared *s)
 {
     uint64_t asked_ns = s->still_asked_ns;
     uint64_t end_ns = s->target_end_ns;
-    return asked_ns != 0 && s->still_awaits_input == 0 &&
+    return asked_ns != 0 && s->still_awaited_ns < s->still_began_ns &&
            (end_ns < asked_ns || end_ns - asked_ns < LIVED_ON_NS);
 }
 

@@ -26,6 +26,7 @@ static void start_snapshot(struct hang *h, struct shared *shared,
                        (double)h->steps.usual_us / 1e6);
     h->looked = true;
     h->looked_ns = clock_mono_ns();
+    h->looked_said = h->still.output_bytes;
     (void)aside_start(&h->aside, shared, options, relays, why);
 }
 
@@ -63,6 +64,12 @@ static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32
     return still_ms;
 }
 
+/* Our own look makes a program work for a moment. While its bundle is being made, only output shows that it went on. */
+static bool is_same_standstill(const struct hang *h, uint64_t still_ms)
+{
+    return h->still.output_bytes == h->looked_said && (h->aside.child != 0 || still_ms > 0);
+}
+
 /* Not for ever: the maker may hang, too. */
 static bool still_makes_bundle(const struct hang *h, const struct launch_options *options)
 {
@@ -78,12 +85,12 @@ void hang_turn(struct hang *h, struct shared *shared, const struct launch_option
     if (after_ms == 0 || shared->target_state != TARGET_RUNNING)
         return;
     if (still_ms < after_ms && h->ending.step == HANG_END_NONE) {
-        h->looked = h->looked && (h->aside.child != 0 || still_ms > 0);
+        h->looked = h->looked && is_same_standstill(h, still_ms);
         return;
     }
-    if (!h->looked)
+    if (!h->looked && !still_makes_bundle(h, options))
         start_snapshot(h, shared, options, relays, still_ms);
-    else if (options->hang_kill && !still_makes_bundle(h, options))
+    else if (h->looked && options->hang_kill && !still_makes_bundle(h, options))
         hang_ending_turn(&h->ending, shared, options->quiet);
 }
 

@@ -29,6 +29,7 @@ struct hang {
     uint64_t woken_for_ns;   /* the standstill at which the tracer was last asked to look */
     bool looked;             /* at this standstill */
     uint64_t looked_ns;
+    uint64_t looked_said;    /* bytes of output until then */
     struct hang_ending ending;
 };
 

@@ -23,6 +23,7 @@
 #define DISK_NOISE_BYTES 4096u
 /* The first thread of a process alone: one that asks every 100 ms whether it may go on takes 0.05 %. */
 #define MAIN_CPU_NOISE_PPM 1000u
+#define MAIN_CPU_NOISE_NS 1000000u /* at least: it is stopped and goes on when the tracer copies it */
 #define MAIN_IO_NOISE_BYTES 32u
 #define RUNNABLE_MAX 64
 
@@ -46,6 +47,11 @@ struct looks {
     struct runnable runnable[2];                /* likewise; found only where nothing else has shown work */
 };
 
+static uint64_t tick_ns(void)
+{
+    return 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
 /* majflt, utime and stime: fields 12, 14 and 15. */
 static void read_stat(struct process *p)
 {
@@ -54,8 +60,7 @@ static void read_stat(struct process *p)
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)p->pid);
     if (fs_read_text(path, stat, sizeof stat) <= 0)
         return;
-    p->cpu_ns = (proc_stat_field(stat, 14) + proc_stat_field(stat, 15)) *
-                (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    p->cpu_ns = (proc_stat_field(stat, 14) + proc_stat_field(stat, 15)) * tick_ns();
     p->disk_bytes = proc_stat_field(stat, 12) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -92,6 +97,11 @@ static void read_process(struct process *p, pid_t pid)
         p->main_cpu_ns = strtoull(text, NULL, 10);
 }
 
+static uint64_t at_least(uint64_t noise, uint64_t least)
+{
+    return noise > least ? noise : least;
+}
+
 static bool is_beyond(uint64_t before, uint64_t now, uint64_t noise)
 {
     return now < before || now - before > noise;
@@ -108,12 +118,13 @@ static bool has_worked(const struct process *before, const struct process *now, 
                       passed_ns / 1000000 * IO_NOISE_BYTES_PER_S / 1000) ||
             is_beyond(before[i].disk_bytes, now[i].disk_bytes, DISK_NOISE_BYTES) ||
             is_beyond(before[i].main_cpu_ns, now[i].main_cpu_ns,
-                      passed_ns / 1000000 * MAIN_CPU_NOISE_PPM) ||
+                      at_least(passed_ns / 1000000 * MAIN_CPU_NOISE_PPM, MAIN_CPU_NOISE_NS)) ||
             is_beyond(before[i].main_io_bytes, now[i].main_io_bytes, MAIN_IO_NOISE_BYTES))
             return true;
         cpu_ns += now[i].cpu_ns - before[i].cpu_ns;
     }
-    return cpu_ns > passed_ns / 1000000 * CPU_NOISE_PPM;
+    /* A microsecond of work may end a tick, and then counts as a whole one. */
+    return cpu_ns > at_least(passed_ns / 1000000 * CPU_NOISE_PPM, tick_ns());
 }
 
 /* "4711 (python3) R 4710 ..." */

@@ -35,12 +35,19 @@ static void forget(void)
     tracer.shared->still_looks = 0;
 }
 
-static void note_whether_it_awaits_input(void)
+static void note_if_awaits_input(pid_t pid, uint64_t since_ns)
 {
-    bool awaits = false;
-    for (uint32_t i = 0; i < still.count && !awaits; i++)
-        awaits = awaits_input(still.subjects[i].pid);
-    tracer.shared->still_awaits_input = awaits;
+    if (awaits_input(pid))
+        tracer.shared->still_awaited_ns = since_ns;
+}
+
+/* Behind a signal that asked it to end it does something else: its handler runs, or it is ending. */
+static void look_for_input(void)
+{
+    if (still.since_ns == 0 || tracer.shared->still_began_ns == still.since_ns)
+        return;
+    for (uint32_t i = 0; i < still.count; i++)
+        note_if_awaits_input(still.subjects[i].pid, still.since_ns);
 }
 
 /* Reads /proc only: no process is stopped. */
@@ -59,7 +66,7 @@ static void look_first(uint64_t since_ns)
         tracer.shared->helpers[HELPER_TRACER].work_pending_ns = clock_mono_ns();
     }
     still.looks = 1;
-    note_whether_it_awaits_input();
+    look_for_input();
 }
 
 static void look_again(void)
@@ -67,7 +74,7 @@ static void look_again(void)
     for (uint32_t i = 0; i < still.count; i++)
         subject_look_again(&still.subjects[i]);
     still.looks = 2;
-    note_whether_it_awaits_input();
+    look_for_input();
 }
 
 /* Continues the stopped threads at once. The loop would do so only after the other processes are copied. */
@@ -147,6 +154,8 @@ void tracer_still_signal(const struct traced_process *process, int signo)
     uint64_t since_ns = s->still_since_ns;
     if (since_ns == 0 || (signo != SIGINT && signo != SIGTERM && signo != SIGHUP && signo != SIGQUIT))
         return;
+    if (still.since_ns != since_ns) /* the first look has not been yet; the process waits with its signal */
+        note_if_awaits_input(process->pid, since_ns);
     shared_note_still_signal(s, signo);
     for (uint32_t i = 0; i < still.count && still.since_ns == since_ns; i++)
         if (still.subjects[i].pid == process->pid)

@@ -229,7 +229,8 @@ struct shared {
     _Atomic uint64_t still_asked_ns;  /* when, 0 = none did */
     _Atomic uint64_t still_began_ns;  /* since when it stood still then */
     _Atomic uint32_t still_signal;
-    _Atomic uint32_t still_awaits_input; /* T: 1 = it only waited for somebody outside, who had to speak first */
+    /* T: since when it last stood still and only waited for somebody outside, who had to speak first; 0 = never */
+    _Atomic uint64_t still_awaited_ns;
     _Atomic uint64_t asked_to_end_ns; /* S: SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
 

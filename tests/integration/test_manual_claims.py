@@ -20,11 +20,11 @@ PAGE = os.path.join(os.path.dirname(os.path.dirname(support.ROCMCRASH)), "src", 
 # Options that need a machine, a framework or an allocator: the test that has it and names the option.
 ELSEWHERE = {
     "run --hang-after": "hang:Hang.hang",
-    "run --on-hang": "hang:Hang.test_it_is_looked_at_and_ended",
+    "run --on-hang": "hang:StandsStill.test_it_is_looked_at_and_ended",
     "run --full-bundles": "fleet:Fleet.test_all_of_them_full",
     "fleet --csv": "fleet:Fleet.test_table",
     "fleet --openmetrics": "fleet:Fleet.test_metrics",
-    "run --bundle-at": "hang:BundleAt.test_wrong_conditions",
+    "run --bundle-at": "bundle_at:BundleAt.test_wrong_conditions",
     "snap --watch": "watch:SnapWatch.test_a_bundle_when_it_comes_to_hold",
     "snap --times": "watch:SnapWatch.test_wrong_words",
     "watch --output-dir": "watch:WatchCase.watch",

@@ -63,19 +63,18 @@ class EmulatedGpu(SnapCase):
             file.write(f"{busy}\n")
         return self.snap(pid, "--sysroot", run.machine)
 
+    def arrives(self, run, pid, node):
+        """It takes a while to get where it will stay."""
+        wait_for(lambda: self.look(run, pid, busy=100).verdict["path"][-1]["node"] == node, node, timeout_s=100)
+
     def test_a_kernel_that_never_ends(self):
         run, pid = self.sample(near_miss=False)
-        self.is_told(self.look(run, pid, busy=100), "alive-gpu-busy")
+        self.arrives(run, pid, "alive-gpu-busy")
         self.is_told(self.look(run, pid, busy=0), "alive-gpu-wait")
 
     def test_a_deadlock_beside_a_busy_gpu(self):
         run, pid = self.sample(near_miss=True)
-        bundle = None
-        for _ in range(8):  # it takes a while to get there
-            bundle = self.look(run, pid, busy=100)
-            if bundle.verdict["path"][-1]["node"] == "alive-deadlock":
-                return
-        self.is_told(bundle, "alive-deadlock")
+        self.arrives(run, pid, "alive-deadlock")
 
 
 class Collective(SnapCase):
