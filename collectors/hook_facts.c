@@ -11,7 +11,7 @@
 #include "collectors/lib/torch_snapshot.h"
 #include "diagnose/tree.h"
 
-static void put(struct collect_out *out, const char *name, int64_t value, const char *source)
+static void put_integer(struct collect_out *out, const char *name, int64_t value, const char *source)
 {
     if (value >= 0)
         collect_integer(out, name, FACT_IMPACT, value, source);
@@ -51,12 +51,12 @@ void hook_facts_of_oom(const cJSON *record, bool caused, const char *source,
     const cJSON *stats = stats_of(record, device);
     int64_t allocated = counter(stats, "allocated_bytes", "current");
     int64_t reserved = counter(stats, "reserved_bytes", "current");
-    put(out, "torch.ooms_count", hook_number(record, "count"), source);
+    put_integer(out, "torch.ooms_count", hook_number(record, "count"), source);
     if (!caused)
         return;
-    put(out, "torch.requested_bytes", hook_number(record, "requested"), source);
-    put(out, "torch.device_free_bytes", hook_number(record, "free"), source);
-    put(out, "torch.device_total_bytes", device_total > 0 ? device_total : total, source);
+    put_integer(out, "torch.requested_bytes", hook_number(record, "requested"), source);
+    put_integer(out, "torch.device_free_bytes", hook_number(record, "free"), source);
+    put_integer(out, "torch.device_total_bytes", device_total > 0 ? device_total : total, source);
     collect_boolean(out, "oom.seen", FACT_LOG, true, source);
     collect_text(out, "oom.framework", FACT_LOG, "pytorch", source);
     put_log(out, "oom.requested_bytes", hook_number(record, "requested"), source);
@@ -112,9 +112,9 @@ void hook_facts_of_stats(const cJSON *record, int64_t device, const char *source
     const cJSON *stats = stats_of(record, device);
     put_device(record, source, out);
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-        put(out, counters[i].fact, counter(stats, counters[i].what, counters[i].which), source);
-    put(out, "torch.retries_count", hook_number(stats, "num_alloc_retries"), source);
-    put(out, "torch.ooms_count", hook_number(stats, "num_ooms"), source);
+        put_integer(out, counters[i].fact, counter(stats, counters[i].what, counters[i].which), source);
+    put_integer(out, "torch.retries_count", hook_number(stats, "num_alloc_retries"), source);
+    put_integer(out, "torch.ooms_count", hook_number(stats, "num_ooms"), source);
 }
 
 /* "3.75 GiB in 60 blocks up to 100 MiB, 12.0 MiB in 9000 blocks up to 1 MiB" */
@@ -139,20 +139,20 @@ static void put_classes(const struct torch_class *classes, const char *name, con
 void hook_facts_of_snapshot(const struct torch_snapshot *s, const char *source,
                             struct collect_out *out)
 {
-    put(out, "torch.inactive_bytes", s->idle_bytes, source);
-    put(out, "torch.largest_inactive_bytes", s->largest_idle_bytes, source);
-    put(out, "torch.split_idle_bytes", s->split_bytes, source);
-    put(out, "torch.free_segments_bytes", s->free_segment_bytes, source);
-    put(out, "torch.private_pools_bytes", s->private_bytes, source);
-    put(out, "torch.private_pools_idle_bytes", s->private_idle_bytes, source);
-    put(out, "torch.expandable_bytes", s->expandable_bytes, source);
-    put(out, "torch.streams_count", s->streams, source);
-    put(out, "torch.largest_stream_idle_bytes", s->largest_stream_idle_bytes, source);
-    put(out, "torch.fragmentation_percent", (int64_t)(s->fragmentation_percent + 0.5), source);
+    put_integer(out, "torch.inactive_bytes", s->idle_bytes, source);
+    put_integer(out, "torch.largest_inactive_bytes", s->largest_idle_bytes, source);
+    put_integer(out, "torch.split_idle_bytes", s->split_bytes, source);
+    put_integer(out, "torch.free_segments_bytes", s->free_segment_bytes, source);
+    put_integer(out, "torch.private_pools_bytes", s->private_bytes, source);
+    put_integer(out, "torch.private_pools_idle_bytes", s->private_idle_bytes, source);
+    put_integer(out, "torch.expandable_bytes", s->expandable_bytes, source);
+    put_integer(out, "torch.streams_count", s->streams, source);
+    put_integer(out, "torch.largest_stream_idle_bytes", s->largest_stream_idle_bytes, source);
+    put_integer(out, "torch.fragmentation_percent", (int64_t)(s->fragmentation_percent + 0.5), source);
     put_classes(s->classes, "torch.live_by_size", source, out);
     if (s->largest_site[0] != '\0') {
         collect_text(out, "torch.largest_site", FACT_IMPACT, s->largest_site, source);
-        put(out, "torch.largest_site_bytes", s->largest_site_bytes, source);
+        put_integer(out, "torch.largest_site_bytes", s->largest_site_bytes, source);
     }
 }
 
@@ -165,13 +165,13 @@ void hook_facts_of_kept(const cJSON *record, struct hook_text snapshot, int64_t 
                          counter(stats, "allocated_bytes", "allocated"),
                          counter(stats, "allocated_bytes", "current"), &k))
         return;
-    put(out, "torch.kept.marks_count", k.marks, source);
-    put(out, "torch.kept.before_bytes", k.before, source);
-    put(out, "torch.kept.growth_bytes", k.growth, source);
-    put(out, "torch.kept.replaced_percent", k.replaced_percent, source);
-    put(out, "torch.kept.faster_percent", k.faster_percent, source);
-    put(out, "torch.kept.retaken_percent", k.retaken_percent, source);
-    put(out, "torch.kept.freed_percent", k.freed_percent, source);
+    put_integer(out, "torch.kept.marks_count", k.marks, source);
+    put_integer(out, "torch.kept.before_bytes", k.before, source);
+    put_integer(out, "torch.kept.growth_bytes", k.growth, source);
+    put_integer(out, "torch.kept.replaced_percent", k.replaced_percent, source);
+    put_integer(out, "torch.kept.faster_percent", k.faster_percent, source);
+    put_integer(out, "torch.kept.retaken_percent", k.retaken_percent, source);
+    put_integer(out, "torch.kept.freed_percent", k.freed_percent, source);
     collect_boolean(out, "torch.kept.steady", FACT_IMPACT, k.steady, source);
 }
 
@@ -202,10 +202,10 @@ static void put_demand(const struct torch_series *series, const char *source,
                        struct collect_out *out)
 {
     struct torch_demand d = torch_series_demand(series);
-    put(out, "torch.steps_count", d.steps, source);
-    put(out, "torch.earlier_peak_bytes", d.earlier_peak, source);
-    put(out, "torch.half_run_peak_bytes", d.half_peak, source);
-    put(out, "torch.late_run_peak_bytes", d.late_peak, source);
+    put_integer(out, "torch.steps_count", d.steps, source);
+    put_integer(out, "torch.earlier_peak_bytes", d.earlier_peak, source);
+    put_integer(out, "torch.half_run_peak_bytes", d.half_peak, source);
+    put_integer(out, "torch.late_run_peak_bytes", d.late_peak, source);
 }
 
 void hook_facts_of_series(const struct torch_series *series, const char *source,
@@ -215,21 +215,21 @@ void hook_facts_of_series(const struct torch_series *series, const char *source,
         return;
     put_demand(series, source, out);
     const struct torch_point *last = &series->points[series->count - 1];
-    put(out, "torch.allocated_bytes", last->allocated, source);
-    put(out, "torch.reserved_bytes", last->reserved, source);
-    put(out, "torch.allocated_total_bytes", last->allocated_total, source);
-    put(out, "torch.freed_total_bytes", last->freed_total, source);
+    put_integer(out, "torch.allocated_bytes", last->allocated, source);
+    put_integer(out, "torch.reserved_bytes", last->reserved, source);
+    put_integer(out, "torch.allocated_total_bytes", last->allocated_total, source);
+    put_integer(out, "torch.freed_total_bytes", last->freed_total, source);
     struct torch_growth g = torch_series_growth(series);
     if (!g.valid)
         return;
     hook_facts_of_growth(&g, "torch.growth", source, out);
     collect_boolean(out, "torch.growth.steady", FACT_IMPACT, g.steady, source);
-    put(out, "torch.growth.allocated_bytes", g.allocated, source);
-    put(out, "torch.growth.freed_bytes", g.freed, source);
-    put(out, "torch.growth.plateau_blocks_count", g.plateau_blocks, source);
+    put_integer(out, "torch.growth.allocated_bytes", g.allocated, source);
+    put_integer(out, "torch.growth.freed_bytes", g.freed, source);
+    put_integer(out, "torch.growth.plateau_blocks_count", g.plateau_blocks, source);
     if (g.total > 0) {
-        put(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
-        put(out, "torch.growth.blocks_count", g.blocks, source);
+        put_integer(out, "torch.growth.small_blocks_bytes", g.small_pool, source);
+        put_integer(out, "torch.growth.blocks_count", g.blocks, source);
     }
     /* The allocator's counters are nearer to the cause than the device's. But if PyTorch does not
      * grow, something beside it may. */
@@ -286,7 +286,7 @@ void hook_facts_of_moments(const struct torch_series *series, const cJSON *recor
 static void put_grown(const struct torch_grown *g, int64_t ms, const char *source,
                       struct collect_out *out)
 {
-    put(out, "torch.grown_ms", ms, source);
+    put_integer(out, "torch.grown_ms", ms, source);
     collect_integer(out, "torch.grown_bytes", FACT_IMPACT, g->bytes, source);
     if (g->bytes <= 0)
         return;
@@ -294,8 +294,8 @@ static void put_grown(const struct torch_grown *g, int64_t ms, const char *sourc
     if (g->site[0] == '\0')
         return;
     collect_text(out, "torch.grown_site", FACT_IMPACT, g->site, source);
-    put(out, "torch.grown_site_bytes", g->site_bytes, source);
-    put(out, "torch.grown_site_blocks_count", g->site_blocks, source);
+    put_integer(out, "torch.grown_site_bytes", g->site_bytes, source);
+    put_integer(out, "torch.grown_site_blocks_count", g->site_blocks, source);
 }
 
 void hook_facts_of_live(struct hook_text marks, struct hook_text snapshot, int64_t snapshot_ns,

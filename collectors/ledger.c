@@ -38,8 +38,8 @@ struct reading {
     int gpu_index[LEDGER_GPUS];
 };
 
-static void put(const struct reading *r, const char *name, enum fact_when when, uint64_t value,
-                const char *source)
+static void put_integer(const struct reading *r, const char *name, enum fact_when when, uint64_t value,
+                        const char *source)
 {
     if (value <= INT64_MAX)
         collect_integer(r->out, name, when, (int64_t)value, source);
@@ -138,15 +138,15 @@ static void put_held(const struct reading *r)
 static void put_limits(const struct reading *r, const struct ledger_refusal *refusal)
 {
     if (refusal->fds_limit != 0) {
-        put(r, "ledger.refused.fds_count", FACT_IMPACT, refusal->fds, SOURCE ": at the refusal");
-        put(r, "ledger.refused.fds_limit", FACT_IMPACT, refusal->fds_limit,
-            SOURCE ": at the refusal");
+        put_integer(r, "ledger.refused.fds_count", FACT_IMPACT, refusal->fds, SOURCE ": at the refusal");
+        put_integer(r, "ledger.refused.fds_limit", FACT_IMPACT, refusal->fds_limit,
+                    SOURCE ": at the refusal");
     }
     if (refusal->mappings_limit != 0) {
-        put(r, "ledger.refused.maps_count", FACT_IMPACT, refusal->mappings,
-            SOURCE ": at the refusal");
-        put(r, "ledger.refused.maps_limit", FACT_IMPACT, refusal->mappings_limit,
-            SOURCE ": at the refusal");
+        put_integer(r, "ledger.refused.maps_count", FACT_IMPACT, refusal->mappings,
+                    SOURCE ": at the refusal");
+        put_integer(r, "ledger.refused.maps_limit", FACT_IMPACT, refusal->mappings_limit,
+                    SOURCE ": at the refusal");
     }
 }
 
@@ -156,8 +156,8 @@ static void put_refusal(const struct reading *r, const struct ledger_refusal *re
     static const char source[] = SOURCE ": the refused ioctl";
     const char *name = name_of_error(refusal->error);
     char flags[16];
-    put(r, "ledger.refused.size_bytes", FACT_IMPACT, refusal->size, source);
-    put(r, "ledger.refused.errno", FACT_IMPACT, refusal->error, source);
+    put_integer(r, "ledger.refused.size_bytes", FACT_IMPACT, refusal->size, source);
+    put_integer(r, "ledger.refused.errno", FACT_IMPACT, refusal->error, source);
     collect_text(r->out, "ledger.refused.errno_name", FACT_IMPACT, name != NULL ? name : "?",
                  source);
     collect_text(r->out, "ledger.refused.kind", FACT_IMPACT, ledger_kind_name(refusal->kind),
@@ -166,7 +166,7 @@ static void put_refusal(const struct reading *r, const struct ledger_refusal *re
     collect_text(r->out, "ledger.refused.flags", FACT_IMPACT, flags, source);
     collect_text(r->out, "ledger.refused.operation", FACT_IMPACT,
                  refusal->operation < 4 ? operations[refusal->operation] : "unknown", source);
-    put(r, "ledger.refused.tries_count", FACT_IMPACT, r->failure.tries, source);
+    put_integer(r, "ledger.refused.tries_count", FACT_IMPACT, r->failure.tries, source);
     collect_integer(r->out, "ledger.refused.live_bytes", FACT_IMPACT, refusal->live,
                     SOURCE ": of that kind, this process, then");
     collect_integer(r->out, "ledger.refused.gpu_live_bytes", FACT_IMPACT, refusal->gpu_live,
@@ -184,7 +184,7 @@ static void put_hip_refusal(const struct reading *r, const struct ledger_hip_ref
     memcpy(function, hip->function, sizeof hip->function);
     function[sizeof hip->function] = '\0';
     collect_text(r->out, "ledger.hip.function", FACT_IMPACT, function, source);
-    put(r, "ledger.hip.size_bytes", FACT_IMPACT, hip->size, source);
+    put_integer(r, "ledger.hip.size_bytes", FACT_IMPACT, hip->size, source);
     collect_integer(r->out, "ledger.hip.error", FACT_IMPACT, hip->error, source);
     collect_integer(r->out, "ledger.hip.device", FACT_IMPACT, hip->device, source);
     /* No ioctl was refused meanwhile: HIP itself refused. */
@@ -199,15 +199,15 @@ static void put_failure(const struct reading *r)
                     !refused   ? SOURCE ": nothing was refused"
                     : f->coped ? SOURCE ": refused, and at least a quarter of it allocated later"
                                : SOURCE ": refused for good");
-    put(r, "ledger.refusals_count", FACT_IMPACT, r->process->refusals, SOURCE);
-    put(r, "ledger.hip_refusals_count", FACT_IMPACT, r->process->hip_refusals, SOURCE);
+    put_integer(r, "ledger.refusals_count", FACT_IMPACT, r->process->refusals, SOURCE);
+    put_integer(r, "ledger.hip_refusals_count", FACT_IMPACT, r->process->hip_refusals, SOURCE);
     if (!refused)
         return;
     collect_boolean(r->out, "ledger.refused.coped", FACT_IMPACT, f->coped,
                     SOURCE ": at least a quarter of it was allocated later");
     if (r->ctx->end_mono_ns > f->at_ns)
-        put(r, "ledger.refused.age_ms", FACT_IMPACT, (r->ctx->end_mono_ns - f->at_ns) / 1000000u,
-            SOURCE ": before the end");
+        put_integer(r, "ledger.refused.age_ms", FACT_IMPACT, (r->ctx->end_mono_ns - f->at_ns) / 1000000u,
+                    SOURCE ": before the end");
     if (f->refusal != NULL)
         put_refusal(r, f->refusal);
     if (f->hip != NULL)
@@ -223,13 +223,13 @@ static void put_growth(const struct reading *r)
     if (growth.bytes == 0 || !r->view.is_exact)
         return;
     static const char source[] = SOURCE ": live buffers of one size";
-    put(r, "ledger.growth.size_bytes", FACT_IMPACT, growth.bytes, source);
-    put(r, "ledger.growth.live_count", FACT_IMPACT, growth.live_count, source);
-    put(r, "ledger.growth.live_bytes", FACT_IMPACT, growth.live_bytes, source);
-    put(r, "ledger.growth.allocations_count", FACT_IMPACT, growth.allocations, source);
-    put(r, "ledger.growth.frees_count", FACT_IMPACT, growth.frees, source);
-    put(r, "ledger.growth.interleaved_percent", FACT_IMPACT, growth.interleaved_percent,
-        SOURCE ": of its buffers, before which others were given back");
+    put_integer(r, "ledger.growth.size_bytes", FACT_IMPACT, growth.bytes, source);
+    put_integer(r, "ledger.growth.live_count", FACT_IMPACT, growth.live_count, source);
+    put_integer(r, "ledger.growth.live_bytes", FACT_IMPACT, growth.live_bytes, source);
+    put_integer(r, "ledger.growth.allocations_count", FACT_IMPACT, growth.allocations, source);
+    put_integer(r, "ledger.growth.frees_count", FACT_IMPACT, growth.frees, source);
+    put_integer(r, "ledger.growth.interleaved_percent", FACT_IMPACT, growth.interleaved_percent,
+                SOURCE ": of its buffers, before which others were given back");
     collect_text(r->out, "ledger.growth.kind", FACT_IMPACT, ledger_kind_name(growth.kind), source);
 }
 
@@ -242,10 +242,10 @@ static void put_rising(const struct reading *r)
     ledger_find_rising(&r->view, LEDGER_VRAM, &rising);
     if (rising.count == 0 || !r->view.is_exact)
         return;
-    put(r, "ledger.rising.count", FACT_IMPACT, rising.count, source);
-    put(r, "ledger.rising.sizes_count", FACT_IMPACT, rising.sizes, source);
-    put(r, "ledger.rising.live_bytes", FACT_IMPACT, rising.bytes, source);
-    put(r, "ledger.rising.largest_bytes", FACT_IMPACT, rising.largest, source);
+    put_integer(r, "ledger.rising.count", FACT_IMPACT, rising.count, source);
+    put_integer(r, "ledger.rising.sizes_count", FACT_IMPACT, rising.sizes, source);
+    put_integer(r, "ledger.rising.live_bytes", FACT_IMPACT, rising.bytes, source);
+    put_integer(r, "ledger.rising.largest_bytes", FACT_IMPACT, rising.largest, source);
 }
 
 static void read_into(struct facts *facts, const char *run_dir, const char *name, size_t max,
@@ -306,14 +306,14 @@ static void put_fault(const struct reading *r)
         return;
     (void)snprintf(text, sizeof text, "0x%" PRIx64, fault.range->address);
     collect_text(r->out, "ledger.fault.buffer_start", FACT_IMPACT, text, SOURCE);
-    put(r, "ledger.fault.buffer_bytes", FACT_IMPACT, fault.range->bytes, SOURCE);
-    put(r, "ledger.fault.offset_bytes", FACT_IMPACT, fault.offset,
-        fault.place == PLACE_PAST_END ? SOURCE ": past its end" : SOURCE ": into it");
+    put_integer(r, "ledger.fault.buffer_bytes", FACT_IMPACT, fault.range->bytes, SOURCE);
+    put_integer(r, "ledger.fault.offset_bytes", FACT_IMPACT, fault.offset,
+                fault.place == PLACE_PAST_END ? SOURCE ": past its end" : SOURCE ": into it");
     collect_text(r->out, "ledger.fault.buffer_kind", FACT_IMPACT,
                  ledger_kind_name(fault.range->kind), SOURCE);
     if (fault.range->freed_ns != 0 && r->ctx->end_mono_ns > fault.range->freed_ns)
-        put(r, "ledger.fault.freed_ms", FACT_IMPACT,
-            (r->ctx->end_mono_ns - fault.range->freed_ns) / 1000000u, SOURCE ": before the end");
+        put_integer(r, "ledger.fault.freed_ms", FACT_IMPACT,
+                    (r->ctx->end_mono_ns - fault.range->freed_ns) / 1000000u, SOURCE ": before the end");
 }
 
 /* --- the collector --- */
@@ -338,7 +338,7 @@ static enum collect_status write_json(const struct reading *r)
 static enum collect_status read_ledger(struct reading *r)
 {
     uint32_t slot = ledger_find_process(r->ledger, r->ctx->failed_pid);
-    put(r, "ledger.attached_count", FACT_STATIC, r->ledger->attached, SOURCE);
+    put_integer(r, "ledger.attached_count", FACT_STATIC, r->ledger->attached, SOURCE);
     if (slot == LEDGER_NO_PROCESS)
         return r->ledger->attached == 0
                    ? collect_reason(r->out, COLLECT_SKIPPED, "the library was in no process")

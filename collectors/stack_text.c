@@ -88,7 +88,7 @@ static bool is_gpu_module(const char *module)
     return false;
 }
 
-static void take(struct stack_summary *summary, const struct frame_line *frame)
+static void take_frame(struct stack_summary *summary, const struct frame_line *frame)
 {
     if (frame->number == 0 && frame->module[0] != '\0')
         copy_part(summary->module, frame->module, strlen(frame->module));
@@ -124,7 +124,7 @@ bool stack_text_summary(const char *text, struct stack_summary *ret)
     struct frame_line frame;
     bool any = false;
     for (; next_frame(&at, &frame); any = true)
-        take(ret, &frame);
+        take_frame(ret, &frame);
     return any;
 }
 

@@ -55,7 +55,7 @@ static uint32_t unit_at(const char *data, enum encoding from)
     return from == ENCODING_UTF16LE ? p[0] | (uint32_t)p[1] << 8 : p[1] | (uint32_t)p[0] << 8;
 }
 
-static size_t put(char *out, uint32_t point)
+static size_t put_code_point(char *out, uint32_t point)
 {
     if (point < 0x80) {
         out[0] = (char)point;
@@ -83,7 +83,7 @@ char *encoding_from_utf16(const char *data, size_t len, enum encoding from, size
         } else if (point >= 0xd800 && point < 0xe000) {
             point = REPLACEMENT;
         }
-        n += put(out + n, point);
+        n += put_code_point(out + n, point);
     }
     if (out != NULL)
         out[n] = '\0';

@@ -21,7 +21,7 @@ static double number_in(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-static void put(cJSON *object, const char *key, cJSON *item)
+static void put_item(cJSON *object, const char *key, cJSON *item)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
     if (!cJSON_AddItemToObject(object, key, item))
@@ -56,10 +56,10 @@ static void shape_block(cJSON *block, double address)
             cJSON_Delete(frame);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(block, "at");
-    put(block, "frames", frames);
-    put(block, "address", cJSON_CreateNumber(address));
+    put_item(block, "frames", frames);
+    put_item(block, "address", cJSON_CreateNumber(address));
     if (!cJSON_HasObjectItem(block, "requested_size"))
-        put(block, "requested_size", cJSON_CreateNumber(number_in(block, "size")));
+        put_item(block, "requested_size", cJSON_CreateNumber(number_in(block, "size")));
 }
 
 static void add_lump(cJSON *blocks, double bytes, const char *state)
@@ -87,7 +87,7 @@ static void shape_segment(cJSON *segment, unsigned *lumped, unsigned *devices)
     double address = number_in(segment, "address");
     double device = number_in(segment, "device");
     if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(segment, "blocks"))) {
-        put(segment, "blocks", lumps_of(segment));
+        put_item(segment, "blocks", lumps_of(segment));
         (*lumped)++;
     }
     cJSON_ArrayForEach(block, cJSON_GetObjectItemCaseSensitive(segment, "blocks"))
@@ -95,7 +95,7 @@ static void shape_segment(cJSON *segment, unsigned *lumped, unsigned *devices)
         shape_block(block, address);
         address += number_in(block, "size");
     }
-    put(segment, "frames", cJSON_CreateArray());
+    put_item(segment, "frames", cJSON_CreateArray());
     if (device >= *devices && device < DEVICES_MAX)
         *devices = (unsigned)device + 1;
 }
@@ -117,8 +117,8 @@ int export_torch(const char *snapshot_json, struct buf *out, unsigned *ret_lumpe
     for (unsigned i = 0; i < devices; i++)
         (void)cJSON_AddItemToArray(traces, cJSON_CreateArray());
     cJSON *snapshot = cJSON_CreateObject();
-    put(snapshot, "segments", segments);
-    put(snapshot, "device_traces", traces);
+    put_item(snapshot, "segments", segments);
+    put_item(snapshot, "device_traces", traces);
     pickle_write(snapshot, out);
     cJSON_Delete(snapshot);
     return buf_failed(out) ? rc_err_set(err, -ENOMEM, "the snapshot is too large") : 0;

@@ -12,7 +12,7 @@
 
 static char what[192];
 
-static void say(int signo)
+static void print_notice(int signo)
 {
     (void)signo;
     int saved = errno;
@@ -28,7 +28,7 @@ static void set_timer(long ms)
 
 void patience_begin(const char *line)
 {
-    struct sigaction action = {.sa_handler = say, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = print_notice, .sa_flags = SA_RESTART};
     (void)snprintf(what, sizeof what, "%s", line);
     (void)fflush(stdout);
     if (sigaction(SIGALRM, &action, NULL) == 0)

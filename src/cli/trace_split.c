@@ -63,7 +63,7 @@ static void open_part(struct keeper *k, const char *name)
 }
 
 /* Half for the beginning; the rest for two tails, so that at least a quarter is the end. */
-static void keep(struct keeper *k, const char *line, size_t len)
+static void keep_line(struct keeper *k, const char *line, size_t len)
 {
     if (k->head_bytes + len <= k->limit / 2) {
         k->head_bytes += len;
@@ -87,7 +87,7 @@ static void pass_on(struct keeper *k, const char *line, size_t len)
 {
     bool runtime = trace_line_is_runtime(line, len);
     if (runtime)
-        keep(k, line, len);
+        keep_line(k, line, len);
     if (!runtime || trace_line_is_error(line, len))
         (void)fs_write_all(STDERR_FILENO, line, len);
 }
@@ -155,7 +155,7 @@ static int end_like(int status)
     return 128 + WTERMSIG(status);
 }
 
-static int run(struct keeper *k, char *argv[])
+static int run_command(struct keeper *k, char *argv[])
 {
     int ends[2];
     int status = 0;
@@ -184,5 +184,5 @@ int verb_trace_split(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     keeper.folder = argv[0];
     open_part(&keeper, TRACE_HEAD);
-    return run(&keeper, argv + 3);
+    return run_command(&keeper, argv + 3);
 }

@@ -208,7 +208,7 @@ static int print_heading(void)
     return ok ? 0 : -EIO;
 }
 
-static int tell(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
+static int print_fleet(struct fleet_line *line, int count, char *paths[], struct rc_err *err)
 {
     int r = line->csv ? print_heading() : 0;
     if (r == 0)
@@ -247,7 +247,7 @@ int verb_fleet(int argc, char *argv[])
         (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : two ? "--json, --csv and --openmetrics are alternatives" : "usage: " USAGE);
         return VERB_EXIT_USAGE;
     }
-    int r = tell(&line, argc - at, argv + at, &err);
+    int r = print_fleet(&line, argc - at, argv + at, &err);
     if (r < 0 && err.msg[0] != '\0')
         verb_complain(NULL, &err);
     fleet_release(&line.fleet);

@@ -25,9 +25,9 @@
 enum collect_status {
     COLLECT_OK,
     COLLECT_PARTIAL, /* something is there; the reason names what is missing */
-    COLLECT_SKIPPED, /* does not apply here; reason */
-    COLLECT_FAILED,  /* reason */
-    /* given by the runner only: */
+    COLLECT_SKIPPED, /* does not apply here; the reason says why */
+    COLLECT_FAILED,  /* the reason says why */
+    /* set by the runner only: */
     COLLECT_TIMED_OUT, /* killed at its deadline; what it wrote is kept */
     COLLECT_CRASHED,
     COLLECT_STUCK, /* did not die when killed; abandoned */

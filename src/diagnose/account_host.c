@@ -34,7 +34,7 @@ static bool is_set(const struct facts *facts, const char *name)
     return feature_input(facts, name, &value) && value != 0;
 }
 
-static void take(struct facts *facts, const char *part, const char *name)
+static void take_fact(struct facts *facts, const char *part, const char *name)
 {
     double value = 0;
     if (feature_input(facts, name, &value))
@@ -92,12 +92,12 @@ static bool is_unwound(const struct facts *facts)
 static void derive_host(struct facts *facts)
 {
     bool unwound = is_unwound(facts);
-    take(facts, "account.host.total_bytes", "host.mem_total_bytes");
-    take(facts, "account.host.own_bytes", unwound ? "proc.0.rss_peak_bytes" : "proc.0.rss_bytes");
+    take_fact(facts, "account.host.total_bytes", "host.mem_total_bytes");
+    take_fact(facts, "account.host.own_bytes", unwound ? "proc.0.rss_peak_bytes" : "proc.0.rss_bytes");
     if (unwound)
-        take(facts, "account.host.others_bytes", "f.ram_before_bytes");
-    take(facts, "account.host.free_bytes",
-         unwound ? "f.ram_left_bytes" : "host.mem_available_bytes");
+        take_fact(facts, "account.host.others_bytes", "f.ram_before_bytes");
+    take_fact(facts, "account.host.free_bytes",
+              unwound ? "f.ram_left_bytes" : "host.mem_available_bytes");
     take_remainder(facts, &account_of_host);
 }
 

@@ -97,7 +97,7 @@ static void read_row(struct table *t, struct text line, int pass)
     }
 }
 
-static int put(struct facts *facts, const struct column *c, const char *what, double value)
+static int put_feature(struct facts *facts, const struct column *c, const char *what, double value)
 {
     char name[128];
     (void)snprintf(name, sizeof name, "curve.%s.%s", c->name, what);
@@ -109,11 +109,11 @@ static int put_column(struct facts *facts, const struct column *c)
     double seconds = c->peak_s - c->first_s;
     if (!c->any || c->peak < 0 || c->peak > 1e18 || seconds < 0 || seconds > 1e9)
         return 0;
-    int r = put(facts, c, "peak_bytes", c->peak);
+    int r = put_feature(facts, c, "peak_bytes", c->peak);
     if (r == 0)
-        r = put(facts, c, "time_to_peak_ms", seconds * 1000);
+        r = put_feature(facts, c, "time_to_peak_ms", seconds * 1000);
     if (r == 0 && seconds >= 0.5)
-        r = put(facts, c, "growth_bytes_per_s", (c->peak - c->first) / seconds);
+        r = put_feature(facts, c, "growth_bytes_per_s", (c->peak - c->first) / seconds);
     return r;
 }
 

@@ -22,7 +22,7 @@ static struct text unquote(struct text value)
     return value;
 }
 
-static void one(const struct scan *s, struct text line)
+static void read_line(const struct scan *s, struct text line)
 {
     char fact[128];
     line = text_trim(line);
@@ -55,7 +55,7 @@ void environment_to_facts(struct facts *facts, const char *data, size_t len, con
         for (;;) {
             const char *nul = line.len > 0 ? memchr(line.at, '\0', line.len) : NULL;
             struct text entry = nul != NULL ? text_first(line, (size_t)(nul - line.at)) : line;
-            one(&s, entry);
+            read_line(&s, entry);
             if (nul == NULL)
                 break;
             line = text_skip(line, entry.len + 1);

@@ -232,7 +232,7 @@ bool klog_fault_read(struct klog *k, enum rule_reader reader, struct text line,
     return true;
 }
 
-static void say(const struct scan *at, const char *name, int64_t value)
+static void put_integer(const struct scan *at, const char *name, int64_t value)
 {
     if (value >= 0)
         scan_integer(at, name, value);
@@ -273,11 +273,11 @@ void klog_fault_emit(struct klog *k)
         scan_text(&at, "kmsg.page_fault_process", (struct text){f->process, strlen(f->process)});
         scan_integer(&at, "kmsg.page_fault_pid", f->pid);
     }
-    say(&at, "kmsg.page_fault_vmid", f->vmid);
-    say(&at, "kmsg.page_fault_pasid", f->pasid);
-    say(&at, "kmsg.page_fault_ring", f->ring);
-    say(&at, "kmsg.page_fault_walker_error", f->walker);
-    say(&at, "kmsg.page_fault_mapping_error", f->mapping);
+    put_integer(&at, "kmsg.page_fault_vmid", f->vmid);
+    put_integer(&at, "kmsg.page_fault_pasid", f->pasid);
+    put_integer(&at, "kmsg.page_fault_ring", f->ring);
+    put_integer(&at, "kmsg.page_fault_walker_error", f->walker);
+    put_integer(&at, "kmsg.page_fault_mapping_error", f->mapping);
     say_permission(&at, f->permission);
     if (f->rw >= 0)
         scan_boolean(&at, "kmsg.page_fault_is_write", f->rw == 1);

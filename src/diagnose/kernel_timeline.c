@@ -64,7 +64,7 @@ static struct text without_device(struct text text)
     return text_trim(text);
 }
 
-static void say(const struct timeline_event *e, char *out, size_t size, size_t most)
+static void describe_event(const struct timeline_event *e, char *out, size_t size, size_t most)
 {
     struct text text = text_first(without_device(e->text), most);
     int n = e->at >= 0 ? snprintf(out, size, "%.3f s: ", e->at) : 0;
@@ -75,7 +75,7 @@ static void add_followed(struct timeline_device *d, const struct timeline_event 
 {
     char said[SAID_MAX + 32], start[SAME_BYTES + 1];
     size_t used = strlen(d->followed);
-    say(e, said, sizeof said, SAID_MAX);
+    describe_event(e, said, sizeof said, SAID_MAX);
     (void)text_copy(without_device(e->text), start, sizeof start);
     if (strstr(d->followed, start) != NULL)
         return;
@@ -94,7 +94,7 @@ void timeline_add(struct timeline *t, const struct timeline_event *e)
         d->first = e->class_name;
         d->line = e->line;
         d->fragment = e->follows;
-        say(e, d->cause, sizeof d->cause, sizeof d->cause - 24);
+        describe_event(e, d->cause, sizeof d->cause, sizeof d->cause - 24);
     } else if (e->follows || strcmp(d->last, e->class_name) != 0) {
         add_followed(d, e);
     }

@@ -70,7 +70,7 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
 }
 
 /* Takes a value at the front of `t`; `t` moves past it. */
-static bool take(const struct rule_part *p, struct text *t, struct rule_value *ret)
+static bool take_value(const struct rule_part *p, struct text *t, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};
     switch ((enum rule_take_type)p->type) {
@@ -132,8 +132,8 @@ static bool take_before(const struct rule_part *p, struct text head, struct rule
     return ret->text.len > 0;
 }
 
-static bool keep(struct rule_takes *takes, const struct rule_part *p,
-                 const struct rule_value *value)
+static bool keep_value(struct rule_takes *takes, const struct rule_part *p,
+                       const struct rule_value *value)
 {
     if (takes->count < RULE_TAKEN_MAX)
         takes->list[takes->count++] = (struct rule_taken){p->fact, p->keep, *value};
@@ -166,9 +166,9 @@ static bool match_take(struct text line, struct text *rest, const struct rule_pa
             return false;
         value.text = text_first(*rest, at);
         *rest = text_skip(*rest, at);
-        return (!p->gap || take_before(p, value.text, &value)) && keep(takes, p, &value);
+        return (!p->gap || take_before(p, value.text, &value)) && keep_value(takes, p, &value);
     }
-    return take(p, rest, &value) && keep(takes, p, &value);
+    return take_value(p, rest, &value) && keep_value(takes, p, &value);
 }
 
 /* One part at the front of `rest`. `next` is the part after it, or NULL. */

@@ -128,7 +128,7 @@ static void find_absent(struct fleet *fleet, const struct fleet_job *job)
     }
 }
 
-static void take(const struct fleet *fleet, struct fleet_job *job, enum fleet_role role)
+static void add_causes(const struct fleet *fleet, struct fleet_job *job, enum fleet_role role)
 {
     for (size_t i = 0; i < job->count; i++)
         if (record_of(fleet, job->members[i])->role == role)
@@ -175,19 +175,19 @@ static void take_last_one_there(const struct fleet *fleet, struct fleet_job *job
             return;
     }
     if (ended == 1 && job->missing_count == 0)
-        take(fleet, job, FLEET_ENDED);
+        add_causes(fleet, job, FLEET_ENDED);
 }
 
 static void take_causes(const struct fleet *fleet, struct fleet_job *job)
 {
-    take(fleet, job, FLEET_CAUSED);
+    add_causes(fleet, job, FLEET_CAUSED);
     take_killed(fleet, job);
     if (job->cause_count == 0 && has_role(fleet, job, FLEET_WAITED))
-        take(fleet, job, FLEET_ELSEWHERE);
+        add_causes(fleet, job, FLEET_ELSEWHERE);
     if (job->cause_count == 0 && has_role(fleet, job, FLEET_WAITED))
         take_last_one_there(fleet, job);
     if (job->cause_count == 0)
-        take(fleet, job, FLEET_UNCLEAR);
+        add_causes(fleet, job, FLEET_UNCLEAR);
     if (job->cause_count > 0)
         qsort(job->causes, job->cause_count, sizeof *job->causes, by_time);
 }

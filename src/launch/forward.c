@@ -56,7 +56,7 @@ static bool is_ours(const struct forwarder *f, const struct signalfd_siginfo *in
             (int32_t)info->ssi_pid == helpers[HELPER_RECORDER].pid);
 }
 
-static bool keep(struct forwarder *f, const struct signalfd_siginfo *info, uint64_t due_ns)
+static bool keep_signal(struct forwarder *f, const struct signalfd_siginfo *info, uint64_t due_ns)
 {
     for (int i = 0; i < FORWARD_PENDING_MAX; i++) {
         if (f->pending[i].signo != 0)
@@ -89,10 +89,10 @@ void forward_take(struct forwarder *f, const struct signalfd_siginfo *info)
     uint64_t now_ns = clock_mono_ns();
     bool may_be_seen = f->shared->trace_state == TRACE_STATE_TRACING && signo < SIGRTMIN &&
                        info->ssi_code != SI_KERNEL;
-    if (may_be_seen && keep(f, info, now_ns + FORWARD_WAIT_MS * NS_PER_MS))
+    if (may_be_seen && keep_signal(f, info, now_ns + FORWARD_WAIT_MS * NS_PER_MS))
         return;
     if (!send_now(f, signo, queued, info->ssi_ptr))
-        (void)keep(f, info, now_ns);
+        (void)keep_signal(f, info, now_ns);
 }
 
 static bool target_took_it(struct forwarder *f, int signo, int32_t sender, uint64_t arrived_ns)

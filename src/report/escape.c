@@ -17,7 +17,7 @@
 
 typedef void (*emit)(struct buf *out, const char *start, const char *at, size_t n);
 
-static void escape_with(struct buf *out, const char *text, size_t max, emit one)
+static void escape_with(struct buf *out, const char *text, size_t max, emit emit_char)
 {
     const char *at = text;
     const char *end = text + strlen(text);
@@ -33,7 +33,7 @@ static void escape_with(struct buf *out, const char *text, size_t max, emit one)
         else if (c == '\n' || c == '\t' || c == '\r')
             buf_putc(out, ' ');
         else if (!utf8_is_hidden(c))
-            one(out, text, at, n);
+            emit_char(out, text, at, n);
         at += n > 0 ? n : 1;
     }
 }

@@ -10,7 +10,7 @@
 
 #define SENTENCE_MAX 900
 
-static void put(const struct facts *facts, const char *sentence, bool cited, struct buf *out)
+static void put_bullet(const struct facts *facts, const char *sentence, bool cited, struct buf *out)
 {
     char *text = template_fill(sentence, facts, cited);
     if (text == NULL)
@@ -23,10 +23,10 @@ static void put(const struct facts *facts, const char *sentence, bool cited, str
 
 void report_sentence(const struct facts *facts, const char *sentence, struct buf *out)
 {
-    put(facts, sentence, false, out);
+    put_bullet(facts, sentence, false, out);
 }
 
 void report_cited_sentence(const struct facts *facts, const char *sentence, struct buf *out)
 {
-    put(facts, sentence, true, out);
+    put_bullet(facts, sentence, true, out);
 }

@@ -210,7 +210,7 @@ bool conditions_need_steps(const struct condition_list *list)
 
 /* --- the samples --- */
 
-static void set(struct condition_value *v, const struct sample_entry *e)
+static void set_value(struct condition_value *v, const struct sample_entry *e)
 {
     v->known = e->status == VALUE_OK;
     v->value = e->value;
@@ -233,14 +233,14 @@ static void take_process(struct condition_watch *w, const struct quantity *q, co
     if (e->metric == METRIC_PROC_OUTSIDE)
         w->procs[at].outside = e->status == VALUE_OK && e->value != 0;
     else if (e->metric == q->used)
-        set(&w->procs[at].used, e);
+        set_value(&w->procs[at].used, e);
     else
-        set(&w->procs[at].total, e);
+        set_value(&w->procs[at].total, e);
     if (e->metric == q->used && e->status == VALUE_ABSENT)
         w->procs[at].pid = 0; /* it has ended */
 }
 
-static void take(struct condition_watch *w, const struct sample_entry *e)
+static void take_entry(struct condition_watch *w, const struct sample_entry *e)
 {
     const struct quantity *q = &quantities[w->condition.quantity];
     bool is_used = e->metric == q->used && q->used != NONE;
@@ -248,9 +248,9 @@ static void take(struct condition_watch *w, const struct sample_entry *e)
     if (q->scope == SCOPE_PROCESS && (is_used || is_total || e->metric == METRIC_PROC_OUTSIDE))
         take_process(w, q, e);
     else if (q->scope == SCOPE_GPU && (is_used || is_total) && e->instance < CONDITION_GPUS_MAX)
-        set(is_used ? &w->gpu_used[e->instance] : &w->gpu_total[e->instance], e);
+        set_value(is_used ? &w->gpu_used[e->instance] : &w->gpu_total[e->instance], e);
     else if (q->scope == SCOPE_HOST && (is_used || is_total))
-        set(is_used ? &w->host_used : &w->host_total, e);
+        set_value(is_used ? &w->host_used : &w->host_total, e);
 }
 
 static void take_all(struct condition_watches *ws, size_t length)
@@ -265,7 +265,7 @@ static void take_all(struct condition_watches *ws, size_t length)
         for (uint32_t i = 0; i < header.entries; i++) {
             struct sample_entry e = segment_entry(ws->chunk, entries_at, i);
             for (unsigned k = 0; k < ws->count; k++)
-                take(&ws->list[k], &e);
+                take_entry(&ws->list[k], &e);
         }
     }
 }

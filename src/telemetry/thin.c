@@ -92,7 +92,7 @@ static bool same_value(const struct thin_point *a, const struct thin_point *b)
     return a->status == b->status && (a->status != VALUE_OK || a->value == b->value);
 }
 
-static void keep(struct thinner *t, struct thin_series *s, uint32_t point)
+static void keep_point(struct thinner *t, struct thin_series *s, uint32_t point)
 {
     if (point == NONE)
         return;
@@ -114,7 +114,7 @@ static void close_bucket(struct thinner *t, struct thin_series *s)
             continue;
         if (s->kept == NONE || (order[i] > s->kept &&
                                 !same_value(&t->points[order[i]], &t->points[s->kept])))
-            keep(t, s, order[i]);
+            keep_point(t, s, order[i]);
     }
     s->min = s->max = s->last = NONE;
 }
@@ -127,7 +127,7 @@ static void take_point(struct thinner *t, uint32_t index, uint64_t bucket, bool 
         close_bucket(t, s);
     s->bucket = bucket;
     if (whole || s->kept == NONE) {
-        keep(t, s, index);
+        keep_point(t, s, index);
         return;
     }
     s->last = index;

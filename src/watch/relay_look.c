@@ -92,7 +92,7 @@ static void keep_head(struct shared *s, const char *data, size_t len)
 }
 
 /* Returns how many of the last bytes of `data` are in the ring now. */
-static size_t keep(struct carrier *c, const char *data, size_t len)
+static size_t keep_in_ring(struct carrier *c, const char *data, size_t len)
 {
     if (c->resync) {
         const char *end = memchr(data, '\n', len);
@@ -111,7 +111,7 @@ void look_at(struct carrier *c, const void *data, size_t len)
 {
     if (len == 0)
         return;
-    size_t kept = c->lines_only ? 0 : keep(c, data, len);
+    size_t kept = c->lines_only ? 0 : keep_in_ring(c, data, len);
     matcher_feed(&c->matcher, data, len);
     publish_matches(c);
     report_look(c, data, len);
