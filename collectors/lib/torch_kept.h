@@ -16,10 +16,10 @@ struct torch_kept {
     int64_t growth; /* growth of the kept memory in the run, extrapolated to its end; at least 0 */
     int64_t replaced_percent; /* share, 0 to 100, that was freed later of blocks that had outlived some
                                * steps: the second largest */
-    int64_t retaken_percent; /* share of the growth at places that were free in between, beyond those of
-                              * steps */
+    int64_t retaken_percent; /* growth of the memory whose blocks come and go, as a share of the growth of
+                              * what is kept; at most 100 */
     int64_t faster_percent;  /* how much longer the first quarter of the bytes took than the last, if each
-                                took less than the one before; else 0 */
+                                took less than the one before and there are enough marks; else 0 */
     bool steady; /* it grew in the first half of that time, too, hardly anything was replaced, and demand does
                   * not rise */
     int64_t freed_percent; /* share of the bytes handed out since the first mark, 0 to 100 */

@@ -9,6 +9,7 @@ OPERATIONS_MAX = 120000  # of a run whose end is looked for
 LONGER = 2.0             # a change that lets it run so many times as long is a cause
 HORIZON = 4.0            # how far it is looked
 FIRST_STEPS = 12         # of a program that failed before it had done so many
+TOGETHER = " + "         # between the names of two changes that help only together
 NEAR_BEST = 0.75         # changes that help nearly as much as the best one count as well
 
 
@@ -20,6 +21,8 @@ class Outcome:
     requested: int = 0
     free: int = 0
     peak_live: int = 0   # bytes asked for, with the request that was refused
+    others: int = 0      # the most that other processes held
+    outside: int = 0     # the most that this process held beside the allocator
 
 
 @dataclasses.dataclass
@@ -45,6 +48,7 @@ class Machine:
         self.change = change
         self.tensors = {}
         self.live = self.peak_live = 0
+        self.others = self.outside = 0  # the most of them
 
     def do(self, operation):
         what = operation[0]
@@ -60,8 +64,10 @@ class Machine:
         elif what == "o" and self.change.others:
             # another process gets what is free and no more
             self.device.others = min(operation[1], self.device.others + max(0, self.device.free()))
+            self.others = max(self.others, self.device.others)
         elif what == "x" and self.change.outside:
             self.device.outside += max(0, min(operation[1] - self.device.outside, self.device.free()))
+            self.outside = max(self.outside, self.device.outside)
         elif what == "e":
             self.allocator.empty_cache()
 
@@ -80,7 +86,8 @@ def run(program, change=BASE, *, steps_max=None, operations_max=OPERATIONS_MAX, 
             except OutOfMemory as refused:
                 if watch is not None:
                     watch(machine, number, index, len(step), refused)
-                return Outcome(True, number, done, refused.requested, refused.free, machine.peak_live)
+                return Outcome(True, number, done, refused.requested, refused.free, machine.peak_live, machine.others,
+                               machine.outside)
             done += 1
         if done > operations_max:
             return Outcome(False, number + 1, done, peak_live=machine.peak_live)
@@ -89,8 +96,8 @@ def run(program, change=BASE, *, steps_max=None, operations_max=OPERATIONS_MAX, 
 
 @dataclasses.dataclass
 class Truth:
-    cause: str           # of CHANGES, or "capacity": no change helps
-    intent: str          # of the growth, where that is the cause
+    cause: str           # of CHANGES; two of them with TOGETHER between; "capacity": no change helps
+    intent: str          # of the growth, where that is a cause
     ratios: dict         # how many times as long it ran under each change, at most HORIZON
     classes: tuple       # of the verdict that are right; the first is the one to be wanted
     base: Outcome
@@ -102,21 +109,41 @@ def classes_of(cause, intent):
     return {"outside": ("leak",)}.get(cause, (cause,))
 
 
+def both(first, second):
+    """The change that does what either does."""
+    return Change(first.ideal or second.ideal, first.growth and second.growth, first.others and second.others,
+                  first.outside and second.outside)
+
+
+def causes_of(ratios):
+    """Those that let it run LONGER, and nearly as long as the best one."""
+    best = max(ratios.values(), default=0)
+    return [name for name, ratio in ratios.items() if ratio >= LONGER and ratio >= best * NEAR_BEST]
+
+
 def find_truth(program, operations_max=OPERATIONS_MAX):
-    """None: it does not fail. `outside` counts as growth that was removed: a library's leak."""
+    """None: it does not fail. `outside` counts as growth that was removed: a library's leak. Where no change helps, two
+    of them together may: then each is half of the cause, and to make the program smaller (capacity) helps, too."""
     base = run(program, operations_max=operations_max)
     if not base.failed:
         return None
     horizon = max(FIRST_STEPS, int(base.steps * HORIZON))
     limit = max(operations_max, int(base.operations * HORIZON * 1.5) + 10000)
-    ratios = {}
-    for name, change in CHANGES.items():
-        if name == "growth" and not program.generator.intent:
-            continue
+    there = {"growth": program.generator.intent, "held-by-other": base.others, "outside": base.outside}
+    changes = {name: change for name, change in CHANGES.items() if there.get(name, True)}
+
+    def ratio(change):
         other = run(program, change, steps_max=horizon, operations_max=limit)
-        ratios[name] = HORIZON if not other.failed else min(HORIZON, (other.steps + 1) / (base.steps + 1))
-    best = max(ratios.values())
-    causes = [name for name, ratio in ratios.items() if best >= LONGER and ratio >= best * NEAR_BEST]
-    classes = [each for cause in causes for each in classes_of(cause, program.generator.intent)]
-    return Truth(causes[0] if causes else "capacity", program.generator.intent, ratios,
-                 tuple(dict.fromkeys(classes)) or ("capacity",), base)
+        return HORIZON if not other.failed else min(HORIZON, (other.steps + 1) / (base.steps + 1))
+
+    intent = program.generator.intent
+    ratios = {name: ratio(change) for name, change in changes.items()}
+    causes = causes_of(ratios)
+    if causes:
+        classes = [each for cause in causes for each in classes_of(cause, intent)]
+        return Truth(causes[0], intent, ratios, tuple(dict.fromkeys(classes)), base)
+    pairs = {pair: ratio(both(*(changes[name] for name in pair))) for pair in itertools.combinations(changes, 2)}
+    found = causes_of(pairs)
+    halves = [each for pair in found for cause in pair for each in classes_of(cause, intent)]
+    return Truth(TOGETHER.join(found[0]) if found else "capacity", intent, ratios,
+                 tuple(dict.fromkeys(["capacity", *halves])), base)

@@ -9,6 +9,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "s
 PID = 4711
 FIRST_STEPS = 3
 START_NS = 1000 * 10**9
+BLOCK_NS = 2500  # PyTorch and the hook read a block, measured with 4,000 of them
 GIB, MIB = float(1 << 30), float(1 << 20)
 
 
@@ -44,10 +45,14 @@ def load_hook(directory, clock):
     return names
 
 
-def fake_torch(machine, observers):
-    """The part of PyTorch that the hook uses."""
-    memory = types.SimpleNamespace(
-        memory_snapshot=lambda include_traces=True: machine.allocator.memory_snapshot())
+def fake_torch(machine, observers, spend):
+    """The part of PyTorch that the hook uses. `spend(ns)`: reading the blocks takes time, and with it the program's."""
+    def reading(machine):
+        segments = machine.allocator.memory_snapshot()
+        spend(BLOCK_NS * sum(len(segment["blocks"]) for segment in segments))
+        return segments
+
+    memory = types.SimpleNamespace(memory_snapshot=lambda include_traces=True: reading(machine))
     cuda = types.SimpleNamespace(
         _lazy_call=lambda call: call(), device_count=lambda: 1, memory=memory,
         get_device_properties=lambda _d: types.SimpleNamespace(
@@ -107,11 +112,14 @@ class Recorder:
             self.usual = max(self.usual, count)
         return self.program.step_s * (1 - self.program.busy + self.program.busy * count / max(1, self.usual))
 
+    def _spend(self, took_ns):
+        self.now_ns += took_ns
+
     def _start(self, machine):
         self.machine = machine
         self.hook = load_hook(self.directory, lambda: self.now_ns)
         self.hook["torch"] = self.hook["_load"]("rocmcrash_torch")
-        self.hook["torch"]["install"](fake_torch(machine, self.observers), self.hook)
+        self.hook["torch"]["install"](fake_torch(machine, self.observers, self._spend), self.hook)
         self.next_ns = self.now_ns + 100 * 10**6
         self._driver()
 

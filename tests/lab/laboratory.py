@@ -92,7 +92,10 @@ def grade(row, verdict):
     accepted = row["accepted"].split("|")
     # intent cannot be seen from outside: a cache that is meant to grow may be called a leak, but not for sure
     means_to = row["truth"] == "growth" and row["intent"] == "design"
-    row["right"] = row["class"] in accepted and not (means_to and row["class"] == "leak" and row["confidence"] == "high")
+    too_sure = means_to and row["class"] == "leak" and row["confidence"] == "high"
+    # one half of a cause: without it alone the program would have failed, too
+    half = experiment.TOGETHER in row["truth"] and row["class"] != "capacity" and row["confidence"] != "low"
+    row["right"] = row["class"] in accepted and not too_sure and not half
 
 
 def summary(rows, healthy):
@@ -100,10 +103,10 @@ def summary(rows, healthy):
     at_high = [row for row in rows if not row["right"] and row["confidence"] == "high"]
     lines = [f"{len(rows)} programs failed, {healthy} did not; right {right} ({100 * right / max(1, len(rows)):.1f} %), "
              f"wrong at high {len(at_high)}"]
-    answers = collections.Counter((row["truth"] + (f" ({row['intent']})" if row["truth"] == "growth" else ""), row["class"],
+    answers = collections.Counter((row["truth"] + (f" ({row['intent']})" if "growth" in row["truth"] else ""), row["class"],
                                    row["confidence"]) for row in rows)
     for (truth, verdict, confidence), count in sorted(answers.items()):
-        lines.append(f"  {truth:24} -> {verdict:16} {confidence:8} {count}")
+        lines.append(f"  {truth:30} -> {verdict:16} {confidence:8} {count}")
     return "\n".join(lines)
 
 

@@ -52,6 +52,15 @@ def crowded(_rng, capacity, _growth):
         yield [("a", "batch", capacity // 2), ("f", "batch")]
 
 
+def in_pieces_beside_another(_rng, capacity, _growth):
+    """As every_other(); another process takes what is free, and would take what lies idle, too, if it were free."""
+    yield [("a", i, 9 * MIB + MIB // 2) for i in range(80)]
+    yield [("f", i) for i in range(0, 80, 2)]
+    yield [("o", capacity * 6 // 10)]
+    while True:
+        yield [("a", "large", 450 * MIB), ("f", "large")]
+
+
 class Allocator(unittest.TestCase):
     def setUp(self):
         self.device = Device(GIB)
@@ -170,6 +179,12 @@ class Truth(unittest.TestCase):
         self.assertEqual(self.cause(too_large).classes, ("capacity",))
         self.assertEqual(self.cause(crowded).classes, ("held-by-other",))
 
+    def test_two_changes_may_help_only_together(self):
+        truth = self.cause(in_pieces_beside_another)
+        self.assertEqual(truth.cause, "fragmentation + held-by-other")
+        self.assertEqual(truth.classes, ("capacity", "fragmentation", "held-by-other"))
+        self.assertLess(max(truth.ratios.values()), 2)
+
     def test_a_program_with_room_has_none(self):
         self.assertIsNone(self.cause(every_other, capacity=4 * GIB))
 
@@ -201,9 +216,9 @@ class KeptBlocks(unittest.TestCase):
                     handed_out += size[0]
                 else:
                     allocator.release(tensors.pop(name))
-                kept.look({0: allocator.allocated.current[0]})
+                kept.in_use({0: allocator.allocated.current[0]})
             if kept.is_due(number, {0: handed_out}):
-                kept.mark(number, {0: handed_out}, allocator.memory_snapshot())
+                kept.look(number, {0: handed_out}, allocator.memory_snapshot())
         return kept.rows(allocator.memory_snapshot())
 
     def test_what_is_piled_up_is_kept(self):
@@ -232,6 +247,32 @@ class KeptBlocks(unittest.TestCase):
         rows = self.rows(sessions())
         self.assertGreater(min(rows[1][5], rows[1][7]), rows[1][4] + 50 * MIB, rows)
 
+    def kept(self):
+        return hook_record.load_hook("", lambda: 0)["_load"]("rocmcrash_kept")["Kept"]()
+
+    def test_a_look_between_two_marks_sees_a_place_free(self):
+        def segments(state):
+            return [{"device": 0, "address": 4096, "blocks": [{"size": 512, "state": state}]}]
+        for between, kept_bytes in (("active_allocated", 512), ("inactive", 0)):
+            kept = self.kept()
+            for number, state in enumerate(("active_allocated", between, "active_allocated")):
+                handed_out = {0: 1000 + 30 * number}
+                self.assertTrue(kept.is_due(number, handed_out))
+                kept.look(number, handed_out, segments(state))
+            self.assertEqual(kept.rows(segments("active_allocated")), [[0, 0, 1000, 512, kept_bytes, 512, -1, 0]])
+
+    def test_reading_the_blocks_is_a_small_part_of_the_time(self):
+        kept, second = self.kept(), 10**9
+        self.assertTrue(kept.is_due(0, {0: 1}))
+        kept.look(0, {0: 1}, [])
+        self.assertFalse(kept.is_due(0, {0: 1}))
+        kept.took(second // 5)
+        self.assertFalse(kept.is_due(second, {0: 10}))
+        self.assertTrue(kept.is_due(6 * second, {0: 10}))  # for a mark
+        kept.look(6 * second, {0: 100}, [])
+        self.assertFalse(kept.is_due(8 * second, {0: 103}))  # for a look
+        self.assertTrue(kept.is_due(100 * second, {0: 103}))
+
     def test_the_floor_is_no_higher_than_what_is_kept_beside_steps(self):
         rows = self.rows(itertools.islice(leak(None, None, True), 300))
         for row in rows[:-1]:
@@ -239,7 +280,7 @@ class KeptBlocks(unittest.TestCase):
 
     def test_marks_are_few_however_long_it_runs(self):
         rows = self.rows(itertools.islice(leak(None, None, True), 700))
-        self.assertEqual(len(rows), 8)
+        self.assertEqual(len(rows), 12)
         self.assertLess(rows[0][2], 0.25 * rows[-1][2])
 
 
@@ -279,6 +320,13 @@ class Verdicts(unittest.TestCase):
         row = {"accepted": "capacity|leak", "truth": "growth", "intent": "design"}
         for answer, confidence, right in (("leak", "medium", True), ("leak", "high", False),
                                           ("fragmentation", "low", False), ("capacity", "high", True)):
+            laboratory.grade(row, {"class": answer, "confidence": confidence})
+            self.assertEqual(row["right"], right)
+
+    def test_half_of_a_cause_is_right_at_low_only(self):
+        row = {"accepted": "capacity|fragmentation|held-by-other", "truth": "fragmentation + held-by-other", "intent": ""}
+        for answer, confidence, right in (("fragmentation", "low", True), ("fragmentation", "medium", False),
+                                          ("capacity", "medium", True), ("leak", "low", False)):
             laboratory.grade(row, {"class": answer, "confidence": confidence})
             self.assertEqual(row["right"], right)
 

@@ -4,13 +4,15 @@
 Memory in use grows either because blocks are kept permanently, or because the work needs more at a time. In the first
 case the blocks of half way are still there at the end. In the second case they are gone, and other blocks have taken
 their place. A block counts as the same if address and size are equal. A freed block whose place was given to another of
-the same size counts as kept: the figure may be too high, but is never too low. Places that were seen free in between,
-at a later mark, tell how much too high it is. The memory of single steps makes such places, too. But if the memory in
-use never fell as low, blocks that outlive steps were replaced.
+the same size counts as kept, unless a look in between saw the place free: the figure may be too high, but is never too
+low. So there are many more looks than marks. A look is a reading of all blocks; a mark is one that is remembered.
 """
-STEP = 1.3  # a mark whenever the bytes handed out have grown by this factor: about nine a tenfold
-LATER = 2  # marks: 1.7 times the bytes, some steps
-MARKS_MAX = 8  # the last of them: back to a sixth of the run
+STEP = 1.18  # a mark whenever the bytes handed out have grown by this factor: 14 a tenfold
+LOOK_STEP = 1.02  # a look at the blocks of the marks, as often
+LATER = 3  # marks: 1.6 times the bytes, some steps
+MARKS_MAX = 12  # the last of them: back to a seventh of the run
+# Reading the blocks may hold the GIL for so much at once (ns), and for this part of the time: marks, looks between them.
+MARK_TIME, LOOK_TIME = (100000000, 50), (20000000, 500)
 BLOCKS_MAX = 4000  # reading them takes PyTorch and us some 10 ms with the GIL
 LOWS = 6  # lowest looks that are kept: the closer they are, the more likely the lowest low of the steps was seen
 
@@ -38,31 +40,68 @@ def sums(blocks):
     return total
 
 
+class Budget:
+    def __init__(self, burst_ns, share):
+        self.burst_ns, self.share = burst_ns, share
+        self.left_ns, self.last_ns = burst_ns, None
+
+    def is_left(self, now_ns):
+        since_ns = now_ns - (now_ns if self.last_ns is None else self.last_ns)
+        self.left_ns = min(self.burst_ns, self.left_ns + since_ns // self.share)
+        self.last_ns = now_ns
+        return self.left_ns > 0
+
+
 class Kept:
     def __init__(self):
         self.marks = []  # (ns, {device: bytes handed out so far}, blocks, {device: the LOWS smallest amounts in use since})
+        self.made = 0  # marks, with those that are forgotten
+        self.since = {}  # of each block: (bytes, number of the first mark that saw it, if all looks from there on did)
         self.outlived = {}  # ns of a mark: {device: bytes of it that were in use LATER marks later}
-        self.next_bytes = 1
-        self.not_before_ns = 0
+        self.next_mark = self.next_look = 1  # bytes handed out
+        self.mark_time, self.look_time = Budget(*MARK_TIME), Budget(*LOOK_TIME)
 
     def is_due(self, now_ns, handed_out):
-        return now_ns >= self.not_before_ns and sum(handed_out.values()) >= self.next_bytes
+        """Shall the blocks be read: for a mark, or to see which blocks of the marks are gone?"""
+        total = sum(handed_out.values())
+        return (total >= self.next_mark and self.mark_time.is_left(now_ns)) or (
+            total >= self.next_look and self.look_time.is_left(now_ns))
 
-    def look(self, in_use):
+    def took(self, time_ns):
+        """To read them and to look."""
+        self.mark_time.left_ns -= time_ns
+        self.look_time.left_ns -= time_ns
+
+    def in_use(self, in_use):
         for mark in self.marks:
             for device, size in in_use.items():
                 lows = mark[3].setdefault(device, [])
                 if len(lows) < LOWS or size < lows[-1]:
                     mark[3][device] = sorted(lows + [size])[:LOWS]
 
-    def mark(self, now_ns, handed_out, segments):
+    def look(self, now_ns, handed_out, segments):
         found = blocks_of(segments)
+        total = sum(handed_out.values())
+        self.since = self._seen(found)
+        if total >= self.next_mark:
+            self._mark(now_ns, handed_out, found)
+            self.next_mark = int(total * STEP) + 1
+        self.next_look = int(total * LOOK_STEP) + 1
+
+    def _seen(self, found):
+        out = {}
+        for key, size in found.items():
+            before, since = self.since.get(key, (0, 0))
+            out[key] = size, since if before == size else self.made
+        return out
+
+    def _mark(self, now_ns, handed_out, found):
         self.marks.append((now_ns, handed_out, found, {}))
+        self.made += 1
         if len(self.marks) > LATER:
             time_ns, _, blocks, _ = self.marks[-1 - LATER]
             self.outlived[time_ns] = sums(both(blocks, found))
         del self.marks[:-MARKS_MAX]
-        self.next_bytes = int(sum(handed_out.values()) * STEP) + 1
 
     def _floor(self, lows):
         """An amount that memory in use has hardly been below. If looks are rare they miss most lows; then the lows
@@ -70,15 +109,15 @@ class Kept:
         return max(0, 2 * lows[0] - lows[-1]) if len(lows) == LOWS else 0
 
     def rows(self, segments):
-        """[ns, device, bytes handed out, in use, of these in use at all later marks and now, in use now, in use LATER
+        """[ns, device, bytes handed out, in use, of these in use at all later looks and now, in use now, in use LATER
         marks later (-1: not known), what in use has not been below since (0: not known)] of each mark, the oldest
         first."""
         now, out = blocks_of(segments), []
-        always = now
-        for time_ns, handed_out, blocks, lows in reversed(self.marks):
-            always = both(blocks, always)
-            kept, still, later = sums(always), sums(both(blocks, now)), self.outlived.get(time_ns)
+        seen = self._seen(now)
+        for number, (time_ns, handed_out, blocks, lows) in enumerate(self.marks, self.made - len(self.marks)):
+            kept = sums({key: size for key, (size, since) in seen.items() if since <= number})
+            still, later = sums(both(blocks, now)), self.outlived.get(time_ns)
             for device, size in sums(blocks).items():
                 out.append([time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
                             -1 if later is None else later.get(device, 0), self._floor(lows.get(device, ()))])
-        return out[::-1]
+        return out

@@ -7,7 +7,7 @@ import sys
 
 # (until this age in s, the mean period); later once a second. Each wait is between 0.5 and 1.5 times the period:
 # looks in step with the program would always see the same moment of its step.
-PERIODS = ((10, 0.05), (60, 0.25))
+PERIODS = ((30, 0.05), (60, 0.25))
 PERIOD_MAX_S = 120.0
 PAUSE_MAX_S = 10.0
 # Long, because the machine may be busy. After one wait in vain (a disk hangs) the next is short.

@@ -235,9 +235,8 @@ def _keep_in_time():
         return
     blocks = _all_blocks()
     if blocks is not None and blocks <= KEPT["BLOCKS_MAX"]:
-        kept.mark(now_ns, handed_out, _segments())
-    end_ns = hook["monotonic_ns"]()
-    kept.not_before_ns = end_ns + (end_ns - now_ns) * PAUSE_SHARE
+        kept.look(now_ns, handed_out, _segments())
+    kept.took(hook["monotonic_ns"]() - now_ns)
 
 
 def _mark_in_time():
@@ -400,7 +399,7 @@ def _note(found):
     """Notes the memory in use, and the bytes handed out since the last look, which set the time of the next one."""
     global handed_out, looks_soon
     if kept is not None:
-        kept.look({device: _count(stats, "allocated_bytes", "current") or 0 for device, stats in found.items()})
+        kept.in_use({device: _count(stats, "allocated_bytes", "current") or 0 for device, stats in found.items()})
     now = {device: _count(stats, "allocated_bytes", "allocated") or 0 for device, stats in found.items()}
     pool = sum([_count(stats, "reserved_bytes", "current") or 0 for stats in found.values()])
     passed = sum(now.values()) - sum([handed_out.get(device, 0) for device in now])
