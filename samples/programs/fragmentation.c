@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fragmentation by a caching allocator: blocks of segments are split for smaller tensors; the rest
- * of each segment is idle and cannot be given back. A request that all rests together could serve
+ * of each segment is idle and cannot be freed. A request that all remainders together could serve
  * fails. The allocator works and speaks as PyTorch's does (which Debian does not package). Near
  * miss: more is asked for than is free and idle together (capacity).
  */

@@ -28,7 +28,7 @@ static hipError_t get(void **buffer, size_t bytes)
     return hipMalloc(buffer, bytes);
 }
 
-/* The part of a step that is right: two buffers that are given back. */
+/* The correct part of a step: two buffers that are freed. */
 static hipError_t work(size_t bytes)
 {
     void *activations[2] = {NULL, NULL};

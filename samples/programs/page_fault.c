@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU page fault: the copy engine writes to a buffer that was given back. Asked of HSA itself,
+ * GPU page fault: the copy engine writes to a freed buffer. Asked of HSA itself,
  * which does not check addresses; no compiler for the GPU is needed. PAGE_FAULT=past-end writes
  * past the end of a buffer, PAGE_FAULT=null near address 0. Near miss: the CPU reads the
- * buffer that was given back (SIGSEGV); no GPU faulted.
+ * freed buffer (SIGSEGV); no GPU faulted.
  */
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
@@ -98,8 +98,8 @@ static bool copy(struct found *found, char *target, char *host)
 int main(int argc, char **argv)
 {
     struct found found = {0};
-    bool is_near_miss = sample_options(argc, argv, "a copy into a buffer that was given back",
-                                       "the CPU reads a buffer that was given back (SIGSEGV)");
+    bool is_near_miss = sample_options(argc, argv, "a copy into a freed buffer",
+                                       "the CPU reads a freed buffer (SIGSEGV)");
     if (hsa_init() != HSA_STATUS_SUCCESS)
         return 3;
     (void)hsa_iterate_agents(on_agent, &found);

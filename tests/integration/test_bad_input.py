@@ -114,7 +114,7 @@ class Bundles(BadCase):
             file.write(data)
         return path
 
-    def test_cut_behind_what_is_wanted(self):
+    def test_cut_after_what_is_wanted(self):
         """The intact parts are used, and a line says that the rest is missing."""
         self.run_it("/bin/sh", "-c", CRASH, options=["--quiet"])
         good = self.bundles()[0].path
@@ -341,13 +341,13 @@ class Surroundings(BadCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "an ordinary user's shell is observed after its first second only")
     def test_inside_itself_of_a_child(self):
-        self.skip_if_sanitized("and what carries one is not traced")
+        self.skip_if_sanitized("so rocmcrash does not trace them")
         done = self.run_it("/bin/sh", "-c", '"$@"; exit 3', "sh", *self.command("/bin/sh", "-c", CRASH))
         self.assertEqual(done.status, 3)
         self.assertTrue(self.assert_bundle(done).value("target.failed_is_child"))
 
     def test_inside_itself_with_nothing_to_run(self):
-        self.skip_if_sanitized("which looks for leaks at the end, which fails in a traced process")
+        self.skip_if_sanitized("whose search for leaks fails in a traced process")
         self.assertEqual(self.run_it(*self.command("/no/such")).status, 127)
 
     def test_as_pid_1(self):

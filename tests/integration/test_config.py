@@ -108,7 +108,7 @@ class Config(support.Case):
             os.chown(self.own, support.NOBODY, support.NOBODY)
             self.refused("it belongs to another user")
 
-    def test_a_home_that_is_closed_is_no_matter(self):
+    def test_a_home_that_is_closed_does_not_matter(self):
         """As after su, which keeps HOME: a run prints nothing about it."""
         user = {}
         if os.geteuid() == 0:

@@ -51,7 +51,7 @@ class LongRun(support.Case):
         self.assertEqual(done.status, 1)
         return self.only_bundle(done)
 
-    def test_llama_behind_the_head(self):
+    def test_llama_after_the_head(self):
         """The report is neither in the kept beginning of the output nor in its kept end."""
         bundle = self.engine("m_llama_kv.txt", "cudaMalloc failed", 80000, 2000000)
         self.assertEqual(bundle.value("msg.ggml_model_buffer_bytes"), int(19100.25 * (1 << 20)))
@@ -257,7 +257,7 @@ wait_for(name, open(path).read().count("\\n") + 2 if os.path.exists(path) else 0
         self.assertEqual(self.rows("*.jax.csv")[-1][2], str(2 * GIB))
         self.assertEqual(self.events("trouble"), [])
 
-    def test_jax_behind_torch(self):
+    def test_jax_after_torch(self):
         self.same("-c", "import torch, jax\nx = jax.zeros(7)\n1 / 0", path=[STUB])
         self.assertEqual(self.one_json("*.jax.json")["stats"]["0"]["bytes_in_use"], 7)
 

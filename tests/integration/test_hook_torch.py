@@ -128,7 +128,7 @@ print(rows() >= before + 3)
         self.assertLessEqual(slow[0], 4)
         self.assertEqual(self.events("trouble"), [])
 
-    def test_samples_go_on_behind_a_slow_mark(self):
+    def test_samples_go_on_after_a_slow_mark(self):
         """With --torch-history the first mark takes seconds in a real PyTorch. The samples show the growth
         meanwhile."""
         code = "import time, torch\nask, look, asked, marks = torch._C._cuda_memoryStats, torch.cuda.memory.memory_snapshot, [], []\n" \

@@ -57,12 +57,12 @@ class Limits(support.Case):
 
     def test_a_small_stack_for_good(self):
         """The finisher makes its own stack where the limit forbids a larger one."""
-        self.skip_if_sanitized("whose frames are larger")
+        self.skip_if_sanitized("which makes stack frames larger")
         self.only_bundle(self.aborted(self.ABORTS, [(resource.RLIMIT_STACK, 64 << 10)]))
 
     def test_little_data(self):
         """The program runs. If the limit is too small for the finisher, the run is kept and a line says so."""
-        self.skip_if_sanitized("which needs more than that")
+        self.skip_if_sanitized("which needs more memory than that")
         with Attacks("limits that leave us little") as attacks:
             for limit in (1 << 20, 2 << 20):
                 with attacks.one(f"data {limit}"):
@@ -76,7 +76,7 @@ class Limits(support.Case):
 
     def test_an_allocation_above_the_limit_of_data(self):
         """The limit refused the memory, not the RAM. Without a limit it is not named."""
-        self.skip_if_sanitized("which needs more than that")
+        self.skip_if_sanitized("which needs more memory than that")
         code = ("raise RuntimeError(\"[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: \"\n"
                 "                   'you tried to allocate 536870912 bytes. Error code 12 (Cannot allocate memory)')")
         for limit, is_named in ((400 << 20, True), (1 << 40, False)):

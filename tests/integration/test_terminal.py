@@ -147,7 +147,7 @@ class Show(support.Case):
         self.assertIn("What to try", text)
         self.assertNotIn("- line 59", text)
 
-    def test_options_behind_the_bundle(self):
+    def test_options_after_the_bundle(self):
         self.assertEqual(self.verb("show", self.bundle, "--raw").stdout, self.verb("show", "--raw", self.bundle).stdout)
         self.assertEqual(self.verb("show", "--", self.bundle, "--raw").returncode, 2)
         self.assertEqual(self.verb("verify", self.bundle, "--json").returncode, 0)

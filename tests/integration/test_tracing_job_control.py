@@ -59,7 +59,7 @@ class JobControl(programs.Traced):
                 self.line(process)
                 self.assertEqual(self.rest(process, reader).status, 0)
 
-    def test_signals_right_behind_a_continuation(self):
+    def test_signals_right_after_a_continuation(self):
         """After a SIGCONT we must not swallow the stop that follows: the target would stay stopped for ever."""
         process, reader, target = self.counter("eager")
         for turn in range(300):

@@ -285,7 +285,7 @@ class WholeInput(support.Case):
         done = self.verb("triage", "--json", self.log("log", 150000, "RuntimeError: HIP error\n" * 300000))
         self.assertIn("lines with words of failure", done.stderr)
 
-    def test_a_message_that_the_run_prints_on_behind(self):
+    def test_a_message_followed_by_much_output(self):
         program = ("import sys\nw = sys.stderr.write\nw('begin of the run\\n' * 9000)\nw(sys.argv[1])\n"
                    "for i in range(20000): w(f'step {i} of a long way to the end of this program\\n')\nsys.exit(1)\n")
         bundle = self.only_bundle(self.run_it(sys.executable, "-c", program, OOM, options=["--quiet"]))

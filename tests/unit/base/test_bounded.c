@@ -48,7 +48,7 @@ static void test_a_child_takes_each_step(void **state)
     (void)munmap(s, sizeof *s);
 }
 
-static void test_the_next_child_goes_on_behind_a_step_that_hangs(void **state)
+static void test_the_next_child_goes_on_after_a_step_that_hangs(void **state)
 {
     (void)state;
     struct seen *s = make_seen(1);
@@ -74,7 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_child_takes_each_step),
-        cmocka_unit_test(test_the_next_child_goes_on_behind_a_step_that_hangs),
+        cmocka_unit_test(test_the_next_child_goes_on_after_a_step_that_hangs),
         cmocka_unit_test(test_the_caller_takes_no_step_of_a_late_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

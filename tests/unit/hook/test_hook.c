@@ -323,7 +323,7 @@ static void put_sample(struct buf *csv, uint64_t second, int64_t reserved, int t
  * Seen on an H200: within a second PyTorch freed its cache and took it again. A sample waited for
  * that second. The driver's figure was from before it, and stayed the same afterwards.
  */
-static void test_gap_behind_a_retry(void **state)
+static void test_gap_after_a_retry(void **state)
 {
     (void)state;
     static unsigned char records[4 * 1024];
@@ -448,7 +448,7 @@ int main(void)
         cmocka_unit_test_setup(test_gap_below_zero, fresh),
         cmocka_unit_test_setup(test_gap_of_two_devices, fresh),
         cmocka_unit_test_setup(test_gap_of_old_readings, fresh),
-        cmocka_unit_test_setup(test_gap_behind_a_retry, fresh),
+        cmocka_unit_test_setup(test_gap_after_a_retry, fresh),
         cmocka_unit_test_setup(test_growers_of_a_run, fresh),
         cmocka_unit_test_setup(test_trouble_and_garbage, fresh),
         cmocka_unit_test_setup(test_troubles_without_a_disk, fresh),

@@ -301,7 +301,7 @@ static void test_refusal_of_another(void **state)
 }
 
 /* Memory freed after the refusal (at 60 s) does not make a low of a step. */
-static void test_behind_the_refusal(void **state)
+static void test_after_the_refusal(void **state)
 {
     (void)state;
     struct buf csv = BUF_INIT;
@@ -405,7 +405,7 @@ int main(void)
         TEST(test_recorded_leak), TEST(test_recorded_load), TEST(test_turnover),
         TEST(test_wait),          TEST(test_steady),        TEST(test_record_and_series),
         TEST(test_choice),        TEST(test_garbage),       TEST(test_refusal),
-        TEST(test_refusal_of_another), TEST(test_behind_the_refusal), TEST(test_onnxruntime),
+        TEST(test_refusal_of_another), TEST(test_after_the_refusal), TEST(test_onnxruntime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,7 +183,7 @@ static void test_growth_of_steps_alone(void **state)
 }
 
 /* Seen on an H200: kernels are loaded for seconds, then each step keeps its graph until memory is full. */
-static void test_growth_behind_a_flat_start(void **state)
+static void test_growth_after_a_flat_start(void **state)
 {
     (void)state;
     struct buf b = BUF_INIT;
@@ -379,7 +379,7 @@ int main(void)
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
-        cmocka_unit_test(test_growth_behind_a_flat_start),
+        cmocka_unit_test(test_growth_after_a_flat_start),
         cmocka_unit_test(test_flat_until_the_end),
         cmocka_unit_test(test_growth_that_begins_late),
         cmocka_unit_test(test_what_is_steady),

@@ -274,7 +274,7 @@ static void test_recordings(void **state)
         check_recording(runs[i]);
 }
 
-static void test_line_numbers_behind_the_bound(void **state)
+static void test_line_numbers_past_the_bound(void **state)
 {
     (void)state;
     static const char message[] =
@@ -312,7 +312,7 @@ int main(void)
         cmocka_unit_test(test_worked_numbers),
         cmocka_unit_test(test_growing_reserve),
         cmocka_unit_test(test_recordings),
-        cmocka_unit_test(test_line_numbers_behind_the_bound),
+        cmocka_unit_test(test_line_numbers_past_the_bound),
     };
     return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

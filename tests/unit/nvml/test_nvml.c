@@ -131,7 +131,7 @@ static void in_child(void (*test)(struct world *), struct world *w)
     assert_int_equal(status, 0);
 }
 
-static void gpus_come_behind_amds(void **state)
+static void gpus_come_after_amds(void **state)
 {
     (void)state;
     static struct machine m;
@@ -292,7 +292,7 @@ IN_CHILD(amd_only)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(gpus_come_behind_amds), TEST(test_values),     TEST(test_processes),
+        TEST(gpus_come_after_amds), TEST(test_values),     TEST(test_processes),
         TEST(test_failing_start),    TEST(test_no_library), TEST(test_given_up),
         TEST(test_amd_only),
     };

@@ -398,7 +398,7 @@ static int run_carrier_with_full_pipes(bool waits_by_tee)
     carry_run(&c);
 }
 
-static void test_end_behind_full_pipes(void **state)
+static void test_end_with_full_pipes(void **state)
 {
     (void)state;
     for (int waits_by_tee = 0; waits_by_tee < 2; waits_by_tee++) {
@@ -418,7 +418,7 @@ int main(void)
         cmocka_unit_test(test_every_byte_is_carried),
         cmocka_unit_test(test_long_line_in_bounded_memory),
         cmocka_unit_test(test_end_in_small_pieces),
-        cmocka_unit_test(test_end_behind_full_pipes),
+        cmocka_unit_test(test_end_with_full_pipes),
         cmocka_unit_test(test_pipe_survives_100_kills),
         cmocka_unit_test(test_terminal_survives_100_kills),
         cmocka_unit_test(test_stopped_relay_is_noticed),
