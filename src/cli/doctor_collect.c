@@ -40,7 +40,7 @@ static uint64_t in_ms(uint64_t ms)
 
 static pid_t start_sampler(struct shared *shared)
 {
-    shared->run.supervisor_pid = getpid();
+    shared_set_supervisor(shared);
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid != 0)

@@ -258,6 +258,7 @@ int launch_attend(const struct launch_options *options, pid_t pid)
     }
     say_what_can_be_had(&s);
     s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
+    s.hang.tracer = &s.helpers.pids[HELPER_TRACER];
     (void)crossing_begin(&s.crossing, &options->bundle_at);
     loop(&s);
     int status = 0;

@@ -30,11 +30,10 @@ static void start_snapshot(struct hang *h, struct shared *shared,
     (void)aside_start(&h->aside, shared, options, relays, why);
 }
 
-void hang_wake_tracer(const struct shared *shared)
+void hang_wake_tracer(const struct hang *hang)
 {
-    pid_t tracer = shared->helpers[HELPER_TRACER].pid;
-    if (tracer > 0)
-        (void)kill(tracer, SIGALRM);
+    if (*hang->tracer > 0)
+        (void)kill(*hang->tracer, SIGALRM);
 }
 
 static uint32_t patience_ms(struct hang *h, const struct shared *shared, const struct launch_options *options)
@@ -59,7 +58,7 @@ static uint64_t look_whether_still(struct hang *h, struct shared *shared, uint32
     h->woken_for_ns = shared->still_since_ns;
     if (shared->look_answer != shared->look_request ||
         (h->woken_for_ns != 0 && (is_new || shared->still_looks < 2)))
-        hang_wake_tracer(shared);
+        hang_wake_tracer(h);
     h->still_ms = still_ms;
     return still_ms;
 }

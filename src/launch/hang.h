@@ -21,6 +21,7 @@ struct relay;
 struct shared;
 
 struct hang {
+    const pid_t *tracer;     /* 0 = none */
     struct still_watch still;
     struct aside aside;
     uint32_t idle_ms;        /* a condition of --bundle-at waits for a standstill of this many ms; 0 = none */
@@ -37,7 +38,7 @@ struct hang {
 void hang_turn(struct hang *hang, struct shared *shared, const struct launch_options *options,
                struct relay *relays);
 /* It takes its next look, and the copies that were asked for. */
-void hang_wake_tracer(const struct shared *shared);
+void hang_wake_tracer(const struct hang *hang);
 /* The next turn must not be later than this; at most CALM_TICK_MS matters. */
 bool hang_is_busy(const struct hang *hang);
 /* At the end of the run: ends what is left of a program that was ended, and says where the bundle is. */

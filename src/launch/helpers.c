@@ -57,7 +57,7 @@ static _Noreturn void helper_main(struct helpers *h, int id)
         relays_drop(h->relays);
         leave_caller();
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != s->run.supervisor_pid) /* the supervisor was killed before the prctl() */
+        if (getppid() != shared_supervisor()) /* the supervisor was killed before the prctl() */
             _exit(0);
         sampler_run(s);
     default:
@@ -67,6 +67,12 @@ static _Noreturn void helper_main(struct helpers *h, int id)
         finish_lift_limits();
         recorder_run(s, &h->recorder);
     }
+}
+
+static void set_pid(struct helpers *h, int id, pid_t pid)
+{
+    h->pids[id] = pid;
+    h->shared->helpers[id].pid = pid;
 }
 
 bool helper_start(struct helpers *h, int id)
@@ -82,7 +88,7 @@ bool helper_start(struct helpers *h, int id)
         return false;
     }
     slot->generation++;
-    slot->pid = pid;
+    set_pid(h, id, pid);
     if (id == HELPER_SAMPLER)
         h->sampler_started_ns = clock_mono_ns();
     return true;
@@ -91,7 +97,7 @@ bool helper_start(struct helpers *h, int id)
 static int helper_of(const struct helpers *h, pid_t pid)
 {
     for (int id = 0; id < HELPER_MAX; id++)
-        if (h->shared->helpers[id].pid == pid)
+        if (h->pids[id] == pid)
             return id;
     return -1;
 }
@@ -117,7 +123,7 @@ bool helper_ended(struct helpers *h, pid_t pid, int status)
     int id = helper_of(h, pid);
     if (id < 0)
         return false;
-    h->shared->helpers[id].pid = 0;
+    set_pid(h, id, 0);
     if (id != HELPER_TRACER) {
         replace(h, id, status);
         return true;
@@ -145,11 +151,11 @@ bool helper_stopped(struct helpers *h, pid_t pid)
 
 void helper_reap(struct helpers *h, int id)
 {
-    pid_t pid = h->shared->helpers[id].pid;
+    pid_t pid = h->pids[id];
     for (int waited_ms = 0; pid > 0 && waited_ms < REAP_WAIT_MS; waited_ms++) {
         pid_t reaped = waitpid(pid, NULL, WNOHANG);
         if (reaped == pid || (reaped < 0 && errno == ECHILD)) {
-            h->shared->helpers[id].pid = 0;
+            set_pid(h, id, 0);
             return;
         }
         (void)poll(NULL, 0, 1);
@@ -159,7 +165,7 @@ void helper_reap(struct helpers *h, int id)
 
 void helper_kill(struct helpers *h, int id)
 {
-    pid_t pid = h->shared->helpers[id].pid;
+    pid_t pid = h->pids[id];
     if (pid <= 0)
         return;
     (void)kill(pid, SIGKILL);
@@ -169,7 +175,7 @@ void helper_kill(struct helpers *h, int id)
             break;
         (void)poll(NULL, 0, 1);
     }
-    h->shared->helpers[id].pid = 0;
+    set_pid(h, id, 0);
 }
 
 /* True if it was late twice. After a freeze of the machine or the cgroup everything looks late
@@ -192,7 +198,7 @@ static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budg
 static void watch_tracer(struct helpers *h, uint64_t now_ns)
 {
     struct shared *s = h->shared;
-    pid_t pid = s->helpers[HELPER_TRACER].pid;
+    pid_t pid = h->pids[HELPER_TRACER];
     bool holds = stays_late(&h->tracer_holds, s->held_since_ns,
                             s->held_budget_ms * NS_PER_MS, now_ns);
     bool hangs = stays_late(&h->tracer_hangs, s->helpers[HELPER_TRACER].work_pending_ns,
@@ -212,20 +218,20 @@ static void watch_sampler(struct helpers *h, uint64_t now_ns)
     if (since_ns != 0 && since_ns < h->sampler_started_ns)
         since_ns = h->sampler_started_ns;
     if (!stays_late(&h->sampler_hangs, since_ns, WORK_MAX_MS * NS_PER_MS, now_ns) ||
-        sampler->pid <= 0)
+        h->pids[HELPER_SAMPLER] <= 0)
         return;
     shared_event(h->shared, "supervisor", "a counter does not answer: replacing the sampler");
-    (void)kill(sampler->pid, SIGKILL);
+    (void)kill(h->pids[HELPER_SAMPLER], SIGKILL);
     /* A process in D state does not die: forget it. The shared memory names what it was reading,
      * and its replacement leaves that file out. */
-    h->shared->helpers[HELPER_SAMPLER].pid = 0;
+    set_pid(h, HELPER_SAMPLER, 0);
     (void)helper_start(h, HELPER_SAMPLER);
 }
 
 static bool lacks_process(const struct helpers *h, const struct relay *relay)
 {
     return relay->way != RELAY_NONE && !relay->ended &&
-           h->shared->helpers[relay_helper(relay)].pid == 0;
+           h->pids[relay_helper(relay)] == 0;
 }
 
 static void watch_relay(struct helpers *h, struct relay *relay)
@@ -234,7 +240,7 @@ static void watch_relay(struct helpers *h, struct relay *relay)
     /* It could not be forked, or was killed too often in a row for its replacement to be at work. */
     if (lacks_process(h, relay))
         (void)helper_start(h, id);
-    pid_t pid = h->shared->helpers[id].pid;
+    pid_t pid = h->pids[id];
     if (pid > 0 && relay_stuck(relay, h->shared)) {
         shared_event(h->shared, "supervisor", "the %s does not carry: replacing it", helper_names[id]);
         (void)kill(pid, SIGKILL); /* SIGCHLD replaces it */
@@ -251,7 +257,7 @@ void helpers_watch(struct helpers *h)
     if (h->shared->target_state != TARGET_ENDED && now_ns - h->forked_again_ns > FORK_AGAIN_NS) {
         h->forked_again_ns = now_ns;
         for (int id = 0; id < HELPER_MAX; id++)
-            if ((id == HELPER_SAMPLER || id == HELPER_RECORDER) && h->shared->helpers[id].pid == 0)
+            if ((id == HELPER_SAMPLER || id == HELPER_RECORDER) && h->pids[id] == 0)
                 (void)helper_start(h, id);
     }
     for (int i = 0; i < RELAYS; i++)

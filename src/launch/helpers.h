@@ -14,10 +14,9 @@
 
 #include "launch/options.h"
 #include "launch/tracer.h"
+#include "record/shared.h"
 #include "recorder/recorder.h"
 #include "watch/relay.h"
-
-struct shared;
 
 #define HELPER_RESTARTS_MAX 8
 
@@ -29,6 +28,7 @@ struct suspect {
 
 struct helpers {
     struct shared *shared;
+    pid_t pids[HELPER_MAX]; /* 0 = none. Signals go to these: the target's user can write to the shared memory */
     const struct launch_options *options;
     struct relay relays[RELAYS];
     struct tracer_options tracer;

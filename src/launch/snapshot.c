@@ -76,7 +76,7 @@ void snapshot_fill_run(struct shared *shared, const struct snapshot_options *opt
     (void)snprintf(run->snapshot_why, sizeof run->snapshot_why, "%s", options->why);
     run->start_mono_ns = ticks > 0 && age_ns < now_ns ? now_ns - age_ns : now_ns;
     run->start_wall_ns = run->snapshot_wall_ns - (now_ns - run->start_mono_ns);
-    run->supervisor_pid = getpid();
+    shared_set_supervisor(shared);
     run->kmsg_start_seq = UINT64_MAX;
     run->ledger_fd = -1;
     (void)snprintf(run->ledger_error, sizeof run->ledger_error, "%s",

@@ -15,6 +15,7 @@
 #include "base/say.h"
 
 #define ASIDE_WAIT_MS 1000
+#define UNFINISHED_MAX 100000u /* the recorder never counts more */
 
 static void target_ended_here(struct supervisor *s, int status)
 {
@@ -70,12 +71,18 @@ void supervisor_reap(struct supervisor *s)
     }
 }
 
+/* No other one is raised here, whoever wrote it into the shared memory. */
+static bool is_stop_signal(uint32_t signo)
+{
+    return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
 /* The caller's job control sees us: stop as the target stopped. */
 static void mirror_stop(struct supervisor *s)
 {
     uint32_t stops = s->shared->target_stops;
     uint32_t stop = s->shared->target_stopped;
-    if (stops == s->mirrored_stops || stop == 0)
+    if (stops == s->mirrored_stops || !is_stop_signal(stop))
         return;
     s->mirrored_stops = stops;
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -101,7 +108,7 @@ static void note_if_still(struct supervisor *s, int signo)
         (signo != SIGINT && signo != SIGTERM && signo != SIGHUP && signo != SIGQUIT))
         return;
     shared_note_still_signal(s->shared, signo);
-    hang_wake_tracer(s->shared);
+    hang_wake_tracer(&s->hang);
 }
 
 /* A signal to us is not meant for a process that somebody else started. */
@@ -166,7 +173,7 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
 static void tell_of_unfinished_runs(struct supervisor *s)
 {
     unsigned count = s->shared->unfinished_runs;
-    if (count == 0 || s->shared->target_status == 0 || s->told_unfinished || s->options->quiet)
+    if (count == 0 || count > UNFINISHED_MAX || s->shared->target_status == 0 || s->told_unfinished || s->options->quiet)
         return;
     s->told_unfinished = true;
     (void)say_line(stderr, "rocmcrash: %u earlier run%s left no bundle; 'rocmcrash recover' makes %s", count,
@@ -256,6 +263,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     supervisor_fill_run(&s, argv);
     supervisor_plan_relay(&s);
     s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
+    s.hang.tracer = &s.helpers.pids[HELPER_TRACER];
     (void)crossing_begin(&s.crossing, &options->bundle_at);
     int r = supervisor_start_processes(&s, argv);
     if (r < 0)

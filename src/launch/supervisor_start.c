@@ -45,7 +45,7 @@ void supervisor_fill_run(struct supervisor *s, char *const argv[])
     struct shared_run *run = &s->shared->run;
     run->start_mono_ns = clock_mono_ns();
     run->start_wall_ns = clock_wall_ns();
-    run->supervisor_pid = getpid();
+    shared_set_supervisor(s->shared);
     run->kmsg_start_seq = UINT64_MAX;
     fill_argv(run, argv);
     if (getcwd(run->cwd, sizeof run->cwd) == NULL)
@@ -153,7 +153,7 @@ static int open_descriptors(struct supervisor *s, int go[2], int exec_error[2])
 static int wait_for_target(struct supervisor *s)
 {
     struct shared *shared = s->shared;
-    pid_t tracer = shared->helpers[HELPER_TRACER].pid;
+    pid_t tracer = s->helpers.pids[HELPER_TRACER];
     while (shared->target_state == TARGET_NOT_STARTED || shared->target_state == TARGET_STARTING) {
         siginfo_t si = {.si_pid = 0};
         (void)waitid(P_PID, (id_t)tracer, &si, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);

@@ -41,7 +41,7 @@ static void on_supervisor_death(int signo)
     (void)signo;
     /* We are the target's parent: it may have sent this itself, to say that it is ready. The kernel
      * gives us a new parent before it sends the death signal. */
-    if (handler_target > 0 && getppid() != tracer.shared->run.supervisor_pid)
+    if (handler_target > 0 && getppid() != shared_supervisor())
         (void)kill(handler_target, SIGKILL);
 }
 
@@ -78,10 +78,9 @@ static void install_handlers(bool keep_orphan)
     (void)sigaddset(&ours, SIGUSR1);
     (void)sigaddset(&ours, SIGUSR2);
     (void)sigprocmask(SIG_UNBLOCK, &ours, NULL);
-    pid_t supervisor = tracer.shared->run.supervisor_pid;
     if (!keep_orphan) {
         (void)prctl(PR_SET_PDEATHSIG, SIGUSR1);
-        if (getppid() != supervisor)
+        if (getppid() != shared_supervisor())
             (void)raise(SIGUSR1);
     }
 }
@@ -111,8 +110,8 @@ static void handle_death(const siginfo_t *si)
     if (si->si_pid == tracer.target) {
         tracer_wake_supervisor();
         /* It may have stopped itself to show a stop of the target, and then reads nothing. */
-        if (tracer.shared->target_stops > 0 && getppid() == tracer.shared->run.supervisor_pid)
-            (void)kill(tracer.shared->run.supervisor_pid, SIGCONT);
+        if (tracer.shared->target_stops > 0 && getppid() == shared_supervisor())
+            (void)kill(shared_supervisor(), SIGCONT);
         _exit(0); /* what is still traced is let go by the kernel */
     }
 }

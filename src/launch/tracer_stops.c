@@ -106,8 +106,8 @@ void tracer_target_continued(void)
         return;
     tracer.shared->target_stopped = 0;
     /* Only the target was continued. The shell, which waits for us, must see it running, too. */
-    if (getppid() == tracer.shared->run.supervisor_pid)
-        (void)kill(tracer.shared->run.supervisor_pid, SIGCONT);
+    if (getppid() == shared_supervisor())
+        (void)kill(shared_supervisor(), SIGCONT);
     tracer_wake_supervisor();
 }
 

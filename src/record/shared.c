@@ -54,6 +54,19 @@ int shared_set_size(int fd, uint64_t size)
     return r;
 }
 
+static pid_t supervisor;
+
+void shared_set_supervisor(struct shared *s)
+{
+    supervisor = getpid();
+    s->run.supervisor_pid = supervisor;
+}
+
+pid_t shared_supervisor(void)
+{
+    return supervisor;
+}
+
 struct shared *shared_create(int *ret_fd, struct rc_err *err)
 {
     int fd = memfd_create("rocmcrash", MFD_CLOEXEC | MFD_ALLOW_SEALING);

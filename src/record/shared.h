@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "record/ring.h"
 
@@ -22,7 +23,7 @@
 #define SHARED_VERSION 7u
 
 #define SHARED_PAGE 4096
-#define SHARED_SAMPLE_RING_BYTES (1u << 20)
+#define SHARED_SAMPLE_RING_BYTES (1u << 20) /* RING_BYTES_MAX */
 #define OUTPUT_HEAD_BYTES (64u << 10) /* of stderr, which stay for good */
 #define SHARED_OUTPUT_RING_BYTES (512u << 10)
 #define SHARED_EVENT_RING_BYTES (64u << 10)
@@ -319,6 +320,11 @@ int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.
  * NULL and *err on failure; then the run goes on without us. */
 struct shared *shared_create(int *ret_fd, struct rc_err *err);
+/* This process is the supervisor: run.supervisor_pid. */
+void shared_set_supervisor(struct shared *s);
+/* Its pid, in it and in those that it forked; 0 = none. Whoever acts on its death asks this and not run.supervisor_pid:
+ * the target's user can write to the shared memory. */
+pid_t shared_supervisor(void);
 /* Map one that another process made; checks magic, version and size. */
 struct shared *shared_map(int fd, struct rc_err *err);
 /* Ask the sampler for all counters now, and for what process `pid` holds; returns the number of the

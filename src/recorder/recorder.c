@@ -240,9 +240,9 @@ static bool is_stopped(pid_t pid)
  * is continued just before that, nobody would continue the supervisor. */
 static void end_stale_stop(const struct shared *s)
 {
-    if (s->supervisor_mirrors != 0 && s->target_stopped == 0 && is_stopped(s->run.supervisor_pid) &&
+    if (s->supervisor_mirrors != 0 && s->target_stopped == 0 && is_stopped(shared_supervisor()) &&
         s->supervisor_mirrors != 0 && s->target_stopped == 0)
-        (void)kill(s->run.supervisor_pid, SIGCONT);
+        (void)kill(shared_supervisor(), SIGCONT);
 }
 
 /* Kills a tracer that is stopped or hangs, so that it no longer holds the target. Without a supervisor
@@ -301,7 +301,7 @@ static _Noreturn void wait_until_finisher_is_apart(struct recorder *r)
     if (r->state_fd >= 0)
         (void)close(r->state_fd); /* its lock is for the finisher */
     r->shared->recorder_flushed = 1;
-    while (getppid() == r->shared->run.supervisor_pid)
+    while (getppid() == shared_supervisor())
         (void)poll(&supervisor, 1, HANDOVER_MS);
     if (r->options->bundle != NULL)
         r->options->bundle(r->options->context);
@@ -360,7 +360,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
         me->work_pending_ns = clock_mono_ns();
         if (shared->supervisor_done != 0)
             supervisor_said_done(r);
-        if (getppid() != shared->run.supervisor_pid)
+        if (getppid() != shared_supervisor())
             stand_in_for_supervisor(r);
         end_stale_stop(shared);
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)

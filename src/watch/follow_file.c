@@ -150,7 +150,7 @@ static bool wait_for_more(struct alarms *a, int wait_ms)
 _Noreturn void file_run(struct carrier *c)
 {
     struct alarms alarms = {
-        .parent = c->shared->run.supervisor_pid, /* it may be dead by now, and then getppid() is another one */
+        .parent = shared_supervisor(), /* it may be dead by now, and then getppid() is another one */
         .target_pidfd = -1,
         .watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
     };

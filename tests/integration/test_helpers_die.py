@@ -102,6 +102,37 @@ class WhileItWrites(Attack):
         self.check_bundle("job control", True)
 
 
+# Overwrites the shared memory of the run, again and again for a while, and ends.
+SCRIBBLER = """
+import os, random, sys, time
+kind = sys.argv[1]
+fill = {"ones": b"\\xff", "zeros": b"\\0"}.get(kind)
+draw = random.Random(kind)
+folder = f"/proc/{os.getppid()}/fd/"
+shared = next(folder + fd for fd in os.listdir(folder) if os.readlink(folder + fd).startswith("/memfd:rocmcrash ("))
+fd = os.open(shared, os.O_RDWR)
+size = os.fstat(fd).st_size
+for turn in range(4):
+    for at in range(0, size, 1 << 20):
+        n = min(1 << 20, size - at)
+        os.pwrite(fd, fill * n if fill else draw.randbytes(n), at)
+    time.sleep(0.1)
+os.write(2, b"HIP out of memory. Tried to allocate 2.00 GiB\\n")
+os._exit(3)
+"""
+
+
+class SharedMemory(support.Case):
+    def test_a_target_that_overwrites_it_ends_as_it_would(self):
+        """Only root or the same user can do that. It may cost the bundle, not the exit status; and no figure comes from there."""
+        with Attacks("shared memory overwritten") as attacks:
+            for kind in ("ones", "zeros", "seed 1", "seed 2"):
+                with attacks.one(kind):
+                    finished = self.python(SCRIBBLER, kind)
+                    self.assertEqual(finished.status, 3, f"{kind}: {finished.stderr}")
+                    self.assertNotRegex(finished.stderr, "earlier runs? left", kind)
+
+
 class AtTheStart(Attack):
     def test_killed_as_soon_as_it_is_there(self):
         """Some of these moments lie between fork and exec of the target."""

@@ -35,7 +35,7 @@ static void begin(struct world *w, uint64_t late_ns)
     assert_non_null(w->shared);
     w->helpers.shared = w->shared;
     w->shared->target_state = TARGET_RUNNING;
-    w->shared->helpers[HELPER_RECORDER].pid = 1; /* a pid of no process, so that no helper is started */
+    w->helpers.pids[HELPER_RECORDER] = 1; /* a pid of no process, so that no helper is started */
     w->sampler = fork();
     assert_true(w->sampler >= 0);
     if (w->sampler == 0) {
@@ -43,7 +43,7 @@ static void begin(struct world *w, uint64_t late_ns)
         for (;;)
             (void)pause();
     }
-    w->shared->helpers[HELPER_SAMPLER].pid = w->sampler;
+    w->helpers.pids[HELPER_SAMPLER] = w->sampler;
     w->shared->helpers[HELPER_SAMPLER].work_pending_ns = clock_mono_ns() - late_ns;
 }
 
@@ -69,7 +69,7 @@ static void test_hung_sampler_is_replaced_once(void **state)
     begin(&w, 5 * SECOND);
     watch_for(&w, SECOND / 2);
     assert_int_equal(w.shared->helpers[HELPER_SAMPLER].generation, 1);
-    assert_int_not_equal(w.shared->helpers[HELPER_SAMPLER].pid, w.sampler);
+    assert_int_not_equal(w.helpers.pids[HELPER_SAMPLER], w.sampler);
     /* It has not begun any work within the time limit of work. */
     watch_for(&w, SECOND);
     assert_int_equal(w.shared->helpers[HELPER_SAMPLER].generation, 2);
@@ -95,7 +95,7 @@ static void test_tracer_is_killed_when_it_stays_late(void **state)
     struct world w;
     begin(&w, 0);
     w.shared->helpers[HELPER_SAMPLER].work_pending_ns = 0;
-    w.shared->helpers[HELPER_TRACER].pid = w.sampler;
+    w.helpers.pids[HELPER_TRACER] = w.sampler;
     w.shared->held_budget_ms = 50;
     w.shared->held_since_ns = clock_mono_ns() - SECOND;
     helpers_watch(&w.helpers);

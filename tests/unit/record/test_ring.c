@@ -89,10 +89,36 @@ static void test_reader_that_is_behind(void **state)
     assert_int_equal(got[SIZE / 2 - 101], byte_at(1999999));
 }
 
+/* The header lies in memory that the target's user can write to. */
+static void test_damaged_header(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {0, 3, 2 * RING_BYTES_MAX, UINT64_MAX, UINT64_C(1) << 63};
+    static const unsigned char piece[64] = {1};
+    static unsigned char got[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t cursor = 0;
+        ring_init(&memory.ring, SIZE);
+        ring_write(&memory.ring, piece, sizeof piece);
+        memory.ring.size = sizes[i];
+        ring_write(&memory.ring, piece, sizeof piece);
+        assert_int_equal(memory.ring.head, sizeof piece);
+        assert_int_equal(ring_read(&memory.ring, &cursor, got, sizeof got, NULL), 0);
+    }
+    ring_init(&memory.ring, SIZE);
+    ring_write(&memory.ring, memory.data, SIZE); /* more than half of it: refused */
+    assert_int_equal(memory.ring.head, 0);
+    memory.ring.head = UINT64_MAX - 7; /* a wild head stays within the ring */
+    ring_write(&memory.ring, piece, sizeof piece);
+    uint64_t cursor = 0;
+    assert_true(ring_read(&memory.ring, &cursor, got, sizeof got, NULL) <= sizeof got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reader_that_is_behind),
+        cmocka_unit_test(test_damaged_header),
         cmocka_unit_test(test_reader_beside_a_producer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
