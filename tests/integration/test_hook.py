@@ -49,6 +49,15 @@ class Unseen(Direct):
                      ["-c", "raise KeyboardInterrupt"], ["-c", "("], ["no-such-file.py"]):
             self.same(*argv)
 
+    def test_the_text_of_an_exception_is_asked_for_by_python_alone(self):
+        """A __str__ of the program may count, wait, or end the process."""
+        own = "import os\nclass Own(Exception):\n    def __str__(self):\n        os.write(1, b'asked\\n')\n        return 'own'\n"
+        for raised, message in (("Own('how', 7, [Own()])", "how, 7"), ("RuntimeError(Own())", ""), ("RuntimeError('plain')", "plain"),
+                                ("KeyError('key')", "'key'"), ("FileNotFoundError(2, 'No such', 'x')", "[Errno 2] No such: 'x'")):
+            with self.subTest(raised=raised):
+                self.same("-c", f"{own}raise {raised}")
+                self.assertEqual(self.events("exception")[-1]["chain"][0]["message"], message)
+
     def test_exceptions_of_threads_print_as_before(self):
         code = "import threading, sys\nassert getattr(threading, '__excepthook__', threading.excepthook) is " \
                "threading.excepthook\ndef f():\n    raise ValueError('in a thread')\n" \

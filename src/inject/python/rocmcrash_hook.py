@@ -20,6 +20,7 @@ TEXT_MAX = 4096
 FRAMES_MAX = 64
 THREADS_MAX = 256
 CHAIN_MAX = 4
+PLAIN = (str, int, float, bool, bytes, type(None))  # as text they run no code of the program
 TROUBLES_MAX = 100
 FAULTS_FD = 1000  # far above what programs use, below what select() can take
 STACKS_SIGNAL = 58  # a real-time signal; faulthandler writes all threads' stacks when it comes
@@ -332,9 +333,23 @@ def _traceback(tb):
     return out[::-1][:FRAMES_MAX]
 
 
+def _is_own_code(value):
+    """Whether str(value) would run a function of the program: it could do anything, and Python is about to run it itself."""
+    for base in type.mro(type(value)):
+        if "__str__" in base.__dict__:
+            return type(base.__dict__["__str__"]) is type(_is_own_code)
+    return False
+
+
+def _message(value):
+    if not _is_own_code(value) and all([type(each) in PLAIN for each in value.args]):
+        return str(value)[:TEXT_MAX]
+    return ", ".join([str(each) for each in value.args if type(each) in PLAIN])[:TEXT_MAX]
+
+
 def _describe(kind, value, tb):
     try:
-        message = str(value)[:TEXT_MAX]
+        message = _message(value)
     except Exception:
         message = ""
     module = getattr(kind, "__module__", "")
