@@ -175,7 +175,8 @@ static void read_recorded(struct source *s)
  * it. Without any time the whole log is wanted (doctor). */
 static bool began_sometime(const struct collect_ctx *ctx)
 {
-    return ctx->start_wall_ns != 0 && ctx->start_mono_ns == 0 && ctx->kmsg_start_seq == UINT64_MAX;
+    return ctx->start_mono_ns == 0 &&
+           (ctx->window_is_claimed || (ctx->start_wall_ns != 0 && ctx->kmsg_start_seq == UINT64_MAX));
 }
 
 static void read_machine(struct source *s, const struct collect_ctx *ctx)
@@ -192,7 +193,7 @@ static void read_machine(struct source *s, const struct collect_ctx *ctx)
     else if (ctx->start_mono_ns > 1000000000u)
         window.first_usec = ctx->start_mono_ns / 1000u - 1000000u; /* the clocks differ by ms */
     if (ctx->window_is_claimed)
-        kmsg_window_cap(&window, ctx->end_mono_ns / 1000u, clock_mono_ns() / 1000u);
+        kmsg_window_cap(&window, ctx->start_mono_ns / 1000u, ctx->end_mono_ns / 1000u, clock_mono_ns() / 1000u);
     read_followed(s, ctx, &window);
     if (began_sometime(ctx)) {
         if (!s->found)

@@ -231,14 +231,20 @@ static size_t put_lines(struct buf *out, const struct line *lines, size_t count)
     return left_out;
 }
 
-void kmsg_window_cap(struct kmsg_window *window, uint64_t end_usec, uint64_t now_usec)
+static uint64_t later_usec(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void kmsg_window_cap(struct kmsg_window *window, uint64_t start_usec, uint64_t end_usec, uint64_t now_usec)
 {
     const uint64_t span_usec = KMSG_CLAIMED_WINDOW_S * UINT64_C(1000000);
     if (end_usec == 0 || end_usec > now_usec)
         end_usec = now_usec;
-    uint64_t first_usec = end_usec > span_usec ? end_usec - span_usec : 0;
-    if (window->first_usec < first_usec)
-        window->first_usec = first_usec;
+    uint64_t drift_usec = KMSG_CLAIMED_BEFORE_S * UINT64_C(1000000) + end_usec / 20000;
+    uint64_t oldest_usec = end_usec > span_usec ? end_usec - span_usec : 0;
+    uint64_t began_usec = start_usec > drift_usec ? start_usec - drift_usec : 0;
+    window->first_usec = later_usec(window->first_usec, later_usec(oldest_usec, began_usec));
 }
 
 static size_t select_lines(struct buf *out, const char *text, size_t len, size_t max_bytes,

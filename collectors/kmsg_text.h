@@ -22,9 +22,11 @@ struct kmsg_window {
 };
 
 /* `sudo rocmcrash complete` takes the time of the run from a stranger's bundle. So take at most the
- * last hour before the end of the run (end_usec; 0 or in the future = now). */
+ * last hour before the end of the run (end_usec; 0 or in the future = now), and nothing from before the run. The kernel's
+ * clock drifts (base/clock.h): a minute and 50 ppm of the uptime are allowed for that. */
+#define KMSG_CLAIMED_BEFORE_S 60u
 #define KMSG_CLAIMED_WINDOW_S 3600u
-void kmsg_window_cap(struct kmsg_window *window, uint64_t end_usec, uint64_t now_usec);
+void kmsg_window_cap(struct kmsg_window *window, uint64_t start_usec, uint64_t end_usec, uint64_t now_usec);
 
 /* Append the records of /dev/kmsg's text (also several, also cut at the end) as lines. Lines that
  * are no record are left out. */

@@ -164,18 +164,21 @@ static void test_a_claimed_window_is_capped(void **state)
 {
     (void)state;
     const uint64_t hour = KMSG_CLAIMED_WINDOW_S * UINT64_C(1000000);
+    const uint64_t minute = hour / 60;
     const struct {
-        uint64_t first, end, now, want;
+        uint64_t first, start, end, now, want;
     } rows[] = {
-        {0, 5 * hour, 9 * hour, 4 * hour},            /* a changed start */
-        {5 * hour - 1, 5 * hour, 9 * hour, 5 * hour - 1}, /* a short run of digits stays */
-        {0, 0, 9 * hour, 8 * hour},                   /* a changed end */
-        {0, 99 * hour, 9 * hour, 8 * hour},
-        {0, hour / 2, 9 * hour, 0},
+        {0, 1, 5 * hour, 9 * hour, 4 * hour},                 /* an edited beginning */
+        {5 * hour - 1, 5 * hour - 1, 5 * hour, 9 * hour, 5 * hour - 1}, /* a short run keeps its own */
+        {0, 1, 0, 9 * hour, 8 * hour},                        /* an edited end */
+        {0, 1, 99 * hour, 9 * hour, 8 * hour},
+        {0, 1, hour / 2, 9 * hour, 0},
+        /* an edited number of the first record: nothing from before the run, by the kernel's clock */
+        {0, 5 * hour - 10 * minute, 5 * hour, 9 * hour, 5 * hour - 11 * minute - 5 * hour / 20000},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct kmsg_window window = {.first_usec = rows[i].first};
-        kmsg_window_cap(&window, rows[i].end, rows[i].now);
+        kmsg_window_cap(&window, rows[i].start, rows[i].end, rows[i].now);
         assert_int_equal(window.first_usec, rows[i].want);
     }
 }
