@@ -280,7 +280,7 @@ def sampled(parts=400, steps=1250):
         small_step(torch, weights, 256)
     torch.cuda.synchronize()
     names = next(o for o in gc.get_objects() if type(o) is dict and o.get("__name__") == "rocmcrash_torch")
-    names["PERIODS"] = ((1e9, 0.1),)
+    names["sampler"]._period_of_age.__func__.__globals__["PERIODS"] = ((1e9, 0.1),)
     names["sampler"].stop()
     took = {"with": [], "without": []}
     for i in range(parts):
