@@ -383,7 +383,9 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     reading.ledger = ledger_open(fd, &err);
     if (reading.ledger == NULL)
         return collect_reason(out, COLLECT_FAILED, "%s", err.msg);
-    enum collect_status status = read_ledger(&reading);
+    const char *damage = ledger_damage(reading.ledger);
+    enum collect_status status = damage == NULL ? read_ledger(&reading)
+                                                : collect_reason(out, COLLECT_FAILED, "damaged by the program, and not used: %s", damage);
     ledger_close(reading.ledger);
     return status;
 }

@@ -117,7 +117,7 @@ static void look_for_odd_members(const cJSON *config, struct weights *w)
 void model_config_read(const char *text, size_t len, struct weights *w)
 {
     cJSON *json = cJSON_ParseWithLength(text, len);
-    const cJSON *inner = cJSON_GetObjectItemCaseSensitive(json, "text_config"); /* a multimodal model has it there */
+    const cJSON *inner = cJSON_GetObjectItemCaseSensitive(json, "text_config"); /* of a model that also sees */
     const cJSON *config = cJSON_IsObject(inner) ? inner : json;
     if (!cJSON_IsObject(config)) {
         if (w->problem[0] == '\0')

@@ -68,6 +68,56 @@ const struct ledger *ledger_open(int fd, struct rc_err *err)
     return NULL;
 }
 
+#define COPY_SLACK 4096u /* a copy is made while the program writes: the head may be older than the records */
+#define ACCOUNT_MAX ((int64_t)1 << 50)
+
+static bool is_in_place(uint64_t number, uint64_t head, uint32_t slot, uint32_t capacity)
+{
+    return number == 0 || (number <= head + COPY_SLACK && ledger_slot_of(number, capacity) == slot);
+}
+
+static bool are_refusals_in_place(const struct ledger *ledger)
+{
+    bool in_place = true;
+    for (uint32_t i = 0; i < LEDGER_REFUSALS && in_place; i++)
+        in_place = is_in_place(ledger->refusals[i].number, ledger->refusals_head, i, LEDGER_REFUSALS);
+    for (uint32_t i = 0; i < LEDGER_HIP_REFUSALS && in_place; i++)
+        in_place = is_in_place(ledger->hip_refusals[i].number, ledger->hip_refusals_head, i, LEDGER_HIP_REFUSALS);
+    return in_place;
+}
+
+static bool are_counts_possible(const struct ledger *ledger)
+{
+    bool possible = true;
+    for (uint32_t i = 0; i < LEDGER_PROCESSES && possible; i++) {
+        const struct ledger_process *p = &ledger->processes[i];
+        possible = LEDGER_STATE(p->state) != LEDGER_USED ||
+                   (p->refusals <= ledger->refusals_head + COPY_SLACK &&
+                    p->hip_refusals <= ledger->hip_refusals_head + COPY_SLACK);
+    }
+    return possible;
+}
+
+static bool are_sizes_possible(const struct ledger *ledger)
+{
+    bool possible = true;
+    for (uint32_t i = 0; i < LEDGER_ACCOUNTS && possible; i++) {
+        const struct ledger_account *a = &ledger->accounts[i];
+        possible = LEDGER_STATE(a->state) != LEDGER_USED ||
+                   (a->kind < LEDGER_KINDS && a->live < ACCOUNT_MAX && a->live > -ACCOUNT_MAX && a->peak < ACCOUNT_MAX && a->peak >= 0);
+    }
+    return possible;
+}
+
+const char *ledger_damage(const struct ledger *ledger)
+{
+    return ledger->refusals_head >> 48 != 0 || ledger->hip_refusals_head >> 48 != 0 || !are_refusals_in_place(ledger)
+               ? "a refusal is where none can be"
+           : !are_counts_possible(ledger) ? "one process has more refusals than all have"
+           : !are_sizes_possible(ledger)  ? "a process holds more than a PiB"
+                                          : NULL;
+}
+
 #define HIP_OUT_OF_MEMORY 2 /* hipErrorOutOfMemory */
 
 uint32_t ledger_final_refusals(const struct ledger *ledger, uint64_t since_ns)

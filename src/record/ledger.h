@@ -319,6 +319,8 @@ struct ledger *ledger_create(int *ret_fd, struct rc_err *err);
 /* Map a ledger, or a copy in a file, for reading; NULL and *err if it is no ledger. */
 const struct ledger *ledger_open(int fd, struct rc_err *err);
 void ledger_close(const struct ledger *ledger);
+/* Why this was not written by the library alone: the program overwrote it, on purpose or not. NULL = nothing speaks for that. */
+const char *ledger_damage(const struct ledger *ledger);
 /* Refusals since then after which no retry succeeded: by the kernel, or by HIP itself for lack of
  * memory. */
 bool ledger_has_allocations(const struct ledger *ledger); /* of GPU memory, by any process */

@@ -414,6 +414,38 @@ static void test_any_bytes(void **state)
     }
 }
 
+/* The program can write to all of it. */
+static void test_damage_is_seen(void **state)
+{
+    (void)state;
+    struct ledger *l = calloc(1, sizeof *l);
+    assert_non_null(l);
+    l->refusals_head = LEDGER_REFUSALS + 1;
+    l->hip_refusals_head = 1;
+    l->refusals[0].number = 1;
+    l->refusals[LEDGER_REFUSALS / 2].number = LEDGER_REFUSALS + 1;
+    l->hip_refusals[0].number = 1;
+    l->processes[0] = (struct ledger_process){.state = LEDGER_USED, .refusals = LEDGER_REFUSALS + 1, .hip_refusals = 1};
+    l->accounts[0] = (struct ledger_account){.state = LEDGER_USED, .live = INT64_C(200) << 30, .peak = INT64_C(200) << 30};
+    assert_null(ledger_damage(l));
+    l->refusals[5].number = 7; /* a place that is not its own */
+    assert_non_null(ledger_damage(l));
+    l->refusals[5].number = 0;
+    l->hip_refusals[100].number = UINT64_C(0x8d1f);
+    assert_non_null(ledger_damage(l));
+    l->hip_refusals[100].number = 0;
+    l->processes[0].refusals = UINT64_C(4406242661833682304);
+    assert_non_null(ledger_damage(l));
+    l->processes[0].refusals = 1;
+    l->accounts[0].peak = INT64_MAX;
+    assert_non_null(ledger_damage(l));
+    l->accounts[0].peak = INT64_C(200) << 30;
+    assert_null(ledger_damage(l));
+    l->hip_refusals_head = UINT64_MAX;
+    assert_non_null(ledger_damage(l));
+    free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +465,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_where_an_address_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_process, setup, teardown),
         cmocka_unit_test_setup_teardown(test_any_bytes, setup, teardown),
+        cmocka_unit_test(test_damage_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,8 +408,8 @@ static void test_trouble_and_garbage(void **state)
     sink_free(out);
 }
 
-/* Errors that could not be written to a file are in the run's memory, or are the name of a file. Each is
- * reported once. */
+/* Errors that could not be written to a file are in the run's memory, or are the name of a file. Each is reported once.
+ * */
 static void test_troubles_without_a_disk(void **state)
 {
     (void)state;

@@ -16,8 +16,8 @@ void fixture_parse(char kind, struct facts *facts, const char *data, size_t len)
 const struct fact *fixture_fact(const struct facts *facts, const char *name);
 /* Value as text; "" when absent. */
 const char *fixture_value(const struct facts *facts, const char *name, char out[600]);
-/* Runs every fixture whose name begins with one of `kinds`. A difference fails the cmocka test. Returns
- * their number. */
+/* Runs every fixture whose name begins with one of `kinds`. A difference fails the cmocka test. Returns their number.
+ * */
 unsigned fixture_run_all(const char *kinds);
 char *fixture_read(const char *path, size_t *ret_len);
 

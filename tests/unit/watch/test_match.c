@@ -164,8 +164,8 @@ static void test_real_messages_count_once(void **state)
     }
 }
 
-/* A progress bar that never ends its line: 100 MB are searched and give one match. Only the struct is used
- * as memory. */
+/* A progress bar that never ends its line: 100 MB are searched and give one match. Only the struct is used as memory.
+ * */
 static void test_endless_line_and_all_bytes(void **state)
 {
     (void)state;

@@ -90,8 +90,8 @@ static void test_socket_is_read(void **state)
     run_end(&run);
 }
 
-/* In a pipe in packet mode we would lose the packets' borders. A descriptor that the target may not write to
- * stays so. */
+/* In a pipe in packet mode we would lose the packets' borders. A descriptor that the target may not write to stays so.
+ * */
 static void test_odd_streams_are_left_alone(void **state)
 {
     (void)state;
