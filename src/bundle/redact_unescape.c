@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second reading of a text, as its reader sees it: without the escapes of repr(), JSON and terminals. Each byte stays
- * in its place. Runs in the finisher.
+ * A second look at a text: as its reader sees it, who does not read repr(), JSON or the codes of a
+ * terminal. Each byte stays in its place. Runs in the finisher.
  */
 #include <ctype.h>
 #include <stdlib.h>

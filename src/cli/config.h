@@ -4,8 +4,8 @@
  * the defaults, /etc/rocmcrash/config (below the sysroot), $XDG_CONFIG_HOME/rocmcrash/config,
  * ROCMCRASH_NAME variables. The command line is stronger than all of them and is not read here.
  *
- * A file has lines "name = value"; "#" begins a comment line. A switch is yes or no. A file is read only if nobody else
- * could have written it.
+ * A file has lines "name = value"; "#" begins a comment line. A switch is yes or no. What a file says
+ * is used only where nobody else could have written it.
  */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
@@ -25,7 +25,7 @@ enum config_state {
     CONFIG_ABSENT,
     CONFIG_READ,
     CONFIG_REFUSED,
-    CONFIG_HIDDEN, /* the folder is closed to us (another user's HOME), so it is not known whether there is a file */
+    CONFIG_HIDDEN, /* the folder is closed to us (HOME of another user): it is not known whether there is a file */
 };
 
 struct config_file {
@@ -53,7 +53,7 @@ struct config_default {
     const char *name, *value;
 };
 
-/* Can the option be a setting? Not --help, and no option that only repeats another one. */
+/* Can the option be a setting? Not --help, and not one that only repeats what another option says. */
 int config_is_setting(const struct option_def *option);
 /* "ROCMCRASH_BUNDLE_ON" of "bundle-on". */
 void config_variable(const struct option_def *option, char *out, size_t size);
@@ -62,7 +62,7 @@ void config_variable(const struct option_def *option, char *out, size_t size);
  * "FILE:LINE: ..." for a line that is wrong. A file that is refused is no error. */
 int config_load(struct config *config, const struct option_def *table,
                 const struct config_default *defaults, struct rc_err *err);
-/* Applies each setting in force with the parsers of the table. 0, or -EINVAL with *err, which names where the
+/* Each setting in force, by the parsers of the table. 0, or -EINVAL with *err, which names where the
  * value comes from. */
 int config_apply(const struct config *config, void *target, struct rc_err *err);
 

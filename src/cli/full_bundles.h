@@ -8,8 +8,8 @@
 struct rc_err;
 
 /* May this rank leave a full bundle, because fewer than `most` of its machine and job that fail of the same `cause` have
- * claimed one within a minute? True also if it is not one of several ranks, or no claim can be made. A claim is a file
- * in the machine's memory (/dev/shm): shared storage is not involved, and a dead machine leaves no claim. */
+ * claimed one within a minute? True also where it is no rank of several, or nothing can be claimed. A claim is a file in
+ * the memory of the machine (/dev/shm), so that shared storage has no part in it, and a dead machine keeps none. */
 bool full_bundles_claim(const char *const *environ_list, const char *cause, unsigned most);
 
 /* Leaves in the stage what a small bundle has: the run, its output and the job. facts.json, verdict.json, SUMMARY.md and

@@ -2,8 +2,8 @@
 /*
  * One bundle in the making: run directory -> collectors -> facts -> verdict -> report -> archive.
  *
- * Ordered by perishability: what vanishes first is read first, the verdict is printed before the slow collectors run,
- * and every stage leaves a folder that could be archived.
+ * Ordered by perishability: what vanishes first is read first, the verdict is on the terminal
+ * before the slow things are in, and every stage leaves a folder that could be archived as it is.
  */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
@@ -43,7 +43,7 @@ struct job {
     unsigned stage_place; /* of rundir_place() from where on a stage is looked for; 0 = the run's */
     bool stage_failed;    /* its disk did: another one is worth a try */
     bool told;            /* the verdict, in an attempt before */
-    bool has_printed;     /* a line was printed, so the cursor is at the start of a line */
+    bool has_printed;     /* so that the cursor is where a line begins */
     struct facts *facts;
     struct verdict verdict;
     struct tree *tree;
@@ -54,7 +54,7 @@ struct job {
     bool has_series;
     bool is_output_clean; /* info.output was redacted; false after a failure to do so */
     int series_error; /* of the last look; 0 or -errno */
-    unsigned troubles;  /* number of missing parts without a row of their own */
+    unsigned troubles;  /* what the bundle lacks and no row of its own says */
     char trouble[160];  /* the first of them */
     unsigned memory_refusals, troubles_told;
     bool small; /* a bundle without what the first rank that failed alike has */
@@ -82,7 +82,7 @@ void job_collect(struct job *job, const struct collector *const *list, enum coll
 int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *err);
 /* Notes that a part of `what` is not in the bundle, by -errno. No effect when code >= 0. */
 void job_trouble(struct job *job, const char *what, int code);
-/* Adds a row about them and about refused allocations; 0 or -ENOMEM. */
+/* A row of them, and of memory that was refused to us; 0 or -ENOMEM. */
 int job_tell_troubles(struct job *job);
 void job_close(struct job *job);
 

@@ -26,7 +26,7 @@ int job_write_judgement(const struct job *job, const struct facts *judged, const
                         int stage_fd, struct rc_err *err);
 
 void job_print_verdict(const struct job *job, const struct facts *judged, const char *bundle_path);
-/* Prints the bundle's path, and the whole verdict again if late facts changed it. */
+/* The bundle's place; the whole verdict again when it was revised by what came in late. */
 void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path);
 /* Until patience_end(): prints what is being done if it takes long. */

@@ -35,16 +35,16 @@ option_parser option_time_ms; /* unsigned: milliseconds of "5", "5s", "500ms" or
 option_parser option_time_ns; /* uint64_t: nanoseconds of such a time, above 0 */
 
 /*
- * Parse options up to "--", the first word that is no option, or the end. Returns the index of the next argument, or
- * -EINVAL with *err. Accepts --name=value, --name value, -l value, -lvalue.
+ * Parse options up to "--", the first word that is no option, or the end. Returns the index of
+ * what follows, or -EINVAL with *err. Accepts --name=value, --name value, -l value, -lvalue.
  */
 int options_parse(const struct option_def *table, void *target, int argc, char *const argv[],
                   struct rc_err *err);
 /* The same for a verb, whose options may also follow its operands ("show BUNDLE --all"): the
- * operands are moved to the end of argv, in their order. After "--" nothing is an option. */
+ * operands are moved to the end of argv, in their order. Behind "--" nothing is an option. */
 int options_parse_around(const struct option_def *table, void *target, int argc, char *argv[],
                          struct rc_err *err);
-/* Sets one option; value is NULL for a switch. 0, or -EINVAL with *err. */
+/* Sets what one option says: value is NULL for a switch. 0, or -EINVAL with *err. */
 int option_set(const struct option_def *option, void *target, const char *value,
                struct rc_err *err);
 void options_help(const struct option_def *table);

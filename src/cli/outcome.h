@@ -16,16 +16,16 @@ struct cJSON;
 struct rc_err;
 
 struct outcome {
-    struct cJSON *json; /* NULL = no JSON is wanted */
-    int stdout_fd;      /* the original stdout; -1 = unchanged */
+    struct cJSON *json; /* NULL = people read it */
+    int stdout_fd;      /* what stdout was; -1 = still is */
 };
 
 void outcome_begin(struct outcome *outcome, const char *verb, bool wanted);
-/* Adds a member, unless no object is wanted or the text is NULL. */
+/* A member; none where no object is wanted or the text is NULL. */
 void outcome_text(struct outcome *outcome, const char *name, const char *value);
 void outcome_number(struct outcome *outcome, const char *name, double value);
 void outcome_flag(struct outcome *outcome, const char *name, bool value);
-/* Adds "bundle" and its verdict. */
+/* "bundle", and what the verdict in it is. */
 void outcome_bundle(struct outcome *outcome, const char *path);
 /* Prints the object with the exit status and, where that is not 0, err->msg (not "") as "error"; without
  * --json such an error as verb_complain() does (path: NULL = of no file). Returns the status, VERB_EXIT_FAILED when nothing could be

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Prints `text`, which say_clean() made, on stdout. If `may_page`, stdout and stdin are a terminal, and the text is
- * longer than it, it goes through $PAGER, or less(1). False if it could not be written. A reader who quits is no
- * failure. */
+/* `text`, which say_clean() made, on stdout: through $PAGER, else "less", where stdout and stdin are a terminal and the text is
+ * longer than it, and `may_page`; else, or where there is no pager, as it is. False when it could not
+ * be written. A reader who quits is no failure. */
 bool pager_print(const char *text, bool may_page);
 
 #endif

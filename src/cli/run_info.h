@@ -24,15 +24,14 @@ struct run_info {
     char *cwd, *output_dir, *kmsg_error, *follow_error;
     char *stdout_path; /* "" = stdout is no file of its own */
     uint64_t stdout_inode, stdout_start;
-    bool follows_stdout; /* a relay kept lines of it */
-    char *stdout_error;  /* why no relay did although the user asked for one, "" = no error */
+    bool follows_stdout; /* a relay has kept lines of it */
+    char *stdout_error;  /* why none has although one was asked for, "" = nothing */
     char *ledger_error; /* why there is no ledger, "" = there is one, or no reason is known */
-    uint64_t attached_wall_ns; /* != 0: somebody else started it, and rocmcrash attached at this time */
+    uint64_t attached_wall_ns; /* != 0: somebody else started it, and rocmcrash came then */
     bool status_unknown;       /* how it ended is not known */
-    uint64_t snapshot_wall_ns; /* != 0: a snapshot of a live process, made at this time; not a run */
-    char *snapshot_why;        /* the reason for the snapshot, "" = it is a run */
-    uint64_t still_began_ns, still_asked_ns; /* since when it stood still, and when a signal then asked it to end; 0 =
-                                              * not so */
+    uint64_t snapshot_wall_ns; /* != 0: a look at a live process, made then; not a run */
+    char *snapshot_why;        /* what asked for it, "" = it is a run */
+    uint64_t still_began_ns, still_asked_ns; /* it stood still, and a signal asked it to end; 0 = not so */
     int still_signal;
     uint64_t first_match_ns;   /* of the first message of failure, 0 = none was seen */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
@@ -60,7 +59,7 @@ struct run_info {
     size_t output_len;
 };
 
-/* 0 or -errno; a run that was cut off at any point, also in run.json, gives the parts that are there. */
+/* 0 or -errno; a run that was cut off at any point, also in run.json, gives what is there. */
 int run_info_load(struct run_info *info, const char *dir, struct rc_err *err);
 void run_info_release(struct run_info *info);
 /* Last path component of the program; a Python script rather than "python". Never empty. */
@@ -68,7 +67,7 @@ const char *run_info_program(const struct run_info *info);
 
 /* run.*, target.* and proc.P.* facts (templates/facts.tsv). */
 void run_info_to_facts(const struct run_info *info, struct facts *facts);
-/* run.boot_time_s of the machine now. */
+/* run.boot_time_s of the machine as it is now. */
 void run_boot_time_fact(struct facts *facts);
 
 /* A signal asked it to end while it stood still, and no message of failure came before. */

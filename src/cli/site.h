@@ -44,9 +44,9 @@ struct site *site_get(void);
 int site_add_nodes(const struct site *site, struct tree *tree, struct rc_err *err);
 /* Sets the facts that the site's message rules find in a text. */
 void site_messages(struct facts *facts, const char *text, size_t len, const char *source);
-/* Records an error for site_trouble(). */
+/* Notes what is wrong, for site_trouble(). */
 void site_note(struct site *site, const struct rc_err *err);
-/* One line about the parts that are left out; NULL = none. */
+/* One line about what is left out; NULL = nothing is. */
 const char *site_trouble(const struct site *site);
 /* The same on stderr. */
 void site_tell(const struct site *site);

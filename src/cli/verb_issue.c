@@ -15,6 +15,7 @@
 #include "cli/bundle_files.h"
 #include "cli/input.h"
 #include "cli/json_print.h"
+#include "cli/name_map.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "report/issue.h"
@@ -67,6 +68,17 @@ static void print_json(const struct issue_text *text, const cJSON *tracker)
     (void)json_print(json, JSON_LINE);
 }
 
+/* A bundle that its user made here has its names on this machine. */
+static void tell_whose_text(const char *bundle)
+{
+    struct rc_err err = {""};
+    cJSON *names = name_map_of_file(bundle, &err);
+    if (names == NULL)
+        (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
+                               "in the text of somebody else");
+    cJSON_Delete(names);
+}
+
 static void print_text(const struct issue_text *text, const char *bundle)
 {
     struct buf clean = BUF_INIT;
@@ -82,6 +94,7 @@ static void print_text(const struct issue_text *text, const char *bundle)
     (void)fwrite(buf_str(&clean), 1, clean.len, stdout);
     (void)fflush(stdout);
     buf_release(&clean);
+    tell_whose_text(bundle);
     (void)say_line(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
     if (text->link.len > 0)
         (void)say_line(stderr, "rocmcrash: the form: %s", buf_str(&text->link));

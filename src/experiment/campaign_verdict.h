@@ -17,10 +17,10 @@ struct experiment;
 /* The member "experiment": status, sentence, error, class, finding and change. The caller's to delete; NULL =
  * no memory. */
 struct cJSON *campaign_shown(const struct experiment *e, const struct conclusion *conclusion);
-/* Have the runs confirmed or refuted a cause? Then the verdict of one run does not stand. `shown` may be NULL. */
+/* The runs have confirmed or refuted something: the verdict of one run does not stand. `shown` may be NULL. */
 bool campaign_decides(const struct cJSON *shown);
 /* Puts a copy of `shown` into the verdict of one run. Where it decides, it also replaces class, sentence and
- * advice, and removes what describes one run only (runner-up, tracker, signature). */
+ * advice, and takes away what speaks of one run only (runner-up, tracker, signature). */
 void campaign_verdict_apply(struct cJSON *verdict, const struct cJSON *shown);
 /* The first line for a verdict that was replaced: "confirmed: with A=1 0 of 6 runs failed, without it 6 of 6
  * (sdma, high confidence)". */

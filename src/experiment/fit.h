@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The largest value of a numeric option that still runs, by bisection over real runs that a model of memory
- * guides: bytes = fixed + slope * value, fitted to the runs that passed, and the memory that a failed run could use. It
- * needs at most floor(log2(number of values)) + 2 runs, however wrong the model is, and one more that checks the
- * answer. Pure: the caller runs the command and reports the outcome.
+ * guides: bytes = fixed + slope * value, fitted to the runs that passed, and the room that a run which failed
+ * had. No more runs than floor(log2(number of values)) + 2, however wrong the model is, and one that checks
+ * the answer. Pure: the caller runs the command and reports the outcome.
  */
 #ifndef EXPERIMENT_FIT_H
 #define EXPERIMENT_FIT_H
@@ -17,7 +17,7 @@
 struct fit_point {
     int64_t value;
     bool passed;
-    double bytes; /* in use at its peak, or requested when it failed; 0 = not known */
+    double bytes; /* that it had at its peak, or wanted when it failed; 0 = not known */
 };
 
 struct fit {
@@ -27,9 +27,9 @@ struct fit {
     unsigned runs, runs_max;
     bool checked;   /* `failed` was run a second time */
     bool unsure;    /* the second run passed: the failure does not depend on the value alone */
-    int64_t hint;   /* the value that would fit, by a failed run's own report; -1 = none */
+    int64_t hint;   /* what a run that failed said would fit; -1 = nothing */
     int64_t start;  /* the value of the first run; -1 = a small one */
-    double room;    /* bytes that a run may use; 0 = not known */
+    double room;    /* bytes that a run may have; 0 = not known */
     size_t count;
     struct fit_point point[FIT_POINTS_MAX];
 };

@@ -21,7 +21,7 @@ struct cJSON;
 struct facts;
 
 #define FLEET_UNKNOWN INT64_MIN /* a number or a time that was not recorded */
-#define FLEET_RANKS_MAX ((int64_t)1 << 20) /* highest rank of one job; a larger number is no rank */
+#define FLEET_RANKS_MAX ((int64_t)1 << 20) /* of one job; a rank above is no rank */
 #define FLEET_COMPARED_MAX 64   /* values of a record that are compared with those of others */
 
 enum fleet_role {
@@ -51,9 +51,9 @@ struct fleet_record {
     int64_t signal, exit_code;
     int64_t start_us, fell_us;  /* wall clock; fell: when the failure was seen */
     int64_t fell_uptime_us;     /* the same on CLOCK_MONOTONIC */
-    int64_t collective;         /* number of the last collective that it entered, by its own message */
+    int64_t collective;         /* number of the last collective that it entered, by its own word */
     int64_t clock_error_us;     /* how far the wall clock may be off */
-    bool is_aligned;            /* fell_us was aligned with another machine's clock by events that both saw */
+    bool is_aligned;            /* fell_us was brought together with that of another machine by events that both saw */
     bool snapshot;
     bool is_note;               /* no bundle: the record of a rank that was asked to end */
     bool shares_output;         /* stderr is a file that other ranks of the machine may write to */
@@ -78,7 +78,7 @@ struct fleet_job {
     int64_t *missing;          /* ranks without a bundle */
     size_t missing_count;
     size_t note_count;         /* members that left only a record, because they were asked to end */
-    size_t *causes;            /* members that may have been the first, likeliest first */
+    size_t *causes;            /* members that may have begun it, likeliest first */
     size_t cause_count;
     enum fleet_sure sure;
     char why[320];             /* why the first of the causes is the first, or why none is named */
@@ -97,8 +97,8 @@ struct fleet_group {
 struct fleet_outlier {
     size_t record;
     size_t value;              /* index into its values */
-    const char *usual;         /* the others' value */
-    size_t usual_count, asked; /* `usual_count` of `asked` ranks have it */
+    const char *usual;         /* what the others have */
+    size_t usual_count, asked; /* so many of so many have it */
 };
 
 struct fleet {

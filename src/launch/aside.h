@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bundle of the program while it goes on: the tracer copies what its processes do, and a child of the
- * supervisor makes the bundle. For a program that stands still (launch/hang.h), and for a condition that became true
- * (--bundle-at).
+ * supervisor makes the bundle. For a program that stands still (launch/hang.h), and for a condition that
+ * came to hold (--bundle-at).
  */
 #ifndef LAUNCH_ASIDE_H
 #define LAUNCH_ASIDE_H
@@ -20,17 +20,17 @@ struct shared;
 #define ASIDE_PATH_MAX 4608
 
 struct aside_paths {
-    char path[ASIDE_MAX][ASIDE_PATH_MAX]; /* "" = it could not be made, or is being made */
+    char path[ASIDE_MAX][ASIDE_PATH_MAX]; /* "" = that one could not be made, or is being made */
 };
 
 struct aside {
-    struct shared *snapshot; /* shared memory of the last one, which has its bundle's name; NULL = none */
+    struct shared *snapshot; /* memory of the last one, where its bundle is named; NULL = none */
     pid_t child;             /* the child that makes the bundle now; 0 = none */
     uint32_t count;
     struct aside_paths *made; /* of the bundles; NULL = none was asked for */
 };
 
-/* False when ASIDE_MAX were made, one is being made, or no child can be made. `why`: the reason for the bundle. */
+/* False when ASIDE_MAX were made, one is being made, or no child can be made. `why`: what asked for it. */
 bool aside_start(struct aside *aside, struct shared *shared, const struct launch_options *options,
                  struct relay *relays, const char *why);
 /* A child was reaped: true when it was this one. */

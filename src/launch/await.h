@@ -18,7 +18,7 @@ struct await {
     struct shared *shared;
     pid_t sampler;
     int pidfd;
-    uint32_t look_ms; /* period of the check whether the process stands still */
+    uint32_t look_ms; /* how often it is asked whether the process stands still */
     struct condition_watches watches;
     struct still_watch still;
 };
@@ -29,7 +29,7 @@ int await_begin(struct await *await, pid_t pid, const struct condition_list *con
 /* Blocks. 1 = a condition was crossed, and `why` names it; 0 = the process has ended; -ECHILD: the sampler
  * has ended, so nobody reads the counters. */
 int await_next(struct await *await, char *why, unsigned size);
-/* Ends the sampler. False if a condition needs a quantity that was never known; `why` names it. */
+/* The sampler ends. False where a condition was about a quantity that was never known; `why` has it. */
 bool await_end(struct await *await, char *why, unsigned size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --bundle-at: a bundle of the program when a condition (telemetry/condition.h) becomes true. The
+ * --bundle-at: a bundle of the program when a condition on what the sampler reads comes to hold. The
  * program goes on. Runs in the supervisor.
  */
 #ifndef LAUNCH_CROSSING_H

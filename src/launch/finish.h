@@ -23,12 +23,12 @@ enum finish_what {
     FINISH_BUNDLE,
 };
 
-/* Decides by the target's status, the tracer's findings, the patterns in the output, a request to end, and whether the
- * environment is that of a rank. */
+/* By the target's status, what the tracer saw, which patterns the output had, whether somebody asked it to end, and
+ * whether the environment may be that of a rank. */
 enum finish_what finish_decide(const struct shared *shared, const struct launch_options *options);
 
 /* Fork and exec the finisher on the run, in a session of its own when this returns; -1 when it cannot be started. `aside`: what it is loaded
- * without. `silent`: prints nothing, because its reader is gone. */
+ * without. `silent`: prints nothing, because the one who would read it is gone. */
 pid_t finish_start(int shared_fd, const struct launch_options *options, enum finish_what what,
                    enum loader_variables aside, bool silent);
 

@@ -2,7 +2,7 @@
 /*
  * Signals that reach the supervisor: which of them the target must get from us.
  *
- * The target is in our process group, so it already has what the terminal or killpg() sends.
+ * The target is in our process group, so what the terminal or killpg() sends it has already got.
  * A signal of the terminal says so (SI_KERNEL), and a timer's or a hangup of the session that we
  * lead, which say the same, are known by their number; for another one we wait FORWARD_WAIT_MS whether the
  * tracer sees the target take the same number from the same sender, and forward it otherwise. A
@@ -30,7 +30,7 @@ struct forwarder {
         bool queued; /* sigqueue(): keep the value */
         uint64_t arrived_ns, due_ns;
     } pending[FORWARD_PENDING_MAX];
-    uint64_t matched_ns[SHARED_SIGNALS_SEEN]; /* one for each signal that the target took */
+    uint64_t matched_ns[SHARED_SIGNALS_SEEN]; /* a signal that the target took stands for one */
 };
 
 /* No more can be taken now: the target's queue (RLIMIT_SIGPENDING) is full. Real-time signals must

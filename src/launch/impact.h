@@ -29,8 +29,8 @@ struct impact_cause {
     uint64_t fault_address;
     uint32_t exit_status; /* wait status, UINT32_MAX = not known yet */
     const void *siginfo;  /* siginfo_t, NULL = none */
-    const void *registers; /* struct user_regs_struct of the failing thread at the fault that a handler took and raised
-                            * again; NULL = the present ones */
+    const void *registers; /* struct user_regs_struct of the failing thread at the fault that a handler
+                              took and raised again; NULL = those that it has now */
 };
 
 /* Facts about a live process, collected before it is held. Texts are NUL-terminated, NULL = none. */
@@ -46,12 +46,12 @@ struct impact_live {
     void (*let_go)(struct tracees *tracees, const struct traced_process *process);
 };
 
-/* Copy a live process. Its threads are traced; they are held for IMPACT_COPY_MS at most. Without traced threads
- * (process NULL) only the contents of /proc are copied. */
+/* Copy a live process. Its threads are traced; they are held for IMPACT_COPY_MS at most. Without
+ * traced threads (process NULL) what /proc tells is copied. */
 void impact_copy_live(struct shared *shared, struct tracees *tracees,
                       struct traced_process *process, const struct impact_live *live);
 
-/* Copies the process's state into the next free slot. If there is none, counts a drop. */
+/* Copy what the process is into the next free slot; counts a drop when there is none. */
 void impact_copy(struct shared *shared, struct tracees *tracees, struct traced_process *process,
                  const struct impact_cause *cause);
 

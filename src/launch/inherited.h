@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors that the caller gave us for the target. We close our copies when the target has its own, so that a
- * process that waits for their end (of a pipe, of a lock) waits for the target only. stdin and
- * stdout are replaced by /dev/null; stderr is kept for our last lines.
+ * Descriptors that the caller gave us for the target. We let go of our copies when the target has
+ * its own, so that whoever waits for their end (a reader of a pipe, a lock) waits for the target
+ * only. stdin and stdout are replaced by /dev/null; stderr is kept for our last lines.
  */
 #ifndef LAUNCH_INHERITED_H
 #define LAUNCH_INHERITED_H

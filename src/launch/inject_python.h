@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Python hook (inject/python) and the target: the two variables by which a Python finds it, set
- * in the child before its exec, and what the supervisor reads from the files that the hook left.
+ * in the child before its exec, and what the supervisor asks of the files that the hook left.
  */
 #ifndef LAUNCH_INJECT_PYTHON_H
 #define LAUNCH_INJECT_PYTHON_H
@@ -15,11 +15,12 @@ struct shared;
  * folder that does not answer means none. */
 void inject_python_plan(struct shared *shared, const struct launch_options *options);
 
-/* In the child: puts the hook's folder first in PYTHONPATH; ROCMCRASH_HOOK says where to write.
+/* In the child: PYTHONPATH gets the hook's folder in front, ROCMCRASH_HOOK says where to write.
  * A failure here leaves the environment as it was. */
 void inject_python(struct shared *shared, const struct launch_options *options);
 
-/* Did the hook see an allocation of PyTorch fail? A program may swallow the exception and end without a message. */
+/* Did the hook see an allocation of PyTorch fail? A program may swallow the exception and leave
+ * without a word. */
 bool inject_python_saw_oom(const struct shared *shared);
 
 /* In the recorder: remove what the hook alone has made of a run directory, as the run was shorter

@@ -22,7 +22,7 @@ enum trace_mode {
 
 enum bundle_on {
     BUNDLE_ON_FAILURE, /* a crash; or a non-zero exit with evidence of GPU, memory, resources */
-    BUNDLE_ON_ERROR,   /* also for any exception of Python */
+    BUNDLE_ON_ERROR,   /* also an exception of Python, whatever it is */
     BUNDLE_ON_SIGNAL,  /* also when a signal asks it to end */
     BUNDLE_ON_OOM,     /* also when the program swallowed an out-of-memory error and succeeded */
     BUNDLE_ALWAYS,
@@ -39,11 +39,11 @@ enum inject_what {
 struct launch_options {
     enum trace_mode trace;
     enum bundle_on bundle_on;
-    enum follow_mode follow; /* the target's streams that go through us */
+    enum follow_mode follow; /* which of the target's streams go through us */
     bool keep_orphan;        /* SIGKILL of rocmcrash leaves the target running */
     bool quiet;              /* no lines on stderr after the target's end */
     const char *json_of;     /* a verb's name: it prints an object on stdout, those lines on stderr */
-    bool on_stdout;          /* those lines on stdout, for a verb that runs no target */
+    bool on_stdout;          /* those lines on stdout: a verb's, which runs no target */
     const char *colour;      /* of those lines: auto, always, never; NULL = auto */
     uint32_t finish_within_ms;
     uint32_t hash_budget_ms;
@@ -51,12 +51,12 @@ struct launch_options {
     const char *output_dir;
     const char *keep;        /* kinds of private things that stay in the bundle, NULL = none */
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */
-    const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT if none is named.
-                              * Never NULL */
-    uint32_t hang_after_ms;  /* a program that stands still for so long is examined; 0 = never,
+    const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT where
+                                nobody names one. Never NULL */
+    uint32_t hang_after_ms;  /* a program that stands still for so long is looked at; 0 = never,
                                 HANG_AFTER_AUTO = see launch/step_length.h */
-    bool hang_kill;          /* and then ended */
-    struct condition_list bundle_at; /* a bundle is left when one of them becomes true */
+    bool hang_kill;          /* and ended */
+    struct condition_list bundle_at; /* a bundle is left when one of them comes to hold */
     bool preview;            /* show what is redacted before the bundle is written */
     const char *finisher;    /* path of rocmcrash-finish, NULL = not found */
     unsigned inject;         /* enum inject_what */

@@ -2,8 +2,8 @@
 /*
  * Stacks of CPython, read out of the memory of a live process. No code of it runs.
  *
- * Three steps: find the interpreter by its symbols, which reads files and may hang; find the layout of its structures;
- * read the frames, which happens while the process is held. The layout is that of CPython
+ * Three steps: find the interpreter by its symbols, which reads files and may hang; find out how its
+ * structures lie; read the frames, which happens while the process is held. The layout is that of CPython
  * 3.11 and 3.12, and what 3.13 says about itself (_Py_DebugOffsets). Other versions are only named.
  *
  * Text: for each Python thread "Thread TID:\n", then "  FILE:LINE in FUNCTION\n", the innermost first.
@@ -49,8 +49,8 @@ int python_symbols_find(pid_t pid, struct python_symbols *ret);
 int python_place_read(pid_t pid, const struct python_symbols *symbols, struct python_place *ret,
                       char *why, size_t size);
 
-/* Returns the length of the text in `out`. If the time, the room or the layout ended it early, its last line
- * says so. */
+/* Returns the length of the text in `out`, which ends with a line that says so when the time, the
+ * room or the layout ended it. */
 size_t python_stacks_read(const struct python_place *place, pid_t pid, char *out, size_t size,
                           uint64_t until_ns);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot of a live process that somebody else started. It fills the shared memory as a run does, so that the
- * finisher can make a bundle.
+ * A look at a live process that somebody else started: shared memory is filled as a run fills it, so
+ * that the finisher makes a bundle of it.
  *
- * The process is read twice through /proc, SNAPSHOT_INTERVAL_MS apart, while the sampler reads
+ * The process is looked at twice through /proc, SNAPSHOT_INTERVAL_MS apart, while the sampler reads
  * the counters. Then a child of ours seizes its threads, copies registers, stacks and Python's frames, and
  * lets them go. We kill the child when it holds a process for longer than IMPACT_COPY_MS: the kernel
  * then lets the threads run.
@@ -24,7 +24,7 @@ struct shared_run;
 struct snapshot_options {
     pid_t pid;
     bool tree;              /* its descendants, too */
-    const char *why;        /* the reason for the snapshot */
+    const char *why;        /* what asked for it */
     const char *output_dir; /* NULL = the current folder */
     /* The run, where rocmcrash started the process: then its tracer holds the threads. Takes over what the
      * tracer copies from `since_ns` on, as answer to number `request` of shared->look_request. NULL = none. */
@@ -33,8 +33,8 @@ struct snapshot_options {
     uint64_t since_ns;
 };
 
-/* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when none of its files may be read; *err says
- * why. What else could not be read is in shared->trace_errno and the copies. */
+/* `shared` is fresh. 0, or -ESRCH when there is no such process, -EACCES when nothing of it may be read; *err
+ * has the words. What else could not be read is in shared->trace_errno and the copies. */
 int snapshot_take(struct shared *shared, const struct snapshot_options *options,
                   struct rc_err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A live process that is examined: read twice through /proc, which does not stop it, and then copied, while its threads
- * are held. Used for a snapshot (launch/snapshot.c) and by the tracer when the program stands still
- * (launch/tracer_still.c).
+ * A process that is looked at while it lives: twice through /proc, which does not stop it, and then
+ * copied, for which its threads are held. Used by who makes a snapshot (launch/snapshot.c) and by the
+ * tracer, when the program stands still (launch/tracer_still.c).
  */
 #ifndef LAUNCH_SUBJECT_H
 #define LAUNCH_SUBJECT_H
@@ -27,8 +27,8 @@ struct subject {
     char no_python[192]; /* a line that says why its stacks cannot be read, "" = it is no CPython */
 };
 
-/* The first reading, and the place of its CPython. That reads files and may hang, so a child does it and gets
- * `patience_ms`. */
+/* The first look, and where its CPython lies. For that, files are read, which may hang: a child does it
+ * and gets `patience_ms`. */
 void subject_look(struct subject *subject, unsigned patience_ms);
 void subject_look_again(struct subject *subject);
 /* `process`: its threads are traced by the caller; NULL = they are not. `let_go` as in struct

@@ -14,8 +14,8 @@
 
 /*
  * Run argv under observation. Returns the exit status to leave with; when the target died of a
- * signal, ends by the same signal instead of returning (128 + signal as pid 1). The target runs whatever part of ours
- * fails: without shared memory or helpers it is simply executed.
+ * signal, ends by the same signal instead of returning (128 + signal as pid 1). Whatever of ours
+ * fails, the target runs: without shared memory or helpers it is simply executed.
  */
 int launch_run(const struct launch_options *options, char *const argv[]);
 
@@ -23,9 +23,9 @@ int launch_run(const struct launch_options *options, char *const argv[]);
 #define ATTEND_FAILED 2 /* it could not be watched */
 
 /*
- * Watches a process that somebody else started until it ends. A bundle is left if it fails. It is traced if that is
- * allowed, and released when we end, however we end. A signal that would end us only ends the watching. Returns 0 when
- * it ended well, or a number above.
+ * Look after a process that somebody else started until it ends; a bundle is left when it ends badly. It is
+ * traced where that is allowed, and let go when we end, however we end. A signal that would end us only
+ * ends the watching. Returns 0 when it ended well, or a number above.
  */
 int launch_attend(const struct launch_options *options, pid_t pid);
 

@@ -24,7 +24,7 @@
 #include "launch/supervisor.h"
 #include "record/shared.h"
 
-#define TICK_MS 200       /* while a helper has work */
+#define TICK_MS 200       /* while a helper has something in hand */
 #define CALM_TICK_MS 1000 /* while none has */
 
 struct supervisor {
@@ -67,7 +67,7 @@ void supervisor_fill_run(struct supervisor *s, char *const argv[]);
 void supervisor_plan_relay(struct supervisor *s);
 /* For struct recorder_options: the context is a struct supervisor. */
 void supervisor_bundle_for_recorder(void *context);
-/* Fork the relay, the tracer (which forks the target), and the helpers that only observe. 0 or -errno. */
+/* Fork the relay, the tracer (which forks the target) and all that only looks on. 0 or -errno. */
 int supervisor_start_processes(struct supervisor *s, char *const argv[]);
 
 /* --- supervisor_end.c --- */
@@ -79,7 +79,7 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done);
 void supervisor_count_refusals(const struct supervisor *s);
 /* Decide, and have the bundle made. */
 void supervisor_finish(struct supervisor *s);
-/* Does not return, except in pid 1: 128 + signal. */
+/* Does not return, but for pid 1: 128 + signal. */
 int supervisor_leave_by_signal(int signo);
 
 #endif

@@ -20,7 +20,7 @@ struct target_spec {
     const struct preload *preload; /* the ledger's library, NULL = none */
     const sigset_t *signal_mask;   /* as the caller gave it to us */
     const struct relay *relays;    /* RELAYS of them */
-    bool child_signal_ignored;     /* the caller ignored SIGCHLD, and so does the target */
+    bool child_signal_ignored;     /* the caller had SIGCHLD ignored: so has the target */
     int go_fd;                     /* the child waits for one byte (or EOF) before exec */
     int go_write_fd;               /* the child closes it, so that EOF comes */
     int exec_error_fd;             /* close-on-exec; receives errno as an int when exec fails */
@@ -34,7 +34,7 @@ pid_t target_fork(struct shared *shared, const struct target_spec *spec);
 /* Converts what waitid() reports into the status word of waitpid(). */
 int target_wait_status(const siginfo_t *si);
 
-/* Executes the command, unobserved. Returns only if that fails: prints why and returns 127 or 126. */
+/* Become the command, unobserved. Returns only when that fails: says why, gives 127 or 126. */
 int target_exec_here(char *const argv[]);
 
 /*

@@ -5,7 +5,7 @@
  *   tracer.c          start, the loop, deaths, signal handlers
  *   tracer_stops.c    what each stop means and how it is answered
  *   tracer_impact.c   which stop is the end of a process
- *   tracer_release.c  which processes are released: busy ones, debuggers, short-lived children
+ *   tracer_release.c  what is let go: the busy, debuggers, short children
  *   tracer_still.c    what the processes do while the program stands still
  */
 #ifndef LAUNCH_TRACER_INTERNAL_H
@@ -59,7 +59,7 @@ void tracer_note_target_signal(const siginfo_t *si);
 /* A fatal signal is about to be delivered; the thread is held. */
 void tracer_fatal_signal(struct traced_thread *thread, const siginfo_t *si);
 /* A thread is at its exit event. */
-/* Another program runs under this pid: the fault that a handler took belongs to the former one. */
+/* Another program runs under its number: the fault that a handler took was the former's. */
 void tracer_forget_first_fault(struct traced_thread *thread);
 void tracer_exit_event(struct traced_thread *thread);
 
@@ -78,7 +78,7 @@ void tracer_note_event(struct traced_process *process, uint64_t now_ns);
 /* Count a fork; from too many on, children are traced late. */
 void tracer_note_fork(void);
 bool tracer_is_debugger(pid_t pid);
-/* LeakSanitizer traces its own process at its end, and fails if another tracer is attached. */
+/* LeakSanitizer traces its own process when that ends, and fails where another does. */
 bool tracer_is_sanitized(pid_t pid);
 void tracer_scan_every_second(void);
 

@@ -79,6 +79,13 @@ class Issue(support.BundleCase):
         self.assertIn("makes public", done.stderr.split("\n")[0])
         self.assertIn("attach", done.stderr)
 
+    def test_the_text_of_somebody_else_is_told(self):
+        self.assertIn("nothing here shows that you made this bundle", self.verb("issue", self.bundle.path).stderr)
+        names = self.write(f"state/names/{self.bundle.name}.json", '{"<host1>": "node7"}', 0o600)
+        for folder in (self.path("state"), os.path.dirname(names)):
+            os.chmod(folder, 0o700)
+        self.assertNotIn("that you made", self.verb("issue", self.bundle.path).stderr)
+
     def test_wrong_use(self):
         done = self.verb("issue", "--for", "nobody", self.bundle.path)
         self.assertEqual((done.returncode, done.stdout), (125, ""))
