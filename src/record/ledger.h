@@ -208,14 +208,13 @@ struct ledger_refusal {
 };
 
 /*
- * A HIP function that failed. kernel_refusals 0: no ioctl of the thread was refused meanwhile, so
- * HIP refused by itself (a request above the device's size, or above its largest allocation).
+ * A HIP function that failed. kernel_refusals 0: no ioctl of the thread was refused meanwhile, so HIP refused it itself
+ * (a request above the device's size, or above its largest allocation).
  */
 struct ledger_hip_refusal {
     _Atomic uint64_t number; /* as in struct ledger_refusal, with LEDGER_HIP_REFUSALS */
     uint64_t time_ns;
-    uint64_t size;           /* bytes asked for; width x height x depth for pitched and 3D
-                              * allocations */
+    uint64_t size;           /* bytes requested; width x height x depth for pitched and 3D allocations */
     uint64_t width, height, depth; /* 0 = the function has none */
     uint32_t flags;
     int32_t error;           /* hipError_t: 2 = hipErrorOutOfMemory */
@@ -243,7 +242,7 @@ struct ledger_model {
 /* Programs that were started without the library, counted by reason (inject/preload.h). */
 #define LEDGER_LEFT_OUT_MAX 16
 
-/* Counts of records that were lost for want of room. */
+/* Counts of records that were lost for lack of room. */
 struct ledger_lost {
     _Atomic uint64_t processes, gpus, accounts, sizes, models;
     _Atomic uint64_t live, live_bytes; /* no slot in live[]; the accounts have them */

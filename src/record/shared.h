@@ -38,7 +38,7 @@
 struct shared_helper {
     _Atomic int32_t pid;               /* S */
     _Atomic uint32_t generation;       /* S */
-    _Atomic uint64_t heartbeat_ns;     /* the helper: when its loop last turned */
+    _Atomic uint64_t heartbeat_ns;     /* the helper: time of the last turn of its loop */
     _Atomic uint64_t work_pending_ns;  /* the helper: start of the work it is in, 0 = waiting */
 };
 
@@ -121,8 +121,8 @@ enum impact_chunk_type {
     CHUNK_PYTHON,     /* stacks of CPython (launch/python_stacks.h), or a line "no stacks: WHY" */
 };
 
-/* flags: the payload was cut at its cap. Of CHUNK_MAPS and CHUNK_FDS `arg` is how many lines there
- * would be then, 0 = too many to be counted while the target was held. */
+/* flags: the payload was cut at its cap. Of CHUNK_MAPS and CHUNK_FDS `arg` is then the number of all lines, 0 = too
+ * many to be counted while the target was held. */
 #define CHUNK_TRUNCATED 1u
 
 struct impact_chunk {
@@ -154,7 +154,7 @@ struct shared_run {
     char stdout_path[4096]; /* the regular file that is stdout but not stderr, "" = none */
     uint64_t stdout_inode, stdout_start; /* offset where the run begins in it */
     uint32_t follows_stdout; /* 1 = a relay of its own carries it */
-    char stdout_error[128];  /* why none does although that was asked for, "" = nothing */
+    char stdout_error[128];  /* why no relay does although the user asked for one, "" = no error */
     uint64_t kmsg_start_seq; /* R: first kernel-log record of the run, UINT64_MAX = unreadable */
     char kmsg_error[128];    /* R: why the kernel log cannot be read, "" = it can */
     char follow_error[128];  /* why stderr is not followed, "" = it is followed, or need not be */
@@ -162,9 +162,9 @@ struct shared_run {
     int32_t ledger_fd;       /* S: its descriptor of the ledger (record/ledger.h), -1 = there is none */
     char ledger_error[128];  /* why there is no ledger, or why the target has no library; "" = both
                               * are there */
-    uint64_t attached_wall_ns; /* != 0: somebody else started it, and we came then */
-    uint64_t snapshot_wall_ns; /* != 0: not a run but a look at a live process, made then */
-    char snapshot_why[128];    /* what asked for it: "asked for", "vram>95%", ... */
+    uint64_t attached_wall_ns; /* != 0: somebody else started it, and we attached at this time */
+    uint64_t snapshot_wall_ns; /* != 0: not a run but a snapshot of a live process, made at this time */
+    char snapshot_why[128];    /* the reason for the snapshot: "asked for", "vram>95%", ... */
 };
 
 /* Each process of the target has one slot, chosen by its pid: "4711 sampler: OSError: ...". */
@@ -221,7 +221,7 @@ struct shared {
     _Atomic uint32_t record_claimed;   /* a finisher writes the record of a rank: a second one does not */
     _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
-    /* S: since when the target stands still, for a minute or more; 0 = it does something. */
+    /* S: since when the target stands still, if for a minute or more; 0 = it works. */
     _Atomic uint64_t still_since_ns;
     _Atomic uint32_t still_looks;  /* T: how often it has looked at its processes since, without a stop */
     _Atomic uint32_t look_request; /* S: T copies what they are doing; counts up */
@@ -313,7 +313,7 @@ struct shared {
 
 struct rc_err;
 
-/* `signo` asks the target to end: noted where it stands still, once for a standstill. */
+/* Records that `signo` asks the target to end while it stands still, once for a standstill. */
 void shared_note_still_signal(struct shared *s, int signo);
 /* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit, and seals the size; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);
@@ -325,7 +325,7 @@ void shared_set_supervisor(struct shared *s);
 /* Its pid, in it and in those that it forked; 0 = none. Whoever acts on its death asks this and not run.supervisor_pid:
  * the target's user can write to the shared memory. */
 pid_t shared_supervisor(void);
-/* Map one that another process made; checks magic, version and size. */
+/* Maps the memory that another process made; checks magic, version and size. */
 struct shared *shared_map(int fd, struct rc_err *err);
 /* Ask the sampler for all counters now, and for what process `pid` holds; returns the number of the
  * request, which comes back in impact_answer. Does not wait. */
