@@ -290,6 +290,16 @@ class Case(unittest.TestCase):
         kwargs.setdefault("env", self.environ)
         return subprocess.Popen(self.command(*argv, options=options), **kwargs)
 
+    @staticmethod
+    def is_busy():
+        return os.getloadavg()[0] > 2 * os.cpu_count()
+
+    def not_in_time(self, what):
+        """Times mean nothing where other programs want more CPUs than there are."""
+        if self.is_busy():
+            self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
+        self.fail(what)
+
     def skip_if_sanitized(self, why):
         if is_sanitized():
             self.skipTest("our programs carry a sanitizer, " + why)

@@ -7,7 +7,6 @@ import pty
 import signal
 import shutil
 import subprocess
-import unittest
 
 import support
 from support import PYTHON, ROCMCRASH
@@ -105,7 +104,7 @@ class Policy(support.Case):
     def run_of(self, program, *options):
         """(whether a bundle is left, exit status, what our last lines say)"""
         command = [ROCMCRASH, "--output-dir", self.outdir, *options, "--", *program]
-        done = subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=support.PATIENCE_S)
         bundles = glob.glob(os.path.join(self.outdir, "*.tar.gz"))
         for path in bundles:
             os.unlink(path)
@@ -210,4 +209,4 @@ class Preview(support.Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    support.main(side_by_side=4)

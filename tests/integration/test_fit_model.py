@@ -74,18 +74,21 @@ class FitModel(support.Case):
         self.assertIn("of no GPU could be read", self.fit().stdout)
         self.assertIn("less than the weights need", self.fit("--room", "1MiB").stdout)
 
-    def test_a_search_starts_from_it(self):
+    def search(self, option, first):
         """A tenth is reserved for what is not counted. The answer and the number of runs do not depend on that."""
-        start = int((0.9 * 64 * MIB - self.weights) // (CACHE * 2))
-        for option, first in (("--ctx-size", start), ("--n-gpu-layers", LAYERS + 1)):
-            with self.subTest(option=option):
-                limit = first + 3
-                done = self.fit("--json", "--room", "64MiB", "--vary", f"{option} 1..40000", "--output-dir", self.outdir, "--", PYTHON, "-S", "-c",
-                                PROGRAM.format(option=option, limit=limit), option, "1", timeout=300)
-                result = json.loads(done.stdout)
-                self.assertEqual(result["runs"][0]["value"], first)
-                self.assertEqual(result["largest_that_runs"], limit)
-                self.assertLessEqual(len(result["runs"]), 15 + 2 + 1)
+        limit = first + 3
+        done = self.fit("--json", "--room", "64MiB", "--vary", f"{option} 1..40000", "--output-dir", self.outdir, "--", PYTHON, "-S", "-c",
+                        PROGRAM.format(option=option, limit=limit), option, "1", timeout=300)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["runs"][0]["value"], first)
+        self.assertEqual(result["largest_that_runs"], limit)
+        self.assertLessEqual(len(result["runs"]), 15 + 2 + 1)
+
+    def test_a_search_of_tokens_starts_from_it(self):
+        self.search("--ctx-size", int((0.9 * 64 * MIB - self.weights) // (CACHE * 2)))
+
+    def test_a_search_of_layers_starts_from_it(self):
+        self.search("--n-gpu-layers", LAYERS + 1)
 
     def test_another_option_starts_as_ever(self):
         done = self.fit("--json", "--room", "64MiB", "--vary", "--batch 1..8", "--output-dir", self.outdir, "--", PYTHON, "-S", "-c",
@@ -161,4 +164,4 @@ class FitModel(support.Case):
 
 
 if __name__ == "__main__":
-    support.main()
+    support.main(side_by_side=3)

@@ -121,16 +121,6 @@ class SnapCase(Case):
     def is_told(self, bundle, node):
         self.assertEqual(bundle.verdict["path"][-1]["node"], node, bundle.verdict["sentence"])
 
-    @staticmethod
-    def is_busy():
-        return os.getloadavg()[0] > 2 * os.cpu_count()
-
-    def not_in_time(self, what):
-        """Times mean nothing where other programs want more CPUs than there are."""
-        if self.is_busy():
-            self.skipTest(f"a busy machine, load {os.getloadavg()[0]:.1f}: {what}")
-        self.fail(what)
-
 
 class NotNoticed(SnapCase):
     def test_200_threads_are_held_for_less_than_its_budget(self):

@@ -32,6 +32,7 @@ long ptrace(enum __ptrace_request request, ...)
     return request == PTRACE_CONT && data == (void *)SIGUSR1 ? -1 : syscall(SYS_ptrace, (long)request, pid, at, data);
 }
 """
+HELD_MAX_MS = 200
 
 
 class Crashes(programs.Traced):
@@ -162,6 +163,12 @@ class Crashes(programs.Traced):
         self.assertGreater(len([name for name in bundle.files if name.endswith("/impact.txt")]), 10)
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
 
+    def is_held_briefly(self, bundle, what):
+        held_ms = bundle.value("target.held_us") / 1000
+        print(f"held {held_ms:.1f} ms at {what} ", end="", flush=True)
+        if held_ms >= HELD_MAX_MS:
+            self.not_in_time(f"held {held_ms:.1f} ms at {what}")
+
     def test_stack_of_many_frames(self):
         """The first 64 KiB of a stack are kept. A longer one is marked as cut."""
         for depth, cut in ((10, False), (200, True)):
@@ -180,11 +187,9 @@ class Crashes(programs.Traced):
         done = self.rest(process, reader)
         self.assertEqual(done.status, -signal.SIGSEGV)
         bundle = self.only_bundle(done)
-        held_ms = bundle.value("target.held_us") / 1000
-        print(f"held {held_ms:.1f} ms at 200 threads and 5,000 mappings ", end="", flush=True)
+        self.is_held_briefly(bundle, "200 threads and 5,000 mappings")
         self.assertEqual(bundle.value("proc.0.threads_count"), 201)
         self.assertGreater(bundle.value("proc.0.maps_count"), 5000)
-        self.assertLess(held_ms, 200)
         self.assertIsNone(bundle.value("run.trace_lost"))
 
     def test_more_than_is_copied(self):
@@ -194,6 +199,7 @@ class Crashes(programs.Traced):
                            programs.program(), "hoard", path, "60000", "6000")
         self.assertEqual(done.status, -signal.SIGSEGV)
         bundle = self.only_bundle(done)
+        self.is_held_briefly(bundle, "60,000 mappings and 6,000 descriptors")
         there = dict(re.findall(r"(mapped|opened) (\d+)", done.stdout))
         for name, word in (("proc.0.maps_count", "mapped"), ("proc.0.fds_count", "opened")):
             with self.subTest(name):
@@ -203,7 +209,6 @@ class Crashes(programs.Traced):
                     self.assertIn("more than could be counted", fact["reason"])
                 else:
                     self.assertIn(fact["value"] - int(there[word]), range(100))
-        self.assertLess(bundle.value("target.held_us"), 200000)
         self.assertIsNone(bundle.value("run.trace_lost"))
 
 
