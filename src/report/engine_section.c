@@ -33,7 +33,7 @@ static const struct {
      "context of {msg.max_model_tokens} tokens]][[ needs {msg.kv_cache_needed_bytes}]]"},
     {"f.pool_in_use_bytes",
      "JAX: {f.pool_in_use_bytes} in use[[ of a pool of {jax.limit_bytes}]][[, "
-     "{f.pool_share_percent} of the GPU]][[, {f.pool_untaken_bytes} of which it has not got]][[; "
+     "{f.pool_share_percent} of the GPU]][[, {f.pool_untaken_bytes} of it not obtained]][[; "
      "largest allocation "
      "{jax.largest_allocation_bytes}]][[; largest idle piece {jax.largest_free_bytes}]]"},
     {"tensorflow.in_use_bytes",
@@ -56,6 +56,6 @@ void report_engine(const struct facts *facts, struct buf *out)
         report_cited_sentence(
             facts,
             "the pool of {f.pool_bytes} was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): "
-            "that the process holds it is neither a leak nor another process",
+            "this is neither a leak nor another process",
             out);
 }

@@ -211,7 +211,7 @@ void series_release(struct series_set *set)
     memset(set, 0, sizeof *set);
 }
 
-/* --- looking --- */
+/* --- lookup --- */
 
 const struct series *series_find(const struct series_set *set, enum metric m, uint32_t instance)
 {

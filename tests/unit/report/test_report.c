@@ -257,14 +257,14 @@ static void what_engines_say(void **state)
          "- vLLM: weights 3.00 GiB\n- for the KV cache 1.00 GiB\n"},
         {"[" FACT("f.pool_preallocated", "false") "," FACT("f.pool_bytes", "1073741824") "]", ""},
         {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "1073741824") "]",
-         "- the pool of 1.00 GiB was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): that the process holds it is "
+         "- the pool of 1.00 GiB was taken at the start (XLA_PYTHON_CLIENT_PREALLOCATE): this is "
          "neither a leak nor another process\n"},
         /* JAX requested its pool at the start and did not get it. */
         {"[" FACT("f.pool_preallocated", "true") "," FACT("f.pool_bytes", "4294967296") ","
          FACT("jax.limit_bytes", "4294967296") "," FACT("jax.in_use_bytes", "1073741824") ","
          FACT("f.pool_in_use_bytes", "1073741824") ","
          FACT("f.pool_share_percent", "75") "," FACT("f.pool_untaken_bytes", "3221225472") "]",
-         "- JAX: 1.00 GiB in use of a pool of 4.00 GiB, 75.0 % of the GPU, 3.00 GiB of which it has not got\n"},
+         "- JAX: 1.00 GiB in use of a pool of 4.00 GiB, 75.0 % of the GPU, 3.00 GiB of it not obtained\n"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
