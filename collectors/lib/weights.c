@@ -53,6 +53,8 @@ const uint64_t *weights_field(const struct weights *w, enum weights_field field)
 
 void weights_set_field(struct weights *w, enum weights_field field, uint64_t value)
 {
+    if (value >= WEIGHTS_VALUE_LIMIT)
+        return;
     *field_slot(w, field) = value;
     w->has |= 1u << field;
 }

@@ -81,6 +81,8 @@ const char *weights_format_name(enum weights_format format);
 const char *weights_field_name(enum weights_field field);
 /* NULL if the header does not say. */
 const uint64_t *weights_field(const struct weights *w, enum weights_field field);
+/* No model has a value as large as this. A negative number reads as one. Such a value counts as absent. */
+#define WEIGHTS_VALUE_LIMIT (UINT64_C(1) << 31)
 void weights_set_field(struct weights *w, enum weights_field field, uint64_t value);
 
 /* Count one tensor; saturates. */

@@ -142,6 +142,23 @@ static void test_gguf(void **state)
     }
 }
 
+static void test_a_count_that_no_model_has_is_not_said(void **state)
+{
+    (void)state;
+    const uint32_t values[] = {4096, (uint32_t)-5, UINT32_MAX};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        const struct shape shape = {.layers = 2, .embedding = 512, .heads = 8, .head = 64, .kv_heads = 8,
+                                    .key = "x.context_length", .value = values[i]};
+        struct buf b = BUF_INIT;
+        struct weights w;
+        make_header(&b, &shape);
+        read_header(&b, "model.gguf", &w);
+        const uint64_t *length = weights_field(&w, WEIGHTS_CONTEXT_LENGTH);
+        assert_true(i == 0 ? length != NULL && *length == 4096 : length == NULL);
+        buf_release(&b);
+    }
+}
+
 static void test_a_damaged_header_tells_nothing(void **state)
 {
     struct buf b = BUF_INIT;
@@ -236,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf),
+        cmocka_unit_test(test_a_count_that_no_model_has_is_not_said),
         cmocka_unit_test(test_a_damaged_header_tells_nothing),
         cmocka_unit_test(test_safetensors),
         cmocka_unit_test(test_tensors_of_safetensors),
