@@ -223,7 +223,7 @@ int main(int argc, char **argv)
     struct rc_err err = {""};
     if (first >= argc || (d.shared = shared_create(&fd, &err)) == NULL)
         return 125;
-    d.shared->run.supervisor_pid = getpid();
+    shared_set_supervisor(d.shared);
     if (relay_plan(&d.relay, FOLLOW_STDERR, &err) != 0)
         (void)snprintf(d.plan_error, sizeof d.plan_error, "%s", err.msg);
     sigset_t set;
