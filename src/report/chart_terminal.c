@@ -72,8 +72,8 @@ static void range_of(const struct charts *charts, const struct chart *chart, dou
     }
 }
 
-/* A chart that hardly changes tells nothing. One that stays far below its limit tells little beside
- * another chart. */
+/* A chart that hardly changes is not drawn. A chart that stays far below its limit is drawn only if
+ * no chart was drawn before it. */
 static bool is_worth_drawing(const struct charts *charts, const struct chart *chart, bool is_first)
 {
     double low = 0;

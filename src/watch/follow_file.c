@@ -2,7 +2,7 @@
 /*
  * For a stderr that is a regular file. Nothing is put in between: the relay process reads the file while
  * the target writes it. It looks at intervals, because an inotify watch costs the target time at every
- * write. Only when nothing was written for a while, it sets a watch for a single write.
+ * write. After some time without writes it sets a watch for a single write.
  */
 #include "watch/relay_internal.h"
 
@@ -29,8 +29,9 @@
  * is read. */
 #define FOLLOW_BACKLOG_BYTES ((uint64_t)256 << 20)
 
-/* The offset at which the target writes next. With O_APPEND it is the file's size. Otherwise it is the
- * position of fd 2, which all processes share that inherited it; older bytes may follow it ("2<> file"). */
+/* The offset at which the target writes next. With O_APPEND it is the file's size. Otherwise it is
+ * the position of fd 2, which all processes that inherited it share. Older bytes may follow it:
+ * "2<> file". */
 static int64_t file_end(const struct relay *relay)
 {
     if (!relay->file_appends)
@@ -112,7 +113,8 @@ static void open_target(const struct carrier *c, struct alarms *a)
         a->target_pidfd = -2;
 }
 
-/* Sets a watch for one event. The kernel removes it after the event. To set it twice does no harm. */
+/* Sets a watch for one event. The kernel removes it after the event. Setting it twice does no
+ * harm. */
 static bool watch_once(const struct carrier *c, const struct alarms *a)
 {
     char path[40];
@@ -150,7 +152,7 @@ static bool wait_for_more(struct alarms *a, int wait_ms)
 _Noreturn void file_run(struct carrier *c)
 {
     struct alarms alarms = {
-        .parent = shared_supervisor(), /* it may be dead by now, and then getppid() is another one */
+        .parent = shared_supervisor(), /* it may be dead by now; then getppid() is another process */
         .target_pidfd = -1,
         .watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
     };

@@ -112,8 +112,8 @@ ssize_t kernel_log_read(struct kernel_log *log, char *buf, size_t size)
 }
 
 /*
- * Only the record before it tells the number of the next record, so read the old records (1.2 us each:
- * 341 in 0.4 ms). If that takes longer than SCAN_BUDGET_NS, go to the end without the number.
+ * The number of the next record is known only from the record before it. So read the old records (1.2
+ * us each: 341 in 0.4 ms). If that takes longer than SCAN_BUDGET_NS, go to the end without the number.
  */
 static void go_to_end_of_device(struct kernel_log *log)
 {

@@ -39,9 +39,10 @@ enum kernel_line {
 
 /* Returns a descriptor at the current end of the log, for kernel_log_open(), or -errno. Reads nothing. */
 int kernel_log_mark(void);
-/* Opens the log at its end, or at `mark` (a descriptor of kernel_log_mark() that was not read from, or
- * -1): it now belongs to *log. 0 or -errno: -ENOENT (no log on this machine), -EPERM or -EACCES
- * (dmesg_restrict). To learn the next record's number it reads old records for at most 10 ms. */
+/* Opens the log at `mark`, a descriptor of kernel_log_mark() that was not read from; with -1, at the
+ * log's end. *log owns the descriptor afterwards. 0 or -errno: -ENOENT (no log on this machine),
+ * -EPERM or -EACCES (dmesg_restrict). To learn the next record's number it reads old records for at
+ * most 10 ms. */
 int kernel_log_open(struct kernel_log *log, int mark, struct rc_err *err);
 void kernel_log_close(struct kernel_log *log);
 /*

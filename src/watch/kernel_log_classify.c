@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Classifies one record of the kernel log. Which record is the cause and which are consequences is decided
- * by the finisher, which has the order of all records.
+ * Classifies one record of the kernel log. The finisher, which has the order of all records, decides which
+ * record is the cause and which are consequences.
  */
 #include <string.h>
 

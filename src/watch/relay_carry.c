@@ -59,8 +59,8 @@ static size_t copy_bytes_max(int down)
     return may_block ? BLOCKING_WRITE_BYTES : COPY_BYTES;
 }
 
-/* As move_some(), where splice() cannot do it. A SIGKILL between write and discard makes the piece appear twice. It
- * is never lost. */
+/* Does the work of move_some() where splice() cannot. A SIGKILL between write and discard makes the piece
+ * appear twice. It is never lost. */
 static ssize_t copy_some(struct carrier *c, size_t len)
 {
     struct peek_pipe *p = &c->peek[c->peek_active ^ 1u];
@@ -193,7 +193,8 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
         .no_down_splice = relay->down_is_socket,
     };
     if (relay->way == RELAY_FILE && relay->file_appends == false) {
-        /* fd 2 and the target's fd 2 share one position: there the target writes next. */
+        /* fd 2 and the target's fd 2 share one position. The target writes next at that
+         * position. */
         relay->down = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
     }
     leave_the_caller(c);

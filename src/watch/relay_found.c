@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps failure messages and the lines around them, in the relay process. A program may print so much
- * after a failure that the message is neither in the first nor in the last part of the output, which
- * are always kept. The lines are copied from the output's ring, so output without failures costs
+ * Keeps failure messages and the lines around them, in the relay process. The first and the last part
+ * of the output are always kept. A program may print so much after a failure that its message is in
+ * neither part. The lines are copied from the output's ring, so output without failures costs
  * nothing.
  */
 #include "watch/relay_internal.h"

@@ -32,7 +32,7 @@
 #define QUIET_WAIT_MS 250
 #define QUIET_AFTER_NS 1000000000u
 
-/* Opens the real terminal again, so that our O_NONBLOCK affects nobody else and an inherited O_APPEND
+/* Opens the real terminal again. So our O_NONBLOCK affects nobody else, and an inherited O_APPEND
  * (2>>/dev/tty), with which splice(2) fails, does not apply. If it cannot be opened: a copy of fd 2. */
 static int open_down(void)
 {

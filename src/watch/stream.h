@@ -20,8 +20,8 @@ enum stream_kind {
 enum stream_kind stream_kind_of(int fd);
 /* "a socket": what people call it. */
 const char *stream_kind_name(enum stream_kind kind);
-/* A socket that is used as a pipe: systemd gives one to a service, and Node.js to a child process. One that is
- * stdin, too, may carry a conversation. */
+/* A socket that is used as a pipe: systemd gives one to a service, and Node.js to a child process. A socket
+ * that is also stdin may carry a conversation. */
 bool stream_is_one_way_socket(int fd);
 /* True when both are open and lead to the same inode, or to the same terminal by different names. */
 bool stream_same(int a, int b);
