@@ -234,8 +234,8 @@ static bool take_allocator(struct facts *facts)
 
 /* --- XLA --- */
 
-/* After unwinding the pool may be half empty again: then its own peak was in use. Where its largest idle piece
- * is too small for the request even now, it is as it was. */
+/* After unwinding, the pool may be half empty again: then the pool's own peak was in use at the refusal. If
+ * its largest idle piece is still too small for the request, the pool is as it was at the refusal. */
 static bool take_xla(struct facts *facts)
 {
     static const char *const pools[] = {"jax.pool_bytes", "jax.limit_bytes"};
@@ -282,7 +282,7 @@ static void take_process(struct facts *facts)
         (void)take(facts, "account.live_bytes", driver, 2);
 }
 
-/* The first less all others that are known. */
+/* Sets `part` to the first known input less all other known inputs. */
 static void take_rest(struct facts *facts, const char *part, const char *const *inputs,
                       size_t count)
 {

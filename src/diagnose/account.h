@@ -2,12 +2,13 @@
 /*
  * The account: the memory of the GPU that refused, split into parts that add up to its total. The
  * remainder is a part of its own. Also tells whether the request would have fitted without one of the
- * parts. Pure: facts in, facts account.* out, each "computed from ..." its sources.
+ * parts. Pure: facts in, facts account.* out; the source of each is "computed from ...".
  *
  * PyTorch:    total = others + siblings + beside PyTorch (at its start, since) + private pools + plateau +
  *             growth + step + idle (whole, in pieces) + free + remainder
- * XLA, HIP: total = others + siblings + beside the pool + in use + idle + free + remainder A part that was
- * not measured is absent, and its bytes are in the remainder.
+ * XLA, HIP:   total = others + siblings + beside the pool + in use + idle + free + remainder
+ *
+ * A part that was not measured is absent, and its bytes are in the remainder.
  */
 #ifndef DIAGNOSE_ACCOUNT_H
 #define DIAGNOSE_ACCOUNT_H
@@ -42,8 +43,8 @@ extern const struct account account_of_gtt;
 
 /* Facts account.*; called by features_derive() after all other features. */
 void account_derive(struct facts *facts);
-/* By how much permanently kept memory grew in the run, by the blocks that were in use earlier and
- * still are. False: not known. */
+/* By how many bytes permanently kept memory grew in the run, measured by the blocks that were in
+ * use earlier and still are. False: not known. */
 bool account_kept_growth(const struct facts *facts, double *ret);
 /* Facts account.host.* and account.gtt.* (account_host.c). */
 void account_derive_host(struct facts *facts);

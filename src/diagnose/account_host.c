@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts of memory that is not the GPU's own: the host's RAM, if it was refused or the kernel
- * killed for it, and the RAM that an APU's GPU may use (GTT). The parts add up to the total. */
+/* Accounts of memory that is not the GPU's own: the host's RAM, if it was refused or the OOM
+ * killer acted, and the RAM that an APU's GPU may use (GTT). The parts add up to the total. */
 #include "diagnose/account.h"
 
 #include "diagnose/fact.h"

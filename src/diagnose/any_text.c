@@ -46,8 +46,8 @@ static bool has_same_line(struct text a, struct text b, unsigned number)
     return one.len == other.len && memcmp(one.at, other.at, one.len) == 0;
 }
 
-/* Repairs of lines that somebody's locale has translated, or that were wrapped or cut when they were pasted. The
- * lines of a run's output are whole: the first OUTPUT_REPAIRS. */
+/* Repairs of lines that a locale has translated, or that were wrapped or cut when somebody pasted them. A
+ * run's own output gets only the first OUTPUT_REPAIRS: none of its lines was cut. */
 #define OUTPUT_REPAIRS 2
 static const struct repair {
     char *(*mend)(const char *data, size_t len, size_t *ret_len);
@@ -116,7 +116,7 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     free(copy);
 }
 
-/* Does the text tell of a failure? A table of a healthy machine does not. */
+/* Does the text report a failure? A table of a healthy machine does not. */
 static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
 {
     const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;

@@ -13,7 +13,7 @@
 #define TAIL_BYTES ((size_t)3 << 20)
 #define LINES_BEFORE 4
 #define LINES_AFTER 12
-/* A very long line is a progress bar or a dump: so many bytes around a word are kept. */
+/* A very long line is a progress bar or a dump: only this many bytes around a word are kept. */
 #define LINE_MAX_BYTES ((size_t)16 << 10)
 
 enum rank { RANK_NONE, RANK_COMMON, RANK_RARE, RANKS };

@@ -27,11 +27,11 @@ struct diff_item {
 
 struct diff_result {
     size_t count;
-    size_t different;        /* items[0 .. different - 1] differ; of the rest only one side is
+    size_t different;        /* items[0 .. different - 1] differ; of the others only one side is
                               * known */
     struct diff_item *items; /* likely causes first */
     size_t capacity;
-    size_t compared; /* facts that a group wanted, of either side */
+    size_t compared; /* facts of either side that belong to a group */
     size_t ignored;  /* facts that differ only as any two runs do */
     bool outcome_differs;
 };

@@ -22,8 +22,8 @@ struct examination {
     int64_t gpus;
 };
 
-/* "host.mem_total_bytes: no such file". Call it before the expression is freed, which owns the
- * names. */
+/* "host.mem_total_bytes: no such file". Call it before the expression is freed, because the
+ * expression owns the names. */
 static void note_missing(struct buf *out, const struct eval *ev)
 {
     for (size_t i = 0; i < ev->missing_count; i++) {
@@ -154,7 +154,7 @@ static int ask_rule(struct examination *x, const struct doctor_rule *rule)
     return r;
 }
 
-/* Most severe first; the order of the rules within. */
+/* Most severe first; findings of one severity stay in the order of the rules. */
 static void sort_findings(struct doctor_report *report)
 {
     for (size_t i = 1; i < report->finding_count; i++) {
@@ -174,7 +174,7 @@ int doctor_examine(struct facts *facts, const struct computed *computed,
     features_derive(facts, computed);
     doctor_features(facts);
     if (!facts_get_integer(facts, "gpu.count", &x.gpus) || x.gpus < 0)
-        x.gpus = 1; /* not known: a question to each GPU is undecided, not answered well */
+        x.gpus = 1; /* not known: a rule for each GPU is then undecided, not passed */
     x.gpus = x.gpus > GPUS_MAX ? GPUS_MAX : x.gpus;
     ret->findings = calloc(rules->count + 1, sizeof *ret->findings);
     ret->undecided = calloc(rules->count + 1, sizeof *ret->undecided);

@@ -51,9 +51,9 @@ struct doctor_report {
 struct computed;
 struct doctor_rules;
 
-/* Adds the facts of `all` that describe the machine before the run: a bundle's counters are of the failure,
- * and the program may have filled the GPU. Computed facts are left out: doctor_examine() computes them anew.
- * 0 or -errno. */
+/* Adds the facts of `all` that describe the machine before the run. Counters that were read later are left
+ * out, because the program may have filled the GPU by then. Computed facts are left out, too:
+ * doctor_examine() computes them anew. 0 or -errno. */
 int doctor_facts_before(struct facts *to, const struct facts *all);
 
 /* A wrong file gets its name, line and reason in *err. */

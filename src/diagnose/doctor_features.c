@@ -158,9 +158,10 @@ static void options_not_set(struct facts *facts)
                                 "environment");
 }
 
-/* The names of the variables that are set; those that are read come in the order in which they are. */
+/* The names of the variables that are set. Those that are read come in the order in which PyTorch
+ * reads them. */
 struct confs {
-    const char *winner;         /* the fact of the one whose options count, NULL = none is set */
+    const char *winner;         /* fact of the variable whose options count, NULL = none is set */
     char not_read[TEXT_SIZE];   /* "A, B" */
     char overruled[TEXT_SIZE];
 };
@@ -289,8 +290,9 @@ static void override_features(struct facts *facts, int gpu)
     set_text(facts, name, value, inputs, 1);
 }
 
-/* gpu.N.has_kernels: is this GPU's code (or that of the override) in the PyTorch that is there? A
- * library for a whole family is named "gfx11-generic"; xnack and sramecc follow a ':' or '-'. */
+/* gpu.N.has_kernels: does the installed PyTorch have code for this GPU (or for that of the
+ * override)? A library for a whole family is named "gfx11-generic"; xnack and sramecc follow a ':'
+ * or '-'. */
 static void kernel_features(struct facts *facts, int gpu)
 {
     char gfx_name[32];

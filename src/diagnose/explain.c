@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits a node's test at each "and", tells of each part whether it holds, and which operands
+ * Splits a node's test at each "and", and says for each part whether it holds and which operands
  * decide; see explain.h.
  */
 #include "diagnose/explain.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why not that class? Lists every node of a class with its conditions: those that hold, those that
- * are false, and those that cannot be decided, with the missing inputs. Of a condition with several
- * operands it shows the deciding ones. Pure; used by `triage --explain`.
+ * are false, and those that cannot be decided, with the missing inputs. For a condition with
+ * several operands it shows only the operands that decide it. Pure; used by `triage --explain`.
  */
 #ifndef DIAGNOSE_EXPLAIN_H
 #define DIAGNOSE_EXPLAIN_H

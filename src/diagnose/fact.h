@@ -90,8 +90,8 @@ size_t facts_count(const struct facts *);
 const struct fact *facts_at(const struct facts *, size_t index);
 /* NULL when nothing is known under that name, not even that it is absent. */
 const struct fact *facts_find(const struct facts *, const char *name, enum fact_when when);
-/* The moment closest to the failure that has a value: IMPACT, LOG, STATIC, PEAK, AFTER,
- * BASELINE. */
+/* The fact from the moment closest to the failure that has a value. The order of moments: IMPACT,
+ * LOG, STATIC, PEAK, AFTER, BASELINE. */
 const struct fact *facts_best(const struct facts *, const char *name);
 /* Present integer (or boolean, or integral real) under facts_best(); false when there is none. */
 bool facts_get_integer(const struct facts *, const char *name, int64_t *ret);

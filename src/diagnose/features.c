@@ -125,7 +125,7 @@ void feature_share(struct facts *facts, const char *feature, const char *part, c
         feature_missing(facts, feature, inputs, 2);
 }
 
-/* --- was there a program output? (facts said by a message, or a finisher that read one) --- */
+/* --- were the logs read? (a message in them, or the finisher, says so) --- */
 
 /* A present message fact of one of the two prefixes: then that log was read. */
 static const struct fact *any_message(const struct facts *facts, const char *a, const char *b)
@@ -293,8 +293,8 @@ static void derive_override(struct facts *facts)
     }
 }
 
-/* HIP's total of an APU is that of the carve-out, or of GTT beside it. Any other total is another GPU's:
- * a processor with graphics of its own often stands beside a card. */
+/* HIP reports the carve-out or GTT as the total of an APU. Any other total is that of another GPU: a
+ * machine with a card often has a processor with graphics of its own. */
 static bool total_fits_carveout(const struct facts *facts, double carveout_bytes)
 {
     double total = 0;
@@ -310,8 +310,9 @@ static bool names_a_model(const char *text)
     return strpbrk(text, "0123456789") != NULL || names(text, LOG_WORDS_NAMED_APU);
 }
 
-/* No name was given: the only chip that the text speaks of is one of an APU; or it speaks of none, and names an APU and
- * no card; or the GPU has so little memory of its own as the carve-out of an APU (ROCm's other GPUs have 2 GiB and more). */
+/* No GPU was named by its model. It is an APU if the only chip in the text is that of an APU; or if the text has no
+ * chip, and names an APU and no card; or if the GPU has as little memory of its own as an APU's carve-out (ROCm's other
+ * GPUs have 2 GiB and more). */
 static bool derive_is_apu_by_text(struct facts *facts)
 {
     static const char *const gfx = "msg.gfx", *const named = "report.apu_named";
@@ -397,8 +398,8 @@ static void derive_windows(struct facts *facts)
         feature_missing(facts, "f.is_windows", &message, 1);
 }
 
-/* "6.14.0-1018-oem" -> 1018: Ubuntu carries a fix in a package number before the kernel has it in
- * its own. */
+/* "6.14.0-1018-oem" -> 1018. Ubuntu may have a fix before the upstream kernel has it: then only the
+ * package number tells. */
 static void derive_kernel_abi(struct facts *facts)
 {
     static const char *const input = "host.kernel";

@@ -15,8 +15,9 @@ struct facts;
  * diagnose(). Existing facts stay. */
 void features_derive(struct facts *facts, const struct computed *computed);
 
-/* Is the fact of that name a derived one? Then it must be derived again from facts that are read
- * from a bundle. Not growth: it comes from the telemetry and the hook, which are not read again. */
+/* Is the fact with this name derived? A derived fact must be derived again after facts are read
+ * from a bundle. False for growth: it comes from the telemetry and the hook, which are not read
+ * again. */
 bool feature_is_derived(const char *name);
 
 #endif

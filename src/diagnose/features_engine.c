@@ -45,7 +45,7 @@ struct engine {
     double request, context, room, layers;
     double device; /* all of its memory */
     double layer; /* weights of one, the embeddings count as one */
-    double scores;  /* compute buffer for each token of context, while no such buffer was made */
+    double scores;  /* compute buffer for each token of context, until that buffer is made */
     double runtime; /* share of the room: 0 if the engine itself measured, which it does later */
     const char *part;
     bool reported; /* reported by the engine; else from the model file's header and the GPU's
@@ -73,7 +73,8 @@ static const char *part_by_size(const struct engine *e, double tokens, double we
 
 /* llama.cpp prints its report only with -lv 4 (since 2026). Without it, use the message that names
  * the part, the header of the only model file, and the memory in use on the only GPU before the
- * start. A size that is no cache of all layers for a possible context is not taken for the cache. */
+ * start. A size counts as the cache only if a cache of all layers has that size for a possible
+ * context. */
 static bool read_without_report(const struct facts *facts, struct engine *e)
 {
     struct feature_model m;

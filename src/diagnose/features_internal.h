@@ -44,7 +44,7 @@ bool feature_model(const struct facts *facts, struct feature_model *ret);
 void feature_missing(struct facts *facts, const char *name, const char *const *inputs,
                      size_t count);
 
-void features_gpu(struct facts *facts);      /* which GPU it is about */
+void features_gpu(struct facts *facts);      /* which GPU the failure is about */
 void features_siblings(struct facts *facts); /* the command's other processes on it */
 void features_model(struct facts *facts);    /* which part of a model was refused, what would fit */
 void features_engine(struct facts *facts);   /* what llama.cpp says of itself */

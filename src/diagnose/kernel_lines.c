@@ -23,7 +23,7 @@ static const char *const class_names[] = {
     [BAD_HOST_OOM] = "host-oom",
 };
 
-/* Bad records so far apart are two incidents. The verdict is about the last one. */
+/* Bad records this far apart belong to two incidents. The verdict is about the last one. */
 #define INCIDENT_GAP_S 600.0
 /* One date has a year and the other has none. */
 #define OTHER_ORIGIN_S 3e9

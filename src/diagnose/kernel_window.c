@@ -13,7 +13,7 @@
 #define START_SLACK_S 1.0
 /* The time zone of a date is not known. */
 #define ZONE_S (15 * 3600.0)
-#define YEAR_S (366 * 86400.0) /* a date below it names no year */
+#define YEAR_S (366 * 86400.0) /* a smaller klog_date() has no year */
 #define EPOCH_S 62168601600.0  /* klog_date() of 1970-01-01 */
 
 struct window {

@@ -22,7 +22,7 @@ struct log_word {
 extern const struct words log_words;
 extern const struct log_word log_word_rows[];
 
-/* The lists (LOG_WORDS_*, a bit each) of which `text` holds a word, in any case. The search ends at the
+/* The lists that have a word in `text`, in any case (LOG_WORDS_*, a bit each). The search ends at the
  * first word of a list in `enough`. */
 uint64_t log_words_in(const char *text, size_t len, uint64_t enough);
 

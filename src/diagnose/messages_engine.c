@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up what llama.cpp and ollama report of each device while they load a model.
+ * Adds up what llama.cpp and ollama report for each device while they load a model.
  *
  * Pure; one line at a time, as the rules of templates/messages.rules found it. A server may load
  * several models and try several sizes, so the last report of each part counts.
@@ -88,8 +88,8 @@ static void put_part(struct rules_run *run, struct engine_state *st, struct text
     set(run, f, size);
 }
 
-/* `head` ends in the device and the kind: "load_tensors: ROCm0 model"; before the word "model",
- * llm_load_tensors said only the device. */
+/* `head` ends in the device and the kind: "load_tensors: ROCm0 model". Older versions
+ * (llm_load_tensors) print only the device, without the word "model". */
 static void buffer(struct rules_run *run, struct engine_state *st, struct text head, int64_t size)
 {
     static const char *const kinds[ENGINE_PARTS] = {"model", "KV", "compute"};

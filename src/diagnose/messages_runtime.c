@@ -12,7 +12,7 @@
 /* So many lines after the last refusal of a pool's retries show that the program continued. */
 #define AFTER_LADDER_LINES 5
 
-/* A name that the loader missed: in an exception, in a warning, or elsewhere. */
+/* A name that the loader did not find: in an exception, in a warning, or elsewhere. */
 static void loader(const struct scan *s, struct text line, const char *what, struct text name)
 {
     char fact[SCAN_NAME_MAX];

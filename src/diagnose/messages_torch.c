@@ -3,7 +3,7 @@
  * The figures of PyTorch's out-of-memory message, in every wording since 0.x.
  *
  * Pure. The message may be cut at its beginning (a UI lost the first words) or its end, wrapped
- * within a sentence or a word, quoted with '#' or '|', and be several times in one log. So it is
+ * within a sentence or a word, quoted with '#' or '|', and repeated in one log. So it is
  * not matched as a whole: we search for anchors, remove the line ends in a window around each, and
  * search for every clause by itself.
  */
@@ -137,7 +137,8 @@ static size_t line_start(struct text all, size_t at, size_t floor)
     return at;
 }
 
-/* The advice and the link that end a message: later figures are not of this message. */
+/* Length up to the advice and the link that end a message: later figures belong to another
+ * message. */
 static size_t message_length(struct text window)
 {
     static const char *const ends[] = {"If reserved", "See documentation", "See  documentation"};

@@ -41,7 +41,7 @@ static void settle_counts(const struct rules_run *run, bool otherwise)
     }
 }
 
-/* Names that the loader missed: outside an exception, then in a warning. */
+/* Names that the loader did not find: outside an exception, then in a warning. */
 static void settle_names(const struct scan *s)
 {
     static const struct {

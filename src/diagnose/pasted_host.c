@@ -2,7 +2,7 @@
 /*
  * rocminfo, sysfs files, free, /proc/meminfo, ulimit, df, uname, lsmod: pasted output of the host.
  *
- * Pure; one line at a time, its sample above each reader.
+ * Pure; one line at a time. A sample stands above each reader.
  */
 #include "diagnose/pasted.h"
 

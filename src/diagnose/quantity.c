@@ -95,8 +95,8 @@ struct span {
     const char *begin, *end;
 };
 
-/* Alone it means used memory: "vram=5 GB". After a word with a role, that word counts: "free
- * VRAM". */
+/* Is the word a noun for memory? Alone it means used memory: "vram=5 GB". After a word with a role,
+ * that role counts: "free VRAM". */
 static bool is_memory_noun(const char *word, size_t len)
 {
     static const char *const nouns[] = {"vram", "mem", "memory", "gpu"};

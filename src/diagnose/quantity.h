@@ -4,7 +4,8 @@
  * program; also series of lines of one shape. Pure.
  *
  * The parsers of products (messages.c, pasted.c) know more about their own lines, so their facts are
- * set first. A figure that both read must be equal (tests/unit/diagnose/test_quantity.c).
+ * set first. If both read the same figure, the values must be equal
+ * (tests/unit/diagnose/test_quantity.c).
  */
 #ifndef DIAGNOSE_QUANTITY_H
 #define DIAGNOSE_QUANTITY_H
@@ -38,7 +39,7 @@ struct quantity {
     enum quantity_role role;
     enum quantity_unit unit;
     double value; /* in bytes if the unit is one of memory */
-    bool of_pair; /* "a / b": its first or second */
+    bool of_pair; /* the value is the a or the b of "a / b" */
 };
 
 #define QUANTITIES_MAX 12

@@ -53,7 +53,7 @@ struct state {
     struct quantity_header header;
     unsigned header_line;
     struct scan s;
-    uint64_t words; /* lists that the line holds a word of */
+    uint64_t words; /* lists that have a word on the line */
     struct statement last, failure;
     unsigned failure_line; /* line of the last word of failure */
     struct shape shapes[SHAPES_MAX];
@@ -283,7 +283,7 @@ static void say_statement(struct state *st, const struct statement *s)
     }
 }
 
-/* If no parser of a product has read the figures. */
+/* Sets oom.* if no parser of a product has read the figures. */
 static void say_refusal(struct state *st, const struct statement *s)
 {
     static const struct {

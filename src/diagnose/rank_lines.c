@@ -90,7 +90,8 @@ static void note(enum writer *writer, int64_t own, int64_t number)
         *writer = WRITER_SELF;
 }
 
-/* Who marked the line as his. *line is moved past the marks of launchers; PyTorch's belongs to its message. */
+/* Tells by its mark who wrote the line. *line is moved past the marks of launchers; PyTorch's mark belongs to
+ * its message. */
 static enum writer writer_of(struct text *line, const struct ranks *own)
 {
     enum writer writer = WRITER_UNKNOWN;
@@ -107,8 +108,8 @@ static enum writer writer_of(struct text *line, const struct ranks *own)
     return text_starts(*line, "rocmcrash: ") ? WRITER_OTHER : writer;
 }
 
-/* srun -l labels every line; a program that numbers some of its own does not. A program may also number all of its
- * lines: labels of ranks are only where the run's own number and another one occur. */
+/* srun -l labels every line; a program that numbers some of its own lines does not. A program may also number all of
+ * its lines: so numbers are labels of ranks only if the run's own number and another one occur. */
 static bool is_labelled(const char *text, size_t len, int64_t own)
 {
     struct text rest = {text, len}, line;
@@ -127,7 +128,7 @@ static bool is_labelled(const char *text, size_t len, int64_t own)
     return has_own && has_other;
 }
 
-/* False: the run is no rank of several. */
+/* False: the run is not one of several ranks. */
 static bool find_ranks(const struct facts *facts, const char *text, size_t len, struct ranks *ret)
 {
     int64_t world_size;

@@ -27,7 +27,7 @@ enum rule_take_type {
     TAKE_BYTES,  /* the same, or a bare number of bytes */
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
     TAKE_COUNT,  /* "262,144", after blanks and '=' */
-    TAKE_NUMBER, /* digits, a number below the limit, or below 2^31 without one */
+    TAKE_NUMBER, /* digits: a number below the limit (none given: below 2^31) */
     TAKE_HEX,    /* the same limit */
     TAKE_BITS,   /* 64 of them, in hex */
     TAKE_REAL,
@@ -168,7 +168,7 @@ void rules_emit(const struct rules_run *);
 /* The value kept for a fact of the rules, NULL = none; and functions that keep a value. */
 const struct rule_slot *rules_kept(const struct rules_run *, const char *fact);
 void rules_keep_integer(struct rules_run *, const char *fact, int64_t value);
-/* Discards kept values whose names begin so. */
+/* Discards kept values whose names begin with `prefix`. */
 void rules_forget(struct rules_run *, const char *prefix);
 
 /* For tests: the rule to leave out; RULES_COUNT = none. */

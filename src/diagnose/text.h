@@ -56,7 +56,7 @@ struct text text_until(struct text in, const char *stops);
  * returns NULL. */
 char *text_if_changed(char *out, size_t len, bool changed, size_t *ret_len);
 
-/* Bounded NUL-terminated copy (never splits the terminator off); returns out. */
+/* Copies at most size - 1 bytes and always adds a NUL; returns out. */
 const char *text_copy(struct text in, char *out, size_t size);
 
 /* Unsigned decimal / "0x" hexadecimal at the front; saturates at UINT64_MAX. */

@@ -20,7 +20,7 @@
 #define LINE_MIN 20
 #define LINE_MAX_BYTES 2048
 #define WORDS_MAX 160 /* of one piece of a shape, or a string of a code */
-/* So many letters of the known words must be on the line. */
+/* At least this many letters of the known words must be on the line. */
 #define MATCHED_MIN 7
 #define PIECE_MIN 3
 #define KNOWN_MAX 8192

@@ -32,8 +32,8 @@ const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *s
 /* Sets vendor.amd / vendor.nvidia by words that only one vendor prints. CUDA is not such a word. */
 void scan_vendor(const struct scan *, struct text line);
 
-/* Finds it, sets it as the fact `name` (unless NULL), and sets the vendor that follows from it.
- * Another one beside it or later in the text: msg.gfx_several. */
+/* Finds a gfx name, sets it as the fact `name` (unless NULL), and sets the vendor that follows from
+ * it. A different gfx name, on this line or later in the text, sets msg.gfx_several. */
 void scan_gfx_fact(const struct scan *, struct text line, const char *name);
 
 /* "gfx1100", "gfx90a" at a word start: the first in `in`. */

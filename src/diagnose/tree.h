@@ -5,9 +5,9 @@
  *
  * The expression language (also described for its readers at the top of templates/tree.json):
  *
- *   or, and, not, ( )             three-valued: a missing input gives "undecided", which only a
- *                                 deciding other side overrules (false and ?, true or ?)
- *   < <= > >= == !=               numbers, or texts (== and != only, case matters not)
+ *   or, and, not, ( )             three-valued: a missing input gives "undecided", unless the
+ *                                 other side alone decides (false and ?, true or ?)
+ *   < <= > >= == !=               numbers, or texts (== and != only, in any case)
  *   + - * /                       numbers
  *   12, 0.97, 256 MiB, 2 GiB      numbers, with KiB MiB GiB TiB
  *   'text', true, false
@@ -16,8 +16,8 @@
  *   t.name                        a condition named under "terms"
  *   present(x)                    the fact is there; never undecided
  *   sure(condition)               yes when it holds; no when it does not or cannot be decided
- *   said(x)                       a message: no when the log it would be in was read and lacks it
- *   contains(x, 'text')           text holds text, case matters not
+ *   said(x)                       a message: no when its log was read and lacks it
+ *   contains(x, 'text')           text holds text, in any case
  *   version(x)                    "2.9.1+rocm6.4" -> a number that compares as versions do
  *   near(x, y)                    differ by at most 1 % of the larger
  *   min(x, y, ...) max(x, y, ...) abs(x) floor(x) ceil(x) round(x)

@@ -20,7 +20,7 @@
 
 typedef int (*part_reader)(struct loader *l, const cJSON *root);
 
-/* Reads one file's text by `read`. `path`: where the file lies, NULL when it is no file. */
+/* Reads one file's text by `read`. `path`: its path, NULL if the text is not from a file. */
 static int read_text(struct tree *tree, const char *json, size_t len, const char *name,
                      const char *path, part_reader read, struct rc_err *err)
 {

@@ -132,7 +132,8 @@ static void add_step(struct judge *j, const struct tree_node *node, enum answer 
     j->out_of_memory |= step->numbers == NULL;
 }
 
-/* `otherwise`: the condition of a rule that has none, NULL = a plain remark, always said. */
+/* `otherwise`: the condition for a rule without one of its own. If that is NULL, too, the rule is a
+ * plain remark and is always added. */
 static void add_rules(struct judge *j, const struct tree_rules *rules, const struct expr *otherwise,
                       struct verdict_list *list)
 {
@@ -145,8 +146,9 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
     }
 }
 
-/* Lines that are less sure than they look: how many steps of confidence they cost. Joined lines may not belong
- * together, a cut line may have ended differently, and another rank may have written it. */
+/* Marks of lines that are less sure than they look, and how many steps of confidence each costs. Joined
+ * lines may not belong together, a cut line may have ended differently, and another rank may have
+ * written a line. */
 static const struct doubt {
     const char *mark;
     int steps;

@@ -43,7 +43,7 @@ struct verdict {
     char *vendor;     /* "amd", "nvidia", "unknown" */
     char *confidence; /* "high", "medium", "low" */
     char *sentence;   /* the deciding numbers in one sentence */
-    char *runner_up; /* the class that is next to likely, "" = none */
+    char *runner_up; /* the next likely class, "" = none */
     char *decides;   /* the question that would decide between the two, "" = not known */
     struct verdict_list also;    /* classes that were also seen: "class: reasons for, reasons
                                   * against" */
@@ -88,11 +88,12 @@ struct cJSON *verdict_to_json(const struct verdict *, const struct facts *);
 
 /* Program output (stderr and stdout): PyTorch, HIP, HSA, BLAS, llama.cpp, JAX, ... */
 void messages_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* Kernel log, its records and their fragments (kernel_events.h): /dev/kmsg records ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
+/* Kernel log, its records and their fragments (kernel_events.h): /dev/kmsg records
+ * ("6,1234,5678,-;text"), dmesg in any time format, journalctl. */
 void kernel_log_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* Pasted output of tools: rocm-smi, rocminfo, amd-smi, free, cat of sysfs, nvidia-smi. */
 void pasted_to_facts(struct facts *, const char *text, size_t len, const char *source);
-/* Output of a run: messages, figures (quantity.h), and both of wrapped lines (text_repair.h). */
+/* Output of a run: messages and figures (quantity.h), also from wrapped lines (text_repair.h). */
 void output_to_facts(struct facts *, const char *text, size_t len, const char *source);
 /* A kernel log given by the user: also error codes, and lines that were cut (text_cut.h). */
 void kernel_text_to_facts(struct facts *, const char *text, size_t len, const char *source);

@@ -21,7 +21,8 @@
 /* A call is on the line of its code, or on a neighbouring line. */
 #define CALL_LINES 3
 #define OTHERS_COUNT 0.5F
-/* hipErrorInvalidDevicePointer of hipMalloc() is no want of memory: a call counts less beside a code that says enough. */
+/* hipErrorInvalidDevicePointer from hipMalloc() does not mean that memory was short: if the code says enough,
+ * the call counts less. */
 #define SAYS_ENOUGH 2.0F
 #define CALL_COUNTS 0.5F
 
@@ -58,7 +59,7 @@ struct line {
                             * errno, exit */
     struct text previous;  /* the word before this one */
     bool looked;
-    uint64_t words; /* lists of which the line holds a word, once computed */
+    uint64_t words; /* lists that have a word on the line, once computed */
     struct text call;
 };
 

@@ -26,8 +26,8 @@ struct code {
 
 enum word_kind { WORD_NONE, WORD_CODE, WORD_BARE, WORD_DOMAIN };
 
-/* Looks up a folded word (lower case, letters and digits only): a code's name; one without the domain's
- * prefix (bare: counts only if the text writes an identifier); or the name of a domain. */
+/* Looks up a folded word (lower case, letters and digits only): a code's name; a code's name without
+ * the domain's prefix (bare: counts only if the text writes an identifier); or the name of a domain. */
 enum word_kind vocabulary_word(const char *folded, size_t len, const struct code **ret);
 /* The hash of a word is made while folding it: begin with VOCABULARY_HASH and feed each byte. */
 #define VOCABULARY_HASH 2166136261u
@@ -39,14 +39,14 @@ enum word_kind vocabulary_hashed(uint32_t hash, const char *folded, size_t len, 
 
 /* The code of a domain by its number. */
 const struct code *vocabulary_number(struct text domain, int64_t number);
-/* The longest string of a code with which `at` begins, in any case. `is_common`: it counts only beside
- * a word of its domain. */
+/* The longest string of a code that `at` begins with, in any case. `is_common`: the string counts only
+ * beside a word of its domain. */
 const struct code *vocabulary_string(struct text at, bool *is_common);
-/* "hipMemcpyAsync" -> "hip"; empty: no call of a library that is known. */
+/* "hipMemcpyAsync" -> "hip"; empty: not a call of a known library. */
 struct text vocabulary_domain_of_call(struct text word);
 /* Weights that a failed call adds; NULL: none. */
 const struct prior *vocabulary_call(struct text call);
-/* All codes, for a test of what they give. */
+/* The number of codes, for a test of what each gives. */
 size_t vocabulary_count(void);
 const struct code *vocabulary_at(size_t index);
 
