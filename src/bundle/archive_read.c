@@ -2,9 +2,8 @@
 /*
  * The entries of a bundle that may be hostile: gunzip -> tar_gate -> libarchive -> name rules.
  *
- * Bounded: at most BUNDLE_MAX_FILES entries, BUNDLE_MAX_TOTAL bytes, names of BUNDLE_NAME_MAX; the
- * only thing that grows is the list of names, which at the end is checked for entries that would
- * overwrite each other.
+ * Bounded: at most BUNDLE_MAX_FILES entries, BUNDLE_MAX_TOTAL bytes, names of BUNDLE_NAME_MAX. Only
+ * the list of names grows. At the end it is checked for entries that would overwrite each other.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -175,7 +174,7 @@ static int by_name(const void *a, const void *b)
     return strcasecmp(x->name, y->name);
 }
 
-/* A file may not be there twice, nor be the folder of another. */
+/* A file may not occur twice, nor be the folder of another file. */
 static int check_collisions(struct reader *reader, struct rc_err *err)
 {
     if (reader->seen_count == 0)
@@ -199,7 +198,7 @@ static int check_collisions(struct reader *reader, struct rc_err *err)
     return 0;
 }
 
-/* libarchive stopped at the two zero blocks; what follows must be padding, CRC right. */
+/* libarchive stopped at the two zero blocks. Only padding may follow, and the CRC must be right. */
 static int finish(struct reader *reader, struct rc_err *err)
 {
     const void *data = NULL;

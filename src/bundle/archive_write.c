@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stage -> gzip tar on a descriptor, in passes: when the first does not fit, the compressed size of
- * each file is known, cuts are planned by it, and the archive is made again.
+ * Stage -> gzip tar on a descriptor, in passes. A pass measures the compressed size of each file.
+ * If the archive does not fit, cuts are planned from these sizes, and the archive is made again.
  *
  * Same stage, same bytes: sorted, owner 0 without names, no time in the gzip header. The manifest
  * comes last because its hashes are of the bytes that went into the archive.
@@ -32,27 +32,27 @@ struct pass {
     const char *top;
     int fd;
     int output_error; /* -errno of the descriptor */
-    uint64_t bytes;   /* compressed so far, also those not written because over the limit */
+    uint64_t bytes;   /* compressed so far, also those beyond the limit, which are not written */
     time_t newest;    /* mtime of what we make ourselves: deterministic */
     time_t now;
     SHA256_CTX sha; /* of the entry that is being written */
     struct rc_err *err;
 };
 
-/* Never fails towards libarchive, whose gzip filter leaks its 260 KB when it is not closed in order
- * (3.6.2): the error is kept, the rest is thrown away, and put_data() stops the pass. */
+/* Reports no error to libarchive: its gzip filter leaks 260 KB if it is not closed in order
+ * (3.6.2). The error is kept, later data are dropped, and put_data() stops the pass. */
 static la_ssize_t on_write(struct archive *a, void *data, const void *block, size_t len)
 {
     struct pass *pass = data;
     (void)a;
     pass->bytes += len;
-    /* Over the limit it is only measured: the next pass is the one to keep. */
+    /* Beyond the limit the data are only measured, because another pass follows. */
     if (pass->bytes <= BUNDLE_MAX_BYTES && pass->output_error == 0)
         pass->output_error = fs_write_all(pass->fd, block, len);
     return (la_ssize_t)len;
 }
 
-/* libarchive's complaint as ours. */
+/* Turns libarchive's error into ours. */
 static int pass_failed(struct pass *pass)
 {
     if (pass->output_error < 0)
@@ -101,8 +101,8 @@ static int put_data(struct pass *pass, const void *data, size_t len)
     return 0;
 }
 
-/* Exactly file->bytes bytes, as the header said; a file that shrank meanwhile is filled up with
- * newlines (and that is said in the manifest), one that grew is taken at its listed size. */
+/* Writes exactly file->bytes bytes, as the header says. A file that shrank meanwhile is filled up
+ * with newlines, and the manifest says so. A file that grew is taken at its listed size. */
 static int put_file_bytes(struct pass *pass, struct stage_file *file, int fd)
 {
     char data[64 * 1024];
@@ -134,7 +134,7 @@ static int put_file(struct pass *pass, struct stage_file *file)
     buf_init(&cut, BUNDLE_STAGE_TOTAL);
     bool whole = file->plan == PLAN_KEEP;
     RC_AUTO_CLOSE int fd = whole ? stage_open_file(pass->stage, file->path) : -1;
-    if (whole && stage_open_may_pass(fd)) /* rather no bundle yet than one with a hole */
+    if (whole && stage_open_may_pass(fd)) /* better no bundle yet than a bundle with a hole */
         return rc_err_errno(pass->err, fd, "cannot open '%s'", file->path);
     int r = whole ? 0 : cut_content(pass->stage, file, &cut, &file->lost);
     if (r < 0) {
@@ -150,7 +150,7 @@ static int put_file(struct pass *pass, struct stage_file *file)
     return r;
 }
 
-/* Folders on the way to `path` that `previous` had not. */
+/* Adds the folders on the way to `path` that are not on the way to `previous`. */
 static int put_folders(struct pass *pass, const char *path, const char *previous)
 {
     char folder[BUNDLE_NAME_MAX + 1];
@@ -206,7 +206,8 @@ static bool set_up(struct pass *pass)
            archive_write_open(pass->a, pass, NULL, on_write, NULL) == ARCHIVE_OK;
 }
 
-/* One whole archive. *ret_bytes = its size, which may be over the limit (then the archive is incomplete). */
+/* Writes one whole archive. *ret_bytes = its size, which may be over the limit (then the archive is
+ * incomplete). */
 static int one_pass(struct pass *pass, const char *base)
 {
     pass->bytes = 0;
@@ -228,7 +229,7 @@ static int one_pass(struct pass *pass, const char *base)
     return r;
 }
 
-/* Our own reader takes an archive of more uncompressed bytes for a bomb. */
+/* Our own reader refuses an archive with more uncompressed bytes, because it may be a bomb. */
 static int cut_to_stage_total(struct stage *stage)
 {
     if (stage->total_bytes <= BUNDLE_STAGE_TOTAL)
@@ -253,7 +254,7 @@ int archive_stage(struct stage *stage, const char *base_manifest, const char *na
         *ret_output_failed = r < 0 && pass.output_error < 0;
         if (r < 0 || pass.bytes <= BUNDLE_MAX_BYTES)
             return r;
-        /* Estimates that fail again and again are met with larger steps. */
+        /* Estimates may fail again and again, so the margin doubles with each pass. */
         uint64_t excess = pass.bytes - BUNDLE_MAX_BYTES + ((uint64_t)CUT_MARGIN << n);
         r = cut_plan(stage, excess);
     }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bundle: staging folder -> manifest -> .tar.gz, and back. The only user of libarchive and
- * libcrypto.
+ * The bundle: staging folder -> manifest -> .tar.gz, and back. The only user of libarchive and libcrypto.
  *
  * A bundle is a gzip tar with one top folder of its own name. manifest.json lists everything that was tried
- * (a row per item: status, reason, milliseconds) and every file (bytes, SHA-256); only manifest.json itself
- * is not listed. It is written under a temporary name, fsynced and renamed, mode 0600, at most 25 MB
+ * (a row per item: status, reason, milliseconds) and every file (bytes, SHA-256) except itself. The archive
+ * is written under a temporary name, fsynced and renamed. Its mode is 0600, its size at most 25 MB
  * (GitHub's limit): the least valuable text is cut first, and the manifest lists each cut.
  */
 #ifndef BUNDLE_BUNDLE_H
@@ -38,7 +37,7 @@ void manifest_free(struct manifest *);
 /* One thing that was tried. `reason` NULL or "" for COLLECT_OK. 0 or -ENOMEM. */
 int manifest_add_item(struct manifest *, const char *name, enum collect_status status,
                       const char *reason, uint64_t milliseconds);
-/* Take out the rows of something that is tried again. */
+/* Removes the rows of an item that is tried again. */
 void manifest_forget_item(struct manifest *, const char *name);
 /* Redacts the texts of the rows, except names and statuses. 0 or -ENOMEM. */
 int manifest_redact(struct manifest *, struct redactor *redactor);
@@ -48,9 +47,10 @@ int manifest_rename(struct manifest *, const char *top);
 const char *manifest_name(const struct manifest *);
 /* Free-form top-level value (tool version, what tracing lost, ...); takes ownership of `value`. */
 int manifest_set(struct manifest *, const char *key, struct cJSON *value);
-/* The manifest.json of a stage (of an unpacked bundle) as one that can be added to. NULL: *err. */
+/* Loads the manifest.json of a stage (an unpacked bundle), so that rows can be added. NULL with
+ * *err on failure. */
 struct manifest *manifest_load(const char *stage_dir, struct rc_err *err);
-/* Hash every file below stage_dir (but manifest.json) and produce the document. */
+/* Hashes every file below stage_dir, except manifest.json, and writes the document to `out`. */
 int manifest_render(struct manifest *, const char *stage_dir, struct buf *out, struct rc_err *err);
 const char *collect_status_name(enum collect_status status); /* "ok", "partial", "timed_out" ... */
 
@@ -67,33 +67,34 @@ struct bundle_title {
 /* rocmcrash-<UTC yyyymmddThhmmssZ>-<program>-<class>[-r<rank>][-<signature>]; [A-Za-z0-9._-] only. */
 void bundle_name(char *out, size_t size, const struct bundle_title *title);
 /*
- * Archive stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
- * entry lies below "<name>/". When output_dir cannot be written, tries in turn the fallback
- * folders ($ROCMCRASH_STATE_DIR/bundles, $XDG_STATE_HOME/rocmcrash/bundles or that below the home,
- * /tmp/rocmcrash-<uid>, /dev/shm/rocmcrash-<uid>). ret_path gets the final path.
- * 0 or -errno with *err; *ret_elsewhere tells that it is not where it was asked for, and *err then
- * says why. A name that is taken gets "-2", "-3" ... (also as top folder): nothing is overwritten.
+ * Archives stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
+ * entry lies below "<name>/". If output_dir cannot be written, tries the fallback folders in turn
+ * ($ROCMCRASH_STATE_DIR/bundles, $XDG_STATE_HOME/rocmcrash/bundles or that below the home,
+ * /tmp/rocmcrash-<uid>, /dev/shm/rocmcrash-<uid>). ret_path gets the final path. 0 or -errno with
+ * *err. *ret_elsewhere is true if the bundle is not in output_dir; *err then says why. If the name
+ * is taken, it gets "-2", "-3" ... (also as top folder): nothing is overwritten.
  *
- * manifest.json of the stage is the base of the one in the archive, whose "files" and "cut" are
- * made while archiving, so that they are true of the archived bytes even when a file of the stage
- * changes meanwhile. The stage itself is not altered.
+ * The archive's manifest.json is made from that of the stage. Its "files" and "cut" are made while
+ * archiving: they describe the archived bytes, even if a file of the stage changes meanwhile. The
+ * stage itself is not altered.
  */
 int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
                  size_t ret_size, bool *ret_elsewhere, struct rc_err *err);
 
 /* --- reading: every bundle may be hostile --- */
 
-/* Check structure (one top folder, nothing outside, no links or devices), that each file of the
- * manifest is there with its size and SHA-256, and that no other is. 0 = good; -EBADMSG = bad, the
- * complaint is in *err; other -errno = could not be read. */
+/* Checks the structure (one top folder, nothing outside, no links or devices), that each file of
+ * the manifest is there with its size and SHA-256, and that there is no other file. 0 = good;
+ * -EBADMSG = bad, and *err says why; another -errno = the bundle could not be read. */
 int bundle_verify(const char *path, struct rc_err *err);
-/* One file of the bundle (name below the top folder) into malloc()ed, NUL-terminated memory of at
- * most max bytes. -ENOENT when there is none. */
+/* Reads one file of the bundle (name below the top folder) into malloc()ed, NUL-terminated memory
+ * of at most max bytes. -ENOENT if there is no such file. */
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,
                          struct rc_err *err);
 /* Marks the place where a text was shortened to fit. */
 #define BUNDLE_CUT_WORDS "bytes cut by rocmcrash"
-/* Several of them in one pass. 0 when any was found, also if the bundle is damaged after it. */
+/* Several files, read in one pass. 0 if at least one was found, even if the bundle is damaged after
+ * it. */
 struct bundle_file {
     const char *name;
     size_t max;
@@ -102,19 +103,20 @@ struct bundle_file {
 };
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
                       struct rc_err *err);
-/* Unpack regular files below dir (fresh, ours, 0700), bounded in count and size. The bundle's top
- * folder is left out: dir becomes what stage_dir was. dir is made, or must be empty and ours. */
+/* Unpacks regular files below dir (fresh, ours, 0700), bounded in count and size. The bundle's top
+ * folder is left out: dir gets the contents that stage_dir had. dir is made, or must be empty and
+ * ours. */
 int bundle_unpack(const char *path, const char *dir, struct rc_err *err);
 
-/* Called for each regular file; other than 0 ends the listing and is returned. */
+/* Called for each regular file. A result other than 0 ends the listing and is returned. */
 typedef int (*bundle_list_fn)(void *arg, const char *name, uint64_t bytes);
 int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *err);
 
 /*
- * Change a bundle that exists: verify, unpack into a private folder, let `change` alter stage_dir
- * and add rows to the manifest, write beside the old one, rename over it. The new file has the owner
- * of the old one, and those bits of its mode that are in `mode_mask`. The old one stays when anything
- * fails. 0 or -errno.
+ * Changes an existing bundle: verifies it, unpacks it into a private folder, lets `change` alter
+ * stage_dir and add rows to the manifest, writes the new file beside the old one, and renames it over
+ * the old one. The new file has the owner of the old one, and those bits of its mode that are in
+ * `mode_mask`. If anything fails, the old file stays. 0 or -errno.
  */
 typedef int (*bundle_change_fn)(void *arg, const char *stage_dir, struct manifest *manifest,
                                 struct rc_err *err);

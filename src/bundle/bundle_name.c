@@ -10,7 +10,8 @@
 #include "base/err.h"
 #include "bundle/internal.h"
 
-/* Copy at most `most` characters, others than [A-Za-z0-9._-] as '-'; no leading '.' or '-'. */
+/* Copies at most `most` characters. A character that is not in [A-Za-z0-9._-] becomes '-'. No
+ * leading '.' or '-'. */
 static size_t append_safe(char *out, size_t size, size_t at, const char *text, size_t most)
 {
     size_t start = at;
@@ -80,13 +81,14 @@ bool entry_name_ok(const char *name)
     for (size_t i = 0; i <= len; i++) {
         unsigned char c = (unsigned char)name[i];
         if (c != '\0' && c != '/') {
-            /* '\' is a folder separator where some users unpack. */
+            /* '\' separates folders on some systems where users unpack. */
             if (c < 0x20 || c > 0x7e || c == '\\')
                 return false;
             continue;
         }
         size_t part_len = (size_t)(name + i - part);
-        /* ".git" acts when somebody looks around in the unpacked folder, and "-rf" when a shell expands "*". */
+        /* ".git" takes effect when somebody works in the unpacked folder, and "-rf" when a shell expands
+         * "*". */
         if (part_len == 0 || part[0] == '.' || part[0] == '-')
             return false;
         part = name + i + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order in which files are shortened when the bundle would pass the limit of an attachment.
+ * The order in which files are shortened if the bundle would exceed the limit of an attachment.
  *
- * The table is the value order. Text loses its middle (the beginning says what was started, the end
- * what happened), tables lose every n-th line, other files are left out whole. Each loss is
- * a row of the manifest's "cut".
+ * The table ranks files by pattern; the lowest rank is cut first. Text loses its middle: the beginning says
+ * what was started, the end what happened. Tables keep every Nth line. Other files are left out whole. Each
+ * loss is a row of the manifest's "cut".
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -50,13 +50,13 @@ static bool has_suffix(const char *path, const char *suffix)
     return len >= want && strcmp(path + len - want, suffix) == 0;
 }
 
-/* Lines can be taken out one by one and the rest still be read by programs. */
+/* Is it a table? Programs can still read a table from which lines were taken. */
 static bool is_table(const char *path)
 {
     return has_suffix(path, ".csv") || has_suffix(path, ".tsv") || has_suffix(path, ".jsonl");
 }
 
-/* Half a JSON document or binary blob is worth nothing. */
+/* Half of a JSON document or of a binary file is worth nothing. */
 static bool can_shorten(const struct stage *stage, const char *path)
 {
     if (has_suffix(path, ".json") || has_suffix(path, ".html"))
@@ -82,9 +82,10 @@ static int by_value(const void *a, const void *b)
 static const uint64_t round_floor[] = {64 * 1024, 4 * 1024, 0, 0};
 #define CUT_ROUNDS (sizeof round_floor / sizeof round_floor[0])
 #define CORE_RANK 85
-#define SHORTENED_MAX (32.0 * 1024 * 1024) /* it is made in memory */
+#define SHORTENED_MAX (32.0 * 1024 * 1024) /* the shortened text is made in memory */
 
-/* Cut one file by about `excess` compressed bytes; returns what it will give. */
+/* Cuts one file by about `excess` compressed bytes; returns how many compressed bytes that
+ * saves. */
 static uint64_t cut_file(const struct stage *stage, struct stage_file *file, uint64_t excess,
                          unsigned round)
 {

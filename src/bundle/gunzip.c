@@ -14,7 +14,8 @@
 #include "bundle/internal.h"
 
 #define COMPRESSED_MAX ((uint64_t)64 << 20) /* ours are at most 25 MB */
-/* A stage is cut to 256 MiB; beyond that with such a ratio it was made to fill memory or disks. */
+/* A stage is cut to 256 MiB. An archive that has more, with such a ratio, was made to fill memory
+ * or disks. */
 #define RATIO_CHECK_FROM ((uint64_t)288 << 20)
 #define RATIO_MAX 100
 /* Headers and padding come on top of the files' bytes. */

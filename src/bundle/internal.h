@@ -48,7 +48,7 @@ struct stage_file {
     int rank; /* low = cut first (cut.c) */
     bool text;
     enum stage_plan plan;
-    uint64_t keep;     /* PLAN_SHORTEN, PLAN_THIN: about so many bytes */
+    uint64_t keep;     /* PLAN_SHORTEN, PLAN_THIN: about this many bytes */
     const char *why;   /* of DROP, SHORTEN, THIN: static text */
     uint64_t packed;   /* compressed bytes of the last pass, about */
     uint64_t archived; /* bytes in the archive after the last pass */
@@ -68,7 +68,7 @@ int stage_open(struct stage *stage, const char *dir, struct rc_err *err);
 void stage_release(struct stage *stage);
 /* Open for reading, regular files only, never through a link in the last part. */
 int stage_open_file(const struct stage *stage, const char *path);
-bool stage_open_may_pass(int code); /* the -errno of that: the file itself is there */
+bool stage_open_may_pass(int code); /* is that -errno only a passing lack of our process? */
 /* SHA-256 of a file as it is now; *ret_bytes its length. */
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],
                     uint64_t *ret_bytes, struct rc_err *err);
@@ -89,8 +89,8 @@ int manifest_set_name(struct manifest *manifest, const char *name);
 /* --- cut.c --- */
 
 int cut_rank(const char *path);
-/* Plan further cuts so that about `excess` compressed bytes go, by what the last pass measured.
- * -EFBIG when nothing is left to cut. */
+/* Plans further cuts of about `excess` compressed bytes, from the sizes that the last pass
+ * measured. -EFBIG if nothing is left to cut. */
 int cut_plan(struct stage *stage, uint64_t excess);
 /* The shortened content of a file whose plan is SHORTEN or THIN. 0 or -errno. */
 int cut_content(const struct stage *stage, const struct stage_file *file, struct buf *out,
@@ -98,8 +98,8 @@ int cut_content(const struct stage *stage, const struct stage_file *file, struct
 
 /* --- archive_write.c --- */
 
-/* Write the archive to fd; never more than BUNDLE_MAX_BYTES: cuts and starts again when needed.
- * *ret_output_failed tells that the output (not the stage) was the trouble. */
+/* Writes the archive to fd, never more than BUNDLE_MAX_BYTES: cuts and starts again if needed.
+ * *ret_output_failed is true if the output failed, not the stage. */
 int archive_stage(struct stage *stage, const char *base_manifest, const char *name, int fd,
                   bool *ret_output_failed, struct rc_err *err);
 
@@ -112,11 +112,12 @@ struct place_result {
 };
 int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const char *name,
              struct place_result *result, struct rc_err *err);
-/* Tried in this order; NULL or "" = none. In tmp, where others write too, a folder of our own. */
+/* Folders to try, in this order; NULL or "" = none. Others write to tmp, too, so the bundle goes
+ * into a folder of our own there. */
 struct place_folders {
     const char *output, *state, *tmp;
 };
-/* As bundle_write(), folders given. */
+/* Like bundle_write(), with the given fallback folders. */
 int place_with_fallbacks(const char *stage_dir, const char *name,
                          const struct place_folders *folders, char *ret_path, size_t ret_size,
                          bool *ret_elsewhere, struct rc_err *err);
@@ -169,9 +170,10 @@ int reader_next(struct reader *, struct reader_entry *ret, struct rc_err *err);
 /* Data of the entry: bytes, 0 at its end, -errno. */
 ssize_t reader_data(struct reader *, void *data, size_t size, struct rc_err *err);
 const char *reader_top(const struct reader *);
-/* A name from a hostile archive, fit for an error message; static per call site buffer. */
+/* Writes a name from a hostile archive to `out` in a form that an error message may show. Returns
+ * `out`. */
 const char *printable_name(char *out, size_t size, const char *name);
-/* -EBADMSG and "entry 'NAME' WHAT". */
+/* Returns -EBADMSG, with "entry 'NAME' WHAT" in *err. */
 int entry_refuse(const char *name, const char *what, struct rc_err *err);
 
 /* --- on descriptors, so that a path is looked up once --- */

@@ -2,8 +2,8 @@
 /*
  * manifest.json: a row for everything that was tried, a row for every file.
  *
- * Built by the finisher. "files" of the document in the archive is made by the writer from the
- * bytes it archived (manifest_for_archive), so that it is true after cuts and late writers.
+ * Built by the finisher. The archive's writer makes "files" from the bytes that it archived
+ * (manifest_for_archive), so that the list is true after cuts, and if a collector wrote late.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -101,7 +101,7 @@ int place_in(int dir_fd, struct stage *stage, const char *base_manifest, const c
                 (void)rc_err_errno(err, r, "cannot rename the archive");
         }
         if (r == 0) {
-            (void)fs_sync(dir_fd); /* the name; EINVAL on some file systems, the data is safe */
+            (void)fs_sync(dir_fd); /* keeps the name; EINVAL on some file systems: the data is safe */
             return 0;
         }
         (void)unlinkat(dir_fd, temporary, 0);
@@ -122,7 +122,8 @@ static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
     return own_folder_open(parent, slash + 1, S_IWGRP | S_IWOTH, ret_fd, err);
 }
 
-/* /tmp/rocmcrash-<uid>, or a fresh one when somebody else sits there. Path in `out`. */
+/* Opens /tmp/rocmcrash-<uid>, or a fresh folder if that one belongs to somebody else. Path in
+ * `out`. */
 static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, struct rc_err *err)
 {
     char name[40];
@@ -215,7 +216,7 @@ static int try_folders(const struct parcel *parcel, char *ret_path, size_t ret_s
             first = why;
             first_code = r;
         }
-        if (!output_failed) /* the stage is the trouble: same everywhere */
+        if (!output_failed) /* the stage failed: no other folder helps */
             return rc_err_set(err, r, "%s", why.msg);
     }
     return rc_err_set(err, first_code, "%s; nor could it be written elsewhere", first.msg);
@@ -291,7 +292,7 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
         place_with_fallbacks(stage_dir, name, &folders, ret_path, ret_size, ret_elsewhere, &first);
     bool nowhere = r < 0 && r != -EINVAL && r != -ENOMEM && r != -EFBIG && r != -EBADMSG;
     if (nowhere) {
-        /* Memory is lost with the machine, but by then somebody may have copied it. */
+        /* Files in memory are lost with the machine, but by then somebody may have copied them. */
         const struct place_folders last = {"", named[0] != '\0' ? user : "", "/dev/shm"};
         if (place_with_fallbacks(stage_dir, name, &last, ret_path, ret_size, ret_elsewhere, NULL) ==
             0)

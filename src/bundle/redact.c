@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The redactor, and the text with all that is private replaced. What is private: redact_search.c.
- * Known names: redact_names.c. Runs in the finisher.
+ * The redactor: replaces everything private in a text. redact_search.c finds it, redact_names.c has
+ * the known names. Runs in the finisher.
  */
 #include "bundle/redact.h"
 

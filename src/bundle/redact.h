@@ -6,7 +6,7 @@
  *
  * Numbers, addresses (0x...), sizes, versions, PCI addresses, gfx names and hashes stay as they
  * are: a bundle must judge the same before and after. The map from pseudonym to name never goes into a
- * bundle. Pass whole texts: what is split over two calls is only seen where it was learned.
+ * bundle. Pass whole texts: a name or secret that two calls split is found only if it was learned.
  */
 #ifndef BUNDLE_REDACT_H
 #define BUNDLE_REDACT_H
@@ -21,7 +21,7 @@ struct rc_err;
 struct redactor;
 
 enum redact_kind {
-    REDACT_SECRET,  /* <secret:rule>; no number, nothing to tell apart */
+    REDACT_SECRET,  /* <secret:rule>; no number: secrets are not told apart */
     REDACT_HOME,    /* <home1> */
     REDACT_USER,    /* <user1> */
     REDACT_HOST,    /* <host1> */
@@ -36,49 +36,52 @@ enum redact_kind {
     REDACT_KIND_MAX,
 };
 
-/* With the rules the program was built with; NULL when there is no memory. */
+/* Uses the built-in rules. NULL when there is no memory. */
 struct redactor *redactor_new(void);
-/* The text of those rules: *ret_len bytes, without a NUL. */
+/* The text of the built-in rules: *ret_len bytes, without a NUL. */
 const char *redactor_builtin_rules(size_t *ret_len);
-/* With these rules; `name` is for the error message. NULL with *err. */
+/* Uses the given rules; `name` is for the error message. NULL with *err. */
 struct redactor *redactor_new_rules(const char *rules, size_t len, const char *name,
                                     struct rc_err *err);
 void redactor_free(struct redactor *);
-/* "hostnames,ips": kinds that are not hidden. Secrets always are. 0 or -EINVAL with *err. */
+/* Sets the kinds that are not hidden: "hostnames,ips". Secrets are always hidden. 0 or -EINVAL with
+ * *err. */
 int redactor_keep(struct redactor *, const char *list, struct rc_err *err);
 /*
- * A known value of HOME, USER, HOST (or any kind but SECRET), found in both cases. Values of five
- * and more characters are found inside other words too, shorter ones as words only. Words of the
- * trade ("torch", "memory") and the shortest names are hidden where they stand as a user
- * or a host ("torch@vm", "host: vm", "vm:29500", a line of syslog), and in home folders; "root" and
- * "localhost" never. Paths below /proc and /sys keep their words. 0, -EINVAL, -ENOMEM.
+ * Adds a known value of HOME, USER, HOST (or any kind but SECRET). Upper and lower case do not
+ * differ. Values of five and more characters are also found inside other words, shorter ones only
+ * as whole words. Technical words ("torch", "memory") and the shortest names are hidden only where
+ * they stand as a user or a host ("torch@vm", "host: vm", "vm:29500", a line of syslog), and in
+ * home folders. "root" and "localhost" are never hidden. Paths below /proc and /sys keep their
+ * words. 0, -EINVAL, -ENOMEM.
  */
 int redactor_add(struct redactor *, enum redact_kind kind, const char *value);
-/* Our own domain ("hpc.example.org"): each host in it is hidden whole, "node7.hpc.example.org".
- * A domain of one label is ignored. 0 or -ENOMEM. */
+/* Adds our own domain ("hpc.example.org"): each host in it is hidden whole,
+ * "node7.hpc.example.org". A domain of one label is ignored. 0 or -ENOMEM. */
 int redactor_add_domain(struct redactor *, const char *domain);
-/* The names of this machine and of whoever runs us: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd
- * entry, host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
+/* Adds the names of this machine and of its user: $HOME, $USER, $LOGNAME, $SUDO_USER, passwd entry,
+ * host name and its first part, machine-id, ids of the GPUs. 0 or -ENOMEM. */
 int redactor_add_machine(struct redactor *);
 /* Adds names around a run in `cwd` (NULL: ours): the real place of the home folder and the homes beside it,
  * people and groups with an account here, names in the git configuration, hosts of mounts, our domains, and
- * the folders in which people work: names in those are hidden as below a home. May take a second for each file system that does not
- * answer. 0 or -ENOMEM. */
+ * the folders in which people work: names in these folders are hidden like names below a home. May take a
+ * second for each file system that does not answer. 0 or -ENOMEM. */
 int redactor_add_around(struct redactor *, const char *cwd);
 /* Pseudonyms that stand in the text ("<user3>") are not given to others. */
 void redactor_reserve(struct redactor *, const char *text, size_t len);
-/* Look through a text for names and secrets to hide everywhere, also where nothing but the value
- * gives them away. All texts first, then redact_text(). 0 or -ENOMEM. */
+/* Learns names and secrets from a text. They are then hidden everywhere, also where only their
+ * value gives them away. Call it for all texts before redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
-/* True: the next texts are measurements, not written by somebody (/proc/meminfo, versions of packages, hashes of
- * models), so a word that the vocabulary lacks is no name. Known and learned names, and all other rules, count as
- * elsewhere. */
+/* True: the next texts are measurements, not written by somebody (/proc/meminfo, versions of packages, hashes
+ * of models), so a word that the vocabulary lacks is no name. Known and learned names are hidden, and all
+ * other rules apply, as elsewhere. */
 void redactor_measured(struct redactor *, bool is_measured);
-/* Append `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
+/* Appends `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);
-/* Every string of a document in place, but those under the keys of `keep` (NULL-terminated, or
- * NULL), which are words of ours. It stays well-formed. 0 or -ENOMEM (then it must not be used). */
+/* Redacts every string of a document in place, except those under the keys of `keep`
+ * (NULL-terminated, or NULL), which are our own words. The document stays well-formed. 0 or -ENOMEM
+ * (then it must not be used). */
 int redact_json(struct redactor *, struct cJSON *document, const char *const keep[]);
 
 /* From here on changes are counted for this file of the bundle (NULL = none). */

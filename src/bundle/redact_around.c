@@ -29,7 +29,8 @@
 #define GROUPS_MAX 64
 #define PARENTS_MAX 16 /* folders up to the one that holds .git */
 
-/* Shared with a child that reads. A line each: what it is, and the value. */
+/* The findings of the child process, in memory shared with it. A line each: this letter, then the
+ * value. */
 enum found {
     FOUND_HOME = 'h',
     FOUND_FULL_NAME = 'f',
@@ -313,7 +314,7 @@ bool redact_is_given_name(const struct redactor *r, const char *name, size_t len
     return given;
 }
 
-/* Owner and name of a repository, and its host, unless the rules know them as public. */
+/* Adds owner and name of a repository, and its host, unless the rules know them as public. */
 static int add_remote(struct redactor *r, const char *url)
 {
     struct redact_spans spans = {0};
@@ -329,8 +330,9 @@ static int add_remote(struct redactor *r, const char *url)
     return e;
 }
 
-/* "Erika Mustermann"; a single word may be any word. A name with a technical word in it ("memory access") is
- * evidence: people choose their own full name (chfn). */
+/* Adds a full name ("Erika Mustermann"). A single word is not added, because it may be any word. A name with
+ * a technical word ("memory access") is not added: people choose their own full name (chfn) and could hide
+ * evidence. */
 static int add_full_name(struct redactor *r, const char *name)
 {
     char words[128];
@@ -381,7 +383,7 @@ static int add_all_found(struct redactor *r, struct around *a)
     return e;
 }
 
-/* The folder above a home that is called as its user has homes of others. */
+/* If a home has the name of its user, the folder above it holds the homes of others, too. */
 static int add_neighbours(struct redactor *r)
 {
     int e = 0;

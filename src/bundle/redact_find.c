@@ -75,7 +75,7 @@ static bool excused(const struct redact_rule *rule, const char *text, size_t at)
     return false;
 }
 
-/* Is what the rule found something that stays? */
+/* Does the text that the rule found stay as it is? */
 static bool stays(const struct redact_rules *rules, const struct redact_rule *rule, const char *p,
                   size_t len)
 {
@@ -85,7 +85,7 @@ static bool stays(const struct redact_rules *rules, const struct redact_rule *ru
            redact_is_known(rules->vocabulary, rule->unless_known, p, len);
 }
 
-/* Is what says what the rule's findings are ("MRN: 123") a word that every log has? */
+/* Is the label of the finding ("MRN" in "MRN: 123") a word that every log has? */
 static bool is_label_known(const struct redact_rules *rules, const struct redact_rule *rule,
                            const char *piece, const PCRE2_SIZE *ovector, int pairs)
 {
@@ -137,7 +137,7 @@ struct piece {
     uint32_t flags; /* of pcre2_match() */
 };
 
-/* "$" is where the text was cut off, not the end of each line. */
+/* If the piece ends before the text does, "$" does not match at its end. */
 static uint32_t flags_of_piece(size_t len, size_t to)
 {
     return to < len ? PCRE2_NOTEOL : 0;

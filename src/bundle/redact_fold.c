@@ -13,7 +13,7 @@
 #include "bundle/redact_internal.h"
 
 #define WRAP_MIN 60u        /* columns; nobody's terminal is narrower */
-#define WRAP_NEIGHBOURS 12u /* a wrapped line is as long as the longest of so many around it */
+#define WRAP_NEIGHBOURS 12u /* a wrapped line is as long as the longest of this many around it */
 #define WORD_MIN 4u
 #define LINE_MAX_BYTES 4096u
 #define UTF16_PAIRS 8u
@@ -100,7 +100,7 @@ static size_t command_at(const struct redact_text *t, size_t at)
     return 0;
 }
 
-/* All of them that follow each other. */
+/* Bytes of all such sequences in a row. */
 static size_t unseen_at(const struct redact_text *t, size_t at)
 {
     size_t n = 0;
@@ -158,7 +158,7 @@ static size_t line_end(const struct redact_text *t, size_t from)
     return end != NULL ? (size_t)(end - t->p) : t->len;
 }
 
-/* In characters, without what moves no cursor. */
+/* Width in characters, without sequences that do not move the cursor. */
 static size_t columns(const struct redact_text *t, size_t from, size_t to)
 {
     size_t n = 0;
@@ -221,8 +221,8 @@ static bool is_key_at(const struct redact_text *t, size_t at)
            redact_at(t, sign + 1) == ' ';
 }
 
-/* "error: invalid key", "httpx 0.28.1", "WARNING! Using": a word in small or in capital letters with more after it.
- * The rest of a key stands alone on its line, or mixes them. */
+/* "error: invalid key", "httpx 0.28.1", "WARNING! Using": a word in lower or in upper case, with more text
+ * after it. The rest of a cut key stands alone on its line, or mixes both cases. */
 static bool is_prose_at(const struct redact_text *t, size_t at)
 {
     size_t end = at;
@@ -270,7 +270,7 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
     return is_screen_wide(columns(t, from, to)) || (!is_own_line && is_longest(t, from, to));
 }
 
-/* --- the look --- */
+/* --- folding --- */
 
 /* One step of a line: returns where it goes on. */
 static size_t step(struct fold *f, size_t at)
@@ -330,7 +330,7 @@ int redact_fold(const struct redact_text *t, struct redact_folded *ret)
         }
         put(&f, '\n', end < t->len ? end : t->len - 1);
         if (f.removed == 0)
-            ret->len = begun; /* as it was: looked at before */
+            ret->len = begun; /* nothing was cut: the first search has seen these lines */
     }
     if (f.failed || ret->len == 0)
         redact_folded_release(ret);

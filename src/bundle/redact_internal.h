@@ -13,14 +13,14 @@ struct redact_text {
 struct redact_name {
     enum redact_kind kind;
     unsigned number;   /* of the pseudonym, 0 = not given yet */
-    bool literal;      /* looked for everywhere */
-    bool learned;      /* ... as whole words only: somebody else's text says that it is a name */
-    bool weak;         /* ... where it stands as a host or a user */
-    bool domain;       /* ... with the labels before it */
-    bool in_path;      /* ... where a slash stands before or after it */
-    bool homes;        /* a folder: those in it are homes. It stays */
-    size_t below;      /* a folder: from here on people named the folders in it. It stays ... */
-    size_t tail;       /* ... but so many bytes at its end */
+    bool literal;      /* looked for everywhere; the next four bound that */
+    bool learned;      /* only whole words are hidden: a text says that it is a name */
+    bool weak;         /* hidden only where it stands as a host or a user */
+    bool domain;       /* hidden with the labels before it */
+    bool in_path;      /* hidden only with a slash before or after it */
+    bool homes;        /* a folder that stays visible; the folders in it are homes */
+    size_t below;      /* a folder: offset from which people named its parts; it stays visible ... */
+    size_t tail;       /* ... except this many bytes at its end */
     const char *label; /* of a secret: the rule that found it */
     size_t len;
     char *value;
@@ -37,7 +37,7 @@ struct redact_file {
 struct redactor {
     struct redact_rules *rules;
     struct redact_scan *scan; /* of keywords and literals */
-    bool scan_stale;          /* literals were added since; looking for new ones does not mind */
+    bool scan_stale;          /* literals were added since; learning may still use it */
     bool is_measured;         /* the text is ours: the vocabulary's rules are not tried */
     uint32_t *keyword_rule;   /* rule of keyword i */
     size_t keyword_count;
@@ -59,12 +59,12 @@ struct redactor {
 /* redact.c: the pseudonym of a value; NULL when there is no memory or the table is full. */
 struct redact_name *redact_name_of(struct redactor *, enum redact_kind kind, const char *value,
                                    size_t len);
-/* redact_names.c: the kind under which this value has a pseudonym already, else the guess: the place of
- * an unknown word says only roughly what it names. */
+/* redact_names.c: the kind under which this value has a pseudonym already, else `guess`. The place of
+ * an unknown word tells only roughly what the word names. */
 enum redact_kind redact_kind_known_as(const struct redactor *, enum redact_kind guess,
                                       const char *value, size_t len);
-/* redact_names.c: adds a name that is matched as whole words only, like one that a text has introduced. 0 or
- * -ENOMEM. */
+/* redact_names.c: adds a name that is matched as whole words only, like a name that a text has introduced. 0
+ * or -ENOMEM. */
 int redact_add_word(struct redactor *, enum redact_kind kind, const char *value, size_t len);
 /* redact_names.c: adds a folder in which people name things, with all of its path; adds a folder that holds
  * homes. NULL, relative paths and folders of the system are ignored. 0 or -ENOMEM. */
@@ -75,13 +75,13 @@ int redact_add_homes(struct redactor *, const char *path);
 void redact_numbers_back(struct redactor *, size_t known);
 /* redact_around.c: would the rules hide a folder of that name below a home? */
 bool redact_is_given_name(const struct redactor *, const char *name, size_t len);
-/* redact_search.c: everything private in the text, settled. 0 or -ENOMEM. */
+/* redact_search.c: finds everything private in the text; the spans are settled. 0 or -ENOMEM. */
 int redact_search(struct redactor *, const struct redact_text *t, bool learning,
                   struct redact_spans *out);
 /* redact.c: text[0, len) with the spans that lie in it replaced. */
 void redact_apply(struct redactor *, const struct redact_text *t, const struct redact_spans *spans,
                   struct buf *out);
-/* redact.c: look everywhere for what the span holds, when it is worth it. */
+/* redact.c: from now on, looks everywhere for the value of the span, if that is worth it. */
 int redact_learn_span(struct redactor *, const struct redact_text *t,
                       const struct redact_span *span);
 
@@ -95,8 +95,8 @@ struct redact_folded {
 /* 0 or -ENOMEM. */
 int redact_fold(const struct redact_text *t, struct redact_folded *ret);
 void redact_folded_release(struct redact_folded *folded);
-/* A span of it as one of the text; false where nothing was left out in it, which the other looks
- * see as well. */
+/* Translates a span of the folded text into a span of the text. False: nothing was left out within
+ * the span, so the other searches find it as well. */
 bool redact_folded_place(const struct redact_text *t, const struct redact_folded *folded,
                          struct redact_span *span);
 
@@ -104,16 +104,17 @@ bool redact_folded_place(const struct redact_text *t, const struct redact_folded
 
 /* Between two words of a command that Python printed. */
 #define REDACT_ITEMS "', '"
-/* The text as its reader sees it, byte for byte in the same place: escapes are blanks, escaped line
- * ends end lines, quotes are quotes, lists of a command's words are the command. NULL without
- * failure when that is no other text. */
+/* The text as its reader sees it, each byte in the same place. Escapes become blanks, escaped line
+ * ends end lines, escaped quotes are quotes, and a list of a command's words becomes the command.
+ * NULL without failure: the text has nothing of that. */
 char *redact_unescaped(const struct redact_text *t, bool *ret_failed);
 
 /* --- redact_place.c: where a known name stands --- */
 
 /* Identifies nobody ("root", "localhost", digits): never hidden. */
 bool redact_is_common(const char *value);
-/* A word of the trade, or of so few letters that it may be any: hidden only where it is meant. */
+/* A technical word, or a word of so few letters that it may be any: hidden only where it means a
+ * host or a user. */
 bool redact_is_weak(const char *value, size_t short_up_to);
 /* Inside a path below /proc or /sys, which the kernel named (but for control groups). */
 bool redact_in_kernel_path(const struct redact_text *t, size_t at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Redaction of a JSON document value by value: it stays well-formed, and what is our own vocabulary
- * (names of facts, moments, statuses, classes) stays as it is, whatever a user is called.
+ * Redaction of a JSON document value by value, so that it stays well-formed. Our own vocabulary
+ * (names of facts, moments, statuses, classes) stays as it is, even if a user has such a name.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -56,8 +56,8 @@ static void take_piece(struct redact_spans *out, const struct redact_spans *all,
     }
 }
 
-/* Secrets and identities are hidden whole where the name says what they are, blanks and all; of a
- * path the last part stays. */
+/* If the name says what the value is, a secret or an identity is hidden whole, with its blanks. A
+ * path keeps its last part. */
 static bool hides_whole(const struct redact_span *span)
 {
     return span->kind == REDACT_SECRET || span->kind == REDACT_ID ||
@@ -73,7 +73,7 @@ static bool starts_with_span(const struct redact_spans *spans)
     return false;
 }
 
-/* As "name=value" would be. */
+/* Searches the value as if the text were "name=value". */
 static int search_named(const struct walk *w, const char *name, const char *value,
                         struct redact_spans *out)
 {
@@ -123,7 +123,7 @@ static int learn_spans(const struct walk *w, const struct redact_text *t,
     return e;
 }
 
-/* The value of the string or number item; `spans` were found by what stands around it. */
+/* Redacts the value of a string or number item. `spans` were found from the text around it. */
 static int redact_value(const struct walk *w, const cJSON *parent, cJSON *item,
                         struct redact_spans *spans)
 {
@@ -159,7 +159,7 @@ static int redact_key(const struct walk *w, cJSON *item)
     if (t.len == 0 || w->learning)
         return 0;
     int r = redact_search(w->redactor, &t, false, &spans);
-    /* A user called like a word of ours must not rename it. */
+    /* A user whose name is one of our words must not change that word. */
     if (strpbrk(item->string, "/@\\:= ") == NULL && t.len < 16)
         spans.count = 0;
     struct buf out = BUF_INIT;

@@ -328,7 +328,7 @@ static int learn_name(struct redactor *r, enum redact_kind kind, const char *p, 
         return 0;
     struct redact_name *name = redact_name_of(r, kind, value, len);
     if (name != NULL && name->literal)
-        return 0; /* known better */
+        return 0; /* a better source has named it */
     int e = make_literal(r, name);
     if (e == 0) {
         name->learned = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides whether a name in a text means the machine or the user. A machine called "vm" and a user called "max" must not turn
- * /proc/sys/vm/max_map_count or max_split_size_mb into something else: technical words are hidden only
- * where a host or a user is meant, and nothing is hidden inside a path of the kernel.
+ * Decides whether a name in a text means the machine or the user. A machine called "vm" and a user
+ * called "max" must not change /proc/sys/vm/max_map_count or max_split_size_mb: technical words are
+ * hidden only where a host or a user is meant, and nothing is hidden inside a path of the kernel.
  */
 #include "bundle/redact_internal.h"
 
@@ -14,7 +14,7 @@
 #define KEY_MAX 24
 #define INSIDE_WORDS_FROM 5
 
-/* Also our own: "impact", "peak" and the like are values of facts.json. */
+/* Technical words. Some are ours: "impact", "peak" and the like are values of facts.json. */
 static const char *const trade_words[] = {
     "root", "user", "users", "home", "host", "localhost", "admin", "ubuntu", "debian", "fedora",
     "arch", "linux", "amd", "amdgpu", "gpu", "rocm", "hip", "hsa", "kfd", "torch", "pytorch",
@@ -150,7 +150,7 @@ static bool has_port(const struct redact_text *t, size_t end)
     return next == '/' || next == '~' || n == 4 || n == 5 || pid_and_thread;
 }
 
-/* "name: X", name="X": the word before, when it ends in one of the given. */
+/* "name: X", name="X": does the word before end in one of `keys`? */
 static bool key_before(const struct redact_text *t, size_t at, const char *const keys[],
                        size_t count)
 {

@@ -16,7 +16,7 @@
 
 #define DEFINES_MAX 96
 #define RULES_MAX 400
-/* A search step is some ten nanoseconds: a line on which a rule is at a loss costs milliseconds. */
+/* A search step takes some ten nanoseconds: a line on which a rule gives up costs milliseconds. */
 #define MATCH_LIMIT 400000
 #define DEPTH_LIMIT 200000
 #define HEAP_LIMIT_KIB 65536
@@ -91,8 +91,8 @@ static int expand(const struct parser *p, const char *text, struct buf *out)
     return buf_failed(out) ? -ENOMEM : 0;
 }
 
-/* A group without a name is hidden as the rule's kind, one with the name of a kind as that kind. "find_" and
- * a kind only teaches the name. Other groups are for the pattern's own use. */
+/* A group without a name is hidden as the rule's kind, one with the name of a kind as that kind. A
+ * group named "find_" and a kind only learns the name. The pattern itself uses all other groups. */
 static int name_groups(const struct parser *p, struct redact_rule *rule)
 {
     uint32_t count = 0, entry_size = 0;

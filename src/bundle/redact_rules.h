@@ -27,7 +27,7 @@ struct redact_text;
 #define NOT_HIDDEN ((unsigned char)255)
 
 struct redact_example {
-    char *text; /* as in the file, "{alnum:36}" where something private is to be made up */
+    char *text; /* as in the file, "{alnum:36}" stands for made-up private text */
     bool must_hide;
 };
 
@@ -54,7 +54,7 @@ struct redact_rule {
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     enum redact_known unless_known; /* only what is not in this vocabulary is hidden */
-    size_t run;  /* only on lines with so many letters and digits in a row; 0 = on any */
+    size_t run;  /* only on lines with this many letters and digits in a row; 0 = on any */
     char *near[RULE_WORDS_MAX];
     size_t near_count;
     char *unless[RULE_WORDS_MAX]; /* not when one of these stands shortly before, on the line */
@@ -63,7 +63,7 @@ struct redact_rule {
     pcre2_code *code;
     uint32_t groups;
     unsigned char group_kind[RULE_GROUPS_MAX]; /* of what group i hides; NOT_HIDDEN = nothing */
-    bool has_label; /* groups called "label": the rule hides unless that is known */
+    bool has_label; /* has groups named "label": the rule hides nothing if their text is known */
     bool group_label[RULE_GROUPS_MAX];
     bool group_learn_only[RULE_GROUPS_MAX];
     struct redact_example *examples;
@@ -108,8 +108,8 @@ void redact_vocabulary_free(struct redact_vocabulary *);
 /* "exceed" stands for "exceeds", "exceeded" and "exceeding", too. 0 or -ENOMEM. */
 int redact_vocabulary_add(struct redact_vocabulary *, enum redact_known level, const char *word,
                           size_t len);
-/* Is each word of it in the vocabulary? Words are the runs of letters, and what begins with a capital
- * inside of one ("OutOfMemory"). One letter and two are no word. */
+/* Is each word of the text in the vocabulary? A word is a run of letters; a capital inside a run
+ * begins another word ("OutOfMemory"). One or two letters are no word. */
 bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, const char *p,
                      size_t len);
 
@@ -122,12 +122,12 @@ void redact_spans_add(struct redact_spans *, struct redact_span span);
 /* Adds the spans that the rule finds in text[from, to). Some rules also look at the text before `from`. */
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
-/* Matches that begin at `at`, then each where the one before ended. */
+/* Adds the matches that begin at `at`, then each match that begins where the one before ended. */
 void redact_rule_follow(const struct redact_rules *, const struct redact_rule *,
                         const struct redact_text *t, size_t from, size_t at, size_t to,
                         struct redact_spans *out);
 void redact_spans_sort(struct redact_spans *);
-/* In order, without overlaps; where two overlapped all of it is hidden. */
+/* Sorts the spans and joins those that overlap: all of their text is hidden. */
 void redact_spans_settle(struct redact_spans *);
 /* Shannon entropy per byte. */
 double redact_entropy(const char *p, size_t len);
@@ -142,9 +142,9 @@ struct redact_scan;
 
 struct redact_scan *redact_scan_new(void);
 void redact_scan_free(struct redact_scan *);
-/* `id` is given back for each place where the word ends. 0 or -ENOMEM. */
+/* Adds a word. `id` is reported for each place where the word ends. 0 or -ENOMEM. */
 int redact_scan_add(struct redact_scan *, const char *word, size_t len, uint32_t id);
-/* After the last word. 0 or -ENOMEM. */
+/* Call it after the last word was added. 0 or -ENOMEM. */
 int redact_scan_build(struct redact_scan *);
 typedef void (*redact_scan_fn)(void *arg, uint32_t id, size_t from, size_t to);
 void redact_scan_run(const struct redact_scan *, const char *text, size_t len, redact_scan_fn fn,

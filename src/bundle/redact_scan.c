@@ -23,7 +23,7 @@ struct redact_scan {
     uint32_t *next;   /* state * classes + class */
     uint32_t *fail;   /* state for the longest proper ending of its word that begins another */
     uint32_t *output; /* first of its outputs */
-    uint32_t *chain;  /* nearest state on the way of fails that has outputs */
+    uint32_t *chain;  /* nearest state with outputs on the way along `fail` */
     uint32_t states, state_capacity;
     struct output *outputs;
     uint32_t output_count, output_capacity;
@@ -75,8 +75,8 @@ struct redact_scan *redact_scan_new(void)
     uint32_t root = 0;
     if (s == NULL)
         return NULL;
-    /* Printable ASCII in lower case, one class for all other bytes below 0x80 that nothing holds,
-     * each byte above it its own: names are in all languages. */
+    /* A class for each printable ASCII character in lower case, one for all other bytes below 0x80,
+     * which no word holds, and one for each byte above: names are in all languages. */
     s->classes = 1;
     for (unsigned c = 0x20; c < 256; c++) {
         if (fold((unsigned char)c) == c && c != 0x7f)

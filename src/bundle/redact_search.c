@@ -13,15 +13,15 @@
 #include "base/translated.h"
 #include "bundle/redact_internal.h"
 
-/* A rule that reaches over lines looks so far back and ahead of its keyword: a private key of 16
+/* A rule that reaches over lines looks this far back and ahead of its keyword: a private key of 16
  * kbit has 12 KB. */
 #define WINDOW_BACK 8192
 #define WINDOW_AHEAD 32768
-/* ... and may look at so many bytes in all; what comes after that is hidden unread. */
+/* ... and may look at this many bytes in all. Later text is hidden unread. */
 #define WORK_FLOOR ((uint64_t)4 << 20)
 #define WORK_FACTOR 16u
-/* CPU time of this thread for one text. Of the rest, each line with a keyword is hidden unread. Dense text
- * takes 0.15 s/MB, 2 s/MB where the rules are interpreted. */
+/* The limit of CPU time for one text. After it, each line with a keyword is hidden unread. Dense text
+ * takes 0.15 s/MB, 2 s/MB if the rules are interpreted. */
 #define CPU_FLOOR_NS ((uint64_t)2000000000u)
 #define CPU_NS_PER_BYTE 4000u
 #define CPU_ASK_EVERY 64u
@@ -104,7 +104,7 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
         s->done[index] = to + WINDOW_AHEAD / 2;
 }
 
-/* Only a word that is not plain is of interest. */
+/* Does the rule hide only words that are not plain? */
 static bool is_of_sentences(const struct redact_rule *rule)
 {
     return rule->unless_known == KNOWN_PLAIN || rule->unless_known == KNOWN_WORDS ||
@@ -116,7 +116,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     const struct redact_rule *rule = &s->r->rules->list[index];
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
-    /* Two words of two lines that were put together are no word. */
+    /* Parts of two joined lines may look like an unknown word. */
     if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_measured))
         return;
     find_line(s, from);
@@ -133,7 +133,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
         redact_rule_find(s->r->rules, rule, s->t->p, s->t->len, s->line_from, s->line_to, s->out);
 }
 
-/* The rules that need no keyword but a word in no vocabulary. */
+/* Tries the rules that need a word in no vocabulary instead of a keyword. */
 static void on_unknown_words(struct search *s)
 {
     const struct redact_vocabulary *vocabulary = s->r->rules->vocabulary;
@@ -169,7 +169,8 @@ static void on_runs(struct search *s, size_t index)
     }
 }
 
-/* The end of a known secret may be cut off, or its beginning: as much as is there. */
+/* The text may hold only the beginning or the end of a known secret: hides the part that is
+ * there. */
 static void on_secret(struct search *s, const struct redact_name *name, bool ending, size_t from,
                       size_t to)
 {
@@ -210,7 +211,8 @@ static bool is_folder_char(char c)
     return isalnum((unsigned char)c) || (c != '\0' && strchr("_-.@+", c) != NULL);
 }
 
-/* A path as a whole, not "http://host/u": after "file://" and an option ("-I/u") it is one. */
+/* Does an absolute path begin at `at`? Not within "http://host/u", but after "file://" and after an
+ * option ("-I/u"). */
 static bool begins_path(const struct redact_text *t, size_t at)
 {
     char before = at > 0 ? t->p[at - 1] : '\0';
@@ -220,7 +222,7 @@ static bool begins_path(const struct redact_text *t, size_t at)
     return !is_folder_char(before) || (isalpha((unsigned char)before) && further == '-');
 }
 
-/* Each folder there is somebody's home. */
+/* Each folder in a folder of homes is somebody's home. */
 static void on_homes(struct search *s, size_t from, size_t to)
 {
     size_t end = to + 1;
@@ -493,7 +495,8 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     int e = search_once(r, t, learning, false, out);
     char *plain = e == 0 ? redact_unescaped(t, &failed) : NULL;
     if (plain != NULL) {
-        /* A second look, beside the first: "C:\Users\nora" has no line end in it. */
+        /* This search adds to the first and does not replace it: it takes the "\n" in
+         * "C:\Users\nora" for a line end. */
         const struct redact_text second = {plain, t->len};
         struct redact_spans more = {0};
         e = search_once(r, &second, learning, false, &more);

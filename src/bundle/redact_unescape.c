@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second look at a text: as its reader sees it, who does not read repr(), JSON or the codes of a
+ * A second form of a text: as its reader sees it, without the escapes of repr(), JSON or a
  * terminal. Each byte stays in its place. Runs in the finisher.
  */
 #include <ctype.h>
@@ -70,9 +70,10 @@ static void find_list_end(const struct redact_text *t, size_t from, struct list_
     end->searched_to = i;
 }
 
-/* The end of "['docker', 'login', '-p', 'x']", a command line as Python prints it, that begins at `at`; 0 =
- * none does. It has an option in it, else it is any list. All lists that begin before one end share it, so
- * that a text of begins only costs no more than any other. */
+/* The end of a command line that begins at `at` as Python prints it, "['docker', 'login', '-p', 'x']"; 0 =
+ * there is none. A list without an option may be any list, so it does not count. All lists that begin
+ * before the same end share it, so that a text with many beginnings of lists costs no more than another
+ * text. */
 static size_t command_at(const struct redact_text *t, size_t at, struct list_end *end)
 {
     if (redact_at(t, at + 1) != '\'')
@@ -82,7 +83,7 @@ static size_t command_at(const struct redact_text *t, size_t at, struct list_end
     return end->close >= at + 2 && end->close - at < COMMAND_MAX && end->option > at ? end->close + 2 : 0;
 }
 
-/* As it was typed: words with blanks between. */
+/* Writes the command as it was typed: words with blanks between them. */
 static void unlist(char *p, size_t from, size_t to)
 {
     memset(p + from, ' ', 2);
@@ -104,7 +105,7 @@ char *redact_unescaped(const struct redact_text *t, bool *ret_failed)
         if (*ret_failed)
             return NULL;
         size_t n = t->p[at] == '\\' || t->p[at] == 0x1b ? escape_at(t->p, t->len, at) : 0;
-        if (n == 0) { /* nor does one begin within a row of backslashes */
+        if (n == 0) { /* no escape begins within a row of backslashes, either */
             while (t->p[at] == '\\' && at + 1 < t->len && t->p[at + 1] == '\\')
                 at++;
             continue;

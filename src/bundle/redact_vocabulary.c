@@ -218,7 +218,7 @@ static bool is_part(const char *p, size_t len, enum redact_known level)
     return letters >= 2 || (level == KNOWN_SINGLE && len > 0);
 }
 
-/* Does it begin with such a word? A version may follow ("qwen3"). */
+/* Does the name begin with a word of that level? A version may follow ("qwen3"). */
 static bool begins_with(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                         size_t len)
 {
@@ -231,7 +231,8 @@ static bool begins_with(const struct redact_vocabulary *v, enum redact_known lev
     return n > 0 && n < WORD_MAX && has(v, level, word, n);
 }
 
-/* As a whole, without an "s" at its end, without what follows its first digit ("us-east" of "us-east-1"). */
+/* Is the name listed: as a whole, without an "s" at its end, or without the part from its first digit on
+ * ("us-east" of "us-east-1")? */
 static bool is_listed(const struct redact_vocabulary *v, const char *p, size_t len)
 {
     char word[WORD_MAX];
@@ -249,8 +250,8 @@ static bool is_listed(const struct redact_vocabulary *v, const char *p, size_t l
     return digit > 0 && digit < len && memchr(p, '-', digit) != NULL && has(v, KNOWN_PLAIN, word, digit);
 }
 
-/* Known words joined make a name that nobody has listed ("gpu-batch-prod"): it is evidence where a product
- * is in it, or where it is listed as a whole. */
+/* Known words can be joined to a name that nobody has listed ("gpu-batch-prod"). Such a name is evidence
+ * only if one of its words is a product, or if it is listed as a whole. */
 static bool is_known_joined(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                             size_t len)
 {

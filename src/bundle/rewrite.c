@@ -4,7 +4,7 @@
  *
  * `sudo rocmcrash complete` runs this as root on a user's file in a user's folder: the bundle is
  * opened once and judged before it is unpacked, the folder is pinned by its descriptor, nothing is
- * opened through a link, and the new file belongs to whom the old one did.
+ * opened through a link, and the new file gets the owner of the old one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static int unpack_old(struct rewrite *w, struct rc_err *err)
     return bundle_unpack_fd(w->fd, stage_fd, err);
 }
 
-/* The stage with the caller's changes; the manifest with the caller's rows. */
+/* Applies the caller's changes to the stage, and adds the caller's rows to the manifest. */
 static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct rc_err *err)
 {
     struct manifest *manifest = manifest_load(w->stage, err);
@@ -134,7 +134,8 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
     stage_release(&stage);
     if (r < 0)
         return r;
-    /* Owner first: fchown clears nothing we need, fchmod after it holds. */
+    /* Set the owner first: fchown() clears no bit that we need, and fchmod() then sets the final
+     * mode. */
     if ((w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
         fchown(fd, w->st.st_uid, w->st.st_gid) != 0 && geteuid() == 0)
         return rc_err_errno(err, -errno, "cannot give '%s' back to its owner", w->file);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The staging folder: what is in it, opened without following links, and hashed.
+ * The staging folder: the files in it are opened without following links, and hashed.
  *
- * Collectors that were abandoned (stuck in D state) may still write into it: sizes are taken as
- * listed, and what is archived is hashed while it is archived.
+ * Collectors that were abandoned (stuck in D state) may still write into it. So a file has the size
+ * that was listed, and its bytes are hashed while they are archived.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -164,7 +164,7 @@ void stage_release(struct stage *stage)
     *stage = (struct stage){.fd = -1};
 }
 
-/* Our own process lacks something, and the lack may pass: the file itself is readable. */
+/* Does our own process lack something for the moment? The file itself is readable. */
 bool stage_open_may_pass(int code)
 {
     return code == -EMFILE || code == -ENFILE || code == -ENOMEM || code == -EINTR;

@@ -57,7 +57,8 @@ static bool checksum_right(const unsigned char block[512])
     return sum == want;
 }
 
-/* Text fields end at the first NUL; bytes after it would hide from one reader and not another. */
+/* Text fields end at the first NUL. Some readers would see the bytes after it, and others would
+ * not. */
 static bool name_field_clean(const unsigned char *field, size_t size)
 {
     size_t len = strnlen((const char *)field, size);
@@ -77,7 +78,7 @@ static bool all_zero(const unsigned char *p, size_t len)
     return true;
 }
 
-/* Empty, or octal digits. Readers of other programs end, or skip the rest, at anything else. `is_id`: GNU tar
+/* Empty, or octal digits. At anything else, other programs stop reading or skip the rest. `is_id`: GNU tar
  * writes 0x80 and a binary number of 32 bits for a user above 2097151. */
 static bool is_plain_number(const unsigned char *field, size_t size, bool is_id)
 {
@@ -86,7 +87,7 @@ static bool is_plain_number(const unsigned char *field, size_t size, bool is_id)
            (is_id && field[0] == 0x80 && all_zero(field + 1, 3));
 }
 
-/* Mode, user, group, time, device: nobody here reads them, other programs do. */
+/* Mode, user, group, time, device: we do not read them, but other programs do. */
 static bool other_fields_plain(const unsigned char *b)
 {
     return is_plain_number(b + 100, 8, false) && is_plain_number(b + 108, 8, true) && is_plain_number(b + 116, 8, true) &&
@@ -151,7 +152,8 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
     return 0;
 }
 
-/* "1700000000.25"; names and comments are any text, and a path is looked at as one. */
+/* Times and ids are numbers ("1700000000.25"). Names and comments may be any text. A path is
+ * checked as a path. */
 static bool pax_value_plain(const char *key, size_t key_len, const char *value, size_t len)
 {
     bool is_text = key_len > 4 && (memcmp(key + 1, "name", 4) == 0 || memcmp(key, "comme", 5) == 0);

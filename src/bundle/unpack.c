@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpack into a folder that is ours: every part opened below it without following links, every file
- * made anew. The reader has already refused what leads outside; this holds even if it had not.
+ * Unpacks into a folder that is ours. Every part of a path is opened without following links, and
+ * every file is made anew. The reader has already refused names that lead outside; without that,
+ * too, nothing could lead outside.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include "base/fs.h"
 #include "bundle/internal.h"
 
-/* The folder that `name` lies in, made as needed; *ret_last is the name in it. */
+/* Opens the folder that `name` lies in, and makes it if needed; *ret_last is the last part of
+ * `name`. */
 static int open_parent(int root, const char *name, const char **ret_last)
 {
     RC_AUTO_CLOSE int fd = fcntl(root, F_DUPFD_CLOEXEC, 3);

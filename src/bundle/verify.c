@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a bundle hold what its manifest says, and nothing else? Also: list it, and read one file.
+ * Does a bundle hold what its manifest says, and nothing else? Also: lists it, and reads one file.
  *
- * One pass: each file is hashed as it comes, compared with the manifest at the end, wherever in the
- * archive that was.
+ * One pass: each file is hashed as it comes, and compared with the manifest at the end, because the
+ * manifest may stand anywhere in the archive.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
