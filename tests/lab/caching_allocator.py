@@ -53,7 +53,7 @@ class Block:
 
 
 class Counter:
-    """current, peak, and what was ever added and taken; of all blocks and of each pool."""
+    """current, peak, and what was ever added and taken; for all blocks and for each pool."""
     __slots__ = ("current", "peak", "added")
 
     def __init__(self):
@@ -112,7 +112,7 @@ class CachingAllocator:
         self._put(block)
 
     def empty_cache(self):
-        """Gives back every segment without a live block. How many bytes that were."""
+        """Gives back every segment without a live block. Returns how many bytes that were."""
         given = 0
         for pool in (SMALL, LARGE):
             for key in list(self.free_blocks[pool]):
@@ -203,7 +203,7 @@ class CachingAllocator:
         return sum(found), len(found)
 
     def memory_stats(self):
-        """As torch._C._cuda_memoryStats() nests them; of inactive_split only what the hook reads."""
+        """The counters, nested as by torch._C._cuda_memoryStats(); inactive_split has only what the hook reads."""
         split_bytes, splits = self.split_idle()
         stats = {"allocated_bytes": self.allocated.as_torch(), "reserved_bytes": self.reserved.as_torch(),
                  "active_bytes": self.allocated.as_torch(), "requested_bytes": self.requested.as_torch(),
@@ -264,7 +264,7 @@ class AddressSpace:
 
 
 class IdealAllocator:
-    """Live bytes only: whatever is free serves any request. What fragmentation and rounding cost is the difference."""
+    """Live bytes only: free memory serves any request. The difference is the cost of fragmentation and rounding."""
 
     def __init__(self, device, allowed=None):
         self.device, self.allowed = device, allowed

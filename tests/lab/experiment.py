@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a GPU until its first refusal, and again under one change each: what lets it go on is the cause."""
+"""Runs a program until its first refusal, and again under one change each: a change that lets it go on is the cause."""
 import dataclasses
 import itertools
 
 from caching_allocator import CachingAllocator, Device, IdealAllocator, OutOfMemory
 
-OPERATIONS_MAX = 120000  # of a run whose end is looked for
-LONGER = 2.0             # a change that lets it run so many times as long is a cause
-HORIZON = 4.0            # how far it is looked
-FIRST_STEPS = 12         # of a program that failed before it had done so many
+OPERATIONS_MAX = 120000  # of a run that is searched for its end
+LONGER = 2.0             # a change that lets it run this many times as long is a cause
+HORIZON = 4.0            # a run is followed for this many times as long
+FIRST_STEPS = 12         # at least this many steps are tried
 TOGETHER = " + "         # between the names of two changes that help only together
 NEAR_BEST = 0.75         # changes that help nearly as much as the best one count as well
 
@@ -16,7 +16,7 @@ NEAR_BEST = 0.75         # changes that help nearly as much as the best one coun
 @dataclasses.dataclass
 class Outcome:
     failed: bool
-    steps: int           # done whole
+    steps: int           # complete ones
     operations: int
     requested: int = 0
     free: int = 0
@@ -48,7 +48,7 @@ class Machine:
         self.change = change
         self.tensors = {}
         self.live = self.peak_live = 0
-        self.others = self.outside = 0  # the most of them
+        self.others = self.outside = 0  # their largest values
 
     def do(self, operation):
         what = operation[0]
@@ -99,7 +99,7 @@ class Truth:
     cause: str           # of CHANGES; two of them with TOGETHER between; "capacity": no change helps
     intent: str          # of the growth, where that is a cause
     ratios: dict         # how many times as long it ran under each change, at most HORIZON
-    classes: tuple       # of the verdict that are right; the first is the one to be wanted
+    classes: tuple       # of the verdict that are right; the first is the best
     base: Outcome
 
 
@@ -110,20 +110,20 @@ def classes_of(cause, intent):
 
 
 def both(first, second):
-    """The change that does what either does."""
+    """The change that does what both do."""
     return Change(first.ideal or second.ideal, first.growth and second.growth, first.others and second.others,
                   first.outside and second.outside)
 
 
 def causes_of(ratios):
-    """Those that let it run LONGER, and nearly as long as the best one."""
+    """The changes that let it run LONGER, and nearly as long as the best one."""
     best = max(ratios.values(), default=0)
     return [name for name, ratio in ratios.items() if ratio >= LONGER and ratio >= best * NEAR_BEST]
 
 
 def find_truth(program, operations_max=OPERATIONS_MAX):
-    """None: it does not fail. `outside` counts as growth that was removed: a library's leak. Where no change helps, two
-    of them together may: then each is half of the cause, and to make the program smaller (capacity) helps, too."""
+    """None: it does not fail. If `outside` is the cause, it counts as removed growth: a library's leak. If no change
+    helps, two together may: then each is half of the cause, and making the program smaller (capacity) helps, too."""
     base = run(program, operations_max=operations_max)
     if not base.failed:
         return None

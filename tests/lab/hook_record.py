@@ -9,7 +9,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "s
 PID = 4711
 FIRST_STEPS = 3
 START_NS = 1000 * 10**9
-BLOCK_NS = 2500  # PyTorch and the hook read a block, measured with 4,000 of them
+BLOCK_NS = 2500  # to read one block, by PyTorch and the hook; measured with 4,000 blocks
 GIB, MIB = float(1 << 30), float(1 << 20)
 
 
@@ -21,7 +21,7 @@ OutOfMemoryError.__module__ = "torch"
 
 
 def load_hook(directory, clock):
-    """The hook's names, writing to `directory`; `clock()` says ns."""
+    """Loads the hook and returns its names. It writes to `directory`; `clock()` returns ns."""
     names = {"__name__": "rocmcrash_hook", "__builtins__": __builtins__}
     path = os.path.join(FOLDER, "rocmcrash_hook.py")
     with open(path, encoding="utf-8") as file:
@@ -46,7 +46,7 @@ def load_hook(directory, clock):
 
 
 def fake_torch(machine, observers, spend):
-    """The part of PyTorch that the hook uses. `spend(ns)`: reading the blocks takes time, and with it the program's."""
+    """The part of PyTorch that the hook uses. `spend(ns)` moves the clock by the time that the hook reads blocks."""
     def reading(machine):
         segments = machine.allocator.memory_snapshot()
         spend(BLOCK_NS * sum(len(segment["blocks"]) for segment in segments))

@@ -4,9 +4,9 @@
 
 usage: laboratory.py [--unseen] [--count N] [--seed S] [--only NAME] [--keep FOLDER] [--judge PROGRAM] [--table FILE]
 
-For each program: it runs until memory is refused; again with an ideal allocator, without its growth, without the other
-processes, without what it holds beside the allocator. What lets it run twice as long is the cause. Then rocmcrash's own
-hook and collector read the run, and its tree judges it. README.md says what the columns mean.
+Each program runs until memory is refused. It runs again under one change at a time: with an ideal allocator, without its
+growth, without the other processes, without its memory beside the allocator. A change that lets it run twice as long is
+the cause. Then rocmcrash's own hook and collector read the run, and its tree judges it. README.md explains the columns.
 """
 import argparse
 import collections
@@ -32,7 +32,7 @@ COLUMNS = ("name", "truth", "accepted", "intent", "capacity", "steps", "operatio
 
 
 def write_run(program, folder):
-    """Runs it under the hook; the run's folder is what judge_runs reads. The last state of the machine."""
+    """Runs it under the hook, and writes the folder that judge_runs reads. Returns the last state of the machine."""
     os.makedirs(folder)
     recorder = hook_record.Recorder(program, folder)
     experiment.run(program, watch=recorder.watch)
@@ -52,7 +52,7 @@ def write_run(program, folder):
 
 
 def examine(program, folder):
-    """A row for the table, None where the program does not fail."""
+    """A row for the table; None if the program does not fail."""
     truth = experiment.find_truth(program)
     if truth is None:
         return None

@@ -8,8 +8,8 @@ A step is a list of operations:
     ("a", name, bytes, stream)    on another stream   ("e",)        empty_cache()
 
 A family's generator is a function of (rng, capacity, growth): an iterator of steps, without end unless the program has
-one. `rng` is random.Random; what grows is left out where growth is False. Everything else must stay the same then: draw
-the same numbers in the same order.
+one. `rng` is random.Random. If growth is False, what grows is left out, and everything else must stay the same: draw the
+same numbers in the same order.
 """
 import dataclasses
 import random
@@ -40,7 +40,7 @@ class Program:
     context: int         # what the runtime of this process holds
     step_s: float
     load_s: float        # how long the first step takes
-    busy: float = 0.0    # share of a step's time that is longer where it has more operations
+    busy: float = 0.0    # share of a step's time that grows with its operations
 
     @property
     def name(self):
@@ -58,7 +58,7 @@ def generator(registry, family, intent="", weight=1):
 
 
 def make_programs(generators, count, seed):
-    """The same ones for the same seed; every generator in its turn, by weight."""
+    """The same programs for the same seed; every generator in its turn, by weight."""
     turns = [g for g in generators for _ in range(g.weight)]
     for i in range(count):
         chosen = turns[i % len(turns)]

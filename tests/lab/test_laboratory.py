@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The laboratory itself: the allocator's rules, the truth of programs that are plain, the way to a verdict."""
+"""The laboratory itself: the allocator's rules, the truth of simple programs, the way to a verdict."""
 import itertools
 import os
 import sys
@@ -53,7 +53,7 @@ def crowded(_rng, capacity, _growth):
 
 
 def in_pieces_beside_another(_rng, capacity, _growth):
-    """As every_other(); another process takes what is free, and would take what lies idle, too, if it were free."""
+    """Like every_other(). Another process takes the free memory, and would take the idle pieces, if they were free."""
     yield [("a", i, 9 * MIB + MIB // 2) for i in range(80)]
     yield [("f", i) for i in range(0, 80, 2)]
     yield [("o", capacity * 6 // 10)]
@@ -305,7 +305,7 @@ class Verdicts(unittest.TestCase):
             self.assertEqual((row["class"], row["right"]), ("capacity", True), verdict["sentence"])
 
     def test_the_account_adds_up(self):
-        """To the byte with its remainder, which is what the driver holds for itself."""
+        """To the byte. The remainder is what the driver holds for itself."""
         for make, capacity in ((crowded, GIB), (too_large, 16 * GIB), (leak, 8 * GIB), (every_other, GIB)):
             with self.subTest(make.__name__), tempfile.TemporaryDirectory() as folder:
                 program = plain(make, capacity=capacity)

@@ -27,7 +27,7 @@ def live_bytes(live):
 
 @add(weight=3)
 def checkerboard(rng, capacity, _growth):
-    """Blocks that share segments; every other one goes; then larger ones are wanted."""
+    """Blocks share segments. Every other block is freed, then larger ones are wanted."""
     names = Names()
     size = rng.randrange(2 * MIB + 4096, 9 * MIB + (MIB >> 1))
     filled = int(capacity * rng.uniform(0.7, 0.85))
@@ -78,7 +78,7 @@ def survivors_pin_segments(rng, capacity, _growth):
 
 @add(weight=2)
 def two_sizes_in_turn(rng, capacity, _growth):
-    """Two phases want the same sum in pieces of different size, while a few blocks of the other stay."""
+    """Two phases want the same sum in pieces of different size. A few blocks of one phase stay in the other."""
     names = Names()
     total = int(capacity * rng.uniform(0.5, 0.62))
     first = int(capacity * rng.uniform(0.01, 0.03))

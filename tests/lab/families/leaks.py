@@ -97,7 +97,7 @@ def slow_beside_large_steps(rng, capacity, growth):
 
 @add()
 def beside_the_allocator(rng, capacity, growth):
-    """A library of the process takes memory by itself and gives none back."""
+    """A library of the process takes memory beside the allocator and gives none back."""
     share = capacity * rng.uniform(0.3, 0.6) / steps_to_fill(rng)
     taken = 0
     for step in loop(rng, capacity, growth, lambda names, kept: ([], ()), trains=rng.random() < 0.5):

@@ -15,7 +15,7 @@ def beside(steps, holds):
 
 @add(weight=2)
 def holds_most(rng, capacity, _growth):
-    """Somebody else had the GPU first."""
+    """Another process had the GPU first."""
     held = int(capacity * rng.uniform(0.5, 0.9))
     need = rng.uniform(1.15, 2.2) * (capacity - held)
     return beside(trainer(rng, capacity, int(min(need, capacity * 0.8) * 0.15), int(min(need, capacity * 0.8) * 0.4)),
@@ -24,7 +24,7 @@ def holds_most(rng, capacity, _growth):
 
 @add(weight=2)
 def grows(rng, capacity, _growth):
-    """It comes later and takes more and more; this program is steady but for the length of its batches."""
+    """Another process comes later and takes more and more. Only the length of this program's batches varies."""
     start, rate = rng.randrange(5, 40), capacity * rng.uniform(0.01, 0.05)
     lengths = [rng.uniform(0.6, 1.0) for _ in range(997)]
     return beside(trainer(rng, capacity, int(capacity * rng.uniform(0.05, 0.1)), int(capacity * rng.uniform(0.15, 0.35)),
@@ -46,7 +46,7 @@ def comes_at_once(rng, capacity, _growth):
 
 @add()
 def small_one(rng, capacity, _growth):
-    """Somebody holds a little; the program does not fit without them either."""
+    """Another process holds a little. Without it, the program does not fit, either."""
     held = int(capacity * rng.uniform(0.01, 0.06))
     return beside(trainer(rng, capacity, int(capacity * rng.uniform(0.1, 0.3)), int(capacity * rng.uniform(1.1, 2))),
                   lambda _: held)

@@ -40,7 +40,7 @@ def cancelled_requests(rng, capacity, growth):
 
 @add(intent="demand", weight=2)
 def rush(rng, capacity, growth):
-    """More and more users at once; nothing is kept of those that are done."""
+    """More and more users at once; nothing is kept for a user who is done."""
     names = Names()
     yield load(names, sizes_of_model(rng, int(capacity * rng.uniform(0.3, 0.6))))[1]
     step = [0]
@@ -56,7 +56,7 @@ def rush(rng, capacity, growth):
 
 @add(intent="leak")
 def adapters(rng, capacity, growth):
-    """Adapters are loaded for tenants and stay, of ranks that differ; the steps between them are steady."""
+    """Adapters of different ranks are loaded for tenants and stay; the steps between them are steady."""
     names = Names()
     yield load(names, sizes_of_model(rng, int(capacity * rng.uniform(0.2, 0.5))))[1]
     every = rng.randrange(3, 10)
@@ -112,7 +112,7 @@ def server_beside_server(rng, capacity, _growth):
 
 @add()
 def batch_search(rng, capacity, _growth):
-    """A doubling batch: the first that does not fit is the end."""
+    """The batch doubles until it does not fit."""
     names = Names()
     yield load(names, sizes_of_model(rng, int(capacity * rng.uniform(0.1, 0.3))))[1]
     size = max(MIB, int(capacity * rng.uniform(0.002, 0.01)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that needs more than there is: no leak, no fragmentation to speak of."""
+"""Training that needs more than there is: no leak, and hardly any fragmentation."""
 import functools
 
 from program import (MIB, SEEN, Names, activations_of, backward, forward, free_all, generator, load, sizes_of_model)
@@ -48,7 +48,7 @@ def weights_only(rng, capacity, _growth):
 
 @add(intent="demand", weight=2)
 def longer_batches(rng, capacity, growth):
-    """Batches become larger (a curriculum, a batch-size search), each of them is given back whole."""
+    """Batches become larger (a curriculum, a batch-size search); each is freed whole."""
     rate = rng.uniform(0.004, 0.05)
     return trainer(rng, capacity, int(capacity * rng.uniform(0.05, 0.15)), int(capacity * rng.uniform(0.1, 0.3)),
                    scales=lambda step: 1.0 + (rate * step if growth else 0.0))

@@ -25,7 +25,7 @@ def steps_to_fill(rng):
 
 @add(intent="leak")
 def late_start(rng, capacity, growth):
-    """Nothing is kept until an option sets in; from then on a tensor a step."""
+    """Nothing is kept until an option takes effect; from then on one tensor for each step."""
     names, loading = model(rng, capacity, 0.05, 0.3)
     yield loading
     steps = steps_to_fill(rng)
@@ -59,7 +59,7 @@ def dead_consumer(rng, capacity, growth):
 
 @add(intent="leak")
 def mask_cache(rng, capacity, growth):
-    """A cache by length: a new length is kept, one that has been there is not; most steps bring a new one."""
+    """A cache by length keeps each new length once; most steps bring a new one."""
     names, loading = model(rng, capacity, 0.05, 0.25)
     yield loading
     lengths, known = rng.randrange(400, 3000), set()
@@ -94,7 +94,7 @@ def below_a_sawtooth(rng, capacity, growth):
 
 @add(weight=2)
 def expert_swap(rng, capacity, _growth):
-    """Experts of different size are loaded in turn in place of others; a small state of each stays for a while."""
+    """Experts of different size are loaded in turn, each in place of another; a small state of each stays for a while."""
     names, loading = model(rng, capacity, 0.02, 0.08)
     yield loading
     bound, mean = capacity * rng.uniform(0.5, 0.62), capacity * rng.uniform(0.015, 0.05)
@@ -190,7 +190,7 @@ def memory_bank(rng, capacity, growth):
 
 @add(intent="demand", weight=2)
 def length_curriculum(rng, capacity, growth):
-    """Sequences become longer, and attention takes the square of it."""
+    """Sequences become longer, and attention takes the square of their length."""
     names, loading = model(rng, capacity, 0.05, 0.3)
     yield loading
     rate = 1 / steps_to_fill(rng)

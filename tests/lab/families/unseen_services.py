@@ -145,7 +145,7 @@ def callbacks_keep_inputs(rng, capacity, growth):
 
 @add(intent="demand")
 def drifting_sizes(rng, capacity, growth):
-    """Images of all sizes, and larger ones become more frequent. All of a step goes with it."""
+    """Images of all sizes; larger ones become more frequent. Each step frees all that it took."""
     names, loading = base(rng, capacity, 0.1, 0.4)
     yield loading
     rate, start, step = 1 / pace(rng), capacity * rng.uniform(0.05, 0.15), 0
@@ -207,7 +207,7 @@ def mosaic_of_lifetimes(rng, capacity, _growth):
 
 @add(weight=2)
 def evaluation_at_the_end(rng, capacity, _growth):
-    """Training is steady; the evaluation behind it takes everything at once."""
+    """Training is steady; the evaluation after it takes everything at once."""
     names, loading = base(rng, capacity, 0.1, 0.4)
     yield loading
     total = capacity * rng.uniform(0.1, 0.3)

@@ -112,7 +112,7 @@ def scene_grows(rng, capacity, growth):
 
 @add(weight=2)
 def comb(rng, capacity, _growth):
-    """Pairs of buffers are made; of each pair the larger goes, and then larger ones still are wanted."""
+    """Pairs of buffers are made. The larger one of each pair is freed, then still larger ones are wanted."""
     names, loading = start(rng, capacity, 0.02, 0.08)
     yield loading
     small, large = int(capacity * 0.002), int(capacity * rng.uniform(0.004, 0.008))

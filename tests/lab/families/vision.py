@@ -8,7 +8,7 @@ add = functools.partial(generator, SEEN, "vision")
 
 
 def unet(names, unit, depth):
-    """Down and up again: skip connections live over the middle."""
+    """A network that goes down and up again: skip connections live across the middle."""
     operations, skips = [], []
     for level in range(depth):
         a, b = names(), names()
@@ -23,7 +23,7 @@ def unet(names, unit, depth):
 
 @add()
 def image_too_large(rng, capacity, _growth):
-    """Pictures of growing edge until one does not fit; each is given back."""
+    """Pictures become larger until one does not fit; each is freed."""
     names = Names()
     yield load(names, sizes_of_model(rng, int(capacity * rng.uniform(0.1, 0.4))))[1]
     edge = rng.uniform(0.2, 0.5)
