@@ -26,13 +26,13 @@ RECORDED = os.path.join(BUILD, "..", "..", "recorded", "machines")
 LIBRARY = os.path.join(BUILD, "librocmcrash-emulator.so")
 KEEPER = os.path.join(BUILD, "emulator-keeper")
 MIB, GIB = machine.MIB, machine.GIB
-# Debian 12's ROCr 5.2.3 knows neither gfx1100 nor gfx1151 nor gfx942: what people do there too.
+# Debian 12's ROCr 5.2.3 knows neither gfx1100 nor gfx1151 nor gfx942. People use this override there, too.
 OVERRIDE = {"gfx1100": "10.3.0", "gfx1151": "10.3.0", "gfx942": "9.0.10"}
 DEADLINE_S = 30.0
 
 
 def program(name):
-    """Path of a test program; skips the test where it could not be built."""
+    """Path of a test program; skips the test if it could not be built."""
     path = os.path.join(BUILD, name)
     if not os.path.exists(path):
         package = {"hsa_memory": "libhsa-runtime-dev", "hip_memory": "libamdhip64-dev"}.get(name)
@@ -95,8 +95,8 @@ class Running:
 
 
 def record_of(line):
-    """A journal's line as a dict. What a process that was killed in write(2) began stands before the
-    next one's record; None where that one was cut, too."""
+    """A journal's line as a dict. A process that was killed in write(2) leaves a cut record, and the next
+    process's record follows on the same line. None if that record is cut, too."""
     try:
         return json.loads(line)
     except json.JSONDecodeError:
@@ -132,10 +132,10 @@ class Machine:
                               capture_output=True, timeout=DEADLINE_S, check=False, **kwargs)
 
     def journal(self, event=None, **fields):
-        """Records of the journal, those whose members are as given."""
+        """The records of the journal whose members have the given values."""
         try:
             with open(self.path("emulator/log.jsonl"), encoding="utf-8") as file:
-                # The last line may be half written, and the one of a process that was killed.
+                # The last line may be half written, and so may the line of a process that was killed.
                 records = [record for record in map(record_of, (line for line in file if line.endswith("\n")))
                            if record is not None]
         except FileNotFoundError:
@@ -185,7 +185,7 @@ class Case(unittest.TestCase):
                 stream.close()
 
     def machine(self, *models, name="machine", **settings):
-        """keeper=False: what the dead held is given back when the next process looks."""
+        """keeper=False: the memory of dead processes is freed when the next process looks."""
         settings.setdefault("base", 32 * MIB)
         keep = settings.pop("keeper", True)
         host = Machine(machine.make(os.path.join(self.folder, name), models or ("gfx90a",),

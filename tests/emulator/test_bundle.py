@@ -52,7 +52,7 @@ class Bundles(emulated.Case):
         self.assertEqual(bundle.verdict["class"], "capacity", bundle.verdict["sentence"])
 
     def test_an_error_on_a_stream_that_is_not_read(self):
-        """It may be the GPU's, where the program used one; with a stderr that is read it is a plain one."""
+        """If stderr is not read, an error of a program that used a GPU may be the GPU's. Else it is a plain error."""
         host = self.machine("gfx90a", vram=1 * GIB)
         program = ["sh", "-c", 'printf "%s\\n" "$2" | "$1" >/dev/null; exit 1', "sh", emulated.program("kfd_memory")]
         with open(os.devnull, "wb") as null:
@@ -72,7 +72,7 @@ class Bundles(emulated.Case):
                                       inside=True)
         last = host.journal("alloc", result=-12)[-1]
         self.assertEqual(bundle.value("gpu.0.vram.used_bytes", "impact"), last["vram_used"])
-        # KFD names processes as the first pid namespace does: elsewhere they may be anybody.
+        # KFD uses the pids of the first pid namespace: in another namespace they may be anybody's.
         ours = os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE
         self.assertEqual(bundle.value("proc.0.kfd_vram_bytes", "impact"),
                          last["kfd_vram"] if ours else None)

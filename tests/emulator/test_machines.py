@@ -40,7 +40,7 @@ class Rocminfo(emulated.Case):
                     self.assertEqual(found[0][0], model)
 
     def test_apu_shows_the_bank_of_its_kernel(self):
-        """6.1 the carve-out, 6.12 what TTM may bind."""
+        """6.1 shows the carve-out, 6.12 what TTM may bind."""
         for kernel, kib in (("6.1", 512 << 10), ("6.12", 96 << 20)):
             with self.subTest(kernel=kernel):
                 host = self.machine("gfx1151", name=kernel, kernel=kernel, ram=128 * GIB,

@@ -112,7 +112,7 @@ struct waiter {
     bool active;
 };
 
-/* KFD 1.14 has the age a waiter saw last in the first 8 bytes of the union. */
+/* KFD 1.14: the first 8 bytes of the union hold the age that the waiter saw last. */
 static uint64_t seen_age(const struct event *event, const struct kfd_event_data *data)
 {
     uint64_t age = 0;

@@ -34,7 +34,7 @@ struct fault {
 int faults_on_alloc(unsigned kinds);
 /* Keep one descriptor per allocation. */
 bool faults_descriptor_per_buffer(void);
-/* More mappings than that fail; 0 = no limit. */
+/* The number of mappings after which further ones fail; 0 = no limit. */
 uint64_t faults_mappings_max(void);
 struct fault faults_on_gpu(enum fault_moment moment);
 

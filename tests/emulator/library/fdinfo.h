@@ -13,7 +13,8 @@ struct holding;
 /* Process address space id that KFD and the kernel log show for a process. */
 uint32_t fdinfo_pasid(int pid);
 
-/* Libraries get the lowest numbers; a descriptor beyond has no fdinfo here, as ours have none. */
+/* Libraries get the lowest numbers. A higher descriptor has no fdinfo here; neither have our
+ * own. */
 #define FDINFO_FDS 256
 
 /* The descriptors of this process that are render nodes. fdinfo_next(-1, gpu) is the first; -1 = none. */

@@ -75,7 +75,7 @@ static long get_clocks(void *arg)
     return 0;
 }
 
-/* gpuvm spans what is canonical: libhsakmt then takes its SVM aperture from ordinary mmap(). */
+/* gpuvm spans all canonical addresses, so libhsakmt takes its SVM aperture from ordinary mmap(). */
 static void fill_aperture(struct kfd_process_device_apertures *a, unsigned gpu)
 {
     *a = (struct kfd_process_device_apertures){

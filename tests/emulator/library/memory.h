@@ -39,7 +39,7 @@ struct buffer {
  * filled in. 0 or the -errno of the refusal. */
 int memory_alloc(struct buffer *buffer);
 int memory_free(uint64_t handle);
-/* A copy; false when there is none. */
+/* Copies the buffer of this handle to *ret; false: there is none. */
 bool memory_find(uint64_t handle, struct buffer *ret);
 bool memory_find_gem(uint32_t gem_handle, struct buffer *ret);
 bool memory_set_mapped(uint64_t handle, uint32_t gpus);

@@ -44,8 +44,8 @@ bool node_of_link(const char *link, struct node *ret);
 int node_kfd_memory(void);
 int node_render_memory(unsigned gpu);
 
-/* Makes it at least so large; holes cost nothing. 0 or -errno, -EFBIG beyond a hard RLIMIT_FSIZE (no
- * SIGXFSZ). */
+/* Makes the memory at least this large; holes cost nothing. 0 or -errno, -EFBIG beyond a hard
+ * RLIMIT_FSIZE (no SIGXFSZ). */
 int node_grow(int memory, uint64_t size);
 
 void node_after_fork(void);

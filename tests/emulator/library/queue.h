@@ -31,7 +31,7 @@ void queue_after_fork(void);
 
 /* --- between the files of the processors --- */
 
-/* Returns the packets done; stops at one that has to wait. */
+/* Returns how many packets were done; stops at a packet that has to wait. */
 unsigned queue_run_aql(struct queue *queue);
 unsigned queue_run_sdma(struct queue *queue);
 

@@ -48,7 +48,7 @@ EXPORT int shm_unlink(const char *name)
     return real(name);
 }
 
-/* A new semaphore appears under its name complete, or the one of another process does. */
+/* The new semaphore appears under its name complete, or another process's semaphore does. */
 static int create_semaphore(const char *path, mode_t mode, unsigned value)
 {
     char fresh[PATH_MAX + 16];

@@ -25,7 +25,7 @@ struct state {
 
 static struct state *state;
 
-/* A complete file appears under its name at once, or another process's does. */
+/* The file appears under its name complete, or another process's file does. */
 static int create_file(const char *path)
 {
     char temporary[PATH_MAX + 32];
