@@ -41,7 +41,7 @@ static void note_if_awaits_input(pid_t pid, uint64_t since_ns)
         tracer.shared->still_awaited_ns = since_ns;
 }
 
-/* Behind a signal that asked it to end it does something else: its handler runs, or it is ending. */
+/* Not after a signal that asked it to end: then its handler runs, or it is ending. */
 static void look_for_input(void)
 {
     if (still.since_ns == 0 || tracer.shared->still_began_ns == still.since_ns)
