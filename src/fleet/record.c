@@ -49,6 +49,13 @@ static int64_t integer_of(const struct facts *facts, const char *name)
     return facts_get_integer(facts, name, &value) ? value : FLEET_UNKNOWN;
 }
 
+/* A rank, or a number of ranks. A bundle may hold one that cannot be (an edited file, a wrong variable): it is not
+ * known then. */
+static int64_t possible(int64_t number, int64_t least)
+{
+    return number >= least && number < least + FLEET_RANKS_MAX ? number : FLEET_UNKNOWN;
+}
+
 static const char *text_of(const struct facts *facts, const char *name)
 {
     const char *text = NULL;
@@ -117,10 +124,10 @@ static void set_times(struct fleet_record *record, const struct facts *facts)
 
 static void set_identity(struct fleet_record *record, const struct facts *facts)
 {
-    record->rank = integer_of(facts, "job.rank");
-    record->local_rank = integer_of(facts, "job.local_rank");
-    record->world_size = integer_of(facts, "job.world_size");
-    record->node_rank = integer_of(facts, "job.node_rank");
+    record->rank = possible(integer_of(facts, "job.rank"), 0);
+    record->local_rank = possible(integer_of(facts, "job.local_rank"), 0);
+    record->world_size = possible(integer_of(facts, "job.world_size"), 1);
+    record->node_rank = possible(integer_of(facts, "job.node_rank"), 0);
     record->pid = integer_of(facts, "target.failed_pid");
     record->signal = integer_of(facts, "target.failed_signal");
     if (record->signal == FLEET_UNKNOWN)
@@ -239,7 +246,7 @@ static int add_worker(struct fleet *fleet, const char *path, const struct facts 
     set_times(record, facts);
     record->local_rank = FLEET_UNKNOWN;
     record->collective = FLEET_UNKNOWN; /* the words are those of the first */
-    record->rank = worker_number(facts, index, "rank");
+    record->rank = possible(worker_number(facts, index, "rank"), 0);
     record->pid = worker_number(facts, index, "pid");
     record->signal = worker_number(facts, index, "signal");
     record->exit_code = worker_number(facts, index, "exit_code");

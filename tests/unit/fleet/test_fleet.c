@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs with a planted cause, their bundles in any order: the story names the rank that fell first, or says that nothing
  * shows it. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -396,6 +397,53 @@ static void test_nothing_is_known(void **state)
     facts_free(facts);
 }
 
+/* A bundle that somebody edited, or a wrong variable of the environment. */
+static void test_numbers_that_cannot_be(void **state)
+{
+    static const struct {
+        int64_t rank, world_size;
+        bool possible;
+    } cases[] = {
+        {-5, -1, false},
+        {INT64_C(4611686018427387904), 2000000000, false},
+        {FLEET_RANKS_MAX, 0, false},
+        {INT64_MAX, FLEET_RANKS_MAX + 1, false},
+        {FLEET_RANKS_MAX - 1, FLEET_RANKS_MAX, true},
+        {0, 1, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fleet fleet = {.count = 0};
+        struct facts *facts = facts_new();
+        struct buf out = BUF_INIT;
+        set(facts, "job.rank", cases[i].rank);
+        set(facts, "job.local_rank", cases[i].rank);
+        set(facts, "job.node_rank", cases[i].rank);
+        set(facts, "job.world_size", cases[i].world_size);
+        set(facts, "worker.1.rank", cases[i].rank);
+        set(facts, "worker.1.failed_uptime_us", 60 * S);
+        assert_int_equal(fleet_add(&fleet, "a", facts, NULL), 0);
+        facts_free(facts);
+        assert_int_equal(fleet.count, 2);
+        for (size_t k = 0; k < fleet.count; k++) {
+            assert_int_equal(fleet.records[k].rank, cases[i].possible ? cases[i].rank : FLEET_UNKNOWN);
+            assert_int_equal(fleet.records[k].node_rank, cases[i].possible ? cases[i].rank : FLEET_UNKNOWN);
+            assert_int_equal(fleet.records[k].world_size, cases[i].possible ? cases[i].world_size : FLEET_UNKNOWN);
+        }
+        assert_int_equal(fleet.records[0].local_rank, fleet.records[0].rank);
+        assert_int_equal(fleet_merge(&fleet), 0);
+        fleet_to_text(&fleet, 4, &out);
+        char rank[40];
+        char ranks[40];
+        (void)snprintf(rank, sizeof rank, "rank %" PRId64 " on node", cases[i].rank);
+        (void)snprintf(ranks, sizeof ranks, ", %" PRId64 " ranks: ", cases[i].world_size);
+        assert_int_equal(strstr(buf_str(&out), rank) != NULL, cases[i].possible);
+        assert_int_equal(strstr(buf_str(&out), ranks) != NULL, cases[i].possible);
+        buf_release(&out);
+        fleet_release(&fleet);
+    }
+}
+
 static void test_jobs_are_told_apart(void **state)
 {
     (void)state;
@@ -478,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss), cmocka_unit_test(test_all_asked),
         cmocka_unit_test(test_two_causes_and_clocks_off),
         cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_nothing_is_known),
+        cmocka_unit_test(test_numbers_that_cannot_be),
         cmocka_unit_test(test_jobs_are_told_apart), cmocka_unit_test(test_outlier),
         cmocka_unit_test(test_output),
     };
