@@ -8,18 +8,23 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/internal.h"
+
+#define TEMPORARY_TRIES 16
 
 struct rewrite {
     int dir_fd;     /* of the bundle */
@@ -113,12 +118,25 @@ static int apply(struct rewrite *w, bundle_change_fn change, void *arg, struct r
     return r;
 }
 
-static int write_new(struct rewrite *w, const char *temporary, struct rc_err *err)
+/* Others may write to the folder, too: they cannot take a name that they cannot guess. -errno. */
+static int open_temporary(int dir_fd, char *name, size_t size)
 {
-    RC_AUTO_CLOSE int fd =
-        openat(w->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return rc_err_errno(err, -errno, "cannot write beside '%s'", w->file);
+    int fd = -EEXIST;
+    for (unsigned tries = 0; fd == -EEXIST && tries < TEMPORARY_TRIES; tries++) {
+        uint64_t number = clock_mono_ns();
+        (void)!getrandom(&number, sizeof number, GRND_NONBLOCK);
+        (void)snprintf(name, size, ".rocmcrash-%016" PRIx64 ".partial", number);
+        fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            fd = -errno;
+    }
+    return fd;
+}
+
+/* Closes `own_fd`, which is the file `temporary`. */
+static int write_new(struct rewrite *w, int own_fd, const char *temporary, struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = own_fd;
     RC_AUTO_FREE char *base = NULL;
     char path[sizeof w->stage + 16];
     (void)snprintf(path, sizeof path, "%s/" MANIFEST_NAME, w->stage);
@@ -150,11 +168,22 @@ static int write_new(struct rewrite *w, const char *temporary, struct rc_err *er
     return 0;
 }
 
+static int replace_old(struct rewrite *w, struct rc_err *err)
+{
+    char temporary[64];
+    int fd = open_temporary(w->dir_fd, temporary, sizeof temporary);
+    if (fd < 0)
+        return rc_err_errno(err, fd, "cannot write beside '%s'", w->file);
+    int r = write_new(w, fd, temporary, err);
+    if (r < 0)
+        (void)unlinkat(w->dir_fd, temporary, 0);
+    return r;
+}
+
 int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, void *arg,
                    struct rc_err *err)
 {
     struct rewrite w = {.dir_fd = -1, .fd = -1, .mode_mask = mode_mask};
-    char temporary[300];
     int r = open_old(&w, path, err);
     if (r == 0)
         r = bundle_verify_fd(w.fd, err);
@@ -164,12 +193,8 @@ int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, 
         r = unpack_old(&w, err);
     if (r == 0)
         r = apply(&w, change, arg, err);
-    if (r == 0) {
-        (void)snprintf(temporary, sizeof temporary, ".rocmcrash-%ld.partial", (long)getpid());
-        r = write_new(&w, temporary, err);
-        if (r < 0 && r != -EEXIST)
-            (void)unlinkat(w.dir_fd, temporary, 0);
-    }
+    if (r == 0)
+        r = replace_old(&w, err);
     if (w.stage[0] != '\0')
         (void)fs_remove_tree(AT_FDCWD, w.stage);
     if (w.fd >= 0)

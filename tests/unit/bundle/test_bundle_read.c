@@ -299,13 +299,32 @@ static void test_rewrite(void **state)
     assert_int_equal(bundle_rewrite(scratch("junk.tar.gz"), BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), -EBADMSG);
 }
 
+/* Another user of a shared folder has a file at each name that can be guessed. */
+static void test_rewrite_where_names_are_taken(void **state)
+{
+    (void)state;
+    char bundle[700];
+    struct rc_err err = {""};
+    (void)snprintf(bundle, sizeof bundle, "%s", make_bundle("shared"));
+    const char *taken = scratch(".rocmcrash-%ld.partial", (long)getpid());
+    put_text(taken, "theirs");
+    size_t before = count_files(scratch("%s", ""));
+    assert_int_equal(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), 0);
+    assert_int_equal(bundle_verify(bundle, &err), 0);
+    assert_int_equal(count_files(scratch("%s", "")), before);
+    size_t len;
+    char *text = get_file(taken, &len);
+    assert_string_equal(text, "theirs");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile),   cmocka_unit_test(test_not_files),
         cmocka_unit_test(test_read_file), cmocka_unit_test(test_flips),
         cmocka_unit_test(test_truncated), cmocka_unit_test(test_unpack),
-        cmocka_unit_test(test_rewrite),
+        cmocka_unit_test(test_rewrite),   cmocka_unit_test(test_rewrite_where_names_are_taken),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
