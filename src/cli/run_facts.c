@@ -110,7 +110,11 @@ static void failed_process_facts(const struct run_info *info, const struct share
     char address[32];
     (void)facts_set_integer(facts, "target.failed_pid", FACT_IMPACT, impact->pid, source);
     (void)facts_set_integer(facts, "target.failed_tid", FACT_IMPACT, impact->tid, source);
-    (void)facts_set_text(facts, "target.failed_comm", FACT_IMPACT, impact->comm, source);
+    if (impact->comm[0] != '\0')
+        (void)facts_set_text(facts, "target.failed_comm", FACT_IMPACT, impact->comm, source);
+    else
+        (void)facts_set_missing(facts, "target.failed_comm", FACT_IMPACT, FACT_UNREADABLE,
+                                "the process has no name, or /proc does not show it", source);
     (void)facts_set_integer(facts, "target.failed_uptime_us", FACT_IMPACT,
                             (int64_t)(impact->time_ns / 1000), "the tracer, CLOCK_MONOTONIC");
     (void)facts_set_boolean(facts, "target.failed_is_child", FACT_IMPACT,

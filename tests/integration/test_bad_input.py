@@ -303,6 +303,15 @@ class Surroundings(BadCase):
         self.assertEqual(self.crash(*prefix, code="exit 7", status=7).stderr, "")
         self.assert_bundle(self.crash(*prefix))
 
+    def test_a_process_without_a_name(self):
+        """The name is not known either where /proc is that of another pid namespace."""
+        done = self.python("import ctypes, os, signal\nctypes.CDLL(None).prctl(15, b'', 0, 0, 0)  # PR_SET_NAME\n"
+                           "os.kill(os.getpid(), signal.SIGSEGV)")
+        bundle = self.assert_bundle(done)
+        self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
+        self.assertRegex(bundle.verdict["sentence"], "^The program failed on its own; no GPU failure was seen")
+        self.assertEqual(bundle.fact("target.failed_comm").get("status"), "unreadable")
+
     def test_no_permission_for_the_kernel_log(self):
         self.need_root("setpriv")
         support.need_ordinary_user(self)
