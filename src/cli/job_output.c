@@ -2,6 +2,7 @@
 #include "cli/job_output.h"
 
 #include <cjson/cJSON.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -372,9 +373,28 @@ static const char *rank_of(const struct facts *facts, char *text, size_t size)
     return text;
 }
 
+/* To the rules "10.1.2.3.py" is not an address, because of the ending. So they also read the name without it, after
+ * a blank, as in a text. NULL: no memory. */
+static char *clean_program(const struct job *job)
+{
+    RC_AUTO_FREE char *whole = stage_redact_line(job->redactor, run_info_program(&job->info));
+    const char *ending = whole != NULL ? strrchr(whole, '.') : NULL;
+    if (ending == NULL || !isalpha((unsigned char)ending[1]))
+        return rc_take(&whole);
+    struct buf text = BUF_INIT;
+    buf_printf(&text, " %.*s", (int)(ending - whole), whole);
+    RC_AUTO_FREE char *stem =
+        buf_failed(&text) ? NULL : stage_redact_line(job->redactor, buf_str(&text));
+    buf_release(&text);
+    char *clean = NULL;
+    if (stem == NULL || asprintf(&clean, "%s%s", stem + (stem[0] == ' '), ending) < 0)
+        return NULL;
+    return clean;
+}
+
 static void name_bundle(const struct job *job, const struct facts *judged, char *out, size_t size)
 {
-    RC_AUTO_FREE char *program = stage_redact_line(job->redactor, run_info_program(&job->info));
+    RC_AUTO_FREE char *program = clean_program(job);
     bool alive = job->info.snapshot_wall_ns != 0;
     char rank[24];
     char signature[SIGNATURE_ID_SIZE] = "";
