@@ -25,7 +25,7 @@
 #define ASKED_TO_END_MS 60000u
 #define HURRY_AFTER_MS 2000u
 #define RECORDER_READS_MS 500
-#define RECORDER_WORKS_MS 3000 /* it waits for a busy disk */
+#define RECORDER_WORKS_MS 3000 /* it waits for a busy disk, or has not begun */
 #define RECORDER_END_MS 300
 #define FORK_AGAIN_MS 100
 #define FINISHER_GRACE_MS 3000
@@ -121,8 +121,8 @@ static void let_recorder_read_on(struct supervisor *s)
     uint64_t seen_ns = started_ns;
     (void)!write(s->recorder_wake_fd, &one, sizeof one);
     for (int turns = 0; turns < 2 && recorder->pid > 0;) {
-        uint64_t patience_ms =
-            recorder->work_pending_ns != 0 ? RECORDER_WORKS_MS : RECORDER_READS_MS;
+        bool is_at_work = recorder->work_pending_ns != 0 || recorder->heartbeat_ns == 0;
+        uint64_t patience_ms = is_at_work ? RECORDER_WORKS_MS : RECORDER_READS_MS;
         if (clock_mono_ns() - started_ns > patience_ms * NS_PER_MS)
             break;
         uint64_t beat_ns = recorder->heartbeat_ns;

@@ -187,12 +187,12 @@ class HelpersFail(losses.Shimmed):
         """A program fails at once: its bundle has the kernel lines from before we opened the log."""
         log = self.write("machine/dev/kmsg", replay.QUIET_LOG)
         line = self.write("line", replay.PAGE_FAULT.replace("{comm}", "sh"))
-        env = {**self.fault("late::400", "rocmcrash", "rocmcrash-R"),
+        env = {**self.fault("late::1200", "rocmcrash", "rocmcrash-R"),
                "ROCMCRASH_SYSROOT": self.path("machine")}
         done = self.run_it("/bin/sh", "-c", 'sed "s/{victim}/$$/" "$0" >> "$1"; exit 1', line, log, env=env)
         self.assertEqual(self.faults_met(), 1)
         harmed = "" if done.status == 1 else f"status {done.status}"
-        path = self.harvest("a kernel log that is opened late", "0.4 s", harmed)
+        path = self.harvest("a kernel log that is opened late", "1.2 s", harmed)
         self.assertEqual(support.Bundle(path).verdict["class"], "page-fault")
 
     def test_disk_that_fills_up_during_the_run(self):
