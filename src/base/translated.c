@@ -7,16 +7,26 @@
 
 #define PHRASES_MAX 1024
 #define PHRASE_MAX_BYTES 160u
+#define BEGIN_BYTES 5u /* of a phrase, hashed: in a text of another script, no letter is rare */
+#define SLOTS 1024u
 
 extern const char translations_rows[];
 
 static struct phrase {
     uint16_t at, row;    /* in translations_rows */
-    uint16_t next;       /* index + 1 of the next one with this first byte */
+    uint16_t next;       /* index + 1 of the next one in this slot */
     unsigned char len;   /* bytes */
 } phrases[PHRASES_MAX];
-static uint16_t by_first[256]; /* index + 1 */
+static uint16_t slots[SLOTS]; /* index + 1 of the last phrase whose beginning has this hash */
 static size_t phrase_count;
+
+static uint16_t *slot_of(const char *text)
+{
+    uint32_t hash = 0;
+    for (size_t i = 0; i < BEGIN_BYTES; i++)
+        hash = hash * 31 + (unsigned char)text[i];
+    return &slots[hash * 2654435761u >> 22];
+}
 
 static void add_phrases(const char *row, const char *end)
 {
@@ -27,14 +37,14 @@ static void add_phrases(const char *row, const char *end)
         const char *from = p + 1;
         size_t len = strcspn(from, "|\n");
         p = from + len;
-        if (len == 0 || len > UINT8_MAX)
+        if (len < BEGIN_BYTES || len > UINT8_MAX)
             continue;
-        uint16_t *first = &by_first[(unsigned char)*from];
+        uint16_t *slot = slot_of(from);
         phrases[phrase_count++] = (struct phrase){.at = (uint16_t)(from - translations_rows),
                                                   .row = (uint16_t)(row - translations_rows),
-                                                  .next = *first,
+                                                  .next = *slot,
                                                   .len = (unsigned char)len};
-        *first = (uint16_t)phrase_count;
+        *slot = (uint16_t)phrase_count;
     }
 }
 
@@ -67,6 +77,13 @@ static bool is_whole_word(const char *text, size_t len, size_t from, size_t to)
     return !before && !after;
 }
 
+/* No message begins inside a character, or between two ASCII letters: most places need no more than this. */
+static bool is_inside_word(const char *text, size_t at)
+{
+    return ((unsigned char)text[at] & 0xc0) == 0x80 ||
+           (at > 0 && isalnum((unsigned char)text[at]) && isalnum((unsigned char)text[at - 1]));
+}
+
 /* "./run.sh: line 3: 4711 Killed     python3 x.py", "Killed", "zsh: Killed (core dumped)" */
 static bool is_whole_message(const char *text, size_t len, size_t from, size_t to)
 {
@@ -96,7 +113,9 @@ bool translated_at(const char *text, size_t len, size_t at, struct translated *r
     const struct phrase *best = NULL;
     if (phrase_count == 0)
         index_rows();
-    for (size_t i = by_first[(unsigned char)text[at]]; i > 0; i = phrases[i - 1].next) {
+    if (len - at < BEGIN_BYTES || is_inside_word(text, at))
+        return false;
+    for (size_t i = *slot_of(text + at); i > 0; i = phrases[i - 1].next) {
         const struct phrase *p = &phrases[i - 1];
         if ((best == NULL || p->len > best->len) && fits(p, text, len, at))
             best = p;

@@ -13,4 +13,7 @@ struct collect_out *run_collector(const struct collector *c, const char *maps, c
 /* Appends a mapping of the file at a new address. */
 void map_line(struct buf *maps, const char *path);
 
+/* The teardown of a group: removes the folder of the test program. */
+int remove_input(void **state);
+
 #endif

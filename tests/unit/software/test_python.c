@@ -145,13 +145,6 @@ static void test_version_py_odd(void **state)
     assert_int_equal(dist_parse_version_py("", "hip", out, sizeof out), -ENOENT);
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,5 +154,5 @@ int main(void)
         cmocka_unit_test(test_not_python),
         cmocka_unit_test(test_version_py_odd),
     };
-    return cmocka_run_group_tests(tests, NULL, teardown);
+    return cmocka_run_group_tests(tests, NULL, remove_input);
 }

@@ -371,13 +371,6 @@ static void test_maps_lines(void **state)
     assert_false(procmaps_next(&text, &e));
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    temp_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,5 +386,5 @@ int main(void)
         cmocka_unit_test(test_dpkg_and_driver),
         cmocka_unit_test(test_maps_lines),
     };
-    return cmocka_run_group_tests(tests, NULL, teardown);
+    return cmocka_run_group_tests(tests, NULL, remove_input);
 }
