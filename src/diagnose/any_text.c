@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnose/error_counters.h"
 #include "diagnose/fact.h"
 #include "diagnose/kernel_window.h"
 #include "diagnose/log_words.h"
@@ -14,6 +15,7 @@
 #include "diagnose/pairs.h"
 #include "diagnose/quantity.h"
 #include "diagnose/rank_lines.h"
+#include "diagnose/targets.h"
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
@@ -116,14 +118,20 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     free(copy);
 }
 
+static bool tells_failure(struct text line)
+{
+    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
+    return (log_words_in(line.at, line.len, failure) & failure) != 0 &&
+           (log_words_in(line.at, line.len, LOG_WORDS_FAILURE_DENIED) & LOG_WORDS_FAILURE_DENIED) == 0;
+}
+
 /* Does the text report a failure? A table of a healthy machine does not. */
 static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
     struct text rest = {text, len}, line;
     int64_t count = 0;
     while (text_next_line(&rest, &line))
-        count += (log_words_in(line.at, line.len, failure) & failure) != 0;
+        count += tells_failure(line);
     if (count > 0 && facts_find(facts, "log.failure_lines", FACT_STATIC) == NULL)
         (void)facts_set_integer(facts, "log.failure_lines", FACT_STATIC, count, source != NULL ? source : "text");
 }
@@ -142,6 +150,8 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
         read_repaired(facts, text, len, source, readers, &repairs[i]);
     quantities_to_facts(facts, text, len, source);
     pairs_to_facts(facts, text, len, source);
+    targets_to_facts(facts, text, len, source);
+    error_counters_to_facts(facts, text, len, source);
     count_failure_lines(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
     bool said =

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #include "diagnose/log_words.h"
 #include "diagnose/text_facts.h"
@@ -52,29 +53,76 @@ static struct text take_variables(struct text *words)
     return all;
 }
 
+/* "mismatched 57344 / 12582912", "0 errors": the first number of a line that counts what is wrong. */
+static bool counts_wrong(struct text line, uint64_t *ret)
+{
+    while (line.len > 0 && !isdigit((unsigned char)line.at[0]))
+        line = text_skip(line, 1);
+    return text_take_u64(&line, ret);
+}
+
 /* The output tells how the command ended; a failure counts more than figures before it. */
 static void take_outcome(struct command *c, struct text line)
 {
     struct text head = text_first(line, LINE_MAX_BYTES);
-    uint64_t words = log_words_in(head.at, head.len, 0);
+    uint64_t words = log_words_in(head.at, head.len, 0), wrong = 0;
     ptrdiff_t rc = text_ifind(head, "rc=");
     bool nonzero = rc >= 0 && (size_t)rc + 3 < head.len && head.at[rc + 3] >= '1' && head.at[rc + 3] <= '9';
-    c->failed |= nonzero || (words & LOG_WORDS_COMMAND_FAILED) != 0;
-    c->worked |= (words & LOG_WORDS_COMMAND_WORKED) != 0;
+    bool counted = (words & LOG_WORDS_COUNTS_WRONG) != 0 && counts_wrong(head, &wrong);
+    bool denied = (words & LOG_WORDS_FAILURE_DENIED) != 0 || (counted && wrong == 0);
+    c->failed |= nonzero || (counted && wrong > 0) || (!denied && (words & LOG_WORDS_COMMAND_FAILED) != 0);
+    c->worked |= denied || (words & LOG_WORDS_COMMAND_WORKED) != 0;
+}
+
+/* "- HSA_ENABLE_SDMA=0: works", "with NCCL_P2P_DISABLE=1 ok", "without: hangs": a trial in a list. */
+static bool take_listed(struct text *line, struct text *variables)
+{
+    static const char *const heads[] = {"- ", "* ", "with ", "With "}, *const none[] = {"without", "default", "unset", "baseline"};
+    struct text t = text_trim(*line);
+    if (t.len == 0 || (strchr("-*wWdDuUbB", t.at[0]) == NULL && memchr(t.at, '=', t.len) == NULL))
+        return false;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        if (text_starts(t, heads[i]))
+            t = text_trim(text_skip(t, strlen(heads[i])));
+    *variables = take_variables(&t);
+    bool listed = variables->len > 0;
+    for (size_t i = 0; i < sizeof none / sizeof none[0] && !listed; i++)
+        listed = t.len > strlen(none[i]) && strncasecmp(t.at, none[i], strlen(none[i])) == 0;
+    *line = t;
+    return listed && t.len > 0;
+}
+
+static struct command *add_command(struct session *s, unsigned number)
+{
+    if (s->count == COMMANDS_MAX)
+        return NULL;
+    struct command *c = &s->command[s->count++];
+    *c = (struct command){.line = number};
+    return c;
+}
+
+static void read_listed(struct session *s, struct text line, struct text variables, unsigned number)
+{
+    struct command *c = add_command(s, number);
+    if (c == NULL)
+        return;
+    c->variables = variables;
+    take_outcome(c, line);
 }
 
 static void read_line(struct session *s, struct text line, unsigned number)
 {
-    struct text words = line, result;
+    struct text words = line, result, variables;
     if (!take_prompt(&words)) {
-        if (s->count > 0)
+        if (take_listed(&words, &variables))
+            read_listed(s, words, variables, number);
+        else if (s->count > 0)
             take_outcome(&s->command[s->count - 1], line);
         return;
     }
-    if (s->count == COMMANDS_MAX)
+    struct command *c = add_command(s, number);
+    if (c == NULL)
         return;
-    struct command *c = &s->command[s->count++];
-    *c = (struct command){.line = number};
     if (text_after(words, "->", &result)) { /* the outcome beside the command */
         take_outcome(c, result);
         (void)text_before(words, "->", &words);
@@ -88,11 +136,56 @@ static bool is_same(struct text a, struct text b)
     return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
 }
 
-/* The command with the variable worked; without it, it failed. */
+/* "NAME=1" and "NAME=0": one variable with two values. */
+static bool is_other_value(struct text a, struct text b)
+{
+    struct text name = text_until(a, "="), other = text_until(b, "=");
+    return name.len > 0 && is_same(name, other) && !is_same(a, b) && memchr(a.at, ' ', a.len) == NULL &&
+           memchr(b.at, ' ', b.len) == NULL;
+}
+
+static bool has_worked(const struct command *c)
+{
+    return c->worked && !c->failed;
+}
+
+/* The command with the variable worked; without it, or with another value of it, it failed. */
 static bool is_pair(const struct command *with, const struct command *without)
 {
-    return with->variables.len > 0 && without->variables.len == 0 && with->words.len > 0 &&
-           is_same(with->words, without->words) && with->worked && !with->failed && without->failed;
+    return with->variables.len > 0 && is_same(with->words, without->words) && has_worked(with) && without->failed &&
+           (without->variables.len == 0 || is_other_value(with->variables, without->variables));
+}
+
+/* Each value has one outcome: what failed with the same setting elsewhere proves nothing. */
+static bool is_contradicted(const struct session *s, const struct command *with)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (is_same(s->command[i].variables, with->variables) && s->command[i].failed)
+            return true;
+    return false;
+}
+
+static const struct command *find_pair(const struct session *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < s->count; k++)
+            if (is_pair(&s->command[i], &s->command[k]) && !is_contradicted(s, &s->command[i]))
+                return &s->command[i];
+    return NULL;
+}
+
+/* A trial with a setting that worked, where none without it did. */
+static const struct command *find_setting(const struct session *s)
+{
+    const struct command *found = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct command *c = &s->command[i];
+        if (has_worked(c) && c->variables.len == 0)
+            return NULL;
+        if (found == NULL && has_worked(c) && !is_contradicted(s, c))
+            found = c;
+    }
+    return found;
 }
 
 void pairs_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
@@ -102,11 +195,12 @@ void pairs_to_facts(struct facts *facts, const char *data, size_t len, const cha
     struct scan at = {.facts = facts, .source = source != NULL ? source : "text"};
     for (unsigned number = 1; text_next_line(&rest, &line); number++)
         read_line(&s, line, number);
-    for (size_t i = 0; i < s.count; i++)
-        for (size_t k = 0; k < s.count; k++)
-            if (is_pair(&s.command[i], &s.command[k])) {
-                at.line = s.command[i].line;
-                scan_text(&at, "report.pair_variable", s.command[i].variables);
-                return;
-            }
+    const struct command *pair = find_pair(&s), *setting = find_setting(&s);
+    if (pair != NULL) {
+        at.line = pair->line;
+        scan_text(&at, "report.pair_variable", pair->variables);
+    } else if (setting != NULL) {
+        at.line = setting->line;
+        scan_text(&at, "report.setting_works", setting->variables);
+    }
 }

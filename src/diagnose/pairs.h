@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pairs_to_facts(): finds the same command twice in a pasted session, with and without a variable, with
- * different outcomes. Such an experiment is better evidence than words. Sets report.pair_variable to the
- * setting that made the command work. Pure.
+ * pairs_to_facts(): finds experiments in a pasted text: the same command with and without a variable, or with
+ * another value of it, and different outcomes. Such an experiment is better evidence than words. Sets
+ * report.pair_variable to the setting that made the command work. Where only the trial with the setting is
+ * shown, and it worked, sets report.setting_works. Pure.
  */
 #ifndef DIAGNOSE_PAIRS_H
 #define DIAGNOSE_PAIRS_H

@@ -68,6 +68,15 @@ static void smi_pid_row(struct pasted *p, struct text line)
         p->pids_bytes += (int64_t)bytes;
 }
 
+/* "VRAM_MEM: 5.4 GB" of "amd-smi process" */
+static void amd_smi_process(struct pasted *p, int64_t bytes)
+{
+    p->pids_line = p->pids_seen ? p->pids_line : p->s.line;
+    p->pids_seen = true;
+    p->pids++;
+    p->pids_bytes += bytes < (1ll << 50) ? bytes : 0;
+}
+
 /* "|   0       1       6        SPX/NPS1 | 0 %        N/A         46111/262128 MB |" (amd-smi 7) */
 static void amd_smi_table(struct pasted *p, struct text line)
 {
@@ -128,6 +137,9 @@ bool pasted_smi_read(struct pasted *p, enum rule_reader reader, struct text line
         break;
     case READ_SMI_PROCESS:
         smi_pid_row(p, line);
+        break;
+    case READ_AMD_SMI_PROCESS:
+        amd_smi_process(p, rule_taken_integer(takes, "_size", 0));
         break;
     case READ_NO_PROCESSES:
         p->pids_line = p->pids_seen ? p->pids_line : p->s.line;

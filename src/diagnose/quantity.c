@@ -81,6 +81,11 @@ static enum quantity_role role_of_name(const char *word, size_t len)
 {
     bool is_compound = memchr(word, '_', len) != NULL && strncasecmp(word, "in_use", 6) != 0 &&
                        strncasecmp(word, "max_", 4) != 0;
+    bool of_pieces = is_compound && role_of(word, len) == QUANTITY_LARGEST;
+    if (of_pieces) /* "largest_free_block" is a free piece, "largest_alloc_size" is not */
+        return memmem(word, len, "free", 4) != NULL ? QUANTITY_LARGEST : QUANTITY_NONE;
+    if (is_compound && role_of(word, len) == QUANTITY_PEAK)
+        return QUANTITY_PEAK; /* "peak_bytes_in_use" */
     enum quantity_role role = is_compound ? QUANTITY_NONE : role_of(word, len);
     for (size_t i = len; i > 0 && role == QUANTITY_NONE; i--)
         if (word[i - 1] == '_')
@@ -99,7 +104,7 @@ struct span {
  * that role counts: "free VRAM". */
 static bool is_memory_noun(const char *word, size_t len)
 {
-    static const char *const nouns[] = {"vram", "mem", "memory", "gpu"};
+    static const char *const nouns[] = {"vram", "mem", "memory", "gpu", "cl_mem"};
     for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++)
         if (strlen(nouns[i]) == len && strncasecmp(word, nouns[i], len) == 0)
             return true;
@@ -111,7 +116,7 @@ static bool is_memory_noun(const char *word, size_t len)
 static enum quantity_role role_before(struct span s, bool *direct)
 {
     enum quantity_role found = QUANTITY_NONE;
-    bool noun = false;
+    bool noun = false, found_noun = false;
     *direct = false;
     const char *at = s.end;
     while (at > s.begin) {
@@ -132,8 +137,11 @@ static enum quantity_role role_before(struct span s, bool *direct)
             found = role; /* "free VRAM now 9.8 GB" */
         if (role == QUANTITY_NONE)
             continue;
+        if (found_noun && role == QUANTITY_ASKED)
+            found = role; /* "wants GPU memory of 3 GiB" */
         if (found == QUANTITY_NONE) {
             found = role;
+            found_noun = is_noun;
             *direct = true;
             for (const char *p = end; p < s.end; p++)
                 *direct &= strchr(" \t:=(>[\"'~|-", *p) != NULL;
@@ -284,10 +292,36 @@ static void inherit_pair(struct quantity *a, struct quantity *b, const struct nu
     a->of_pair = b->of_pair = true;
 }
 
+static bool is_group(struct text t)
+{
+    return t.len >= 4 && t.at[0] == ' ' && isdigit((unsigned char)t.at[1]) && isdigit((unsigned char)t.at[2]) &&
+           isdigit((unsigned char)t.at[3]) && (t.len == 4 || !isalnum((unsigned char)t.at[4]));
+}
+
+/* "9 874 212 K", "3 145 728 000 bytes": groups of three digits in front of a unit are one number. */
+static bool take_groups(struct text *rest, double *ret)
+{
+    struct text t = *rest;
+    uint64_t value = 0;
+    size_t groups = 0;
+    if (!text_take_u64(&t, &value) || rest->len - t.len > 3 || !is_group(t))
+        return false;
+    for (; is_group(t); t = text_skip(t, 4), groups++)
+        value = value * 1000 + (uint64_t)strtoul((char[]){t.at[1], t.at[2], t.at[3], 0}, NULL, 10);
+    enum quantity_unit unit;
+    struct text behind = t;
+    (void)unit_factor(&behind, &unit);
+    if (groups > 4 || unit != UNIT_BYTES)
+        return false;
+    *ret = (double)value;
+    *rest = t;
+    return true;
+}
+
 static bool take_number(struct text *rest, double *ret)
 {
     struct text t = *rest;
-    return text_take_real(&t, ret) ? (*rest = t, true) : false;
+    return take_groups(rest, ret) || (text_take_real(&t, ret) ? (*rest = t, true) : false);
 }
 
 size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])

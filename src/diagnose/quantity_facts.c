@@ -49,6 +49,13 @@ struct shape {
     bool of_memory;
 };
 
+/* Lines one after the other with a name and a size each: "text encoder  11.4 GB". */
+struct listing {
+    double sum;
+    unsigned count, line, last_line;
+    uint64_t shape; /* of the last line */
+};
+
 struct state {
     struct quantity_header header;
     unsigned header_line;
@@ -62,6 +69,10 @@ struct state {
     unsigned percent_line;
     double table_used, table_total;
     unsigned table_line;
+    struct listing list, largest_list;
+    double asked_most;
+    unsigned asked_line;
+    unsigned entry_line; /* last line of a dictionary: "'bytes_in_use': 1024," */
     bool is_cut; /* the statement of a failure ends within a figure */
     bool owners; /* a table names processes */
     bool lists_rss;
@@ -158,7 +169,8 @@ static bool is_memory(const struct column *c)
 static bool grows(const struct shape *s, const struct column *c)
 {
     double steps = s->count - 1;
-    bool nameless = c->role == QUANTITY_NONE && steps >= NAMELESS_STEPS; /* in another language */
+    bool much = c->last >= 2 * c->first;
+    bool nameless = c->role == QUANTITY_NONE && (steps >= NAMELESS_STEPS || much); /* in another language */
     bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS;
     bool down = c->role == QUANTITY_FREE;
     if (steps < STEPS_MIN || !is_memory(c))
@@ -186,6 +198,52 @@ static void add_to_series(struct state *st, struct text line, const struct quant
         s->of_memory = has(st, LOG_WORDS_OF_MEMORY_USE);
     }
     add_to_shape(s, q, n);
+}
+
+/* --- lists and dictionaries --- */
+
+#define LIST_MIN 3
+#define LIST_LINE_MAX 80
+
+/* Lines of one shape are readings of one thing, not parts of a sum. */
+static void add_to_list(struct state *st, struct text line, const struct quantity *q, size_t n)
+{
+    if (n != 1 || q->unit != UNIT_BYTES || q->role != QUANTITY_NONE || q->value <= 0 || line.len > LIST_LINE_MAX)
+        return;
+    uint64_t shape = shape_of(line);
+    if (st->list.last_line + 1 != st->s.line || shape == st->list.shape)
+        st->list = (struct listing){.line = st->s.line};
+    st->list.sum += q->value;
+    st->list.count++;
+    st->list.last_line = st->s.line;
+    st->list.shape = shape;
+    if (st->list.count >= LIST_MIN && st->list.sum > st->largest_list.sum)
+        st->largest_list = st->list;
+}
+
+static void say_list(struct state *st)
+{
+    struct scan at = st->s;
+    at.line = st->asked_line;
+    if (st->asked_line != 0)
+        scan_integer(&at, "quantity.asked_most_bytes", (int64_t)st->asked_most);
+    at.line = st->largest_list.line;
+    if (st->largest_list.count < LIST_MIN)
+        return;
+    scan_integer(&at, "quantity.listed_bytes", (int64_t)st->largest_list.sum);
+    scan_integer(&at, "quantity.listed_count", st->largest_list.count);
+}
+
+/* "{'bytes_in_use': 14203551744," "largest_free_block_bytes: 805306368" */
+static bool is_entry_of_dictionary(struct text line)
+{
+    struct text t = text_trim(line), name;
+    while (t.len > 0 && strchr("{'\"", t.at[0]) != NULL)
+        t = text_skip(t, 1);
+    name = text_until(t, ":=\"'");
+    if (name.len == 0 || name.len == t.len || memchr(name.at, '_', name.len) == NULL)
+        return false;
+    return memchr(name.at, ' ', name.len) == NULL && memchr(name.at, '.', name.len) == NULL;
 }
 
 /* Each column of a table is a series. */
@@ -221,6 +279,13 @@ static bool runs_out(const struct shape *s, const struct column *c)
            c->last <= 0.05 * c->first && c->rises <= s->count / 4;
 }
 
+/* The largest free piece shrinks from reading to reading. */
+static bool falls_apart(const struct shape *s, const struct column *c)
+{
+    return c->role == QUANTITY_LARGEST && is_memory(c) && s->count >= STEPS_MIN + 1 && c->rises == 0 &&
+           c->last <= 0.5 * c->first;
+}
+
 static void say_growth(const struct scan *at, const struct shape *s, const struct column *c)
 {
     bool host = s->of_host || c->role == QUANTITY_RSS;
@@ -240,7 +305,9 @@ static void say_series(struct state *st)
         if (s->count < SERIES_MIN)
             continue;
         for (size_t c = 0; c < s->columns; c++)
-            if (is_full(s, &s->column[c]))
+            if (falls_apart(s, &s->column[c]))
+                scan_integer(&at, "series.largest_falls", s->count);
+            else if (is_full(s, &s->column[c]))
                 scan_integer(&at, "series.full", s->count);
             else if (runs_out(s, &s->column[c]))
                 scan_integer(&at, s->of_host ? "series.host_runs_out" : "series.runs_out", s->count);
@@ -369,6 +436,16 @@ static size_t read_resident_set(struct state *st, struct text line, struct quant
     return 0;
 }
 
+/* The largest size that the text says to be wanted, in whichever line. */
+static void note_asked(struct state *st, const struct quantity *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (q[i].role == QUANTITY_ASKED && q[i].unit == UNIT_BYTES && q[i].value > st->asked_most && q[i].value < 0x1p50) {
+            st->asked_most = q[i].value;
+            st->asked_line = st->s.line;
+        }
+}
+
 static void read_line(struct state *st, struct text line)
 {
     struct quantity q[QUANTITIES_MAX];
@@ -398,8 +475,12 @@ static void read_line(struct state *st, struct text line)
                !is_of_host(st)) {
         take_statement(&st->failure, st->s.line, q, n, false);
     }
-    if (roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
-        take_statement(&st->last, st->s.line, q, n, true);
+    note_asked(st, q, n);
+    bool is_entry = roles == 1 && n == 1 && is_entry_of_dictionary(line);
+    if (is_entry || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
+        take_statement(&st->last, st->s.line, q, n, !is_entry || st->entry_line == 0 || st->s.line - st->entry_line > STATEMENT_LINES);
+    st->entry_line = is_entry ? st->s.line : st->entry_line;
+    add_to_list(st, line, q, n);
     size_t sizes = 0;
     for (size_t i = 0; i < n; i++)
         sizes += q[i].role != QUANTITY_NONE || q[i].unit == UNIT_BYTES;
@@ -447,5 +528,6 @@ void quantities_to_facts(struct facts *facts, const char *data, size_t len, cons
     if (failed || st.last.line != 0)
         say_statement(&st, failed ? &st.failure : &st.last);
     say_table(&st);
+    say_list(&st);
     say_series(&st);
 }

@@ -5,6 +5,7 @@
 #include "diagnose/text_facts.h"
 
 #include "diagnose/rules.h"
+#include "diagnose/targets.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ void scan_gfx_fact(const struct scan *s, struct text line, const char *name)
     if (!scan_gfx(line, &gfx))
         return;
     scan_boolean(s, "vendor.amd", true);
-    if (name == NULL)
+    if (name == NULL || targets_listed(line))
         return;
     const struct fact *before = facts_find(s->facts, name, FACT_LOG);
     struct text rest = text_skip(line, (size_t)(gfx.at + gfx.len - line.at)), other;

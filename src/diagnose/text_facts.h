@@ -33,7 +33,8 @@ const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *s
 void scan_vendor(const struct scan *, struct text line);
 
 /* Finds a gfx name, sets it as the fact `name` (unless NULL), and sets the vendor that follows from
- * it. A different gfx name, on this line or later in the text, sets msg.gfx_several. */
+ * it. A different gfx name, on this line or later in the text, sets msg.gfx_several. A list of targets that
+ * a build has code for does not name the GPU. */
 void scan_gfx_fact(const struct scan *, struct text line, const char *name);
 
 /* "gfx1100", "gfx90a" at a word start: the first in `in`. */
