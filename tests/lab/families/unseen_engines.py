@@ -34,7 +34,7 @@ def engine(rng, capacity, page, *, arrivals, bound, aborted):
         operations = []
         for _ in range(arrivals(step)):
             waiting.append(Sequence(int(10 ** rng.uniform(0.5, 1.8))))
-        while waiting and sum(len(s.pages) for s in running) < bound(step):
+        while waiting and sum(len(s.pages) + 1 for s in running) < bound(step):
             running.append(waiting.pop(0))
         for sequence in running:
             sequence.pages.append(names())
