@@ -18,6 +18,7 @@
 #define OUTGROWS 100.0 /* percent: as long again as the run so far */
 #define STEPS_MIN 4
 #define GAIN_MAX 100000.0
+#define FASTER 12.0 /* percent: as in torch_kept.c. [lab] */
 
 static bool input(const struct facts *facts, const char *name, double *ret)
 {
@@ -115,13 +116,17 @@ static bool rise_bytes(const struct facts *facts, double *ret)
     return true;
 }
 
-/* The same, extrapolated from the last quarter: memory that has reached its bound rises no more. */
+/* The same, extrapolated from the last quarter: memory that has reached its bound rises no more. If the same
+ * amount was handed out in less and less time, the work has no bound yet: then the larger rise counts. */
 static bool late_rise_bytes(const struct facts *facts, double *ret)
 {
     double late = 0;
+    bool known = rise_bytes(facts, ret);
     if (!input(facts, "torch.late_run_peak_bytes", &late))
-        return rise_bytes(facts, ret);
-    *ret = fmax(0, 4 * (step_peak_bytes(facts) - late));
+        return known;
+    double last = fmax(0, 4 * (step_peak_bytes(facts) - late));
+    bool rises = known && or_zero(facts, "torch.kept.faster_percent") >= FASTER;
+    *ret = rises ? fmax(*ret, last) : last;
     return true;
 }
 

@@ -271,6 +271,29 @@ static void what_idle_memory_cost(void **state)
     }
 }
 
+/* The first half of the run raised demand by more than the last quarter: it may have reached its bound. */
+static void demand_without_a_bound(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t faster, late, gain;
+    } cases[] = {{11, 102 * GIB, 225},  /* 18 of 4 * 2 */
+                 {12, 102 * GIB, 37},   /* 18 of 2 * 24 */
+                 {12, 89 * GIB, 30}};   /* 18 of 4 * 15, which is more */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {TORCH,
+                                     {"torch.kept.marks_count", 6},
+                                     {"torch.kept.before_bytes", 30 * GIB},
+                                     {"torch.kept.growth_bytes", 0},
+                                     {"torch.kept.faster_percent", cases[i].faster},
+                                     {"torch.half_run_peak_bytes", 80 * GIB},
+                                     {"torch.late_run_peak_bytes", cases[i].late}};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.gain_percent"), cases[i].gain);
+        facts_free(facts);
+    }
+}
+
 static void too_little_for_any_allocator(void **state)
 {
     (void)state;
@@ -383,6 +406,7 @@ int main(void)
         cmocka_unit_test(parts_of_gtt_add_up),
         cmocka_unit_test(no_refusal_no_account),
         cmocka_unit_test(what_idle_memory_cost),
+        cmocka_unit_test(demand_without_a_bound),
         cmocka_unit_test(too_little_for_any_allocator),
         cmocka_unit_test(what_is_kept_grew),
         cmocka_unit_test(others_who_make_it_fail),
