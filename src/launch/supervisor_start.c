@@ -20,6 +20,7 @@
 #include "inject/settle.h"
 #include "launch/finish.h"
 #include "launch/inject_python.h"
+#include "launch/library_name.h"
 #include "record/ledger.h"
 #include "watch/kernel_log.h"
 #include "watch/stream.h"
@@ -186,21 +187,11 @@ static void start_relay(struct supervisor *s, struct relay *relay)
     relay->way = RELAY_NONE;
 }
 
-/*
- * LD_PRELOAD is split at blanks and colons: a library below such a folder is named by a descriptor
- * of this process. The target inherits nothing, and when we are gone its children cannot see the
- * library and go without (preload_check()).
- */
 static int name_library(struct supervisor *s, const char *path)
 {
-    char name[64];
-    if (strpbrk(path, ": ") == NULL)
-        return preload_set_path(&s->preload, path);
-    int fd = open(path, O_PATH | O_CLOEXEC);
-    if (move_up(&fd) < 0)
-        return -errno;
-    (void)snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)getpid(), fd);
-    return preload_set_path(&s->preload, name);
+    char name[PRELOAD_PATH_MAX];
+    int r = library_name(path, name, sizeof name);
+    return r < 0 ? r : preload_set_path(&s->preload, name);
 }
 
 /* After the descriptors have their numbers: the library finds the memory by them. */

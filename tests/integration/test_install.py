@@ -96,6 +96,27 @@ class Installed(unittest.TestCase):
         shutil.move(self.plain(), prefix)
         self.check(os.path.join(prefix, "bin", "rocmcrash"))
 
+    def test_a_name_that_outlives_the_run(self):
+        """A child that outlives rocmcrash keeps the name of the library. Where the path has a blank, that is a link
+        in a folder that nobody else can change; without such a folder there is no ledger."""
+        prefix, state = os.path.join(self.folder, "my venv"), os.path.join(self.folder, "state")
+        shutil.move(self.plain(), prefix)
+        os.mkdir(state, 0o700)
+        program = os.path.join(prefix, "bin", "rocmcrash")
+        code = "import subprocess; subprocess.run(['/usr/bin/env', 'cat', '/proc/self/environ'])"
+        homeless = {name: value for name, value in self.environ.items()
+                    if name not in ("ROCMCRASH_STATE_DIR", "XDG_STATE_HOME", "HOME")}
+        def named(environ):
+            run = subprocess.run([program, "-o", self.folder, "--", support.PYTHON, "-c", code], env=environ,
+                                 capture_output=True, text=True, timeout=120, check=True)
+            return [entry.split("=", 1)[1].split(":")[0] for entry in run.stdout.split("\0") if entry.startswith("LD_PRELOAD=")]
+        self.assertEqual(named(homeless), [])
+        name, = named({**homeless, "ROCMCRASH_STATE_DIR": state})
+        self.assertTrue(os.path.samefile(name, os.path.join(prefix, "libexec", "rocmcrash", LEDGER)))
+        folder = os.stat(os.path.dirname(name))
+        self.assertEqual((folder.st_uid, folder.st_mode & 0o777), (os.geteuid(), 0o700))
+        self.assertTrue(name.startswith(state + "/"), name)
+
     def test_link_to_the_program(self):
         os.mkdir(os.path.join(self.folder, "bin"))
         link = os.path.join(self.folder, "bin", "rocmcrash")
