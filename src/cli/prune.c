@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -36,14 +37,17 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
     return 0;
 }
 
-void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t modified_s,
-               enum prune_kind kind)
+/* Newer files of a neighbour, or links that he lays, must not push out ours. */
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, enum prune_kind kind)
 {
+    struct stat st;
+    if (lstat(path, &st) != 0 || st.st_uid != geteuid() || S_ISLNK(st.st_mode))
+        return;
     struct prune_item *more = realloc(list->items, (list->count + 1) * sizeof *more);
     if (more == NULL)
         return;
     list->items = more;
-    more[list->count] = (struct prune_item){strdup(path), bytes, modified_s, kind, false};
+    more[list->count] = (struct prune_item){strdup(path), bytes, st.st_mtime, kind, false};
     if (more[list->count].path != NULL)
         list->count++;
 }

@@ -112,7 +112,7 @@ static void list_bundle(struct list_line *line, const char *path)
     if (is_wanted(line, row.class_name)) {
         print_row(line, &row);
         if (row.class_name != NULL) /* an unreadable file may be anything: it is never removed */
-            prune_add(&line->found, path, row.bytes, row.st.st_mtime, PRUNE_BUNDLE);
+            prune_add(&line->found, path, row.bytes, PRUNE_BUNDLE);
     }
     cJSON_Delete(json);
 }
@@ -124,7 +124,7 @@ static void count_rank_record(struct list_line *line, const char *path)
     if (line->class_name != NULL || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return;
     line->rank_records++;
-    prune_add(&line->found, path, (uint64_t)st.st_size, st.st_mtime, PRUNE_RANK_RECORD);
+    prune_add(&line->found, path, (uint64_t)st.st_size, PRUNE_RANK_RECORD);
 }
 
 /* Other archives in the folder are not ours. */
@@ -163,7 +163,7 @@ static void on_unfinished(void *context, const char *run_dir)
         return;
     row.bytes = rundir_bytes(run_dir);
     print_row(line, &row);
-    prune_add(&line->found, run_dir, row.bytes, row.st.st_mtime, PRUNE_RUN);
+    prune_add(&line->found, run_dir, row.bytes, PRUNE_RUN);
 }
 
 /* The fallback folder for bundles, beside the runs: used when the wanted folder could not take them. */

@@ -284,6 +284,22 @@ class Listing(support.Case):
         self.assertEqual(self.verb("list", folder, "--prune=0", "--yes").returncode, 0)
         self.assertEqual(sorted(os.listdir(folder)), left)
 
+    def test_prune_counts_what_the_caller_owns(self):
+        """Neither newer bundles of another user nor links push out our own ones."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can play another user")
+        folder = self.prune_folder()
+        everything = sorted(os.listdir(folder))
+        for name in everything:
+            if name[:18] in ("rocmcrash-20260102", "rocmcrash-20260103"):
+                os.chown(os.path.join(folder, name), 65534, 65534)
+        newest = next(name for name in everything if "20260104" in name)
+        os.rename(os.path.join(folder, newest), self.path(newest))
+        os.symlink(self.path(newest), os.path.join(folder, newest))
+        self.assertEqual(self.verb("list", folder, "--prune=2", "--yes").stderr, "")
+        self.assertEqual(self.verb("list", folder, "--prune=1", "--yes").returncode, 0)
+        self.assertEqual(sorted(os.listdir(folder)), [name for name in everything if "20260100" not in name])
+
     def test_one_class(self):
         folder = self.prune_folder()
         hang = os.path.join(folder, "rocmcrash-20260109T000000Z-x-gpu-hang.tar.gz")
