@@ -56,11 +56,16 @@ static int try_base(const char *path, struct rc_err *err)
     return r;
 }
 
+static void parent_of(const char *runs, char own[FS_PATH_MAX])
+{
+    (void)snprintf(own, FS_PATH_MAX, "%.*s", (int)(strrchr(runs, '/') - runs), runs);
+}
+
 /* In a folder where others may write, the folder that holds "runs" is private to us, too. */
 static int private_parent(const char *runs, struct rc_err *err)
 {
     char own[FS_PATH_MAX];
-    (void)snprintf(own, sizeof own, "%.*s", (int)(strrchr(runs, '/') - runs), runs);
+    parent_of(runs, own);
     if (mkdir(own, 0700) != 0 && errno != EEXIST)
         return rc_err_errno(err, -errno, "cannot make '%s'", own);
     return check_private(own, err);
@@ -146,6 +151,14 @@ int rundir_place(unsigned number, char *out, size_t size)
     if (value == NULL || value[0] == '\0')
         return -EINVAL;
     return format_path(out, size, NULL, value, place->tail);
+}
+
+bool rundir_is_ours(unsigned number, const char *runs)
+{
+    char own[FS_PATH_MAX];
+    parent_of(runs, own);
+    return (places[number].kind != PLACE_SHARED || check_private(own, NULL) == 0) &&
+           check_private(runs, NULL) == 0;
 }
 
 static int open_place(unsigned number, char *out, size_t size, struct rc_err *err)

@@ -49,6 +49,9 @@ int rundir_base(char *out, size_t size, struct rc_err *err);
 /* The path of the folder with that number. A folder of a random name must exist already. -EINVAL:
  * this folder is not available; -ENOENT: this one and all later ones are not. */
 int rundir_place(unsigned place, char *out, size_t size);
+/* The path of the folder with that number is a private folder of ours, and no link of another user
+ * leads there. */
+bool rundir_is_ours(unsigned place, const char *runs);
 /* The name that rundir_create() will use if the disk can be written. Creates nothing. */
 int rundir_name(char *out, size_t size, uint64_t start_wall_ns, int32_t pid, struct rc_err *err);
 /* Make the directory of this run (0700, not through links in a shared /tmp) in the first of those

@@ -102,8 +102,7 @@ int rundir_unfinished(rundir_unfinished_fn fn, void *context, struct rc_err *err
     int end;
     for (unsigned place = 0; (end = rundir_place(place, folder, sizeof folder)) != -ENOENT;
          place++) {
-        struct stat st;
-        if (end < 0 || lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        if (end < 0 || !rundir_is_ours(place, folder))
             continue;
         int more = look_in(folder, behind, fn, context);
         if (more < 0 && strcmp(folder, base) == 0)

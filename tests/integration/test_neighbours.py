@@ -17,6 +17,9 @@ FAILS = [PYTHON, "-c", "import os; os.abort()"]
 # In a mount namespace of our own, so that the machine's /tmp is left alone. "$@" is the command.
 TAKEN = ("set -e; for shared in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 none $shared; "
          f"mkdir -m 700 $shared/rocmcrash-0; chown {NOBODY} $shared/rocmcrash-0; done; \"$@\"")
+# The kernel follows such links where fs.protected_symlinks is 0.
+LINKED = ("set -e; mount -t tmpfs -o mode=1777 none /tmp; ln -s \"$1\" /tmp/rocmcrash-0; "
+          f"chown -h {NOBODY} /tmp/rocmcrash-0; shift; \"$@\"")
 
 # Files of a run's folder that we write while the program runs, and at its end.
 OF_A_RUN = ("events", "impact.0", "kmsg", "ledger", "output.1", "output.head", "run.json", "samples.0000", "state")
@@ -45,10 +48,28 @@ class Neighbours(support.Case):
                 if name not in ("ROCMCRASH_STATE_DIR", "XDG_STATE_HOME", "HOME")}
         return {**kept, **names}
 
-    def test_the_names_of_our_folders_are_taken(self):
+    def mount_namespace(self):
         as_root(self)
         if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no mount namespace can be made here")
+
+    def test_a_link_at_the_name_of_our_folder(self):
+        """Another user lets it lead to a folder of ours that has folders like those of runs."""
+        self.mount_namespace()
+        ours, program = (tempfile_outside_tmp(self, name) for name in ("ours", "program"))
+        shutil.copytree(os.path.dirname(support.ROCMCRASH), os.path.join(program, "bin"))
+        run = os.path.join(ours, "runs", "experiment")
+        os.makedirs(run, 0o700)
+        with open(os.path.join(run, "run.json"), "w", encoding="ascii") as file:
+            file.write("{}")
+        for verb in (["list"], ["recover"], ["list", "--prune=0", "--yes"]):
+            done = subprocess.run(["unshare", "-m", "sh", "-c", LINKED, "sh", ours, os.path.join(program, "bin", "rocmcrash"), *verb],
+                                  env=self.without_state(), cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+            self.assertNotIn("experiment", done.stdout + done.stderr)
+            self.assertEqual(os.listdir(run), ["run.json"], verb)
+
+    def test_the_names_of_our_folders_are_taken(self):
+        self.mount_namespace()
         if not os.access("/dev/shm", os.W_OK):
             self.skipTest("no /dev/shm here")
         # The test mounts a file system over /tmp, which hides everything below it.
