@@ -15,7 +15,7 @@ struct facts;
 struct loader;
 struct tree;
 
-#define EVIDENCE_ROWS_MAX 160
+#define EVIDENCE_ROWS_MAX 256
 #define EVIDENCE_PAIRS_MAX 64
 
 struct evidence_row {

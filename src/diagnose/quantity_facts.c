@@ -72,6 +72,7 @@ struct state {
     struct listing list, largest_list;
     double asked_most;
     unsigned asked_line;
+    unsigned row_readings, row_line; /* a series within one line */
     unsigned entry_line; /* last line of a dictionary: "'bytes_in_use': 1024," */
     bool is_cut; /* the statement of a failure ends within a figure */
     bool owners; /* a table names processes */
@@ -204,6 +205,7 @@ static void add_to_series(struct state *st, struct text line, const struct quant
 
 #define LIST_MIN 3
 #define LIST_LINE_MAX 80
+#define ROW_MIN 3
 
 /* Lines of one shape are readings of one thing, not parts of a sum. */
 static void add_to_list(struct state *st, struct text line, const struct quantity *q, size_t n)
@@ -227,6 +229,9 @@ static void say_list(struct state *st)
     at.line = st->asked_line;
     if (st->asked_line != 0)
         scan_integer(&at, "quantity.asked_most_bytes", (int64_t)st->asked_most);
+    at.line = st->row_line;
+    if (st->row_line != 0)
+        scan_integer(&at, "series.in_one_line", st->row_readings);
     at.line = st->largest_list.line;
     if (st->largest_list.count < LIST_MIN)
         return;
@@ -436,6 +441,23 @@ static size_t read_resident_set(struct state *st, struct text line, struct quant
     return 0;
 }
 
+/* "after each picture: 3.1G 3.9G 4.7G 5.5G": readings of one thing that rise to twice the first. */
+static void note_row(struct state *st, const struct quantity *q, size_t n)
+{
+    size_t rising = 1;
+    if (n < ROW_MIN || !has(st, LOG_WORDS_OF_MEMORY_USE | LOG_WORDS_RESIDENT_SET))
+        return;
+    for (size_t i = 0; i + 1 < n; i++) {
+        bool alike = q[i].unit == UNIT_BYTES && q[i + 1].unit == UNIT_BYTES && !q[i].of_pair && !q[i + 1].of_pair &&
+                     (q[i + 1].role == QUANTITY_NONE || q[i + 1].role == q[i].role);
+        rising += alike && q[i + 1].value > q[i].value;
+    }
+    if (rising == n && q[n - 1].value >= 2 * q[0].value && rising > st->row_readings) {
+        st->row_readings = (unsigned)n;
+        st->row_line = st->s.line;
+    }
+}
+
 /* The largest size that the text says to be wanted, in whichever line. */
 static void note_asked(struct state *st, const struct quantity *q, size_t n)
 {
@@ -466,6 +488,8 @@ static void read_line(struct state *st, struct text line)
     bool shortage = (roles > 0 || text_has(line, "emory")) && has(st, LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION) &&
                     has(st, LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION_FAILED) && !is_of_host(st) && !scan_is_warning(line);
     if (shortage) {
+        if (n == 1 && q->unit == UNIT_BYTES && (q->role == QUANTITY_ALLOCATED || q->role == QUANTITY_NONE))
+            q->role = QUANTITY_ASKED; /* "failed to alloc buffer of 11.3 GiB" */
         if (n > 1)
             st->is_cut |= end_of_cut_line(line, q, n);
         bool fresh = st->failure_line == 0 || st->s.line - st->failure_line > STATEMENT_LINES;
@@ -476,6 +500,7 @@ static void read_line(struct state *st, struct text line)
         take_statement(&st->failure, st->s.line, q, n, false);
     }
     note_asked(st, q, n);
+    note_row(st, q, n);
     bool is_entry = roles == 1 && n == 1 && is_entry_of_dictionary(line);
     if (is_entry || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
         take_statement(&st->last, st->s.line, q, n, !is_entry || st->entry_line == 0 || st->s.line - st->entry_line > STATEMENT_LINES);

@@ -176,7 +176,7 @@ static bool stands_alone(int64_t n)
 
 static bool code_may_follow(struct text word)
 {
-    static const char *const words[] = {"error", "err", "code", "status", "returned", "return", "result",
+    static const char *const words[] = {"error", "err", "code", "status", "returned", "returns", "return", "gives", "result",
                                         "with", "rc", "ret", "errno", "failed", "retval", "exitcode",
                                         "value", "signal", NULL};
     char lower[12];
