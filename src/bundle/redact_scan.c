@@ -60,8 +60,7 @@ static int add_state(struct redact_scan *s, uint32_t *ret)
     if (s->states == s->state_capacity && grow_states(s) < 0)
         return -ENOMEM;
     uint32_t state = s->states++;
-    for (unsigned c = 0; c < s->classes; c++)
-        s->next[(size_t)state * s->classes + c] = NONE;
+    memset(s->next + (size_t)state * s->classes, 0xff, s->classes * sizeof *s->next); /* NONE */
     s->fail[state] = 0;
     s->output[state] = NONE;
     s->chain[state] = NONE;
@@ -147,15 +146,15 @@ int redact_scan_build(struct redact_scan *s)
     while (head < tail) {
         uint32_t state = queue[head++];
         uint32_t fail = s->fail[state];
+        uint32_t *row = s->next + (size_t)state * s->classes;
+        const uint32_t *other = s->next + (size_t)fail * s->classes;
         s->chain[state] = s->output[fail] != NONE ? fail : s->chain[fail];
         for (unsigned c = 0; c < s->classes; c++) {
-            uint32_t *to = &s->next[(size_t)state * s->classes + c];
-            uint32_t other = s->next[(size_t)fail * s->classes + c];
-            if (*to == NONE) {
-                *to = other;
+            if (row[c] == NONE) {
+                row[c] = other[c];
             } else {
-                s->fail[*to] = other;
-                queue[tail++] = *to;
+                s->fail[row[c]] = other[c];
+                queue[tail++] = row[c];
             }
         }
     }
