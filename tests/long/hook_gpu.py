@@ -48,7 +48,9 @@ def bundle_of(folder):
                 for m in tar.getmembers() if m.isfile()}
 
 
-OPTIONS = {"who_grew": ("--torch-history",)}
+# On NVIDIA there is no ledger: only the exception tells of a refusal by the runtime itself.
+ON_ERROR = ("--bundle-on=error",)
+OPTIONS = {"who_grew": ("--torch-history",), "cache_greed": ON_ERROR, "on_the_way": ON_ERROR}
 
 
 def facts_of(files):
