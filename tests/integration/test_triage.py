@@ -152,6 +152,41 @@ class Strangers(support.Case):
             self.assertEqual(self.only_bundle(done).verdict["class"], wanted, line)
 
 
+class Quoted(support.Case):
+    """A program that shows or survives somebody's message, and ends by a mistake of its own."""
+    MESSAGES = (
+        "Memory access fault by GPU node-1 (Agent handle: 0x55d0c8a0) on address 0x7f0000000000. Reason: Page not present or "
+        "supervisor privilege.",
+        "RuntimeError: No HIP GPUs are available",
+        "HIP error: invalid device function",
+        "ImportError: libamdhip64.so.6: cannot open shared object file: No such file or directory")
+    MISTAKE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    load(cfg)\nValueError: bad config\n'
+
+    def judged(self, text):
+        return json.loads(self.verb("triage", "--json", "-", input=text).stdout)
+
+    def test_a_quoted_message_is_not_sure(self):
+        for message in self.MESSAGES:
+            for frame in ('grep: pattern "%s" not found', "WARNING: caught: %s -- continuing on the CPU", "Assistant: %s means a driver problem."):
+                verdict = self.judged("loading\n" + frame % message + "\n" + self.MISTAKE)
+                self.assertNotEqual(verdict["confidence"], "high", frame % message)
+
+    def test_the_same_message_as_the_last_word(self):
+        for message in self.MESSAGES:
+            self.assertEqual(self.judged("loading\n" + message + "\n")["confidence"], "high", message)
+
+    def confidence_of_fault(self, end):
+        bundle = self.only_bundle(self.run_it("sh", "-c", f"echo '{self.MESSAGES[0]}' >&2; {end}", options=("--always",)))
+        self.assertEqual(bundle.verdict["class"], "page-fault")
+        return bundle.verdict["confidence"]
+
+    def test_a_fault_with_an_abort_is_sure(self):
+        self.assertEqual(self.confidence_of_fault("kill -ABRT $$"), "high")
+
+    def test_a_fault_without_an_abort_is_not_sure(self):
+        self.assertEqual(self.confidence_of_fault("exit 1"), "medium")
+
+
 class Long(support.Case):
     """The failure is at the end of a log, however long the log is."""
 
