@@ -441,18 +441,22 @@ static size_t read_resident_set(struct state *st, struct text line, struct quant
     return 0;
 }
 
-/* "after each picture: 3.1G 3.9G 4.7G 5.5G": readings of one thing that rise to twice the first. */
+/* "after each picture: 3.1G 3.9G 4.7G 5.5G": readings of one thing that rise to twice the first, or of free
+ * memory that fall. */
 static void note_row(struct state *st, const struct quantity *q, size_t n)
 {
-    size_t rising = 1;
+    size_t rising = 1, falling = 1;
     if (n < ROW_MIN || !has(st, LOG_WORDS_OF_MEMORY_USE | LOG_WORDS_RESIDENT_SET))
         return;
     for (size_t i = 0; i + 1 < n; i++) {
         bool alike = q[i].unit == UNIT_BYTES && q[i + 1].unit == UNIT_BYTES && !q[i].of_pair && !q[i + 1].of_pair &&
                      (q[i + 1].role == QUANTITY_NONE || q[i + 1].role == q[i].role);
         rising += alike && q[i + 1].value > q[i].value;
+        falling += alike && q[i + 1].value < q[i].value && q[0].role == QUANTITY_FREE;
     }
-    if (rising == n && q[n - 1].value >= 2 * q[0].value && rising > st->row_readings) {
+    bool up = rising == n && q[n - 1].value >= 2 * q[0].value;
+    bool down = falling == n && n > ROW_MIN && q[n - 1].value <= 0.8 * q[0].value;
+    if ((up || down) && n > st->row_readings) {
         st->row_readings = (unsigned)n;
         st->row_line = st->s.line;
     }
