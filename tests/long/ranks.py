@@ -348,9 +348,11 @@ def planted(rng, name, ranks):
 
 
 def schedule(names, launchers, runs, rng):
-    """Every kind under every launcher in turn, in an order that the seed tells."""
-    pairs = [(launcher, name) for name in names for launcher in KINDS[name].launchers if launcher in launchers]
-    plan = [pairs[i % len(pairs)] for i in range(runs)]
+    """Every kind as often as the others, under its launchers in turn, in an order that the seed tells."""
+    under = {name: [launcher for launcher in KINDS[name].launchers if launcher in launchers] for name in names}
+    names = [name for name in names if under[name]]
+    rounds = ((i // len(names), names[i % len(names)]) for i in range(runs))
+    plan = [(under[name][turn % len(under[name])], name) for turn, name in rounds]
     rng.shuffle(plan)
     return plan
 
