@@ -372,7 +372,7 @@ def main():
         kinds.remove("OOM killer")
     plan = schedule(kinds, line.launcher or ("srun", "mpirun", "torchrun"), line.runs, rng)
     daemons = start_slurm() if any(launcher == "srun" for launcher, _ in plan) else []
-    right, times, lost = collections.Counter(), collections.Counter(), collections.Counter()
+    right, times, lost, sure = (collections.Counter() for _ in range(4))
     begin = time.monotonic()
     try:
         for number, (launcher, name) in enumerate(plan):
@@ -382,6 +382,7 @@ def main():
             lost[launcher] += sum(len(job["missing"]) for job in jobs or [])
             times[launcher, name] += 1
             right[launcher, name] += not wrong
+            sure.update(job["sure"] for job in jobs or [] if job["causes"])
             if wrong:
                 print(f"wrong: run {number}, {launcher}, {name} on {who}: {'; '.join(wrong)}", flush=True)
             else:
@@ -394,6 +395,7 @@ def main():
     for key, count in sorted(times.items()):
         print(f"{', '.join(key)}: {right[key]} of {count}", flush=True)
     print("ranks that left nothing, of all runs: " + ", ".join(f"{launcher} {count}" for launcher, count in lost.items()))
+    print("ranks named with confidence: " + ", ".join(f"{word} {count}" for word, count in sorted(sure.items())))
     passed = sum(right.values())
     print(f"ranks: {passed} passed, {len(plan) - passed} failed; {line.ranks} ranks, {time.monotonic() - begin:.0f} s, "
           f"load {os.getloadavg()[1]:.0f}")
