@@ -9,8 +9,10 @@ struct facts;
 
 /* role.c: why it failed, seen from the other ranks. Sets role and reason. */
 void fleet_decide_role(struct fleet_record *record, const struct facts *facts);
-/* jobs.c: divides the records. 0 or -ENOMEM. */
+/* jobs.c: divides the records; of one failure that left several it keeps one. 0 or -ENOMEM. */
 int fleet_divide(struct fleet *fleet);
+/* record.c */
+void fleet_release_record(struct fleet_record *record);
 /* clock.c: gives all records of a boot one offset of the wall clock, which may have been set meanwhile.
  * 0 or -ENOMEM. */
 int fleet_align_clocks(struct fleet *fleet);

@@ -19,25 +19,50 @@ static int compare_numbers(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* By job, then by start. Ties by path, so that the order of the files does not matter. */
+/* By job, then by start; what one run left stands together. Ties by path, so that the order of the files does not matter. */
 static int compare_records(const struct fleet_record *a, const struct fleet_record *b)
 {
     int r = strcmp(a->job, b->job);
     r = r != 0 ? r : strcmp(a->launcher, b->launcher);
     r = r != 0 ? r : compare_numbers(a->world_size, b->world_size);
     r = r != 0 ? r : compare_numbers(a->start_us, b->start_us);
+    r = r != 0 ? r : strcmp(a->boot, b->boot);
+    r = r != 0 ? r : compare_numbers(a->pid, b->pid);
+    r = r != 0 ? r : compare_numbers(a->fell_uptime_us, b->fell_uptime_us);
     return r != 0 ? r : strcmp(a->path, b->path);
-}
-
-static int compare_pointers(const void *a, const void *b)
-{
-    return compare_records(a, b);
 }
 
 static bool same_launch(const struct fleet_record *a, const struct fleet_record *b)
 {
     return strcmp(a->job, b->job) == 0 && strcmp(a->launcher, b->launcher) == 0 &&
            a->world_size == b->world_size;
+}
+
+/* The same moment of the same process. */
+static bool is_one_failure(const struct fleet_record *a, const struct fleet_record *b)
+{
+    return a->boot[0] != '\0' && strcmp(a->boot, b->boot) == 0 && a->pid != FLEET_UNKNOWN && a->pid == b->pid &&
+           a->fell_uptime_us != FLEET_UNKNOWN && a->fell_uptime_us == b->fell_uptime_us && a->rank == b->rank &&
+           same_launch(a, b);
+}
+
+/* A copy of a bundle, or the second one of a rank whose process group was killed when its first one was begun. It would
+ * look like a rank that was started again, in a job of its own. */
+static void drop_copies(struct fleet *fleet)
+{
+    size_t kept = fleet->count > 0 ? 1 : 0;
+    for (size_t i = 1; i < fleet->count; i++) {
+        if (is_one_failure(&fleet->records[kept - 1], &fleet->records[i]))
+            fleet_release_record(&fleet->records[i]);
+        else
+            fleet->records[kept++] = fleet->records[i];
+    }
+    fleet->count = kept;
+}
+
+static int compare_pointers(const void *a, const void *b)
+{
+    return compare_records(a, b);
 }
 
 /* The ranks that the job at hand has: a bit for a bundle of its end, one for a snapshot. */
@@ -116,6 +141,7 @@ int fleet_divide(struct fleet *fleet)
         return -ENOMEM;
     if (fleet->count > 0)
         qsort(fleet->records, fleet->count, sizeof *fleet->records, compare_pointers);
+    drop_copies(fleet);
     int r = divide(fleet, &seen);
     free(seen.ranks);
     return r;

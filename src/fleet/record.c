@@ -200,7 +200,7 @@ static int fill(struct fleet_record *record, const char *path, const struct fact
     return record->path == NULL || record->sentence == NULL ? -ENOMEM : r;
 }
 
-static void release_record(struct fleet_record *record)
+void fleet_release_record(struct fleet_record *record)
 {
     for (size_t i = 0; i < record->value_count; i++) {
         free(record->values[i].name);
@@ -268,7 +268,7 @@ int fleet_add(struct fleet *fleet, const char *path, const struct facts *facts, 
     struct fleet_record *record = new_record(fleet);
     int r = record != NULL ? fill(record, path, facts, verdict) : -ENOMEM;
     if (r < 0 && record != NULL)
-        release_record(record);
+        fleet_release_record(record);
     if (r < 0)
         return r;
     fleet->count++;
@@ -280,7 +280,7 @@ int fleet_add(struct fleet *fleet, const char *path, const struct facts *facts, 
 void fleet_release(struct fleet *fleet)
 {
     for (size_t i = 0; i < fleet->count; i++)
-        release_record(&fleet->records[i]);
+        fleet_release_record(&fleet->records[i]);
     for (size_t i = 0; i < fleet->job_count; i++) {
         free(fleet->jobs[i].missing);
         free(fleet->jobs[i].causes);

@@ -299,7 +299,7 @@ def run(launcher, name, who, ranks, number):
               "torchrun": [sys.executable, script, "--torchrun", "--standalone", f"--nproc-per-node={ranks}", "--no-python"]}
     with open(os.path.join(folder, "launcher.log"), "wb") as log:
         subprocess.run([*starts[launcher], *rank], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                       timeout=400, check=False)
+                       timeout=1800, check=False)
     wait_for_finishers()
     for group in glob.glob(f"{CGROUPS}/rocmcrash-ranks-*"):
         os.rmdir(group)
