@@ -5,8 +5,11 @@
  */
 #include "collectors/lib/torch_snapshot.h"
 
+#include <stdlib.h>
+
 #define FALL_MIN ((int64_t)64 << 20)
 #define POINTS_MIN 6 /* for parts of the run */
+#define USUAL_POINTS_MIN 20
 #define FALL_SHARE 20 /* a fall by 1/20 of the highest use ends a step. [eng] */
 
 static int64_t peak_at(const struct torch_point *p, int64_t before)
@@ -35,6 +38,26 @@ static int64_t peak_of_first(const struct torch_series *series, uint64_t quarter
     return peak;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t usual_of(const struct torch_series *series)
+{
+    int64_t *in_use = series->count < USUAL_POINTS_MIN ? NULL : calloc(series->count, sizeof *in_use);
+    if (in_use == NULL)
+        return -1;
+    for (size_t i = 0; i < series->count; i++)
+        in_use[i] = series->points[i].allocated;
+    qsort(in_use, series->count, sizeof *in_use, by_size);
+    int64_t usual = in_use[series->count * 9 / 10];
+    free(in_use);
+    return usual;
+}
+
 static int64_t highest(const struct torch_series *series)
 {
     int64_t peak = 0;
@@ -45,7 +68,8 @@ static int64_t highest(const struct torch_series *series)
 
 struct torch_demand torch_series_demand(const struct torch_series *series)
 {
-    struct torch_demand d = {.earlier_peak = -1, .half_peak = -1, .late_peak = -1};
+    struct torch_demand d = {
+        .earlier_peak = -1, .half_peak = -1, .late_peak = -1, .usual = usual_of(series)};
     if (series->count == 0)
         return d;
     int64_t fall = highest(series) / FALL_SHARE;

@@ -136,6 +136,7 @@ struct torch_demand {
     int64_t earlier_peak; /* the peak before the last such end */
     int64_t half_peak;    /* the peak in the first half of the run, by bytes handed out */
     int64_t late_peak;    /* the peak in its first three quarters */
+    int64_t usual;        /* nine of ten samples had at most this in use; -1: too few */
 };
 
 struct torch_demand torch_series_demand(const struct torch_series *series);

@@ -152,6 +152,18 @@ static void test_series(void **state)
     torch_series_release(&series);
 }
 
+static void test_what_most_samples_had(void **state)
+{
+    (void)state;
+    struct torch_point points[30];
+    for (size_t i = 0; i < 30; i++)
+        points[i] = (struct torch_point){.time_ns = i, .allocated = (int64_t)((i * 7) % 30) * MIB};
+    struct torch_series series = {.points = points, .count = 30};
+    assert_int_equal(torch_series_demand(&series).usual, 27 * MIB);
+    series.count = 19;
+    assert_int_equal(torch_series_demand(&series).usual, -1);
+}
+
 /* A step takes 2 GiB and frees them, except for 1 MiB. */
 static void test_growth_of_a_leak_below_steps(void **state)
 {
@@ -377,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_snapshot_garbage),
         cmocka_unit_test(test_recorded_snapshots),
         cmocka_unit_test(test_series),
+        cmocka_unit_test(test_what_most_samples_had),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
         cmocka_unit_test(test_growth_after_a_flat_start),
