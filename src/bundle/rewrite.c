@@ -10,16 +10,20 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "bundle/internal.h"
@@ -33,6 +37,7 @@ struct rewrite {
     int fd;         /* the old bundle */
     struct stat st; /* of it */
     char stage[64]; /* private folder */
+    pid_t guard;    /* removes it if we are killed; 0 = none */
     mode_t mode_mask;
 };
 
@@ -78,6 +83,40 @@ static int read_top(struct rewrite *w, struct rc_err *err)
     return r;
 }
 
+/* This process removes the stage, whatever ends `parent`: SIGINT, SIGKILL, too little memory. */
+_Noreturn static void guard_stage(const char *stage, pid_t parent, const sigset_t *blocked)
+{
+    leave_caller();
+    close_descriptors(STDERR_FILENO + 1, ~0u);
+    (void)prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    while (getppid() == parent)
+        (void)sigwaitinfo(blocked, NULL);
+    (void)fs_remove_tree(AT_FDCWD, stage);
+    _exit(0);
+}
+
+/* The stage holds what is not redacted yet. Signals are blocked before the fork: Ctrl-C reaches the
+ * guard, too. */
+static void start_guard(struct rewrite *w)
+{
+    sigset_t all;
+    sigset_t before;
+    pid_t parent = getpid();
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    w->guard = fork();
+    if (w->guard == 0)
+        guard_stage(w->stage, parent, &all);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void end_guard(const struct rewrite *w)
+{
+    if (w->guard > 0 && kill(w->guard, SIGKILL) == 0)
+        while (waitpid(w->guard, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
 static int unpack_old(struct rewrite *w, struct rc_err *err)
 {
     const char *tmp = "/tmp"; /* TMPDIR of a user who ran sudo is not to be trusted */
@@ -87,6 +126,7 @@ static int unpack_old(struct rewrite *w, struct rc_err *err)
         w->stage[0] = '\0';
         return rc_err_errno(err, r, "cannot make a folder in '%s'", tmp);
     }
+    start_guard(w);
     RC_AUTO_CLOSE int stage_fd = open(w->stage, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (stage_fd < 0 || lseek(w->fd, 0, SEEK_SET) < 0)
         return rc_err_errno(err, -errno, "cannot open '%s'", w->stage);
@@ -197,6 +237,7 @@ int bundle_rewrite(const char *path, mode_t mode_mask, bundle_change_fn change, 
         r = replace_old(&w, err);
     if (w.stage[0] != '\0')
         (void)fs_remove_tree(AT_FDCWD, w.stage);
+    end_guard(&w);
     if (w.fd >= 0)
         (void)close(w.fd);
     if (w.dir_fd >= 0)

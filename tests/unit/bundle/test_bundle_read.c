@@ -10,11 +10,14 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -299,6 +302,48 @@ static void test_rewrite(void **state)
     assert_int_equal(bundle_rewrite(scratch("junk.tar.gz"), BUNDLE_MODE_KEPT, add_kernel_log, NULL, &err), -EBADMSG);
 }
 
+struct death {
+    int signal;
+    const char *note; /* gets the name of the stage */
+};
+
+static int die_here(void *arg, const char *stage_dir, struct manifest *manifest, struct rc_err *err)
+{
+    const struct death *death = arg;
+    (void)manifest;
+    put_text(death->note, stage_dir);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)kill(getpid(), death->signal);
+    return rc_err_set(err, -ECANCELED, "still alive");
+}
+
+/* The stage has what is not redacted yet. */
+static void test_rewrite_is_killed(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGINT, SIGKILL};
+    char note[700];
+    (void)snprintf(note, sizeof note, "%s", scratch("note"));
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct death death = {signals[i], note};
+        struct rc_err err = {""};
+        char bundle[700];
+        (void)snprintf(bundle, sizeof bundle, "%s", make_bundle(i == 0 ? "interrupted" : "killed"));
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(bundle_rewrite(bundle, BUNDLE_MODE_KEPT, die_here, &death, &err) != 0);
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
+        size_t len;
+        char *stage = get_file(note, &len);
+        for (int tries = 0; tries < 200000 && access(stage, F_OK) == 0; tries++)
+            (void)poll(NULL, 0, 1);
+        assert_int_not_equal(access(stage, F_OK), 0);
+        free(stage);
+    }
+}
+
 /* Another user of a shared folder has a file at each name that can be guessed. */
 static void test_rewrite_where_names_are_taken(void **state)
 {
@@ -325,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_read_file), cmocka_unit_test(test_flips),
         cmocka_unit_test(test_truncated), cmocka_unit_test(test_unpack),
         cmocka_unit_test(test_rewrite),   cmocka_unit_test(test_rewrite_where_names_are_taken),
+        cmocka_unit_test(test_rewrite_is_killed),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
