@@ -99,7 +99,7 @@ struct bundle_file {
     const char *name;
     size_t max;
     char *data;  /* out, owned by the caller; NULL = not read; with -EFBIG the beginning */
-    ssize_t len; /* out: bytes or -errno; -ENOENT = there is none */
+    ssize_t len; /* out: bytes or -errno; -ENOENT = there is none; -EBADMSG: more JSON than we parse */
 };
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
                       struct rc_err *err);

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json_bound.h"
 #include "bundle/internal.h"
 
 struct found {
@@ -202,6 +203,19 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
     return r;
 }
 
+static ssize_t read_wanted(struct reader *reader, const struct reader_entry *entry,
+                           struct bundle_file *file, struct rc_err *err)
+{
+    ssize_t len = read_entry(reader, entry, file->max, &file->data, err);
+    size_t name = strlen(file->name);
+    if (len < 0 || name < 5 || strcmp(file->name + name - 5, ".json") != 0 ||
+        json_is_bounded(file->data, (size_t)len))
+        return len;
+    free(file->data);
+    file->data = NULL;
+    return rc_err_set(err, -EBADMSG, "'%s' has more than %u values", file->name, JSON_VALUES_MAX);
+}
+
 /* Reads up to the last wanted file: a summary can still be read from a download that was cut off.
  * bundle_verify() checks the whole. */
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count, struct rc_err *err)
@@ -220,7 +234,7 @@ int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
         for (size_t i = 0; i < count; i++) {
             if (files[i].len != -ENOENT || strcmp(entry.name, files[i].name) != 0)
                 continue;
-            files[i].len = read_entry(reader, &entry, files[i].max, &files[i].data, err);
+            files[i].len = read_wanted(reader, &entry, &files[i], err);
             found++;
             break;
         }

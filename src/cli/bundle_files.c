@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/json_bound.h"
 #include "bundle/bundle.h"
 #include "cli/version.h"
 
@@ -28,8 +29,10 @@ static char *read_file(const struct source *from, const char *name)
     struct rc_err err = {""};
     if (from->stage == NULL)
         return bundle_read_file(from->bundle, name, FILE_MAX, &text, &err) >= 0 ? text : NULL;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", from->stage, name) >= sizeof path ||
-        fs_read_all(path, FILE_MAX, &text) >= 0)
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", from->stage, name) >= sizeof path)
+        return NULL;
+    ssize_t len = fs_read_all(path, FILE_MAX, &text);
+    if (len >= 0 && (strstr(name, ".json") == NULL || json_is_bounded(text, (size_t)len)))
         return text;
     free(text);
     return NULL;

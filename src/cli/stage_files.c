@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/json_bound.h"
 #include "base/utf8.h"
 #include "bundle/redact.h"
 #include "cli/stage_redact.h"
@@ -182,7 +183,8 @@ static int handle_document(const struct files *files, const char *path, cJSON *d
 static int handle_text(const struct files *files, const char *path, const char *text, size_t len,
                        struct buf *out)
 {
-    cJSON *document = ends_with(path, ".json") ? cJSON_ParseWithLength(text, len) : NULL;
+    bool is_document = ends_with(path, ".json") && json_is_bounded(text, len);
+    cJSON *document = is_document ? cJSON_ParseWithLength(text, len) : NULL;
     int r;
     if (document != NULL)
         r = handle_document(files, path, document, out);

@@ -287,6 +287,29 @@ class Hostile(support.Case):
                             self.assertEqual(status, 0, name)
         print(f"{len(nasty) + 2} contents: slowest {slowest[1]:.2f} s ({slowest[0]})")
 
+    def peak_kib(self, *words):
+        with subprocess.Popen([ROCMCRASH, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=self.environ, cwd=self.jail) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertIn(process.returncode, (0, 1, 2), words)
+        return usage.ru_maxrss
+
+    def test_values_that_fill_the_memory(self):
+        """A parser takes 80 bytes for a value of two: here 335 MB."""
+        self.skip_if_sanitized("which takes memory of its own")
+        values = b"[" + b"0," * (4 << 20) + b"0]"
+        files = {"SUMMARY.md": b"# x\n", "facts.json": b'{"format":1,"facts":[]}', "verdict.json": b'{"class":"capacity"}'}
+        path = os.path.join(self.jail, "b.tar.gz")
+        for name, data, verbs in (("facts.json", b'{"facts":%s}' % values, ("triage", "show", "fleet", "redact")),
+                                  ("verdict.json", b'{"class":[%s0]}' % (b"0," * (3 << 19)), ("show --json", "triage"))):
+            with open(path, "wb") as file:
+                file.write(bundle_bytes("rocmcrash-x", {**files, name: data}))
+            for verb in verbs:
+                if verb == verbs[0]:
+                    self.assertIn(f"'{name}' has more than 1000000 values", self.verb(*verb.split(), path).stderr)
+                self.assertLess(self.peak_kib(*verb.split(), path), 200 << 10, (name, verb))
+
     def test_a_text_that_grows(self):
         """Each short word is replaced by a long one, so the text grows. It must still be redacted."""
         done = self.verb("redact", "-", input="me: a b c\nai: d\n" * 9000)
