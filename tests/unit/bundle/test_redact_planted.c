@@ -79,6 +79,7 @@ static const struct {
     {"db_password: %s\n", ALNUM, 10},
     {"MYSQL_PWD_DB_PASS='%s'\n", ALNUM, 10},
     {"password = \"%s\"\n", ALNUM " ", 14},
+    {"Password:\r\n  %s\r\n", ALNUM, 10},
     {"--password %s --n 3\n", ALNUM, 9},
     {"--token %s\n", ALNUM, 24},
     {"--token=%s\n", ALNUM, 24},
