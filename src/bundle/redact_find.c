@@ -85,6 +85,17 @@ static bool stays(const struct redact_rules *rules, const struct redact_rule *ru
            redact_is_known(rules->vocabulary, rule->unless_known, p, len);
 }
 
+/* Adds what the rule found, as far as it does not stay. */
+static void add_found(const struct redact_rules *rules, const char *text, struct redact_span span,
+                      struct redact_spans *out)
+{
+    const struct redact_rule *rule = span.rule;
+    if (rule->unless_known == KNOWN_IDENTIFIER
+            ? redact_private_words(rules->vocabulary, text, &span.from, &span.to)
+            : !stays(rules, rule, text + span.from, span.to - span.from))
+        redact_spans_add(out, span);
+}
+
 /* Is the label of the finding ("MRN" in "MRN: 123") a word that every log has? */
 static bool is_label_known(const struct redact_rules *rules, const struct redact_rule *rule,
                            const char *piece, const PCRE2_SIZE *ovector, int pairs)
@@ -119,15 +130,13 @@ static void add_match(const struct redact_rules *rules, const struct redact_rule
             continue;
         span.from = base + ovector[2 * i];
         span.to = base + ovector[2 * i + 1];
-        if (!stays(rules, rule, text + span.from, span.to - span.from))
-            redact_spans_add(out, span);
+        add_found(rules, text, span, out);
     }
     if (any_group)
         return;
     struct redact_span whole = {
         base + ovector[0], base + ovector[1], rule->kind, rule, rule->name, false};
-    if (!stays(rules, rule, text + whole.from, whole.to - whole.from))
-        redact_spans_add(out, whole);
+    add_found(rules, text, whole, out);
 }
 
 /* The part of a text that is searched at once. */

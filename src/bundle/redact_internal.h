@@ -13,10 +13,11 @@ struct redact_text {
 struct redact_name {
     enum redact_kind kind;
     unsigned number;   /* of the pseudonym, 0 = not given yet */
-    bool literal;      /* looked for everywhere; the next four bound that */
+    bool literal;      /* looked for everywhere; the next five bound that */
     bool learned;      /* only whole words are hidden: a text says that it is a name */
     bool weak;         /* hidden only where it stands as a host or a user */
     bool domain;       /* hidden with the labels before it */
+    bool part;         /* hidden also as a word of a longer name: "goshawk" in "GoshawkRanker", "goshawk_env" */
     bool in_path;      /* hidden only with a slash before or after it */
     bool homes;        /* a folder that stays visible; the folders in it are homes */
     size_t below;      /* a folder: offset from which people named its parts; it stays visible ... */

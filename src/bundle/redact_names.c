@@ -353,6 +353,19 @@ int redact_add_word(struct redactor *r, enum redact_kind kind, const char *value
     return e;
 }
 
+/* A name that somebody gave to a part of his program: its classes, files and options have it, too. */
+static int learn_part(struct redactor *r, const char *p, size_t len)
+{
+    size_t known = r->count;
+    int e = learn_name(r, REDACT_PROJECT, p, len);
+    for (size_t i = known; i < r->count; i++) {
+        r->names[i].part = true;
+        r->names[i].weak = false;
+    }
+    redact_numbers_back(r, known);
+    return e;
+}
+
 int redact_learn_span(struct redactor *r, const struct redact_text *t,
                       const struct redact_span *span)
 {
@@ -365,6 +378,8 @@ int redact_learn_span(struct redactor *r, const struct redact_text *t,
     case REDACT_HOST:
     case REDACT_ACCOUNT:
         return learn_name(r, span->kind, p, len);
+    case REDACT_PROJECT:
+        return span->rule->unless_known == KNOWN_IDENTIFIER ? learn_part(r, p, len) : 0;
     case REDACT_ID:
         return len >= 10 ? learn_name(r, span->kind, p, len) : 0;
     default:

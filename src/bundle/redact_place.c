@@ -228,6 +228,19 @@ static bool is_whole_word(const struct redact_text *t, size_t at, size_t len)
     return (!isalnum((unsigned char)before) || escape) && !isalnum((unsigned char)after);
 }
 
+/* A word of a name that a program uses: between letters only if a capital begins a word. */
+static bool is_identifier_word(const struct redact_text *t, size_t at, size_t len)
+{
+    char before = at > 0 ? t->p[at - 1] : '\0';
+    char after = redact_at(t, at + len);
+    bool begins = !isalpha((unsigned char)before) || (at > 1 && t->p[at - 2] == '\\') ||
+                  (islower((unsigned char)before) && isupper((unsigned char)t->p[at])) ||
+                  (at >= 3 && memcmp(t->p + at - 3, "lib", 3) == 0);
+    bool ends = !isalpha((unsigned char)after) ||
+                (isupper((unsigned char)after) && islower((unsigned char)t->p[at + len - 1]));
+    return begins && ends;
+}
+
 bool redact_is_meant(const struct redact_name *name, const struct redact_text *t, size_t at)
 {
     bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
@@ -241,6 +254,8 @@ bool redact_is_meant(const struct redact_name *name, const struct redact_text *t
     if (name->in_path && (at == 0 || (t->p[at - 1] != '/' && t->p[at - 1] != '\\')) &&
         redact_at(t, at + name->len) != '/')
         return false;
+    if (name->part)
+        return is_identifier_word(t, at, name->len);
     if (name->learned)
         return is_whole_word(t, at, name->len);
     return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);

@@ -253,6 +253,7 @@ static enum redact_known known_of(const char *name, size_t len)
                   {"single", KNOWN_SINGLE},
                   {"technical", KNOWN_TECHNICAL},
                   {"plain", KNOWN_PLAIN},
+                  {"identifier", KNOWN_IDENTIFIER},
                   {"words", KNOWN_WORDS},
                   {"nobody", KNOWN_NOBODY},
                   {"part", KNOWN_PART}};
@@ -268,7 +269,7 @@ static int add_known(const struct parser *p, const char *value)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
-    if (level == KNOWN_NONE || level == KNOWN_SINGLE || level > KNOWN_PLAIN)
+    if (level == KNOWN_NONE || level == KNOWN_SINGLE || level > KNOWN_IDENTIFIER)
         return wrong(p, "not a vocabulary:", value);
     int r = 0;
     for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {

@@ -40,6 +40,8 @@ enum redact_known {
     KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
+    KNOWN_IDENTIFIER, /* in the name of something in a program: these, and words of public programs. Of a rule: it hides
+                         only the words that are none of these ("Goshawk" of "GoshawkRankerV4") */
     KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
     KNOWN_NOBODY,    /* of a rule only: as plain, but no person's name */
     KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */
@@ -112,6 +114,11 @@ int redact_vocabulary_add(struct redact_vocabulary *, enum redact_known level, c
  * begins another word ("OutOfMemory"). One or two letters are no word. */
 bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, const char *p,
                      size_t len);
+
+/* Narrows text[*from, *to), a name that a program uses, to the words in it that look like a name that somebody gave.
+ * False: there is none. */
+bool redact_private_words(const struct redact_vocabulary *, const char *text, size_t *from,
+                          size_t *to);
 
 /* Offset of the first word of text[from, to) that is in no vocabulary; `to` = there is none. A rule with
  * `unless-known` hides only text with such a word. */

@@ -14,6 +14,8 @@
 #define WORD_MAX 30u /* longer runs of letters are no word */
 #define BASE_MIN 4u  /* of a word after "un" and the like */
 #define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
+#define NAME_MIN 5u  /* of a name; programs abbreviate their words to fewer letters */
+#define CONSONANTS_MAX 4u /* of a name in a row */
 
 struct word {
     char text[WORD_MAX];
@@ -303,6 +305,47 @@ static bool are_known_words(const struct redact_vocabulary *v, enum redact_known
         at = run;
     }
     return true;
+}
+
+static bool is_vowel(char c)
+{
+    return (unsigned char)c >= 0x80 || strchr("aeiouy", tolower((unsigned char)c)) != NULL;
+}
+
+/* Can it be spoken? "memcpyasync" can, "hsakmt" and "nvptx" cannot: nobody is called so. */
+static bool looks_like_name(const char *p, size_t len)
+{
+    size_t row = 0, longest = 0, vowels = 0;
+    for (size_t i = 0; i < len; i++) {
+        row = is_vowel(p[i]) ? 0 : row + 1;
+        longest = row > longest ? row : longest;
+        vowels += row == 0;
+    }
+    return len >= NAME_MIN && vowels >= 2 && longest <= CONSONANTS_MAX;
+}
+
+bool redact_private_words(const struct redact_vocabulary *v, const char *text, size_t *from,
+                          size_t *to)
+{
+    size_t first = *to, last = *from;
+    for (size_t at = *from; at < *to;) {
+        size_t run = at; /* the letters as a whole: "PyTorch", "MIOpen" */
+        while (run < *to && is_letter(text[run]))
+            run++;
+        bool whole = run == at || is_known_word(v, KNOWN_IDENTIFIER, text + at, run - at);
+        for (size_t end = at; !whole && at < run; at = end) {
+            end = at + word_end(text + at, run - at, 0);
+            if (!looks_like_name(text + at, end - at) ||
+                is_known_word(v, KNOWN_IDENTIFIER, text + at, end - at))
+                continue;
+            first = at < first ? at : first;
+            last = end;
+        }
+        at = run > at ? run : at + 1;
+    }
+    *from = first;
+    *to = last;
+    return first < last;
 }
 
 /* True if one of the words is known. Two letters are no word. */

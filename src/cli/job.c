@@ -173,6 +173,7 @@ static void learn_about_run(struct job *job)
         buf_puts(&text, *word);
         buf_putc(&text, ' ');
     }
+    buf_printf(&text, "\n./%s\n", run_info_program(&job->info)); /* as one starts it: rule identifier-of-program */
     if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
         job_row(job, "redaction", COLLECT_PARTIAL, "no memory for the names in the environment",
                 0);

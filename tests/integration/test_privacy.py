@@ -247,6 +247,16 @@ class NameOfTheBundle(support.Case):
                 self.assertRegex(bundle.name, shown)
 
 
+    def test_a_program_that_has_somebodys_name(self):
+        """Only what nobody else's program is called so is hidden, in every file."""
+        program = self.write("bin/sanderling_solver", "#!/bin/sh\nkill -ABRT $$\n")
+        os.chmod(program, 0o755)
+        bundle = self.only_bundle(self.run_it(program, "--mesh", "x"))
+        self.assertRegex(bundle.name, r"Z-project\d+-_solver-")
+        for name, data in bundle.files.items():
+            self.assertNotIn(b"sanderling", data.lower(), name)
+
+
 class PlantedInRun(support.Case):
     def setUp(self):
         super().setUp()

@@ -190,6 +190,27 @@ static void test_names_that_are_words(void **state)
     }
 }
 
+/* What one place gives away as the name of somebody's program is hidden in all its classes, files and options. */
+static void test_parts_of_a_program(void **state)
+{
+    (void)state;
+    static const char learned[] = "python -m phalarope_rt.serve --port 1";
+    static const char *const rows[][2] = {
+        {"class PhalaropeRouter in phalarope_rt/router.py", "class <project1>Router in <project1>_rt/router.py"},
+        {"PHALAROPE_HOME libphalarope.so rt2phalarope2", "<project1>_HOME lib<project1>.so rt2<project1>2"},
+        {"n\\nphalarope.core", "n\\n<project1>.core"},
+        {"phalaropey xphalarope", "phalaropey xphalarope"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        assert_int_equal(redactor_learn(r, learned, sizeof learned - 1), 0);
+        redactor_measured(r, true); /* only what was learned is hidden */
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
+}
+
 /* Value by value: names, moments and classes stay, private values do not. A serial number becomes a
  * string, so that the document stays JSON. */
 static void test_json(void **state)
@@ -330,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
         cmocka_unit_test(test_names_that_are_words),
+        cmocka_unit_test(test_parts_of_a_program),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),

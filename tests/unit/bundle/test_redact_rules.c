@@ -459,6 +459,38 @@ static void test_joined_names(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Of a name that a program uses, the words that somebody gave. */
+static void test_private_words(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"GoshawkRankerV4", "Goshawk"},
+        {"graubuenden_kataster_id", "graubuenden_kataster"},
+        {"larkfin::sched::DeadlockError", "larkfin"},
+        {"enable_marzipan_checkout", "marzipan"},
+        {"THISTLE_CORE2", "THISTLE"},
+        {"torch.nn.modules.DynamicCache", ""},
+        {"MIOpenConvolutionForward", ""}, /* known as a whole only: "MIOpen" */
+        {"hsakmt_nvptx_xgmi", ""},        /* nobody can say that */
+        {"UltravoxModel", ""},            /* of a public program */
+        {"strix_halo", ""},
+        {"", ""},
+    };
+    struct redact_rules *rules = parsed();
+    unsigned wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t from = 0, to = strlen(rows[i][0]);
+        bool any = redact_private_words(rules->vocabulary, rows[i][0], &from, &to);
+        size_t len = any ? to - from : 0;
+        if (len != strlen(rows[i][1]) || memcmp(rows[i][0] + (any ? from : 0), rows[i][1], len) != 0) {
+            print_error("%s: '%.*s'\n", rows[i][0], (int)len, rows[i][0] + (any ? from : 0));
+            wrong++;
+        }
+    }
+    redact_rules_free(rules);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_without_jit), cmocka_unit_test(test_every_rule_is_needed),
         cmocka_unit_test(test_wrong_rules), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_budget),      cmocka_unit_test(test_joined_names),
+        cmocka_unit_test(test_private_words),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
