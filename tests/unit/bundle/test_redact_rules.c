@@ -471,7 +471,7 @@ static void test_private_words(void **state)
         {"THISTLE_CORE2", "THISTLE"},
         {"torch.nn.modules.DynamicCache", ""},
         {"MIOpenConvolutionForward", ""}, /* known as a whole only: "MIOpen" */
-        {"hsakmt_nvptx_xgmi", ""},        /* nobody can say that */
+        {"zsakmt_zqptx_zgmi", ""},        /* nobody can say that */
         {"UltravoxModel", ""},            /* of a public program */
         {"strix_halo", ""},
         {"", ""},
