@@ -353,10 +353,13 @@ int redact_add_word(struct redactor *r, enum redact_kind kind, const char *value
     return e;
 }
 
-/* A name that somebody gave to a part of his program: its classes, files and options have it, too. */
+/* A name that somebody gave to a part of his program: its classes, files and options have it, too. The name of a user or
+ * a host is hidden, or kept, as that. */
 static int learn_part(struct redactor *r, const char *p, size_t len)
 {
     size_t known = r->count;
+    if (find_name(r, REDACT_USER, p, len) != NULL || find_name(r, REDACT_HOST, p, len) != NULL)
+        return 0;
     int e = learn_name(r, REDACT_PROJECT, p, len);
     for (size_t i = known; i < r->count; i++) {
         r->names[i].part = true;

@@ -40,8 +40,8 @@ enum redact_known {
     KNOWN_SINGLE,    /* of a rule only: a technical word, not several joined ("gpu", not "gpu-batch") */
     KNOWN_TECHNICAL, /* as the value of a key that asks for a name: "host=gpu", "user: unknown" */
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
-    KNOWN_IDENTIFIER, /* in the name of something in a program: these, and words of public programs. Of a rule: it hides
-                         only the words that are none of these ("Goshawk" of "GoshawkRankerV4") */
+    KNOWN_IDENTIFIER, /* in the name of a class, an option, ...: these, and words of public programs. A rule hides only
+                         the other words in it ("Goshawk" of "GoshawkRankerV4") */
     KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
     KNOWN_NOBODY,    /* of a rule only: as plain, but no person's name */
     KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */

@@ -190,7 +190,7 @@ static void test_names_that_are_words(void **state)
     }
 }
 
-/* What one place gives away as the name of somebody's program is hidden in all its classes, files and options. */
+/* One place gives the name of a program away. Then the name is hidden in all classes, files and options of that program. */
 static void test_parts_of_a_program(void **state)
 {
     (void)state;
@@ -209,6 +209,18 @@ static void test_parts_of_a_program(void **state)
         assert_string_equal(out, rows[i][1]);
         redactor_free(r);
     }
+}
+
+/* A user's name stays a user's name, where it is the name of a program, too. */
+static void test_a_user_in_a_program(void **state)
+{
+    (void)state;
+    static const char learned[] = "python -m marlowe_tools.serve";
+    struct redactor *r = new_redactor();
+    assert_int_equal(redactor_learn(r, learned, sizeof learned - 1), 0);
+    RC_AUTO_FREE char *out = redacted(r, "by marlowe on x");
+    assert_string_equal(out, "by <user1> on x");
+    redactor_free(r);
 }
 
 /* Value by value: names, moments and classes stay, private values do not. A serial number becomes a
@@ -352,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_characters_that_nobody_sees),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_parts_of_a_program),
+        cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),

@@ -459,7 +459,7 @@ static void test_joined_names(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Of a name that a program uses, the words that somebody gave. */
+/* A class, an option or a file: only the words that somebody gave are private. */
 static void test_private_words(void **state)
 {
     (void)state;
