@@ -68,8 +68,9 @@ static void take_outcome(struct command *c, struct text line)
     uint64_t words = log_words_in(head.at, head.len, 0), wrong = 0;
     ptrdiff_t rc = text_ifind(head, "rc=");
     bool nonzero = rc >= 0 && (size_t)rc + 3 < head.len && head.at[rc + 3] >= '1' && head.at[rc + 3] <= '9';
-    bool counted = (words & LOG_WORDS_COUNTS_WRONG) != 0 && counts_wrong(head, &wrong);
-    bool denied = (words & LOG_WORDS_FAILURE_DENIED) != 0 || (counted && wrong == 0);
+    bool none = (words & LOG_WORDS_NONE_WRONG) != 0;
+    bool counted = !none && (words & LOG_WORDS_COUNTS_WRONG) != 0 && counts_wrong(head, &wrong);
+    bool denied = none || (words & LOG_WORDS_FAILURE_DENIED) != 0 || (counted && wrong == 0);
     c->failed |= nonzero || (counted && wrong > 0) || (!denied && (words & LOG_WORDS_COMMAND_FAILED) != 0);
     c->worked |= denied || (words & LOG_WORDS_COMMAND_WORKED) != 0;
 }
@@ -84,7 +85,11 @@ static bool take_listed(struct text *line, struct text *variables)
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         if (text_starts(t, heads[i]))
             t = text_trim(text_skip(t, strlen(heads[i])));
+    if (t.len > 0 && t.at[0] == '`')
+        t = text_skip(t, 1);
     *variables = take_variables(&t);
+    while (variables->len > 0 && strchr("`:,", variables->at[variables->len - 1]) != NULL)
+        variables->len--;
     bool listed = variables->len > 0;
     for (size_t i = 0; i < sizeof none / sizeof none[0] && !listed; i++)
         listed = t.len > strlen(none[i]) && strncasecmp(t.at, none[i], strlen(none[i])) == 0;

@@ -292,8 +292,19 @@ static void uname(struct pasted *p, struct text line)
                  (int64_t)(part[0] * 10000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2])));
 }
 
+/* "$ ulimit -l", and below it "64" */
+static void locked_limit(struct pasted *p, struct text line)
+{
+    struct text t = text_trim(line);
+    uint64_t kib = 0;
+    if (p->locked_asked && text_take_u64(&t, &kib) && t.len == 0 && kib < (1ull << 40))
+        scan_integer(&p->s, "proc.0.memlock_limit_bytes", (int64_t)(kib << 10));
+    p->locked_asked = t.len >= 9 && text_equals(text_skip(t, t.len - 9), "ulimit -l");
+}
+
 void pasted_host_line(struct pasted *p, struct text line)
 {
+    locked_limit(p, line);
     sysfs(p, line);
     free_table(p, line);
     ulimits(p, line);
