@@ -333,7 +333,7 @@ bool redact_private_words(const struct redact_vocabulary *v, const char *text, s
         while (run < *to && is_letter(text[run]))
             run++;
         bool whole = run == at || is_known_word(v, KNOWN_IDENTIFIER, text + at, run - at);
-        for (size_t end = at; !whole && at < run; at = end) {
+        for (size_t end; !whole && at < run; at = end) {
             end = at + word_end(text + at, run - at, 0);
             if (!looks_like_name(text + at, end - at) ||
                 is_known_word(v, KNOWN_IDENTIFIER, text + at, end - at))

@@ -138,7 +138,7 @@ static void read_line(struct session *s, struct text line, unsigned number)
 
 static bool is_same(struct text a, struct text b)
 {
-    return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
 /* "NAME=1" and "NAME=0": one variable with two values. */
