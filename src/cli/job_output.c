@@ -440,6 +440,10 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
         name_map_write(job->redactor, name); /* before the bundle can be seen: its owner may reveal it at once */
     if (r == 0)
         r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
+    if (r == 0 && job->shared != NULL) {
+        (void)snprintf(job->shared->bundle_path, sizeof job->shared->bundle_path, "%s", ret_path);
+        job->shared->finished = 1;
+    }
     if (r == 0 && elsewhere && !job->options->quiet)
         (void)say_line(stdout, "rocmcrash: the bundle is not where it was asked for: %s", err->msg);
     return r;

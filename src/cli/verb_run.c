@@ -2,6 +2,7 @@
 /* `run` and `record`: started by the supervisor (or the recorder) on the shared memory of a run. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
@@ -23,6 +25,9 @@
 #include "recorder/flush.h"
 #include "recorder/ledger_copy.h"
 #include "telemetry/segment.h"
+
+#define CLAIM_GRACE_MS 10000u
+#define CLAIM_LOOK_MS 20
 
 struct run_line {
     struct job_options job;
@@ -87,6 +92,39 @@ static struct shared *open_run(int argc, char *argv[], struct run_line *line, st
         return NULL;
     (void)fcntl((int)line->shared_fd, F_SETFD, FD_CLOEXEC);
     return shared_map((int)line->shared_fd, err);
+}
+
+/*
+ * Whether this finisher does the work. When the supervisor is killed, the recorder starts a finisher, too: it cannot
+ * know whether the first one lives. Both would work in one folder, and leave two bundles. Linux gives back the lock
+ * of a finisher that dies; the one that has waited for it goes on then. Where there are no such locks, nobody waits.
+ */
+static bool take_run(const struct run_line *line, const struct shared *shared)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    uint64_t patience_ms = (uint64_t)line->job.finish_within_ms + line->job.hash_budget_ms + CLAIM_GRACE_MS;
+    uint64_t give_up_ns = clock_mono_ns() + patience_ms * NS_PER_MS;
+    while (fcntl((int)line->shared_fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) {
+        if (clock_mono_ns() > give_up_ns) /* it hangs; `recover` finds the run */
+            return false;
+        (void)poll(NULL, 0, CLAIM_LOOK_MS);
+    }
+    return shared->finished == 0;
+}
+
+static void remove_run_dir(const struct shared *shared)
+{
+    if (shared->run.run_dir[0] != '\0')
+        (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
+}
+
+/* The other one may have been killed before it could remove the folder. */
+static int leave_run(const struct shared *shared)
+{
+    if (shared->finished == 0)
+        return VERB_EXIT_FAILED;
+    remove_run_dir(shared);
+    return VERB_EXIT_OK;
 }
 
 /* The target, or somebody else, took the directory away, or laid links in place of its files. What is
@@ -156,12 +194,12 @@ int verb_run(int argc, char *argv[])
     (void)sigaction(SIGTERM, &cancel, NULL);
     (void)sigaction(SIGINT, &cancel, NULL);
     (void)signal(SIGPIPE, SIG_IGN); /* the reader of our last lines may be gone */
+    if (!take_run(&line, shared))
+        return leave_run(shared);
     fs_set_sysroot(shared->run.sysroot);
     int r = settle_run_dir(shared, &err);
     if (r == 0)
         r = job_run(shared->run.run_dir, shared, &line.job, path, sizeof path, &err);
-    if (r == 0)
-        (void)snprintf(shared->bundle_path, sizeof shared->bundle_path, "%s", path);
     if (line.json_of != NULL) {
         if (r == 0)
             outcome_bundle(&outcome, path);
@@ -210,17 +248,16 @@ int verb_ended(int argc, char *argv[])
     struct shared *shared = open_run(argc, argv, &line, &err);
     if (shared == NULL)
         return VERB_EXIT_USAGE;
-    /* The supervisor and the recorder may each have started one, if the supervisor was killed just then. */
-    if (atomic_exchange(&shared->record_claimed, 1) != 0)
-        return VERB_EXIT_OK;
+    if (!take_run(&line, shared))
+        return leave_run(shared);
     fs_set_sysroot(shared->run.sysroot);
     int r = settle_run_dir(shared, &err);
     if (r == 0)
         r = rank_record_write(shared->run.run_dir, line.job.output_dir, &err);
     if (shared->oom_matches > 0 && shared->status_unknown == 0 && shared->target_status == 0)
         (void)write_swallowed(shared, &err);
-    if (shared->run.run_dir[0] != '\0')
-        (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
+    shared->finished = 1;
+    remove_run_dir(shared);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }
 
@@ -231,8 +268,10 @@ int verb_record(int argc, char *argv[])
     struct shared *shared = open_run(argc, argv, &line, &err);
     if (shared == NULL)
         return VERB_EXIT_FAILED;
+    if (!take_run(&line, shared))
+        return leave_run(shared);
     int r = write_swallowed(shared, &err);
-    if (shared->run.run_dir[0] != '\0')
-        (void)fs_remove_tree(AT_FDCWD, shared->run.run_dir);
+    shared->finished = 1;
+    remove_run_dir(shared);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -218,7 +218,7 @@ struct shared {
                                        * parent */
     _Atomic uint32_t supervisor_done; /* S: the run is over, 1 = leave nothing, 2 = being bundled */
     _Atomic uint32_t recorder_flushed; /* R: all is on the disk; R waits for its end, or stands in for S */
-    _Atomic uint32_t record_claimed;   /* a finisher writes the record of a rank: a second one does not */
+    _Atomic uint32_t finished;         /* a finisher has written what it had to: a second one does not */
     _Atomic uint32_t supervisor_mirrors; /* S: S has stopped itself to show a stop of the target */
     _Atomic uint32_t unfinished_runs; /* R: earlier runs that ended without a bundle */
     /* S: since when the target stands still, if for a minute or more; 0 = it works. */

@@ -294,7 +294,8 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
     _exit(0);
 }
 
-/* A launcher may kill the supervisor's process group before the finisher has left it. The supervisor ends us then. */
+/* A launcher may kill the supervisor's process group before the finisher has left it. The supervisor ends us then.
+ * If the finisher has left it, the second one waits for it and leaves (cli/verb_run.c). */
 static _Noreturn void wait_until_finisher_is_apart(struct recorder *r)
 {
     struct pollfd supervisor = {.fd = r->options->supervisor_pidfd, .events = POLLIN};

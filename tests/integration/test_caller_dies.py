@@ -5,6 +5,7 @@ with --orphan=keep), and the processes that are left make the bundle, or `recove
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -158,6 +159,40 @@ class ProcessTheCallerStarted(Attack):
         self.assertIsNone(bundle.value("env.HIP_VISIBLE_DEVICES"))
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         self.assertIn("every run is finished", self.verb("recover").stdout)
+
+
+class TwoFinishers(support.Case):
+    """When the caller kills the process group just after the finisher has left it, the recorder starts another finisher.
+    Here a script in the finisher's place starts both."""
+
+    def finished_by(self, script):
+        """The run's folder is gone at the end, and one bundle is there."""
+        real = os.path.join(os.path.dirname(support.ROCMCRASH), "rocmcrash-finish")
+        shutil.copy(support.ROCMCRASH, self.path("rocmcrash"))
+        self.write("rocmcrash-finish", f"#!/bin/sh\nfinish() {{ exec '{real}' \"$@\"; }}\n{script}\n", 0o755)
+        command = self.command("/bin/sh", "-c", "kill -SEGV $$")
+        done = subprocess.run([self.path("rocmcrash"), *command[1:]], env=self.environ, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, -signal.SIGSEGV, done.stderr)
+        self.assertEqual(len(self.bundles()), 1, done.stderr)
+        self.assertEqual(os.listdir(self.path("state", "runs")), [])
+        self.assertEqual(self.verb("verify", self.bundles()[0].path).returncode, 0)
+
+    def first_is_held(self, until):
+        """A collector of the site's tells that the first one is at work, and keeps it there."""
+        at_work = self.path("at-work")
+        os.makedirs(self.path("site", "collectors"), 0o755)
+        self.write("site/collectors/slow", f"#!/bin/sh\n[ -e {at_work} ] && exit 0\necho >{at_work}\n{until}\n", 0o755)
+        self.environ["ROCMCRASH_SITE"] = self.path("site")
+        return f'finish "$@" & first=$!\nuntil [ -e {at_work} ]; do sleep 0.02; done\n'
+
+    def test_both_live(self):
+        second = self.path("second")
+        begin = self.first_is_held(f"until [ -e {second} ]; do sleep 0.02; done")
+        self.finished_by(begin + f'(echo >{second}; finish "$@") & wait')
+
+    def test_one_is_killed_while_the_other_one_waits(self):
+        begin = self.first_is_held("exec sleep 600")
+        self.finished_by(begin + 'finish "$@" & kill -KILL $first; wait')
 
 
 if __name__ == "__main__":
