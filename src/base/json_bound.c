@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_bound.h"
 
+#include <string.h>
+
 /* Each value but the first stands behind one of these. */
 static bool begins_value(char c)
 {
     return c == ',' || c == '[' || c == '{';
 }
 
-bool json_is_bounded(const char *text, size_t len)
+static bool is_bounded(const char *text, size_t len)
 {
     size_t count = 1;
     bool in_string = false;
@@ -20,4 +22,15 @@ bool json_is_bounded(const char *text, size_t len)
             count++;
     }
     return count <= JSON_VALUES_MAX;
+}
+
+bool json_is_named(const char *name)
+{
+    size_t len = strlen(name), end = strlen(".json");
+    return len >= end && strcmp(name + len - end, ".json") == 0;
+}
+
+bool json_file_is_bounded(const char *name, const char *text, size_t len)
+{
+    return !json_is_named(name) || is_bounded(text, len);
 }

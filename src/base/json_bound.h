@@ -9,7 +9,11 @@
 
 #define JSON_VALUES_MAX 1000000u
 
-/* At most that many values. Asked before parsing; text that is no JSON may have either answer. */
-bool json_is_bounded(const char *text, size_t len);
+/* The name ends in ".json". */
+bool json_is_named(const char *name);
+
+/* May the file be read? A file named ".json" has at most that many values; any other file may have anything.
+ * Asked before parsing; text that is no JSON may have either answer. */
+bool json_file_is_bounded(const char *name, const char *text, size_t len);
 
 #endif

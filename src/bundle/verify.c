@@ -207,9 +207,7 @@ static ssize_t read_wanted(struct reader *reader, const struct reader_entry *ent
                            struct bundle_file *file, struct rc_err *err)
 {
     ssize_t len = read_entry(reader, entry, file->max, &file->data, err);
-    size_t name = strlen(file->name);
-    if (len < 0 || name < 5 || strcmp(file->name + name - 5, ".json") != 0 ||
-        json_is_bounded(file->data, (size_t)len))
+    if (len < 0 || json_file_is_bounded(file->name, file->data, (size_t)len))
         return len;
     free(file->data);
     file->data = NULL;

@@ -32,7 +32,7 @@ static char *read_file(const struct source *from, const char *name)
     if ((size_t)snprintf(path, sizeof path, "%s/%s", from->stage, name) >= sizeof path)
         return NULL;
     ssize_t len = fs_read_all(path, FILE_MAX, &text);
-    if (len >= 0 && (strstr(name, ".json") == NULL || json_is_bounded(text, (size_t)len)))
+    if (len >= 0 && json_file_is_bounded(name, text, (size_t)len))
         return text;
     free(text);
     return NULL;

@@ -183,7 +183,7 @@ static int handle_document(const struct files *files, const char *path, cJSON *d
 static int handle_text(const struct files *files, const char *path, const char *text, size_t len,
                        struct buf *out)
 {
-    bool is_document = ends_with(path, ".json") && json_is_bounded(text, len);
+    bool is_document = json_is_named(path) && json_file_is_bounded(path, text, len);
     cJSON *document = is_document ? cJSON_ParseWithLength(text, len) : NULL;
     int r;
     if (document != NULL)

@@ -48,7 +48,7 @@ static cJSON *read_document(const char *stage, const char *name)
     RC_AUTO_FREE char *text = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", stage, name);
     ssize_t len = fs_read_all(path, DOCUMENT_MAX, &text);
-    return len > 0 && json_is_bounded(text, (size_t)len) ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    return len > 0 && json_file_is_bounded(name, text, (size_t)len) ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
 }
 
 /* Facts of the kernel log and derived facts are made again, so old ones are dropped. */

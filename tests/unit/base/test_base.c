@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/json_bound.h"
 #include "base/number.h"
 #include "base/proc_stat.h"
 #include "base/utf8.h"
@@ -305,6 +306,31 @@ static void test_number_of_a_stranger(void **state)
     assert_int_equal(number_sum(-3, 5), 2);
 }
 
+/* Only the number of values outside of texts counts, and only in a file that is named ".json". */
+static void test_json_bound(void **state)
+{
+    static const struct {
+        const char *name;
+        char fill;
+        bool in_text, may;
+    } rows[] = {
+        {"facts.json", ',', false, false}, {"a/.json", '[', false, false}, {"facts.json", ',', true, true},
+        {"facts.json", ' ', false, true},  {"facts.jsonl", ',', false, true}, {"json", ',', false, true},
+        {"facts.json.txt", ',', false, true},
+    };
+    size_t len = JSON_VALUES_MAX + 2;
+    char *text = malloc(len);
+    (void)state;
+    assert_non_null(text);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        memset(text, rows[i].fill, len);
+        text[0] = text[len - 1] = rows[i].in_text ? '"' : ' ';
+        assert_int_equal(json_file_is_bounded(rows[i].name, text, len), rows[i].may);
+    }
+    assert_true(json_file_is_bounded("facts.json", text, 0));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_number_in_name),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_number_of_a_stranger),
+        cmocka_unit_test(test_json_bound),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
