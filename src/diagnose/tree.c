@@ -41,7 +41,13 @@ static int read_rule(const struct loader *l, const cJSON *object, struct tree_ru
     return r;
 }
 
-/* A list of rules; a single text stands for one rule that always holds. */
+/* A clause of the tree's head, or NULL. */
+static const cJSON *shared_clause(const struct loader *l, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(l->tree->clauses, name);
+}
+
+/* A list of rules and of names of shared clauses; a single text stands for one rule that always holds. */
 static int read_rules(const struct loader *l, const cJSON *node, const char *key,
                       struct tree_rules *rules)
 {
@@ -57,11 +63,14 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
     const cJSON *item = NULL;
     cJSON_ArrayForEach(item, list)
     {
-        if (!cJSON_IsObject(item))
+        const cJSON *rule = cJSON_IsString(item) ? shared_clause(l, item->valuestring) : item;
+        if (cJSON_IsString(item) && rule == NULL)
+            return loader_wrong(l, item->valuestring, "'%s': no such clause '%s'", key, item->valuestring);
+        if (!cJSON_IsObject(rule))
             return loader_wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
         if (rules->count == TREE_RULES_MAX)
             return loader_wrong_key(l, key, "has too many entries");
-        int r = read_rule(l, item, &rules->rule[rules->count++]);
+        int r = read_rule(l, rule, &rules->rule[rules->count++]);
         if (r < 0)
             return r;
     }

@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct cJSON;
 struct rc_err;
 struct buf;
 
@@ -195,6 +196,7 @@ struct tree_label {
 
 struct tree {
     struct expr_terms terms;
+    struct cJSON *clauses; /* rules that several nodes share, by name; NULL = none */
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
     struct computed *computed; /* NULL = none */

@@ -81,14 +81,26 @@ static int read_named_stage(struct loader *l, const cJSON *name)
     return read_file(l->tree, path, read_stage, l->err);
 }
 
+/* The nodes that name a clause read it. */
+static int read_clauses(const struct loader *l, const cJSON *root)
+{
+    const cJSON *clauses = cJSON_GetObjectItemCaseSensitive(root, "clauses");
+    if (clauses != NULL && !cJSON_IsObject(clauses))
+        return loader_wrong_key(l, "clauses", "must be {name: {\"if\", \"say\"}}");
+    l->tree->clauses = cJSON_Duplicate(clauses, true);
+    return clauses != NULL && l->tree->clauses == NULL ? -ENOMEM : 0;
+}
+
 static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
                                        "terms",  "labels",      "inputs", "nodes",    "evidence",
-                                       "decides", NULL};
+                                       "decides", "clauses",     NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int r = read_words_and_evidence(l, root, keys);
+    if (r == 0)
+        r = read_clauses(l, root);
     if (r == 0 && stages != NULL && !cJSON_IsArray(stages))
         r = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

@@ -4,6 +4,7 @@
 
 #include "diagnose/computed.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ void tree_free(struct tree *tree)
     }
     for (size_t i = 0; i < tree->input_count; i++)
         free(tree->input[i]);
+    cJSON_Delete(tree->clauses);
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
     free(tree->label);

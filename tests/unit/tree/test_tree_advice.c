@@ -87,6 +87,22 @@ static void several_reasons_against_lower_once(void **state)
     cJSON_Delete(rows);
 }
 
+/* The doubt that several nodes share stands in the head of the tree. */
+static void a_mistake_of_the_program_is_a_doubt(void **state)
+{
+    static const char *const nodes[] = {"page-fault", "no-device", "library-missing", "no-code-for-gpu"};
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    cJSON *mistake = cJSON_Parse("{\"msg.python_exception\": \"KeyError\", \"msg.python_message\": \"'size'\"}");
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+        struct verdict v = fixture_judge(*state, fixture_of(rows, nodes[i]), mistake);
+        assert_string_equal(fixture_last_node(&v), nodes[i]);
+        assert_true(fixture_list_holds(&v.against, "KeyError ('size'), which names no GPU"));
+        verdict_release(&v);
+    }
+    cJSON_Delete(mistake);
+    cJSON_Delete(rows);
+}
+
 /* No template may have advice that is known to be false or dangerous. */
 static void no_template_gives_false_advice(void **state)
 {
@@ -300,6 +316,7 @@ int main(void)
         cmocka_unit_test(ttm_advice_computes_the_value),
         cmocka_unit_test(advice_fits_what_is_known),
         cmocka_unit_test(several_reasons_against_lower_once),
+        cmocka_unit_test(a_mistake_of_the_program_is_a_doubt),
         cmocka_unit_test(no_template_gives_false_advice),
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),

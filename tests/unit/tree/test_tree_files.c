@@ -74,6 +74,11 @@ static const struct {
      "w.json:2: 'stages' must be a list of files below"},
     {"{\"format\": 1, \"inputs\": [\n\"speed\"],\n\"nodes\": [" LAST "]}",
      "w.json:2: 'inputs' holds"},
+    {NODE("{" GOOD "\"sentence\": \"s\",\n\"against\": [\"c.x\"]}"),
+     "w.json:4: node 'A': 'against': no such clause 'c.x'"},
+    {"{\"format\": 1, \"clauses\": {\"c.x\": 5},\n\"nodes\": [{" GOOD "\"sentence\": \"s\",\n\"against\": [\"c.x\"]}, " LAST "]}",
+     "w.json:3: node 'A': 'against' must be a list"},
+    {"{\"format\": 1,\n\"clauses\": [],\n\"nodes\": [" LAST "]}", "w.json:2: 'clauses' must be"},
     {NODE("5"), "must be an object"},
 };
 
