@@ -28,6 +28,7 @@
 #include "cli/stage_places.h"
 #include "cli/stage_redact.h"
 #include "collect/runner.h"
+#include "collectors/job.h"
 #include "record/rundir.h"
 #include "recorder/flush.h"
 #include "telemetry/series.h"
@@ -426,6 +427,8 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
         return r;
     run_info_to_facts(&job->info, job->facts);
     fill_context(job);
+    /* The rank says whose words the output holds. On a busy machine the collector is too late for that. */
+    job_to_facts(job->ctx.environ_at_impact, job->facts);
     learn_about_run(job);
     job_run_rows(job);
     job->early = true;

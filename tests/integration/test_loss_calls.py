@@ -68,6 +68,18 @@ class FinisherFails(losses.Shimmed):
         self.sweep("no processes for the finisher",
                    [f"forks:{seed}" for seed in self.numbers(1, 1 << 30, 3)])
 
+    def test_no_process_for_a_rank(self):
+        """No collector says which rank it is. The lines that PyTorch marks as another rank's are left out all the same."""
+        lines = ["[rank1]: torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 64.00 GiB of which "
+                 "1.00 GiB is free.\n",
+                 "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:3977\n"]
+        self.environ.update({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"})
+        done = self.run_it(PYTHON, "-c", f"import sys; sys.stderr.writelines({lines!r}); sys.exit(1)", env=self.fault("forks:0", "rocmcrash-finish"))
+        self.assertGreater(self.faults_met(), 0)
+        path = self.harvest("no processes for the finisher of a rank", "forks:0", "" if done.status == 1 else f"status {done.status}")
+        bundle = support.Bundle(path)
+        self.assertEqual((bundle.value("job.rank"), bundle.verdict["class"]), (0, "collective"))
+
     def test_clock(self):
         self.sweep("the clock stepped under the finisher",
                    [f"clock:{seed}" for seed in self.numbers(1, 1 << 30, 4)])

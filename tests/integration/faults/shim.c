@@ -11,7 +11,7 @@
  *                          where a descriptor must not be waited for, answered by EAGAIN
  *   short:SEED             reads and writes are short, and calls are interrupted or told to come
  *                          again
- *   forks:SEED             every other process cannot be made (EAGAIN)
+ *   forks:SEED             every other process cannot be made (EAGAIN); forks:0: none can
  *   clock:SEED             the wall clock is stepped back and forth by up to a day
  *   slow::MS               the first fsync or fdatasync of a process takes so long
  *   late::MS               the first opening of the kernel log by a process takes so long
@@ -433,7 +433,7 @@ pid_t fork(void)
     static pid_t (*next)(void);
     if (next == NULL)
         *(void **)&next = dlsym(RTLD_NEXT, "fork");
-    if (kind == FORKS && chance(2)) {
+    if (kind == FORKS && chance(first == 0 ? 1 : 2)) {
         errno = EAGAIN;
         return -1;
     }
@@ -447,7 +447,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
                        const posix_spawnattr_t *, char *const[], char *const[]);
     if (next == NULL)
         *(void **)&next = dlsym(RTLD_NEXT, "posix_spawnp");
-    return kind == FORKS && chance(2) ? EAGAIN
+    return kind == FORKS && chance(first == 0 ? 1 : 2) ? EAGAIN
                                       : next(pid, file, actions, attributes, argv, environment);
 }
 
