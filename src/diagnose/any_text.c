@@ -22,6 +22,7 @@
 #include "diagnose/text_translate.h"
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
+#include "diagnose/wording.h"
 
 typedef void (*reader)(struct facts *, const char *text, size_t len, const char *source);
 
@@ -152,6 +153,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     pairs_to_facts(facts, text, len, source);
     targets_to_facts(facts, text, len, source);
     error_counters_to_facts(facts, text, len, source);
+    wording_to_facts(facts, text, len, source);
     count_failure_lines(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
     bool said =
@@ -168,6 +170,7 @@ void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, con
     static const reader readers[] = {read_given_log, NULL};
     read_given_log(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
+    wording_to_facts(facts, text, len, source);
     for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
         read_repaired(facts, text, len, source, readers, &repairs[i]);
 }

@@ -10,6 +10,25 @@
 #include "diagnose/tree.h"
 #include "diagnose/tree_loader.h"
 
+/* Names that "for" may hold: weights that facts have computed. */
+static const struct evidence_named {
+    const char *name;
+    struct {
+        const char *class_fact, *weight_fact;
+    } pair[2];
+} named[] = {
+    {"the error code", {{"err.class", "err.weight"}, {"err.second", "err.second_weight"}}},
+    {"the wording", {{"wording.class", "wording.weight"}}},
+};
+
+static const struct evidence_named *named_weights(const char *name)
+{
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        if (strcmp(name, named[i].name) == 0)
+            return &named[i];
+    return NULL;
+}
+
 static int read_row(struct loader *l, const cJSON *object)
 {
     static const char *const keys[] = {"id", "if", "for", "say", NULL};
@@ -30,8 +49,8 @@ static int read_row(struct loader *l, const cJSON *object)
         r = loader_text(l, object, "for", true, &weights);
     if (r == 0)
         r = loader_template(l, object, "say", true, &row->say);
-    row->of_code = r == 0 && strcmp(weights, "the error code") == 0;
-    if (r == 0 && !row->of_code && !prior_parse(weights, &row->prior))
+    row->named = r == 0 ? named_weights(weights) : NULL;
+    if (r == 0 && row->named == NULL && !prior_parse(weights, &row->prior))
         r = loader_wrong_key(l, "for", "must be \"class weight, class weight\"");
     free(weights);
     return r;
@@ -97,10 +116,8 @@ static void add_named(const struct facts *facts, const char *class_fact, const c
 static struct prior weights_of(const struct facts *facts, const struct evidence_row *row)
 {
     struct prior p = row->prior;
-    if (row->of_code) {
-        add_named(facts, "err.class", "err.weight", &p);
-        add_named(facts, "err.second", "err.second_weight", &p);
-    }
+    for (size_t i = 0; row->named != NULL && i < 2 && row->named->pair[i].class_fact != NULL; i++)
+        add_named(facts, row->named->pair[i].class_fact, row->named->pair[i].weight_fact, &p);
     return p;
 }
 

@@ -10,6 +10,7 @@
 #include "diagnose/prior.h"
 
 struct cJSON;
+struct evidence_named;
 struct expr;
 struct facts;
 struct loader;
@@ -22,7 +23,7 @@ struct evidence_row {
     char *id;
     struct expr *when;
     struct prior prior;
-    bool of_code; /* the weights are those of the error code: err.class, err.weight, ... */
+    const struct evidence_named *named; /* the weights are facts: err.class, err.weight, ...; NULL = `prior` */
     char *say;
 };
 

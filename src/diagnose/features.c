@@ -12,6 +12,7 @@
 #include "diagnose/features_internal.h"
 #include "diagnose/log_words.h"
 #include "diagnose/tree.h"
+#include "diagnose/wording.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -446,6 +447,7 @@ bool feature_is_derived(const char *name)
 void features_derive(struct facts *facts, const struct computed *computed)
 {
     derive_logs_read(facts);
+    wording_derive(facts);
     derive_vendor(facts);
     features_gpu(facts);
     derive_gfx(facts);

@@ -407,7 +407,7 @@ bool fact_name_plausible(const char *name, size_t len)
         "err.", "evidence.", "quantity.", "series.", "event.", "run.",    "stack.",    "target.", "oom.",    "msg.", "kmsg.",       "gpu.",      "proc.",
         "others.", "siblings.", "host.",   "env.",    "f.",   "report.",     "software.", "log.",
         "ledger.", "models.",   "torch.",  "account.", "hook.",  "vendor.", "jax.", "tensorflow.", "site.", "snap.",
-        "cupy.", "onnxruntime.",
+        "cupy.", "onnxruntime.", "wording.",
     };
     for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {
         size_t n = strlen(first_words[i]);

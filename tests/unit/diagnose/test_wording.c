@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of a report: which are known, what they say together, and when they say nothing. */
+#include "diagnose/fact.h"
+#include "diagnose/wording.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char grows[] =
+    "The memory of my server grows with every request and never comes back, whatever the batch size is.\n"
+    "After two hours rocm-smi shows 9 GB in use, after four hours 14 GB, after six hours 19 GB; then it is killed.\n"
+    "A restart helps for a while. Nothing seems to be freed between requests, and each night it climbs steadily again.\n";
+
+static const char hangs[] = "amdgpu: ring gfx timeout, signaled seq, emitted seq; GPU reset begin, failed to suspend "
+                            "display, process blender pid, the screen froze and the driver never recovers from the hang";
+static const char hangs_again[] =
+    "THE driver NEVER recovers: from the hang, the screen froze! display; failed to suspend; GPU reset begin. "
+    "ring ring ring gfx timeout (amdgpu) seq emitted, signaled; process pid, blender and";
+
+static struct facts *read_texts(const char *first, const char *second)
+{
+    struct facts *facts = facts_new();
+    wording_to_facts(facts, first, strlen(first), "stderr");
+    if (second != NULL)
+        wording_to_facts(facts, second, strlen(second), "further text");
+    wording_derive(facts);
+    return facts;
+}
+
+static const char *class_of(const struct facts *facts)
+{
+    const char *name = "";
+    return facts_get_text(facts, "wording.class", &name) ? name : "";
+}
+
+static double percent_of(const struct facts *facts)
+{
+    double percent = 0;
+    (void)facts_get_number(facts, "wording.percent", &percent);
+    return percent;
+}
+
+static void names_the_class_and_its_words(void **state)
+{
+    const char *says = NULL;
+    (void)state;
+    struct facts *facts = read_texts(grows, NULL);
+    assert_string_equal(class_of(facts), "leak");
+    assert_true(percent_of(facts) > 30 && percent_of(facts) <= 100);
+    assert_true(facts_get_text(facts, "wording.says", &says));
+    assert_non_null(strstr(says, "\"restart\""));
+    assert_null(strstr(says, "\"timeout\"")); /* not in the text */
+    facts_free(facts);
+}
+
+static void case_order_and_repetition_do_not_count(void **state)
+{
+    (void)state;
+    struct facts *once = read_texts(hangs, NULL);
+    struct facts *again = read_texts(hangs_again, NULL);
+    assert_string_equal(class_of(once), class_of(again));
+    assert_true(percent_of(once) > 0 && percent_of(once) == percent_of(again));
+    facts_free(once);
+    facts_free(again);
+}
+
+static void texts_count_together(void **state)
+{
+    (void)state;
+    struct facts *whole = read_texts(hangs, NULL);
+    struct facts *parts = read_texts(hangs, hangs_again);
+    assert_true(percent_of(whole) == percent_of(parts));
+    facts_free(whole);
+    facts_free(parts);
+}
+
+static void few_words_say_nothing(void **state)
+{
+    (void)state;
+    struct facts *facts = read_texts("leak leak leak", NULL);
+    assert_string_equal(class_of(facts), "");
+    facts_free(facts);
+}
+
+static void a_long_log_is_no_report(void **state)
+{
+    (void)state;
+    size_t len = 70000;
+    char *log = malloc(len + 1);
+    assert_non_null(log);
+    for (size_t i = 0; i < len; i++)
+        log[i] = grows[i % (sizeof grows - 1)];
+    log[len] = '\0';
+    struct facts *facts = read_texts(log, NULL);
+    assert_string_equal(class_of(facts), "");
+    facts_free(facts);
+    free(log);
+}
+
+static void bytes_that_are_no_words(void **state)
+{
+    char bytes[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)i;
+    struct facts *facts = facts_new();
+    wording_to_facts(facts, bytes, sizeof bytes, NULL);
+    wording_to_facts(facts, "", 0, NULL);
+    wording_derive(facts);
+    assert_string_equal(class_of(facts), "");
+    facts_free(facts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_the_class_and_its_words), cmocka_unit_test(case_order_and_repetition_do_not_count),
+        cmocka_unit_test(texts_count_together),          cmocka_unit_test(few_words_say_nothing),
+        cmocka_unit_test(a_long_log_is_no_report),       cmocka_unit_test(bytes_that_are_no_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
