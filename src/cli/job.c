@@ -17,10 +17,12 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/memory.h"
+#include "base/say.h"
 #include "base/target_change.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "cli/assets.h"
+#include "cli/event.h"
 #include "cli/job_output.h"
 #include "cli/job_rows.h"
 #include "cli/patience.h"
@@ -391,6 +393,16 @@ void job_close(struct job *job)
     run_info_release(&job->info);
 }
 
+/* A snapshot of a live process is no failure. */
+static void tell_event(const struct job *job, const struct facts *judged, const char *bundle_path)
+{
+    struct rc_err err = {""};
+    if (job->options->event_to == NULL || job->info.snapshot_wall_ns != 0)
+        return;
+    if (event_send(job->options->event_to, &job->verdict, judged, bundle_path, &err) < 0 && !job->options->quiet)
+        (void)say_line(stdout, "rocmcrash: no event was sent: %s", err.msg);
+}
+
 static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struct rc_err *err)
 {
     struct facts *judged = NULL;
@@ -411,6 +423,8 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
         bool revised = first_class == NULL || strcmp(first_class, job->verdict.class_name) != 0;
         job_print_bundle(job, judged, revised, ret_path);
     }
+    if (r == 0)
+        tell_event(job, judged, ret_path);
     free(first_class);
     facts_free(judged);
     return r;

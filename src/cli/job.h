@@ -28,6 +28,7 @@ struct job_options {
     unsigned full_bundles; /* of the ranks of this machine that fail alike; 0 = all */
     bool quiet;
     const char *colour; /* auto, always, never; NULL = auto */
+    const char *event_to;   /* the program that is told of the failure; NULL = none */
     const char *output_dir; /* NULL = the one that the run directory names */
     struct privacy privacy;
     int cancel_fd; /* readable when the job should finish soon; -1 = none */

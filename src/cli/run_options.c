@@ -138,6 +138,8 @@ const struct option_def run_options[] = {
      option_time_ms, offsetof(struct command_line, launch.hash_budget_ms)},
     {"full-bundles", 0, "N", "full ones of ranks that fail alike, 0 = all (default 1)",
      set_full_bundles, offsetof(struct command_line, launch.full_bundles)},
+    {"event-to", 0, "PROG", "run it with the verdict and the bundle's address (default: none)",
+     option_text, offsetof(struct command_line, launch.event_to)},
     {"trace", 0, "MODE", "auto (default), eager, late or none: how processes are observed",
      set_choice, offsetof(struct command_line, launch.trace)},
     {"follow", 0, "WHAT", "stderr (default), all (also a piped stdout) or none: what is read",

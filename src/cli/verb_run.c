@@ -70,6 +70,8 @@ static const struct option_def option_table[] = {
      set_number, offsetof(struct run_line, job.hash_budget_ms)},
     {"full-bundles", 0, "N", "of ranks that fail alike; 0 = all",
      set_number, offsetof(struct run_line, job.full_bundles)},
+    {"event-to", 0, "PROG", "the program that is told of the failure",
+     option_text, offsetof(struct run_line, job.event_to)},
     {"quiet", 'q', NULL, "print nothing", option_on, offsetof(struct run_line, job.quiet)},
     {"json", 0, "VERB", "an object on stdout", option_text, offsetof(struct run_line, json_of)},
     {"color", 0, "WHEN", "auto, always or never",

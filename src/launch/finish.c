@@ -212,6 +212,10 @@ static _Noreturn void exec_finisher(int shared_fd, const struct launch_options *
     (void)snprintf(full, sizeof full, "%u", options->full_bundles);
     argv[argc++] = "--full-bundles";
     argv[argc++] = full;
+    if (options->event_to != NULL) {
+        argv[argc++] = "--event-to";
+        argv[argc++] = options->event_to;
+    }
     if (silent || options->quiet)
         argv[argc++] = "--quiet";
     if (options->json_of != NULL) {

@@ -49,6 +49,7 @@ struct launch_options {
     uint32_t hash_budget_ms;
     unsigned full_bundles;   /* of the ranks of one machine that fail alike; 0 = all */
     const char *output_dir;
+    const char *event_to;    /* the program that is told of each failure, NULL = none */
     const char *keep;        /* kinds of private things that stay in the bundle, NULL = none */
     const char *include;     /* files that are not text and stay in the bundle, NULL = none */
     const char *site;        /* folder of the site's own rules and collectors; SITE_DEFAULT where

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tarfile
 import time
+import urllib.parse
 
 import support
 from support import HIP_OOM, ROCMCRASH
@@ -226,6 +227,34 @@ class Fleet(support.Case):
             process.wait(60)
             support.wait_for(lambda: len(self.records()) + len(self.bundles()) == int(size), "what the rank leaves")
             self.assertEqual((len(self.bundles()), len(self.records())), (1, int(size) - 1))
+
+    def test_event(self):
+        """--event-to: a program gets the verdict and the bundle's address. Without it nothing is run."""
+        told, self.outdir = self.path("told"), self.path("a b#1")
+        os.mkdir(self.outdir)
+        self.environ.update({"RANK": "1", "WORLD_SIZE": "2", "SLURM_JOB_ID": "77"})
+        program = self.write("tell", f'#!/bin/sh\nprintf "%s\\n" "$@" >>{told}\n', 0o755)
+        for options in ((), (f"--event-to={program}",)):
+            done = self.run_it("/bin/sh", "-c", "kill -SEGV $$", options=options)
+            self.assertEqual(os.path.exists(told), bool(options), done.stderr)
+        sentence, *words = support.read(told).splitlines()
+        bundle = next(bundle for bundle in self.bundles() if bundle.path in done.stderr)
+        said = dict(word.split("=", 1) for word in words)
+        self.assertEqual(sentence, bundle.verdict["sentence"])
+        self.assertEqual({name: said.pop(name, "") for name in ("rocmcrash.class", "rocmcrash.subclass", "rocmcrash.confidence", "rocmcrash.signature")},
+                         {"rocmcrash.class": bundle.verdict["class"], "rocmcrash.subclass": bundle.verdict["subclass"],
+                          "rocmcrash.confidence": bundle.verdict["confidence"], "rocmcrash.signature": bundle.verdict["signature"]["id"]})
+        self.assertEqual(urllib.parse.unquote(said["rocmcrash.bundle"]), "file://" + os.path.realpath(bundle.path))
+        self.assertIn("a%20b%231/", said.pop("rocmcrash.bundle"))
+        self.assertEqual(said, {"job.id": "77", "job.rank": "1", "job.world_size": "2"})
+
+    def test_event_that_is_not_sent(self):
+        """The bundle is there, and a line says why there is no event."""
+        for number, (text, why) in enumerate((("exit 3", "ended with status 3"), ("exec sleep 600", "did not end in time"))):
+            program = self.write("tell", f"#!/bin/sh\n{text}\n", 0o755)
+            done = self.run_it("/bin/sh", "-c", "kill -SEGV $$", options=[f"--event-to={program}"])
+            self.assertEqual((done.status, len(self.bundles())), (-signal.SIGSEGV, number + 1), done.stderr)
+            self.assertIn(f"rocmcrash: no event was sent: '{program}' {why}", done.stderr)
 
     def test_killed_while_it_ended(self):
         """The program has ended on SIGTERM. rocmcrash gets SIGKILL before it has reported that."""

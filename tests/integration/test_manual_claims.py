@@ -22,6 +22,7 @@ ELSEWHERE = {
     "run --hang-after": "hang:Hang.hang",
     "run --on-hang": "hang:StandsStill.test_it_is_looked_at_and_ended",
     "run --full-bundles": "fleet:Fleet.test_all_of_them_full",
+    "run --event-to": "fleet:Fleet.test_event",
     "fleet --csv": "fleet:Fleet.test_table",
     "fleet --openmetrics": "fleet:Fleet.test_metrics",
     "run --bundle-at": "bundle_at:BundleAt.test_wrong_conditions",

@@ -7,6 +7,7 @@ import argparse
 import collections
 import fcntl
 import glob
+import http.server
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 FOLDER = "/var/tmp/ranks"
@@ -357,6 +359,45 @@ def schedule(names, launchers, runs, rng):
     return plan
 
 
+# --- one event ---
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """As much of OTLP's other side as it takes to see what is sent."""
+    seen = []
+
+    def do_POST(self):
+        self.seen.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def check_event():
+    """Compiles samples/site/otlp.cpp as its head says, and lets a run send its event. Returns the exit status."""
+    folder = os.path.join(FOLDER, "event")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "samples", "site", "otlp.cpp")
+    with open(source, encoding="ascii") as file:
+        compiler = [word for line in file if line.startswith("//   ") for word in line[2:].split()]
+    client = os.path.join(folder, "otlp")
+    subprocess.run([{"otlp": client, "otlp.cpp": source}.get(word, word) for word in compiler], check=True)
+    server = http.server.HTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environ = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    subprocess.run(["rocmcrash", f"--event-to={client}", "--output-dir", folder, "--", "sh", "-c", "kill -SEGV $$"], env=environ, check=False)
+    bundle, = glob.glob(os.path.join(folder, "*.tar.gz"))
+    wanted = [b"rocmcrash.failure", b"app-bug", b"file://" + bundle.encode()]
+    passed = len(Collector.seen) == 1 and Collector.seen[0][0] == "/v1/logs" and all(word in Collector.seen[0][1] for word in wanted)
+    print(f"event: {len(Collector.seen)} arrived, {'as it should' if passed else Collector.seen}")
+    environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+    refused = subprocess.run([client, "nobody listens"], env=environ, check=False).returncode
+    return 0 if passed and refused == 1 else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=8)
@@ -364,7 +405,10 @@ def main():
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one (may be given again)")
     parser.add_argument("--launcher", action="append", choices=("srun", "mpirun", "torchrun"), help="only this one")
+    parser.add_argument("--event", action="store_true", help="no jobs: one event by OTLP (needs opentelemetry-cpp-dev and g++ in the root)")
     line = parser.parse_args()
+    if line.event:
+        return check_event()
     rng = random.Random(line.seed)
     kinds = line.kind or list(KINDS)
     if "OOM killer" in kinds and not os.path.isdir(CGROUPS):
