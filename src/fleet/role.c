@@ -33,6 +33,20 @@ static bool said(const struct facts *facts, const char *name)
     return facts_get_integer(facts, name, &count) && count > 0;
 }
 
+/* True if this rank itself said so: no other rank that writes to the same file may have written the line. */
+static bool said_itself(const struct facts *facts, const char *name)
+{
+    const struct fact *fact = facts_best(facts, name);
+    return fact != NULL && !fact_has_mark(fact, FACT_MARK_PERHAPS_OTHERS) && !fact_has_mark(fact, FACT_MARK_ONE_OF_RANKS) &&
+           facts_is_present(facts, name);
+}
+
+/* An allocation failed earlier, perhaps another rank's: what ended this one is that its peer was gone. */
+static bool lost_peer_in_the_end(const struct facts *facts)
+{
+    return said_itself(facts, "msg.exception_after_oom") && said_itself(facts, "msg.remote_process_exited");
+}
+
 /* A process that is alive: it waits for the others, or is where they do not wait for it. */
 static void decide_alive(struct fleet_record *record)
 {
@@ -76,7 +90,7 @@ void fleet_decide_role(struct fleet_record *record, const struct facts *facts)
         decide_alive(record);
     else if (was_ended)
         decide_ended(record, facts);
-    else if (strcmp(record->class_name, "collective") == 0 && lost_peer)
+    else if ((strcmp(record->class_name, "collective") == 0 && lost_peer) || lost_peer_in_the_end(facts))
         decide(record, FLEET_LOST_PEER, "its peer was gone");
     else if (strcmp(record->class_name, "collective") == 0 && timed_out)
         decide(record, FLEET_WAITED, "waited for another rank until it gave up");

@@ -20,6 +20,7 @@
 #define SHUFFLES 100
 #define RANKS 8
 #define S 1000000 /* microseconds */
+#define LOST "msg.remote_process_exited"
 
 /* The contents of a rank's bundle; 0 = not said. */
 struct plant {
@@ -30,6 +31,7 @@ struct plant {
     const char *says;     /* a fact that counts lines of a message */
     int signal;
     bool alive, is_file, alone, asked; /* true: the record of a rank that was asked to end */
+    const char *after_oom; /* who wrote the exception that came after the last failed allocation, and that its peer was gone */
     const char *job;
     const char *gpu_bytes;
     int64_t collective; /* number of the last collective */
@@ -95,6 +97,10 @@ static void add(struct fleet *fleet, const struct plant *plant, const struct wor
         (void)facts_set_boolean(facts, "run.asked_to_end", FACT_STATIC, true, "a test");
     if (plant->is_file)
         (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "a test");
+    if (plant->after_oom != NULL) {
+        (void)facts_set_text(facts, "msg.exception_after_oom", FACT_LOG, "RuntimeError", plant->after_oom);
+        (void)facts_set_integer(facts, LOST, FACT_LOG, 1, plant->after_oom);
+    }
     if (plant->job != NULL)
         (void)facts_set_text(facts, "job.id", FACT_STATIC, plant->job, "a test");
     if (plant->pid != 0)
@@ -150,7 +156,6 @@ static void expect(const struct plant *plants, size_t count, const struct world 
     }
 }
 
-#define LOST "msg.remote_process_exited"
 #define WAITED "msg.collective_timeout"
 
 /* All ranks except one (-1: all) lose their peer, about ten milliseconds after it fell. */
@@ -383,6 +388,18 @@ static void test_one_file_of_words(void **state)
     expect(plants, 3, &agreeing, (struct story){2, FLEET_SURE_LOW, 2, 5});
 }
 
+/* The failed allocation of another rank stands in the file before this rank's own last words. */
+static void test_peer_lost_after_an_allocation(void **state)
+{
+    (void)state;
+    struct plant plants[] = {
+        {.rank = 2, .class_name = "capacity", .fell_us = 60 * S, .is_file = true},
+        {.rank = 0, .class_name = "app-bug", .signal = 15, .fell_us = 61 * S, .is_file = true, .after_oom = "stderr line 93"}};
+    expect(plants, 2, &agreeing, (struct story){2, FLEET_SURE_LOW, 1, 6});
+    plants[1].after_oom = "stderr line 93, " FACT_MARK_PERHAPS_OTHERS;
+    expect(plants, 2, &agreeing, (struct story){2, FLEET_SURE_LOW, 2, 6});
+}
+
 static void test_nothing_is_known(void **state)
 {
     (void)state;
@@ -552,7 +569,8 @@ int main(void)
         cmocka_unit_test(test_killed),            cmocka_unit_test(test_asked_to_end),
         cmocka_unit_test(test_two_causes),        cmocka_unit_test(test_earlier_loss), cmocka_unit_test(test_all_asked),
         cmocka_unit_test(test_two_causes_and_clocks_off),
-        cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_nothing_is_known),
+        cmocka_unit_test(test_one_file_of_words), cmocka_unit_test(test_peer_lost_after_an_allocation),
+        cmocka_unit_test(test_nothing_is_known),
         cmocka_unit_test(test_numbers_that_cannot_be),
         cmocka_unit_test(test_jobs_are_told_apart), cmocka_unit_test(test_copies),
         cmocka_unit_test(test_outlier),
