@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/bounded.h"
@@ -30,6 +33,7 @@
 
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
+#define STACK_BYTES ((size_t)256 << 10)
 #define SNAP "snap"
 #define WATCH "watch"
 
@@ -311,7 +315,7 @@ static int check_command(const struct command_line *line, char *argv[], int at)
     return LAUNCH_EXIT_OWN_FAILURE;
 }
 
-int main(int argc, char *argv[])
+static int run(int argc, char *argv[])
 {
     struct command_line line = {.launch = {.follow = FOLLOW_STDERR}};
     struct rc_err err = {""};
@@ -346,4 +350,42 @@ int main(int argc, char *argv[])
     line.launch.ledger_library = find_ledger_library();
     line.launch.python_hook = find_python_hook();
     return launch_run(&line.launch, own_arguments_hide(argc, argv, 1 + at));
+}
+
+/* --- a stack of our own --- */
+
+static struct {
+    int argc, status;
+    char **argv;
+} call;
+
+static void run_call(void)
+{
+    call.status = run(call.argc, call.argv);
+}
+
+/* The limit of the stack is the program's (ulimit -Hs), and may be too small for us and for the helpers, which
+ * inherit this stack. It is not a second thread: the tracer and PR_SET_PDEATHSIG belong to one thread. */
+static bool run_on_own_stack(void)
+{
+    static ucontext_t first, own; /* a kilobyte each */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_BYTES || getcontext(&own) != 0)
+        return false;
+    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return false;
+    own.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK_BYTES};
+    own.uc_link = &first;
+    makecontext(&own, run_call, 0);
+    return swapcontext(&first, &own) == 0;
+}
+
+int main(int argc, char *argv[])
+{
+    call.argc = argc;
+    call.argv = argv;
+    if (!run_on_own_stack())
+        run_call();
+    return call.status;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits and closed streams of the caller: the target gets them unchanged, and rocmcrash works with them."""
 
+import ctypes
 import os
 import resource
 import shutil
@@ -59,6 +60,20 @@ class Limits(support.Case):
         """The finisher makes its own stack where the limit forbids a larger one."""
         self.skip_if_sanitized("which makes stack frames larger")
         self.only_bundle(self.aborted(self.ABORTS, [(resource.RLIMIT_STACK, 64 << 10)]))
+
+    def test_a_tiny_stack_for_good(self):
+        """We need no more of it than a small program. Without randomised addresses all of it can be used."""
+        self.skip_if_sanitized("which makes stack frames larger")
+        plain = ctypes.CDLL(None).personality
+
+        def prepare():
+            plain(0x0040000)  # ADDR_NO_RANDOMIZE
+            resource.setrlimit(resource.RLIMIT_STACK, (14 << 10, 14 << 10))
+        state = {"ROCMCRASH_STATE_DIR": self.environ["ROCMCRASH_STATE_DIR"]}
+        with Attacks("limits that leave us little") as attacks, attacks.one("stack of 14 KiB"):
+            done = self.run_it("/bin/sh", "-c", self.ABORTS, preexec_fn=prepare, env=state)
+            self.assertEqual((done.status, done.stdout), (-signal.SIGABRT, "before\n"), done.stderr)
+            self.only_bundle(done)
 
     def test_little_data(self):
         """The program runs. If the limit is too small for the finisher, the run is kept and a line says so."""
