@@ -271,7 +271,7 @@ int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)
     if (e == 0)
         redact_apply(r, &t, &spans, out);
     free(spans.list);
-    return e < 0 || buf_failed(out) ? -ENOMEM : 0;
+    return e == 0 && buf_failed(out) ? -ENOMEM : e;
 }
 
 uint64_t redactor_count(const struct redactor *r, enum redact_kind kind)

@@ -4,6 +4,7 @@
  * given up, the whole piece is hidden.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,23 @@
 #include "bundle/redact_internal.h"
 
 #define UNLESS_MAX 120
+/* The list takes 144 MB then, and as much again while it is sorted. A log of 64 MB with five findings in each line has
+ * fewer. */
+#define SPANS_MAX ((size_t)3 << 20)
 
 void redact_spans_add(struct redact_spans *spans, struct redact_span span)
 {
-    if (span.to <= span.from || spans->failed)
+    if (span.to <= span.from || spans->failed < 0)
         return;
+    if (spans->count == SPANS_MAX) {
+        spans->failed = -EFBIG;
+        return;
+    }
     if (spans->count == spans->capacity) {
         size_t capacity = spans->capacity ? spans->capacity * 2 : 64;
         struct redact_span *grown = realloc(spans->list, capacity * sizeof *grown);
         if (grown == NULL) {
-            spans->failed = true;
+            spans->failed = -ENOMEM;
             return;
         }
         spans->list = grown;

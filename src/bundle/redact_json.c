@@ -93,7 +93,8 @@ static int search_named(const struct walk *w, const char *name, const char *valu
             span.to = strlen(value);
         redact_spans_add(out, span);
     }
-    e = e == 0 && (found.failed || out->failed) ? -ENOMEM : e;
+    if (e == 0)
+        e = found.failed < 0 ? found.failed : out->failed;
     free(spans.list);
     free(found.list);
     buf_release(&line);

@@ -94,7 +94,7 @@ struct redact_span {
 struct redact_spans {
     struct redact_span *list;
     size_t count, capacity;
-    bool failed; /* no memory: nothing of the text may be used */
+    int failed; /* -ENOMEM or -EFBIG (too many): nothing of the text may be used */
 };
 
 /* `name` is for complaints ("NAME:12: ..."). 0 or -errno. */

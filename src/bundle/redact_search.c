@@ -457,7 +457,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
             drop_guesses_at_kept(&s);
         drop_others(&s);
     }
-    int e = s.done == NULL || s.work == NULL || out->failed ? -ENOMEM : 0;
+    int e = s.done == NULL || s.work == NULL ? -ENOMEM : out->failed;
     free(s.done);
     free(s.work);
     return e;
@@ -511,8 +511,8 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     }
     if (e == 0)
         e = search_folded(r, t, learning, out);
-    if (e == 0 && (failed || out->failed))
-        e = -ENOMEM;
+    if (e == 0)
+        e = failed ? -ENOMEM : out->failed;
     if (e == 0 && !learning)
         redact_spans_settle(out);
     return e;

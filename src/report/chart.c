@@ -420,8 +420,8 @@ static void add_marks(struct charts *c, const struct sources *s)
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         for (size_t k = 0; k < c->rows && c->mark_count < CHART_MARKS_MAX; k++) {
             const char *flags = csv_text(&s->telemetry, s->rows[k], 1);
-            const char *found = strstr(flags, marks[i].flag);
-            if (found == NULL || found >= flags + strcspn(flags, ",\n"))
+            size_t len = strcspn(flags, ",\n"); /* the table goes on behind it */
+            if (memmem(flags, len, marks[i].flag, strlen(marks[i].flag)) == NULL)
                 continue;
             c->marks[c->mark_count++] = (struct chart_mark){c->time_s[k], marks[i].label};
             break;

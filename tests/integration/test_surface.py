@@ -310,6 +310,23 @@ class Hostile(support.Case):
                     self.assertIn(f"'{name}' has more than 1000000 values", self.verb(*verb.split(), path).stderr)
                 self.assertLess(self.peak_kib(*verb.split(), path), 200 << 10, (name, verb))
 
+    def test_rows_that_are_all_marked(self):
+        """Each row of the table may be searched for its marks, but not all rows behind it."""
+        files = {"SUMMARY.md": b"# x\n", "facts.json": b'{"format":1,"facts":[]}',
+                 "telemetry/telemetry.csv": b"seconds,flags\n" + b"1,x\n" * (1 << 20)}
+        with Attacks("archives with contents that are not") as attacks, attacks.one("marked rows"):
+            self.run_verbs(bundle_bytes("rocmcrash-x", files), "marked.tar.gz", self.ONCE)
+
+    def test_a_log_full_of_names(self):
+        """The list of findings takes more memory than the text, so it has a limit."""
+        self.skip_if_sanitized("which takes memory of its own")
+        path = os.path.join(self.jail, "log")
+        with open(path, "wb") as file:
+            file.write(b"/home/alice/" * (5 << 20))
+        with Attacks("archives with contents that are not") as attacks, attacks.one("a log full of names"):
+            self.assertLess(self.peak_kib("redact", path), 400 << 10)
+            self.assertIn("cannot redact", self.verb("redact", path).stderr)
+
     def test_a_text_that_grows(self):
         """Each short word is replaced by a long one, so the text grows. It must still be redacted."""
         done = self.verb("redact", "-", input="me: a b c\nai: d\n" * 9000)
