@@ -15,6 +15,13 @@
 /* A word gives a number its role from at most this distance. */
 #define REACH_BYTES 48
 
+const char *quantity_role_name(enum quantity_role role)
+{
+    static const char *const names[QUANTITY_ROLES] = {"memory",    "asked",    "free", "total",  "used", "allocated",
+                                                      "reserved", "idle", "limit", "largest", "peak", "rss"};
+    return names[role];
+}
+
 static const struct {
     const char *word; /* the beginning of a word, lower case; with '$' at its end: the whole word */
     enum quantity_role role;
@@ -91,6 +98,8 @@ static enum quantity_role role_of_name(const char *word, size_t len)
         if (word[i - 1] == '_')
             role = role_of(word + i, len - i);
     role = role == QUANTITY_NONE && is_compound ? role_of(word, len) : role;
+    if (role == QUANTITY_NONE && is_compound) /* "alloc_mb" */
+        role = role_of(word, (size_t)((const char *)memchr(word, '_', len) - word));
     if (role == QUANTITY_LIMIT && len > 4 && memchr(word, '_', len) != NULL && strncasecmp(word, "max_", 4) == 0)
         role = QUANTITY_PEAK;
     return role;
@@ -205,8 +214,8 @@ static double unit_factor(struct text *rest, enum quantity_unit *unit)
     size_t skipped = (size_t)(word.at - size.at), n = 0;
     while (n < word.len && n < 8 && is_letter(word.at[n]))
         n++;
-    if (n == 0 || n >= 8 || skipped > 1)
-        return 1;
+    if (n == 0 || n >= 8 || skipped > 1 || (n < word.len && word.at[n] == '='))
+        return 1; /* in "12000 t=41s" t is the next name */
     memcpy(one + 1, word.at, n);
     int64_t bytes = 0;
     struct text probe = {one, n + 1};
@@ -324,6 +333,16 @@ static bool take_number(struct text *rest, double *ret)
     return take_groups(rest, ret) || (text_take_real(&t, ret) ? (*rest = t, true) : false);
 }
 
+/* "100 requests: 4.9 GiB": the word behind the first number is what it counts. */
+static const char *behind_counted(const char *from, const char *end)
+{
+    const char *at = from;
+    at += at < end && *at == ' ';
+    while (at < end && is_letter(*at))
+        at++;
+    return at < end && (*at == ':' || *at == ',') && at > from + 1 && at[-1] == 's' ? at : from;
+}
+
 size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
 {
     struct number numbers[QUANTITIES_MAX];
@@ -354,10 +373,13 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
         if (q->unit == UNIT_NONE)
             factors[count] = unit_of_key(line.at, begin, &q->unit);
         q->value = unwrapped(value * factors[count]);
+        q->at = begin;
         q->of_pair = false;
         numbers[count] = (struct number){{begin, rest.at}, digits_end};
         bool direct = false;
         const char *reach = begin - previous > REACH_BYTES ? begin - REACH_BYTES : previous;
+        if (count > 0 && out[count - 1].unit == UNIT_NONE)
+            reach = behind_counted(reach, begin);
         const char *clause = memrchr(reach, ';', (size_t)(begin - reach));
         reach = clause != NULL ? clause : reach;
         enum quantity_role before = role_before((struct span){reach, begin}, &direct);
@@ -371,17 +393,29 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
     return count;
 }
 
+/* A cell of "time,vram_mb" or "time  vram_mb". */
+static bool next_cell(struct text *rest, char separator, struct text *ret)
+{
+    if (separator == ' ')
+        return text_next_word(rest, ret);
+    struct text cell = text_until(*rest, ",");
+    *rest = text_skip(*rest, cell.len + 1);
+    *ret = text_trim(cell);
+    return ret->len > 0;
+}
+
 bool quantity_read_header(struct text line, struct quantity_header *ret)
 {
     struct text rest = line, word;
     size_t roles = 0;
-    *ret = (struct quantity_header){.columns = 0};
+    bool has_blank = memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL;
+    *ret = (struct quantity_header){.separator = has_blank ? ' ' : ','};
     if (line.len < 8 || line.len > 240)
         return false;
     for (size_t i = 0; i < line.len; i++)
         if (isdigit((unsigned char)line.at[i]))
             return false;
-    while (text_next_word(&rest, &word)) {
+    while (next_cell(&rest, ret->separator, &word)) {
         if (ret->columns == QUANTITIES_MAX || word.at[word.len - 1] == ':' || word.at[word.len - 1] == '.')
             return false;
         size_t c = ret->columns++, n = 0;
@@ -405,7 +439,7 @@ size_t quantity_row(struct text line, const struct quantity_header *header, stru
 {
     struct text rest = line, word;
     size_t fields = 0, n = 0;
-    while (text_next_word(&rest, &word)) {
+    while (next_cell(&rest, header->separator, &word)) {
         size_t c = fields++;
         if (c >= header->columns)
             return 0;
@@ -415,7 +449,8 @@ size_t quantity_row(struct text line, const struct quantity_header *header, stru
         double value = 0;
         if (!take_number(&number, &value) || (number.len > 0 && number.at[0] != '%'))
             continue;
-        out[n] = (struct quantity){.role = header->role[c], .unit = header->unit[c], .value = value * header->factor[c]};
+        out[n] = (struct quantity){.role = header->role[c], .unit = header->unit[c], .value = value * header->factor[c],
+                                    .at = word.at};
         column[n++] = c;
     }
     return fields == header->columns ? n : 0;

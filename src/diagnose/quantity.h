@@ -39,8 +39,12 @@ struct quantity {
     enum quantity_role role;
     enum quantity_unit unit;
     double value; /* in bytes if the unit is one of memory */
+    const char *at; /* its first digit */
     bool of_pair; /* the value is the a or the b of "a / b" */
 };
+
+/* "used"; "memory" for no role */
+const char *quantity_role_name(enum quantity_role);
 
 #define QUANTITIES_MAX 12
 
@@ -51,6 +55,7 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX]);
 /* The line above a table: names of columns, some of which have a role. */
 struct quantity_header {
     size_t columns; /* 0 = none */
+    char separator; /* of cells: ',' or ' ' */
     enum quantity_role role[QUANTITIES_MAX];
     enum quantity_unit unit[QUANTITIES_MAX];
     double factor[QUANTITIES_MAX];

@@ -10,19 +10,12 @@
 #include <string.h>
 
 #include "diagnose/log_words.h"
+#include "diagnose/readings.h"
 #include "diagnose/text_facts.h"
 
 /* Lines around a word of failure belong to the same failure. */
 #define STATEMENT_LINES 4
 #define LINE_MAX_BYTES 1024
-#define SHAPES_MAX 48
-#define COLUMNS_MAX 6
-#define SERIES_MIN 3
-#define STEPS_MIN 3
-#define NAMELESS_STEPS 4
-#define RISING_SHARE 0.9
-#define GROWTH_MIN 1.05
-#define IDLE_FACTOR 1.6
 #define MIB 1048576.0
 #define RSS_LEAST_KIB 65536 /* smaller numbers are pids and times */
 
@@ -30,23 +23,6 @@ struct statement {
     double value[QUANTITY_ROLES];
     unsigned known, line; /* bit per role; line 0 = no statement */
     bool failed;
-};
-
-struct column {
-    enum quantity_role role;
-    enum quantity_unit unit;
-    double first, last, least, most;
-    unsigned rises, falls;
-};
-
-/* Lines that differ in their numbers only. */
-struct shape {
-    uint64_t hash;
-    unsigned count, line;
-    size_t columns;
-    struct column column[COLUMNS_MAX];
-    bool of_host;
-    bool of_memory;
 };
 
 /* Lines one after the other with a name and a size each: "text encoder  11.4 GB". */
@@ -57,14 +33,13 @@ struct listing {
 };
 
 struct state {
+    struct readings readings;
     struct quantity_header header;
     unsigned header_line;
     struct scan s;
     uint64_t words; /* lists that have a word on the line */
     struct statement last, failure;
     unsigned failure_line; /* line of the last word of failure */
-    struct shape shapes[SHAPES_MAX];
-    size_t shape_count;
     double percent_used;
     unsigned percent_line;
     double table_used, table_total;
@@ -72,7 +47,6 @@ struct state {
     struct listing list, largest_list;
     double asked_most;
     unsigned asked_line;
-    unsigned row_readings, row_line; /* a series within one line */
     unsigned entry_line; /* last line of a dictionary: "'bytes_in_use': 1024," */
     bool is_cut; /* the statement of a failure ends within a figure */
     bool owners; /* a table names processes */
@@ -80,10 +54,6 @@ struct state {
     bool nobody;
     unsigned nobody_line;
 };
-
-static const char *const role_names[QUANTITY_ROLES] = {
-    "memory", "asked", "free",    "total", "used", "allocated", "reserved",
-    "idle", "limit", "largest", "peak",  "rss"};
 
 static bool has(const struct state *st, uint64_t lists)
 {
@@ -109,110 +79,17 @@ static void take_statement(struct statement *to, unsigned line, const struct qua
     }
 }
 
-/* --- series --- */
-
-static uint64_t shape_of(struct text line)
-{
-    uint64_t hash = 1469598103934665603u;
-    bool digits = false, blank = false;
-    for (size_t i = 0; i < line.len; i++) {
-        char c = line.at[i];
-        bool digit = isdigit((unsigned char)c) || (digits && (c == '.' || c == ','));
-        if ((digit && digits) || (c == ' ' && blank))
-            continue;
-        digits = digit;
-        blank = c == ' ';
-        c = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-        hash = (hash ^ (unsigned char)(digit ? '#' : c)) * 1099511628211u;
-    }
-    return hash;
-}
-
-static struct shape *find_shape(struct state *st, uint64_t hash)
-{
-    for (size_t i = 0; i < st->shape_count; i++)
-        if (st->shapes[i].hash == hash)
-            return &st->shapes[i];
-    if (st->shape_count == SHAPES_MAX)
-        return NULL;
-    struct shape *s = &st->shapes[st->shape_count++];
-    *s = (struct shape){.hash = hash, .line = st->s.line};
-    return s;
-}
-
-static void add_to_shape(struct shape *s, const struct quantity *q, size_t n)
-{
-    bool first = s->count++ == 0;
-    for (size_t i = 0, c = 0; i < n && c < COLUMNS_MAX; i++) {
-        if (q[i].role == QUANTITY_NONE && q[i].unit != UNIT_BYTES)
-            continue;
-        struct column *column = &s->column[c++];
-        if (first) {
-            *column = (struct column){.role = q[i].role, .unit = q[i].unit, .first = q[i].value,
-                                      .least = q[i].value, .most = q[i].value};
-            s->columns = c;
-        } else {
-            column->rises += q[i].value > column->last;
-            column->falls += q[i].value < column->last;
-            column->least = q[i].value < column->least ? q[i].value : column->least;
-            column->most = q[i].value > column->most ? q[i].value : column->most;
-        }
-        column->last = q[i].value;
-    }
-}
-
-/* A number of a series has a unit, or is too large to count anything else. */
-static bool is_memory(const struct column *c)
-{
-    return c->unit != UNIT_NONE || c->most >= 64 * MIB;
-}
-
-static bool grows(const struct shape *s, const struct column *c)
-{
-    double steps = s->count - 1;
-    bool much = c->last >= 2 * c->first;
-    bool nameless = c->role == QUANTITY_NONE && (steps >= NAMELESS_STEPS || much); /* in another language */
-    bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS;
-    bool down = c->role == QUANTITY_FREE;
-    if (steps < STEPS_MIN || !is_memory(c))
-        return false;
-    if (up)
-        return c->rises >= RISING_SHARE * steps && c->falls == 0 && c->last >= GROWTH_MIN * c->first;
-    return down && c->falls >= RISING_SHARE * steps && c->rises == 0 && c->first >= GROWTH_MIN * c->last;
-}
-
-static const struct column *column_of(const struct shape *s, enum quantity_role role)
-{
-    for (size_t i = 0; i < s->columns; i++)
-        if (s->column[i].role == role && is_memory(&s->column[i]))
-            return &s->column[i];
-    return NULL;
-}
-
-static void add_to_series(struct state *st, struct text line, const struct quantity *q, size_t n)
-{
-    struct shape *s = find_shape(st, shape_of(line));
-    if (s == NULL)
-        return;
-    if (s->count == 0) {
-        s->of_host = is_of_host(st);
-        s->of_memory = has(st, LOG_WORDS_OF_MEMORY_USE);
-    }
-    add_to_shape(s, q, n);
-}
-
 /* --- lists and dictionaries --- */
 
 #define LIST_MIN 3
 #define LIST_LINE_MAX 80
-#define ROW_MIN 3
 
 /* Lines of one shape are readings of one thing, not parts of a sum. */
 static void add_to_list(struct state *st, struct text line, const struct quantity *q, size_t n)
 {
     if (n != 1 || q->unit != UNIT_BYTES || q->role != QUANTITY_NONE || q->value <= 0 || line.len > LIST_LINE_MAX)
         return;
-    uint64_t shape = shape_of(line);
+    uint64_t shape = readings_shape_of(line);
     if (st->list.last_line + 1 != st->s.line || shape == st->list.shape)
         st->list = (struct listing){.line = st->s.line};
     st->list.sum += q->value;
@@ -229,9 +106,6 @@ static void say_list(struct state *st)
     at.line = st->asked_line;
     if (st->asked_line != 0)
         scan_integer(&at, "quantity.asked_most_bytes", (int64_t)st->asked_most);
-    at.line = st->row_line;
-    if (st->row_line != 0)
-        scan_integer(&at, "series.in_one_line", st->row_readings);
     at.line = st->largest_list.line;
     if (st->largest_list.count < LIST_MIN)
         return;
@@ -252,80 +126,15 @@ static bool is_entry_of_dictionary(struct text line)
 }
 
 /* Each column of a table is a series. */
-static void read_row(struct state *st, struct text line)
+static void read_row(struct state *st, const struct quantity *q, size_t n, const size_t *column)
 {
-    struct quantity q[QUANTITIES_MAX];
-    size_t column[QUANTITIES_MAX];
-    size_t n = quantity_row(line, &st->header, q, column);
     for (size_t i = 0; i < n; i++) {
-        struct shape *s = find_shape(st, ((uint64_t)st->header_line << 16) + column[i] + 1);
-        if (s == NULL)
-            return;
-        s->of_host = st->header.of_host[column[i]];
-        add_to_shape(s, &q[i], 1);
-        if (q[i].unit == UNIT_PERCENT && !s->of_host && q[i].role == QUANTITY_USED && q[i].value >= 50 &&
+        bool of_host = st->header.of_host[column[i]];
+        readings_add_cell(&st->readings, ((uint64_t)st->header_line << 16) + column[i] + 1, &q[i], of_host);
+        if (q[i].unit == UNIT_PERCENT && !of_host && q[i].role == QUANTITY_USED && q[i].value >= 50 &&
             q[i].value > st->percent_used) {
             st->percent_used = q[i].value;
             st->percent_line = st->s.line;
-        }
-    }
-}
-
-/* "KV cache usage: 99.8%", again and again. */
-static bool is_full(const struct shape *s, const struct column *c)
-{
-    return s->of_memory && !s->of_host && c->unit == UNIT_PERCENT && c->role == QUANTITY_USED && c->last >= 98 && c->last <= 100;
-}
-
-/* Free memory falls to almost nothing. */
-static bool runs_out(const struct shape *s, const struct column *c)
-{
-    return c->role == QUANTITY_FREE && is_memory(c) && s->count >= STEPS_MIN + 1 && c->first >= 512 * MIB &&
-           c->last <= 0.05 * c->first && c->rises <= s->count / 4;
-}
-
-/* The largest free piece shrinks from reading to reading. */
-static bool falls_apart(const struct shape *s, const struct column *c)
-{
-    return c->role == QUANTITY_LARGEST && is_memory(c) && s->count >= STEPS_MIN + 1 && c->rises == 0 &&
-           c->last <= 0.5 * c->first;
-}
-
-static void say_growth(const struct scan *at, const struct shape *s, const struct column *c)
-{
-    bool host = s->of_host || c->role == QUANTITY_RSS;
-    scan_text(at, host ? "series.host_grows" : "series.grows",
-              (struct text){role_names[c->role], strlen(role_names[c->role])});
-    scan_real(at, "series.first_value", c->first);
-    scan_real(at, "series.last_value", c->last);
-    scan_integer(at, "series.readings", s->count);
-}
-
-static void say_series(struct state *st)
-{
-    for (size_t i = 0; i < st->shape_count; i++) {
-        const struct shape *s = &st->shapes[i];
-        struct scan at = st->s;
-        at.line = s->line;
-        if (s->count < SERIES_MIN)
-            continue;
-        for (size_t c = 0; c < s->columns; c++)
-            if (falls_apart(s, &s->column[c]))
-                scan_integer(&at, "series.largest_falls", s->count);
-            else if (is_full(s, &s->column[c]))
-                scan_integer(&at, "series.full", s->count);
-            else if (runs_out(s, &s->column[c]))
-                scan_integer(&at, s->of_host ? "series.host_runs_out" : "series.runs_out", s->count);
-            else if (grows(s, &s->column[c]))
-                say_growth(&at, s, &s->column[c]);
-        const struct column *reserved = column_of(s, QUANTITY_RESERVED);
-        const struct column *used = column_of(s, QUANTITY_PEAK);
-        used = used != NULL ? used : column_of(s, QUANTITY_ALLOCATED);
-        used = used != NULL ? used : column_of(s, QUANTITY_USED);
-        if (reserved != NULL && used != NULL && reserved->most >= IDLE_FACTOR * used->most &&
-            reserved->last >= GROWTH_MIN * used->most) {
-            scan_integer(&at, "series.reserved_most_bytes", (int64_t)reserved->most);
-            scan_integer(&at, "series.allocated_most_bytes", (int64_t)used->most);
         }
     }
 }
@@ -350,7 +159,7 @@ static void say_statement(struct state *st, const struct statement *s)
     for (int role = 1; role < QUANTITY_ROLES; role++) {
         if (!knows(s, (enum quantity_role)role))
             continue;
-        (void)snprintf(name, sizeof name, "quantity.%s_bytes", role_names[role]);
+        (void)snprintf(name, sizeof name, "quantity.%s_bytes", quantity_role_name((enum quantity_role)role));
         scan_integer(&at, name, bytes_of(s, (enum quantity_role)role));
     }
 }
@@ -395,14 +204,6 @@ static void look_for_table(struct state *st, struct text line, const struct quan
     }
 }
 
-static bool has_digit(struct text line)
-{
-    for (size_t i = 0; i < line.len; i++)
-        if (line.at[i] >= '0' && line.at[i] <= '9')
-            return true;
-    return false;
-}
-
 /* A cut line ends in a number without its unit: take the unit of its neighbours. If the number lies
  * between the allocated and the total memory, it is the reserved memory. */
 static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
@@ -433,33 +234,13 @@ static size_t read_resident_set(struct state *st, struct text line, struct quant
     }
     for (unsigned words = 0; st->lists_rss && words < 3 && text_next_word(&rest, &word); words++) {
         uint64_t kib = 0;
+        const char *first = word.at;
         if (text_take_u64(&word, &kib) && word.len == 0 && kib >= RSS_LEAST_KIB) {
-            *q = (struct quantity){.role = QUANTITY_RSS, .unit = UNIT_BYTES, .value = (double)kib * 1024};
+            *q = (struct quantity){.role = QUANTITY_RSS, .unit = UNIT_BYTES, .value = (double)kib * 1024, .at = first};
             return 1;
         }
     }
     return 0;
-}
-
-/* "after each picture: 3.1G 3.9G 4.7G 5.5G": readings of one thing that rise to twice the first, or of free
- * memory that fall. */
-static void note_row(struct state *st, const struct quantity *q, size_t n)
-{
-    size_t rising = 1, falling = 1;
-    if (n < ROW_MIN || !has(st, LOG_WORDS_OF_MEMORY_USE | LOG_WORDS_RESIDENT_SET))
-        return;
-    for (size_t i = 0; i + 1 < n; i++) {
-        bool alike = q[i].unit == UNIT_BYTES && q[i + 1].unit == UNIT_BYTES && !q[i].of_pair && !q[i + 1].of_pair &&
-                     (q[i + 1].role == QUANTITY_NONE || q[i + 1].role == q[i].role);
-        rising += alike && q[i + 1].value > q[i].value;
-        falling += alike && q[i + 1].value < q[i].value && q[0].role == QUANTITY_FREE;
-    }
-    bool up = rising == n && q[n - 1].value >= 2 * q[0].value;
-    bool down = falling == n && n > ROW_MIN && q[n - 1].value <= 0.8 * q[0].value;
-    if ((up || down) && n > st->row_readings) {
-        st->row_readings = (unsigned)n;
-        st->row_line = st->s.line;
-    }
 }
 
 /* The largest size that the text says to be wanted, in whichever line. */
@@ -472,20 +253,31 @@ static void note_asked(struct state *st, const struct quantity *q, size_t n)
         }
 }
 
-static void read_line(struct state *st, struct text line)
+/* Headers, rows, and the marks of the line. */
+static void read_table(struct state *st, struct text line, const struct quantity *q, size_t n)
 {
-    struct quantity q[QUANTITIES_MAX];
     struct quantity_header header;
-    st->words = log_words_in(line.at, line.len, 0);
+    struct quantity row[QUANTITIES_MAX];
+    size_t column[QUANTITIES_MAX], cells = 0;
     if (quantity_read_header(line, &header)) {
         st->owners |= header.names_owner;
         st->header = header;
         st->header_line = st->s.line;
     } else if (st->header.columns > 0) {
-        read_row(st, line);
+        cells = quantity_row(line, &st->header, row, column);
     }
-    size_t n = has_digit(line) ? quantity_line(line, q) : 0;
+    readings_marks(&st->readings, line, cells > 0 ? row : q, cells > 0 ? cells : n, cells > 0);
+    read_row(st, row, cells, column);
+}
+
+static void read_line(struct state *st, struct text line)
+{
+    struct quantity q[QUANTITIES_MAX];
+    st->words = log_words_in(line.at, line.len, 0);
+    readings_begin(&st->readings, st->s.line, st->words);
+    size_t n = text_has_digit(line) ? quantity_line(line, q) : 0;
     n = read_resident_set(st, line, q) > 0 ? 1 : n;
+    read_table(st, line, q, n);
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
         roles += q[i].role != QUANTITY_NONE && q[i].unit != UNIT_PERCENT;
@@ -504,17 +296,13 @@ static void read_line(struct state *st, struct text line)
         take_statement(&st->failure, st->s.line, q, n, false);
     }
     note_asked(st, q, n);
-    note_row(st, q, n);
+    readings_add_row(&st->readings, q, n);
     bool is_entry = roles == 1 && n == 1 && is_entry_of_dictionary(line);
     if (is_entry || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
         take_statement(&st->last, st->s.line, q, n, !is_entry || st->entry_line == 0 || st->s.line - st->entry_line > STATEMENT_LINES);
     st->entry_line = is_entry ? st->s.line : st->entry_line;
     add_to_list(st, line, q, n);
-    size_t sizes = 0;
-    for (size_t i = 0; i < n; i++)
-        sizes += q[i].role != QUANTITY_NONE || q[i].unit == UNIT_BYTES;
-    if (sizes > 0)
-        add_to_series(st, line, q, n);
+    readings_add_line(&st->readings, line, q, n, is_of_host(st));
     if (n > 1)
         look_for_table(st, line, q, n);
     if (!st->nobody && has(st, LOG_WORDS_NOBODY)) {
@@ -558,5 +346,5 @@ void quantities_to_facts(struct facts *facts, const char *data, size_t len, cons
         say_statement(&st, failed ? &st.failure : &st.last);
     say_table(&st);
     say_list(&st);
-    say_series(&st);
+    readings_say(&st.readings, &st.s);
 }

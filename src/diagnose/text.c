@@ -94,6 +94,14 @@ bool text_starts(struct text in, const char *prefix)
     return in.len >= n && memcmp(in.at, prefix, n) == 0;
 }
 
+bool text_has_digit(struct text in)
+{
+    for (size_t i = 0; i < in.len; i++)
+        if (in.at[i] >= '0' && in.at[i] <= '9')
+            return true;
+    return false;
+}
+
 bool text_equals(struct text in, const char *s)
 {
     return in.len == strlen(s) && memcmp(in.at, s, in.len) == 0;
@@ -301,11 +309,13 @@ static double take_unit(struct text *in, unsigned rule)
         {"KB", 1e3, 0x1p10},
         {"K", 0x1p10, 0x1p10},
         {"MiB", 0x1p20, 0x1p20},
+        {"Mio", 0x1p20, 0x1p20},
         {"Mi", 0x1p20, 0x1p20},
         {"MB", 1e6, 0x1p20},
         {"M", 0x1p20, 0x1p20},
         {"Mbytes", 0x1p20, 0x1p20},
         {"GiB", 0x1p30, 0x1p30},
+        {"Gio", 0x1p30, 0x1p30},
         {"Gi", 0x1p30, 0x1p30},
         {"GB", 1e9, 0x1p30},
         {"G", 0x1p30, 0x1p30},

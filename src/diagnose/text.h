@@ -34,6 +34,7 @@ ptrdiff_t text_ifind(struct text in, const char *needle);
 bool text_has(struct text in, const char *needle);
 bool text_starts(struct text in, const char *prefix);
 bool text_equals(struct text in, const char *s);
+bool text_has_digit(struct text in);
 
 /* Lower case of `in`, in `out` of at least in.len bytes. Then text_find() can be used, which is ten
  * times as fast as text_ifind(). */

@@ -21,7 +21,7 @@ class Automaton:
         self.class_of = [0] * 256
         for i, b in enumerate(used):
             self.class_of[b] = i + 1
-            if fold:
+            if fold and b < 0x80:
                 self.class_of[ord(chr(b).upper())] = i + 1
         self.classes = len(used) + 1
         if self.classes > STRIDE:

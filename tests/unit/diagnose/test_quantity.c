@@ -44,6 +44,7 @@ static void test_roles(void **state)
         {"reserved in total by the pool: 1.5 GiB", QUANTITY_RESERVED, 1.5},
         {"required_gb: 1.5", QUANTITY_ASKED, 1.5},
         {"usable_mib=1536", QUANTITY_FREE, 1.5},
+        {"alloc_mb 1536", QUANTITY_ALLOCATED, 1.5},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -102,6 +103,31 @@ static void test_series(void **state)
     assert_true(says("time ram_free_MB vram_used_MB\na 20000 10\nb 12000 10\nc 4000 10\nd 100 10\n", "series.host_runs_out"));
     assert_true(says("alloc=3G reserved=9G\nalloc=3G reserved=11G\nalloc=2G reserved=12G\n", "series.reserved_most_bytes"));
     assert_false(says("alloc=9G reserved=10G\nalloc=10G reserved=11G\nalloc=9G reserved=11G\n", "series.reserved_most_bytes"));
+}
+
+/* The series is demand, growth with a clock, or growth with nothing beside it. */
+static void test_followed(void **state)
+{
+    static const char size[] = "bs=2: used 1 GB\nbs=3: used 2 GB\nbs=4: used 3 GB\nbs=5: used 4 GB\n";
+    static const char clock[] = "epoch 2: used 1 GB\nepoch 3: used 2 GB\nepoch 4: used 3 GB\nepoch 5: used 4 GB\n";
+    static const char none[] = "used 1 GB\nused 2 GB\nused 3 GB\nused 4 GB\n";
+    static const char between[] = "$ run --cells 10\nused 1 GB\n$ run --cells 20\nused 2 GB\n$ run --cells 30\nused 3 GB\n"
+                                  "$ run --cells 40\nused 4 GB\n";
+    (void)state;
+    assert_true(says(size, "series.follows_size") && !says(size, "series.grows") && !says(size, "series.clock"));
+    assert_true(says(clock, "series.clock") && says(clock, "series.grows") && !says(clock, "series.follows_size"));
+    assert_true(says(none, "series.grows") && !says(none, "series.clock") && !says(none, "series.follows_size"));
+    assert_true(says(between, "series.follows_size") && !says(between, "series.grows"));
+    assert_true(says("np=2: rss 1 GB\nnp=3: rss 2 GB\nnp=4: rss 3 GB\nnp=5: rss 4 GB\n", "series.host_follows_size"));
+    assert_true(says("bs 1: free 40 GB\nbs 2: free 20 GB\nbs 3: free 9 GB\nbs 4: free 1 GB\n", "series.follows_size"));
+    assert_false(says("bs 1: free 40 GB\nbs 2: free 20 GB\nbs 3: free 9 GB\nbs 4: free 1 GB\n", "series.runs_out"));
+    assert_true(says("time,gpu_mem_mb\n08:00,1024\n09:00,2048\n10:00,3072\n11:00,4096\n", "series.clock"));
+    assert_false(says(size, "series.largest_fails"));
+    assert_true(says("bs=2: used 1 GB\nbs=3: used 2 GB\nbs=4: used 3 GB\nbs=5: used 4 GB\nbs=6: crash, oom\n",
+                     "series.largest_fails"));
+    assert_true(says("vram: batch 8 1 GB, batch 9 3 GB, batch 12 5 GB\n", "series.follows_size"));
+    assert_false(says("vram: batch 8 1 GB, batch 9 3 GB, batch 12 5 GB\n", "series.in_one_line"));
+    assert_true(says("vram: 1 hour 1 GB, 2 hours 3 GB, 3 hours 5 GB\n", "series.in_one_line"));
 }
 
 static void test_refusal_of_an_unknown_program(void **state)
@@ -246,7 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roles),     cmocka_unit_test(test_no_quantities),
-        cmocka_unit_test(test_series),    cmocka_unit_test(test_refusal_of_an_unknown_program),
+        cmocka_unit_test(test_series),    cmocka_unit_test(test_followed),
+        cmocka_unit_test(test_refusal_of_an_unknown_program),
         cmocka_unit_test(test_agreement), cmocka_unit_test(test_unwrap),
         cmocka_unit_test(test_kernel_events), cmocka_unit_test(test_garbage),
     };

@@ -87,6 +87,22 @@ static void several_reasons_against_lower_once(void **state)
     cJSON_Delete(rows);
 }
 
+/* Readings that no clock stands beside may be those of ever larger work. */
+static void growth_without_a_clock_is_doubted(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    cJSON *clock = cJSON_Parse("{\"series.clock\": \"epoch\"}");
+    struct verdict v = fixture_judge(*state, fixture_of(rows, "grows-in-its-output"), NULL);
+    assert_string_equal(v.confidence, "low");
+    verdict_release(&v);
+    v = fixture_judge(*state, fixture_of(rows, "grows-in-its-output"), clock);
+    assert_string_equal(v.confidence, "medium");
+    assert_true(fixture_list_holds(&v.why, "they go with epoch"));
+    verdict_release(&v);
+    cJSON_Delete(clock);
+    cJSON_Delete(rows);
+}
+
 /* The doubt that several nodes share stands in the head of the tree. */
 static void a_mistake_of_the_program_is_a_doubt(void **state)
 {
@@ -316,6 +332,7 @@ int main(void)
         cmocka_unit_test(ttm_advice_computes_the_value),
         cmocka_unit_test(advice_fits_what_is_known),
         cmocka_unit_test(several_reasons_against_lower_once),
+        cmocka_unit_test(growth_without_a_clock_is_doubted),
         cmocka_unit_test(a_mistake_of_the_program_is_a_doubt),
         cmocka_unit_test(no_template_gives_false_advice),
         cmocka_unit_test(advice_never_sets_both_allocator_options),
