@@ -16,6 +16,7 @@
 #define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
 #define NAME_MIN 5u  /* of a name; programs abbreviate their words to fewer letters */
 #define CONSONANTS_MAX 4u /* of a name in a row */
+#define SHORT_CONSONANTS_MAX 2u /* of a name with one vowel: "Fjord", not "hsakmt" */
 
 struct word {
     char text[WORD_MAX];
@@ -141,7 +142,7 @@ static bool has_base(const struct redact_vocabulary *v, enum redact_known level,
                      size_t len)
 {
     static const char *const prefixes[] = {"",    "un",  "re",  "non", "pre",
-                                           "de",  "dis", "sub", "mis", "over"};
+                                           "de",  "dis", "sub", "mis", "over", "lib"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i]);
         if (n > 0 && (len < n + BASE_MIN || memcmp(word, prefixes[i], n) != 0))
@@ -321,7 +322,8 @@ static bool looks_like_name(const char *p, size_t len)
         longest = row > longest ? row : longest;
         vowels += row == 0;
     }
-    return len >= NAME_MIN && vowels >= 2 && longest <= CONSONANTS_MAX;
+    return len >= NAME_MIN && vowels > 0 &&
+           longest <= (vowels > 1 ? CONSONANTS_MAX : SHORT_CONSONANTS_MAX);
 }
 
 bool redact_private_words(const struct redact_vocabulary *v, const char *text, size_t *from,
