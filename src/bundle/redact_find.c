@@ -16,9 +16,21 @@
  * fewer. */
 #define SPANS_MAX ((size_t)3 << 20)
 
+/* Thousands of secrets may share their beginning: each is found where one stands. */
+static bool is_of_last(struct redact_spans *spans, const struct redact_span *span)
+{
+    struct redact_span *last = spans->count > 0 ? &spans->list[spans->count - 1] : NULL;
+    if (last == NULL || last->kind != span->kind || last->rule != span->rule || last->label != span->label ||
+        last->learn_only != span->learn_only || (last->from != span->from && last->to != span->to))
+        return false;
+    last->from = span->from < last->from ? span->from : last->from;
+    last->to = span->to > last->to ? span->to : last->to;
+    return true;
+}
+
 void redact_spans_add(struct redact_spans *spans, struct redact_span span)
 {
-    if (span.to <= span.from || spans->failed < 0)
+    if (span.to <= span.from || spans->failed < 0 || is_of_last(spans, &span))
         return;
     if (spans->count == SPANS_MAX) {
         spans->failed = -EFBIG;

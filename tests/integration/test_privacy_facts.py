@@ -119,6 +119,8 @@ class Reverse(unittest.TestCase):
             others = {(f["name"], f["when"]): f for f in new[0]["facts"]}
             facts += len(values)
             for key in sorted(values.keys() | others.keys()):
+                if key[0].startswith(("wording.", "evidence.")):
+                    continue  # sums over all words: a hidden one is one less. The verdict must stay.
                 was, now = values.get(key, {}).get("value"), others.get(key, {}).get("value")
                 if was != now and self.is_hidden(was, now, texts.values()):
                     hidden += 1
