@@ -382,7 +382,7 @@ class Terminal(support.Case):
     def test_new_size(self):
         """The target gets SIGWINCH again when its own terminal has the new size."""
         code = ("import os, signal\n"
-                "signal.signal(28, lambda *_: print('size', *os.get_terminal_size(2), flush=True))\n"
+                "signal.signal(28, lambda *_: os.write(1, b'size %d %d\\n' % os.get_terminal_size(2)))\n"  # print() is not reentrant
                 "print('ready', flush=True)\n"
                 "while True: signal.pause()")
         pid, master = self.spawn(*self.command(PYTHON, "-c", code))
