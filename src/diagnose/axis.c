@@ -258,7 +258,7 @@ static bool is_memory(const struct quantity *q, size_t n, const struct mark *m, 
 static bool has_own_name(struct text gap)
 {
     gap = text_trim(gap);
-    return gap.len > 1 && (gap.at[gap.len - 1] == '=' || gap.at[gap.len - 1] == ':');
+    return gap.len > 1 && gap.at[gap.len - 1] == '=';
 }
 
 /* Takes the number at the front of `rest`, which lies in `line`. `gap`: the words before it that no number has
@@ -272,11 +272,12 @@ static bool take_mark(struct text line, const struct axis_header *header, struct
     if (!take_value(&cell, m, is_short))
         return false;
     *rest = text_skip(*rest, before - cell.len);
-    gap->len = (size_t)(m->at - gap->at);
+    /* The word behind the last number may have reached beyond the beginning of this one. */
+    struct text words = {gap->at, m->at > gap->at ? (size_t)(m->at - gap->at) : 0};
     struct mark named = *m;
-    bool taken = m->kind != MARK_TIME && take_word_before(*gap, &named);
+    bool taken = m->kind != MARK_TIME && take_word_before(words, &named);
     gap->at = rest->at;
-    if (m->kind == MARK_PLAIN && !taken && !has_own_name(*gap)) {
+    if (m->kind == MARK_PLAIN && !taken && !has_own_name(words)) {
         const char *end = take_word_behind(*rest, &named);
         gap->at = end != NULL ? end : gap->at;
         taken = end != NULL;
@@ -291,7 +292,7 @@ static bool take_mark(struct text line, const struct axis_header *header, struct
 size_t axis_marks(struct text line, const struct quantity *q, size_t n, const struct axis_header *header,
                   struct mark out[MARKS_MAX])
 {
-    struct text rest = line, gap = {line.at, 0};
+    struct text rest = line, gap = {line.at, 0}; /* only where it begins counts */
     size_t count = 0;
     while (rest.len > 0 && count < MARKS_MAX) {
         struct mark *m = &out[count];
