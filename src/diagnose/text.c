@@ -104,7 +104,7 @@ bool text_has_digit(struct text in)
 
 bool text_equals(struct text in, const char *s)
 {
-    return in.len == strlen(s) && memcmp(in.at, s, in.len) == 0;
+    return in.len == strlen(s) && (in.len == 0 || memcmp(in.at, s, in.len) == 0);
 }
 
 struct text text_skip(struct text in, size_t n)
