@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/log_words.h"
@@ -93,6 +92,15 @@ static const char *take_word_behind(struct text rest, struct mark *m)
 
 /* --- numbers --- */
 
+/* The value of `n` digits; a text has no NUL behind it. */
+static double value_of(struct text t, size_t at, size_t n)
+{
+    double value = 0;
+    for (size_t i = at; i < at + n; i++)
+        value = value * 10 + (t.at[i] - '0');
+    return value;
+}
+
 /* "10:00:01.5", "10:20": seconds. "2026-03-02", "2026/03/02": days. */
 static bool take_time(struct text *rest, double *ret)
 {
@@ -103,14 +111,14 @@ static bool take_time(struct text *rest, double *ret)
     bool is_date = first == 4 && (between == '-' || between == '/') && second == 2;
     if (!is_clock && !is_date)
         return false;
-    double value = strtod(t.at, NULL) * (is_clock ? 60 : 31) + strtod(t.at + first + 1, NULL);
+    double value = value_of(t, 0, first) * (is_clock ? 60 : 31) + value_of(t, first + 1, second);
     size_t len = first + 1 + second, third = digits_at(t, len + 1);
     bool more = third == 2 && t.at[len] == between;
-    double last = more ? strtod(t.at + len + 1, NULL) : 0;
+    double last = more ? value_of(t, len + 1, third) : 0;
     len += more ? 1 + third : 0;
     if (is_clock && more && len < t.len && t.at[len] == '.') {
         size_t fraction = digits_at(t, len + 1);
-        last += (double)strtoul(t.at + len + 1, NULL, 10) / pow(10, (double)fraction);
+        last += value_of(t, len + 1, fraction) / pow(10, (double)fraction);
         len += 1 + fraction;
     }
     *ret = value * (is_clock ? 60 : 31) + last;
@@ -142,7 +150,7 @@ static bool take_number(struct text *rest, double *ret, bool *is_short)
     size_t sign = t.len > 1 && t.at[1] == '+';
     size_t exponent = t.len > 1 && (t.at[0] == 'e' || t.at[0] == 'E') ? digits_at(t, 1 + sign) : 0;
     if (exponent == 1 || exponent == 2) {
-        *ret *= pow(10, strtod(t.at + 1 + sign, NULL));
+        *ret *= pow(10, value_of(t, 1 + sign, exponent));
         t = text_skip(t, 1 + sign + exponent);
     }
     *is_short = t.len > 0 && strchr("kKM", t.at[0]) != NULL && (t.len == 1 || !is_word_byte(t.at[1]));

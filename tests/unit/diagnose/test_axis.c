@@ -122,8 +122,26 @@ static void test_one_line(void **state)
     }
 }
 
+/* Bytes behind the text belong to none of its numbers. */
+static void test_end_of_the_text(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        double value;
+    } rows[] = {{"at 10:205", 8, 37200}, {"at 10:20:057", 11, 37205}, {"at 10:20:05.57", 13, 37205.5}, {"at 1e65", 6, 1e6}};
+    static const struct axis_header none = {.cells = 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct mark marks[MARKS_MAX];
+        assert_int_equal(axis_marks((struct text){rows[i].bytes, rows[i].len}, NULL, 0, &none, marks), 1);
+        assert_true(marks[0].value > rows[i].value - 1e-6 && marks[0].value < rows[i].value + 1e-6);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_one_line)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_one_line),
+                                       cmocka_unit_test(test_end_of_the_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
