@@ -77,11 +77,11 @@ static int run(const char *const *argv, struct rc_err *err)
     return r > 0 ? rc_err_set(err, -EIO, "'%s' ended with status %d", argv[0], r) : r;
 }
 
-int event_send(const char *program, const struct verdict *verdict, const struct facts *judged, const char *bundle_path,
+int event_send(const char *program, const char *sentence, const struct verdict *verdict, const struct facts *judged, const char *bundle_path,
                struct rc_err *err)
 {
     struct words words = {.count = 0};
-    const char *argv[WORDS_MAX + 3] = {program, verdict->sentence != NULL ? verdict->sentence : ""};
+    const char *argv[WORDS_MAX + 3] = {program, sentence != NULL ? sentence : ""};
     bool failed = false;
     collect_words(&words, verdict, judged, bundle_path);
     for (size_t i = 0; i < words.count; i++) {

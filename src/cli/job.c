@@ -399,7 +399,8 @@ static void tell_event(const struct job *job, const struct facts *judged, const 
     struct rc_err err = {""};
     if (job->options->event_to == NULL || job->info.snapshot_wall_ns != 0)
         return;
-    if (event_send(job->options->event_to, &job->verdict, judged, bundle_path, &err) < 0 && !job->options->quiet)
+    RC_AUTO_FREE char *sentence = stage_redact_line(job->redactor, job->verdict.sentence);
+    if (event_send(job->options->event_to, sentence, &job->verdict, judged, bundle_path, &err) < 0 && !job->options->quiet)
         (void)say_line(stdout, "rocmcrash: no event was sent: %s", err.msg);
 }
 
