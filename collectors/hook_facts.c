@@ -172,6 +172,7 @@ void hook_facts_of_kept(const cJSON *record, struct hook_text snapshot, int64_t 
     put_integer(out, "torch.kept.faster_percent", k.faster_percent, source);
     put_integer(out, "torch.kept.retaken_percent", k.retaken_percent, source);
     put_integer(out, "torch.kept.freed_percent", k.freed_percent, source);
+    put_integer(out, "torch.kept.watched_percent", k.watched_percent, source);
     collect_boolean(out, "torch.kept.steady", FACT_IMPACT, k.steady, source);
 }
 

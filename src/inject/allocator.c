@@ -25,7 +25,7 @@
 #define BETWEEN_TRIES_NS 50000
 
 /* Functions of CPython. Its objects are only passed on. PyGC_Disable() exists since 3.10. */
-static void *(*call_function)(void *callable, ...);
+static void *(*call_function)(void *callable, void *arguments);
 static int (*disable_collector)(void);
 static int (*enable_collector)(void);
 static int (*real_lock)(void *mutex);
@@ -105,7 +105,7 @@ static bool note_locks(const struct next_object *o, void *context)
 static bool note_python(const struct next_object *o, void *context)
 {
     (void)context;
-    *(void **)&call_function = next_in(o, "PyObject_CallFunctionObjArgs");
+    *(void **)&call_function = next_in(o, "PyObject_CallObject");
     *(void **)&disable_collector = next_in(o, "PyGC_Disable");
     *(void **)&enable_collector = next_in(o, "PyGC_Enable");
     return call_function != NULL && disable_collector != NULL && enable_collector != NULL;
@@ -137,7 +137,7 @@ static bool replace_in_object(const struct next_object *o, void *context)
 /* --- for the hook, by ctypes --- */
 
 EXPORT int rocmcrash_guard_allocator(void);
-EXPORT void *rocmcrash_ask(void *callable, void *argument, int *ret_refused);
+EXPORT void *rocmcrash_ask(void *callable, void *arguments, int *ret_refused);
 
 /* Called once a process, with the GIL. 1 = rocmcrash_ask() may be used. */
 int rocmcrash_guard_allocator(void)
@@ -157,13 +157,13 @@ int rocmcrash_guard_allocator(void)
 }
 
 /* The callable's result, with the GIL; it must be a function in C, as no line of Python may run
- * meanwhile. `argument` may be NULL. */
-void *rocmcrash_ask(void *callable, void *argument, int *ret_refused)
+ * meanwhile. `arguments` is a tuple. */
+void *rocmcrash_ask(void *callable, void *arguments, int *ret_refused)
 {
     int was_enabled = disable_collector();
     question.refused = false;
     question.asks = true;
-    void *result = call_function(callable, argument, NULL);
+    void *result = call_function(callable, arguments);
     question.asks = false;
     if (was_enabled != 0)
         (void)enable_collector();

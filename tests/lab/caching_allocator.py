@@ -86,6 +86,7 @@ class CachingAllocator:
         self.allocated, self.requested, self.reserved = Counter(), Counter(), Counter()
         self.blocks, self.segments = Counter(), Counter()
         self.retries = self.refusals = 0
+        self.events = None  # the last releases, where they are recorded: (action, address)
 
     def allocate(self, size, stream=0):
         rounded = max(ROUND, -(-size // ROUND) * ROUND)
@@ -103,6 +104,8 @@ class CachingAllocator:
 
     def release(self, block):
         pool = SMALL if block.small else LARGE
+        if self.events is not None:
+            self.events.append(("free_completed", block.address))
         block.live = False
         self.allocated.take(pool, block.size)
         self.requested.take(pool, block.requested)

@@ -2,6 +2,7 @@
 """Lets rocmcrash's own Python hook write its real files for a run, with a torch whose allocator is ours and with the
 run's clock. If the hook writes more tomorrow, this needs no change, as long as the hook asks PyTorch for it.
 """
+import collections
 import os
 import types
 
@@ -10,6 +11,7 @@ PID = 4711
 FIRST_STEPS = 3
 START_NS = 1000 * 10**9
 BLOCK_NS = 2500  # to read one block, by PyTorch and the hook; measured with 4,000 blocks
+EVENT_NS = 1000  # to read one event
 GIB, MIB = float(1 << 30), float(1 << 20)
 
 
@@ -52,6 +54,15 @@ def fake_torch(machine, observers, spend):
         spend(BLOCK_NS * sum(len(segment["blocks"]) for segment in segments))
         return segments
 
+    def record(enabled, _context, _stacks, entries, *_more):
+        machine.allocator.events = None if enabled is None else collections.deque(maxlen=entries)
+
+    def snapshot(arguments):
+        events = machine.allocator.events or () if arguments[2] else ()
+        spend(EVENT_NS * len(events))
+        return {"segments": reading(machine), "device_traces": [
+            [{"action": action, "addr": address} for action, address in events]]}
+
     memory = types.SimpleNamespace(memory_snapshot=lambda include_traces=True: reading(machine))
     cuda = types.SimpleNamespace(
         _lazy_call=lambda call: call(), device_count=lambda: 1, memory=memory,
@@ -59,7 +70,9 @@ def fake_torch(machine, observers, spend):
             total_memory=machine.device.total, name="AMD Instinct MI210", gcnArchName="gfx90a:sramecc+:xnack-"))
     return types.SimpleNamespace(
         __version__="2.11.0+rocm7.2", version=types.SimpleNamespace(hip="7.2.53211", cuda=None), cuda=cuda,
-        _C=types.SimpleNamespace(_cuda_memoryStats=lambda _d: machine.allocator.memory_stats(),
+        _C=types.SimpleNamespace(_cuda_memorySnapshot=snapshot, _cuda_record_memory_history=record,
+                                 _cuda_isHistoryEnabled=lambda: machine.allocator.events is not None,
+                                 _cuda_memoryStats=lambda _d: machine.allocator.memory_stats(),
                                  _cuda_attach_out_of_memory_observer=observers.append))
 
 

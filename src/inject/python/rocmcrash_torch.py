@@ -43,6 +43,7 @@ COLUMNS = ("t_ns", "device", "allocated_bytes", "reserved_bytes", "active_bytes"
 BUILTIN = type(len)
 # Arguments of _cuda_memorySnapshot(): (pool, pool, with the past) in PyTorch 2.11, a pool since 2.6, none before.
 SNAPSHOT_ARGUMENTS = (((0, 0, False),), (None,), ())
+SNAPSHOT_WITH_EVENTS = (((0, 0, True),),)
 
 hook = {}  # globals of rocmcrash_hook
 torch = None
@@ -53,6 +54,8 @@ sampler = None
 BLOCKS = {}  # names of rocmcrash_blocks
 KEPT = {}  # names of rocmcrash_kept
 kept = None
+window = None  # of the allocator's own notes
+history_call = None  # of PyTorch, while ours takes its place
 handed_out = {}  # {device: bytes since the start}, at the last look
 looks_soon = 0
 held_ns = 0  # how long the last one held the GIL while it asked the allocator
@@ -152,7 +155,7 @@ def _guard():
     def guarded_ask(function, *arguments):
         refused = ctypes.c_int()
         try:
-            return ask(function, arguments[0] if arguments else ctypes.py_object(), refused)
+            return ask(function, arguments, refused)
         except Exception as error:
             if refused.value:
                 raise Busy("its lock is held by a thread that frees or allocates") from None
@@ -222,21 +225,31 @@ def _row(now_ns, device, stats, took_us):
 def _snapshot(name):
     global snapshot_ns
     _check_blocks()
-    segments = _segments()
-    earlier = hook["guarded"]("earlier blocks", lambda: kept.rows(segments)) if kept is not None else None
+    segments, freed = _segments_and_freed()
+    earlier = hook["guarded"]("earlier blocks", _earlier_rows, segments, freed) if kept is not None else None
     hook["replace"](name, BLOCKS["snapshot_text"](segments, earlier or [], hook["encode"]).encode())
     snapshot_ns = hook["monotonic_ns"]()
+
+
+def _earlier_rows(segments, freed):
+    return kept.rows(segments, freed or (), window.watched_of(freed is not None))
 
 
 def _keep_in_time():
     """Marks of the blocks in use, by bytes handed out: few, however long the run is."""
     now_ns = hook["monotonic_ns"]()
-    if not kept.is_due(now_ns, handed_out):
-        return
-    blocks = _all_blocks()
-    if blocks is not None and blocks <= KEPT["BLOCKS_MAX"]:
-        kept.look(now_ns, handed_out, _segments())
-    kept.took(hook["monotonic_ns"]() - now_ns)
+    if kept.is_due(now_ns, handed_out, window.is_full()):
+        blocks = _all_blocks()
+        if blocks is not None and blocks <= KEPT["BLOCKS_MAX"]:
+            segments, freed = _segments_and_freed()
+            window.end(freed is not None)
+            kept.look(now_ns, handed_out, segments, freed or (), window.watched_of())
+        kept.took(hook["monotonic_ns"]() - now_ns)
+    if kept.look_time.is_left(now_ns) or window.rate <= KEPT["RATE"]:
+        window.begin()
+    full_s = window.full_in_s()
+    if full_s is not None:
+        sampler.at_most_s = max(SOON_S, full_s if sampler.at_most_s is None else min(full_s, sampler.at_most_s))
 
 
 def _mark_in_time():
@@ -398,6 +411,9 @@ def _write_exit():
 def _note(found):
     """Notes the memory in use, and the bytes handed out since the last look, which set the time of the next one."""
     global handed_out, looks_soon
+    if window is not None:
+        made = sum([_count(stats, "allocation", "allocated") or 0 for stats in found.values()])
+        window.sample(hook["monotonic_ns"](), made)
     if kept is not None:
         kept.in_use({device: _count(stats, "allocated_bytes", "current") or 0 for device, stats in found.items()})
     now = {device: _count(stats, "allocated_bytes", "allocated") or 0 for device, stats in found.items()}
@@ -448,17 +464,69 @@ def _may_mark():
     return blocks is not None and blocks <= MARK_BLOCKS_MAX
 
 
+def _ask_snapshot(variants):
+    """None: it cannot be asked so."""
+    snapshot = getattr(torch._C, "_cuda_memorySnapshot", None)
+    for arguments in variants if snapshot is not None else ():
+        try:
+            return _ask(snapshot, *arguments)
+        except Busy:
+            raise
+        except (TypeError, RuntimeError):  # of another version
+            pass
+    return None
+
+
+def _segments_and_freed():
+    """{(device, address)} of what was freed in the window; None: not known."""
+    found = _ask_snapshot(SNAPSHOT_WITH_EVENTS) if window is not None and window.since is not None else None
+    if found is None:
+        return _segments(), None
+    return found["segments"], KEPT["freed_in"](found["device_traces"])
+
+
+def _record_events(entries):
+    """The allocator's own notes, unless the program has them made. None: no more. False: this PyTorch cannot leave out what
+    nobody reads, or would write a warning when another thread ends them (2.10)."""
+    is_on = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+    if entries is None:
+        _ask(_history_call(None), None, "all", "all", HISTORY_ENTRIES, False, False, False, [])
+        return True
+    real = _history_call(None)
+    if real is None or is_on is None or is_on():
+        return False
+    try:
+        _ask(real, "all", None, "python", entries, False, False, True, ["alloc", "free_requested"])
+    except TypeError:
+        return False
+    _history_call(real)
+    return True
+
+
+def _history_call(replaced):
+    """PyTorch's function that turns the notes on and off. While they are ours, a call of the program first ends them: from
+    there on they are its own. None: that one itself is back in its place."""
+    global history_call
+    if replaced is None:
+        if history_call is not None:
+            torch._C._cuda_record_memory_history, history_call = history_call, None
+        return getattr(torch._C, "_cuda_record_memory_history", None)
+
+    def by_program(*arguments, **named):
+        hook["guarded"]("notes of the allocator", window.end)
+        window.since = None
+        return replaced(*arguments, **named)
+
+    history_call = replaced
+    torch._C._cuda_record_memory_history = by_program
+    return replaced
+
+
 def _segments():
     """Without the allocations of the past, where PyTorch can leave them out."""
-    snapshot = getattr(torch._C, "_cuda_memorySnapshot", None)
-    if asker is not None and snapshot is not None:
-        for arguments in SNAPSHOT_ARGUMENTS:
-            try:
-                return _ask(snapshot, *arguments)["segments"]
-            except Busy:
-                raise
-            except (TypeError, RuntimeError):  # of another version
-                pass
+    found = _ask_snapshot(SNAPSHOT_ARGUMENTS) if asker is not None else None
+    if found is not None:
+        return found["segments"]
     try:
         return torch.cuda.memory.memory_snapshot(include_traces=False)
     except TypeError:
@@ -473,9 +541,10 @@ def _mark():
 
 
 def _start_sampler():
-    global sampler, kept, KEPT
+    global sampler, kept, window, KEPT
     KEPT = hook["_load"]("rocmcrash_kept")
     kept = KEPT["Kept"]()
+    window = KEPT["Window"](_record_events)
     sampling = hook["sampling"]()
     sampler = sampling["Sampler"](_look, lambda: ["%d.torch.csv" % hook["getpid"]()])
     sampling["watch"](sampler)
