@@ -35,7 +35,7 @@
  * but not for ever, are few at first and many at the end. [lab] */
 #define STEADY 0.42
 
-/* Of the blocks handed out since a mark, the hook saw the release of at least this share: then what it calls kept
+/* The hook saw the release of at least this share of the blocks handed out since a mark: then what it calls kept
  * is kept, and is not another block in the same place. [lab] */
 #define WATCHED 0.4
 /* Blocks of a mark that were in use at all looks of some steps (until 0.72 of the run at most), and went then. At least

@@ -259,7 +259,74 @@ class KeptBlocks(unittest.TestCase):
                 handed_out = {0: 1000 + 30 * number}
                 self.assertTrue(kept.is_due(number, handed_out))
                 kept.look(number, handed_out, segments(state))
-            self.assertEqual(kept.rows(segments("active_allocated")), [[0, 0, 1000, 512, kept_bytes, 512, -1, 0]])
+            self.assertEqual(kept.rows(segments("active_allocated")), [[0, 0, 1000, 512, kept_bytes, 512, -1, 0, -1, 0]])
+
+    def test_a_window_sees_a_place_freed_and_taken_again(self):
+        segments = [{"device": 0, "address": 4096, "blocks": [{"size": 512, "state": "active_allocated"}]}]
+        for freed, kept_bytes in (((), 512), ({(0, 4096)}, 0)):
+            kept = self.kept()
+            for number in range(5):
+                kept.look(number, {0: 1000 * 2**number}, segments, freed if number == 3 else (), (8 * number, 10 * number))
+            self.assertEqual([row[4] for row in kept.rows(segments, (), (40, 50))], [kept_bytes] * 3 + [512] * 2)
+            self.assertEqual([row[8] for row in kept.rows(segments)], [kept_bytes, kept_bytes, -1, -1, -1])
+            self.assertEqual({row[9] for row in kept.rows(segments, (), (40, 50))}, {80})
+
+    def test_how_much_the_windows_saw(self):
+        module, said = hook_record.load_hook("", lambda: 0)["_load"]("rocmcrash_kept"), []
+        window = module["Window"](lambda entries: said.append(entries) or True)
+        for made, full in ((100, False), (600, False), (100 + module["EVENTS"], True)):
+            window.sample(made * 10**6, made)
+            window.begin()
+            self.assertEqual((window.is_full(), window.since), (full, 100))
+        self.assertEqual((window.rate, window.full_in_s()), (1000, 0))
+        window.sample(10**10, 100 + 2 * module["EVENTS"])  # the notes of the first half are overwritten
+        window.end()
+        self.assertEqual(window.watched_of(), (module["EVENTS"], 100 + 2 * module["EVENTS"]))
+        window.begin()
+        window.sample(10**10 + 1, 200 + 2 * module["EVENTS"])
+        window.end(counts=False)
+        self.assertEqual((window.watched, said), (module["EVENTS"], [module["EVENTS"], None] * 2))
+
+    def test_notes_that_began_on_some_devices_end_before_the_next_ones(self):
+        module, said = hook_record.load_hook("", lambda: 0)["_load"]("rocmcrash_kept"), []
+
+        def record(entries):
+            said.append(entries)
+            if len(said) == 1:
+                raise RuntimeError("the lock is taken")
+            return True
+        window = module["Window"](record)
+        self.assertRaises(RuntimeError, window.begin)
+        window.begin()
+        self.assertEqual(said, [module["EVENTS"], None, module["EVENTS"]])
+
+    def test_the_programs_own_notes_take_the_place_of_ours(self):
+        calls = []
+
+        class Noted(hook_record.Recorder):
+            def _start(self, machine):
+                super()._start(machine)
+                self.torch = self.hook["torch"]["torch"]._C
+                real = self.torch._cuda_record_memory_history
+
+                def record(enabled, context, stacks, entries, *more):
+                    calls.append((enabled, entries if enabled else 0))
+                    return real(enabled, context, stacks, entries, *more)
+                self.record = self.torch._cuda_record_memory_history = record
+
+        def watch(machine, *rest, **more):
+            recorder.watch(machine, *rest, **more)
+            window = recorder.hook["torch"]["window"]
+            if window.since is not None:
+                self.assertIsNot(recorder.torch._cuda_record_memory_history, recorder.record)
+                recorder.torch._cuda_record_memory_history("all", "all", "all", 77)
+            if calls:
+                self.assertIs(recorder.torch._cuda_record_memory_history, recorder.record)
+                self.assertEqual((window.since, machine.allocator.events.maxlen), (None, 77))
+        with tempfile.TemporaryDirectory() as folder:
+            recorder = Noted(plain(leak, "leak", capacity=8 * GIB), folder)
+            experiment.run(recorder.program, watch=watch)
+        self.assertEqual(calls, [("all", 3000), (None, 0), ("all", 77)])
 
     def test_reading_the_blocks_is_a_small_part_of_the_time(self):
         kept, second = self.kept(), 10**9

@@ -106,6 +106,48 @@ static void what_passes_through_more_and_more_is_not_kept(void **state)
     }
 }
 
+/* ..., outlived at all looks, percent of the releases that were seen */
+static void what_was_watched_is_known(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    char rows[512];
+    /* as much passes through as is kept, in blocks of one size: only who saw the releases knows what is kept */
+    static const char leak[] = "[1,0,200,40,20,20,20,20,%d,%d],[2,0,400,60,40,60,60,60,%d,%d],[3,0,600,90,60,90,-1,90,-1,%d],"
+                               "[4,0,800,120,80,120,-1,120,-1,%d]";
+    static const struct {
+        int watched, went_later;
+        bool steady;
+    } cases[] = {{100, 0, true}, {40, 0, true}, {39, 0, false}, {100, 5, true}, {100, 6, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int w = cases[i].watched;
+        int later = cases[i].went_later; /* 5.4 are 9 % of the growth */
+        (void)snprintf(rows, sizeof rows, leak, 20 + later, w, 40 + later, w, w, w);
+        assert_true(read_rows(rows, &k));
+        assert_int_equal(k.watched_percent, w);
+        assert_int_equal(k.retaken_percent, 50);
+        assert_int_equal(k.steady, cases[i].steady);
+    }
+    /* the mark after 0.45 of the run has seen too little of the end */
+    assert_true(read_rows("[1,0,200,40,20,20,20,20,20,100],[2,0,450,60,40,60,60,60,60,100],[3,0,600,90,60,90,-1,90,-1,100]", &k));
+    assert_true(k.steady);
+}
+
+static void the_last_blocks_have_had_no_time_to_go(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const char rows[] = "[1,0,200,40,20,20,20,20,20,%d],[2,0,500,60,23,40,40,40,23,%d],[3,0,800,90,60,60,-1,60,-1,%d]";
+    char text[256];
+    (void)snprintf(text, sizeof text, rows, 0, 0, 0);
+    assert_true(read_rows(text, &k));
+    assert_int_equal(k.growth, 53); /* 40 in 600 of the bytes, drawn out to 800 */
+    (void)snprintf(text, sizeof text, rows, 100, 100, 100);
+    assert_true(read_rows(text, &k));
+    assert_int_equal(k.growth, 8); /* 3 in the first half of that */
+    assert_false(k.steady);
+}
+
 static void what_is_loaded_is_no_growth(void **state)
 {
     (void)state;
@@ -119,6 +161,11 @@ static void what_is_loaded_is_no_growth(void **state)
     assert_int_equal(k.marks, 3);
     assert_int_equal(k.before, 58);
     assert_int_equal(k.growth, 0);
+    /* nothing had been freed until the first mark; what was freed of it later was no load */
+    assert_true(read_rows("[1,0,150,150,30,30,30,0,30,100],[2,0,200,80,30,30,30,0,30,100],[3,0,400,80,30,30,30,0,30,100],"
+                          "[4,0,600,80,30,30,-1,0,-1,100]",
+                          &k));
+    assert_int_equal(k.marks, 4);
     /* three marks are needed: the load is not dropped then */
     assert_true(read_rows("[1,0,150,150,30,30,30],[2,0,400,80,58,58,58],[3,0,600,80,58,58,-1]", &k));
     assert_int_equal(k.marks, 3);
@@ -190,6 +237,8 @@ int main(void)
         cmocka_unit_test(what_is_replaced_is_not_kept),
         cmocka_unit_test(what_lives_long_is_not_kept),
         cmocka_unit_test(what_passes_through_more_and_more_is_not_kept),
+        cmocka_unit_test(what_was_watched_is_known),
+        cmocka_unit_test(the_last_blocks_have_had_no_time_to_go),
         cmocka_unit_test(what_is_loaded_is_no_growth),
         cmocka_unit_test(where_more_comes_nothing_need_be_kept),
         cmocka_unit_test(marks_that_say_nothing),
