@@ -12,48 +12,7 @@
 #include "collect/collector.h"
 #include "collectors/job.h"
 #include "collectors/machine.h"
-
-/* For each fact in order of trust: the launcher nearest to the program first. With torchrun under
- * srun, RANK counts over all nodes, and SLURM_PROCID counts the agents. Open MPI's
- * OMPI_COMM_WORLD_NODE_RANK is no node: it counts the processes of a node. */
-static const struct {
-    const char *fact;
-    const char *variables[8];
-} numbers[] = {
-    {"job.rank",
-     {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
-      "JOB_COMPLETION_INDEX"}},
-    {"job.world_size", {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}},
-    {"job.local_rank",
-     {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}},
-    {"job.local_world_size", {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
-    {"job.node_rank", {"GROUP_RANK", "NODE_RANK", "SLURM_NODEID"}},
-    {"job.nodes_count", {"GROUP_WORLD_SIZE", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"}},
-    {"job.id", {"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}},
-    {"job.step_id", {"SLURM_STEP_ID", "SLURM_STEPID"}},
-    {"job.array_task_id", {"SLURM_ARRAY_TASK_ID"}},
-    {"job.restart_count", {"TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"}},
-    {"job.max_restarts", {"TORCHELASTIC_MAX_RESTARTS"}},
-    {"job.gpus_on_node_count", {"SLURM_GPUS_ON_NODE"}},
-    {"job.memory_per_node_mib", {"SLURM_MEM_PER_NODE"}},
-};
-
-/* The launchers, each recognised by a variable that only it sets; nearest first. */
-static const struct {
-    const char *name;
-    const char *variable;
-} launchers[] = {
-    {"torchrun", "TORCHELASTIC_RUN_ID"},
-    {"ray", "RAY_JOB_ID"},
-    {"openmpi", "OMPI_COMM_WORLD_SIZE"},
-    {"pmix", "PMIX_RANK"},
-    {"pmi", "PMI_RANK"},
-    {"slurm", "SLURM_JOB_ID"},
-    {"pbs", "PBS_JOBID"},
-    {"lsf", "LSB_JOBID"},
-    {"flux", "FLUX_JOB_ID"},
-    {"kubernetes", "KUBERNETES_SERVICE_HOST"},
-};
+#include "record/job_variables.h"
 
 static bool give_number(struct collect_out *out, struct buf *text, const char *fact,
                         const char *variable, const char *value)
@@ -103,11 +62,11 @@ static const char *variable_of(const char *const *environ_list, const char *cons
 
 bool job_number(const char *const *environ_list, const char *fact, int64_t *ret)
 {
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < JOB_NUMBERS; i++) {
         uint64_t number;
-        if (strcmp(numbers[i].fact, fact) != 0)
+        if (strcmp(job_numbers[i].fact, fact) != 0)
             continue;
-        const char *variable = variable_of(environ_list, numbers[i].variables);
+        const char *variable = variable_of(environ_list, job_numbers[i].variables);
         if (variable == NULL || fs_parse_u64(environ_get(environ_list, variable), &number) < 0)
             return false;
         *ret = (int64_t)number;
@@ -118,10 +77,10 @@ bool job_number(const char *const *environ_list, const char *fact, int64_t *ret)
 
 static const char *nearest_launcher(const char *const *environ_list, const char **ret_variable)
 {
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-        *ret_variable = launchers[i].variable;
-        if (environ_get(environ_list, launchers[i].variable) != NULL)
-            return launchers[i].name;
+    for (size_t i = 0; i < JOB_LAUNCHERS; i++) {
+        *ret_variable = job_launchers[i].variable;
+        if (environ_get(environ_list, job_launchers[i].variable) != NULL)
+            return job_launchers[i].name;
     }
     return NULL;
 }
@@ -132,20 +91,20 @@ void job_to_facts(const char *const *environ_list, struct facts *facts)
     const char *launcher = nearest_launcher(environ_list, &variable);
     if (launcher != NULL)
         (void)facts_set_text(facts, "job.launcher", FACT_STATIC, launcher, variable);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; i < JOB_NUMBERS; i++) {
         int64_t number;
-        if (job_number(environ_list, numbers[i].fact, &number))
-            (void)facts_set_integer(facts, numbers[i].fact, FACT_STATIC, number,
-                                    variable_of(environ_list, numbers[i].variables));
+        if (job_number(environ_list, job_numbers[i].fact, &number))
+            (void)facts_set_integer(facts, job_numbers[i].fact, FACT_STATIC, number,
+                                    variable_of(environ_list, job_numbers[i].variables));
     }
 }
 
 static void give_numbers(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
 {
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        for (const char *const *v = numbers[i].variables; *v != NULL; v++) {
+    for (size_t i = 0; i < JOB_NUMBERS; i++) {
+        for (const char *const *v = job_numbers[i].variables; *v != NULL; v++) {
             const char *value = environ_get(ctx->environ_at_impact, *v);
-            if (value != NULL && is_meant(ctx->environ_at_impact, *v) && give_number(out, text, numbers[i].fact, *v, value))
+            if (value != NULL && is_meant(ctx->environ_at_impact, *v) && give_number(out, text, job_numbers[i].fact, *v, value))
                 break;
         }
     }
@@ -154,14 +113,14 @@ static void give_numbers(const struct collect_ctx *ctx, struct collect_out *out,
 static void give_launchers(const struct collect_ctx *ctx, struct collect_out *out, struct buf *text)
 {
     char all[128] = "";
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
-        if (environ_get(ctx->environ_at_impact, launchers[i].variable) == NULL)
+    for (size_t i = 0; i < JOB_LAUNCHERS; i++) {
+        if (environ_get(ctx->environ_at_impact, job_launchers[i].variable) == NULL)
             continue;
         size_t len = strlen(all);
         if (len == 0)
-            collect_text(out, "job.launcher", FACT_STATIC, launchers[i].name,
-                         launchers[i].variable);
-        (void)snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? " " : "", launchers[i].name);
+            collect_text(out, "job.launcher", FACT_STATIC, job_launchers[i].name,
+                         job_launchers[i].variable);
+        (void)snprintf(all + len, sizeof all - len, "%s%s", len > 0 ? " " : "", job_launchers[i].name);
     }
     if (all[0] != '\0') {
         collect_text(out, "job.launchers", FACT_STATIC, all, "environment");
@@ -192,6 +151,8 @@ static void give_downward(const struct collect_ctx *ctx, struct collect_out *out
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
     struct buf text = BUF_INIT;
+    if (ctx->environ_at_impact == NULL || ctx->environ_at_impact[0] == NULL)
+        return collect_reason(out, COLLECT_SKIPPED, "the environment of the process is not known");
     give_launchers(ctx, out, &text);
     give_numbers(ctx, out, &text);
     give_downward(ctx, out, &text);

@@ -31,6 +31,7 @@
 #include "cli/stage_redact.h"
 #include "collect/runner.h"
 #include "collectors/job.h"
+#include "record/job_variables.h"
 #include "record/rundir.h"
 #include "recorder/flush.h"
 #include "telemetry/series.h"
@@ -431,6 +432,15 @@ static int finish_bundle(struct job *job, char *ret_path, size_t ret_size, struc
     return r;
 }
 
+/* When everything was killed at once, the environment is gone; what the launcher had said in it was kept. */
+static void job_to_kept_facts(struct job *job)
+{
+    RC_AUTO_FREE char *lines = job->info.job_variables != NULL ? strdup(job->info.job_variables) : NULL;
+    RC_AUTO_FREE const char **list = lines != NULL ? job_variables_list(lines) : NULL;
+    if (list != NULL)
+        job_to_facts(list, job->facts);
+}
+
 /* One attempt. -ENOSPC or a similar error with job->stage_failed set: try again on another disk. */
 static int make_bundle(struct job *job, const char *run_dir, char *ret_path, size_t ret_size,
                        struct rc_err *err)
@@ -444,6 +454,8 @@ static int make_bundle(struct job *job, const char *run_dir, char *ret_path, siz
     fill_context(job);
     /* The rank says whose words the output holds. On a busy machine the collector is too late for that. */
     job_to_facts(job->ctx.environ_at_impact, job->facts);
+    if (job->environ_list == NULL)
+        job_to_kept_facts(job);
     learn_about_run(job);
     job_run_rows(job);
     job->early = true;

@@ -22,6 +22,7 @@ struct run_info {
     uint64_t target_end_ns; /* CLOCK_MONOTONIC, 0 = unknown */
     char **argv;                                        /* NULL-terminated, owned */
     char *cwd, *output_dir, *kmsg_error, *follow_error;
+    char *job_variables; /* record/job_variables.h */
     char *stdout_path; /* "" = stdout is no file of its own */
     uint64_t stdout_inode, stdout_start;
     bool follows_stdout; /* a relay has kept lines of it */

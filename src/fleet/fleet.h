@@ -77,6 +77,7 @@ struct fleet_job {
     int64_t world_size;        /* FLEET_UNKNOWN = not known */
     int64_t *missing;          /* ranks without a bundle */
     size_t missing_count;
+    int64_t missing_cause;     /* the one of them that may have begun it; FLEET_UNKNOWN = none is named */
     size_t note_count;         /* members that left only a record, because they were asked to end */
     size_t *causes;            /* members that may have begun it, likeliest first */
     size_t cause_count;

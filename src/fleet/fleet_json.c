@@ -61,6 +61,7 @@ static void put_job(cJSON *array, const struct fleet *fleet, const struct fleet_
     cJSON *missing = cJSON_AddArrayToObject(o, "missing");
     for (size_t i = 0; i < job->missing_count; i++)
         (void)cJSON_AddItemToArray(missing, cJSON_CreateNumber((double)job->missing[i]));
+    put_number(o, "missing_cause", job->missing_cause);
     cJSON *ranks = cJSON_AddArrayToObject(o, "time_line");
     for (size_t i = 0; i < job->count; i++)
         put_record(ranks, &fleet->records[job->members[i]]);

@@ -117,7 +117,10 @@ static void put_causes(const struct fleet *fleet, const struct fleet_job *job, s
     }
     if (job->cause_count > rows)
         buf_printf(out, "           and %zu more\n", job->cause_count - rows);
-    if (job->cause_count == 0)
+    if (job->missing_cause != FLEET_UNKNOWN)
+        buf_printf(out, "  first    rank %" PRId64 ", which is in no bundle\n           sure: %s; %s\n", job->missing_cause,
+                   fleet_sure_name(job->sure), job->why);
+    else if (job->cause_count == 0)
         buf_printf(out, "  first    not known: %s\n", job->why);
 }
 

@@ -178,6 +178,19 @@ static void take_last_one_there(const struct fleet *fleet, struct fleet_job *job
         add_causes(fleet, job, FLEET_ENDED);
 }
 
+/* All others waited for another rank or lost it, and only one can be that. */
+static void take_only_missing(const struct fleet *fleet, struct fleet_job *job)
+{
+    if (job->missing_count != 1)
+        return;
+    for (size_t i = 0; i < job->count; i++) {
+        enum fleet_role role = record_of(fleet, job->members[i])->role;
+        if (role != FLEET_WAITED && role != FLEET_LOST_PEER)
+            return;
+    }
+    job->missing_cause = job->missing[0];
+}
+
 static void take_causes(const struct fleet *fleet, struct fleet_job *job)
 {
     add_causes(fleet, job, FLEET_CAUSED);
@@ -188,6 +201,7 @@ static void take_causes(const struct fleet *fleet, struct fleet_job *job)
         take_last_one_there(fleet, job);
     if (job->cause_count == 0)
         add_causes(fleet, job, FLEET_UNCLEAR);
+    take_only_missing(fleet, job);
     if (job->cause_count > 0)
         qsort(job->causes, job->cause_count, sizeof *job->causes, by_time);
 }
@@ -205,8 +219,10 @@ static void say_rank(char *out, size_t size, const struct fleet_record *record)
 static void without_a_cause(const struct fleet *fleet, struct fleet_job *job)
 {
     bool waited = has_role(fleet, job, FLEET_WAITED) || has_role(fleet, job, FLEET_LOST_PEER);
-    job->sure = FLEET_SURE_NOT;
-    if (waited && job->missing_count > 0)
+    job->sure = job->missing_cause != FLEET_UNKNOWN ? FLEET_SURE_LOW : FLEET_SURE_NOT;
+    if (job->missing_cause != FLEET_UNKNOWN)
+        (void)snprintf(job->why, sizeof job->why, "every other rank waited for another one or lost it");
+    else if (waited && job->missing_count > 0)
         (void)snprintf(job->why, sizeof job->why,
                        "every rank that left a bundle waited for another one or lost it: it is one of those that left none");
     else if (waited && has_role(fleet, job, FLEET_ENDED))
@@ -301,6 +317,7 @@ static void decide_sure(const struct fleet *fleet, struct fleet_job *job)
 int fleet_tell(struct fleet *fleet, struct fleet_job *job)
 {
     in_order = fleet->records;
+    job->missing_cause = FLEET_UNKNOWN;
     job->causes = calloc(job->count, sizeof *job->causes);
     if (job->causes == NULL || find_missing(fleet, job) < 0)
         return -ENOMEM;

@@ -21,6 +21,7 @@
 #include "launch/finish.h"
 #include "launch/inject_python.h"
 #include "launch/library_name.h"
+#include "record/job_variables.h"
 #include "record/ledger.h"
 #include "watch/kernel_log.h"
 #include "watch/stream.h"
@@ -54,6 +55,7 @@ void supervisor_fill_run(struct supervisor *s, char *const argv[])
     (void)snprintf(run->output_dir, sizeof run->output_dir, "%s",
                    s->options->output_dir != NULL ? s->options->output_dir : run->cwd);
     (void)snprintf(run->sysroot, sizeof run->sysroot, "%s", fs_sysroot());
+    job_variables_keep(run->job_variables, sizeof run->job_variables);
     run->trace_mode = s->options->trace;
 }
 

@@ -10,6 +10,7 @@
 #define RUN_JSON_TEXTS(X)                                                                          \
     X(cwd, run.cwd)                                                                                \
     X(output_dir, run.output_dir)                                                                  \
+    X(job_variables, run.job_variables)                                                            \
     X(kmsg_error, run.kmsg_error)                                                                  \
     X(follow_error, run.follow_error)                                                              \
     X(stdout_path, run.stdout_path)                                                                \

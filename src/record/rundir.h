@@ -3,7 +3,7 @@
  * The run directory: what one run leaves on disk while it works, and what the finisher starts from.
  *
  *   $XDG_STATE_HOME/rocmcrash/runs/<UTC>-<pid>/       (0700; made when a run is older than 100 ms)
- *     run.json          how the run was started (of struct shared_run), rewritten when it changes
+ *     run.json          how the run was started (of struct shared_run), by which rank of a job; rewritten when it changes
  *     impact.N          struct shared_impact followed by its arena bytes, one file a failed process
  *     samples.NNNN      segments of sample records (telemetry/segment.h), 256 KiB each, thinned
  *     output.head       the first 64 KiB of stderr; output.0 then output.1 its last 256..512 KiB

@@ -147,6 +147,7 @@ struct shared_run {
     char hook_dir[1024];   /* the run directory that the Python hook in the target uses; "" = no hook.
                             * Written before the target's exec */
     char output_dir[4096]; /* where the user wants the bundle */
+    char job_variables[1024]; /* of the launcher, as lines (record/job_variables.h); "" = no rank, or nobody knows */
     char sysroot[1024];    /* "" = the real machine */
     uint32_t trace_mode;   /* enum trace_mode of launch/options.h */
     uint32_t stderr_kind;  /* enum stream_kind of watch/stream.h */

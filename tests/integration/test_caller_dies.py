@@ -126,6 +126,8 @@ class ProcessTheCallerStarted(Attack):
         self.everything(lambda process: [process.pid, *all_of_ours(process.pid)])
 
     def everything(self, victims):
+        rank = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "a name"}
+        self.environ.update(rank)
         process, reader = self.start_writer()
         self.find_target(process, reader)
         runs = self.path("state", "runs")
@@ -148,6 +150,8 @@ class ProcessTheCallerStarted(Attack):
         self.assertEqual(self.run_it("/bin/sleep", "0.3").stderr, "")
         done = self.run_it("/bin/sh", "-c", "sleep 0.3; exit 3")
         self.assertIn("1 earlier run left no bundle", done.stderr)
+        for name in rank:
+            del self.environ[name]
         self.environ["HIP_VISIBLE_DEVICES"] = "7"  # from the shell of `recover`, not from the program
         recovered = self.verb("recover", "--json")
         self.assertEqual(recovered.returncode, 0, recovered.stderr)
@@ -157,6 +161,9 @@ class ProcessTheCallerStarted(Attack):
         self.assertEqual(os.path.realpath(told["bundle"]), os.path.realpath(bundle.path))
         self.assertEqual(bundle.fact("target.exit_code").get("status"), "unreadable")
         self.assertIsNone(bundle.value("env.HIP_VISIBLE_DEVICES"))
+        # The launcher had said who it is; that was kept.
+        self.assertEqual([bundle.value(f"job.{name}") for name in ("rank", "local_rank", "world_size", "launcher")], [5, 1, 8, "torchrun"])
+        self.assertIn("-r5-", os.path.basename(bundle.path))
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         self.assertIn("every run is finished", self.verb("recover").stdout)
 

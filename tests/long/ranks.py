@@ -282,8 +282,16 @@ def wait_for_finishers():
         time.sleep(0.1)
 
 
+def jobs_in(folder):
+    """What fleet tells of them; None where there is no bundle."""
+    if not glob.glob(os.path.join(folder, "*.tar.gz")):
+        return None
+    done = subprocess.run(["rocmcrash", "fleet", "--json", folder], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["jobs"]
+
+
 def run(launcher, name, who, ranks, number):
-    """Returns the jobs that fleet tells of; None where there is no bundle."""
+    """Returns what fleet tells of at once, and after the `recover` that a site's epilog makes."""
     # Each run has its own folder: a finisher may outlive srun, and write its bundle while the next job runs.
     folder = os.path.join(FOLDER, f"out-{number}")
     shutil.rmtree(folder, ignore_errors=True)
@@ -305,10 +313,9 @@ def run(launcher, name, who, ranks, number):
     wait_for_finishers()
     for group in glob.glob(f"{CGROUPS}/rocmcrash-ranks-*"):
         os.rmdir(group)
-    if not glob.glob(os.path.join(folder, "*.tar.gz")):
-        return None
-    done = subprocess.run(["rocmcrash", "fleet", "--json", folder], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["jobs"]
+    jobs = jobs_in(folder)
+    subprocess.run(["rocmcrash", "recover"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    return jobs, jobs_in(folder)
 
 
 def complaints(launcher, name, who, ranks, jobs):
@@ -324,8 +331,6 @@ def complaints(launcher, name, who, ranks, jobs):
     # The first one that fails may end the job before the other ones can.
     # These end all others when the first one gives up waiting: which one had not waited at all, nobody can tell.
     may_be_untold = launcher in ("mpirun", "torchrun") and name == "gloo: hang"
-    # Slurm's --wait ends with SIGKILL: the rank that hangs may leave nothing, and is the only one that is missing.
-    may_be_untold = may_be_untold or (name == "gloo: hang" and job["missing"] == who)
     if not (named or may_be_untold) or not set(named) <= set(who):
         wrong.append(f"named {named}")
     classes = dict(zip(who, kind.classes)) if len(kind.classes) == len(who) else dict.fromkeys(who, kind.classes[0])
@@ -416,14 +421,20 @@ def main():
         kinds.remove("OOM killer")
     plan = schedule(kinds, line.launcher or ("srun", "mpirun", "torchrun"), line.runs, rng)
     daemons = start_slurm() if any(launcher == "srun" for launcher, _ in plan) else []
-    right, times, lost, sure = (collections.Counter() for _ in range(4))
+    shutil.rmtree(os.path.join(FOLDER, "state", "runs"), ignore_errors=True)  # of a call that was ended
+    right, times, lost, recovered, sure = (collections.Counter() for _ in range(5))
     begin = time.monotonic()
     try:
         for number, (launcher, name) in enumerate(plan):
             who = planted(rng, name, line.ranks)
-            jobs = run(launcher, name, who, line.ranks, number)
+            first, jobs = run(launcher, name, who, line.ranks, number)
             wrong = complaints(launcher, name, who, line.ranks, jobs)
-            lost[launcher] += sum(len(job["missing"]) for job in jobs or [])
+            # Slurm's --wait ends with SIGKILL to everything: of the rank that hangs only the run directory is left until `recover`.
+            hangs = name == "gloo: hang" and launcher == "srun" and first
+            if hangs and [first[0]["missing"], first[0].get("missing_cause")] not in ([[], None], [who, who[0]]):
+                wrong.append(f"before recover: missing {first[0]['missing']}, named of these {first[0].get('missing_cause')}")
+            lost[launcher] += sum(len(job["missing"]) for job in first or [])
+            recovered[launcher] += sum(len(job["missing"]) for job in first or []) - sum(len(job["missing"]) for job in jobs or [])
             times[launcher, name] += 1
             right[launcher, name] += not wrong
             sure.update(job["sure"] for job in jobs or [] if job["causes"])
@@ -439,6 +450,7 @@ def main():
     for key, count in sorted(times.items()):
         print(f"{', '.join(key)}: {right[key]} of {count}", flush=True)
     print("ranks that left nothing, of all runs: " + ", ".join(f"{launcher} {count}" for launcher, count in lost.items()))
+    print("ranks that `recover` made a bundle of: " + ", ".join(f"{launcher} {count}" for launcher, count in recovered.items()))
     print("ranks named with confidence: " + ", ".join(f"{word} {count}" for word, count in sorted(sure.items())))
     passed = sum(right.values())
     print(f"ranks: {passed} passed, {len(plan) - passed} failed; {line.ranks} ranks, {time.monotonic() - begin:.0f} s, "

@@ -134,7 +134,7 @@ static void merge(struct fleet *fleet, const struct plant *plants, size_t count,
 }
 
 struct story {
-    int first; /* -1 = not told */
+    int first; /* -1 = not told; without causes: the one that left nothing */
     enum fleet_sure sure;
     size_t causes, missing;
 };
@@ -150,7 +150,8 @@ static void expect(const struct plant *plants, size_t count, const struct world 
         assert_int_equal(job->sure, story.sure);
         assert_int_equal(job->cause_count, story.causes);
         assert_int_equal(job->missing_count, story.missing);
-        if (story.first >= 0)
+        assert_int_equal(job->missing_cause, story.causes == 0 && story.first >= 0 ? story.first : FLEET_UNKNOWN);
+        if (story.causes > 0 && story.first >= 0)
             assert_int_equal(fleet.records[job->causes[0]].rank, story.first);
         fleet_release(&fleet);
     }
@@ -220,8 +221,15 @@ static void test_hang(void **state)
         if (rank != 2)
             plants[count++] = (struct plant){.rank = rank, .class_name = "collective", .says = WAITED,
                                              .fell_us = 600 * S + rank * 1000};
-    /* It leaves no bundle: it is the one missing rank. */
+    /* It leaves no bundle: it is the one missing rank. Not if another one is missing, too, or was asked to end. */
+    expect(plants, count, &agreeing, (struct story){2, FLEET_SURE_LOW, 0, 1});
+    expect(plants, count - 1, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 2});
+    plants[4].asked = true;
     expect(plants, count, &agreeing, (struct story){-1, FLEET_SURE_NOT, 0, 1});
+    plants[4].asked = false;
+    /* A bundle was made of it by `recover`: how and when it ended is not known. */
+    plants[count] = (struct plant){.rank = 2, .class_name = "unknown"};
+    expect(plants, count + 1, &agreeing, (struct story){2, FLEET_SURE_LOW, 1, 0});
     /* Its snapshot was made while it was outside of the collective. */
     plants[count++] = (struct plant){.rank = 2, .class_name = "unknown", .alive = true, .fell_us = 300 * S};
     expect(plants, count, &agreeing, (struct story){2, FLEET_SURE, 1, 0});
