@@ -283,7 +283,7 @@ def wait_for_finishers():
 
 
 def jobs_in(folder):
-    """What fleet tells of them; None where there is no bundle."""
+    """The jobs that fleet tells of; None where there is no bundle."""
     if not glob.glob(os.path.join(folder, "*.tar.gz")):
         return None
     done = subprocess.run(["rocmcrash", "fleet", "--json", folder], capture_output=True, text=True, check=True)
