@@ -209,7 +209,10 @@ void redact_rule_find(const struct redact_rules *rules, const struct redact_rule
                       struct redact_spans *out)
 {
     const struct piece piece = {text, from, to, flags_of_piece(len, to)};
+    const size_t before = out->count;
     find_in(rules, rule, &piece, from, out);
+    if (rule->unless_known == KNOWN_IDENTIFIER && !rule->learn)
+        redact_find_kin(rules, rule, text, from, to, before, out);
 }
 
 void redact_rule_follow(const struct redact_rules *rules, const struct redact_rule *rule,

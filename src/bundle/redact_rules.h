@@ -120,6 +120,12 @@ bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, 
 bool redact_private_words(const struct redact_vocabulary *, const char *text, size_t *from,
                           size_t *to);
 
+/* Is the name of two words and more, not all of them technical ("fuze_timer", not "batch_size")? */
+bool redact_is_joined_name(const struct redact_vocabulary *, const char *text, size_t from, size_t to);
+
+/* Narrows text[*from, *to) by the technical words at its ends. */
+void redact_trim_technical(const struct redact_vocabulary *, const char *text, size_t *from, size_t *to);
+
 /* Offset of the first word of text[from, to) that is in no vocabulary; `to` = there is none. A rule with
  * `unless-known` hides only text with such a word. */
 size_t redact_unknown_word(const struct redact_vocabulary *, const char *text, size_t from,
@@ -129,6 +135,9 @@ void redact_spans_add(struct redact_spans *, struct redact_span span);
 /* Adds the spans that the rule finds in text[from, to). Some rules also look at the text before `from`. */
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
+/* Adds what belongs to the names that the rule found in text[from, to): those of `out` from `before` on. */
+void redact_find_kin(const struct redact_rules *, const struct redact_rule *, const char *text, size_t from,
+                     size_t to, size_t before, struct redact_spans *out);
 /* Adds the matches that begin at `at`, then each match that begins where the one before ended. */
 void redact_rule_follow(const struct redact_rules *, const struct redact_rule *,
                         const struct redact_text *t, size_t from, size_t at, size_t to,

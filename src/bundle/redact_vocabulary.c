@@ -350,6 +350,41 @@ bool redact_private_words(const struct redact_vocabulary *v, const char *text, s
     return first < last;
 }
 
+/* The end of the word, of letters only, that begins at `at`. */
+static size_t letters_end(const char *text, size_t at, size_t to)
+{
+    size_t run = at;
+    while (run < to && is_letter(text[run]))
+        run++;
+    return run == at ? at + 1 : at + word_end(text + at, run - at, 0);
+}
+
+bool redact_is_joined_name(const struct redact_vocabulary *v, const char *text, size_t from, size_t to)
+{
+    size_t words = 0, given = 0;
+    for (size_t end; from < to; from = end) {
+        end = letters_end(text, from, to);
+        bool word = is_letter(text[from]) && end - from >= HALF_MIN;
+        words += word;
+        given += word && !is_known_word(v, KNOWN_TECHNICAL, text + from, end - from);
+    }
+    return words > 1 && given > 0;
+}
+
+void redact_trim_technical(const struct redact_vocabulary *v, const char *text, size_t *from, size_t *to)
+{
+    size_t first = *to, last = *from;
+    for (size_t at = *from, end; at < *to; at = end) {
+        end = letters_end(text, at, *to);
+        if (!is_letter(text[at]) || is_known_word(v, KNOWN_TECHNICAL, text + at, end - at))
+            continue;
+        first = at < first ? at : first;
+        last = end;
+    }
+    *from = first;
+    *to = last;
+}
+
 /* True if one of the words is known. Two letters are no word. */
 static bool is_part_known(const struct redact_vocabulary *v, const char *p, size_t len)
 {
