@@ -75,7 +75,7 @@ static bool has_word(const char *text, size_t len, const char *word)
 }
 
 /* "version 10.2.3.4": one of the rule's words shortly before, on the same line. */
-static bool excused(const struct redact_rule *rule, const char *text, size_t at)
+bool redact_is_excused(const struct redact_rule *rule, const char *text, size_t at)
 {
     char window[UNLESS_MAX + 1];
     window[0] = '\0';
@@ -134,7 +134,7 @@ static void add_match(const struct redact_rules *rules, const struct redact_rule
                       struct redact_spans *out)
 {
     bool any_group = false;
-    if (rule->unless_count > 0 && excused(rule, text, base + ovector[0]))
+    if (rule->unless_count > 0 && redact_is_excused(rule, text, base + ovector[0]))
         return;
     if (rule->has_label && is_label_known(rules, rule, text + base, ovector, pairs))
         return;

@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "bundle/redact_rules.h"
 
@@ -16,7 +17,6 @@ struct line {
     struct redact_spans *out;
     size_t next, found; /* of out->list: what the rule has found in this line, in order */
     bool is_below;      /* a private name stands before, in the same path or qualified name */
-    bool in_path;
 };
 
 static bool is_word_char(char c)
@@ -30,7 +30,7 @@ static void hide(struct line *l, size_t from, size_t to)
     redact_spans_add(l->out, span);
 }
 
-/* Where the rule found something in [at, end); `end` = nowhere. */
+/* The first place in [at, end) where the rule found something; `end` = none. */
 static size_t found_in(struct line *l, size_t at, size_t end)
 {
     size_t first = end;
@@ -42,7 +42,7 @@ static size_t found_in(struct line *l, size_t at, size_t end)
     return first;
 }
 
-/* Of a mangled name all behind the first private word: its parts have no signs between them. */
+/* A mangled name is hidden from its first private word on: its parts have no signs between them. */
 static void hide_whole(struct line *l, size_t at, size_t end, size_t first)
 {
     if (end - at > 2 && memcmp(l->text + at, "_Z", 2) == 0)
@@ -58,11 +58,12 @@ static bool stands(const struct line *l, size_t at, const char *sign)
     return at + n <= l->to && memcmp(l->text + at, sign, n) == 0;
 }
 
-/* "seeker_net.cpp:311" without a folder, as debuggers print the place of a function. */
-static bool is_source_place(const struct line *l, size_t end)
+/* "at seeker_net.cpp:311", "(ledger_book.cc:512)": as debuggers print the place of a function. */
+static bool is_source_place(const struct line *l, size_t from, size_t end)
 {
     size_t at = end + 1;
-    if (l->in_path || end >= l->to || l->text[end] != '.')
+    bool meant = (from > 0 && l->text[from - 1] == '(') || (from >= 4 && strncasecmp(l->text + from - 4, " at ", 4) == 0);
+    if (!meant || end >= l->to || l->text[end] != '.')
         return false;
     while (at < l->to && at - end < 6 && isalnum((unsigned char)l->text[at]))
         at++;
@@ -77,7 +78,7 @@ static void on_word(struct line *l, size_t at, size_t end)
         hide_whole(l, at, end, first);
     } else if (l->is_below && at > 0 && l->text[at - 1] == ':' && stands(l, end, "::")) {
         hide(l, at, end);
-    } else if ((l->is_below || is_source_place(l, end)) &&
+    } else if ((l->is_below || is_source_place(l, at, end)) && !redact_is_excused(l->rule, l->text, at) &&
                redact_is_joined_name(l->rules->vocabulary, l->text, at, end)) {
         hide(l, at, end);
     }
@@ -86,7 +87,7 @@ static void on_word(struct line *l, size_t at, size_t end)
 void redact_find_kin(const struct redact_rules *rules, const struct redact_rule *rule, const char *text,
                      size_t from, size_t to, size_t before, struct redact_spans *out)
 {
-    struct line l = {rules, rule, text, to, out, before, out->count, false, false};
+    struct line l = {rules, rule, text, to, out, before, out->count, false};
     for (size_t at = from, end; before < l.found && at < to; at = end) {
         end = at;
         while (end < to && is_word_char(text[end]))
@@ -96,7 +97,6 @@ void redact_find_kin(const struct redact_rules *rules, const struct redact_rule 
             continue;
         }
         bool joins = text[at] != '\0' && strchr(":/\\.-~@+", text[at]) != NULL;
-        l.in_path = joins && (l.in_path || text[at] == '/');
         l.is_below = l.is_below && joins;
         end = at + 1;
     }

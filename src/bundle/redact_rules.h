@@ -120,7 +120,7 @@ bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, 
 bool redact_private_words(const struct redact_vocabulary *, const char *text, size_t *from,
                           size_t *to);
 
-/* Is the name of two words and more, not all of them technical ("fuze_timer", not "batch_size")? */
+/* Is the name of two words and more, half of them not technical ("fuze_timer", not "batch_size")? */
 bool redact_is_joined_name(const struct redact_vocabulary *, const char *text, size_t from, size_t to);
 
 /* Narrows text[*from, *to) by the technical words at its ends. */
@@ -135,6 +135,8 @@ void redact_spans_add(struct redact_spans *, struct redact_span span);
 /* Adds the spans that the rule finds in text[from, to). Some rules also look at the text before `from`. */
 void redact_rule_find(const struct redact_rules *, const struct redact_rule *, const char *text,
                       size_t len, size_t from, size_t to, struct redact_spans *out);
+/* Does one of the words of "unless" stand shortly before `at`? */
+bool redact_is_excused(const struct redact_rule *, const char *text, size_t at);
 /* Adds what belongs to the names that the rule found in text[from, to): those of `out` from `before` on. */
 void redact_find_kin(const struct redact_rules *, const struct redact_rule *, const char *text, size_t from,
                      size_t to, size_t before, struct redact_spans *out);

@@ -368,7 +368,7 @@ bool redact_is_joined_name(const struct redact_vocabulary *v, const char *text, 
         words += word;
         given += word && !is_known_word(v, KNOWN_TECHNICAL, text + from, end - from);
     }
-    return words > 1 && given > 0;
+    return words > 1 && 2 * given >= words;
 }
 
 void redact_trim_technical(const struct redact_vocabulary *v, const char *text, size_t *from, size_t *to)
