@@ -80,3 +80,23 @@ const char **job_variables_list(char *lines)
         list[n++] = line;
     return list;
 }
+
+/* "8", "8(x4)", "8,7(x3)": Slurm has a number for each node, the first one's stands for all. */
+static unsigned ranks_by(const char *variable)
+{
+    const char *value = getenv(variable);
+    unsigned long count = value != NULL ? strtoul(value, NULL, 10) : 0;
+    return count <= JOB_RANKS_HERE_MAX ? (unsigned)count : 0;
+}
+
+unsigned job_ranks_here(void)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < JOB_NUMBERS; i++)
+        if (strcmp(job_numbers[i].fact, "job.local_world_size") == 0)
+            for (const char *const *variable = job_numbers[i].variables; count == 0 && *variable != NULL; variable++)
+                count = ranks_by(*variable);
+    if (count == 0)
+        count = ranks_by("SLURM_STEP_TASKS_PER_NODE");
+    return count > 0 ? count : 1;
+}

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#define JOB_RANKS_HERE_MAX 65536
 #define JOB_NUMBERS 13
 #define JOB_LAUNCHERS 10
 
@@ -26,5 +27,8 @@ void job_variables_keep(char *out, size_t size);
 
 /* The lines as a NULL-terminated list of strings in `lines`, which is changed. The caller frees the list. NULL: no memory. */
 const char **job_variables_list(char *lines);
+
+/* How many ranks of the job are on this machine, by the launcher's word; 1: it says nothing of others. */
+unsigned job_ranks_here(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/room.h"
+#include "record/job_variables.h"
 #include "telemetry/nvml.h"
 #include "telemetry/sampler_internal.h"
 
@@ -153,6 +154,17 @@ static void forget_errors(struct sampler *s)
     }
 }
 
+/* Each rank has a sampler. Ranks that share a CPU share the time that samplers may take of it. */
+static uint32_t share_of_rank(uint32_t ppm)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned ranks = job_ranks_here();
+    if (cpus <= 0 || ranks <= (unsigned long)cpus)
+        return ppm;
+    uint32_t share = (uint32_t)((uint64_t)ppm * (unsigned long)cpus / ranks);
+    return share > 0 ? share : 1;
+}
+
 void sampler_init(struct sampler *s, struct shared *shared)
 {
     s->shared = shared;
@@ -160,13 +172,13 @@ void sampler_init(struct sampler *s, struct shared *shared)
     s->self_pid = getpid();
     s->now_ns = clock_mono_ns();
     s->answered = shared->impact_answer;
-    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = 1130};
-    s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = 120};
+    s->pace_fast = (struct pacer){.name = "device memory", .share_ppm = share_of_rank(1130)};
+    s->pace_slow = (struct pacer){.name = "load and temperature", .share_ppm = share_of_rank(120)};
     /* While a Python loads its libraries (thousands of mappings come and go), a look at it costs ten
      * times as much as later. Without a bound this window would stop the samples of a PyTorch run for
      * a minute. */
-    s->pace_procs = (struct pacer){.name = "processes", .share_ppm = 200, .jump_max = 4};
-    s->pace_host = (struct pacer){.name = "host memory", .share_ppm = 50};
+    s->pace_procs = (struct pacer){.name = "processes", .share_ppm = share_of_rank(200), .jump_max = 4};
+    s->pace_host = (struct pacer){.name = "host memory", .share_ppm = share_of_rank(50)};
     /* PROC_PID_INIT_INO: only in the initial pid namespace are KFD's file names the pids that we
      * know. Not checked for a recorded machine. */
     char name[64] = "";

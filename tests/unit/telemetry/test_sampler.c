@@ -258,6 +258,26 @@ static void test_replacement_goes_on(void **state)
     expect_metric(w->shared, METRIC_GPU_VRAM_USED, 0, VALUE_OK, 1000000);
 }
 
+/* Sixteen ranks for each CPU: all their samplers together may take what one may take of each CPU. */
+static void test_ranks_that_share_cpus(void **state)
+{
+    struct world *w = *state;
+    char ranks[32];
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    (void)setenv("LOCAL_WORLD_SIZE", "1", 1);
+    sampler_init(w->sampler, w->shared);
+    uint32_t alone = w->sampler->pace_fast.share_ppm;
+    (void)snprintf(ranks, sizeof ranks, "%ld", cpus);
+    (void)setenv("LOCAL_WORLD_SIZE", ranks, 1);
+    sampler_init(w->sampler, w->shared);
+    assert_int_equal(w->sampler->pace_fast.share_ppm, alone);
+    (void)snprintf(ranks, sizeof ranks, "%ld", 16 * cpus);
+    (void)setenv("LOCAL_WORLD_SIZE", ranks, 1);
+    sampler_init(w->sampler, w->shared);
+    assert_int_equal(w->sampler->pace_fast.share_ppm, alone / 16);
+    (void)unsetenv("LOCAL_WORLD_SIZE");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_set_up, world_tear_down)
 
 int main(void)
@@ -269,6 +289,7 @@ int main(void)
         TEST(test_errors_of_the_hardware),
         TEST(test_impact_and_after),
         TEST(test_replacement_goes_on),
+        TEST(test_ranks_that_share_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
