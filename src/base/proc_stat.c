@@ -15,13 +15,25 @@ uint64_t proc_stat_field(const char *line, int number)
     return at != NULL ? strtoull(at, NULL, 10) : 0;
 }
 
-uint64_t proc_stat_of(pid_t pid, int number)
+static const char *read_line(pid_t pid, char line[1024])
 {
     char path[64];
-    char line[1024];
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    (void)fs_read_text(path, line, sizeof line);
-    return proc_stat_field(line, number);
+    (void)fs_read_text(path, line, 1024);
+    return line;
+}
+
+uint64_t proc_stat_of(pid_t pid, int number)
+{
+    char line[1024];
+    return proc_stat_field(read_line(pid, line), number);
+}
+
+char proc_state_of(pid_t pid)
+{
+    char line[1024];
+    const char *name_end = strrchr(read_line(pid, line), ')');
+    return name_end != NULL && name_end[1] == ' ' ? name_end[2] : '\0';
 }
 
 uint64_t proc_status_number(pid_t pid, const char *field)

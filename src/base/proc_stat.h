@@ -11,6 +11,8 @@
 uint64_t proc_stat_field(const char *line, int number);
 /* The same for process `pid`. 0 also if its line cannot be read. */
 uint64_t proc_stat_of(pid_t pid, int number);
+/* The letter of field 3 ('S' sleeps, 't' is held by who traces it); 0 if it cannot be read. */
+char proc_state_of(pid_t pid);
 /* The number after `field` ("Tgid") in /proc/PID/status. 0 if there is none, or the file cannot be read. */
 uint64_t proc_status_number(pid_t pid, const char *field);
 

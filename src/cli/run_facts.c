@@ -35,7 +35,7 @@ static bool lost_in_part(const struct run_info *info, char *text, size_t size)
     add_part(text, size, "the tracer did not answer and was ended", info->watchdog_kills);
     if (info->children_late)
         (void)snprintf(text + strlen(text), size - strlen(text),
-                       "%smany short children were not traced", text[0] != '\0' ? ", " : "");
+                       "%schildren that ended within a second were not traced", text[0] != '\0' ? ", " : "");
     return text[0] != '\0';
 }
 

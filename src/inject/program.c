@@ -9,6 +9,7 @@
 
 #define HEADERS_MAX 32
 #define DYNAMIC_MAX 128
+#define STRINGS_MAX (4u << 20)
 
 /* AddressSanitizer checks that its runtime is the first library; the others intercept the same
  * functions as we do.
@@ -207,4 +208,24 @@ enum preload_answer program_check(int fd, char *interpreter, size_t size,
     if (is_privileged(fd))
         return PRELOAD_PRIVILEGED;
     return check_elf(p, &elf);
+}
+
+/* The table of strings has the names of all symbols that the loader resolves. A longer name with that end counts,
+ * too: the linker stores the end once. */
+bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *symbol)
+{
+    const struct program *p = (const struct program *)(const void *)scratch;
+    uint64_t at = offset_of(p, dynamic_value(p, DT_STRTAB));
+    uint64_t size = dynamic_value(p, DT_STRSZ);
+    size_t wanted = raw_length(symbol) + 1;
+    char text[4096];
+    for (uint64_t done = 0; at != UINT64_MAX && done < size && done < STRINGS_MAX; done += sizeof text - wanted) {
+        uint64_t left = size - done;
+        size_t want = left < sizeof text ? (size_t)left : sizeof text;
+        long n = raw_call(SYS_pread64, p->fd, text, want, at + done);
+        for (size_t i = 0; n > 0 && i + wanted <= (size_t)n; i++)
+            if (raw_equal(text + i, symbol, wanted))
+                return true;
+    }
+    return false;
 }

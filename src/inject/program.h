@@ -3,6 +3,7 @@
 #ifndef INJECT_PROGRAM_H
 #define INJECT_PROGRAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "inject/preload.h"
@@ -10,5 +11,7 @@
 /* PRELOAD_YES, or the reason. A script is PRELOAD_NOT_ELF with its interpreter, else that is "". */
 enum preload_answer program_check(int fd, char *interpreter, size_t size,
                                   uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)]);
+/* Whether a program for which that was PRELOAD_YES, and of which it left `scratch`, names the symbol. */
+bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *symbol);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/proc_stat.h"
 #include "launch/finish.h"
 #include "record/shared.h"
 #include "telemetry/sampler.h"
@@ -21,6 +22,7 @@
 #define REAP_WAIT_MS 200
 #define SUSPECT_MS 50u
 #define FORK_AGAIN_NS 100000000u
+#define HELD_LOOK_NS 2000000000u
 
 static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder",
                                                      "relay of stdout"};
@@ -195,6 +197,17 @@ static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budg
     return true;
 }
 
+/* A program may trace our tracer (ptrace), and stop it. Nobody is told of such a stop but that program. */
+static bool tracer_is_held(struct helpers *h, uint64_t now_ns)
+{
+    if (now_ns - h->tracer_looked_ns < HELD_LOOK_NS)
+        return false;
+    bool before = h->tracer_held;
+    h->tracer_looked_ns = now_ns;
+    h->tracer_held = proc_state_of(h->pids[HELPER_TRACER]) == 't';
+    return before && h->tracer_held;
+}
+
 static void watch_tracer(struct helpers *h, uint64_t now_ns)
 {
     struct shared *s = h->shared;
@@ -203,10 +216,12 @@ static void watch_tracer(struct helpers *h, uint64_t now_ns)
                             s->held_budget_ms * NS_PER_MS, now_ns);
     bool hangs = stays_late(&h->tracer_hangs, s->helpers[HELPER_TRACER].work_pending_ns,
                             WORK_MAX_MS * NS_PER_MS, now_ns);
-    if (pid <= 0 || (!holds && !hangs))
+    bool held = pid > 0 && tracer_is_held(h, now_ns);
+    if (pid <= 0 || (!holds && !hangs && !held))
         return;
     s->watchdog_kills++;
-    shared_event(s, "supervisor", "the tracer held the target too long: killing it");
+    shared_event(s, "supervisor", held ? "the tracer is held by another: killing it"
+                                       : "the tracer held the target too long: killing it");
     (void)kill(pid, SIGKILL);
 }
 

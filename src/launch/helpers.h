@@ -35,6 +35,8 @@ struct helpers {
     struct recorder_options recorder;
     uint64_t forked_again_ns;
     struct suspect tracer_holds, tracer_hangs, sampler_hangs;
+    uint64_t tracer_looked_ns;
+    bool tracer_held; /* it was, when it was looked at */
     uint64_t sampler_started_ns;
 };
 

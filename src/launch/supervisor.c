@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "base/say.h"
 
 #define ASIDE_WAIT_MS 1000
+#define STOPPED_MAX_S 10
 #define UNFINISHED_MAX 100000u /* the recorder never counts more */
 
 static void target_ended_here(struct supervisor *s, int status)
@@ -77,6 +79,25 @@ static bool is_stop_signal(uint32_t signo)
     return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
 }
 
+/* SIGSTOP cannot be blocked, and the target may send it to all of us. So the kernel sends us SIGCONT when
+ * there was no turn for that many seconds; 0 = never. */
+static void continue_after(const struct supervisor *s, int seconds)
+{
+    struct itimerspec in = {.it_value = {.tv_sec = seconds}};
+    if (s->continues)
+        (void)timer_settime(s->continue_timer, 0, &in, NULL);
+}
+
+/* They may be stopped as we were. Not killed: where a batch system stops a whole job, the tracer then sees that
+ * the target was stopped, too, and we stop again as the target did. */
+static void continue_helpers(const struct supervisor *s)
+{
+    shared_event(s->shared, "supervisor", "was stopped for %d s: going on", STOPPED_MAX_S);
+    for (int id = 0; id < HELPER_MAX; id++)
+        if (s->helpers.pids[id] > 0)
+            (void)kill(s->helpers.pids[id], SIGCONT);
+}
+
 /* The caller's job control sees us: stop as the target stopped. */
 static void mirror_stop(struct supervisor *s)
 {
@@ -93,6 +114,7 @@ static void mirror_stop(struct supervisor *s)
     if (stop != SIGSTOP)
         (void)sigaction((int)stop, &standard, &before);
     s->shared->supervisor_mirrors = 1;
+    continue_after(s, 0);
     (void)kill(getpid(), (int)stop);
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* we are stopped here, and continue here */
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
@@ -123,6 +145,10 @@ static void take_signals(struct supervisor *s)
     struct signalfd_siginfo info;
     while (!forward_is_full(&s->forwarder) &&
            read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCONT && info.ssi_code == SI_TIMER) {
+            continue_helpers(s);
+            continue;
+        }
         if (s->is_attached) {
             take_own_signal(s, (int)info.ssi_signo);
             continue;
@@ -161,6 +187,7 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
         {.fd = s->target_pidfd, .events = POLLIN},
     };
     uint64_t count;
+    continue_after(s, STOPPED_MAX_S);
     if (poll(fds, 3, timeout_ms) > 0 && (fds[1].revents & POLLIN) != 0)
         (void)!read(s->wake_fd, &count, sizeof count);
     take_signals(s);
@@ -215,6 +242,8 @@ void supervisor_take_over_signals(struct supervisor *s)
     (void)sigprocmask(SIG_BLOCK, &all, &s->caller_mask);
     struct sigaction child;
     (void)sigaction(SIGCHLD, NULL, &child);
+    struct sigevent wake = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+    s->continues = timer_create(CLOCK_MONOTONIC, &wake, &s->continue_timer) == 0;
     s->child_signal_ignored = child.sa_handler == SIG_IGN;
     if (s->child_signal_ignored)
         (void)signal(SIGCHLD, SIG_DFL);

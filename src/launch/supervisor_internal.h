@@ -38,7 +38,8 @@ struct supervisor {
     struct forwarder forwarder;
     struct inherited inherited;
     sigset_t caller_mask;
-    bool child_signal_ignored;
+    timer_t continue_timer; /* if `continues` */
+    bool child_signal_ignored, continues;
     int signal_fd, wake_fd, recorder_wake_fd, exec_error_fd;
     uint32_t mirrored_stops; /* how many stops of the target we have shown to our parent */
     pid_t finisher;

@@ -78,6 +78,8 @@ void tracer_note_event(struct traced_process *process, uint64_t now_ns);
 /* Count a fork; from too many on, children are traced late. */
 void tracer_note_fork(void);
 bool tracer_is_debugger(pid_t pid);
+/* After an exec: if the program calls ptrace(2), children are traced late from now on. */
+void tracer_leave_children(pid_t tid, pid_t pid);
 /* LeakSanitizer traces its own process when that ends, and fails where another does. */
 bool tracer_is_sanitized(pid_t pid);
 void tracer_scan_every_second(void);

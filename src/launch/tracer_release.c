@@ -127,7 +127,7 @@ void tracer_note_event(struct traced_process *process, uint64_t now_ns)
 }
 
 /* A debugger's child must be able to ask to be traced, so a debugger and its children are let go
- * at its exec. Others that call ptrace(2) need --trace=late. */
+ * at its exec. */
 bool tracer_is_debugger(pid_t pid)
 {
     static const char *const names[] = {"gdb",      "gdbserver", "rocgdb", "lldb",   "lldb-server",
@@ -163,14 +163,28 @@ static bool preloads_sanitizer(pid_t pid)
     return false;
 }
 
-static bool is_built_with_sanitizer(pid_t pid)
+static int open_program(pid_t pid)
 {
     char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static bool is_built_with_sanitizer(pid_t pid)
+{
     char interpreter[256];
     uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    RC_AUTO_CLOSE int fd = open_program(pid);
     return fd >= 0 && program_check(fd, interpreter, sizeof interpreter, scratch) == PRELOAD_SANITIZER;
+}
+
+static bool names_ptrace(pid_t pid)
+{
+    char interpreter[256];
+    uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
+    RC_AUTO_CLOSE int fd = open_program(pid);
+    return fd >= 0 && program_check(fd, interpreter, sizeof interpreter, scratch) == PRELOAD_YES &&
+           program_names(scratch, "ptrace");
 }
 
 /* LeakSanitizer traces its own process at the end, and fails it where we trace it already. */
@@ -190,17 +204,27 @@ void tracer_scan_every_second(void)
 }
 
 /* The tree starts short processes all the time. The scan finds those that live on. */
-static void children_become_late(void)
+static void children_become_late(const char *why)
 {
     tracer.eager = false;
     tracer.ptrace_options &= ~(PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK);
     tracer.shared->children_late = 1;
-    shared_event(tracer.shared, "tracer", "many short processes: no longer traced from their start");
+    shared_event(tracer.shared, "tracer", "%s: processes are no longer traced from their start", why);
     tracer_scan_every_second();
 }
 
 void tracer_note_fork(void)
 {
     if (tracer.eager && rate_exceeded(&tracer.forks, clock_mono_ns(), FORKS_PER_S, FORKS_BURST))
-        children_become_late();
+        children_become_late("many short processes");
+}
+
+/* A child that the program wants to trace must not be traced by us already: it would stop, and wait for a parent that
+ * never hears of it. */
+void tracer_leave_children(pid_t tid, pid_t pid)
+{
+    if (!tracer.eager || !names_ptrace(pid))
+        return;
+    children_become_late("a program traces others");
+    (void)ptrace(PTRACE_SETOPTIONS, tid, NULL, (void *)(intptr_t)tracer.ptrace_options);
 }

@@ -89,6 +89,8 @@ static void exec_event(struct traced_thread *thread)
     tracer_forget_first_fault(thread);
     if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_sanitized(process->pid))
         tracer_release(process, RELEASE_FOR_GOOD);
+    else
+        tracer_leave_children(thread->tid, process->pid);
 }
 
 void tracer_target_stopped(int signo)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/proc_stat.h"
 #include "base/room.h"
 #include "record/rundir.h"
 #include "record/shared.h"
@@ -227,13 +228,7 @@ static void open_processes(struct recorder *r)
 
 static bool is_stopped(pid_t pid)
 {
-    char path[64];
-    char stat[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (fs_read_text(path, stat, sizeof stat) <= 0)
-        return false;
-    const char *name_end = strrchr(stat, ')');
-    return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'T';
+    return proc_state_of(pid) == 'T';
 }
 
 /* When the target is stopped, the supervisor stops itself, too, so that the shell sees it. If the target

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -297,25 +296,6 @@ static int use_clone(void)
     return WEXITSTATUS(status);
 }
 
-/* A debugger under another name: traces its own child. */
-static int use_ptrace(void)
-{
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-            _exit(5);
-        (void)raise(SIGSTOP);
-        _exit(9);
-    }
-    (void)waitpid(pid, &status, 0);
-    if (!WIFSTOPPED(status))
-        return WEXITSTATUS(status);
-    (void)ptrace(PTRACE_CONT, pid, NULL, NULL);
-    (void)waitpid(pid, &status, 0);
-    return WEXITSTATUS(status);
-}
-
 /* Counts what arrives while it is stopped and continued by others. */
 static _Atomic int continued, users;
 
@@ -398,8 +378,6 @@ int main(int argc, char *argv[])
         return use_vfork();
     if (strcmp(what, "clone") == 0)
         return use_clone();
-    if (strcmp(what, "ptrace") == 0)
-        return use_ptrace();
     if (strcmp(what, "count") == 0)
         return count_signals();
     if (strcmp(what, "deep") == 0)

@@ -46,6 +46,25 @@ class WhileItWrites(Attack):
             with self.subTest(how=how.name):
                 self.attack(HELPERS, how)
 
+    def kill_ours(self, pids):
+        for pid in pids:
+            if support.comm(pid).startswith("rocmcrash-"):
+                os.kill(pid, KILL)
+
+    def test_all_of_us_stopped(self):
+        """Nobody is left who would notice: the supervisor is continued by a timer of the kernel."""
+        with Attacks("all of our processes stopped") as attacks:
+            for last in (False, True):
+                with attacks.one(f"supervisor last: {last}"):
+                    process, reader = self.start_writer()
+                    self.find_target(process, reader)
+                    ours = programs.all_of_ours(process.pid)
+                    self.addCleanup(self.kill_ours, ours)
+                    for pid in [*ours, process.pid] if last else [process.pid, *ours]:
+                        os.kill(pid, STOP)
+                    self.finish_writer(process, reader, "all stopped")
+                    self.check_bundle("all stopped", False)
+
     def test_relay_again_and_again(self):
         """It is replaced more often than the others; no byte is lost or doubled."""
         self.attack(["relay"], KILL, again=25)

@@ -9,6 +9,7 @@ import subprocess
 
 import programs
 import support
+from attack_table import Attacks
 from support import PYTHON, read, wait_for
 
 CC = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
@@ -242,9 +243,21 @@ class Unusual(programs.Traced):
         self.assertEqual(sorted(done.stdout.splitlines()), ["0 False", "65534 True"])
 
     def test_a_target_that_traces(self):
-        for mode in ("late", "none"):
-            done = self.run_it(programs.program(), "ptrace", options=["--trace=" + mode])
-            self.assertEqual(done.status, 9)
+        for mode in ("late", "none", "eager"):
+            for argv in ([], [self.shell(), "-c", '"$@"; exit $?', "sh"]):
+                with self.subTest(mode=mode, argv=argv):
+                    done = self.run_it(*argv, programs.compiled("tracing_program"), options=["--trace=" + mode], timeout=60)
+                    self.assertEqual(done.status, 9)
+
+    def test_a_target_that_holds_the_tracer(self):
+        """It traces and stops what traces it: it goes on without a tracer, and ends as it would alone."""
+        with Attacks("our processes held by ptrace") as attacks, attacks.one("tracer"):
+            process, reader = self.interactive(programs.compiled("tracing_program"), "parent", options=["--always"])
+            done = self.rest(process, reader)
+            if done.status == 77:
+                self.skipTest("may not trace its parent here")
+            self.assertEqual((done.status, done.target_stderr), (-signal.SIGTERM, "held\n"))
+            self.assertIn("tracer ended", self.only_bundle(done).value("run.trace_lost"))
 
     def test_a_stop_that_cannot_be_answered(self):
         """The kernel refuses again and again: the target goes on without a tracer."""
@@ -337,7 +350,7 @@ class Unusual(programs.Traced):
         done = self.python(code, options=["--trace=eager"])
         self.assertEqual(done.status, -signal.SIGABRT)
         bundle = self.only_bundle(done)
-        self.assertIn("many short children", bundle.value("run.trace_lost"))
+        self.assertIn("ended within a second", bundle.value("run.trace_lost"))
         # The parent itself is still traced.
         self.assertEqual(bundle.value("target.failed_signal_name"), "ABRT")
         self.assertGreater(bundle.value("proc.0.rss_bytes"), 0)
