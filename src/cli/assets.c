@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_path.h"
+#include "base/say.h"
 #include "cli/site.h"
 #include "diagnose/computed.h"
 #include "diagnose/verdict.h"
@@ -20,12 +21,18 @@
 
 static int find_folder(char *out, size_t size)
 {
+    static bool told;
     const char *named = getenv("ROCMCRASH_TEMPLATES");
-    if (named != NULL && named[0] != '\0')
+    bool is_named = named != NULL && named[0] != '\0';
+    if (is_named && access(named, X_OK) == 0)
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
     int r = own_path_find("templates/tree.json", R_OK, out, size);
     if (r == 0)
         *strrchr(out, '/') = '\0';
+    if (is_named && !told)
+        (void)say_line(stderr, "rocmcrash: ROCMCRASH_TEMPLATES: cannot read '%s'%s", named,
+                       r == 0 ? "; our own templates are used" : "");
+    told = true;
     return r;
 }
 

@@ -485,7 +485,9 @@ class TheRest(Claims):
         for name in ("named", "xdg/rocmcrash", "home/.local/state/rocmcrash"):
             self.assertTrue(os.path.isdir(self.path(name)), name)
         self.environ["ROCMCRASH_TEMPLATES"] = self.path("nowhere")
-        self.assertNotEqual(self.verb("triage", self.write("log", OOM)).returncode, 0)
+        run = self.run_of(ABORT)
+        self.only_bundle(run)
+        self.assertEqual(run.stderr.count("nowhere'; our own templates are used"), 1)
 
     def test_verbs_without_options(self):
         self.assertEqual(self.status("collectors"), 0)
