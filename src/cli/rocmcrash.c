@@ -34,6 +34,7 @@
 #define ANCESTORS_MAX 64
 #define FOLDER_MS 2000
 #define STACK_BYTES ((size_t)256 << 10)
+#define GUARD_BYTES 4096
 #define SNAP "snap"
 #define WATCH "watch"
 
@@ -375,6 +376,7 @@ static bool run_on_own_stack(void)
     void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return false;
+    (void)mprotect(stack, GUARD_BYTES, PROT_NONE); /* what lies below it must not be overwritten */
     own.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK_BYTES};
     own.uc_link = &first;
     makecontext(&own, run_call, 0);

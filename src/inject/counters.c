@@ -19,6 +19,29 @@
 #define PAGE 4096u
 #define MAPS_READ_MAX (16u << 20) /* some 150,000 lines, 30 ms */
 
+static bool is_our_memory(const char *path)
+{
+    char link[64];
+    long len = raw_call(SYS_readlinkat, AT_FDCWD, path, link, sizeof link - 1);
+    link[len > 0 ? len : 0] = '\0';
+    return raw_starts(link, "/memfd:rocmcrash");
+}
+
+/* The path is looked at before, as an open may change what it opens, and the descriptor after it: the number of
+ * the process may belong to another by then. */
+static long open_our_memory(const char *path)
+{
+    char own[32] = "/proc/self/fd/";
+    long fd = is_our_memory(path) ? raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        return -1;
+    (void)raw_put_number(own + raw_length(own), (uint64_t)fd, 10);
+    if (is_our_memory(own))
+        return fd;
+    (void)raw_call(SYS_close, fd, 0, 0, 0);
+    return -1;
+}
+
 static struct ledger_counters *map_counters(const struct ledger *ledger)
 {
     static _Atomic(struct ledger_counters *) mapped;
@@ -29,12 +52,7 @@ static struct ledger_counters *map_counters(const struct ledger *ledger)
     size_t n = 6 + raw_put_number(path + 6, (uint64_t)ledger->owner_pid, 10);
     n += raw_put(path + n, sizeof path - n, "/fd/");
     (void)raw_put_number(path + n, (uint64_t)ledger->shared_fd, 10);
-    char link[64];
-    long len = raw_call(SYS_readlinkat, AT_FDCWD, path, link, sizeof link - 1);
-    link[len > 0 ? len : 0] = '\0';
-    if (!raw_starts(link, "/memfd:rocmcrash"))
-        return NULL;
-    long fd = raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    long fd = open_our_memory(path);
     if (fd < 0)
         return NULL;
     /* Map only this page: a program's wild writes must not reach the rest. */
