@@ -9,6 +9,7 @@
 #define PHRASE_MAX_BYTES 160u
 #define BEGIN_BYTES 5u /* of a phrase, hashed: in a text of another script, no letter is rare */
 #define SLOTS 1024u
+#define BEGINS 4096u
 
 extern const char translations_rows[];
 
@@ -18,6 +19,7 @@ static struct phrase {
     unsigned char len;   /* bytes */
 } phrases[PHRASES_MAX];
 static uint16_t slots[SLOTS]; /* index + 1 of the last phrase whose beginning has this hash */
+static bool known_begins[BEGINS]; /* a phrase begins with two bytes of this hash */
 static size_t phrase_count;
 
 static uint16_t *slot_of(const char *text)
@@ -26,6 +28,11 @@ static uint16_t *slot_of(const char *text)
     for (size_t i = 0; i < BEGIN_BYTES; i++)
         hash = hash * 31 + (unsigned char)text[i];
     return &slots[hash * 2654435761u >> 22];
+}
+
+static bool *begin_of(const char *text)
+{
+    return &known_begins[((unsigned char)text[0] << 5 ^ (unsigned char)text[1]) % BEGINS];
 }
 
 static void add_phrases(const char *row, const char *end)
@@ -45,6 +52,7 @@ static void add_phrases(const char *row, const char *end)
                                                   .next = *slot,
                                                   .len = (unsigned char)len};
         *slot = (uint16_t)phrase_count;
+        *begin_of(from) = true;
     }
 }
 
@@ -113,7 +121,7 @@ bool translated_at(const char *text, size_t len, size_t at, struct translated *r
     const struct phrase *best = NULL;
     if (phrase_count == 0)
         index_rows();
-    if (len - at < BEGIN_BYTES || is_inside_word(text, at))
+    if (len - at < BEGIN_BYTES || !*begin_of(text + at) || is_inside_word(text, at))
         return false;
     for (size_t i = *slot_of(text + at); i > 0; i = phrases[i - 1].next) {
         const struct phrase *p = &phrases[i - 1];

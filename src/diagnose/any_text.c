@@ -60,17 +60,37 @@ static const struct repair {
     {text_unwrap, FACT_MARK_JOINED, "log.joined", "lines that were wrapped"},
     {text_complete, FACT_MARK_COMPLETED, "log.completed", "lines that were cut"},
 };
+#define REPAIRS (sizeof repairs / sizeof repairs[0])
+
+/* The text as it was given, read by itself. Most repairs do not need it, so it is read when one does. */
+struct given {
+    struct text text;
+    const char *source;
+    const reader *readers;
+    struct facts *facts;
+};
+
+/* Does the given text say the same? */
+static bool says_same(struct given *given, const struct fact *f)
+{
+    if (given->facts == NULL) {
+        given->facts = facts_new();
+        for (size_t i = 0; given->facts != NULL && given->readers[i] != NULL; i++)
+            given->readers[i](given->facts, given->text.at, given->text.len, given->source);
+    }
+    const struct fact *alone = given->facts != NULL ? facts_find(given->facts, f->name, f->when) : NULL;
+    return alone != NULL && fact_says_same(f, alone);
+}
 
 /* Marks a fact that comes from a repaired line, unless the original line gives the same value. */
-static void mark_repaired(struct facts *facts, size_t from, struct text whole, struct text mended,
-                          const struct facts *apart, const struct repair *repair)
+static void mark_repaired(struct facts *facts, size_t from, struct text mended, struct given *given,
+                          const struct repair *repair)
 {
     bool any = false;
     for (size_t i = from; i < facts_count(facts); i++) {
-        const struct fact *f = facts_at(facts, i), *alone = facts_find(apart, f->name, f->when);
+        const struct fact *f = facts_at(facts, i);
         unsigned line = fact_source_line(f);
-        if (line == 0 || (alone != NULL && fact_says_same(f, alone)) ||
-            has_same_line(whole, mended, line))
+        if (line == 0 || has_same_line(given->text, mended, line) || says_same(given, f))
             continue;
         facts_mark(facts, i, repair->how);
         any = true;
@@ -79,21 +99,21 @@ static void mark_repaired(struct facts *facts, size_t from, struct text whole, s
         (void)facts_set_boolean(facts, repair->fact, FACT_STATIC, true, repair->source);
 }
 
-/* Reads the repaired text. */
+/* Reads the text once more after each of the first `count` repairs that changes it. */
 static void read_repaired(struct facts *facts, const char *text, size_t len, const char *source,
-                          const reader readers[], const struct repair *repair)
+                          const reader readers[], size_t count)
 {
-    size_t mended_len = 0, before = facts_count(facts);
-    char *mended = repair->mend(text, len, &mended_len);
-    struct facts *apart = mended != NULL ? facts_new() : NULL;
-    for (size_t i = 0; apart != NULL && readers[i] != NULL; i++) {
-        readers[i](facts, mended, mended_len, source);
-        readers[i](apart, text, len, source);
+    struct given given = {.text = {text, len}, .source = source, .readers = readers};
+    for (const struct repair *repair = repairs; repair < repairs + count; repair++) {
+        size_t mended_len = 0, before = facts_count(facts);
+        char *mended = repair->mend(text, len, &mended_len);
+        for (size_t i = 0; mended != NULL && readers[i] != NULL; i++)
+            readers[i](facts, mended, mended_len, source);
+        if (mended != NULL)
+            mark_repaired(facts, before, (struct text){mended, mended_len}, &given, repair);
+        free(mended);
     }
-    if (apart != NULL)
-        mark_repaired(facts, before, (struct text){text, len}, (struct text){mended, mended_len}, apart, repair);
-    facts_free(apart);
-    free(mended);
+    facts_free(given.facts);
 }
 
 /* A log given by the user is cut to the time of the run. */
@@ -112,8 +132,7 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     char *copy = rank_lines_own(facts, text, len, &own_len);
     const char *own = copy != NULL ? copy : text;
     messages_to_facts(facts, own, own_len, source);
-    for (size_t i = 0; i < OUTPUT_REPAIRS; i++)
-        read_repaired(facts, own, own_len, source, readers, &repairs[i]);
+    read_repaired(facts, own, own_len, source, readers, OUTPUT_REPAIRS);
     quantities_to_facts(facts, own, own_len, source);
     rank_lines_doubt(facts, before, text, len);
     free(copy);
@@ -147,8 +166,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     size_t pasted = facts_count(facts);
     read_given_log(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
-    for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
-        read_repaired(facts, text, len, source, readers, &repairs[i]);
+    read_repaired(facts, text, len, source, readers, REPAIRS);
     quantities_to_facts(facts, text, len, source);
     pairs_to_facts(facts, text, len, source);
     targets_to_facts(facts, text, len, source);
@@ -171,6 +189,5 @@ void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, con
     read_given_log(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
     wording_to_facts(facts, text, len, source);
-    for (size_t i = 0; i < sizeof repairs / sizeof repairs[0]; i++)
-        read_repaired(facts, text, len, source, readers, &repairs[i]);
+    read_repaired(facts, text, len, source, readers, REPAIRS);
 }

@@ -303,12 +303,16 @@ size_t axis_marks(struct text line, const struct quantity *q, size_t n, const st
     struct text rest = line, gap = {line.at, 0}; /* only where it begins counts */
     size_t count = 0;
     while (rest.len > 0 && count < MARKS_MAX) {
+        if (!isdigit((unsigned char)rest.at[0])) {
+            rest = text_skip(rest, 1);
+            continue;
+        }
         struct mark *m = &out[count];
         bool is_short, is_part = rest.at > line.at && isalnum((unsigned char)rest.at[-1]);
-        if (text_starts(rest, "0x") && !is_part)
+        if (text_starts(rest, "0x") && !is_part) {
             while (rest.len > 1 && isalnum((unsigned char)rest.at[1]))
                 rest = text_skip(rest, 1);
-        else if (isdigit((unsigned char)rest.at[0]) && take_mark(line, header, &rest, &gap, m, &is_short)) {
+        } else if (take_mark(line, header, &rest, &gap, m, &is_short)) {
             count += !is_memory(q, n, m, is_short) && !(is_part && m->kind == MARK_PLAIN);
             continue;
         }

@@ -225,13 +225,12 @@ static bool strip_syslog(struct text *t, bool *ret_foreign)
         *t = text_skip(*t, (size_t)at + 8);
         return true;
     }
-    for (size_t i = 1; i + 2 < head.len; i++) {
-        if (head.at[i] != '[' || !isalnum((unsigned char)head.at[i - 1]))
-            continue;
-        size_t n = i + 1;
-        while (n < head.len && isdigit((unsigned char)head.at[n]))
-            n++;
-        if (n > i + 1 && n + 1 < head.len && head.at[n] == ']' && head.at[n + 1] == ':')
+    const char *end = head.at + head.len, *open = head.at;
+    while (end - open > 3 && (open = memchr(open + 1, '[', (size_t)(end - open) - 3)) != NULL) {
+        const char *close = open + 1;
+        while (close < end && isdigit((unsigned char)*close))
+            close++;
+        if (isalnum((unsigned char)open[-1]) && close > open + 1 && end - close > 1 && close[0] == ']' && close[1] == ':')
             *ret_foreign = true;
     }
     return false;

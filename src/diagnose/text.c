@@ -41,19 +41,37 @@ bool text_next_line(struct text *rest, struct text *ret_line)
     return true;
 }
 
+/* The byte among the first ones of the words that is rarest in logs. */
+static size_t rarest_of(const char *words, size_t n)
+{
+    static const unsigned char common[256] = {
+        [' '] = 9, ['e'] = 9, ['t'] = 8, ['a'] = 8, ['o'] = 8, ['i'] = 8, ['n'] = 8, ['r'] = 8, ['s'] = 8, ['0'] = 8,
+        ['l'] = 7, ['d'] = 7, ['c'] = 7, ['m'] = 7, ['u'] = 7, ['p'] = 6, ['g'] = 6, ['.'] = 6, ['1'] = 6, ['_'] = 5,
+        ['h'] = 5, ['f'] = 5, [':'] = 5, ['/'] = 5, ['y'] = 4, ['b'] = 4, ['-'] = 4, ['v'] = 3, ['w'] = 3, ['k'] = 3,
+    };
+    size_t rarest = 0;
+    for (size_t i = 1; i < n && i < 8; i++)
+        if (common[(unsigned char)words[i]] < common[(unsigned char)words[rarest]])
+            rarest = i;
+    return rarest;
+}
+
 /* glibc's memmem() fills a table at each call. For a single line that costs more than the
  * search. */
 const char *text_search(struct text in, const char *words, size_t n)
 {
-    const char *at = in.at;
     if (n == 0 || n > in.len)
         return n == 0 ? in.at : NULL;
     if (in.len > LINE_USUAL_BYTES)
         return memmem(in.at, in.len, words, n);
-    for (const char *last = in.at + in.len - n; at <= last; at++) {
-        at = memchr(at, words[0], (size_t)(last - at) + 1);
-        if (at == NULL || n == 1 || (at[1] == words[1] && memcmp(at + 1, words + 1, n - 1) == 0))
-            return at;
+    size_t rarest = rarest_of(words, n);
+    const char *at = in.at + rarest;
+    for (const char *last = at + in.len - n; at <= last; at++) {
+        at = memchr(at, words[rarest], (size_t)(last - at) + 1);
+        if (at == NULL)
+            return NULL;
+        if (memcmp(at - rarest, words, n) == 0)
+            return at - rarest;
     }
     return NULL;
 }
@@ -88,12 +106,6 @@ bool text_has(struct text in, const char *needle)
     return text_find(in, needle) >= 0;
 }
 
-bool text_starts(struct text in, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return in.len >= n && memcmp(in.at, prefix, n) == 0;
-}
-
 bool text_has_digit(struct text in)
 {
     for (size_t i = 0; i < in.len; i++)
@@ -105,17 +117,6 @@ bool text_has_digit(struct text in)
 bool text_equals(struct text in, const char *s)
 {
     return in.len == strlen(s) && (in.len == 0 || memcmp(in.at, s, in.len) == 0);
-}
-
-struct text text_skip(struct text in, size_t n)
-{
-    size_t skip = n < in.len ? n : in.len;
-    return (struct text){in.at + skip, in.len - skip};
-}
-
-struct text text_first(struct text in, size_t n)
-{
-    return (struct text){in.at, n < in.len ? n : in.len};
 }
 
 static bool is_space(char c)

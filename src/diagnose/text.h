@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Longest text that is read; callers condense() a longer one. */
 #define TEXT_INPUT_MAX ((size_t)64 << 20)
@@ -32,7 +33,6 @@ const char *text_search(struct text in, const char *words, size_t n); /* or NULL
 ptrdiff_t text_find(struct text in, const char *needle);
 ptrdiff_t text_ifind(struct text in, const char *needle);
 bool text_has(struct text in, const char *needle);
-bool text_starts(struct text in, const char *prefix);
 bool text_equals(struct text in, const char *s);
 bool text_has_digit(struct text in);
 
@@ -40,9 +40,25 @@ bool text_has_digit(struct text in);
  * times as fast as text_ifind(). */
 struct text text_lower(struct text in, char *out);
 
+/* Readers call these three for most bytes of a line, so they are inline. */
+static inline bool text_starts(struct text in, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return in.len >= n && memcmp(in.at, prefix, n) == 0;
+}
+
 /* `in` without its first n bytes (all of them when it is shorter). */
-struct text text_skip(struct text in, size_t n);
-struct text text_first(struct text in, size_t n);
+static inline struct text text_skip(struct text in, size_t n)
+{
+    size_t skip = n < in.len ? n : in.len;
+    return (struct text){in.at + skip, in.len - skip};
+}
+
+static inline struct text text_first(struct text in, size_t n)
+{
+    return (struct text){in.at, n < in.len ? n : in.len};
+}
+
 struct text text_trim(struct text in);
 /* The text after / before the first `needle`; false (and *ret unchanged) if there is none. */
 bool text_after(struct text in, const char *needle, struct text *ret);
