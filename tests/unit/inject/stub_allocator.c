@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 int stub_allocator_ask(void);
-void *PyObject_CallFunctionObjArgs(void *callable, ...);
+void *PyObject_CallObject(void *callable, void *arguments);
 int PyGC_Disable(void);
 int PyGC_Enable(void);
 
@@ -19,9 +19,10 @@ int stub_allocator_ask(void)
     return parent;
 }
 
-void *PyObject_CallFunctionObjArgs(void *callable, ...)
+void *PyObject_CallObject(void *callable, void *arguments)
 {
     (void)callable;
+    (void)arguments;
     return NULL;
 }
 
