@@ -256,7 +256,9 @@ static enum redact_known known_of(const char *name, size_t len)
                   {"identifier", KNOWN_IDENTIFIER},
                   {"words", KNOWN_WORDS},
                   {"nobody", KNOWN_NOBODY},
-                  {"part", KNOWN_PART}};
+                  {"part", KNOWN_PART},
+                  {"life", KNOWN_LIFE},
+                  {"lives", KNOWN_LIVES}};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strlen(levels[i].name) == len && memcmp(name, levels[i].name, len) == 0)
             return levels[i].level;
@@ -269,7 +271,8 @@ static int add_known(const struct parser *p, const char *value)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
-    if (level == KNOWN_NONE || level == KNOWN_SINGLE || level > KNOWN_IDENTIFIER)
+    bool is_list = level <= KNOWN_IDENTIFIER || level == KNOWN_LIFE;
+    if (level == KNOWN_NONE || level == KNOWN_SINGLE || !is_list)
         return wrong(p, "not a vocabulary:", value);
     int r = 0;
     for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {

@@ -45,6 +45,8 @@ enum redact_known {
     KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
     KNOWN_NOBODY,    /* of a rule only: as plain, but no person's name */
     KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */
+    KNOWN_LIFE,      /* one word: people talk of it, and programs do not ("landlord"). Of a rule: there is none of them */
+    KNOWN_LIVES,     /* of a rule only: there are not two of them */
 };
 
 struct redact_rule {
@@ -127,7 +129,7 @@ bool redact_is_joined_name(const struct redact_vocabulary *, const char *text, s
 void redact_trim_technical(const struct redact_vocabulary *, const char *text, size_t *from, size_t *to);
 
 /* Offset of the first word of text[from, to) that is in no vocabulary; `to` = there is none. A rule with
- * `unless-known` hides only text with such a word. */
+ * `unless-known` hides only text with such a word, or with one of people's lives, which counts as unknown here. */
 size_t redact_unknown_word(const struct redact_vocabulary *, const char *text, size_t from,
                            size_t to);
 

@@ -108,7 +108,8 @@ static void search_window(struct search *s, size_t index, size_t from, size_t to
 static bool is_of_sentences(const struct redact_rule *rule)
 {
     return rule->unless_known == KNOWN_PLAIN || rule->unless_known == KNOWN_WORDS ||
-           rule->unless_known == KNOWN_PART || rule->unless_known == KNOWN_IDENTIFIER;
+           rule->unless_known == KNOWN_PART || rule->unless_known == KNOWN_IDENTIFIER ||
+           rule->unless_known == KNOWN_LIFE || rule->unless_known == KNOWN_LIVES;
 }
 
 static void on_keyword(struct search *s, size_t index, size_t from, size_t to)

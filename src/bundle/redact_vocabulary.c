@@ -22,8 +22,15 @@ struct word {
     char text[WORD_MAX];
     unsigned char len;
     unsigned char level; /* enum redact_known; KNOWN_NONE = a free place */
-    bool is_name; /* KNOWN_NAME: a word may be there as a plain one, too */
+    unsigned char list; /* enum list: a word may be in each of them */
 };
+
+enum list { LIST_WORDS, LIST_NAMES, LIST_LIFE };
+
+static enum list list_of(enum redact_known level)
+{
+    return level == KNOWN_NAME ? LIST_NAMES : level == KNOWN_LIFE ? LIST_LIFE : LIST_WORDS;
+}
 
 struct redact_vocabulary {
     struct word *table;
@@ -36,7 +43,7 @@ struct redact_vocabulary *redact_vocabulary_new(void)
     struct redact_vocabulary *v = calloc(1, sizeof *v);
     if (v == NULL)
         return NULL;
-    v->size = 32768; /* room for the words of the rules that are built in */
+    v->size = 65536; /* room for the words of the rules that are built in */
     v->table = calloc(v->size, sizeof *v->table);
     if (v->table == NULL) {
         free(v);
@@ -54,7 +61,7 @@ void redact_vocabulary_free(struct redact_vocabulary *v)
 }
 
 /* The place of the word, or the free one where it belongs. `word` is in lower case. */
-static struct word *place_of(const struct redact_vocabulary *v, bool is_name, const char *word,
+static struct word *place_of(const struct redact_vocabulary *v, enum list list, const char *word,
                              size_t len)
 {
     uint32_t hash = 2166136261u;
@@ -62,7 +69,7 @@ static struct word *place_of(const struct redact_vocabulary *v, bool is_name, co
         hash = (hash ^ (unsigned char)word[i]) * 16777619u;
     size_t at = hash & (v->size - 1);
     while (v->table[at].level != KNOWN_NONE &&
-           (v->table[at].is_name != is_name || v->table[at].len != len ||
+           (v->table[at].list != list || v->table[at].len != len ||
             memcmp(v->table[at].text, word, len) != 0))
         at = (at + 1) & (v->size - 1);
     return &v->table[at];
@@ -76,7 +83,7 @@ static int grow(struct redact_vocabulary *v)
         return -ENOMEM;
     for (size_t i = 0; i < v->size; i++) {
         if (v->table[i].level != KNOWN_NONE)
-            *place_of(&larger, v->table[i].is_name, v->table[i].text, v->table[i].len) =
+            *place_of(&larger, v->table[i].list, v->table[i].text, v->table[i].len) =
                 v->table[i];
     }
     free(v->table);
@@ -92,13 +99,13 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
         return 0;
     if (v->count * 2 >= v->size && grow(v) < 0)
         return -ENOMEM;
-    struct word *place = place_of(v, level == KNOWN_NAME, word, len);
+    struct word *place = place_of(v, list_of(level), word, len);
     v->count += place->level == KNOWN_NONE;
     if (place->level == KNOWN_NONE || place->level > level) {
         memcpy(place->text, word, len);
         place->len = (unsigned char)len;
         place->level = (unsigned char)level;
-        place->is_name = level == KNOWN_NAME;
+        place->list = (unsigned char)list_of(level);
     }
     return 0;
 }
@@ -106,7 +113,7 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
 static bool has(const struct redact_vocabulary *v, enum redact_known level, const char *word,
                 size_t len)
 {
-    const struct word *place = place_of(v, level == KNOWN_NAME, word, len);
+    const struct word *place = place_of(v, list_of(level), word, len);
     return place->level != KNOWN_NONE && place->level <= level;
 }
 
@@ -397,6 +404,29 @@ static bool is_part_known(const struct redact_vocabulary *v, const char *p, size
     return false;
 }
 
+static bool is_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    char word[WORD_MAX];
+    if (len < 2 || len >= WORD_MAX)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        word[i] = (char)tolower((unsigned char)p[i]);
+    return has(v, KNOWN_LIFE, word, len);
+}
+
+static size_t words_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    size_t n = 0;
+    for (size_t at = 0, end; at < len; at = end) {
+        end = at;
+        while (end < len && is_letter(p[end]))
+            end++;
+        n += is_of_life(v, p + at, end - at);
+        end += end == at;
+    }
+    return n;
+}
+
 bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                      size_t len)
 {
@@ -404,6 +434,8 @@ bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level,
         return true;
     if (level == KNOWN_PART)
         return is_part_known(v, p, len);
+    if (level == KNOWN_LIFE || level == KNOWN_LIVES)
+        return words_of_life(v, p, len) < (level == KNOWN_LIFE ? 1 : 2);
     enum redact_known word = level == KNOWN_SINGLE                            ? KNOWN_TECHNICAL
                              : level == KNOWN_PRODUCT || level == KNOWN_WORDS ? KNOWN_PLAIN
                                                                               : level;
@@ -426,7 +458,8 @@ size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, 
         size_t end = from;
         while (end < to && is_letter(text[end]))
             end++;
-        if (end > from && !are_known_words(v, KNOWN_PLAIN, text + from, end - from))
+        if (end > from && (!are_known_words(v, KNOWN_PLAIN, text + from, end - from) ||
+                           is_of_life(v, text + from, end - from)))
             return from;
         bool begins = end > from && (from == 0 || !is_of_joined(text[from - 1]));
         size_t joined = end;
