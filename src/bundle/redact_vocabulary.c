@@ -247,7 +247,7 @@ static bool is_listed(const struct redact_vocabulary *v, const char *p, size_t l
 {
     char word[WORD_MAX];
     size_t digit = 0;
-    if (len >= WORD_MAX)
+    if (len == 0 || len >= WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++)
         word[i] = (char)tolower((unsigned char)p[i]);
