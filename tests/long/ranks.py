@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Inside the root of tests/long/ranks: starts a Slurm of four nodes, runs jobs with a planted cause under srun, mpirun and torchrun,
-and asks `rocmcrash fleet` which rank fell first."""
+and asks `rocmcrash fleet` which rank fell first. With `--backend nccl` on a machine with as many GPUs as ranks (tests/long/ranks_nccl)."""
 
 import argparse
 import collections
@@ -31,6 +31,7 @@ FAULT_LINES = ("amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_
 MACHINE = ("/dev/kmsg", "/proc/sys/kernel/random/boot_id")
 HANG_S = 300  # until the rank that hangs is ended; the others give up after
 TIMEOUT_S = 10
+LAUNCHERS = ("srun", "mpirun", "torchrun", "tree")  # tree: rocmcrash -- torchrun ...
 SLURM = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
@@ -74,10 +75,10 @@ KINDS = {
     "clocks off": Kind("capacity", off_s=3, launchers=("srun",)),
     "node faults": Kind("page-fault", whole_node=True, launchers=("srun",)),
     "node faults, clocks off": Kind("page-fault", whole_node=True, off_s=3, launchers=("srun",)),
-    "gloo: hang": Kind("unknown", launchers=("torchrun", "srun", "mpirun")),
-    "gloo: out of memory": Kind("capacity", launchers=("torchrun",)),
-    "gloo: crash": Kind("app-bug", launchers=("torchrun",)),
-    "gloo: killed": Kind("unknown", launchers=("torchrun",)),
+    "torch: hang": Kind("unknown", launchers=("torchrun", "srun", "mpirun", "tree")),
+    "torch: out of memory": Kind("capacity", launchers=("torchrun", "tree")),
+    "torch: crash": Kind("app-bug", launchers=("torchrun", "tree")),
+    "torch: killed": Kind("unknown", launchers=("torchrun", "tree")),
 }
 
 
@@ -179,31 +180,44 @@ def be_torchrun(arguments):
     torchrun(arguments)
 
 
-def talk_over_gloo(name, rank, size, who, port):
+def run_out_of_gpu_memory():
+    import torch
+    torch.empty(2 * torch.cuda.get_device_properties(0).total_memory, dtype=torch.uint8, device="cuda")
+
+
+def talk_over_torch(backend, name, rank, size, who, port):
     import datetime
     import torch
     dist = torch_without_libuv()
     torch.set_num_threads(1)
     if "MASTER_PORT" not in os.environ:
         os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"})
-    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=datetime.timedelta(seconds=120))
+    device = "cpu"
+    if backend == "nccl":
+        device = f"cuda:{rank % torch.cuda.device_count()}"
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=120))
     group = dist.new_group(timeout=datetime.timedelta(seconds=TIMEOUT_S))
     for step in range(10):
-        if step == 5 and name == "gloo: hang" and rank in who:
+        if step == 5 and name == "torch: hang" and rank in who:
             time.sleep(HANG_S)
+        elif step == 5 and rank in who and backend == "nccl" and KINDS[name].classes == ("capacity",):
+            run_out_of_gpu_memory()
         elif step == 5:
             fail_if_planted(KINDS[name], rank, who)
-        dist.all_reduce(torch.ones(1000), group=group)
+        sum_of_all = torch.ones(1000, device=device)
+        dist.all_reduce(sum_of_all, group=group)
+        sum_of_all.tolist()
 
 
-def be_a_rank(name, who, port):
+def be_a_rank(name, who, port, backend):
     rank = variable("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
     size = variable("OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_NTASKS")
     if name == "others are ended":
         time.sleep(60 if rank not in who else 5)  # nobody talks to anybody: it is the launcher that ends them
         fail_if_planted(KINDS[name], rank, who)
-    elif name.startswith("gloo: "):
-        talk_over_gloo(name, rank, size, who, port)
+    elif name.startswith("torch: "):
+        talk_over_torch(backend, name, rank, size, who, port)
     else:
         talk_over_sockets(KINDS[name], rank, size, who, port)
 
@@ -290,36 +304,66 @@ def jobs_in(folder):
     return json.loads(done.stdout)["jobs"]
 
 
-def run(launcher, name, who, ranks, number):
-    """Returns what fleet tells of at once, and after the `recover` that a site's epilog makes."""
+def facts_in(folder):
+    """The facts of the only bundle; None where there is not one."""
+    bundles = glob.glob(os.path.join(folder, "*.tar.gz"))
+    if len(bundles) != 1:
+        return None
+    done = subprocess.run(["tar", "-xzOf", bundles[0], "--wildcards", "*/facts.json"], capture_output=True, text=True, check=True)
+    return {fact["name"]: fact["value"] for fact in json.loads(done.stdout)["facts"]}
+
+
+def run(launcher, name, who, ranks, number, port, backend):
+    """Returns what fleet tells of at once, and after the `recover` that a site's epilog makes. Of "tree", whose launcher runs below one
+    rocmcrash, both are the facts of the bundle."""
     # Each run has its own folder: a finisher may outlive srun, and write its bundle while the next job runs.
     folder = os.path.join(FOLDER, f"out-{number}")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     kind = KINDS[name]
     script = os.path.abspath(__file__)
-    rank = ["rocmcrash", "--", sys.executable, script, "--rank", name, ",".join(map(str, who)), str(21000 + number)]
+    rank = [sys.executable, script, "--rank", name, ",".join(map(str, who)), str(port + number), backend]
+    if launcher != "tree":
+        rank = ["rocmcrash", "--", *rank]
     if not kind.real_log:
         make_machines()
         off_s = kind.off_s * (-1) ** number
         rank = [sys.executable, script, "--machine", str(off_s), *rank]
     starts = {"srun": ["srun", f"-N{NODES}", f"-n{ranks}", f"--ntasks-per-node={ranks // NODES}", "--mpi=none",
-                       "--wait=20" if name == "gloo: hang" else "--kill-on-bad-exit=1"],
+                       "--wait=20" if name == "torch: hang" else "--kill-on-bad-exit=1"],
               "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)],
               "torchrun": [sys.executable, script, "--torchrun", "--standalone", f"--nproc-per-node={ranks}", "--no-python"]}
+    starts["tree"] = ["rocmcrash", "--", *starts["torchrun"]]
     with open(os.path.join(folder, "launcher.log"), "wb") as log:
         subprocess.run([*starts[launcher], *rank], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                        timeout=1800, check=False)
     wait_for_finishers()
     for group in glob.glob(f"{CGROUPS}/rocmcrash-ranks-*"):
         os.rmdir(group)
+    if launcher == "tree":
+        facts = facts_in(folder)
+        return facts, facts
     jobs = jobs_in(folder)
     subprocess.run(["rocmcrash", "recover"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
     return jobs, jobs_in(folder)
 
 
+def complaints_about_tree(name, who, facts):
+    """Of a rank that hangs the bundle can only name the one that gave up waiting for it."""
+    if facts is None:
+        return ["not one bundle"]
+    first, ended = facts.get("worker.0.rank"), facts.get("worker.0.signal")
+    wrong = [] if name == "torch: hang" or first in who else [f"named {first}: {facts.get('worker.story')}"]
+    wanted = {"torch: crash": signal.SIGSEGV, "torch: killed": signal.SIGKILL}.get(name)
+    if wanted is not None and ended != wanted:
+        wrong.append(f"ended by {ended}")
+    return wrong
+
+
 def complaints(launcher, name, who, ranks, jobs):
     """Returns a sentence for each thing that is not as it should be."""
+    if launcher == "tree":
+        return complaints_about_tree(name, who, jobs)
     if jobs is None or len(jobs) != 1:
         return [f"{len(jobs or [])} jobs"]
     job, kind = jobs[0], KINDS[name]
@@ -330,7 +374,7 @@ def complaints(launcher, name, who, ranks, jobs):
         wrong.append(f"ranks {sorted(told)}, missing {job['missing']}")
     # The first one that fails may end the job before the other ones can.
     # These end all others when the first one gives up waiting: which one had not waited at all, nobody can tell.
-    may_be_untold = launcher in ("mpirun", "torchrun") and name == "gloo: hang"
+    may_be_untold = launcher in ("mpirun", "torchrun") and name == "torch: hang"
     if not (named or may_be_untold) or not set(named) <= set(who):
         wrong.append(f"named {named}")
     classes = dict(zip(who, kind.classes)) if len(kind.classes) == len(who) else dict.fromkeys(who, kind.classes[0])
@@ -409,7 +453,9 @@ def main():
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=18)
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one (may be given again)")
-    parser.add_argument("--launcher", action="append", choices=("srun", "mpirun", "torchrun"), help="only this one")
+    parser.add_argument("--launcher", action="append", choices=LAUNCHERS, help="only this one (may be given again)")
+    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="what the ranks of the kinds \"torch: ...\" talk over")
+    parser.add_argument("--port", type=int, default=21000, help="the first of as many ports as runs")
     parser.add_argument("--event", action="store_true", help="no jobs: one event by OTLP (needs opentelemetry-cpp-dev and g++ in the root)")
     line = parser.parse_args()
     if line.event:
@@ -419,7 +465,7 @@ def main():
     if "OOM killer" in kinds and not os.path.isdir(CGROUPS):
         print(f"OOM killer: left out, no {CGROUPS}")
         kinds.remove("OOM killer")
-    plan = schedule(kinds, line.launcher or ("srun", "mpirun", "torchrun"), line.runs, rng)
+    plan = schedule(kinds, line.launcher or LAUNCHERS, line.runs, rng)
     daemons = start_slurm() if any(launcher == "srun" for launcher, _ in plan) else []
     shutil.rmtree(os.path.join(FOLDER, "state", "runs"), ignore_errors=True)  # of a call that was ended
     right, times, lost, recovered, sure = (collections.Counter() for _ in range(5))
@@ -427,10 +473,12 @@ def main():
     try:
         for number, (launcher, name) in enumerate(plan):
             who = planted(rng, name, line.ranks)
-            first, jobs = run(launcher, name, who, line.ranks, number)
+            first, jobs = run(launcher, name, who, line.ranks, number, line.port, line.backend)
             wrong = complaints(launcher, name, who, line.ranks, jobs)
             # Slurm's --wait ends with SIGKILL to everything: of the rank that hangs only the run directory is left until `recover`.
-            hangs = name == "gloo: hang" and launcher == "srun" and first
+            hangs = name == "torch: hang" and launcher == "srun" and first
+            if launcher == "tree":
+                first = jobs = []
             if hangs and [first[0]["missing"], first[0].get("missing_cause")] not in ([[], None], [who, who[0]]):
                 wrong.append(f"before recover: missing {first[0]['missing']}, named of these {first[0].get('missing_cause')}")
             lost[launcher] += sum(len(job["missing"]) for job in first or [])
@@ -460,7 +508,7 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
-        be_a_rank(sys.argv[2], [int(word) for word in sys.argv[3].split(",")], int(sys.argv[4]))
+        be_a_rank(sys.argv[2], [int(word) for word in sys.argv[3].split(",")], int(sys.argv[4]), sys.argv[5])
     elif sys.argv[1:2] == ["--torchrun"]:
         be_torchrun(sys.argv[2:])
     elif sys.argv[1:2] == ["--machine"]:
