@@ -70,16 +70,26 @@ static bool is_source_place(const struct line *l, size_t from, size_t end)
     return at + 1 < l->to && l->text[at] == ':' && isdigit((unsigned char)l->text[at + 1]);
 }
 
+/* Is the name between two others of a private one ("private::name::f")? */
+static bool is_namespace_below(const struct line *l, size_t at, size_t end)
+{
+    return l->is_below && at > 0 && l->text[at - 1] == ':' && stands(l, end, "::");
+}
+
+/* Is the name joined of words that only a private name joins? */
+static bool is_own_below(const struct line *l, size_t at, size_t end)
+{
+    return (l->is_below || is_source_place(l, at, end)) && !redact_is_excused(l->rule, l->text, at) &&
+           redact_is_joined_name(l->rules->vocabulary, l->text, at, end);
+}
+
 static void on_word(struct line *l, size_t at, size_t end)
 {
     size_t first = found_in(l, at, end);
     if (first < end) {
         l->is_below = true;
         hide_whole(l, at, end, first);
-    } else if (l->is_below && at > 0 && l->text[at - 1] == ':' && stands(l, end, "::")) {
-        hide(l, at, end);
-    } else if ((l->is_below || is_source_place(l, at, end)) && !redact_is_excused(l->rule, l->text, at) &&
-               redact_is_joined_name(l->rules->vocabulary, l->text, at, end)) {
+    } else if (is_namespace_below(l, at, end) || is_own_below(l, at, end)) {
         hide(l, at, end);
     }
 }
