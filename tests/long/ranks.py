@@ -310,7 +310,7 @@ def facts_in(folder):
     if len(bundles) != 1:
         return None
     done = subprocess.run(["tar", "-xzOf", bundles[0], "--wildcards", "*/facts.json"], capture_output=True, text=True, check=True)
-    return {fact["name"]: fact["value"] for fact in json.loads(done.stdout)["facts"]}
+    return {fact["name"]: fact.get("value") for fact in json.loads(done.stdout)["facts"]}
 
 
 def run(launcher, name, who, ranks, number, port, backend):
@@ -332,7 +332,7 @@ def run(launcher, name, who, ranks, number, port, backend):
     starts = {"srun": ["srun", f"-N{NODES}", f"-n{ranks}", f"--ntasks-per-node={ranks // NODES}", "--mpi=none",
                        "--wait=20" if name == "torch: hang" else "--kill-on-bad-exit=1"],
               "mpirun": ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)],
-              "torchrun": [sys.executable, script, "--torchrun", "--standalone", f"--nproc-per-node={ranks}", "--no-python"]}
+              "torchrun": [sys.executable, script, "--torchrun", "--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={ranks}", "--no-python"]}
     starts["tree"] = ["rocmcrash", "--", *starts["torchrun"]]
     with open(os.path.join(folder, "launcher.log"), "wb") as log:
         subprocess.run([*starts[launcher], *rank], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
