@@ -415,6 +415,7 @@ class WhatCanBeHad(SnapCase):
         self.assertEqual(run.stdout.readline(), b"ready\n")
         target = self.target_pid(run.pid)
         wait_for(lambda: "TracerPid:\t0\n" not in read(f"/proc/{target}/status"), "the tracer")
+        self.settled(target)  # it says that it is ready before both threads wait
         bundle = self.snap(target)
         self.assertIn("traced by another", bundle.value("run.trace_lost"))
         self.assertEqual(bundle.value("run.snapshot_held_us"), 0)
