@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnose/collective_calls.h"
 #include "diagnose/error_counters.h"
 #include "diagnose/fact.h"
 #include "diagnose/kernel_window.h"
+#include "diagnose/limit_counts.h"
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
+#include "diagnose/package_family.h"
 #include "diagnose/pairs.h"
 #include "diagnose/quantity.h"
 #include "diagnose/rank_lines.h"
@@ -170,6 +173,9 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     quantities_to_facts(facts, text, len, source);
     pairs_to_facts(facts, text, len, source);
     targets_to_facts(facts, text, len, source);
+    limit_counts_to_facts(facts, text, len, source);
+    package_family_to_facts(facts, text, len, source);
+    collective_calls_to_facts(facts, text, len, source);
     error_counters_to_facts(facts, text, len, source);
     wording_to_facts(facts, text, len, source);
     count_failure_lines(facts, text, len, source);

@@ -187,9 +187,20 @@ static bool take_value(struct text *rest, struct mark *m, bool *is_short)
 
 /* --- tables --- */
 
+/* Is each gap between words of two blanks or more? Then a word is a cell. */
+static bool text_has_only_gaps(struct text line)
+{
+    for (size_t i = 1; i + 1 < line.len; i++)
+        if (line.at[i] == ' ' && line.at[i - 1] != ' ' && line.at[i + 1] != ' ')
+            return false;
+    return true;
+}
+
 static char separator_of(struct text line)
 {
-    return memchr(line.at, '|', line.len) != NULL   ? '|'
+    bool is_wide = text_has(text_trim(line), "  ") && !text_has_only_gaps(text_trim(line));
+    return is_wide                                  ? QUANTITY_WIDE
+           : memchr(line.at, '|', line.len) != NULL ? '|'
            : memchr(line.at, ',', line.len) != NULL ? ','
            : memchr(line.at, ';', line.len) != NULL ? ';'
                                                     : ' ';
@@ -198,8 +209,8 @@ static char separator_of(struct text line)
 static bool next_cell(struct text *rest, char separator, struct text *cell)
 {
     char stop[2] = {separator, '\0'};
-    if (separator == ' ')
-        return text_next_word(rest, cell);
+    if (separator == ' ' || separator == QUANTITY_WIDE)
+        return quantity_next_cell(rest, separator, cell);
     if (rest->len == 0)
         return false;
     *cell = text_until(*rest, stop);

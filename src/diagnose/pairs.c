@@ -3,25 +3,37 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "diagnose/log_words.h"
+#include "diagnose/quantity.h"
 #include "diagnose/text_facts.h"
 
 #define COMMANDS_MAX 32
 #define LINE_MAX_BYTES 1024
 #define PROMPT_MAX 48
+#define SETTING_MAX 80
 
 struct command {
     struct text variables, words;
     unsigned line;
-    bool failed, worked;
+    bool failed, worked, of_table;
+};
+
+/* The header of a table of trials, with a variable as the name of a column. */
+struct table {
+    struct text variable;
+    size_t columns, column;
+    char separator;
 };
 
 struct session {
     struct command command[COMMANDS_MAX];
+    char setting[COMMANDS_MAX][SETTING_MAX]; /* of a row of a table */
     size_t count;
+    struct table table;
 };
 
 /* "$ ls", "user@host:~$ ls": the text after the prompt. */
@@ -115,9 +127,57 @@ static void read_listed(struct session *s, struct text line, struct text variabl
     take_outcome(c, line);
 }
 
+/* "run   NCCL_P2P_DISABLE   result" */
+static bool is_name_of_variable(struct text word)
+{
+    size_t i = 0;
+    while (i < word.len && (isupper((unsigned char)word.at[i]) || isdigit((unsigned char)word.at[i]) || word.at[i] == '_'))
+        i++;
+    return i == word.len && i >= 6 && i < SETTING_MAX / 2 && memchr(word.at, '_', i) != NULL;
+}
+
+static bool read_table_header(struct text line, struct table *ret)
+{
+    struct text rest = text_trim(line), cell;
+    *ret = (struct table){.separator = memchr(line.at, '|', line.len) != NULL ? '|' : QUANTITY_WIDE};
+    for (; quantity_next_cell(&rest, ret->separator, &cell); ret->columns++)
+        if (is_name_of_variable(cell) && ret->variable.len == 0) {
+            ret->variable = cell;
+            ret->column = ret->columns;
+        }
+    return ret->variable.len > 0 && ret->columns > 1;
+}
+
+/* A row of the table: the setting, and how it ended. */
+static bool read_table_row(struct session *s, struct text line, unsigned number)
+{
+    struct text rest = text_trim(line), cell, value = {"", 0};
+    size_t columns = 0;
+    for (; s->table.columns > 0 && quantity_next_cell(&rest, s->table.separator, &cell); columns++)
+        value = columns == s->table.column ? cell : value;
+    if (columns == 0 || columns != s->table.columns || value.len == 0 || value.len >= SETTING_MAX / 2)
+        return false;
+    struct command *c = add_command(s, number);
+    if (c == NULL)
+        return true;
+    char *setting = s->setting[s->count - 1];
+    int n = snprintf(setting, SETTING_MAX, "%.*s=%.*s", (int)s->table.variable.len, s->table.variable.at, (int)value.len, value.at);
+    c->variables = (struct text){setting, (size_t)n};
+    c->of_table = true; /* it speaks by a row that failed only */
+    take_outcome(c, line);
+    return true;
+}
+
 static void read_line(struct session *s, struct text line, unsigned number)
 {
     struct text words = line, result, variables;
+    struct table table;
+    if (memchr(line.at, '_', line.len) != NULL && line.len < LINE_MAX_BYTES && read_table_header(line, &table)) {
+        s->table = table;
+        return;
+    }
+    if (read_table_row(s, line, number))
+        return;
     if (!take_prompt(&words)) {
         if (take_listed(&words, &variables))
             read_listed(s, words, variables, number);
@@ -187,7 +247,7 @@ static const struct command *find_setting(const struct session *s)
         const struct command *c = &s->command[i];
         if (has_worked(c) && c->variables.len == 0)
             return NULL;
-        if (found == NULL && has_worked(c) && !is_contradicted(s, c))
+        if (found == NULL && has_worked(c) && !c->of_table && !is_contradicted(s, c))
             found = c;
     }
     return found;

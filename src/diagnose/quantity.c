@@ -98,6 +98,8 @@ static enum quantity_role role_of_name(const char *word, size_t len)
         if (word[i - 1] == '_')
             role = role_of(word + i, len - i);
     role = role == QUANTITY_NONE && is_compound ? role_of(word, len) : role;
+    if (role == QUANTITY_ALLOCATED && is_compound && memmem(word, len, "pool", 4) != NULL)
+        role = QUANTITY_RESERVED; /* "pool_held_MiB" */
     if (role == QUANTITY_NONE && is_compound) /* "alloc_mb" */
         role = role_of(word, (size_t)((const char *)memchr(word, '_', len) - word));
     if (role == QUANTITY_LIMIT && len > 4 && memchr(word, '_', len) != NULL && strncasecmp(word, "max_", 4) == 0)
@@ -393,65 +395,149 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
     return count;
 }
 
-/* A cell of "time,vram_mb" or "time  vram_mb". */
-static bool next_cell(struct text *rest, char separator, struct text *ret)
+/* "time per step   VRAM GiB": cells of several words, with two blanks or a tab between them. */
+static struct text wide_cell(struct text rest)
+{
+    size_t n = 0;
+    while (n < rest.len && rest.at[n] != '\t' && !(rest.at[n] == ' ' && n + 1 < rest.len && rest.at[n + 1] == ' '))
+        n++;
+    return text_first(rest, n);
+}
+
+bool quantity_next_cell(struct text *rest, char separator, struct text *ret)
 {
     if (separator == ' ')
         return text_next_word(rest, ret);
+    if (separator == QUANTITY_WIDE) {
+        *rest = text_trim(*rest);
+        *ret = text_trim(wide_cell(*rest));
+        *rest = text_skip(*rest, (size_t)(ret->at - rest->at) + ret->len);
+        return ret->len > 0;
+    }
+    if (separator == '|') {
+        if (rest->len == 0)
+            return false;
+        struct text bar = text_until(*rest, "|");
+        *rest = text_skip(*rest, bar.len + 1);
+        *ret = text_trim(bar);
+        return true;
+    }
     struct text cell = text_until(*rest, ",");
     *rest = text_skip(*rest, cell.len + 1);
     *ret = text_trim(cell);
     return ret->len > 0;
 }
 
-bool quantity_read_header(struct text line, struct quantity_header *ret)
+/* "peak GB", "memory used (GB)": the last word with a role; a noun for memory alone means what is used. */
+static enum quantity_role role_of_cell(struct text cell)
 {
-    struct text rest = line, word;
-    size_t roles = 0;
-    bool has_blank = memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL;
-    *ret = (struct quantity_header){.separator = has_blank ? ' ' : ','};
-    if (line.len < 8 || line.len > 240)
-        return false;
-    for (size_t i = 0; i < line.len; i++)
-        if (isdigit((unsigned char)line.at[i]))
-            return false;
-    while (next_cell(&rest, ret->separator, &word)) {
-        if (ret->columns == QUANTITIES_MAX || word.at[word.len - 1] == ':' || word.at[word.len - 1] == '.')
-            return false;
-        size_t c = ret->columns++, n = 0;
-        while (n < word.len && is_letter(word.at[n]))
+    enum quantity_role role = QUANTITY_NONE;
+    bool noun = false;
+    while (cell.len > 0) {
+        size_t n = 0;
+        while (n < cell.len && is_letter(cell.at[n]))
             n++;
-        ret->role[c] = role_of_name(word.at, n);
-        ret->factor[c] = unit_of_name(word, &ret->unit[c]);
-        ret->of_host[c] = text_ifind(word, "ram") == 0 || text_ifind(word, "swap") >= 0 || text_ifind(word, "host") >= 0 ||
-                          text_ifind(word, "rss") >= 0;
-        ret->names_owner |= text_equals(word, "PID") || text_equals(word, "pid");
-        roles += ret->role[c] != QUANTITY_NONE && ret->unit[c] != UNIT_NONE;
+        bool is_noun = is_memory_noun(cell.at, n);
+        enum quantity_role of_word = n > 0 && !is_noun ? role_of_name(cell.at, n) : QUANTITY_NONE;
+        noun |= is_noun;
+        role = of_word != QUANTITY_NONE ? of_word : role;
+        cell = text_skip(cell, n > 0 ? n : 1);
     }
-    if (ret->columns >= 2 && (roles > 0 || ret->names_owner))
-        return true;
-    ret->columns = 0;
-    return false;
+    return role == QUANTITY_NONE && noun ? QUANTITY_USED : role;
 }
 
-size_t quantity_row(struct text line, const struct quantity_header *header, struct quantity out[QUANTITIES_MAX],
-                    size_t column[QUANTITIES_MAX])
+/* A row of numbers is no header; a name may have a number in it. */
+static bool is_name_of_column(struct text cell, char separator)
 {
-    struct text rest = line, word;
+    if (cell.len == 0)
+        return separator == '|';
+    bool of_words = separator == '|' || separator == QUANTITY_WIDE;
+    return (of_words ? !isdigit((unsigned char)cell.at[0]) : !text_has_digit(cell)) && strchr(":.", cell.at[cell.len - 1]) == NULL;
+}
+
+static bool read_columns(struct text line, char separator, struct quantity_header *ret)
+{
+    struct text rest = text_trim(line), cell;
+    size_t roles = 0;
+    bool of_words = separator == '|' || separator == QUANTITY_WIDE;
+    *ret = (struct quantity_header){.separator = separator};
+    while (quantity_next_cell(&rest, separator, &cell)) {
+        if (ret->columns == QUANTITIES_MAX || !is_name_of_column(cell, separator))
+            return false;
+        size_t c = ret->columns++, n = 0;
+        while (n < cell.len && is_letter(cell.at[n]))
+            n++;
+        ret->role[c] = of_words ? role_of_cell(cell) : role_of_name(cell.at, n);
+        ret->factor[c] = unit_of_name(cell, &ret->unit[c]);
+        ret->of_host[c] = text_ifind(cell, "ram") == 0 || text_ifind(cell, "swap") >= 0 || text_ifind(cell, "host") >= 0 ||
+                          text_ifind(cell, "rss") >= 0;
+        ret->names_owner |= text_equals(cell, "PID") || text_equals(cell, "pid");
+        roles += ret->role[c] != QUANTITY_NONE && ret->unit[c] != UNIT_NONE;
+    }
+    return ret->columns >= 2 && (roles > 0 || ret->names_owner);
+}
+
+bool quantity_read_header(struct text line, struct quantity_header *ret)
+{
+    bool has_bar = memchr(line.at, '|', line.len) != NULL, is_wide = text_has(text_trim(line), "  ") || text_has(line, "\t");
+    bool has_blank = memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL;
+    bool read = line.len >= 8 && line.len <= 240 &&
+                ((has_bar && read_columns(line, '|', ret)) ||
+                 (!text_has_digit(line) && read_columns(line, has_blank ? ' ' : ',', ret)) ||
+                 (is_wide && !has_bar && read_columns(line, QUANTITY_WIDE, ret)));
+    if (!read)
+        *ret = (struct quantity_header){.columns = 0};
+    return read;
+}
+
+/* "10 904": blanks between the groups of a number, in a cell that may hold blanks. */
+static bool take_cell(struct text *cell, double *ret)
+{
+    struct text t = *cell;
+    uint64_t value = 0;
+    if (text_take_u64(&t, &value) && cell->len - t.len <= 3 && is_group(t)) {
+        for (; is_group(t); t = text_skip(t, 4))
+            value = value * 1000 + (uint64_t)strtoul((char[]){t.at[1], t.at[2], t.at[3], 0}, NULL, 10);
+        *ret = (double)value;
+        *cell = t;
+        return true;
+    }
+    return take_number(cell, ret);
+}
+
+static size_t read_cells(struct text line, const struct quantity_header *header, char separator,
+                         struct quantity out[QUANTITIES_MAX], size_t column[QUANTITIES_MAX], bool *lacks)
+{
+    struct text rest = text_trim(line), cell;
     size_t fields = 0, n = 0;
-    while (next_cell(&rest, header->separator, &word)) {
+    bool any_number = false, empty = false;
+    *lacks = false;
+    while (quantity_next_cell(&rest, separator, &cell)) {
         size_t c = fields++;
         if (c >= header->columns)
             return 0;
+        any_number |= cell.len > 0 && isdigit((unsigned char)cell.at[0]);
         if (header->role[c] == QUANTITY_NONE || header->unit[c] == UNIT_NONE)
             continue;
-        struct text number = word;
+        struct text number = cell;
         double value = 0;
-        if (!take_number(&number, &value) || (number.len > 0 && number.at[0] != '%'))
+        if (!take_cell(&number, &value) || (number.len > 0 && number.at[0] != '%')) {
+            empty |= cell.len > 0 && !text_has_digit(cell) && header->unit[c] == UNIT_BYTES;
             continue;
+        }
         out[n] = (struct quantity){.role = header->role[c], .unit = header->unit[c], .value = value * header->factor[c],
-                                    .at = word.at};
+                                    .at = cell.at};
         column[n++] = c;
     }
+    *lacks = fields == header->columns && n == 0 && empty && any_number;
     return fields == header->columns ? n : 0;
+}
+
+size_t quantity_row(struct text line, const struct quantity_header *header, struct quantity out[QUANTITIES_MAX],
+                    size_t column[QUANTITIES_MAX], bool *lacks)
+{
+    size_t n = read_cells(line, header, header->separator, out, column, lacks);
+    if (n == 0 && !*lacks && header->separator == ' ') /* cells may hold blanks where the names of columns do not */
+        n = read_cells(line, header, QUANTITY_WIDE, out, column, lacks);
+    return n;
 }

@@ -52,10 +52,16 @@ const char *quantity_role_name(enum quantity_role);
  * version are left out. */
 size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX]);
 
+/* Between cells of several words there are two blanks or a tab. */
+#define QUANTITY_WIDE '\t'
+
+/* The next cell of a row; false at its end. */
+bool quantity_next_cell(struct text *rest, char separator, struct text *ret);
+
 /* The line above a table: names of columns, some of which have a role. */
 struct quantity_header {
     size_t columns; /* 0 = none */
-    char separator; /* of cells: ',' or ' ' */
+    char separator; /* of cells: ',', '|', ' ' or QUANTITY_WIDE */
     enum quantity_role role[QUANTITIES_MAX];
     enum quantity_unit unit[QUANTITIES_MAX];
     double factor[QUANTITIES_MAX];
@@ -63,12 +69,12 @@ struct quantity_header {
     bool names_owner; /* there is a column of processes */
 };
 
-/* True, with *ret, if the line is a header: at least two names, one with a role, and no number. */
+/* True, with *ret, if the line is a header: at least two names, one with a role, none of them a number. */
 bool quantity_read_header(struct text line, struct quantity_header *ret);
 /* The quantities of a row with as many fields as the header has columns; 0: no such row. `column`: the
- * column of each. */
+ * column of each. *lacks: the cell of memory has no number ("32  -  crash"). */
 size_t quantity_row(struct text line, const struct quantity_header *header, struct quantity out[QUANTITIES_MAX],
-                    size_t column[QUANTITIES_MAX]);
+                    size_t column[QUANTITIES_MAX], bool *lacks);
 
 /* Sets quantity.*: the figures of the last statement about memory (of a failure, if there is one); and
  * series.*: what grows, falls or is idle over lines of one shape. If no parser has read the figures of

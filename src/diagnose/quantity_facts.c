@@ -32,8 +32,16 @@ struct listing {
     uint64_t shape; /* of the last line */
 };
 
+/* Lines with one size each that say whether a piece of that size could be had: "try 4 GiB: failed". */
+struct trials {
+    double free, least_refused, most_given;
+    unsigned refused, given, line, last_line;
+};
+
 struct state {
     struct readings readings;
+    struct trials trials, told; /* told: the first that say something */
+    double free_last;
     struct quantity_header header;
     unsigned header_line;
     struct scan s;
@@ -130,13 +138,71 @@ static void read_row(struct state *st, const struct quantity *q, size_t n, const
 {
     for (size_t i = 0; i < n; i++) {
         bool of_host = st->header.of_host[column[i]];
-        readings_add_cell(&st->readings, ((uint64_t)st->header_line << 16) + column[i] + 1, &q[i], of_host);
+        readings_add_cell(&st->readings, st->header_line, column[i], &q[i], of_host);
         if (q[i].unit == UNIT_PERCENT && !of_host && q[i].role == QUANTITY_USED && q[i].value >= 50 &&
             q[i].value > st->percent_used) {
             st->percent_used = q[i].value;
             st->percent_line = st->s.line;
         }
     }
+}
+
+/* --- trials --- */
+
+#define TRIAL_GAP 3
+#define REFUSED_MIN 2
+
+static bool ends_in(struct text line, const char *word)
+{
+    size_t n = strlen(word);
+    return line.len > n && text_equals(text_skip(line, line.len - n), word) && !isalnum((unsigned char)line.at[line.len - n - 1]);
+}
+
+static void end_trials(struct state *st)
+{
+    const struct trials *t = &st->trials;
+    if (st->told.line == 0 && t->refused >= REFUSED_MIN && t->given > 0 && t->free > 0 && t->most_given < t->least_refused)
+        st->told = *t;
+    st->trials = (struct trials){.line = 0};
+}
+
+static void note_trial(struct state *st, struct text line, const struct quantity *q, size_t n)
+{
+    struct trials *t = &st->trials;
+    bool given = has(st, LOG_WORDS_COMMAND_WORKED) || ends_in(line, "yes") || ends_in(line, "ok");
+    bool refused = has(st, LOG_WORDS_COMMAND_FAILED | LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION_FAILED) || ends_in(line, "no");
+    if (n != 1 || q->unit != UNIT_BYTES || given == refused)
+        return;
+    if (t->line == 0 || st->s.line - t->last_line > TRIAL_GAP) {
+        end_trials(st);
+        *t = (struct trials){.line = st->s.line, .free = st->free_last};
+    }
+    t->last_line = st->s.line;
+    t->refused += refused;
+    t->given += given;
+    if (given && q->value > t->most_given)
+        t->most_given = q->value;
+    if (refused && (t->refused == 1 || q->value < t->least_refused))
+        t->least_refused = q->value;
+}
+
+static void note_free(struct state *st, const struct quantity *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (q[i].role == QUANTITY_FREE && q[i].unit == UNIT_BYTES)
+            st->free_last = q[i].value;
+}
+
+static void say_trials(struct state *st)
+{
+    struct scan at = st->s;
+    end_trials(st);
+    at.line = st->told.line;
+    if (st->told.line == 0)
+        return;
+    scan_integer(&at, "quantity.trial_free_bytes", (int64_t)st->told.free);
+    scan_integer(&at, "quantity.trial_refused_bytes", (int64_t)st->told.least_refused);
+    scan_integer(&at, "quantity.trial_given_bytes", (int64_t)st->told.most_given);
 }
 
 /* --- statements --- */
@@ -243,6 +309,17 @@ static size_t read_resident_set(struct state *st, struct text line, struct quant
     return 0;
 }
 
+/* "request was 3221225472 bytes" */
+static bool is_request(const struct quantity *q, size_t n)
+{
+    size_t sizes = 0, asked = 0;
+    for (size_t i = 0; i < n; i++) {
+        sizes += q[i].unit == UNIT_BYTES;
+        asked += q[i].unit == UNIT_BYTES && q[i].role == QUANTITY_ASKED;
+    }
+    return sizes == 1 && asked == 1;
+}
+
 /* The largest size that the text says to be wanted, in whichever line. */
 static void note_asked(struct state *st, const struct quantity *q, size_t n)
 {
@@ -259,14 +336,17 @@ static void read_table(struct state *st, struct text line, const struct quantity
     struct quantity_header header;
     struct quantity row[QUANTITIES_MAX];
     size_t column[QUANTITIES_MAX], cells = 0;
+    bool lacks = false;
     if (quantity_read_header(line, &header)) {
         st->owners |= header.names_owner;
         st->header = header;
         st->header_line = st->s.line;
     } else if (st->header.columns > 0) {
-        cells = quantity_row(line, &st->header, row, column);
+        cells = quantity_row(line, &st->header, row, column, &lacks);
     }
-    readings_marks(&st->readings, line, cells > 0 ? row : q, cells > 0 ? cells : n, cells > 0);
+    if (lacks)
+        readings_row_lacks(&st->readings);
+    readings_marks(&st->readings, line, cells > 0 ? row : q, cells > 0 ? cells : n, cells > 0, st->header_line == st->s.line);
     read_row(st, row, cells, column);
 }
 
@@ -296,10 +376,14 @@ static void read_line(struct state *st, struct text line)
         take_statement(&st->failure, st->s.line, q, n, false);
     }
     note_asked(st, q, n);
+    note_trial(st, text_trim(line), q, n);
+    note_free(st, q, n);
     readings_add_row(&st->readings, q, n);
     bool is_entry = roles == 1 && n == 1 && is_entry_of_dictionary(line);
-    if (is_entry || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
-        take_statement(&st->last, st->s.line, q, n, !is_entry || st->entry_line == 0 || st->s.line - st->entry_line > STATEMENT_LINES);
+    bool near = st->entry_line != 0 && st->s.line - st->entry_line <= STATEMENT_LINES;
+    bool says_request = near && is_request(q, n); /* beside a pool's statistics */
+    if (is_entry || says_request || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
+        take_statement(&st->last, st->s.line, q, n, !(near && (is_entry || says_request)));
     st->entry_line = is_entry ? st->s.line : st->entry_line;
     add_to_list(st, line, q, n);
     readings_add_line(&st->readings, line, q, n, is_of_host(st));
@@ -346,5 +430,6 @@ void quantities_to_facts(struct facts *facts, const char *data, size_t len, cons
         say_statement(&st, failed ? &st.failure : &st.last);
     say_table(&st);
     say_list(&st);
+    say_trials(&st);
     readings_say(&st.readings, &st.s);
 }

@@ -64,12 +64,12 @@ static size_t sizes_of(const struct quantity *q, size_t n)
     return sizes;
 }
 
-void readings_marks(struct readings *r, struct text line, const struct quantity *q, size_t n, bool is_row)
+void readings_marks(struct readings *r, struct text line, const struct quantity *q, size_t n, bool is_row, bool is_header)
 {
     size_t sizes = sizes_of(q, n);
     r->marks.count = 0;
     r->marks.line = r->line;
-    if (!text_has_digit(line))
+    if (is_header || !text_has_digit(line))
         note_axis_header(r, line);
     else if (sizes > 0 || is_row || has(r, AXIS_WORDS))
         r->marks.count = axis_marks(line, q, n, &r->header, r->marks.mark);
@@ -79,15 +79,20 @@ void readings_marks(struct readings *r, struct text line, const struct quantity 
 
 /* --- readings --- */
 
+/* A row of the table has no reading: it failed before there was one. */
+void readings_row_lacks(struct readings *r)
+{
+    for (size_t i = 0; i < r->shape_count; i++)
+        r->shapes[i].failed |= r->line - r->shapes[i].last_line <= LINES_BEHIND;
+}
+
 /* A failure directly behind a series is one of its next reading. */
 void readings_begin(struct readings *r, unsigned line, uint64_t words)
 {
     r->line = line;
     r->words = words;
-    if (!has(r, LOG_WORDS_SHORTAGE | LOG_WORDS_COMMAND_FAILED) || r->line - r->last_line > LINES_BEHIND)
-        return;
-    for (size_t i = 0; i < r->shape_count; i++)
-        r->shapes[i].failed |= r->line - r->shapes[i].last_line <= LINES_BEHIND;
+    if (has(r, LOG_WORDS_SHORTAGE | LOG_WORDS_COMMAND_FAILED) && r->line - r->last_line <= LINES_BEHIND)
+        readings_row_lacks(r);
 }
 
 static struct readings_shape *find_shape(struct readings *r, uint64_t hash)
@@ -157,12 +162,13 @@ void readings_add_line(struct readings *r, struct text line, const struct quanti
     add_to_shape(r, s, q, n);
 }
 
-void readings_add_cell(struct readings *r, uint64_t column, const struct quantity *q, bool of_host)
+void readings_add_cell(struct readings *r, unsigned table, size_t column, const struct quantity *q, bool of_host)
 {
-    struct readings_shape *s = find_shape(r, column);
+    struct readings_shape *s = find_shape(r, ((uint64_t)table << 16) + column + 1);
     if (s == NULL)
         return;
     s->of_host = of_host;
+    s->table = table;
     add_to_shape(r, s, q, 1);
 }
 
@@ -214,14 +220,16 @@ static bool is_memory(const struct readings_column *c)
     return c->unit != UNIT_NONE || c->most >= 64 * MIB;
 }
 
-static bool grows(const struct readings_shape *s, const struct readings_column *c)
+static bool grows(const struct readings_shape *s, const struct readings_column *c, enum axis_kind kind)
 {
     double steps = s->count - 1;
     bool much = c->last >= 2 * c->first;
     bool nameless = c->role == QUANTITY_NONE && (steps >= NAMELESS_STEPS || much); /* in another language */
-    bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS;
+    bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS ||
+              (c->role == QUANTITY_PEAK && kind == AXIS_SIZE);
     bool down = c->role == QUANTITY_FREE;
-    if (steps < STEPS_MIN || !is_memory(c))
+    bool enough = steps >= STEPS_MIN || (kind == AXIS_SIZE && s->failed && steps + 1 >= STEPS_MIN);
+    if (!enough || !is_memory(c))
         return false;
     if (up)
         return c->rises >= RISING_SHARE * steps && c->falls == 0 && c->last >= GROWTH_MIN * c->first;
@@ -276,13 +284,17 @@ static void say_growth(const struct scan *at, const struct readings_shape *s, co
     scan_integer(at, "series.readings", s->count);
 }
 
-/* Much is reserved, and little of it was ever in use. */
-static void say_reserved(const struct scan *at, const struct readings_shape *s)
+static const struct readings_column *use_of(const struct readings_shape *s)
 {
-    const struct readings_column *reserved = column_of(s, QUANTITY_RESERVED);
     const struct readings_column *used = column_of(s, QUANTITY_PEAK);
     used = used != NULL ? used : column_of(s, QUANTITY_ALLOCATED);
-    used = used != NULL ? used : column_of(s, QUANTITY_USED);
+    return used != NULL ? used : column_of(s, QUANTITY_USED);
+}
+
+/* Much is reserved, and little of it was ever in use. */
+static void say_reserved(const struct scan *at, const struct readings_shape *s, const struct readings_shape *of_use)
+{
+    const struct readings_column *reserved = column_of(s, QUANTITY_RESERVED), *used = use_of(of_use);
     if (reserved == NULL || used == NULL || reserved->most < IDLE_FACTOR * used->most ||
         reserved->last < GROWTH_MIN * used->most)
         return;
@@ -302,10 +314,18 @@ static void say_shape(const struct scan *at, const struct readings_shape *s)
             scan_integer(at, "series.full", s->count);
         else if (kind != AXIS_SIZE && runs_out(s, c))
             scan_integer(at, s->of_host ? "series.host_runs_out" : "series.runs_out", s->count);
-        else if (grows(s, c))
+        else if (grows(s, c, kind))
             say_growth(at, s, c, kind, follows);
     }
-    say_reserved(at, s);
+    say_reserved(at, s, s);
+}
+
+/* The columns of one table. */
+static void say_reserved_in_table(const struct readings *r, struct scan at, const struct readings_shape *s)
+{
+    for (size_t i = 0; i < r->shape_count && s->table != 0; i++)
+        if (r->shapes[i].table == s->table && r->shapes[i].count == s->count)
+            say_reserved(&at, s, &r->shapes[i]);
 }
 
 static void say_row(const struct readings *r, struct scan at)
@@ -325,8 +345,10 @@ void readings_say(const struct readings *r, const struct scan *scan)
     struct scan at = *scan;
     for (size_t i = 0; i < r->shape_count; i++) {
         at.line = r->shapes[i].line;
-        if (r->shapes[i].count >= SERIES_MIN)
-            say_shape(&at, &r->shapes[i]);
+        if (r->shapes[i].count < SERIES_MIN)
+            continue;
+        say_shape(&at, &r->shapes[i]);
+        say_reserved_in_table(r, at, &r->shapes[i]);
     }
     say_row(r, at);
 }

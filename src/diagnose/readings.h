@@ -30,6 +30,7 @@ struct readings_column {
 struct readings_shape {
     uint64_t hash;
     unsigned count, line, last_line;
+    unsigned table; /* line of its header; 0: no table */
     struct axis axis;
     size_t columns;
     struct readings_column column[READINGS_COLUMNS];
@@ -63,13 +64,16 @@ struct readings {
 uint64_t readings_shape_of(struct text line);
 
 /* Each line, in order: first this; then its marks. `q`: its quantities; `is_row`: it may be a row of a table
- * with units. */
+ * with units; `is_header`: it names the columns of one. */
 void readings_begin(struct readings *, unsigned line, uint64_t words);
-void readings_marks(struct readings *, struct text line, const struct quantity *q, size_t n, bool is_row);
-/* Then one or more of these. `column`: a number for the column of the table. */
+void readings_marks(struct readings *, struct text line, const struct quantity *q, size_t n, bool is_row, bool is_header);
+/* Then one or more of these. `table`: the line of its header. */
 void readings_add_line(struct readings *, struct text line, const struct quantity *q, size_t n, bool of_host);
-void readings_add_cell(struct readings *, uint64_t column, const struct quantity *q, bool of_host);
+void readings_add_cell(struct readings *, unsigned table, size_t column, const struct quantity *q, bool of_host);
 void readings_add_row(struct readings *, const struct quantity *q, size_t n);
+
+/* The line is a row of the table without a reading. */
+void readings_row_lacks(struct readings *);
 
 void readings_say(const struct readings *, const struct scan *);
 
