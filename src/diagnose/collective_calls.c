@@ -51,6 +51,8 @@ void collective_calls_to_facts(struct facts *facts, const char *data, size_t len
     struct scan at = {.facts = facts, .source = source != NULL ? source : "text"};
     struct call calls[CALLS_MAX], c;
     size_t count = 0;
+    if (memmem(data, len, "WorkNCCL(", strlen("WorkNCCL(")) == NULL)
+        return;
     for (at.line = 1; count < CALLS_MAX && text_next_line(&rest, &line); at.line++) {
         if (!text_has(line, "WorkNCCL(") || !take_call(line, &c))
             continue;

@@ -69,9 +69,9 @@ static bool is_of_counted_things(struct text line, const char *begin, struct tex
         end--;
     for (at = end; at > line.at && isalpha((unsigned char)at[-1]);)
         at--;
-    struct text word = text_trim(behind), before = {at, (size_t)(end - at)};
+    struct text word = text_until(text_trim(behind), " ,;:.)"), before = {at, (size_t)(end - at)};
     bool numbered = begin > line.at && begin[-1] == '#';
-    return numbered || (words_of(before) & LOG_WORDS_COUNTED) != 0 || (words_of(text_until(word, " ,;:.)")) & LOG_WORDS_COUNTED) != 0;
+    return numbered || (words_of(before) & LOG_WORDS_COUNTED) != 0 || (words_of(word) & LOG_WORDS_COUNTED) != 0;
 }
 
 /* A limit that is not told needs a count just below it: a count of 1024 is most often a size. */
@@ -90,26 +90,24 @@ static void say(const struct search *s, size_t i, uint64_t count)
         scan_boolean(&s->at, "quantity.count_limit_told", true);
 }
 
-static bool read_line(const struct search *s, struct text line)
+/* The limit at which a number of the line stands, or LIMITS. Numbers are cheaper to compare than words. */
+static size_t find_count(const struct search *s, struct text line, uint64_t *count)
 {
     struct text rest = line;
     while (rest.len > 0) {
-        uint64_t count;
         if (!isdigit((unsigned char)rest.at[0])) {
             rest = text_skip(rest, 1);
             continue;
         }
         const char *begin = rest.at;
-        bool is_count = take_count(line, &rest, &count) && is_of_counted_things(line, begin, rest);
+        bool is_count = take_count(line, &rest, count);
         for (size_t i = 0; is_count && i < LIMITS; i++)
-            if (stands_at(s, i, count)) {
-                say(s, i, count);
-                return true;
-            }
+            if (stands_at(s, i, *count) && is_of_counted_things(line, begin, rest))
+                return i;
         while (rest.len > 0 && isalnum((unsigned char)rest.at[0]))
             rest = text_skip(rest, 1);
     }
-    return false;
+    return LIMITS;
 }
 
 /* The failure stands on the line of the count or on the next one. A step or a batch takes no descriptor. */
@@ -122,20 +120,23 @@ static bool tells_where_it_failed(uint64_t words, uint64_t next)
 void limit_counts_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     struct search s = {.at = {.facts = facts, .source = source != NULL ? source : "text"}};
-    struct text rest = {data, len}, line, next;
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), line, next;
     for (size_t i = 0; i < LIMITS; i++) {
         const struct fact *f = facts_find(facts, limits[i].fact, FACT_LOG);
         s.is_told[i] = f != NULL && f->type == FACT_INTEGER && f->integer > 0;
         s.limit[i] = s.is_told[i] ? (uint64_t)f->integer : limits[i].usual;
     }
-    for (unsigned number = 1; text_next_line(&rest, &line); number++) {
+    for (unsigned number = before + 1; text_next_line(&rest, &line); number++) {
+        uint64_t count;
+        size_t i = line.len <= LINE_MAX_BYTES ? find_count(&s, line, &count) : LIMITS;
         struct text ahead = rest;
-        uint64_t words = line.len <= LINE_MAX_BYTES && text_has_digit(line) ? words_of(line) : 0;
-        if ((words & LOG_WORDS_COUNTED) == 0)
-            continue;
-        uint64_t behind = text_next_line(&ahead, &next) && next.len <= LINE_MAX_BYTES ? words_of(next) : 0;
+        if (i == LIMITS || !text_next_line(&ahead, &next))
+            next = (struct text){"", 0};
         s.at.line = number;
-        if (tells_where_it_failed(words, behind) && read_line(&s, line))
+        if (i < LIMITS && tells_where_it_failed(words_of(line), words_of(text_first(next, LINE_MAX_BYTES)))) {
+            say(&s, i, count);
             return;
+        }
     }
 }

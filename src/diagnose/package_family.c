@@ -60,6 +60,14 @@ static void read_line(struct text line, unsigned number, struct version found[PA
             found[i] = v;
 }
 
+/* Blanks aside; most lines are left at their first letter. */
+static bool begins_with(struct text line, const char *name)
+{
+    while (line.len > 0 && line.at[0] == ' ')
+        line = text_skip(line, 1);
+    return line.len > 0 && line.at[0] == name[0] && text_starts(line, name);
+}
+
 static bool belong_together(size_t family, const struct version *of, const struct version *with)
 {
     return of->minor == with->minor + families[family].minor_ahead && (!families[family].same_major || of->major == with->major);
@@ -69,9 +77,10 @@ void package_family_to_facts(struct facts *facts, const char *data, size_t len, 
 {
     struct version found[PACKAGES] = {{.is_known = false}};
     struct scan at = {.facts = facts, .source = source != NULL ? source : "text"};
-    struct text rest = {data, len}, line;
-    for (unsigned number = 1; text_next_line(&rest, &line); number++)
-        if (line.len <= LINE_MAX_BYTES && (text_starts(text_trim(line), "torch") || text_starts(text_trim(line), "jax")))
+    unsigned before;
+    struct text rest = text_tail(data, len, &before), line;
+    for (unsigned number = before + 1; text_next_line(&rest, &line); number++)
+        if (line.len <= LINE_MAX_BYTES && (begins_with(line, "torch") || begins_with(line, "jax")))
             read_line(line, number, found);
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         const struct version *of = &found[families[i].of], *with = &found[families[i].with];

@@ -15,6 +15,7 @@
 #define LINE_MAX_BYTES 1024
 #define PROMPT_MAX 48
 #define SETTING_MAX 80
+#define TABLE_LINE_MAX 200
 
 struct command {
     struct text variables, words;
@@ -172,7 +173,8 @@ static void read_line(struct session *s, struct text line, unsigned number)
 {
     struct text words = line, result, variables;
     struct table table;
-    if (memchr(line.at, '_', line.len) != NULL && line.len < LINE_MAX_BYTES && read_table_header(line, &table)) {
+    if (line.len < TABLE_LINE_MAX && memchr(line.at, '_', line.len) != NULL &&
+        (quantity_has_wide_gaps(line) || memchr(line.at, '|', line.len) != NULL) && read_table_header(line, &table)) {
         s->table = table;
         return;
     }

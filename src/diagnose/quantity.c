@@ -477,16 +477,23 @@ static bool read_columns(struct text line, char separator, struct quantity_heade
     return ret->columns >= 2 && (roles > 0 || ret->names_owner);
 }
 
+bool quantity_has_wide_gaps(struct text line)
+{
+    return memmem(line.at, line.len, "  ", 2) != NULL || memchr(line.at, '\t', line.len) != NULL;
+}
+
 bool quantity_read_header(struct text line, struct quantity_header *ret)
 {
-    bool has_bar = memchr(line.at, '|', line.len) != NULL, is_wide = text_has(text_trim(line), "  ") || text_has(line, "\t");
-    bool has_blank = memchr(line.at, ' ', line.len) != NULL || memchr(line.at, '\t', line.len) != NULL;
-    bool read = line.len >= 8 && line.len <= 240 &&
-                ((has_bar && read_columns(line, '|', ret)) ||
-                 (!text_has_digit(line) && read_columns(line, has_blank ? ' ' : ',', ret)) ||
-                 (is_wide && !has_bar && read_columns(line, QUANTITY_WIDE, ret)));
+    struct text t = text_trim(line);
+    ret->columns = 0;
+    if (line.len < 8 || line.len > 240 || t.len == 0 || isdigit((unsigned char)t.at[0]))
+        return false;
+    bool has_bar = memchr(t.at, '|', t.len) != NULL, is_wide = quantity_has_wide_gaps(t);
+    bool has_blank = is_wide || memchr(line.at, ' ', line.len) != NULL, has_digit = text_has_digit(t);
+    bool read = (has_bar && read_columns(t, '|', ret)) || (!has_digit && read_columns(t, has_blank ? ' ' : ',', ret)) ||
+                (is_wide && !has_bar && read_columns(t, QUANTITY_WIDE, ret));
     if (!read)
-        *ret = (struct quantity_header){.columns = 0};
+        ret->columns = 0;
     return read;
 }
 

@@ -55,6 +55,8 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX]);
 /* Between cells of several words there are two blanks or a tab. */
 #define QUANTITY_WIDE '\t'
 
+bool quantity_has_wide_gaps(struct text line);
+
 /* The next cell of a row; false at its end. */
 bool quantity_next_cell(struct text *rest, char separator, struct text *ret);
 
