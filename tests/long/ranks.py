@@ -349,7 +349,7 @@ def run(launcher, name, who, ranks, number, port, backend):
 
 
 def complaints_about_tree(name, who, facts):
-    """Of a rank that hangs the bundle can only name the one that gave up waiting for it."""
+    """The bundle of a rank that hangs can only name the one that gave up waiting for it."""
     if facts is None:
         return ["not one bundle"]
     first, ended = facts.get("worker.0.rank"), facts.get("worker.0.signal")
