@@ -29,27 +29,34 @@ static bool is_kept(const struct walk *w, const char *key)
     return false;
 }
 
+/* Where a value stands. `name`: the member "name" of the same object, or NULL. cJSON's objects are lists: it is
+ * looked up once an object, because an object of a stranger may have a million members. */
+struct place {
+    const cJSON *parent, *name;
+};
+
 /* The name that gives the value away, as in {"name": "env.HF_TOKEN", "value": "..."} and
  * ["--token", "..."]. */
-static const char *name_of_value(const cJSON *parent, const cJSON *item)
+static const char *name_of_value(const struct place *place, const cJSON *item)
 {
     const char *key = item->string;
-    if (parent != NULL && cJSON_IsArray(parent) && item != parent->child &&
-        cJSON_IsString(item->prev) && item->prev->valuestring[0] == '-')
+    if (cJSON_IsArray(place->parent) && item != place->parent->child && cJSON_IsString(item->prev) &&
+        item->prev->valuestring[0] == '-')
         return item->prev->valuestring;
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(parent, "name"));
+    const char *name = cJSON_GetStringValue(place->name);
     return key != NULL && strcmp(key, "value") == 0 && name != NULL ? name : key;
 }
 
 /* --- spans of a text as spans of a piece of it --- */
 
-static void take_piece(struct redact_spans *out, const struct redact_spans *all, size_t from,
-                       size_t len)
+/* `all` are settled: in order, none over another. `*next`: the first one that no earlier piece has passed. */
+static void take_piece(struct redact_spans *out, const struct redact_spans *all, size_t *next,
+                       size_t from, size_t len)
 {
-    for (size_t i = 0; i < all->count; i++) {
+    while (*next < all->count && all->list[*next].to <= from)
+        ++*next;
+    for (size_t i = *next; i < all->count && all->list[i].from < from + len; i++) {
         struct redact_span span = all->list[i];
-        if (span.to <= from || span.from >= from + len)
-            continue;
         span.from = span.from > from ? span.from - from : 0;
         span.to = span.to < from + len ? span.to - from : len;
         redact_spans_add(out, span);
@@ -83,9 +90,10 @@ static int search_named(const struct walk *w, const char *name, const char *valu
     buf_printf(&line, "%s=%s", name, value);
     const struct redact_text t = {buf_str(&line), line.len};
     size_t at = strlen(name) + 1;
+    size_t next = 0;
     int e = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, w->learning, &spans);
     if (e == 0)
-        take_piece(&found, &spans, at, strlen(value));
+        take_piece(&found, &spans, &next, at, strlen(value));
     bool before = starts_with_span(out);
     for (size_t i = 0; e == 0 && i < found.count; i++) {
         struct redact_span span = found.list[i];
@@ -125,7 +133,7 @@ static int learn_spans(const struct walk *w, const struct redact_text *t,
 }
 
 /* Redacts the value of a string or number item. `spans` were found from the text around it. */
-static int redact_value(const struct walk *w, const cJSON *parent, cJSON *item,
+static int redact_value(const struct walk *w, const struct place *place, cJSON *item,
                         struct redact_spans *spans)
 {
     char number[40];
@@ -135,7 +143,7 @@ static int redact_value(const struct walk *w, const cJSON *parent, cJSON *item,
         value = number;
     }
     const struct redact_text t = {value, strlen(value)};
-    const char *name = name_of_value(parent, item);
+    const char *name = name_of_value(place, item);
     int r =
         cJSON_IsString(item) && t.len > 0 ? redact_search(w->redactor, &t, w->learning, spans) : 0;
     if (r == 0 && name != NULL && t.len > 0)
@@ -202,13 +210,15 @@ static int search_list(const struct walk *w, const cJSON *array, struct redact_s
     return redact_search(w->redactor, &t, w->learning, out);
 }
 
-static int walk(const struct walk *w, const cJSON *parent, cJSON *item);
+static int walk(const struct walk *w, const struct place *place, cJSON *item);
 
 static int walk_array(const struct walk *w, cJSON *array) /* NOLINT(misc-no-recursion) */
 {
+    const struct place place = {array, NULL};
     struct redact_spans all = {0};
     struct buf line;
     size_t at = 0;
+    size_t next = 0;
     buf_init(&line, LIST_MAX);
     int r = search_list(w, array, &all, &line);
     bool joined = line.len > 0 && !buf_failed(&line);
@@ -216,11 +226,11 @@ static int walk_array(const struct walk *w, cJSON *array) /* NOLINT(misc-no-recu
         size_t len = cJSON_IsString(item) ? strlen(item->valuestring) : 0;
         if (joined && cJSON_IsString(item)) {
             struct redact_spans own = {0};
-            take_piece(&own, &all, at, len);
-            r = redact_value(w, array, item, &own);
+            take_piece(&own, &all, &next, at, len);
+            r = redact_value(w, &place, item, &own);
             free(own.list);
         } else {
-            r = walk(w, array, item);
+            r = walk(w, &place, item);
         }
         at += len + 1;
     }
@@ -230,7 +240,7 @@ static int walk_array(const struct walk *w, cJSON *array) /* NOLINT(misc-no-recu
 }
 
 /* As deep as cJSON's parser goes (CJSON_NESTING_LIMIT, 1000). */
-static int walk(const struct walk *w, const cJSON *parent,
+static int walk(const struct walk *w, const struct place *place,
                 cJSON *item) /* NOLINT(misc-no-recursion) */
 {
     int r = redact_key(w, item);
@@ -238,25 +248,26 @@ static int walk(const struct walk *w, const cJSON *parent,
         return r;
     if (cJSON_IsString(item) || cJSON_IsNumber(item)) {
         struct redact_spans spans = {0};
-        r = redact_value(w, parent, item, &spans);
+        r = redact_value(w, place, item, &spans);
         free(spans.list);
         return r;
     }
     if (cJSON_IsArray(item))
         return walk_array(w, item);
+    const struct place inside = {item, cJSON_GetObjectItemCaseSensitive(item, "name")};
     for (cJSON *child = item->child; r == 0 && child != NULL; child = child->next)
-        r = walk(w, item, child);
+        r = walk(w, &inside, child);
     return r;
 }
 
 int redact_json(struct redactor *redactor, struct cJSON *document, const char *const keep[])
 {
     const struct walk w = {redactor, keep, false};
-    return walk(&w, NULL, document);
+    return walk(&w, &(struct place){0}, document);
 }
 
 int redactor_learn_json(struct redactor *redactor, const struct cJSON *document)
 {
     const struct walk w = {redactor, NULL, true};
-    return walk(&w, NULL, (cJSON *)(uintptr_t)document); /* learning alters nothing */
+    return walk(&w, &(struct place){0}, (cJSON *)(uintptr_t)document); /* learning alters nothing */
 }

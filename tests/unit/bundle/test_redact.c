@@ -251,6 +251,45 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
+/* Seconds of CPU for one object, or one list, of so many members. */
+static double seconds_of_members(const char *open, const char *member, const char *end, int count)
+{
+    struct buf text = BUF_INIT;
+    buf_puts(&text, open);
+    for (int i = 0; i < count; i++) {
+        buf_puts(&text, i > 0 ? "," : "");
+        buf_printf(&text, member, i);
+    }
+    buf_puts(&text, end);
+    struct redactor *r = redactor_new();
+    cJSON *doc = cJSON_Parse(buf_str(&text));
+    assert_non_null(doc);
+    clock_t begin = clock();
+    assert_int_equal(redact_json(r, doc, NULL), 0);
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    cJSON_Delete(doc);
+    redactor_free(r);
+    buf_release(&text);
+    return seconds;
+}
+
+/* Sixteen times as many members take some sixteen times as long, not 256 times: a stranger makes the object. */
+static void test_json_of_many_members(void **state)
+{
+    (void)state;
+    static const char *const rows[][3] = {
+        {"{", "\"k%d\":1", "}"},
+        {"{\"name\":\"x\",", "\"value\":\"abc%d\"", "}"},
+        {"[", "\"a%d@example.org\"", "]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double few = seconds_of_members(rows[i][0], rows[i][1], rows[i][2], 2500);
+        double many = seconds_of_members(rows[i][0], rows[i][1], rows[i][2], 40000);
+        print_message("%s: %.3f and %.3f s\n", rows[i][1], few, many);
+        assert_true(many < 70 * few + 0.5);
+    }
+}
+
 /* Machines of the same site get different pseudonyms, and no real name is shown. */
 static void test_own_domain(void **state)
 {
@@ -366,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_parts_of_a_program),
         cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_of_many_members),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
