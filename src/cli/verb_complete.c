@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/json_bound.h"
+#include "base/own_folder.h"
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "cli/assets.h"
@@ -268,6 +269,16 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
     return r;
 }
 
+/* `sudo -E` keeps the caller's variable: root reads no other user's folder, and no link in it, in place of the machine.
+ * The bundle belongs to that user. */
+static void leave_a_strangers_sysroot(void)
+{
+    if (geteuid() != 0 || getenv("ROCMCRASH_SYSROOT") == NULL || own_folder_from("ROCMCRASH_SYSROOT") != NULL)
+        return;
+    say_line(stderr, "rocmcrash: ROCMCRASH_SYSROOT is not root's own folder: not used");
+    (void)unsetenv("ROCMCRASH_SYSROOT");
+}
+
 int verb_complete(int argc, char *argv[])
 {
     static const struct plain_verb verb = {
@@ -283,6 +294,7 @@ int verb_complete(int argc, char *argv[])
     int status = plain_verb_parse(&verb, argc, argv, &json, &path);
     if (status != OUTCOME_GOES_ON)
         return status;
+    leave_a_strangers_sysroot();
     outcome_begin(&outcome, verb.name, json);
     int r = bundle_rewrite(path, BUNDLE_MODE_PRIVATE, change_bundle, &completion, &err);
     job_close(&job);

@@ -13,6 +13,7 @@ import tarfile
 import time
 
 import support
+from attack_table import Attacks
 from support import PYTHON
 
 NOBODY = 65534
@@ -104,6 +105,22 @@ class Complete(support.Case):
         counts = [json.loads(bundle.text("redaction.json"))["counts"] for bundle in (before, after)]
         for kind, count in counts[0].items():
             self.assertGreaterEqual(counts[1][kind], count)
+
+    def test_a_users_sysroot_is_not_roots(self):
+        bundle = self.users_bundle()
+        secret = self.write("secret", f"3,1,{time.monotonic_ns() // 1000},-;amdgpu 0000:03:00.0: a line of root's own\n")
+        os.chmod(secret, 0o600)
+        os.makedirs(self.outdir + "/machine/dev")
+        os.symlink(secret, self.outdir + "/machine/dev/kmsg")
+        os.chown(self.outdir + "/machine", NOBODY, NOBODY)
+        self.environ["ROCMCRASH_SYSROOT"] = self.outdir + "/machine"
+        with Attacks("what another user lays out") as attacks, attacks.one("a machine's folder with a link to a file of root's"):
+            done = self.verb("complete", bundle.path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("ROCMCRASH_SYSROOT is not root's own folder", done.stderr)
+            after = support.Bundle(bundle.path)
+            self.assertNotIn("root's own", after.text("kernel_log/kernel.log"))
+            self.assertEqual(after.verdict["class"], "page-fault")
 
     def test_twice(self):
         bundle = self.users_bundle()
