@@ -29,7 +29,7 @@ static bool is_kept(const struct walk *w, const char *key)
     return false;
 }
 
-/* Where a value stands. `name`: the member "name" of the same object, or NULL. cJSON's objects are lists: it is
+/* The place of a value. `name`: the member "name" of the same object, or NULL. cJSON's objects are lists: it is
  * looked up once an object, because an object of a stranger may have a million members. */
 struct place {
     const cJSON *parent, *name;

@@ -13,7 +13,7 @@ def at_least(size):
 
 
 def room_of(capacity):
-    """What is left for tensors whatever the driver and the runtime hold."""
+    """Leaves room for what the driver and the runtime hold."""
     return capacity - 900 * MIB
 
 
