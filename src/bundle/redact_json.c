@@ -49,14 +49,17 @@ static const char *name_of_value(const struct place *place, const cJSON *item)
 
 /* --- spans of a text as spans of a piece of it --- */
 
-/* `all` are settled: in order, none over another. `*next`: the first one that no earlier piece has passed. */
-static void take_piece(struct redact_spans *out, const struct redact_spans *all, size_t *next,
-                       size_t from, size_t len)
+/* `all` are sorted by their beginning and may overlap. The pieces follow each other: what ends before one is passed
+ * for good, and those before `*next` are not looked at again. */
+static void take_piece(struct redact_spans *out, struct redact_spans *all, size_t *next, size_t from,
+                       size_t len)
 {
-    while (*next < all->count && all->list[*next].to <= from)
-        ++*next;
     for (size_t i = *next; i < all->count && all->list[i].from < from + len; i++) {
         struct redact_span span = all->list[i];
+        if (span.to <= from) {
+            all->list[i] = all->list[(*next)++];
+            continue;
+        }
         span.from = span.from > from ? span.from - from : 0;
         span.to = span.to < from + len ? span.to - from : len;
         redact_spans_add(out, span);
@@ -92,6 +95,7 @@ static int search_named(const struct walk *w, const char *name, const char *valu
     size_t at = strlen(name) + 1;
     size_t next = 0;
     int e = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, w->learning, &spans);
+    redact_spans_sort(&spans);
     if (e == 0)
         take_piece(&found, &spans, &next, at, strlen(value));
     bool before = starts_with_span(out);
@@ -222,6 +226,7 @@ static int walk_array(const struct walk *w, cJSON *array) /* NOLINT(misc-no-recu
     buf_init(&line, LIST_MAX);
     int r = search_list(w, array, &all, &line);
     bool joined = line.len > 0 && !buf_failed(&line);
+    redact_spans_sort(&all); /* those that are only learned are not settled */
     for (cJSON *item = array->child; r == 0 && item != NULL; item = item->next) {
         size_t len = cJSON_IsString(item) ? strlen(item->valuestring) : 0;
         if (joined && cJSON_IsString(item)) {

@@ -290,6 +290,31 @@ static void test_json_of_many_members(void **state)
     }
 }
 
+/* What is learned from one word of a list is hidden everywhere. While it learns, the findings of several rules overlap
+ * and stand in the order of the rules: each word comes first once. */
+static void test_json_is_learned(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"https://joe:Xq7vPw2LmZ@git.example.org/a", "AKIAQ3E5GT7YHU9IJK2M", "--seed", "17", "--token",
+                                        "ghp_EWbS4HAE56yUhQqg0e7N1ygQdvpSfF5PH5nL", "--password=T9kfWq3zRb8", "AKIAZ3E5GT7YHU9IJK2X"};
+    static const char *const secrets[] = {"Xq7vPw2LmZ", "AKIAQ3E5GT7YHU9IJK2M", "ghp_EWbS4HAE56yUhQqg0e7N1ygQdvpSfF5PH5nL", "T9kfWq3zRb8",
+                                          "AKIAZ3E5GT7YHU9IJK2X"};
+    const size_t count = sizeof words / sizeof *words;
+    for (size_t first = 0; first < count; first++) {
+        struct redactor *r = redactor_new();
+        cJSON *doc = cJSON_CreateArray();
+        for (size_t i = 0; i < count; i++)
+            assert_true(cJSON_AddItemToArray(doc, cJSON_CreateString(words[(first + i) % count])));
+        assert_int_equal(redactor_learn_json(r, doc), 0);
+        for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+            RC_AUTO_FREE char *out = redacted(r, secrets[i]);
+            assert_null(strstr(out, secrets[i]));
+        }
+        cJSON_Delete(doc);
+        redactor_free(r);
+    }
+}
+
 /* Machines of the same site get different pseudonyms, and no real name is shown. */
 static void test_own_domain(void **state)
 {
@@ -406,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_of_many_members),
+        cmocka_unit_test(test_json_is_learned),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
