@@ -290,7 +290,7 @@ static void test_json_of_many_members(void **state)
     }
 }
 
-/* What is learned from one word of a list is hidden everywhere. While it learns, the findings of several rules overlap
+/* A secret that is learned from one word of a list is hidden everywhere. While it learns, the findings of several rules overlap
  * and stand in the order of the rules: each word comes first once. */
 static void test_json_is_learned(void **state)
 {
