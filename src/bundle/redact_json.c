@@ -40,7 +40,7 @@ struct place {
 static const char *name_of_value(const struct place *place, const cJSON *item)
 {
     const char *key = item->string;
-    if (cJSON_IsArray(place->parent) && item != place->parent->child && cJSON_IsString(item->prev) &&
+    if (place->parent != NULL && cJSON_IsArray(place->parent) && item != place->parent->child && cJSON_IsString(item->prev) &&
         item->prev->valuestring[0] == '-')
         return item->prev->valuestring;
     const char *name = cJSON_GetStringValue(place->name);
