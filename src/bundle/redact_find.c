@@ -81,7 +81,10 @@ bool redact_is_excused(const struct redact_rule *rule, const char *text, size_t 
     window[0] = '\0';
     size_t n = 0;
     size_t reach = rule->unless_reach < UNLESS_MAX ? rule->unless_reach : UNLESS_MAX;
-    for (size_t i = at > reach ? at - reach : 0; i < at; i++) {
+    size_t from = at > reach ? at - reach : 0;
+    while (from > 0 && from < at && isalpha((unsigned char)text[from - 1]) && isalpha((unsigned char)text[from]))
+        from++; /* "ver" of "server" is no word */
+    for (size_t i = from; i < at; i++) {
         bool ends_path = strchr(" \t\"'`=;,:", text[i]) != NULL && text[i] != '\0';
         if (text[i] == '\n' || (rule->unless_in_path && ends_path))
             n = 0;
