@@ -23,7 +23,7 @@ struct rc_err;
 struct redact_text;
 
 #define RULE_GROUPS_MAX 40
-#define RULE_WORDS_MAX 120
+#define RULE_WORDS_MAX 160
 #define NOT_HIDDEN ((unsigned char)255)
 
 struct redact_example {
