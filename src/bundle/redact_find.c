@@ -214,6 +214,8 @@ void redact_rule_find(const struct redact_rules *rules, const struct redact_rule
     const struct piece piece = {text, from, to, flags_of_piece(len, to)};
     const size_t before = out->count;
     find_in(rules, rule, &piece, from, out);
+    if (rule->below)
+        redact_find_below(rule, text, len, before, out);
     if (rule->unless_known == KNOWN_IDENTIFIER && !rule->learn)
         redact_find_kin(rules, rule, text, from, to, before, out);
 }

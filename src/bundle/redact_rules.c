@@ -315,6 +315,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->across = true;
     else if (strcmp(key, "exact") == 0)
         rule->exact = true;
+    else if (strcmp(key, "below") == 0)
+        rule->below = true;
     else if (strcmp(key, "below-home") == 0)
         rule->below_home = true;
     else if (strcmp(key, "bits") == 0)

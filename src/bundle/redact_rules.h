@@ -55,6 +55,7 @@ struct redact_rule {
     bool learn;  /* what it finds is looked for everywhere */
     bool across; /* may reach over line ends */
     bool exact;  /* upper and lower case differ */
+    bool below;  /* a header: the column below it is hidden */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     enum redact_known unless_known; /* only what is not in this vocabulary is hidden */
@@ -142,6 +143,9 @@ bool redact_is_excused(const struct redact_rule *, const char *text, size_t at);
 /* Adds what belongs to the names that the rule found in text[from, to): those of `out` from `before` on. */
 void redact_find_kin(const struct redact_rules *, const struct redact_rule *, const char *text, size_t from,
                      size_t to, size_t before, struct redact_spans *out);
+/* Puts the columns below the headers of out->list[before...] in their place. */
+void redact_find_below(const struct redact_rule *, const char *text, size_t len, size_t before,
+                       struct redact_spans *out);
 /* Adds the matches that begin at `at`, then each match that begins where the one before ended. */
 void redact_rule_follow(const struct redact_rules *, const struct redact_rule *,
                         const struct redact_text *t, size_t from, size_t at, size_t to,
