@@ -98,7 +98,8 @@ static bool is_header(const char *text, const struct row *row)
                 return false;
         }
         size_t len = row->to[i] - row->from[i];
-        if (len > HEADER_MAX || (len > 0 && letters == 0))
+        bool option = len > 0 && text[row->from[i]] == '-'; /* a table of options explains them */
+        if (option || len > HEADER_MAX || (len > 0 && letters == 0))
             return false;
     }
     return row->count > 1;
