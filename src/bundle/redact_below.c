@@ -24,6 +24,11 @@ static size_t end_of_line(const char *text, size_t len, size_t from)
     return end != NULL ? (size_t)(end - text) : len;
 }
 
+static bool is_one_of(const char *signs, char c)
+{
+    return c != '\0' && strchr(signs, c) != NULL;
+}
+
 static bool is_around(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '"' || c == '\'';
@@ -79,11 +84,11 @@ static char sign_beside(const char *text, size_t line, size_t end, const struct 
     size_t before = cell->from;
     while (after < end && (text[after] == '"' || text[after] == '\'' || text[after] == ' '))
         after++;
-    if (after < end && memchr(",;|\t", text[after], 4) != NULL)
+    if (after < end && is_one_of(",;|\t", text[after]))
         return text[after];
     while (before > line && (text[before - 1] == '"' || text[before - 1] == '\'' || text[before - 1] == ' '))
         before--;
-    return before > line && memchr(",;|\t", text[before - 1], 4) != NULL ? text[before - 1] : ' ';
+    return before > line && is_one_of(",;|\t", text[before - 1]) ? text[before - 1] : ' ';
 }
 
 /* Words that name columns, and no number or sentence among them. */
@@ -94,7 +99,7 @@ static bool is_header(const char *text, const struct row *row)
         for (size_t at = row->from[i]; at < row->to[i]; at++) {
             unsigned char c = (unsigned char)text[at];
             letters += isalpha(c) || c >= 0x80;
-            if (memchr("=:<>{}[]", c, 8) != NULL)
+            if (is_one_of("=:<>{}[]", text[at]))
                 return false;
         }
         size_t len = row->to[i] - row->from[i];
@@ -108,7 +113,7 @@ static bool is_header(const char *text, const struct row *row)
 static bool is_rule_of_table(const char *text, size_t from, size_t to)
 {
     size_t n = from;
-    while (n < to && memchr("-=+:| \t\r", text[n], 8) != NULL)
+    while (n < to && is_one_of("-=+:| \t\r", text[n]))
         n++;
     return n == to && memchr(text + from, '-', to - from) != NULL;
 }
