@@ -2,8 +2,10 @@
 """samples/site: a site's entry point uses rocmcrash only where there is a GPU, and the epilog drains a node only if
 memory is left on it."""
 
+import json
 import os
 import subprocess
+import time
 
 import support
 from support import ROCMCRASH
@@ -44,6 +46,64 @@ class Site(support.Case):
         self.assertEqual((done.returncode, self.bundles()), (7, []))
         self.assertEqual(self.run_word().returncode, 2)
 
+    def armed(self, *command, **environ):
+        """Calls a program by its name, with a folder of links to `shim` first in PATH."""
+        folder = self.path("armed")
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+            for name in ("victim", "caller"):
+                os.symlink(os.path.join(SITE, "shim"), os.path.join(folder, name))
+            os.mkdir(self.path("bin of ours"))
+            self.write("bin of ours/victim", "#!/bin/sh\necho \"$ROCMCRASH_ARMED $*\"\nkill -ABRT $$\n", 0o755)
+            self.write("bin of ours/caller", "#!/bin/sh\nvictim from caller\n", 0o755)
+        path = os.pathsep.join((folder, os.path.dirname(ROCMCRASH), self.path("bin of ours"), os.defpath))
+        return subprocess.run(command, env={**self.environ, "ROCMCRASH_GPU_DEVICES": self.write("kfd", ""), "PATH": path, **environ},
+                              cwd=self.outdir, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_armed_by_its_name(self):
+        done = self.armed("sh", "-c", "victim 'a  b'; echo $?")
+        self.assertEqual(done.stdout, "1 a  b\n134\n", done.stderr)
+        self.assertEqual(len(self.bundles()), 1)
+        # Once, for the program that was called first: it ends well, as its child's end is the last thing in it.
+        done = self.armed("sh", "-c", "caller; echo $?")
+        self.assertEqual(done.stdout, "1 from caller\n134\n", done.stderr)
+        self.assertEqual(len(self.bundles()), 2)
+
+    def test_armed_by_its_name_and_switched_off(self):
+        for environ in ({"ROCMCRASH_OFF": "1"}, {"ROCMCRASH_GPU_DEVICES": self.path("none")}):
+            done = self.armed("sh", "-c", "victim x; echo $?", **environ)
+            self.assertEqual((done.stdout, self.bundles()), ("1 x\n134\n", []))
+        os.unlink(self.path("bin of ours/victim"))
+        done = self.armed("sh", "-c", "victim; echo $?")
+        self.assertEqual((done.stdout, done.stderr), ("127\n", "victim: command not found\n"))
+
+    def test_the_launcher_is_told(self):
+        log, errors = self.write("termination-log", ""), self.path("errors/0/error.json")
+        self.environ.update(KUBERNETES_SERVICE_HOST="10.0.0.1", TERMINATION_LOG=log, TORCHELASTIC_ERROR_FILE=errors)
+        done = self.run_it("sh", "-c", "kill -SEGV $$", options=["--event-to", os.path.join(SITE, "tell_launcher")])
+        bundle = self.only_bundle(done)
+        said = support.read(log)
+        self.assertIn("SEGV", said)
+        self.assertIn(os.path.basename(bundle.path), said)
+        with open(errors, encoding="utf-8") as file:
+            message = json.load(file)["message"]
+        self.assertEqual((message["message"] + "\n", message["extraInfo"]["py_callstack"]), (said, message["message"]))
+        self.assertLess(abs(int(message["extraInfo"]["timestamp"]) - time.time()), 60)
+        self.assertEqual(os.listdir(os.path.dirname(errors)), ["error.json"])
+
+    def test_the_launcher_knows_already(self):
+        """The program's own words stay. A sentence with quotes makes no broken JSON."""
+        log, errors = self.write("termination-log", "mine\n"), self.write("error.json", "{}")
+        script = os.path.join(SITE, "tell_launcher")
+        environ = {**self.environ, "KUBERNETES_SERVICE_HOST": "10.0.0.1", "TERMINATION_LOG": log}
+        words = ['a "quoted"\tword \\ and\nmore', "rocmcrash.class=leak", "rocmcrash.bundle=file:///x%20y.tar.gz"]
+        for path in (errors, self.path("other.json")):
+            subprocess.run([script, *words], env={**environ, "TORCHELASTIC_ERROR_FILE": path}, timeout=60, check=True)
+        self.assertEqual((support.read(log), support.read(errors)), ("mine\n", "{}"))
+        with open(self.path("other.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["message"]["message"],
+                             'rocmcrash: a "quoted" word \\ and more (leak) bundle: file:///x%20y.tar.gz')
+
     def epilog(self, used):
         root = self.path("root")
         card = os.path.join(root, "sys/class/drm/card1/device")
@@ -79,6 +139,21 @@ class Site(support.Case):
         volumes = {volume["name"] for volume in pod["volumes"]}
         mounts = {mount["name"] for container in pod["containers"] + pod["initContainers"] for mount in container["volumeMounts"]}
         self.assertEqual(mounts, volumes)
+
+    @support.unittest.skipIf(yaml is None, "no PyYAML")
+    def test_daemonset(self):
+        """Its shell command installs, and replaces an older one."""
+        with open(os.path.join(SITE, "daemonset.yaml"), encoding="utf-8") as file:
+            pod = yaml.safe_load(file)["spec"]["template"]["spec"]
+        command = pod["initContainers"][0]["command"]
+        os.mkdir(self.path("host"))
+        os.makedirs(self.path("image"))
+        for version in ("1", "2"):
+            self.write("image/version", version)
+            here = [word.replace("/host", self.path("host")).replace(" /rocmcrash ", f" {self.path('image')} ") for word in command]
+            subprocess.run(here, timeout=60, check=True)
+            self.assertEqual(support.read(self.path("host/rocmcrash/version")), version)
+        self.assertEqual({volume["name"] for volume in pod["volumes"]}, {mount["name"] for mount in pod["initContainers"][0]["volumeMounts"]})
 
 
 if __name__ == "__main__":
