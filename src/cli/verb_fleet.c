@@ -32,7 +32,7 @@
 #define USAGE "rocmcrash fleet [OPTIONS] DIR|BUNDLE..."
 
 struct fleet_line {
-    bool json, csv, openmetrics, no_pager, help;
+    bool json, html, csv, openmetrics, no_pager, help;
     unsigned rows;
     struct fleet fleet;
     struct fleet_metrics metrics;
@@ -47,6 +47,7 @@ static int set_rows(const struct option_def *option, void *field, const char *va
 static const struct option_def fleet_options[] = {
     {"rows", 0, "N", "longest time line of a job (12)", set_rows, offsetof(struct fleet_line, rows)},
     {"json", 0, NULL, "everything as one JSON object", option_on, offsetof(struct fleet_line, json)},
+    {"html", 0, NULL, "the story as a page, on stdout", option_on, offsetof(struct fleet_line, html)},
     {"csv", 0, NULL, "instead of the story: a table with a row for each bundle",
      option_on, offsetof(struct fleet_line, csv)},
     {"openmetrics", 0, NULL, "instead of the story: numbers for a monitor (failures by class, bytes)",
@@ -176,6 +177,16 @@ static int print_json(const struct fleet_line *line)
     return json_print(json, JSON_PAGES);
 }
 
+static int print_html(const struct fleet_line *line)
+{
+    struct buf out = BUF_INIT;
+    buf_init(&out, TEXT_MAX);
+    fleet_to_html(&line->fleet, line->rows, &out);
+    bool ok = !buf_failed(&out) && fwrite(buf_str(&out), 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+    buf_release(&out);
+    return ok ? 0 : -EIO;
+}
+
 static int print_text(const struct fleet_line *line)
 {
     struct buf out = BUF_INIT;
@@ -220,7 +231,7 @@ static int print_fleet(struct fleet_line *line, int count, char *paths[], struct
     if (r == 0 && (r = fleet_merge(&line->fleet)) < 0)
         return rc_err_errno(err, r, "cannot merge the bundles");
     if (r == 0)
-        r = line->json ? print_json(line) : print_text(line);
+        r = line->json ? print_json(line) : line->html ? print_html(line) : print_text(line);
     return r;
 }
 
@@ -242,9 +253,9 @@ int verb_fleet(int argc, char *argv[])
         print_help();
         return VERB_EXIT_OK;
     }
-    bool two = line.json + line.csv + line.openmetrics > 1;
+    bool two = line.json + line.html + line.csv + line.openmetrics > 1;
     if (at < 0 || at == argc || two) {
-        (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : two ? "--json, --csv and --openmetrics are alternatives" : "usage: " USAGE);
+        (void)say_line(stderr, "rocmcrash: %s", at < 0 ? err.msg : two ? "--json, --html, --csv and --openmetrics are alternatives" : "usage: " USAGE);
         return VERB_EXIT_USAGE;
     }
     int r = print_fleet(&line, argc - at, argv + at, &err);

@@ -130,6 +130,8 @@ const char *fleet_role_name(enum fleet_role role);
 const char *fleet_sure_name(enum fleet_sure sure);
 /* fleet_text.c: for a terminal; all foreign text is escaped. `rows`: longest time line of a job. */
 void fleet_to_text(const struct fleet *fleet, size_t rows, struct buf *out);
+/* fleet_html.c: the same as a page: one file that fetches nothing and runs no script. All foreign text is escaped. */
+void fleet_to_html(const struct fleet *fleet, size_t rows, struct buf *out);
 /* fleet_json.c: templates/schema/fleet.json. NULL: no memory. */
 struct cJSON *fleet_to_json(const struct fleet *fleet);
 

@@ -21,6 +21,13 @@ int fleet_align_clocks(struct fleet *fleet);
 void fleet_align_nodes(struct fleet *fleet, struct fleet_job *job);
 /* story.c: who fell first in a job whose members are known. 0 or -ENOMEM. */
 int fleet_tell(struct fleet *fleet, struct fleet_job *job);
+/* fleet_words.c: "2026-11-28 13:02:11.250 UTC"; "rank 3 on node 1"; "leak (or kept by design)"; "0-2, 5" of sorted ranks;
+ * "job 4711 (slurm), 8 ranks: 3 bundles of 2 machines". */
+void fleet_put_time(int64_t us, struct buf *out);
+void fleet_put_who(const struct fleet_record *record, struct buf *out);
+void fleet_put_class(const struct fleet_record *record, struct buf *out);
+void fleet_put_ranks(const int64_t *ranks, size_t count, struct buf *out);
+void fleet_put_heading(const struct fleet *fleet, const struct fleet_job *job, struct buf *out);
 /* groups.c, outliers.c */
 int fleet_group_records(struct fleet *fleet);
 int fleet_find_outliers(struct fleet *fleet);

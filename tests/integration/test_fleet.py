@@ -4,6 +4,7 @@
 import csv
 import glob
 import gzip
+import html.parser
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import time
 import urllib.parse
 
 import support
+from attack_table import Attacks
 from support import HIP_OOM, ROCMCRASH
 
 try:
@@ -44,6 +46,33 @@ NCCL_HANG = """\
 [rank1]:[E1123 08:08:46.077 ProcessGroupNCCL.cpp:1849] [PG ID 0 PG GUID 0(default_pg) Rank 1] Observed flight recorder dump signal from another rank via TCPStore.
 [rank1]:[E1123 08:08:46.078 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective timeout from  rank 0 and we will try our best to dump the debug info. Last enqueued NCCL work: 20, last completed NCCL work: 20.This is most likely caused by incorrect usages of collectives
 """
+
+
+class Page(html.parser.HTMLParser):
+    """Which tags a page has, which of them are never closed, its words, and the cells of its tables."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.open, self.words, self.rows = set(), [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes another one")
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+        if self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
 
 
 class Fleet(support.Case):
@@ -389,6 +418,38 @@ class Fleet(support.Case):
         self.assertEqual({len(row) for row in rows}, {25})
         self.assertIn(os.path.join(self.outdir, "b,c.tar.gz"), [row["path"] for row in rows])
         self.assertEqual(self.verb("fleet", "--csv", "--json", self.outdir).returncode, 125)
+
+    def test_page(self):
+        """--html: the story as a page that is well-formed, fetches nothing and runs nothing, also if a stranger made a bundle."""
+        self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        self.rank(0, f"import sys; sys.stderr.write({CLOSED!r}); sys.exit(1)")
+        page = self.page(self.outdir)
+        words = " ".join("".join(page.words).split())
+        self.assertIn("First: rank 1 ", words)
+        self.assertIn("1 of 3 ranks are in no bundle: 2.", words)
+        self.assertEqual(page.rows[0], ["after", "", "who", "class", "part in it", "why"])
+        self.assertEqual([row[4] for row in page.rows[1:3]], ["caused", "lost-peer"])
+        one = self.bundles()[0]
+        foreign = json.loads(one.files["verdict.json"])
+        foreign["subclass"] = foreign["sentence"] = "</td><script>alert(1)</script>'\"&\x1b[31m\u202e"
+        with open(os.path.join(self.outdir, "<img src=x>.tar.gz"), "wb") as file:
+            file.write(bundle_bytes("b", {**one.files, "verdict.json": json.dumps(foreign).encode()}))
+        with Attacks("texts that are markup, mentions or references") as attacks, attacks.one("fleet's page"):
+            page = self.page(self.outdir)
+            self.assertIn("<script>alert(1)</script>", "".join(page.words))
+        self.assertEqual(self.verb("fleet", "--html", "--json", self.outdir).returncode, 125)
+
+    def page(self, *words):
+        done = self.verb("fleet", "--html", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotRegex(done.stdout, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+        page = Page()
+        page.feed(done.stdout)
+        self.assertEqual(page.open, [])
+        self.assertEqual(page.tags - {"html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "div", "b", "br", "span", "p",
+                                      "table", "tr", "th", "td"}, set())
+        self.assertNotIn("http", done.stdout.replace('http-equiv="Content-Security-Policy"', ""))
+        return page
 
     def test_metrics(self):
         empty = self.path("empty")

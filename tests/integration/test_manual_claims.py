@@ -23,6 +23,7 @@ ELSEWHERE = {
     "run --on-hang": "hang:StandsStill.test_it_is_looked_at_and_ended",
     "run --full-bundles": "fleet:Fleet.test_all_of_them_full",
     "run --event-to": "fleet:Fleet.test_event",
+    "fleet --html": "fleet:Fleet.test_page",
     "fleet --csv": "fleet:Fleet.test_table",
     "fleet --openmetrics": "fleet:Fleet.test_metrics",
     "run --bundle-at": "bundle_at:BundleAt.test_wrong_conditions",
