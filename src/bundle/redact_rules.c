@@ -254,6 +254,7 @@ static enum redact_known known_of(const char *name, size_t len)
                   {"technical", KNOWN_TECHNICAL},
                   {"plain", KNOWN_PLAIN},
                   {"identifier", KNOWN_IDENTIFIER},
+                  {"file", KNOWN_FILE},
                   {"words", KNOWN_WORDS},
                   {"nobody", KNOWN_NOBODY},
                   {"part", KNOWN_PART},
@@ -272,7 +273,7 @@ static int add_known(const struct parser *p, const char *value)
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
     bool is_list = level <= KNOWN_IDENTIFIER || level == KNOWN_LIFE;
-    if (level == KNOWN_NONE || level == KNOWN_SINGLE || !is_list)
+    if (level == KNOWN_NONE || level == KNOWN_SINGLE || level == KNOWN_FILE || !is_list)
         return wrong(p, "not a vocabulary:", value);
     int r = 0;
     for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {

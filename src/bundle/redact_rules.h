@@ -42,6 +42,7 @@ enum redact_known {
     KNOWN_PLAIN,     /* in a sentence: these, and words of English logs: "the host exited" */
     KNOWN_IDENTIFIER, /* in the name of a class, an option, ...: these, and words of public programs. A rule hides only
                          the other words in it ("Goshawk" of "GoshawkRankerV4") */
+    KNOWN_FILE,      /* of a rule only: each word is technical itself ("inflow" is not "inf" and "low") */
     KNOWN_WORDS,     /* of a rule only: as plain, and several of them joined ("batch-size", "table-walk") */
     KNOWN_NOBODY,    /* of a rule only: as plain, but no person's name */
     KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */

@@ -173,6 +173,8 @@ static bool is_known_word(const struct redact_vocabulary *v, enum redact_known l
             return false;
         level = KNOWN_PLAIN;
     }
+    if (level == KNOWN_FILE)
+        return len == 1 || has_base(v, KNOWN_TECHNICAL, word, len);
     if (len <= 2 || has_base(v, level, word, len))
         return true;
     for (size_t half = HALF_MIN; half + HALF_MIN <= len; half++) {
