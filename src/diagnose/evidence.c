@@ -18,7 +18,7 @@ static const struct evidence_named {
     } pair[2];
 } named[] = {
     {"the error code", {{"err.class", "err.weight"}, {"err.second", "err.second_weight"}}},
-    {"the wording", {{"wording.class", "wording.weight"}}},
+    {"the wording", {{"wording.class", "wording.weight"}, {"wording.class", "wording.extra"}}},
 };
 
 static const struct evidence_named *named_weights(const char *name)

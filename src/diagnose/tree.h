@@ -197,6 +197,7 @@ struct tree_label {
 struct tree {
     struct expr_terms terms;
     struct cJSON *clauses; /* rules that several nodes share, by name; NULL = none */
+    struct expr *yields[2]; /* does a low, a medium verdict yield to evidence for another class? NULL = never */
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
     struct computed *computed; /* NULL = none */

@@ -91,16 +91,32 @@ static int read_clauses(const struct loader *l, const cJSON *root)
     return clauses != NULL && l->tree->clauses == NULL ? -ENOMEM : 0;
 }
 
+static int read_yields(const struct loader *l, const cJSON *root)
+{
+    static const char *const keys[] = {"low", "medium", NULL};
+    const cJSON *yields = cJSON_GetObjectItemCaseSensitive(root, "yields");
+    if (yields == NULL)
+        return 0;
+    if (!cJSON_IsObject(yields))
+        return loader_wrong_key(l, "yields", "must be {\"low\": ..., \"medium\": ...}");
+    int r = loader_check_keys(l, yields, keys);
+    for (size_t i = 0; r == 0 && keys[i] != NULL; i++)
+        r = loader_expr(l, yields, keys[i], false, &l->tree->yields[i]);
+    return r;
+}
+
 static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
                                        "terms",  "labels",      "inputs", "nodes",    "evidence",
-                                       "decides", "clauses",     NULL};
+                                       "decides", "clauses",     "yields", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int r = read_words_and_evidence(l, root, keys);
     if (r == 0)
         r = read_clauses(l, root);
+    if (r == 0)
+        r = read_yields(l, root);
     if (r == 0 && stages != NULL && !cJSON_IsArray(stages))
         r = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

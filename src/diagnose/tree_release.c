@@ -61,6 +61,8 @@ void tree_free(struct tree *tree)
     for (size_t i = 0; i < tree->input_count; i++)
         free(tree->input[i]);
     cJSON_Delete(tree->clauses);
+    expr_free(tree->yields[0]);
+    expr_free(tree->yields[1]);
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
     free(tree->label);

@@ -368,9 +368,22 @@ static void set_primary(struct judge *j, const struct tree_node *node)
         add_unknown_missing(j);
 }
 
+/* An unsure verdict yields to clear evidence for another class, which a later node decides on. A site's own
+ * class does not: there is no evidence for or against it. */
+static bool yields(const struct judge *j, const struct tree_node *node)
+{
+    const char *stronger = NULL;
+    if (prior_index(node->class_name, strlen(node->class_name)) < 0 ||
+        !facts_get_text(j->facts, "evidence.class", &stronger) ||
+        strcmp(node->class_name, stronger) == 0)
+        return false;
+    size_t level = (size_t)node_confidence(j, node);
+    return level < 2 && j->tree->yields[level] != NULL && holds(j, j->tree->yields[level]);
+}
+
 static void walk(struct judge *j)
 {
-    const struct tree_node *primary = NULL;
+    const struct tree_node *primary = NULL, *yielded = NULL;
     for (size_t i = 0; i < j->tree->node_count && !j->out_of_memory; i++) {
         const struct tree_node *node = &j->tree->node[i];
         struct eval ev = {.facts = j->facts};
@@ -381,9 +394,13 @@ static void walk(struct judge *j)
             continue;
         }
         add_step(j, node, answer, &ev);
-        if (answer == ANSWER_YES) {
+        if (answer == ANSWER_YES && yields(j, node)) {
+            yielded = yielded != NULL ? yielded : node;
+        } else if (answer == ANSWER_YES) {
             primary = node;
             set_primary(j, node);
+            if (yielded != NULL)
+                add_also(j, yielded);
         } else if (answer == ANSWER_UNDECIDED) {
             for (size_t k = 0; k < ev.missing_count; k++)
                 list_missing(j, &j->verdict->missing, ev.missing[k]);

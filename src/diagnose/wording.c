@@ -17,7 +17,7 @@
 #define LETTERS_MAX 24u
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
-#define WORDS_NEEDED 20 /* a line or two are no report: one word would decide */
+#define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
 #define WORDS_SHOWN 6
 #define HUNDREDTH 0.01 /* the unit of the table */
 
@@ -140,22 +140,22 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     buf_release(&known);
 }
 
-/* -> the length of the report's vector; 0 = too few words */
-static double mark_all(const struct facts *facts, bool seen[WORDS_MAX])
+/* -> the length of the report's vector */
+static double mark_all(const struct facts *facts, bool seen[WORDS_MAX], int *count)
 {
     const struct fact *f;
     char name[24];
     double squares = 0;
-    int count = 0;
+    *count = 0;
     for (int n = 0; n < TEXTS_MAX && (f = words_of_text(facts, n, name)) != NULL; n++)
         mark_words(f->text, strlen(f->text), seen);
     for (size_t i = 0; i < word_count; i++) {
         if (!seen[i])
             continue;
         squares += (double)words[i].rarity * (double)words[i].rarity;
-        count++;
+        ++*count;
     }
-    return count >= WORDS_NEEDED ? sqrt(squares) : 0;
+    return sqrt(squares);
 }
 
 /* The share of each class, by softmax; -> the largest. */
@@ -202,14 +202,16 @@ void wording_derive(struct facts *facts)
     bool seen[WORDS_MAX] = {false};
     double share[CLASSES];
     struct buf says = BUF_INIT;
-    double length = mark_all(facts, seen);
-    if (length <= 0)
+    int count = 0;
+    double length = mark_all(facts, seen, &count);
+    if (count < WORDS_NEEDED)
         return;
     size_t best = share_out(seen, length, share);
     say_words(seen, best, &says);
     const char *name = class_of_column[best] >= 0 ? prior_class((size_t)class_of_column[best]) : "unknown";
     (void)facts_set_text(facts, "wording.class", FACT_LOG, name, source);
     (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], source);
+    (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, source);
     if (!buf_failed(&says) && says.len > 0)
         (void)facts_set_text(facts, "wording.says", FACT_LOG, buf_str(&says), source);
     buf_release(&says);

@@ -24,7 +24,7 @@ CLASSES = ("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-ot
 REPORTS_MIN = 3  # with the word; a word of fewer reports tells who wrote them
 EPOCHS = 10
 RATE = 0.2
-DECAY = 1e-3
+DECAY = 3e-4
 SCALE = 100  # the table holds hundredths
 
 

@@ -348,6 +348,29 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
     }
 }
 
+/* A verdict that knows little more than a word yields to what the report says as a whole. An excerpt says too little, and
+ * half a share is not clear. */
+static void a_low_verdict_yields_to_clear_words(void **state)
+{
+    static const struct {
+        const char *facts, *class_name, *also;
+    } cases[] = {
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION'}", "page-fault", ""},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 80, 'wording.says': 'x'}", "app-bug", "page-fault"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 40, 'wording.says': 'x'}", "page-fault", "app-bug"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 45.0, 'wording.count': 80, 'wording.says': 'x'}", "page-fault", "app-bug"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cJSON *facts = fixture_quoted(cases[i].facts);
+        struct verdict v = fixture_judge(*state, facts, NULL);
+        assert_string_equal(v.class_name, cases[i].class_name);
+        assert_string_equal(v.confidence, "low");
+        assert_true(cases[i].also[0] == '\0' || fixture_list_holds(&v.also, cases[i].also));
+        verdict_release(&v);
+        cJSON_Delete(facts);
+    }
+}
+
 static void json_has_the_agreed_keys(void **state)
 {
     static const char *const keys[] = {"class",  "subclass", "vendor",  "confidence", "sentence",
@@ -380,6 +403,7 @@ int main(void)
         cmocka_unit_test(siblings_count_where_they_hold_it),
         cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
+        cmocka_unit_test(a_low_verdict_yields_to_clear_words),
         cmocka_unit_test(json_has_the_agreed_keys),
     };
     return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
