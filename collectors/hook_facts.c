@@ -208,6 +208,7 @@ static void put_demand(const struct torch_series *series, const char *source,
     put_integer(out, "torch.half_run_peak_bytes", d.half_peak, source);
     put_integer(out, "torch.late_run_peak_bytes", d.late_peak, source);
     put_integer(out, "torch.usual_bytes", d.usual, source);
+    put_integer(out, "torch.usual_rise_bytes", d.usual_rise, source);
 }
 
 void hook_facts_of_series(const struct torch_series *series, const char *source,

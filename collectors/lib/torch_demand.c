@@ -10,6 +10,9 @@
 #define FALL_MIN ((int64_t)64 << 20)
 #define POINTS_MIN 6 /* for parts of the run */
 #define USUAL_POINTS_MIN 20
+#define PARTS 4           /* of the run, each with as many bytes handed out */
+#define PART_POINTS_MIN 2
+#define LOADED_SHARE 10   /* after 1/10 of the bytes handed out the program is loaded. [eng] */
 #define FALL_SHARE 20 /* a fall by 1/20 of the highest use ends a step. [eng] */
 
 static int64_t peak_at(const struct torch_point *p, int64_t before)
@@ -24,12 +27,18 @@ static uint64_t clock_of(const struct torch_point *p, bool by_bytes)
     return by_bytes ? (uint64_t)p->allocated_total : p->time_ns;
 }
 
+static bool counts_bytes(const struct torch_series *series)
+{
+    const struct torch_point *first = &series->points[0];
+    return first->allocated_total >= 0 &&
+           series->points[series->count - 1].allocated_total > first->allocated_total;
+}
+
 static int64_t peak_of_first(const struct torch_series *series, uint64_t quarters)
 {
     const struct torch_point *points = series->points;
     const struct torch_point *last = &points[series->count - 1];
-    bool by_bytes = points[0].allocated_total >= 0 &&
-                    last->allocated_total > points[0].allocated_total;
+    bool by_bytes = counts_bytes(series);
     uint64_t first = clock_of(&points[0], by_bytes);
     uint64_t until = first + (clock_of(last, by_bytes) - first) / 4 * quarters;
     int64_t peak = -1;
@@ -45,17 +54,43 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t usual_of(const struct torch_series *series)
+static int64_t usual_of(const struct torch_point *points, size_t count, size_t count_min)
 {
-    int64_t *in_use = series->count < USUAL_POINTS_MIN ? NULL : calloc(series->count, sizeof *in_use);
+    int64_t *in_use = count < count_min ? NULL : calloc(count, sizeof *in_use);
     if (in_use == NULL)
         return -1;
-    for (size_t i = 0; i < series->count; i++)
-        in_use[i] = series->points[i].allocated;
-    qsort(in_use, series->count, sizeof *in_use, by_size);
-    int64_t usual = in_use[series->count * 9 / 10];
+    for (size_t i = 0; i < count; i++)
+        in_use[i] = points[i].allocated;
+    qsort(in_use, count, sizeof *in_use, by_size);
+    int64_t usual = in_use[count * 9 / 10];
     free(in_use);
     return usual;
+}
+
+/* The highest peak of a run without a trend comes by chance, what is usual does not. The halves of a steady
+ * rise differ by half of it; each half is the mean of two parts. */
+static int64_t usual_rise_of(const struct torch_series *series)
+{
+    const struct torch_point *points = series->points;
+    bool by_bytes = counts_bytes(series);
+    uint64_t first = clock_of(&points[0], by_bytes);
+    uint64_t last = clock_of(&points[series->count - 1], by_bytes);
+    uint64_t loaded = first + (last - first) / LOADED_SHARE;
+    int64_t rise = 0;
+    size_t i = 0;
+    while (i < series->count && clock_of(&points[i], by_bytes) < loaded)
+        i++;
+    for (uint64_t part = 1; part <= PARTS; part++) {
+        uint64_t until = part < PARTS ? loaded + (last - loaded) / PARTS * part : UINT64_MAX;
+        size_t begin = i;
+        while (i < series->count && clock_of(&points[i], by_bytes) <= until)
+            i++;
+        int64_t usual = usual_of(points + begin, i - begin, PART_POINTS_MIN);
+        if (usual < 0)
+            return -1;
+        rise += part > PARTS / 2 ? usual : -usual;
+    }
+    return rise > 0 ? rise : 0;
 }
 
 static int64_t highest(const struct torch_series *series)
@@ -69,7 +104,8 @@ static int64_t highest(const struct torch_series *series)
 struct torch_demand torch_series_demand(const struct torch_series *series)
 {
     struct torch_demand d = {
-        .earlier_peak = -1, .half_peak = -1, .late_peak = -1, .usual = usual_of(series)};
+        .earlier_peak = -1, .half_peak = -1, .late_peak = -1, .usual_rise = -1,
+        .usual = usual_of(series->points, series->count, USUAL_POINTS_MIN)};
     if (series->count == 0)
         return d;
     int64_t fall = highest(series) / FALL_SHARE;
@@ -100,6 +136,7 @@ struct torch_demand torch_series_demand(const struct torch_series *series)
     if (series->count >= POINTS_MIN) {
         d.half_peak = peak_of_first(series, 2);
         d.late_peak = peak_of_first(series, 3);
+        d.usual_rise = usual_rise_of(series);
     }
     return d;
 }

@@ -137,6 +137,7 @@ struct torch_demand {
     int64_t half_peak;    /* the peak in the first half of the run, by bytes handed out */
     int64_t late_peak;    /* the peak in its first three quarters */
     int64_t usual;        /* nine of ten samples had at most this in use; -1: too few */
+    int64_t usual_rise;   /* by how much more that rises over the run, 0: it does not; -1: too few */
 };
 
 struct torch_demand torch_series_demand(const struct torch_series *series);

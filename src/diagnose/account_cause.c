@@ -18,6 +18,7 @@
 #define OUTGROWS 100.0 /* percent: as long again as the run so far */
 #define STEPS_MIN 4
 #define GAIN_MAX 100000.0
+#define REPLACES 50.0 /* percent: as t.replaces in templates/tree.json. [lab] */
 #define FASTER 12.0 /* percent: as in torch_kept.c. [lab] */
 
 static bool input(const struct facts *facts, const char *name, double *ret)
@@ -153,6 +154,20 @@ static bool kept_growth_bytes(const struct facts *facts, double *ret)
             input(facts, "torch.growth.total_bytes", ret));
 }
 
+/* The rise of what is usually in use: at most that of the highest peaks. Where blocks that outlive steps are replaced,
+ * memory in use has a bound, and the rise ends there. */
+static double usual_rise_bytes(const struct facts *facts, const struct end *e)
+{
+    double replaced = 0;
+    double rise = 0;
+    double half = 0;
+    if (!input(facts, "torch.kept.replaced_percent", &replaced) || replaced >= REPLACES ||
+        !input(facts, "torch.usual_rise_bytes", &rise) || !input(facts, "torch.half_run_peak_bytes", &half))
+        return 0;
+    double peak = fmax(e->demand, or_zero(facts, "torch.earlier_peak_bytes"));
+    return fmin(rise, fmax(0, 2 * (peak - half)));
+}
+
 /* How much demand has grown over the whole run, by a growth that continues: that of kept memory or of
  * the peaks. At most the whole demand. False: not known. */
 static bool grown_bytes(const struct facts *facts, const struct end *e, double *ret)
@@ -198,6 +213,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         return;
     }
     if (grown_bytes(facts, e, &grown)) {
+        grown = fmin(e->demand, fmax(grown, usual_rise_bytes(facts, e)));
         double left = fmax(0, e->tax - (step_peak_bytes(facts) - e->demand)); /* after this step */
         if (grown > 0)
             feature_set(facts, "account.gain_percent",

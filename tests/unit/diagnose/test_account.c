@@ -294,6 +294,32 @@ static void demand_without_a_bound(void **state)
     }
 }
 
+/* The last quarter hardly raised the highest peak, but what is usually in use rose: the peak came by chance. */
+static void demand_that_rises_below_its_peaks(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t half, replaced, rise, gain;
+    } cases[] = {{80, 0, 36, 50},    /* 18 of 36 */
+                 {80, 0, 1, 450},    /* 18 of 4 * 1, by the last quarter */
+                 {80, 49, 36, 50},   /* what outlives steps stays, mostly */
+                 {80, 50, 36, 450},  /* it is replaced: the rise has a bound */
+                 {80, 0, 60, 37},    /* no more than the peaks rose: 18 of 2 * 24 */
+                 {104, 0, 36, 450}}; /* no higher peak since: what is usual varies, too */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {TORCH,
+                                     {"torch.growth.rising_share_percent", 20},
+                                     {"torch.half_run_peak_bytes", cases[i].half * GIB},
+                                     {"torch.late_run_peak_bytes", 103 * GIB},
+                                     {"torch.kept.replaced_percent", cases[i].replaced},
+                                     {"torch.usual_rise_bytes", cases[i].rise * GIB}};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.gain_percent"), cases[i].gain);
+        assert_int_equal(value_of(facts, "account.idle_outgrows"), cases[i].gain >= 100);
+        facts_free(facts);
+    }
+}
+
 static void too_little_for_any_allocator(void **state)
 {
     (void)state;
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(no_refusal_no_account),
         cmocka_unit_test(what_idle_memory_cost),
         cmocka_unit_test(demand_without_a_bound),
+        cmocka_unit_test(demand_that_rises_below_its_peaks),
         cmocka_unit_test(too_little_for_any_allocator),
         cmocka_unit_test(what_is_kept_grew),
         cmocka_unit_test(others_who_make_it_fail),

@@ -164,6 +164,33 @@ static void test_what_most_samples_had(void **state)
     assert_int_equal(torch_series_demand(&series).usual, -1);
 }
 
+/* Points of steps that take `low` to `low + 4 * more` MiB, in turn; `rise` MiB more at the end than at the start. */
+static int64_t usual_rise(size_t count, int64_t low, int64_t more, int64_t rise, int64_t total)
+{
+    struct torch_point points[200];
+    for (size_t i = 0; i < count; i++)
+        points[i] = (struct torch_point){.time_ns = i * i, /* steps that take longer and longer */
+                                         .allocated = (low + (int64_t)(i % 5) * more) * MIB + (int64_t)i * rise * MIB / (int64_t)count,
+                                         .allocated_total = total < 0 ? -1 : (int64_t)i * total};
+    struct torch_series series = {.points = points, .count = count};
+    return torch_series_demand(&series).usual_rise;
+}
+
+static void test_rise_of_what_is_usual(void **state)
+{
+    (void)state;
+    assert_int_equal(usual_rise(200, 1000, 100, 0, MIB), 0);
+    /* 400 MiB over the run: nine tenths of that after the load */
+    assert_in_range(usual_rise(200, 1000, 100, 400, MIB), 340 * MIB, 380 * MIB);
+    assert_int_equal(usual_rise(200, 1000, 100, -400, MIB), 0);
+    /* by the time, if PyTorch does not say what was handed out: the last points are further apart */
+    assert_in_range(usual_rise(200, 1000, 100, 400, -1), 200 * MIB, 320 * MIB);
+    /* two points in each part */
+    assert_int_equal(usual_rise(9, 1000, 0, 90, MIB), 80 * MIB);
+    assert_int_equal(usual_rise(8, 1000, 0, 90, MIB), -1);
+    assert_int_equal(usual_rise(5, 1000, 0, 90, MIB), -1);
+}
+
 /* A step takes 2 GiB and frees them, except for 1 MiB. */
 static void test_growth_of_a_leak_below_steps(void **state)
 {
@@ -390,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_recorded_snapshots),
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_what_most_samples_had),
+        cmocka_unit_test(test_rise_of_what_is_usual),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
         cmocka_unit_test(test_growth_after_a_flat_start),
