@@ -34,6 +34,18 @@
 /* In its middle, steady growth has reached at least this share of a straight line. Blocks that live long,
  * but not for ever, are few at first and many at the end. [lab] */
 #define STEADY 0.42
+/* A cache that fills grows less and less. In the middle a leak has not reached this share of all its growth. [lab] */
+#define FILLED 0.85
+
+/* Growth that begins late has reached less in its middle. It is kept for good, too, if the rest of what is in use
+ * stays as large (it grows by less than this share of the growth), and hardly anything that outlived some steps has
+ * gone: if blocks lived longer and longer, both would grow. [lab] */
+#define LATE_STEADY 0.25
+#define REST_GROWS 0.2
+#define HARDLY_GOES 0.01
+#define REST_FROM 0.25 /* of the run: the rest is compared before and after half of it */
+#define REST_MARKS_MIN 2 /* of each half: one mark alone may have been in the middle of a step */
+#define REST_UNTIL 0.8 /* later blocks have had no time to go */
 
 /* The hook saw the release of at least this share of the blocks handed out since a mark: then what it calls kept
  * is kept, and is not another block in the same place. [lab] */
@@ -220,6 +232,36 @@ static double watched_of(const struct marks *m)
     return least;
 }
 
+/* How much more was in use after half of the run than before, in blocks that went; INFINITY: not known. */
+static double rest_growth(const struct marks *m)
+{
+    double sum[2] = {0};
+    size_t count[2] = {0};
+    for (size_t i = 0; i < m->count; i++) {
+        const struct mark *mark = &m->of[i];
+        bool late = mark->at > LAST_AT;
+        if (mark->at < REST_FROM || mark->at > REST_UNTIL)
+            continue;
+        sum[late] += mark->in_use - mark->kept;
+        count[late]++;
+    }
+    if (count[0] < REST_MARKS_MIN || count[1] < REST_MARKS_MIN)
+        return INFINITY;
+    return sum[1] / (double)count[1] - sum[0] / (double)count[0];
+}
+
+static bool only_kept_grew(const struct marks *m, double grown)
+{
+    return watched_of(m) >= WATCHED && went_later_of(m) < HARDLY_GOES * grown &&
+           rest_growth(m) < REST_GROWS * grown;
+}
+
+/* Did it grow all along, as if it had no bound? `middle`: how much of it in the middle. */
+static bool grew_all_along(double middle, double grown, bool only_kept)
+{
+    return grown > 0 && middle >= (only_kept ? LATE_STEADY : STEADY) * grown / 2 && middle <= FILLED * grown;
+}
+
 /* Is what seems to be kept really kept? */
 static bool is_kept(const struct marks *m, double grown, double allowed)
 {
@@ -235,8 +277,9 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
     double grown = last->kept - first->kept;
     double middle = on_line(m, (first->at + last->at) / 2, kept_of) - first->kept;
     double watched = watched_of(m);
+    bool only_kept = only_kept_grew(m, grown);
     /* the last blocks before the end have had no time to go */
-    double lasting = watched >= WATCHED ? fmin(grown, 2 * middle) : grown;
+    double lasting = watched >= WATCHED && !only_kept ? fmin(grown, 2 * middle) : grown;
     double since = (1 - m->first.at) * handed_out;
     double freed = since - (in_use - m->first.in_use);
     double replaced = replaced_of(m);
@@ -251,7 +294,7 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
         .retaken_percent = retaken < 1 ? number_from_real(100 * retaken) : 100,
         .faster_percent = sooner < FASTER_MAX ? number_from_real(100 * sooner) : (int64_t)(100 * FASTER_MAX),
         .watched_percent = number_from_real(100 * watched),
-        .steady = grown > 0 && middle >= STEADY * grown / 2 && is_kept(m, grown, allowed),
+        .steady = grew_all_along(middle, grown, only_kept) && is_kept(m, grown, allowed),
         .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : number_from_real(100 * freed / since)};
 }
 

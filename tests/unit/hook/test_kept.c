@@ -148,6 +148,62 @@ static void the_last_blocks_have_had_no_time_to_go(void **state)
     assert_false(k.steady);
 }
 
+/* `kept`, `rest` of what is in use, and what outlived some steps and went, at 0.2, 0.3, ... 0.8 of the run */
+static bool read_watched(const int kept[static 7], const int rest[static 7], int went, int watched, struct torch_kept *ret)
+{
+    char rows[1024] = "";
+    for (int i = 0; i < 7; i++) {
+        size_t len = strlen(rows);
+        int later = i < 3 ? kept[i] + went : -1;
+        (void)snprintf(rows + len, sizeof rows - len, "%s[%d,0,%d,%d,%d,%d,%d,0,%d,%d]", i == 0 ? "" : ",", i + 1,
+                       200 + i * 100, kept[i] + rest[i], kept[i], kept[i], later, later, watched);
+    }
+    return read_rows(rows, ret);
+}
+
+static void a_leak_that_begins_late_is_one(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const int flat[7] = {30, 30, 30, 30, 30, 30, 30};
+    static const int late[7] = {100, 100, 100, 118, 158, 208, 260}; /* 18 of 160 in the middle: 0.22 of a line */
+    static const int leak[7] = {100, 100, 104, 124, 164, 210, 260}; /* 24: 0.3 */
+    static const int more[7] = {30, 30, 30, 30, 62, 62, 62};        /* a fifth of the growth, and no less */
+    static const int hardly[7] = {30, 30, 30, 30, 61, 61, 61};
+    assert_true(read_watched(leak, flat, 0, 100, &k));
+    assert_true(k.steady);
+    assert_int_equal(k.growth, 213); /* 160 in 600 of the bytes, drawn out to 800 */
+    assert_true(read_watched(late, flat, 0, 100, &k));
+    assert_false(k.steady);
+    /* the rest grows: longer lives look like this */
+    assert_true(read_watched(leak, more, 0, 100, &k));
+    assert_false(k.steady);
+    assert_int_equal(k.growth, 64); /* 24 in the first half of that */
+    assert_true(read_watched(leak, hardly, 0, 100, &k));
+    assert_true(k.steady);
+    /* some of what had outlived steps went */
+    assert_true(read_watched(leak, flat, 2, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_watched(leak, flat, 1, 100, &k));
+    assert_true(k.steady);
+    /* who did not see the releases does not know */
+    assert_true(read_watched(leak, flat, 0, 39, &k));
+    assert_false(k.steady);
+}
+
+static void a_cache_that_fills_is_no_leak(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const int rest[7] = {30, 30, 30, 30, 30, 30, 30};
+    static const int full[7] = {100, 160, 220, 237, 250, 255, 260}; /* 137 of 160 in the middle */
+    static const int fills[7] = {100, 160, 220, 235, 250, 255, 260};
+    assert_true(read_watched(full, rest, 0, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_watched(fills, rest, 0, 100, &k));
+    assert_true(k.steady);
+}
+
 static void what_is_loaded_is_no_growth(void **state)
 {
     (void)state;
@@ -239,6 +295,8 @@ int main(void)
         cmocka_unit_test(what_passes_through_more_and_more_is_not_kept),
         cmocka_unit_test(what_was_watched_is_known),
         cmocka_unit_test(the_last_blocks_have_had_no_time_to_go),
+        cmocka_unit_test(a_leak_that_begins_late_is_one),
+        cmocka_unit_test(a_cache_that_fills_is_no_leak),
         cmocka_unit_test(what_is_loaded_is_no_growth),
         cmocka_unit_test(where_more_comes_nothing_need_be_kept),
         cmocka_unit_test(marks_that_say_nothing),
