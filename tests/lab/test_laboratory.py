@@ -383,6 +383,32 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual(parts["remainder_bytes"], program.base)
                 self.assertTrue(all(part["source"] for part in verdict["account"]["parts"]))
 
+    # generator, seed; GiB of the GPU, MiB of the driver and the context; seconds of a step and of the first one, how busy
+    ONCE_WRONG = {
+        "a leak that begins half way": ("late_start", 987369433, 48, 92, 352, 0.0406, 3.66, 0.837, "leak"),
+        "steps that grow below a higher peak": ("drifting_sizes", 1802544009, 16, 25, 668, 1.97, 2.36, 0.09, "capacity"),
+        "steps that grow beside idle pieces": ("longer_contexts", 2986686937, 12, 110, 419, 0.0101, 0.365, 0.61, "capacity"),
+        "steps that grow, of which a part outlives some": (
+            "router_collapses", 3510653450, 64, 78, 614, 0.0413, 2.77, 0.13, "capacity"),
+        "a peak by chance": ("comb", 2965966513, 288, 26, 573, 0.142, 18.8, 0.892, "fragmentation"),
+        "a cache that fills between large pieces": (
+            "adapters_within_bound", 3604540751, 128, 81, 288, 0.009, 0.715, 0.033, "fragmentation"),
+        "grids that stay between large pieces": (
+            "patches_regridded", 4135517945, 64, 24, 567, 0.495, 2.44, 0.54, "fragmentation"),
+        "a cache that has filled": ("adapters_of_all_ranks", 2384333781, 32, 100, 657, 0.118, 16.4, 0.715, "capacity")}
+
+    def test_programs_that_once_got_a_wrong_answer(self):
+        generators = {g.name: g for g in SEEN + UNSEEN}
+        for what, (name, seed, capacity, base, context, *times, answer) in self.ONCE_WRONG.items():
+            with self.subTest(what), tempfile.TemporaryDirectory() as folder:
+                program = Program(generators[name], seed, capacity * GIB, base * MIB, context * MIB, *times)
+                row = laboratory.examine(program, os.path.join(folder, "run"))
+                verdict, = laboratory.judge(JUDGE, [os.path.join(folder, "run")])
+                laboratory.grade(row, verdict)
+                self.assertEqual((row["class"], row["right"]), (answer, True), verdict["sentence"])
+                if answer == "fragmentation":
+                    self.assertEqual(row["confidence"], "low")  # likely, and not shown
+
     def test_a_wrong_class_is_counted_as_wrong(self):
         row = {"accepted": "capacity|leak", "truth": "growth", "intent": "design"}
         for answer, confidence, right in (("leak", "medium", True), ("leak", "high", False),
