@@ -57,6 +57,7 @@ struct pool {
 struct turnover {
     double allocated; /* a lower bound: memory that comes and goes between two rows is not seen */
     double freed;
+    double freed_then; /* until something was last allocated: what goes after that goes because the program ends */
     int64_t pool_first; /* ABSENT: never more than 0 */
     uint64_t last_ns;   /* when something was last allocated */
     int64_t before[COLUMNS];
@@ -267,8 +268,10 @@ static void turnover_add(struct turnover *t, const int64_t c[COLUMNS])
     t->freed += (double)(taken - grown);
     if (t->pool_first <= 0)
         t->pool_first = c[POOL] > 0 ? c[POOL] : ABSENT;
-    if (c[ALLOCATIONS] != before[ALLOCATIONS] || c[ALLOCATIONS] == ABSENT)
+    if (c[ALLOCATIONS] != before[ALLOCATIONS] || c[ALLOCATIONS] == ABSENT) {
         t->last_ns = (uint64_t)c[TIME_NS];
+        t->freed_then = t->freed;
+    }
     memcpy(t->before, c, sizeof t->before);
 }
 
@@ -287,7 +290,7 @@ static void drop_the_wait(const struct turnover *t, struct torch_series *series)
 static void put_turnover(const struct pool *x, const struct turnover *t, const char *source)
 {
     put_when(x, "allocated_seen_bytes", FACT_IMPACT, number_from_real(t->allocated), source);
-    put_when(x, "freed_seen_bytes", FACT_IMPACT, number_from_real(t->freed), source);
+    put_when(x, "freed_seen_bytes", FACT_IMPACT, number_from_real(t->freed_then), source);
     if (strcmp(x->name, "cupy") != 0) /* includes the pending request */
         put_when(x, "pool_bytes", FACT_BASELINE, t->pool_first, source);
 }
