@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -19,19 +20,36 @@
 #define ASSET_MAX (4u << 20)
 #define OWN_MAX (1u << 20)
 
+/* Why the folder that the environment names is not used; NULL = it is. Whoever writes the rules decides what
+ * stays private: a folder of another user is not used, unless he owns this program, too. */
+static const char *named_trouble(const char *named)
+{
+    char tree[FS_PATH_MAX];
+    struct stat st, program;
+    if ((size_t)snprintf(tree, sizeof tree, "%s/tree.json", named) >= sizeof tree ||
+        access(tree, R_OK) != 0 || stat(named, &st) != 0)
+        return "it has no tree.json that can be read";
+    bool is_safe = st.st_uid == 0 || st.st_uid == geteuid() ||
+                   (stat("/proc/self/exe", &program) == 0 && program.st_uid == st.st_uid);
+    if (!is_safe)
+        return "it belongs to another user";
+    return (st.st_mode & S_IWOTH) != 0 ? "everybody may write to it" : NULL;
+}
+
 static int find_folder(char *out, size_t size)
 {
     static bool told;
     const char *named = getenv("ROCMCRASH_TEMPLATES");
     bool is_named = named != NULL && named[0] != '\0';
-    if (is_named && access(named, X_OK) == 0)
+    const char *trouble = is_named ? named_trouble(named) : NULL;
+    if (is_named && trouble == NULL)
         return (size_t)snprintf(out, size, "%s", named) < size ? 0 : -ENAMETOOLONG;
     int r = own_path_find("templates/tree.json", R_OK, out, size);
     if (r == 0)
         *strrchr(out, '/') = '\0';
     if (is_named && !told)
-        (void)say_line(stderr, "rocmcrash: ROCMCRASH_TEMPLATES: cannot read '%s'%s", named,
-                       r == 0 ? "; our own templates are used" : "");
+        (void)say_line(stderr, "rocmcrash: ROCMCRASH_TEMPLATES: '%s' is not used: %s%s", named,
+                       trouble, r == 0 ? "; our own templates are used" : "");
     told = true;
     return r;
 }

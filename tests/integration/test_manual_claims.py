@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -488,7 +489,14 @@ class TheRest(Claims):
         self.environ["ROCMCRASH_TEMPLATES"] = self.path("nowhere")
         run = self.run_of(ABORT)
         self.only_bundle(run)
-        self.assertEqual(run.stderr.count("nowhere'; our own templates are used"), 1)
+        self.assertEqual(run.stderr.count("nowhere' is not used: it has no tree.json that can be read; our own templates are used"), 1)
+        if os.geteuid() == 0:
+            shutil.copytree(os.path.join(os.environ["ROCMCRASH_SOURCE"], "templates"), self.path("foreign"))
+            os.chown(self.path("foreign"), 65534, 65534)
+            self.environ["ROCMCRASH_TEMPLATES"] = self.path("foreign")
+            run = self.run_of(ABORT)
+            self.only_bundle(run)
+            self.assertIn("foreign' is not used: it belongs to another user", run.stderr)
 
     def test_verbs_without_options(self):
         self.assertEqual(self.status("collectors"), 0)
