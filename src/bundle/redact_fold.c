@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A third form of a text: it joins tokens that are cut by something that is no part of them: a terminal's
- * colour or an invisible character in the middle, a line that was wrapped at the screen's edge, %2F or \u002f for
+ * colour or an invisible character in the middle, a line that was wrapped at the screen's edge (the next line may have the log's prefix again, or an indent), %2F or \u002f for
  * "/", the NULs of UTF-16. It has only the lines with such a cut. Runs in the finisher.
  */
 #include <ctype.h>
@@ -15,9 +15,12 @@
 #define WRAP_MIN 60u        /* columns; nobody's terminal is narrower */
 #define WRAP_NEIGHBOURS 12u /* a wrapped line is as long as the longest of this many around it */
 #define WORD_MIN 4u
+#define REST_MIN 8u /* of a token, with text behind it */
 #define LINE_MAX_BYTES 4096u
 #define UTF16_PAIRS 8u
 #define COMMAND_MAX 1024u
+#define TOKEN_MAX 256u  /* bytes that are looked at for the head of a known token */
+#define PREFIX_MAX 128u /* bytes of a log's prefix, or of an indent */
 #define BORDER "\xe2\x94\x82" /* the box of Rich's tracebacks */
 
 struct fold {
@@ -270,6 +273,168 @@ static bool wrap_at(const struct redact_text *t, size_t from, size_t to, size_t 
     return is_screen_wide(columns(t, from, to)) || (!is_own_line && is_longest(t, from, to));
 }
 
+/* --- lines that were wrapped, and whose next line has a prefix or whose end has a mark --- */
+
+/* Anything may stand before the rest of a token there, so only tokens that their head tells are joined. */
+static bool is_head_at(const char *p, size_t len)
+{
+    static const char *const heads[] = {
+        "ghp_",   "gho_",   "ghu_",   "ghs_",  "ghr_",   "github_pat_", "glpat-", "gldt-",  "glrt-", "glcbt-", "glptt-",
+        "glft-",  "hf_",    "sk-",    "npm_",  "pypi-",  "nvapi-",      "gsk_",   "xoxa-",  "xoxb-", "xoxe-",  "xoxp-",
+        "xoxr-",  "xoxs-",  "xapp-",  "AKIA",  "ASIA",   "AIza",        "ya29.",  "eyJ",    "pplx-", "xai-",   "r8_",
+        "lsv2_",  "tgp_v1", "dsk-",   "csk-",  "rpa_",   "e2b_",        "tvly-",  "pcsk_",  "dapi",  "dop_v1", "hvs.",
+        "glsa_",  "tskey-", "sk_live_", "sk_test_", "rk_live_", "whsec_", "dckr_pat_", "rubygems_", "wandb_v1_",
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        size_t n = strlen(heads[i]);
+        if (p[0] == heads[i][0] && n <= len && memcmp(p, heads[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Does the token that was copied last begin like a known one? In "TOKEN=hf_...", too, but not in a path: "a/sk-b". */
+static bool ends_in_known_token(const struct redact_folded *out)
+{
+    size_t first = out->len > TOKEN_MAX ? out->len - TOKEN_MAX : 0;
+    for (size_t at = out->len; at > first && is_token(out->p[at - 1]); at--) {
+        char before = at > 1 ? out->p[at - 2] : ' ';
+        bool begins = !isalnum((unsigned char)before) && (before == '\0' || strchr("_-.~+/%", before) == NULL);
+        bool in_address = before == '/' && at > 2 && out->p[at - 3] == '/';
+        if ((begins || in_address) && is_head_at(out->p + at - 1, out->len - (at - 1)))
+            return true;
+    }
+    return false;
+}
+
+/* Bytes at the beginning of the line `next` that the line `from` has as well, up to the last blank: a time, a level,
+ * "[rank0]: ", "> ". Numbers may differ. */
+static size_t shared_prefix(const struct redact_text *t, size_t from, size_t to, size_t next)
+{
+    size_t a = from, b = next, n = 0;
+    while (a < to && b < t->len && b - next < PREFIX_MAX) {
+        if (isdigit((unsigned char)t->p[a]) && isdigit((unsigned char)t->p[b])) {
+            while (a < to && isdigit((unsigned char)t->p[a]))
+                a++;
+            while (isdigit((unsigned char)redact_at(t, b)))
+                b++;
+            continue;
+        }
+        if (t->p[a] != t->p[b] || t->p[b] == '\n')
+            break;
+        a++;
+        b++;
+        if (t->p[b - 1] == ' ' || t->p[b - 1] == '\t')
+            n = b - next;
+    }
+    return n;
+}
+
+/* "Traceback", "RuntimeError", "done": letters, and those in lower case stand in runs of three at least. */
+static bool is_words(const struct redact_text *t, size_t from, size_t to)
+{
+    size_t run = 0;
+    bool any = false;
+    for (size_t i = from; i < to; i++) {
+        bool lower = islower((unsigned char)t->p[i]);
+        if (isdigit((unsigned char)t->p[i]) || (!lower && run > 0 && run < 3))
+            return false;
+        run = lower ? run + 1 : 0;
+        any = any || lower;
+    }
+    return any && to - from >= WORD_MIN && (run == 0 || run >= 3);
+}
+
+enum mark { MARK_NONE, MARK_FRAME, MARK_BACKSLASH, MARK_EQUALS, MARK_QUOTE };
+
+/* The rest of a cut token stands alone on its line and is no word, or text follows that looks like a key ("GPU-0 fault"
+ * does not). Behind a mark that says the token goes on, it may be shorter. */
+static bool is_rest_at(const struct redact_text *t, size_t at, enum mark mark)
+{
+    bool digit = false, upper = false, lower = false;
+    size_t end = at;
+    for (; is_token(redact_at(t, end)); end++) {
+        digit = digit || isdigit((unsigned char)t->p[end]);
+        upper = upper || isupper((unsigned char)t->p[end]);
+        lower = lower || islower((unsigned char)t->p[end]);
+        if (t->p[end] == '=' && isalnum((unsigned char)redact_at(t, end + 1)))
+            return false; /* "loss=3.25" */
+    }
+    size_t behind = end;
+    while (redact_at(t, behind) != '\0' && strchr("\"'`,;)]}\\| \r", redact_at(t, behind)) != NULL)
+        behind++;
+    if (behind >= t->len || t->p[behind] == '\n')
+        return !is_words(t, at, end);
+    if (mark == MARK_FRAME || t->p[end] == ':')
+        return false;
+    return mark == MARK_NONE ? digit && upper && lower && end - at >= REST_MIN : digit && (upper || lower);
+}
+
+/* Finds the sign between the token and the line's end. */
+static enum mark mark_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop)
+{
+    static const char marks[] = "|\\=\"'";
+    static const enum mark kinds[] = {MARK_FRAME, MARK_BACKSLASH, MARK_EQUALS, MARK_QUOTE, MARK_QUOTE};
+    size_t stop = to;
+    while (stop > from && (t->p[stop - 1] == '\r' || t->p[stop - 1] == ' '))
+        stop--;
+    *ret_stop = stop;
+    /* "abc" +, "abc" \: strings that a program joins. */
+    size_t last = stop;
+    if (last > from && (t->p[last - 1] == '+' || t->p[last - 1] == '\\'))
+        for (last--; last > from && t->p[last - 1] == ' ';)
+            last--;
+    if (last < stop && last > from && (t->p[last - 1] == '"' || t->p[last - 1] == '\''))
+        stop = last;
+    const char *mark = stop > from && t->p[stop - 1] != '\0' ? strchr(marks, t->p[stop - 1]) : NULL;
+    if (mark == NULL)
+        return MARK_NONE;
+    stop--;
+    if (*mark == '|' && stop > from && t->p[stop - 1] == ' ')
+        stop--;
+    *ret_stop = stop;
+    return kinds[mark - marks];
+}
+
+/* `next` is past the prefix: skips what opens a string, if the line before closed one. False: nothing opens it. */
+static bool opens_string(const struct redact_text *t, char quote, size_t *next)
+{
+    size_t at = *next;
+    if (redact_at(t, at) == '+')
+        at++;
+    while (redact_at(t, at) == ' ')
+        at++;
+    if (redact_at(t, at) != '\0' && strchr("bfru", redact_at(t, at)) != NULL)
+        at++;
+    *next = at + 1;
+    return redact_at(t, at) == quote;
+}
+
+/* Like wrap_at(), for a known token before `stop`. The first line is [from, to). */
+static bool goes_on_behind_prefix(const struct redact_text *t, size_t from, size_t to, size_t stop, enum mark mark,
+                                  size_t *ret_go_on)
+{
+    size_t next = to + 1;
+    size_t at = next + shared_prefix(t, from, stop, next);
+    if (mark == MARK_FRAME && (at == next || memchr(t->p + next, '|', at - next) == NULL))
+        return false;
+    size_t prefix = at - next;
+    while (at - next < PREFIX_MAX && (redact_at(t, at) == ' ' || redact_at(t, at) == '\t'))
+        at++;
+    if (mark == MARK_QUOTE && !opens_string(t, t->p[stop], &at))
+        return false;
+    if ((mark == MARK_NONE && at == next) || at >= t->len || !is_token(t->p[at]) || t->p[at] == '/' ||
+        is_key_at(t, at) || is_prose_at(t, at) || !is_rest_at(t, at, mark))
+        return false;
+    *ret_go_on = at;
+    if (mark == MARK_BACKSLASH || mark == MARK_QUOTE)
+        return true;
+    size_t width = columns(t, from, to);
+    if (mark == MARK_EQUALS) /* quoted-printable, at 76 at most */
+        return width >= WRAP_MIN;
+    return is_screen_wide(width) || is_screen_wide(width - prefix) || is_longest(t, from, to);
+}
+
 /* --- folding --- */
 
 /* One step of a line: returns where it goes on. */
@@ -303,6 +468,24 @@ static size_t step(struct fold *f, size_t at)
     return at + 1;
 }
 
+/* Copies the line up to a known token that goes on behind a prefix, and tells where, or up to the line's end. */
+static size_t step_to_prefix(struct fold *f, size_t from, size_t end, size_t at, bool *wrapped, size_t *ret_stop,
+                             size_t *ret_go_on)
+{
+    size_t stop = end;
+    enum mark mark = mark_at(f->t, from, end, &stop);
+    if (stop <= at || stop > *ret_stop || !is_token(f->t->p[stop - 1]))
+        return at;
+    while (at < stop)
+        at = step(f, at);
+    if (at == stop && end < f->t->len && ends_in_known_token(f->out) &&
+        goes_on_behind_prefix(f->t, from, end, stop, mark, ret_go_on)) {
+        *wrapped = true;
+        *ret_stop = stop;
+    }
+    return at;
+}
+
 int redact_fold(const struct redact_text *t, struct redact_folded *ret)
 {
     struct fold f = {.t = t, .out = ret};
@@ -317,6 +500,7 @@ int redact_fold(const struct redact_text *t, struct redact_folded *ret)
             size_t stop = end;
             size_t go_on = end + 1;
             bool wrapped = wrap_at(t, from, end, &stop, &go_on);
+            at = step_to_prefix(&f, from, end, at, &wrapped, &stop, &go_on);
             while (at < stop)
                 at = step(&f, at);
             if (at > end || !wrapped) {

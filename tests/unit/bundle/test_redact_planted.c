@@ -179,6 +179,107 @@ static void test_planted(void **state)
     assert_int_equal(leaked, 0);
 }
 
+/* --- known tokens that a line's end cuts, and whose rest stands behind a prefix --- */
+
+/* Before the cut line, between the two parts, behind the rest. The first line has `width` columns up to the cut. */
+static const struct {
+    const char *before, *between, *behind;
+    size_t width;
+} shapes[] = {
+    {"", "\n    ", "\n", 80},
+    {"", "\n                     ", "\n", 80},
+    {"", "\r\n    ", "\r\n", 100},
+    {"INFO 12:00:07 ", "\nINFO 12:00:08 ", "\n", 80},
+    {"INFO 12:00:07 ", "\nINFO 12:00:07 ", "\n", 94},
+    {"[rank0]: ", "\n[rank0]: ", "\n", 80},
+    {"[rank9]: ", "\n[rank10]: ", "\n", 89},
+    {"[rank0]:   ", "\n[rank0]:       ", "\n", 120},
+    {"2026-03-01 10:00:00,123 ", "\n2026-03-01 10:00:00,124 ", "\n", 104},
+    {"> ", "\n> ", "\n", 82},
+    {"# ", "\n# ", "\n", 80},
+    {"| ", " |\n| ", " |\n", 78},
+    {"", "\\\n", "\n", 40},
+    {"", "\\\n      ", " --n 3\n", 70},
+    {"", "=\n", "\n", 75},
+    {"> ", "=\r\n> ", "\r\n", 77},
+    {"x = (\"", "\"\n     \"", "\")\n", 40},
+    {"x = '", "' \\\n    '", "'\n", 50},
+    {"x = \"", "\" +\n    \"", "\";\n", 50},
+    {"x = \"", "\"\n  + f\"", "\";\n", 50},
+};
+
+/* One text: `key` cut after `cut` bytes, in this shape. */
+static char *cut_in_shape(const char *key, size_t cut, size_t shape)
+{
+    struct buf text = BUF_INIT;
+    size_t width = shapes[shape].width;
+    buf_puts(&text, "amdgpu: page fault\n");
+    buf_puts(&text, shapes[shape].before);
+    for (size_t n = strlen(shapes[shape].before) + cut + 1; n < width; n++)
+        buf_puts(&text, "w");
+    buf_puts(&text, " ");
+    buf_append(&text, key, cut);
+    buf_puts(&text, shapes[shape].between);
+    buf_puts(&text, key + cut);
+    buf_puts(&text, shapes[shape].behind);
+    buf_puts(&text, "page fault at 0x7f0c1a000000\n");
+    char *copy = strdup(buf_str(&text));
+    buf_release(&text);
+    return copy;
+}
+
+/* Each cut behind the head is tried, in some of the shapes. A rest of four bytes or less may be any word. */
+static void test_cut_behind_prefix(void **state)
+{
+    static const char *const keys[] = {
+        "ghp_u7Kq2Lx9Pz4Wm1Tn8Vb3Ys6Dc5Rf0Gh2Jk4Q", "hf_a1Bc3De5Fg7Hi9Jk2Lm4No6Pq8Rs1Tu3Vw", "glpat-abc12De4fGh5iJk6lMn",
+        "npm_x9Yz8Wv7Ut6Sr5Qp4On3Ml2Kj1Ih0Gf9Ed8C", "sk-proj-q2Ws4Ed6Rf8Tg1Yh3Uj5Ik7Ol9Pa2Sd4Fg6Hj",
+    };
+    (void)state;
+    int leaked = 0, texts = 0;
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        size_t head = strcspn(keys[k], "_-") + 1 + (keys[k][0] == 's' ? 5 : 0);
+        for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++)
+            for (size_t cut = head + (k + shape) % 8; cut + 4 < strlen(keys[k]); cut += 8, texts++) {
+                struct redactor *r = new_redactor();
+                RC_AUTO_FREE char *text = cut_in_shape(keys[k], cut, shape);
+                RC_AUTO_FREE char *out = redacted(r, text);
+                bool seen = strstr(out, keys[k] + cut) != NULL;
+                if (seen || strstr(out, "page fault at 0x7f0c1a000000") == NULL)
+                    print_message("leaked, shape %zu:\n%s", shape, out);
+                leaked += seen;
+                assert_non_null(strstr(out, "page fault at 0x7f0c1a000000"));
+                redactor_free(r);
+            }
+    }
+    print_message("%d texts, %d leaked\n", texts, leaked);
+    assert_int_equal(leaked, 0);
+}
+
+/* Text behind a prefix, below a whole token, is the log's own. */
+static void test_whole_before_prefix(void **state)
+{
+    static const char *const next[] = {
+        "Traceback (most recent call last):", "RuntimeError: HIP error: out of memory", "RuntimeError", "done", "loss=3.25",
+        "step 10 of 20", "0x7f0c1a000000: page fault", "/opt/rocm/lib/libamdhip64.so", "gfx1100: no kernel image", "rank 3",
+        "torch.OutOfMemoryError: HIP out of memory", "GPU-0 fault", "a b c",
+    };
+    static const char *const prefixes[] = {"    ", "[rank0]: ", "INFO 12:00:07 ", "> ", "# "};
+    (void)state;
+    for (size_t p = 0; p < sizeof prefixes / sizeof prefixes[0]; p++)
+        for (size_t i = 0; i < sizeof next / sizeof next[0]; i++) {
+            static const char key[] = "ghp_u7Kq2Lx9Pz4Wm1Tn8Vb3Ys6Dc5Rf0Gh2Jk4Q";
+            char line[200], text[400];
+            struct redactor *r = new_redactor();
+            (void)snprintf(line, sizeof line, "%s%s\n", prefixes[p], next[i]);
+            (void)snprintf(text, sizeof text, "%s%s %s\n%s", prefixes[p], "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", key, line);
+            RC_AUTO_FREE char *out = redacted(r, text);
+            if (strstr(out, line) == NULL || strstr(out, key) != NULL)
+                fail_msg("'%s' became '%s'", text, out);
+            redactor_free(r);
+        }
+}
+
 /* --- real texts: every number stays, except in identities that were hidden --- */
 
 static size_t next_number(const char **p, const char **ret)
@@ -333,6 +434,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_cut_behind_prefix),
+        cmocka_unit_test(test_whole_before_prefix),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_corpus),
     };
