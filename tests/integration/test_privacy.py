@@ -143,6 +143,8 @@ class PlantedInText(unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="rc-test-")
         self.addCleanup(shutil.rmtree, folder)
         env = dict(os.environ, ROCMCRASH_TEMPLATES=folder)
+        with open(os.path.join(folder, "tree.json"), "w", encoding="utf-8") as file:
+            file.write("{}")  # what makes it a folder of templates
         for name in names:
             if name == "root-home" and os.geteuid() == 0:
                 continue  # /root may be the home of the user who runs this test, and then it is known as a home
