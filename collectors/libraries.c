@@ -17,6 +17,7 @@
 #include "collectors/lib/python_env.h"
 #include "collectors/lib/rocm_tree.h"
 #include "collectors/machine.h"
+#include "collectors/target_user.h"
 
 #define FILES_MAX 20000
 #define TARGETS_MAX 96
@@ -207,6 +208,9 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     RC_AUTO_FREE struct python_env *env = calloc(1, sizeof *env);
     if (env == NULL)
         return collect_reason(out, COLLECT_FAILED, "%s", strerror(ENOMEM));
+    int r = target_user_begin(ctx);
+    if (r < 0)
+        return target_user_refused(out, r);
     bool python = python_env_find(ctx, env);
     bool found = false;
     if (python && env->executable[0] != '\0')
@@ -220,6 +224,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
                         "site-packages");
     look_at_path(ctx, out);
     look_at_system(out);
+    target_user_end();
     return COLLECT_OK;
 }
 

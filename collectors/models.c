@@ -20,6 +20,7 @@
 #include "collectors/lib/hash_cache.h"
 #include "collectors/lib/model_find.h"
 #include "collectors/lib/model_work.h"
+#include "collectors/target_user.h"
 
 extern const struct collector collector_models;
 
@@ -342,7 +343,10 @@ static int read_all(const struct collect_ctx *ctx, const struct model_list *list
                               .cache = &cache,
                               .budget_mono_ns = budget < end ? budget : end,
                               .end_mono_ns = end};
-    int r = model_work_run(&work);
+    int r = target_user_begin(ctx); /* the workers inherit it; the cache of hashes is ours */
+    if (r == 0)
+        r = model_work_run(&work);
+    target_user_end();
     uint64_t wall = clock_wall_ns();
     bool news = false;
     for (size_t i = 0; i < list->count; i++) {

@@ -17,6 +17,7 @@
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/distinfo.h"
 #include "collectors/lib/python_env.h"
+#include "collectors/target_user.h"
 
 extern const struct collector collector_python;
 
@@ -93,7 +94,7 @@ static bool read_torch_at(struct python *p, const struct python_site *site, stru
     int n = snprintf(path, sizeof path, "%s/torch/version.py", site->path);
     if (text == NULL || n < 0 || (size_t)n >= sizeof path)
         return false;
-    if (fs_read_text(path, text, VERSION_PY_MAX) <= 0)
+    if (fs_read_regular_text(path, text, VERSION_PY_MAX) <= 0)
         return false;
     cJSON *json = cJSON_AddObjectToObject(p->root, "torch");
     cleantext_json_text(json, "path", path);
@@ -230,6 +231,7 @@ static enum collect_status collect_python(struct python *p, struct collect_out *
     describe(p, out);
     scan(p);
     read_torch(p, out);
+    target_user_end(); /* the bundle is ours */
     for (size_t i = 0; i < sizeof telling / sizeof telling[0]; i++)
         fact_of_package(p, telling[i], out);
     packages_json(p);
@@ -248,7 +250,10 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
 {
     struct python p = {.env = calloc(1, sizeof *p.env), .root = cJSON_CreateObject()};
     enum collect_status status;
-    if (p.env == NULL || p.root == NULL) {
+    int r = target_user_begin(ctx);
+    if (r < 0) {
+        status = target_user_refused(out, r);
+    } else if (p.env == NULL || p.root == NULL) {
         status = collect_reason(out, COLLECT_FAILED, "out of memory");
     } else if (!python_env_find(ctx, p.env)) {
         collect_missing(out, "software.python_version", FACT_STATIC, FACT_ABSENT,
@@ -257,6 +262,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     } else {
         status = collect_python(&p, out);
     }
+    target_user_end();
     dist_list_release(&p.packages);
     dist_list_release(&p.conda);
     cJSON_Delete(p.root);

@@ -22,9 +22,9 @@
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/distro_packages.h"
 #include "collectors/lib/elf_notes.h"
-#include "collectors/lib/model_find.h"
 #include "collectors/lib/procmaps.h"
 #include "collectors/lib/rocm_tree.h"
+#include "collectors/target_user.h"
 
 extern const struct collector collector_software;
 
@@ -210,7 +210,7 @@ static void find_trees(struct software *s, struct collect_out *out)
         char text[64] = "";
         char link[256] = "";
         (void)snprintf(path, sizeof path, "%s/%s/.info/version", opt, entries[i]->d_name);
-        ssize_t n = i < TREES_MAX ? fs_read_text(path, text, sizeof text) : -1;
+        ssize_t n = i < TREES_MAX ? fs_read_regular_text(path, text, sizeof text) : -1;
         (void)snprintf(path, sizeof path, "%s/%s", opt, entries[i]->d_name);
         ssize_t linked = readlink(path, link, sizeof link - 1);
         cJSON *tree = cJSON_CreateObject();
@@ -262,7 +262,7 @@ static void kernel_driver(struct software *s, struct collect_out *out)
 static bool glibc_version(const char *path, char *out, size_t size)
 {
     static const char mark[] = "stable release version ";
-    RC_AUTO_CLOSE int fd = model_open(path);
+    RC_AUTO_CLOSE int fd = fs_open_regular(path);
     RC_AUTO_FREE char *text = fd >= 0 ? malloc(LIBC_SCAN_BYTES) : NULL;
     ssize_t n = text != NULL ? fs_pread_full(fd, text, LIBC_SCAN_BYTES, 0) : 0;
     size_t len = n > 0 ? (size_t)n : 0;
@@ -343,13 +343,21 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
         cJSON_Delete(s.root);
         return collect_reason(out, COLLECT_FAILED, "out of memory");
     }
+    int r = target_user_begin(ctx);
+    if (r < 0) {
+        free(s.libraries);
+        cJSON_Delete(s.root);
+        procmaps_files_free(files, (size_t)count);
+        return target_user_refused(out, r);
+    }
     find_libraries(&s, files, (size_t)count);
     version_facts(ctx, &s, out);
     find_trees(&s, out);
     kernel_driver(&s, out);
     c_library(&s, out, files, (size_t)count);
     distribution(&s, out);
-    int r = write_json(&s, out);
+    target_user_end(); /* the bundle is ours */
+    r = write_json(&s, out);
     size_t found = s.count;
     free(s.libraries);
     cJSON_Delete(s.root);

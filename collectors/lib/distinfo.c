@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
@@ -129,12 +128,11 @@ int dist_parse_version_py(const char *text, const char *key, char *out, size_t s
 static void read_start(const char *folder, const char *file, char *out, size_t size)
 {
     char path[FS_PATH_MAX];
-    struct stat st;
     out[0] = '\0';
     int n = snprintf(path, sizeof path, "%s%s%s", folder, file[0] ? "/" : "", file);
-    if (n < 0 || (size_t)n >= sizeof path || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    if (n < 0 || (size_t)n >= sizeof path)
         return;
-    ssize_t r = fs_read_text(path, out, size);
+    ssize_t r = fs_read_regular_text(path, out, size);
     if (r < 0 && r != -EFBIG)
         out[0] = '\0';
 }

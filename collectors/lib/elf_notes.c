@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "collectors/lib/cleantext.h"
-#include "collectors/lib/model_find.h"
 
 #define HEADERS_MAX 64
 #define NOTES_MAX ((size_t)64 << 10)
@@ -182,7 +181,7 @@ int elf_identify_fd(int fd, uint64_t size, struct elf_identity *ret)
 int elf_identify(const char *path, struct elf_identity *ret)
 {
     *ret = (struct elf_identity){0};
-    RC_AUTO_CLOSE int fd = model_open(path);
+    RC_AUTO_CLOSE int fd = fs_open_regular(path);
     if (fd < 0)
         return fd;
     off_t size = lseek(fd, 0, SEEK_END);

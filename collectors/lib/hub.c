@@ -174,7 +174,7 @@ static int pick_revision(const char *repository, char *out, size_t size)
 {
     char path[FS_PATH_MAX];
     if (join(path, sizeof path, repository, "refs/main") == 0 &&
-        fs_read_text(path, out, size) > 0 && strspn(out, "0123456789abcdef") == strlen(out))
+        fs_read_regular_text(path, out, size) > 0 && strspn(out, "0123456789abcdef") == strlen(out))
         return 0;
     if (join(path, sizeof path, repository, "snapshots") < 0)
         return -ENAMETOOLONG;

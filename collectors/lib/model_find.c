@@ -25,19 +25,6 @@
 #define UNNAMED_MIN_BYTES                                                                          \
     ((uint64_t)1 << 20) /* files without a telling name are examined from this size on */
 
-int model_open(const char *path)
-{
-    char self[32];
-    struct stat st;
-    RC_AUTO_CLOSE int place = open(path, O_PATH | O_CLOEXEC);
-    if (place < 0 || fstat(place, &st) != 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode))
-        return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
-    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", place);
-    return fs_open_read(self);
-}
-
 enum name_class {
     NAME_OTHER,
     NAME_MODEL, /* its name is enough */
@@ -63,7 +50,7 @@ static enum name_class classify(const char *path)
 static bool contents_tell(const char *path, enum name_class class)
 {
     unsigned char head[512];
-    RC_AUTO_CLOSE int fd = model_open(path);
+    RC_AUTO_CLOSE int fd = fs_open_regular(path);
     ssize_t n = fd < 0 ? -1 : fs_pread_full(fd, head, sizeof head, 0);
     if (n <= 0)
         return false;

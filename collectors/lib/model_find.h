@@ -56,8 +56,4 @@ struct collect_ctx;
 /* Fills the list in the order of discovery, each file once (device and inode). */
 void model_find(const struct collect_ctx *ctx, struct model_list *list);
 
-/* Opens a regular file for reading without the race between looking and opening (O_PATH first): a
- * device or FIFO is never opened. fd; -EISDIR, -ENODEV for anything else; -errno. */
-int model_open(const char *path);
-
 #endif

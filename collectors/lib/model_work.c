@@ -75,7 +75,7 @@ static void trouble_errno(struct model *m, const char *what, int error)
 /* Opens the file and fills *st. The descriptor, or -1 with m->trouble set. */
 static int open_model(struct model *m, struct stat *st)
 {
-    int fd = model_open(m->path);
+    int fd = fs_open_regular(m->path);
     if (fd < 0) {
         trouble_errno(m, "cannot open", -fd);
         return -1;

@@ -192,7 +192,7 @@ static void read_venv(struct python_env *env)
     char value[FS_PATH_MAX];
     struct text_file *file = calloc(1, sizeof *file);
     if (file != NULL && path_join(path, env->prefix, "pyvenv.cfg") &&
-        fs_read_text(path, file->text, sizeof file->text) > 0) {
+        fs_read_regular_text(path, file->text, sizeof file->text) > 0) {
         env->kind = "venv";
         if ((config_value(file->text, "version", value, sizeof value) ||
              config_value(file->text, "version_info", value, sizeof value)) &&
@@ -313,7 +313,7 @@ static bool version_from_header(struct python_env *env)
     (void)snprintf(below, sizeof below, "include/python%s/patchlevel.h", env->series);
     if (env->base_prefix[0] == '\0' || !path_join(path, env->base_prefix, below))
         return false;
-    ssize_t n = fs_read_text(path, text, sizeof text);
+    ssize_t n = fs_read_regular_text(path, text, sizeof text);
     const char *at = n > 0 || n == -EFBIG ? strstr(text, "PY_VERSION") : NULL;
     while (at != NULL && at[10] != ' ' && at[10] != '\t')
         at = strstr(at + 1, "PY_VERSION");

@@ -182,7 +182,7 @@ static int from_info(const char *root, struct rocm_version *ret)
         char path[FS_PATH_MAX];
         char text[64];
         int n = snprintf(path, sizeof path, "%s/.info/%s", root, names[i]);
-        if (n > 0 && (size_t)n < sizeof path && fs_read_text(path, text, sizeof text) > 0 &&
+        if (n > 0 && (size_t)n < sizeof path && fs_read_regular_text(path, text, sizeof text) > 0 &&
             found_in(ret, text, path) == 0)
             return 0;
     }
@@ -213,7 +213,7 @@ static int from_torch(const char *site, struct rocm_version *ret)
     int n = snprintf(path, sizeof path, "%s/torch/version.py", site);
     if (text == NULL || n < 0 || (size_t)n >= sizeof path)
         return -ENOENT;
-    ssize_t len = fs_read_text(path, text, VERSION_PY_MAX);
+    ssize_t len = fs_read_regular_text(path, text, VERSION_PY_MAX);
     if (len <= 0)
         return -ENOENT;
     if (dist_parse_version_py(text, "__version__", value, sizeof value) == 1) {

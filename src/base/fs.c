@@ -41,6 +41,19 @@ int fs_open_read(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
+int fs_open_regular(const char *path)
+{
+    char self[32];
+    struct stat st;
+    RC_AUTO_CLOSE int place = open(path, O_PATH | O_CLOEXEC);
+    if (place < 0 || fstat(place, &st) != 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return S_ISDIR(st.st_mode) ? -EISDIR : -ENODEV;
+    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", place);
+    return fs_open_read(self);
+}
+
 int fs_open_machine(const char *path)
 {
     char full[FS_PATH_MAX];
@@ -76,6 +89,13 @@ ssize_t fs_read_text(const char *path, char *out, size_t size)
 {
     out[0] = '\0';
     RC_AUTO_CLOSE int fd = fs_open_read(path);
+    return fd < 0 ? fd : fs_pread_text(fd, out, size);
+}
+
+ssize_t fs_read_regular_text(const char *path, char *out, size_t size)
+{
+    out[0] = '\0';
+    RC_AUTO_CLOSE int fd = fs_open_regular(path);
     return fd < 0 ? fd : fs_pread_text(fd, out, size);
 }
 

@@ -36,11 +36,20 @@ int fs_open_read(const char *path);
 int fs_open_machine(const char *path);
 
 /*
+ * For paths that somebody else may have laid out, links among them: opens a regular file and nothing else. To open a
+ * device or a FIFO has effects of its own (a watchdog starts), so the file is looked at through O_PATH first, and what
+ * was looked at is what is opened. The descriptor; -EISDIR for a folder, -ENODEV for anything else; -errno.
+ */
+int fs_open_regular(const char *path);
+
+/*
  * Read at most size-1 bytes from offset 0, NUL-terminate, strip NUL padding and trailing white
  * space (recorded sysfs trees are padded to 4096 bytes). Returns the length or -errno; -EFBIG when
  * the file did not fit (then `out` holds the beginning).
  */
 ssize_t fs_read_text(const char *path, char *out, size_t size);
+/* The same through fs_open_regular(). */
+ssize_t fs_read_regular_text(const char *path, char *out, size_t size);
 ssize_t fs_read_machine_text(const char *path, char *out, size_t size);
 ssize_t fs_pread_text(int fd, char *out, size_t size);
 

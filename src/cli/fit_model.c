@@ -20,7 +20,6 @@
 #include "collectors/lib/cleantext.h"
 #include "collectors/lib/model_cache.h"
 #include "collectors/lib/model_config.h"
-#include "collectors/lib/model_find.h"
 #include "diagnose/fact.h"
 
 #define CONFIG_MAX ((size_t)4 << 20)
@@ -45,7 +44,7 @@ static const struct cache_type *types_of(const struct fit_estimate *e)
 static int read_header(const char *path, struct weights *ret, struct rc_err *err)
 {
     struct stat st;
-    RC_AUTO_CLOSE int fd = model_open(path);
+    RC_AUTO_CLOSE int fd = fs_open_regular(path);
     if (fd < 0 || fstat(fd, &st) != 0)
         return rc_err_errno(err, fd < 0 ? fd : -errno, "cannot open '%s'", path);
     weights_read(fd, (uint64_t)st.st_size, path, ret);

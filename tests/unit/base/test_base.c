@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,6 +88,40 @@ static void test_read_text_strips_padding(void **state)
     assert_int_equal(fs_read_text(path, small, sizeof small), -EFBIG);
     assert_string_equal(small, "0123");
     assert_int_equal(fs_read_text("/nonexistent/x", out, sizeof out), -ENOENT);
+}
+
+/* Was the file opened since the last look? O_PATH does not count: it has no effect on a device. */
+static bool was_opened(int watch)
+{
+    char events[1024];
+    return read(watch, events, sizeof events) > 0;
+}
+
+static void test_only_regular_files_are_opened(void **state)
+{
+    const char *dir = *state;
+    char fifo[300];
+    char link[300];
+    char out[64];
+    (void)snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    (void)snprintf(link, sizeof link, "%s/link", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(symlink("fifo", link), 0);
+    RC_AUTO_CLOSE int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    assert_true(inotify_add_watch(watch, fifo, IN_OPEN) >= 0);
+    assert_int_equal(fs_read_regular_text(link, out, sizeof out), -ENODEV);
+    assert_int_equal(fs_open_regular(fifo), -ENODEV);
+    assert_false(was_opened(watch));
+    assert_int_equal(fs_read_text(link, out, sizeof out), -ESPIPE);
+    assert_true(was_opened(watch)); /* the watch sees it */
+    assert_int_equal(fs_read_regular_text("/dev/null", out, sizeof out), -ENODEV);
+    assert_int_equal(fs_read_regular_text(dir, out, sizeof out), -EISDIR);
+    assert_int_equal(fs_read_regular_text("/nonexistent/x", out, sizeof out), -ENOENT);
+    assert_true(fs_read_regular_text("/proc/self/stat", out, sizeof out) == -EFBIG);
+    assert_int_equal(unlink(link), 0);
+    write_file(link, "text\n", 5);
+    assert_int_equal(fs_read_regular_text(link, out, sizeof out), 4);
+    assert_string_equal(out, "text");
 }
 
 static void test_read_all_is_bounded(void **state)
@@ -337,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_err_wraps_and_truncates),
         cmocka_unit_test(test_buf_cap_is_sticky),
         cmocka_unit_test(test_read_text_strips_padding),
+        cmocka_unit_test(test_only_regular_files_are_opened),
         cmocka_unit_test(test_read_all_is_bounded),
         cmocka_unit_test(test_write_file_replaces_and_mkdir),
         cmocka_unit_test(test_parse_u64),

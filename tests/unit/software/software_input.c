@@ -8,8 +8,15 @@
 struct collect_out *run_collector(const struct collector *c, const char *maps, const char *const *argv,
                                   const char *const *environment, enum collect_status *ret)
 {
+    return run_collector_on(0, c, maps, argv, environment, ret);
+}
+
+struct collect_out *run_collector_on(pid_t pid, const struct collector *c, const char *maps, const char *const *argv,
+                                     const char *const *environment, enum collect_status *ret)
+{
     static const char *const none[] = {NULL};
     struct collect_ctx ctx = {.run_dir = "",
+                              .target_pid = pid,
                               .argv = argv ? argv : none,
                               .cwd = "/",
                               .fds = "",
