@@ -208,7 +208,7 @@ static uint64_t total_count(const struct redactor *redactor)
 static bool is_measured(const char *name)
 {
     static const char *const folders[] = {"cgroup/", "drm/",    "gpu/",    "host/",     "hsa/",
-                                          "impact/", "ledger/", "limits/", "models/",   "nvml/",
+                                          "impact/", "ledger/", "limits/", "nvml/",
                                           "python/", "software/", "stacks/", "telemetry/", "waits/"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         if (strncmp(name, folders[i], strlen(folders[i])) == 0)
