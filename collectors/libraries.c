@@ -205,12 +205,14 @@ static bool look_at_site(const char *site, struct collect_out *out)
 
 static enum collect_status run(const struct collect_ctx *ctx, struct collect_out *out)
 {
-    RC_AUTO_FREE struct python_env *env = calloc(1, sizeof *env);
-    if (env == NULL)
-        return collect_reason(out, COLLECT_FAILED, "%s", strerror(ENOMEM));
     int r = target_user_begin(ctx);
     if (r < 0)
         return target_user_refused(out, r);
+    RC_AUTO_FREE struct python_env *env = calloc(1, sizeof *env);
+    if (env == NULL) {
+        target_user_end();
+        return collect_reason(out, COLLECT_FAILED, "%s", strerror(ENOMEM));
+    }
     bool python = python_env_find(ctx, env);
     bool found = false;
     if (python && env->executable[0] != '\0')
