@@ -94,7 +94,7 @@ struct redact_folded {
     size_t len;      /* 0 = nothing was cut */
 };
 /* 0 or -ENOMEM. */
-int redact_fold(const struct redact_text *t, struct redact_folded *ret);
+int redact_fold(const struct redact_rules *rules, const struct redact_text *t, struct redact_folded *ret);
 void redact_folded_release(struct redact_folded *folded);
 /* Translates a span of the folded text into a span of the text. False: nothing was left out within
  * the span, so the other searches find it as well. */

@@ -5,6 +5,7 @@
  */
 #include "bundle/redact_rules.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,6 +376,31 @@ static int make_contexts(struct redact_rules *rules)
     return 0;
 }
 
+/* "ghp_", "AKIA", "r8_": no word of a sentence ends or looks so. */
+static bool is_head(const char *word)
+{
+    size_t len = strlen(word);
+    bool odd = false;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)word[i];
+        if (!isalnum(c) && strchr("-_.", c) == NULL)
+            return false;
+        odd = odd || isupper(c) != 0 || isdigit(c) != 0;
+    }
+    return len >= 3 && (odd || !isalnum((unsigned char)word[len - 1]));
+}
+
+static void find_heads(struct redact_rules *rules)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct redact_rule *rule = &rules->list[i];
+        bool of_tokens = rule->kind == REDACT_SECRET && rule->unless_known == KNOWN_NONE;
+        for (size_t k = 0; of_tokens && k < rule->near_count; k++)
+            if (rules->head_count < HEADS_MAX && is_head(rule->near[k]))
+                rules->heads[rules->head_count++] = rule->near[k];
+    }
+}
+
 int redact_rules_parse(struct redact_rules **ret, const char *text, size_t len, const char *name,
                        struct rc_err *err)
 {
@@ -396,10 +422,12 @@ int redact_rules_parse(struct redact_rules **ret, const char *text, size_t len, 
         free(p.defines[i].value);
     }
     buf_release(&p.pattern);
-    if (r == 0)
+    if (r == 0) {
+        find_heads(rules);
         *ret = rules;
-    else
+    } else {
         redact_rules_free(rules);
+    }
     return r;
 }
 

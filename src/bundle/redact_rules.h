@@ -24,6 +24,7 @@ struct redact_text;
 
 #define RULE_GROUPS_MAX 40
 #define RULE_WORDS_MAX 160
+#define HEADS_MAX 512
 #define NOT_HIDDEN ((unsigned char)255)
 
 struct redact_example {
@@ -81,6 +82,8 @@ struct redact_rules {
     struct redact_rule *list;
     bool *compiled; /* by rule: to machine code, when it is first tried */
     size_t count, capacity;
+    const char *heads[HEADS_MAX]; /* how tokens of known issuers begin: words that rules are near, owned by them */
+    size_t head_count;
     pcre2_match_context *match_context;
     pcre2_match_data *match_data;
     pcre2_jit_stack *jit_stack;

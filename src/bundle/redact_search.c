@@ -470,7 +470,7 @@ static int search_folded(struct redactor *r, const struct redact_text *t, bool l
 {
     struct redact_folded folded;
     struct redact_spans more = {0};
-    int e = redact_fold(t, &folded);
+    int e = redact_fold(r->rules, t, &folded);
     if (e < 0 || folded.len == 0)
         return e;
     const struct redact_text third = {folded.p, folded.len};
