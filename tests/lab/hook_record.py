@@ -6,9 +6,10 @@ import collections
 import os
 import types
 
+from program import Pace
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "inject", "python")
 PID = 4711
-FIRST_STEPS = 3
 START_NS = 1000 * 10**9
 BLOCK_NS = 2500  # to read one block, by PyTorch and the hook; measured with 4,000 blocks
 EVENT_NS = 1000  # to read one event
@@ -102,7 +103,7 @@ class Recorder:
         self.hook = self.machine = None
         self.observers = []
         self.next_ns = 0
-        self.usual = 0  # operations of a step
+        self.pace = Pace(program)
         self.others_before = 0
         self.used = []  # (ns, bytes of the GPU in use, of these this process', the others')
         self.message = ""
@@ -112,18 +113,11 @@ class Recorder:
             self._start(machine)
         if number == 0 and index == 1:  # the first operation may say who was there before
             self.others_before = machine.device.others
-        self.now_ns += int(self._step_s(number, count) * 1e9 / max(1, count))
+        self.now_ns += int(self.pace.step_s(number, count) * 1e9 / max(1, count))
         while self.now_ns >= self.next_ns:
             self._look()
         if refused is not None:
             self._refused(refused)
-
-    def _step_s(self, number, count):
-        if number == 0:
-            return self.program.load_s
-        if number <= FIRST_STEPS:
-            self.usual = max(self.usual, count)
-        return self.program.step_s * (1 - self.program.busy + self.program.busy * count / max(1, self.usual))
 
     def _spend(self, took_ns):
         self.now_ns += took_ns

@@ -50,6 +50,21 @@ class Program:
         return self.generator.make(random.Random(self.seed), self.capacity, growth)
 
 
+class Pace:
+    """How long each step takes. The usual number of operations is the largest of the first steps."""
+    FIRST_STEPS = 3
+
+    def __init__(self, program):
+        self.program, self.usual = program, 0
+
+    def step_s(self, number, operations):
+        if number == 0:
+            return self.program.load_s
+        if number <= self.FIRST_STEPS:
+            self.usual = max(self.usual, operations)
+        return self.program.step_s * (1 - self.program.busy + self.program.busy * operations / max(1, self.usual))
+
+
 def generator(registry, family, intent="", weight=1):
     def add(function):
         registry.append(Generator(family, function.__name__, function, intent, weight))
@@ -62,11 +77,21 @@ def make_programs(generators, count, seed):
     turns = [g for g in generators for _ in range(g.weight)]
     for i in range(count):
         chosen = turns[i % len(turns)]
-        own = zlib.crc32(f"{seed}.{i}.{chosen.family}.{chosen.name}".encode())
-        rng = random.Random(own ^ 0x5bd1e995)
-        yield Program(chosen, own, rng.choice(CAPACITIES), rng.randrange(16, 128) * MIB,
-                      rng.randrange(180, 700) * MIB, 10 ** rng.uniform(-2.3, 0.3), 10 ** rng.uniform(-0.5, 1.3),
-                      rng.uniform(0, 1))
+        yield program_from(chosen, zlib.crc32(f"{seed}.{i}.{chosen.family}.{chosen.name}".encode()))
+
+
+def program_from(chosen, seed):
+    rng = random.Random(seed ^ 0x5bd1e995)
+    return Program(chosen, seed, rng.choice(CAPACITIES), rng.randrange(16, 128) * MIB,
+                   rng.randrange(180, 700) * MIB, 10 ** rng.uniform(-2.3, 0.3), 10 ** rng.uniform(-0.5, 1.3),
+                   rng.uniform(0, 1))
+
+
+def program_named(name):
+    """The program of a name in a table of the laboratory."""
+    family, generator_name, seed = name.split(".")
+    chosen = next(g for g in SEEN + UNSEEN if (g.family, g.name) == (family, generator_name))
+    return program_from(chosen, int(seed))
 
 
 # --- what programs are made of ---
