@@ -159,12 +159,24 @@ static int group_teardown(void **state)
     return 0;
 }
 
-/* The rules in the program equal the file. */
+static bool is_for_readers(const char *line)
+{
+    line += strspn(line, " \t");
+    return *line == '#' || strncmp(line, "match ", 6) == 0 || strncmp(line, "never ", 6) == 0;
+}
+
+/* The rules in the program equal the file without its comments and examples. */
 static void test_builtin(void **state)
 {
+    struct buf want = BUF_INIT;
     (void)state;
-    assert_int_equal(strlen(rules_text), redact_builtin_rules_len);
-    assert_memory_equal(rules_text, redact_builtin_rules, redact_builtin_rules_len);
+    for (const char *line = rules_text; *line != '\0'; line += strcspn(line, "\n") + 1)
+        if (!is_for_readers(line))
+            buf_printf(&want, "\n%.*s", (int)strcspn(line, "\n"), line);
+    buf_printf(&want, "\n");
+    assert_int_equal(want.len, redact_builtin_rules_len);
+    assert_memory_equal(buf_str(&want), redact_builtin_rules, redact_builtin_rules_len);
+    buf_release(&want);
 }
 
 static unsigned check_example(struct redactor *r, const struct redact_rule *rule,
